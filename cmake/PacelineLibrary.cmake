@@ -1,0 +1,31 @@
+# paceline_library(NAME sources... [PUBLIC libs...] [PRIVATE libs...]): one folder's idea as one static library, with
+# the project's include root, warnings and sanitizers. A library's link line is its list of permitted dependencies.
+function(paceline_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  paceline_options(${name})
+  target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# paceline_program(NAME sources... LIBS libs...): a program in build/<preset>/bin.
+function(paceline_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  paceline_options(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS})
+endfunction()
+
+function(paceline_options target)
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+  # No FMA contraction anywhere: the same operations give the same bits on every instruction set (DESIGN 3.4).
+  target_compile_options(${target} PRIVATE -ffp-contract=off)
+  if(PACELINE_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(PACELINE_SANITIZE)
+    target_compile_options(${target} PUBLIC -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer
+                           -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${PACELINE_SANITIZE})
+  endif()
+endfunction()

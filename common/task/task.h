@@ -1,0 +1,72 @@
+// Task: what turns (parameters, mini-batch) into (gradient, loss, correct). The built-in one is the neural network of
+// worker/model; a library user drives the worker with a Task of their own (docs/ARCHITECTURE.md, "A task of your
+// own"; tests/process/counting_task.h is the smallest one).
+//
+// The three calls of a training thread, in the order of the data's path:
+//   load(step)                    BATCH            get the mini-batch of this step
+//   compute(parameters, gradient) COMPUTE_GRADS    from the thread cache's parameters
+//   evaluate(parameters)          by the evaluator's own Task, never during a step
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/params/layout.h"
+#include "common/status.h"
+
+namespace paceline {
+
+// One iteration, as granted. `iteration` is its place in the run: the mini-batch is the positions
+// [iteration * batch_size, + batch_size) of the concatenated epoch permutations (DESIGN 3.4).
+struct Step {
+  WorkerId worker;
+  Clock clock;                  // the timestamp of the gradient
+  std::int64_t iteration = 0;
+};
+
+// What a gradient was computed over: sums, so that metrics of several workers can be added.
+struct Metric {
+  double loss_sum = 0.0;       // sum over samples of the loss (natural units of the task, e.g. nats)
+  std::int64_t correct = 0;    // samples classified correctly
+  std::int64_t samples = 0;    // mini-batch size actually used; > 0
+};
+
+// A Task belongs to one thread and is created on that thread (libraries keep thread-local state).
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  // Makes the mini-batch of `step` the current one. Blocks until it is there.
+  virtual Status load(const Step& step) = 0;
+
+  // Writes the gradient of the mean loss over the current mini-batch, at `parameters`, into `gradient`; both are
+  // float32 vectors of layout().size() elements. `gradient` is overwritten whole. A NaN or infinite result is not an
+  // error here: the trainer checks it.
+  virtual Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient) = 0;
+
+  // The metric of `parameters` over the whole test set, without augmentation or dropout.
+  virtual Result<Metric> evaluate(std::span<const float> parameters) = 0;
+};
+
+// Makes the Tasks of one node; owns what its threads share (the data set, the loader threads).
+// Thread: every member may be called from any thread after construction.
+class TaskFactory {
+ public:
+  virtual ~TaskFactory() = default;
+
+  virtual const Layout& layout() const = 0;
+
+  // Fills `parameters` (layout().size() floats) with initial values, a pure function of the run's seed.
+  virtual void initialize(std::span<float> parameters) const = 0;
+
+  // A Task for training thread `worker`. Called on the thread that will use it.
+  virtual Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) = 0;
+
+  // A Task whose evaluate() is used by the evaluator thread. Called on the thread that will use it.
+  virtual Result<std::unique_ptr<Task>> make_evaluator() = 0;
+};
+
+}  // namespace paceline
