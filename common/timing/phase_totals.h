@@ -1,0 +1,31 @@
+// What a training thread's phases add up to: the numbers that travel in the end-of-run report and become phases.csv.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "common/timing/phases.h"
+
+namespace paceline {
+
+// One phase of one worker. `histogram`: (bucket, count) of the durations, buckets as in common/timing/histogram.h,
+// ascending and without empty ones.
+struct PhaseStat {
+  std::int64_t count = 0;
+  std::int64_t total_ns = 0;
+  std::int64_t hidden_ns = 0;  // ran in the shadow of computing: reported beside the phases, in none of them
+  std::vector<std::pair<std::uint16_t, std::int64_t>> histogram;
+};
+
+// All phases of one worker. `wall_ns` runs from its first grant to its last reply and has its own pair of clock reads.
+struct PhaseTotals {
+  std::array<PhaseStat, kPhaseCount> phases;
+  std::int64_t wall_ns = 0;
+
+  PhaseStat& operator[](Phase p) { return phases[static_cast<std::size_t>(p)]; }
+  const PhaseStat& operator[](Phase p) const { return phases[static_cast<std::size_t>(p)]; }
+};
+
+}  // namespace paceline

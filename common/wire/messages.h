@@ -1,0 +1,305 @@
+// Every message of Paceline, as a plain struct. A message on the wire is one header frame (these fields, in
+// protobuf) and at most one payload frame of <= 1 MiB (float32, little endian). docs/PROTOCOL.md describes
+// them byte by byte; only the codec (codec.cc) knows how they are encoded.
+//
+// Who talks to whom:
+//   node -> every server   Join, InitialParameters (node 0), Push, Pull, Heartbeat, Leave
+//   node -> authority      StepReport, EvaluationReport, NodeReport
+//   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
+//   authority -> node      Grant, Held, FinishWorker, Evaluate, RunOver
+//   shard -> authority     ShardJoin, ShardReady, GradientArrived, Parameters, ShardReport, Heartbeat, Leave
+//   authority -> shard     ShardWelcome, ApplyDecision, DiscardGradient, NodeLost, Pull, Release, RunOver,
+//   Heartbeat
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/params/layout.h"
+#include "common/params/partition.h"
+#include "common/status.h"
+#include "common/task/task.h"
+#include "common/timing/phase_totals.h"
+
+namespace paceline::wire {
+
+// Raised with every incompatible change; a peer with another one is refused, both values named.
+inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::size_t kPayloadBytesMax = 1 << 20;
+inline constexpr std::size_t kHeaderBytesMax = 1 << 20;
+
+// Bytes that stay valid while `owner` lives: sent without a copy, or received into the library's own buffer.
+struct Payload {
+  std::shared_ptr<const void> owner;
+  const std::byte* data = nullptr;
+  std::size_t size = 0;
+
+  bool empty() const { return size == 0; }
+  // The bytes as float32; the codec has checked that size is a multiple of 4 and data is aligned for float.
+  std::span<const float> floats() const {
+    return {reinterpret_cast<const float*>(data), size / sizeof(float)};
+  }
+};
+
+// ---- start-up
+// ------------------------------------------------------------------------------------------------
+
+// A node introduces itself, to every server. Incarnation: a random number of this process, so that a
+// restarted node is told from its dead self. Answered by Welcome or Error.
+struct Join {
+  std::uint32_t protocol_version = kProtocolVersion;
+  NodeId node;
+  std::uint64_t incarnation = 0;
+  std::uint32_t threads = 0;
+  std::uint64_t config_fingerprint = 0;  // common/config: what all daemons must agree on
+  std::uint64_t layout_hash = 0;
+  std::vector<Tensor> tensors;  // the layout itself; offsets are not sent
+};
+
+// A server accepts a node: the range of the flat vector it holds.
+struct Welcome {
+  ShardId shard;
+  Range range;
+};
+
+// Node 0's initial values for a server's range; `offset` counts floats from the range's begin. Payload: the
+// floats.
+struct InitialParameters {
+  std::int64_t offset = 0;
+  bool last = false;
+};
+
+// ---- one iteration
+// -------------------------------------------------------------------------------------------
+
+// A piece of worker's gradient stamped `clock`, for one server's range. Pieces of one gradient come in order,
+// without gaps; the gradient counts with its `last` one. Payload: float32 at [offset, offset + n) of the
+// range.
+struct Push {
+  WorkerId worker;
+  Clock clock;
+  std::int64_t offset = 0;
+  bool last = false;
+  std::int64_t samples = 0;  // weight under combine: mean; > 0
+  Version computed_version;  // of the parameters it was computed with
+  Revision computed_revision;
+};
+
+// The worker reports that it completed the iteration stamped `clock`; sent behind its pushes. To the
+// authority.
+struct StepReport {
+  WorkerId worker;
+  Clock clock;
+  Metric metric;
+  Version computed_version;
+  Revision computed_revision;
+  bool skipped = false;  // NaN under on_nan: skip: no gradient was pushed, weight 0
+  std::string fault;     // the loss or tensor that was not finite; empty when fine
+};
+
+// Asks a server for its parameters, answered by Parameters frames or by Unchanged. Held by the server until
+// its version reaches min_version. `exact`: the retained version min_version and no other (evaluation, final
+// model).
+struct Pull {
+  std::uint64_t request = 0;  // chosen by the sender, echoed in the answer
+  Version min_version;
+  bool exact = false;
+  Revision have = kNoRevision;  // this shard's revision that the asker holds: equal means Unchanged
+};
+
+// A piece of a server's range, in order, without gaps. All pieces of one answer are of one revision.
+// `applied[t]`: the applied clock of thread t of the asking node: own gradients stamped < applied[t] are
+// contained. Payload: float32 at [offset, offset + n) of the range.
+struct Parameters {
+  std::uint64_t request = 0;
+  ShardId shard;
+  Version version;
+  Revision revision;
+  std::int64_t offset = 0;
+  bool last = false;
+  std::vector<Clock> applied;  // in the last piece only
+};
+
+// "Not changed since the revision you have": no payload.
+struct Unchanged {
+  std::uint64_t request = 0;
+  ShardId shard;
+  Version version;
+  Revision revision;
+  std::vector<Clock> applied;
+};
+
+// The worker may begin the iteration stamped `clock`.
+struct Grant {
+  WorkerId worker;
+  Clock clock;
+  std::int64_t iteration = 0;  // its place in the run: which mini-batch (common/task/task.h)
+  Threshold threshold;
+  Clock min_clock;
+  Version min_version;  // the oldest version it may compute with: max(0, c - s)
+  Version version;      // the newest version and revision known to exist
+  Revision revision;
+  double learning_rate = 0.0;        // for the local apply
+  double local_scale = 1.0;          // sample share of this worker where the server averages, else 1
+  std::chrono::nanoseconds held{0};  // how long the threshold held this grant
+};
+
+// Still held, and why: sent after 200 ms, then each second. A deadline is for silence, not for holding.
+struct Held {
+  WorkerId worker;
+  Clock clock;
+  Staleness lead;
+  Threshold threshold;
+  WorkerId waits_for;
+  std::chrono::nanoseconds held{0};
+};
+
+// This worker has no further iteration to do.
+struct FinishWorker {
+  WorkerId worker;
+  std::string reason;  // "share done", "max_seconds", "target accuracy reached", ...
+};
+
+// ---- evaluation
+// ----------------------------------------------------------------------------------------------
+
+// Asks a node to evaluate the retained version; it pulls it with `exact` and answers with EvaluationReport.
+struct Evaluate {
+  Version version;
+  bool final_model = false;
+};
+
+struct EvaluationReport {
+  Version version;
+  Metric metric;
+  std::string fault;  // why there is no metric; empty when fine
+};
+
+// ---- the end
+// -------------------------------------------------------------------------------------------------
+
+// One training thread's time and counts, for phases.csv and summary.json.
+struct WorkerReport {
+  WorkerId worker;
+  PhaseTotals phases;
+  std::int64_t iterations = 0;
+  std::int64_t skipped = 0;   // NaN under on_nan: skip
+  std::int64_t overruns = 0;  // emulated steps that did not fit (DESIGN 5)
+};
+
+// A node's last word before it leaves: the numbers of its threads.
+struct NodeReport {
+  NodeId node;
+  std::vector<WorkerReport> workers;
+  std::int64_t pulls = 0;            // Pull requests sent
+  std::int64_t parameter_reads = 0;  // all reads; those a cache answered: parameter_reads - waited_reads
+  std::int64_t server_reads = 0;     // reads that had to wait for a server
+};
+
+// The sender goes: after its report (ok), or because it failed (fault says why).
+struct Leave {
+  std::string fault;
+};
+
+// The run is over; a node ends with success when ok.
+struct RunOver {
+  StatusCode code = StatusCode::kOk;
+  std::string message;
+};
+
+struct Heartbeat {};
+
+// The peer's message was refused; fatal when the connection is of no further use.
+struct Error {
+  StatusCode code = StatusCode::kInternal;
+  std::string message;
+  bool fatal = false;
+};
+
+// ---- between the authority and the other shards
+// ----------------------------------------------------------------
+
+struct ShardJoin {
+  std::uint32_t protocol_version = kProtocolVersion;
+  ShardId shard;
+  std::uint64_t config_fingerprint = 0;
+};
+struct ShardWelcome {};
+
+// The shard holds node 0's initial parameters whole: training may begin.
+struct ShardReady {
+  ShardId shard;
+  std::uint64_t layout_hash = 0;
+};
+
+// The shard holds the gradient of `worker` stamped `clock` whole.
+struct GradientArrived {
+  ShardId shard;
+  WorkerId worker;
+  Clock clock;
+  std::int64_t samples = 0;
+  std::string fault;  // the tensor and index that was not finite; empty when fine
+};
+
+// What every shard applies next, decided once by the authority. Sequence numbers have no gaps.
+struct Contribution {
+  WorkerId worker;
+  Clock clock;
+  std::int64_t samples = 0;
+};
+enum class Combine : std::uint8_t { kEach, kMean };
+struct ApplyDecision {
+  std::int64_t sequence = 0;
+  std::vector<Contribution> contributions;  // in the order of application
+  std::vector<Contribution> skipped;        // clocks that close without a gradient (samples = 0)
+  Combine combine = Combine::kEach;
+  double learning_rate = 0.0;
+  Version version_after;
+  Revision revision_after;
+  bool retain = false;  // keep this state as retained version version_after
+};
+
+struct DiscardGradient {
+  WorkerId worker;
+  Clock clock;
+};
+struct NodeLost {
+  NodeId node;
+};
+// The retained version is no longer needed.
+struct Release {
+  Version version;
+};
+
+// A server process's counts, header and payload bytes given to ZeroMQ.
+struct ShardReport {
+  ShardId shard;
+  std::int64_t bytes_pushed = 0;
+  std::int64_t bytes_pulled = 0;
+  std::int64_t pulls = 0;
+  std::int64_t malformed = 0;  // messages refused by the codec or by their meaning
+};
+
+using Body = std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged,
+                          Grant, Held, FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver,
+                          Heartbeat, Error, ShardJoin, ShardWelcome, ShardReady, GradientArrived,
+                          ApplyDecision, DiscardGradient, NodeLost, Release, ShardReport>;
+
+struct Message {
+  Body body;
+  Payload payload;  // only Push, Parameters and InitialParameters carry one
+};
+
+// The message's name as it is printed, e.g. "Push".
+const char* name_of(const Body& body);
+
+}  // namespace paceline::wire

@@ -1,0 +1,93 @@
+// The seam between the daemons and ZeroMQ: a RouterSocket for a server, a DealerSocket for each connection of
+// a node (or of a shard to the authority). Messages go in and come out decoded; only transport_zmq.cc sees
+// the library.
+//
+// Threading: sockets live on the thread that runs `io`; every call below is made on that thread (post to it
+// from others). Handlers run on that thread. Bounds: a message has at most two frames, a header <=
+// kHeaderBytesMax and a payload <= kPayloadBytesMax; whatever exceeds that reaches the handler as a
+// kInvalidArgument Status, is counted, and is otherwise forgotten. At most `send_queue_messages_max` messages
+// wait for a peer; one more is refused with kResourceExhausted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/status.h"
+#include "common/wire/messages.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace paceline::wire {
+
+// A connection of a RouterSocket, as ZeroMQ numbers it. Per connection: who the peer is, its Join says.
+using PeerId = std::string;
+
+struct TransportOptions {
+  int send_queue_messages_max = 65536;
+  std::chrono::milliseconds linger{2000};  // how long close() lets queued messages leave
+};
+
+// Header and payload bytes and messages given to and got from ZeroMQ, for the kinds that `bytes_*` count.
+struct TrafficCounters {
+  std::int64_t push_bytes = 0;       // Push, both directions of this socket
+  std::int64_t parameter_bytes = 0;  // Parameters and Unchanged
+  std::int64_t other_bytes = 0;
+  std::int64_t messages_sent = 0;
+  std::int64_t messages_received = 0;
+  std::int64_t malformed = 0;
+};
+
+// One ZeroMQ context: one per process (or per test). Must outlive its sockets.
+class Context {
+ public:
+  Context();
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// A server's socket. Thread: the one that runs `io`.
+class RouterSocket {
+ public:
+  using Handler = std::function<void(const PeerId& from, Result<Message> message)>;
+
+  // Binds to "tcp://host:port" (port 0 or "*": the system chooses, see endpoint()) or "ipc://path".
+  // Errors: kUnavailable, naming endpoint and reason, when the port is in use or the address is not of this
+  // machine.
+  static Result<std::unique_ptr<RouterSocket>> bind(Context& context, boost::asio::io_context& io,
+                                                    const std::string& endpoint, TransportOptions options,
+                                                    Handler handler);
+  virtual ~RouterSocket() = default;
+  virtual std::string endpoint() const = 0;
+  // Queues one message; the payload's owner is kept until ZeroMQ has let go of it (from any thread).
+  // Errors: kUnavailable the peer is gone; kResourceExhausted its queue is full.
+  virtual Status send(const PeerId& to, Message message) = 0;
+  virtual const TrafficCounters& counters() const = 0;
+  virtual void close() = 0;
+};
+
+// A connection to one server. Connecting is asynchronous and retried by ZeroMQ: a missing peer shows as
+// silence.
+class DealerSocket {
+ public:
+  using Handler = std::function<void(Result<Message> message)>;
+
+  static Result<std::unique_ptr<DealerSocket>> connect(Context& context, boost::asio::io_context& io,
+                                                       const std::string& endpoint, TransportOptions options,
+                                                       Handler handler);
+  virtual ~DealerSocket() = default;
+  virtual Status send(Message message) = 0;
+  virtual const TrafficCounters& counters() const = 0;
+  virtual void close() = 0;
+};
+
+}  // namespace paceline::wire
