@@ -1,0 +1,22 @@
+// A mini-batch as a back end sees it: decoded, augmented, normalised samples and their labels. Owned by whoever
+// prepared it (the loader); a view that must outlive the call it is passed to, no longer.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace paceline {
+
+// N samples. `images` is float32, N x C x H x W, row-major; the other fields have N elements each.
+struct Batch {
+  std::span<const float> images;
+  std::span<const std::uint8_t> labels;  // class of each sample, 0 .. classes - 1
+  // Which sample of the training set, in which epoch: the keys of its dropout (worker/model/dropout.h). Evaluation
+  // drops nothing and ignores both; they may then be empty.
+  std::span<const std::int64_t> sample_ids;
+  std::span<const std::int64_t> epochs;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(labels.size()); }
+};
+
+}  // namespace paceline

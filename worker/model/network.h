@@ -1,0 +1,82 @@
+// The network: a list of layers with every shape worked out, and where each layer's parameters lie in the flat
+// float32 vector that travels between workers and servers. Built once from the configuration and given to a back end
+// (backend.h); nothing here computes.
+//
+// Worked example, cifar_cnn_small on 3x32x32 (1.06 * 10^5 activations, 545,098 parameters):
+//
+//   conv 3x3  -> 32x32x32   conv1.weight 32,3,3,3      conv1.bias 32
+//   relu, pool 2 -> 32x16x16
+//   conv 3x3  -> 64x16x16   conv2.weight 64,32,3,3     conv2.bias 64
+//   relu, pool 2 -> 64x8x8
+//   flatten   -> 4096
+//   dense     -> 128        fc1.weight 128,4096        fc1.bias 128
+//   relu [dropout]
+//   dense     -> 10         fc2.weight 10,128          fc2.bias 10
+//
+// The loss is the softmax cross-entropy, averaged over the mini-batch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/params/layout.h"
+#include "common/status.h"
+
+namespace paceline {
+
+// One sample's activations between two layers: channels x height x width, row-major. A vector of n units is n x 1 x 1.
+struct Shape {
+  std::int64_t channels = 0;
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+
+  std::int64_t size() const { return channels * height * width; }
+  bool operator==(const Shape&) const = default;
+};
+
+// "3x32x32".
+std::string to_string(const Shape& shape);
+
+// A range of the flat parameter vector, in floats. Empty where a layer has no such parameters.
+struct ParameterRange {
+  std::int64_t offset = 0;
+  std::int64_t size = 0;
+};
+
+// One layer with its shapes. Fields that a kind does not use keep their defaults.
+struct Layer {
+  LayerKind kind = LayerKind::kRelu;
+  Shape in;
+  Shape out;
+  std::int64_t kernel = 1;   // conv, pool (max): square
+  std::int64_t stride = 1;   // conv, pool
+  std::int64_t padding = 0;  // conv (zeros), pool (never the maximum)
+  double rate = 0.0;         // dropout: probability of zeroing; the rest is scaled by 1 / (1 - rate)
+  ParameterRange weight;     // conv: out, in, kernel, kernel; dense: out, in (in = C*H*W of its input)
+  ParameterRange bias;       // out
+};
+
+// "conv", "pool", ...: as in YAML.
+const char* name_of(LayerKind kind);
+
+// A network whose every layer fits the next. Thread: immutable after construction.
+struct NetworkSpec {
+  Shape input;
+  std::int64_t classes = 0;
+  std::vector<Layer> layers;  // in the order they are applied; the last gives `classes` logits
+  Layout layout;              // conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
+};
+
+// The network that `train` describes: cifar_cnn, cifar_cnn_small, or its own `layers`.
+// Errors: kInvalidArgument, naming key, layer index and what is wrong (`train.layers[3] (conv): kernel 9 is larger ...`).
+Result<NetworkSpec> build_network(const TrainSection& train, Shape input = {3, 32, 32}, std::int64_t classes = 10);
+
+// Fills `parameters` (layout.size() floats): weights uniform with He's variance, 2 / inputs, in front of a ReLU and
+// 1 / inputs elsewhere (He et al., "Delving deep into rectifiers", ICCV 2015, section 2.2); biases 0. A pure function
+// of `seed` and the tensor's index in the layout.
+void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::span<float> parameters);
+
+}  // namespace paceline
