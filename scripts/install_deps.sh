@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs what Paceline needs to build, run and test, as Debian packages. Does nothing when all is there.
+#   scripts/install_deps.sh [--check]      --check only names what is missing (exit 1 when something is)
+set -euo pipefail
+
+packages=(
+  # tool chain
+  g++ cmake ninja-build ccache git
+  # libraries: transport, headers on the wire, event loop, log, YAML, command line, JSON, CPU kernels
+  libzmq3-dev cppzmq-dev protobuf-compiler libprotobuf-dev libboost-dev libspdlog-dev libyaml-cpp-dev libcli11-dev
+  nlohmann-json3-dev libdnnl-dev
+  # tests and benchmarks
+  catch2 librapidcheck-dev libbenchmark-dev python3
+  # scripts: setpriv, namespaces for the byte-count test
+  util-linux iproute2 procps
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+  echo "install_deps: everything is installed"
+  exit 0
+fi
+if [ "${1:-}" = --check ]; then
+  echo "install_deps: missing: ${missing[*]}" >&2
+  exit 1
+fi
+if ! command -v apt-get >/dev/null; then
+  echo "install_deps: this is not a Debian system (no apt-get); install the equivalents of: ${missing[*]}" >&2
+  exit 1
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "install_deps: run as root or install sudo, to install: ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+echo "install_deps: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
