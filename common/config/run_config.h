@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/sync/modes.h"
 
 namespace paceline {
 
@@ -41,11 +42,6 @@ struct ClusterSection {
 
   Cluster cluster() const { return {nodes, threads_per_node}; }
 };
-
-enum class PolicyKind { kBsp, kAsp, kSsp, kDtssp };
-enum class ApplyMode { kVersioned, kEager };
-enum class CombineMode { kEach, kMean };
-enum class LprMetric { kAccuracy, kLoss };
 
 struct LprSection {
   LprMetric metric = LprMetric::kAccuracy;
@@ -92,8 +88,6 @@ struct OptimizerSection {
   ScheduleSection schedule;
 };
 
-enum class Share { kEven, kPool };
-enum class OnNan { kStop, kSkip };
 enum class Backend { kOnednn, kReference };
 
 enum class LayerKind { kConv, kPool, kDense, kRelu, kDropout, kFlatten };

@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/metric.h"
 #include "common/params/layout.h"
 #include "common/status.h"
 
@@ -25,13 +26,6 @@ struct Step {
   WorkerId worker;
   Clock clock;                  // the timestamp of the gradient
   std::int64_t iteration = 0;
-};
-
-// What a gradient was computed over: sums, so that metrics of several workers can be added.
-struct Metric {
-  double loss_sum = 0.0;       // sum over samples of the loss (natural units of the task, e.g. nats)
-  std::int64_t correct = 0;    // samples classified correctly
-  std::int64_t samples = 0;    // mini-batch size actually used; > 0
 };
 
 // A Task belongs to one thread and is created on that thread (libraries keep thread-local state).

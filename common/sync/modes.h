@@ -1,0 +1,24 @@
+// The choices of `sync:` and `train:` that the synchronisation core itself acts on. The configuration
+// (common/config/run_config.h) uses these very types, so nothing has to be translated.
+#pragma once
+
+namespace paceline {
+
+enum class PolicyKind { kBsp, kAsp, kSsp, kDtssp };
+
+// When gradients stamped c are applied: once every live worker's has arrived, in worker order; or on arrival.
+enum class ApplyMode { kVersioned, kEager };
+
+// One optimizer step per gradient; or one per clock, with the gradients averaged by samples (versioned only).
+enum class CombineMode { kEach, kMean };
+
+// What the learning progress ratio is computed from.
+enum class LprMetric { kAccuracy, kLoss };
+
+// The same number of iterations for each worker; or whoever is granted takes the next.
+enum class Share { kEven, kPool };
+
+// What a NaN or infinite loss or gradient does: ends the run, or counts as an empty iteration.
+enum class OnNan { kStop, kSkip };
+
+}  // namespace paceline
