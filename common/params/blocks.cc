@@ -1,0 +1,132 @@
+// The pool behind the blocks: a bounded list of idle ones under one lock, touched once for each block handed
+// out or given back, never while parameters are read or written.
+#include "common/params/blocks.h"
+
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <string>
+
+namespace paceline {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector register
+
+}  // namespace
+
+namespace detail {
+
+class PoolCore {
+ public:
+  PoolCore(std::int64_t block_floats, std::size_t idle_max)
+      : block_floats_(block_floats), idle_max_(idle_max) {
+    PACELINE_ASSERT(block_floats >= 1, "blocks of " + std::to_string(block_floats) + " floats");
+    idle_.reserve(idle_max);
+  }
+  ~PoolCore() {
+    for (Block* block : idle_) destroy(block);
+  }
+
+  Block* take() {
+    {
+      const std::lock_guard lock(mutex_);
+      ++in_use_;
+      if (!idle_.empty()) {
+        Block* const block = idle_.back();
+        idle_.pop_back();
+        return block;
+      }
+    }
+    return create();
+  }
+
+  void put(Block* block) {
+    {
+      const std::lock_guard lock(mutex_);
+      --in_use_;
+      if (idle_.size() < idle_max_) {
+        idle_.push_back(block);
+        return;
+      }
+    }
+    destroy(block);
+  }
+
+  std::int64_t block_floats() const { return block_floats_; }
+  std::size_t in_use() const {
+    const std::lock_guard lock(mutex_);
+    return in_use_;
+  }
+  std::size_t idle() const {
+    const std::lock_guard lock(mutex_);
+    return idle_.size();
+  }
+
+ private:
+  Block* create() const {
+    auto block = std::make_unique<Block>();
+    const auto bytes = static_cast<std::size_t>(block_floats_) * sizeof(float);
+    block->data = static_cast<float*>(::operator new(bytes, kAlignment));
+    return block.release();
+  }
+  static void destroy(Block* block) {
+    ::operator delete(block->data, kAlignment);
+    delete block;
+  }
+
+  const std::int64_t block_floats_;
+  const std::size_t idle_max_;
+  mutable std::mutex mutex_;
+  std::vector<Block*> idle_;
+  std::size_t in_use_ = 0;
+};
+
+void give_back(Block* block) {
+  // Taken out first: an idle block must not keep its own pool alive, and the pool may die with this
+  // reference.
+  const std::shared_ptr<PoolCore> home = std::move(block->home);
+  home->put(block);
+}
+
+}  // namespace detail
+
+BlockPool::BlockPool(std::int64_t block_floats, std::size_t idle_max)
+    : core_(std::make_shared<detail::PoolCore>(block_floats, idle_max)) {}
+
+BlockRef BlockPool::acquire() {
+  detail::Block* const block = core_->take();
+  block->home = core_;
+  block->references.store(1, std::memory_order_relaxed);
+  return BlockRef(block);
+}
+
+std::int64_t BlockPool::block_floats() const { return core_->block_floats(); }
+std::size_t BlockPool::in_use() const { return core_->in_use(); }
+std::size_t BlockPool::idle() const { return core_->idle(); }
+
+BlockRange::BlockRange(BlockPool& pool, std::int64_t size) : size_(size), block_floats_(pool.block_floats()) {
+  PACELINE_ASSERT(size >= 0, "size " + std::to_string(size));
+  const std::int64_t count = (size + block_floats_ - 1) / block_floats_;
+  blocks_.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    BlockRef block = pool.acquire();
+    std::memset(block.writable_data(), 0, static_cast<std::size_t>(block_floats_) * sizeof(float));
+    blocks_.push_back(std::move(block));
+  }
+}
+
+void BlockRange::copy_to(std::int64_t offset, std::span<float> out) const {
+  const auto n = static_cast<std::int64_t>(out.size());
+  PACELINE_ASSERT(offset >= 0 && n <= size_ - offset,
+                  "[" + std::to_string(offset) + ", +" + std::to_string(n) + ") of " + std::to_string(size_));
+  for (std::int64_t done = 0; done < n;) {
+    const std::int64_t at = offset + done;
+    const Range held = elements(at / block_floats_);
+    const std::int64_t count = std::min(held.end - at, n - done);
+    std::memcpy(out.data() + done, block(at / block_floats_).data() + (at - held.begin),
+                static_cast<std::size_t>(count) * sizeof(float));
+    done += count;
+  }
+}
+
+}  // namespace paceline

@@ -1,0 +1,75 @@
+// OptimizerState: the coefficients of a step, and which loop gets which piece.
+#include "common/params/optimizer.h"
+
+#include <cmath>
+#include <string>
+
+#include "common/assert.h"
+#include "common/params/optimizer_kernels.h"
+
+namespace paceline {
+namespace {
+
+kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learning_rate) {
+  if (settings.weight_decay == 0.0) return {};
+  if (!settings.decoupled) return {kernels::Decay::kCoupled, static_cast<float>(settings.weight_decay)};
+  return {kernels::Decay::kDecoupled, static_cast<float>(learning_rate * settings.weight_decay)};
+}
+
+kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_rate, std::int64_t t) {
+  const auto count = static_cast<double>(t);
+  return {.rate = static_cast<float>(learning_rate / (1.0 - std::pow(settings.beta1, count))),
+          .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings.beta2, count))),
+          .beta1 = static_cast<float>(settings.beta1),
+          .one_minus_beta1 = static_cast<float>(1.0 - settings.beta1),
+          .beta2 = static_cast<float>(settings.beta2),
+          .one_minus_beta2 = static_cast<float>(1.0 - settings.beta2),
+          .epsilon = static_cast<float>(settings.epsilon)};
+}
+
+}  // namespace
+
+OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t size)
+    : settings_(settings), size_(size) {
+  PACELINE_ASSERT(size >= 0, "size " + std::to_string(size));
+  const auto n = static_cast<std::size_t>(size);
+  if (settings.kind != OptimizerKind::kSgd) first_.resize(n);
+  if (settings.kind == OptimizerKind::kAdam) second_.resize(n);
+}
+
+void OptimizerState::begin_step(double learning_rate) {
+  ++steps_;
+  learning_rate_ = learning_rate;
+}
+
+void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
+                           std::span<const float> gradient) {
+  const auto n = static_cast<std::int64_t>(gradient.size());
+  PACELINE_ASSERT(steps_ > 0, "apply() before begin_step()");
+  PACELINE_ASSERT(in.size() == gradient.size() && out.size() == gradient.size(),
+                  "in " + std::to_string(in.size()) + ", out " + std::to_string(out.size()) + ", gradient " +
+                      std::to_string(n));
+  PACELINE_ASSERT(offset >= 0 && n <= size_ - offset,
+                  "[" + std::to_string(offset) + ", +" + std::to_string(n) + ") of " + std::to_string(size_));
+  const kernels::Piece piece{in.data(), out.data(), gradient.data(), n};
+  const kernels::WeightDecay decay = weight_decay(settings_, learning_rate_);
+  const auto rate = static_cast<float>(learning_rate_);
+  switch (settings_.kind) {
+    case OptimizerKind::kSgd:
+      return kernels::sgd(piece, rate, decay);
+    case OptimizerKind::kMomentum:
+      return kernels::momentum(piece, first_.data() + offset,
+                               {rate, static_cast<float>(settings_.momentum), settings_.nesterov}, decay);
+    case OptimizerKind::kAdam:
+      return kernels::adam(piece, first_.data() + offset, second_.data() + offset,
+                           adam_step(settings_, learning_rate_, steps_), decay);
+  }
+}
+
+void OptimizerState::apply(std::span<float> parameters, std::span<const float> gradient,
+                           double learning_rate) {
+  begin_step(learning_rate);
+  apply(0, parameters, parameters, gradient);
+}
+
+}  // namespace paceline

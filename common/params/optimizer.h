@@ -1,0 +1,63 @@
+// The optimizer of a contiguous range of parameters: SGD, momentum (Nesterov's too) and Adam, with weight
+// decay added to the gradient or decoupled, and the state that goes with them. The server has one for its
+// shard; a worker has one for its local apply.
+//
+// With g the gradient, p the parameter, lr the learning rate, wd the weight decay (all element by element):
+//   coupled decay      g <- g + wd p          decoupled: lr wd p is taken from p instead (Loshchilov, Hutter,
+//   AdamW, 2019) sgd                p <- p - lr g momentum mu        u <- mu u + g;         p <- p - lr u
+//   (Nesterov: p <- p - lr (g + mu u)) adam b1, b2, eps   m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
+//                      p <- p - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)     (Kingma, Ba, 2015,
+//                      Algorithm 1)
+// t counts begin_step() calls. Coefficients are computed in double and rounded once to float; the elements
+// are float32.
+//
+// Every element is computed from its own index alone, with the same operations in a vector's middle and tail,
+// without FMA and approximations: any cut into ranges and blocks, on any instruction set, gives the same bits
+// (DESIGN 3.4).
+//
+// One gradient = one begin_step(), then apply() on pieces that together cover each index of the range once,
+// in any order. The state has then taken the gradient in: there is no way back, so a gradient that may still
+// be discarded (its sender can die half-way) must not have been begun.
+//
+// Thread: one at a time. Memory: 0 (sgd), 1 (momentum) or 2 (adam) floats for each parameter.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/config/run_config.h"
+
+namespace paceline {
+
+class OptimizerState {
+ public:
+  // For `size` parameters, state zero. size >= 0; the settings have been validated by the configuration.
+  OptimizerState(const OptimizerSection& settings, std::int64_t size);
+
+  std::int64_t size() const { return size_; }
+  // How many gradients were begun: Adam's t.
+  std::int64_t steps() const { return steps_; }
+
+  // Begins the next gradient; its pieces are applied with this learning rate.
+  void begin_step(double learning_rate);
+
+  // Applies a piece of the begun gradient to elements [offset, offset + gradient.size()) of the range:
+  // out = what `in` becomes. The three have equal lengths; out may be `in` itself (in place) or a vector
+  // apart from it (copy-on-write), nothing between. `gradient` is not kept.
+  void apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
+             std::span<const float> gradient);
+
+  // The whole range at once, in place: begin_step() and one apply().
+  void apply(std::span<float> parameters, std::span<const float> gradient, double learning_rate);
+
+ private:
+  OptimizerSection settings_;
+  std::int64_t size_;
+  std::int64_t steps_ = 0;
+  double learning_rate_ = 0.0;
+  std::vector<float> first_;   // momentum's u, Adam's m
+  std::vector<float> second_;  // Adam's v
+};
+
+}  // namespace paceline

@@ -1,0 +1,25 @@
+// The learning rate as a pure function of the version: linear warm-up, then constant, step or cosine. The
+// authority evaluates it once for each application and sends it with the grant, so that nobody can disagree.
+//
+// Warm-up: Goyal et al., "Accurate, large minibatch SGD", 2017, section 2.2. Cosine: Loshchilov and Hutter,
+// "SGDR", ICLR 2017, equation (5), without restarts.
+//
+// Worked example, lr 0.4, cosine, warmup_versions 4, total_versions 12, final_factor 0:
+//   version  0    1    2    3    4    8    12 and later
+//   rate     0.1  0.2  0.3  0.4  0.4  0.2  0
+#pragma once
+
+#include <cstdint>
+
+#include "common/clock.h"
+#include "common/config/run_config.h"
+
+namespace paceline {
+
+// The rate with which the gradients that lead from `version` to the next one are applied. `planned_versions`:
+// how many versions the run is meant to have; where the cosine ends unless schedule.total_versions says
+// otherwise. Steps are counted from version 0, warm-up included; the cosine begins behind the warm-up.
+// version >= 0.
+double learning_rate(const OptimizerSection& optimizer, Version version, std::int64_t planned_versions);
+
+}  // namespace paceline
