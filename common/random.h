@@ -76,7 +76,8 @@ class CounterRandom {
   // Uniform in [0, bound), without bias (Lemire's rejection). bound > 0.
   std::uint64_t next_below(std::uint64_t bound) {
     for (;;) {
-      const auto product = static_cast<unsigned __int128>(next_u64()) * bound;
+      __extension__ using Uint128 = unsigned __int128;  // not ISO C++, but every compiler we build with has it
+      const auto product = static_cast<Uint128>(next_u64()) * bound;
       const auto low = static_cast<std::uint64_t>(product);
       if (low >= bound || low >= (-bound) % bound) return static_cast<std::uint64_t>(product >> 64);
     }
