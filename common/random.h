@@ -75,9 +75,9 @@ class CounterRandom {
   float next_float() { return static_cast<float>(next_u32() >> 8) * 0x1.0p-24F; }
   // Uniform in [0, bound), without bias (Lemire's rejection). bound > 0.
   std::uint64_t next_below(std::uint64_t bound) {
+    __extension__ using Wide = unsigned __int128;  // a compiler's own type: -Wpedantic wants to be told
     for (;;) {
-      __extension__ using Uint128 = unsigned __int128;  // not ISO C++, but every compiler we build with has it
-      const auto product = static_cast<Uint128>(next_u64()) * bound;
+      const Wide product = static_cast<Wide>(next_u64()) * bound;
       const auto low = static_cast<std::uint64_t>(product);
       if (low >= bound || low >= (-bound) % bound) return static_cast<std::uint64_t>(product >> 64);
     }
