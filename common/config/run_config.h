@@ -1,13 +1,12 @@
-// The configuration of one run, as plain structs: what one YAML file says after defaults and overrides. Every field
-// says effect, unit and trade-off; configs/reference.yaml lists the same keys and a test holds the two together.
-// Loading and validation: common/config/load.h.
+// The configuration of one run, as plain structs: what one YAML file says after defaults and overrides. Every
+// field says effect, unit and trade-off; configs/reference.yaml lists the same keys and a test holds the two
+// together. Loading and validation: common/config/load.h.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "common/clock.h"
@@ -21,11 +20,13 @@ using Duration = std::chrono::nanoseconds;
 // run: what this run is called, where it writes and when it ends.
 struct RunSection {
   std::string name = "run";
-  std::uint64_t seed = 1;              // all randomness of the run is a function of it
-  std::string out;                     // run directory; required by the daemons
-  std::optional<Duration> max_seconds;          // stop gracefully after this long since the first grant
-  std::optional<double> target_accuracy;        // stop when an evaluation reaches this test accuracy, 0..1
-  std::string log_level = "info";      // debug | info | warn | error
+  std::uint64_t seed = 1;                 // all randomness of the run is a function of it
+  std::string out;                        // run directory; required by the daemons
+  std::optional<Duration> max_seconds;    // stop gracefully after this long since the first grant
+  std::optional<double> target_accuracy;  // stop when an evaluation reaches this test accuracy, (0, 1]
+  std::string log_level = "info";         // debug | info | warn | error
+
+  bool operator==(const RunSection&) const = default;
 };
 
 // cluster: who takes part and how they find each other.
@@ -36,11 +37,12 @@ struct ClusterSection {
   // One per shard: "tcp://host:port" or "ipc://path". Server k binds endpoints[k], everybody connects to it.
   std::vector<std::string> endpoints = {"tcp://127.0.0.1:5555"};
   Duration start_timeout = std::chrono::seconds(60);
-  Duration lease = std::chrono::seconds(10);       // silence longer than this means lost
-  Duration heartbeat = std::chrono::seconds(1);    // how often everyone says it is alive; lease > 2 x heartbeat
-  std::int64_t frame_bytes = 512 * 1024;           // payload bytes per message, <= 1 MiB
+  Duration lease = std::chrono::seconds(10);     // silence longer than this means lost
+  Duration heartbeat = std::chrono::seconds(1);  // how often everyone says it is alive; lease > 2 x heartbeat
+  std::int64_t frame_bytes = 512 * 1024;         // payload bytes per message, <= 1 MiB
 
   Cluster cluster() const { return {nodes, threads_per_node}; }
+  bool operator==(const ClusterSection&) const = default;
 };
 
 struct LprSection {
@@ -48,18 +50,21 @@ struct LprSection {
   std::optional<std::int64_t> window_clocks;  // null: 20,000 / samples per clock, rounded up
   double increase_above = 5.0;                // per cent
   double decrease_below = -5.0;               // per cent
+  bool operator==(const LprSection&) const = default;
 };
 
-// sync: the policy. `apply` and `combine` default by policy (bsp: versioned, mean ... see load.h).
+// sync: the policy (DESIGN 3). Loading refuses what a policy has no use for and fills in `apply` and
+// `combine` by policy.
 struct SyncSection {
   PolicyKind policy = PolicyKind::kBsp;
-  std::int64_t threshold = 3;                  // ssp: s; dtssp: initial s; ignored (and refused if given) else
-  std::int64_t threshold_min = 3;              // dtssp
-  std::int64_t threshold_max = 10;             // dtssp
+  std::int64_t threshold = 3;       // ssp: s; dtssp: initial s; ignored (and refused if given) else
+  std::int64_t threshold_min = 3;   // dtssp
+  std::int64_t threshold_max = 10;  // dtssp
   std::optional<std::int64_t> refresh_clocks = 1;  // null: only when required
   LprSection lpr;
-  ApplyMode apply = ApplyMode::kVersioned;     // default: asp eager, else versioned
-  CombineMode combine = CombineMode::kMean;    // default: versioned mean, eager each
+  ApplyMode apply = ApplyMode::kVersioned;   // default: asp eager, else versioned
+  CombineMode combine = CombineMode::kMean;  // default: versioned mean, eager each
+  bool operator==(const SyncSection&) const = default;
 };
 
 enum class OptimizerKind { kSgd, kMomentum, kAdam };
@@ -68,24 +73,27 @@ enum class ScheduleKind { kConstant, kStep, kCosine };
 // Learning rate as a function of the version (common/params/schedule.h).
 struct ScheduleSection {
   ScheduleKind kind = ScheduleKind::kConstant;
-  std::int64_t warmup_versions = 0;      // linear from lr / warmup to lr
-  std::int64_t step_versions = 0;        // step: every so many versions ...
-  double step_factor = 0.1;              // ... lr is multiplied by this
-  std::optional<std::int64_t> total_versions;  // cosine: reaches final_factor here; null: the run's planned versions
-  double final_factor = 0.0;             // cosine: lr ends at lr x final_factor
+  std::int64_t warmup_versions = 0;  // linear from lr / warmup to lr
+  std::int64_t step_versions = 0;    // step: every so many versions ...
+  double step_factor = 0.1;          // ... lr is multiplied by this
+  std::optional<std::int64_t>
+      total_versions;         // cosine: reaches final_factor here; null: the run's planned versions
+  double final_factor = 0.0;  // cosine: lr ends at lr x final_factor
+  bool operator==(const ScheduleSection&) const = default;
 };
 
 struct OptimizerSection {
   OptimizerKind kind = OptimizerKind::kSgd;
   double lr = 0.01;
-  double momentum = 0.9;        // momentum
-  bool nesterov = false;        // momentum
-  double beta1 = 0.9;           // adam
-  double beta2 = 0.999;         // adam
-  double epsilon = 1e-8;        // adam
+  double momentum = 0.9;  // momentum
+  bool nesterov = false;  // momentum
+  double beta1 = 0.9;     // adam
+  double beta2 = 0.999;   // adam
+  double epsilon = 1e-8;  // adam
   double weight_decay = 0.0;
-  bool decoupled = false;       // weight decay applied to the parameters (AdamW) instead of added to the gradient
+  bool decoupled = false;  // weight decay applied to the parameters (AdamW) instead of added to the gradient
   ScheduleSection schedule;
+  bool operator==(const OptimizerSection&) const = default;
 };
 
 enum class Backend { kOnednn, kReference };
@@ -94,45 +102,50 @@ enum class LayerKind { kConv, kPool, kDense, kRelu, kDropout, kFlatten };
 // One layer of a network given in YAML; fields that a kind does not use are refused when given.
 struct LayerConfig {
   LayerKind kind = LayerKind::kRelu;
-  std::int64_t out = 0;        // conv: output channels; dense: units
-  std::int64_t kernel = 0;     // conv, pool: square, pixels
-  std::int64_t stride = 0;     // conv: default 1; pool: default kernel
-  std::int64_t padding = -1;   // conv: default (kernel - 1) / 2 ("same"); pool: default 0
-  double rate = 0.0;           // dropout: probability of zeroing, [0, 1)
+  std::int64_t out = 0;       // conv: output channels; dense: units
+  std::int64_t kernel = 0;    // conv, pool: square, pixels
+  std::int64_t stride = 0;    // conv: default 1; pool: default kernel
+  std::int64_t padding = -1;  // conv: default (kernel - 1) / 2 ("same"); pool: default 0
+  double rate = 0.0;          // dropout: probability of zeroing, [0, 1)
+  bool operator==(const LayerConfig&) const = default;
 };
 
 struct TrainSection {
-  std::string model = "cifar_cnn_small";    // cifar_cnn | cifar_cnn_small | layers (then `layers` is the network)
+  std::string model =
+      "cifar_cnn_small";  // cifar_cnn | cifar_cnn_small | layers (then `layers` is the network)
   std::vector<LayerConfig> layers;
-  double dropout = 0.0;                     // ready-made networks: rate before the last dense layer
+  double dropout = 0.0;  // ready-made networks: rate before the last dense layer
   Backend backend = Backend::kOnednn;
   OptimizerSection optimizer;
-  std::int64_t batch_size = 128;            // samples per worker and iteration
-  std::int64_t total_iterations = 1000;     // over all workers
+  std::int64_t batch_size = 128;         // samples per worker and iteration
+  std::int64_t total_iterations = 1000;  // over all workers
   Share share = Share::kEven;
   std::optional<std::int64_t> eval_every_clocks;  // null: only at the end
-  std::int64_t eval_samples = 0;            // 0: the whole test set
+  std::int64_t eval_samples = 0;                  // 0: the whole test set
   std::string device = "cpu";
   OnNan on_nan = OnNan::kStop;
+  bool operator==(const TrainSection&) const = default;
 };
 
 enum class DataKind { kSynthetic, kCifar10 };
 struct DataSection {
   DataKind kind = DataKind::kSynthetic;
-  std::string path;             // folder with data_batch_*.bin and test_batch.bin
-  bool augment = false;         // random crop (pad 4) and horizontal flip
+  std::string path;      // folder with data_batch_*.bin and test_batch.bin
+  bool augment = false;  // random crop (pad 4) and horizontal flip
   std::uint32_t loader_threads = 1;
-  std::uint32_t prefetch_batches = 2;      // mini-batches kept ready per worker
+  std::uint32_t prefetch_batches = 2;  // mini-batches kept ready per worker
+  bool operator==(const DataSection&) const = default;
 };
 
 enum class JitterKind { kNone, kUniform, kLognormal, kExponential };
 // emulate: a heterogeneous cluster on one machine (DESIGN 5). Off when base_step is null.
 struct EmulateSection {
   std::optional<Duration> base_step;
-  std::vector<double> slowdown;            // factor per node; one value serves all; empty: 1
-  JitterKind jitter = JitterKind::kNone;   // random factor with mean 1 per worker and clock
-  double jitter_spread = 0.1;              // uniform: +-spread; lognormal: sigma; exponential: share that is random
-  std::uint32_t cores = 2;                 // compute slots, shared by all nodes on this machine
+  std::vector<double> slowdown;           // factor per node; one value serves all; empty: 1
+  JitterKind jitter = JitterKind::kNone;  // random factor with mean 1 per worker and clock
+  double jitter_spread = 0.1;  // uniform: +-spread; lognormal: sigma; exponential: share that is random
+  std::uint32_t cores = 2;     // compute slots, shared by all nodes on this machine
+  bool operator==(const EmulateSection&) const = default;
 };
 
 struct RunConfig {
@@ -142,6 +155,7 @@ struct RunConfig {
   TrainSection train;
   DataSection data;
   EmulateSection emulate;
+  bool operator==(const RunConfig&) const = default;
 };
 
 }  // namespace paceline

@@ -1,0 +1,130 @@
+#include "common/config/load.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+
+#include "common/config/document.h"
+#include "common/config/schema.h"
+#include "common/config/suggest.h"
+#include "common/config/validate.h"
+
+namespace paceline {
+namespace {
+
+using config::Fault;
+using config::format_error;
+using config::Given;
+using config::Key;
+using config::Place;
+using config::schema;
+using config::Value;
+
+constexpr std::size_t kFileBytesMax = 4 << 20;  // larger is some other file
+
+// One key with the value it was given.
+struct Entry {
+  const Key* key;
+  Value value;
+};
+
+Status unknown_key(const std::string& path, const Place& place) {
+  std::vector<std::string> paths;
+  for (const Key& key : schema().keys) paths.push_back(key.path);
+  for (const config::Section& section : schema().sections) paths.push_back(section.path);
+  std::string expected = "a key of configs/reference.yaml";
+  if (const std::string near = config::suggest(path, paths); !near.empty()) {
+    expected += " (did you mean " + near + "?)";
+  }
+  return invalid_argument(format_error(place, path, "unknown key", "\"" + path + "\"", expected));
+}
+
+// Walks the sections of a document and collects its keys, in the order of the file.
+Status collect(const Value& section, const std::string& path, std::vector<Entry>& entries) {
+  for (std::size_t i = 0; i < section.names.size(); ++i) {
+    const Value& value = section.items[i];
+    const std::string child = path.empty() ? section.names[i] : path + "." + section.names[i];
+    if (const Key* key = schema().find(child)) {
+      entries.push_back({key, value});
+    } else if (!schema().is_section(child)) {
+      return unknown_key(child, value.place);
+    } else if (value.kind == Value::Kind::kMap) {
+      PACELINE_RETURN_IF_ERROR(collect(value, child, entries));
+    } else if (value.kind != Value::Kind::kNull) {  // a section with every line commented out is an empty one
+      return invalid_argument(
+          format_error(value.place, child, "wrong type", describe(value), "a section with keys of its own"));
+    }
+  }
+  return Status::ok();
+}
+
+// Adds `key.path=value`, in place of what was given for that key before.
+Status add_override(const std::string& argument, std::vector<Entry>& entries) {
+  const Place place{"command line", 0};
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return invalid_argument(
+        format_error(place, "", "not an override", "\"" + argument + "\"", "key.path=value"));
+  }
+  const std::string path = argument.substr(0, equals);
+  const Key* key = schema().find(path);
+  if (key == nullptr && schema().is_section(path)) {
+    return invalid_argument(format_error(place, path, "a section, not a key", "\"" + argument + "\"",
+                                         "one of its keys, as in " + path + ".key=value"));
+  }
+  if (key == nullptr) return unknown_key(path, place);
+  PACELINE_ASSIGN_OR_RETURN(Value value, config::read_argument(argument.substr(equals + 1), path));
+  std::erase_if(entries, [&](const Entry& entry) { return entry.key == key; });
+  entries.push_back({key, std::move(value)});
+  return Status::ok();
+}
+
+Result<std::string> read_file(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kFileBytesMax + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad() || (file.gcount() == 0 && errno != 0)) {
+    return not_found(path + ": cannot read the configuration, got \"" +
+                     std::generic_category().message(errno) + "\", expected a YAML file");
+  }
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kFileBytesMax) {
+    return invalid_argument(path +
+                            ": too large for a configuration, got more than 4 MiB, expected a YAML file");
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<RunConfig> parse_config(std::string_view text, const std::string& source,
+                               std::span<const std::string> overrides) {
+  PACELINE_ASSIGN_OR_RETURN(const Value root, config::read_document(text, source));
+  std::vector<Entry> entries;
+  PACELINE_RETURN_IF_ERROR(collect(root, "", entries));
+  for (const std::string& argument : overrides) PACELINE_RETURN_IF_ERROR(add_override(argument, entries));
+
+  RunConfig result;
+  Given given(source);
+  for (const Entry& entry : entries) {
+    if (entry.key->by_policy && entry.value.kind == Value::Kind::kNull) continue;  // null: as if not given
+    if (const std::optional<Fault> wrong = entry.key->read(entry.value, result)) {
+      return invalid_argument(format_error(wrong->place, entry.key->path + wrong->within, wrong->what,
+                                           wrong->got, wrong->expected));
+    }
+    given.add(entry.key->path, entry.value.place);
+  }
+  config::resolve(result, given);
+  PACELINE_RETURN_IF_ERROR(config::validate(result, given));
+  return result;
+}
+
+Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  return parse_config(text, path, overrides);
+}
+
+}  // namespace paceline

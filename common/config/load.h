@@ -1,0 +1,43 @@
+// From one YAML file and `key=value` arguments to a RunConfig that makes sense, before any socket opens; and
+// back.
+//
+// Precedence: an argument over the file, a later argument over an earlier one, anything given over a default.
+// Every error is one line, `file:line: key: what is wrong, got …, expected …` (arguments: `command line: key:
+// …`). docs/CONFIG.md is the user's side of this; configs/reference.yaml lists the keys. Thread: any; nothing
+// is shared.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/config/run_config.h"
+#include "common/status.h"
+
+namespace paceline {
+
+// Reads the file at `path` and applies `overrides` ("key.path=value", the value in YAML's flow style, so that
+// `emulate.slowdown=[1, 2]` is a list and `run.max_seconds=null` takes a value back).
+// Errors: kNotFound when the file cannot be read; kInvalidArgument for anything wrong in it or in an
+// override.
+Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides);
+
+// The same from a text; `source` is what errors call it. Errors: kInvalidArgument.
+Result<RunConfig> parse_config(std::string_view text, const std::string& source,
+                               std::span<const std::string> overrides);
+
+// The effective configuration: every key with its value, in the schema's order. parse_config of it gives
+// `config` again. `config` came from load_config or parse_config.
+std::string to_yaml(const RunConfig& config);
+
+// FNV-1a (64 bit) over every key on which all daemons of a run must agree, and its value: seed, end of the
+// run, cluster shape, sync, train, data.kind and data.augment; not paths, endpoints, time-outs or log levels.
+// It travels with the join, so that two daemons given different files notice.
+std::uint64_t fingerprint(const RunConfig& config);
+
+// configs/reference.yaml: every key at its default, with unit, effect, trade-off and what is accepted as
+// comments.
+std::string reference_yaml();
+
+}  // namespace paceline

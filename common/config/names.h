@@ -1,0 +1,74 @@
+// The spelling of every choice in the configuration: one table per enum, used to read YAML, to write it, and
+// wherever a choice is printed (logs, summary.json). Header-only, so that the pure core can use it too.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/assert.h"
+#include "common/config/run_config.h"
+
+namespace paceline {
+
+template <typename E>
+struct EnumNames;  // specialised below: `table` lists every value with its spelling
+
+#define PACELINE_ENUM_NAMES(E, ...)                                                      \
+  template <>                                                                            \
+  struct EnumNames<E> {                                                                  \
+    static constexpr auto table = std::to_array<std::pair<E, const char*>>(__VA_ARGS__); \
+  }
+
+PACELINE_ENUM_NAMES(PolicyKind, {{PolicyKind::kBsp, "bsp"},
+                                 {PolicyKind::kAsp, "asp"},
+                                 {PolicyKind::kSsp, "ssp"},
+                                 {PolicyKind::kDtssp, "dtssp"}});
+PACELINE_ENUM_NAMES(ApplyMode, {{ApplyMode::kVersioned, "versioned"}, {ApplyMode::kEager, "eager"}});
+PACELINE_ENUM_NAMES(CombineMode, {{CombineMode::kEach, "each"}, {CombineMode::kMean, "mean"}});
+PACELINE_ENUM_NAMES(LprMetric, {{LprMetric::kAccuracy, "accuracy"}, {LprMetric::kLoss, "loss"}});
+PACELINE_ENUM_NAMES(OptimizerKind, {{OptimizerKind::kSgd, "sgd"},
+                                    {OptimizerKind::kMomentum, "momentum"},
+                                    {OptimizerKind::kAdam, "adam"}});
+PACELINE_ENUM_NAMES(ScheduleKind, {{ScheduleKind::kConstant, "constant"},
+                                   {ScheduleKind::kStep, "step"},
+                                   {ScheduleKind::kCosine, "cosine"}});
+PACELINE_ENUM_NAMES(Share, {{Share::kEven, "even"}, {Share::kPool, "pool"}});
+PACELINE_ENUM_NAMES(OnNan, {{OnNan::kStop, "stop"}, {OnNan::kSkip, "skip"}});
+PACELINE_ENUM_NAMES(Backend, {{Backend::kOnednn, "onednn"}, {Backend::kReference, "reference"}});
+PACELINE_ENUM_NAMES(LayerKind, {{LayerKind::kConv, "conv"},
+                                {LayerKind::kPool, "pool"},
+                                {LayerKind::kDense, "dense"},
+                                {LayerKind::kRelu, "relu"},
+                                {LayerKind::kDropout, "dropout"},
+                                {LayerKind::kFlatten, "flatten"}});
+PACELINE_ENUM_NAMES(DataKind, {{DataKind::kSynthetic, "synthetic"}, {DataKind::kCifar10, "cifar10"}});
+PACELINE_ENUM_NAMES(JitterKind, {{JitterKind::kNone, "none"},
+                                 {JitterKind::kUniform, "uniform"},
+                                 {JitterKind::kLognormal, "lognormal"},
+                                 {JitterKind::kExponential, "exponential"}});
+
+#undef PACELINE_ENUM_NAMES
+
+// The spelling of `choice`, e.g. "dtssp".
+template <typename E>
+requires requires { EnumNames<E>::table; }
+const char* name_of(E choice) {
+  for (const auto& [value, name] : EnumNames<E>::table) {
+    if (value == choice) return name;
+  }
+  PACELINE_ASSERT(false, "an enum value without a spelling: " + std::to_string(static_cast<int>(choice)));
+}
+
+// The choice spelled `name`, or nothing.
+template <typename E>
+std::optional<E> named(std::string_view name) {
+  for (const auto& [value, spelling] : EnumNames<E>::table) {
+    if (name == spelling) return value;
+  }
+  return std::nullopt;
+}
+
+}  // namespace paceline

@@ -1,0 +1,31 @@
+#include "common/config/schema.h"
+
+namespace paceline::config {
+
+const Key* Schema::find(std::string_view path) const {
+  for (const Key& key : keys) {
+    if (key.path == path) return &key;
+  }
+  return nullptr;
+}
+
+bool Schema::is_section(std::string_view path) const {
+  for (const Section& section : sections) {
+    if (section.path == path) return true;
+  }
+  return false;
+}
+
+const Schema& schema() {
+  static const Schema whole = [] {
+    Schema built;
+    add_run_and_cluster(built);
+    add_sync(built);
+    add_train(built);
+    add_data_and_emulate(built);
+    return built;
+  }();
+  return whole;
+}
+
+}  // namespace paceline::config

@@ -1,0 +1,88 @@
+// The schema: one row per configuration key. A row drives everything that is known about its key - loading,
+// error messages, the effective configuration, the fingerprint, configs/reference.yaml - so adding a key is
+// adding a field (run_config.h) and a row (schema_*.cc). Internal to common/config.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/config/domain.h"
+#include "common/config/run_config.h"
+
+namespace paceline::config {
+
+// What a row says in words. All are one or more plain sentences without a line break.
+struct Words {
+  std::string unit = {};       // "clocks", "samples per worker and iteration", "" for a choice or a name
+  std::string effect = {};     // one line: what it changes
+  std::string trade_off = {};  // what more and less of it cost
+  std::string fallback = {};   // by_policy keys: what null means, by policy
+};
+
+// Whether every daemon of a run must have the same value. The fingerprint covers the keys that must agree.
+enum class Scope { kWholeRun, kOneDaemon };
+
+struct Key {
+  std::string path;  // "sync.lpr.metric"; also the path of the field inside RunConfig
+  Words words;
+  Scope scope = Scope::kOneDaemon;
+  std::string expected;
+  std::function<std::optional<Fault>(const Value&, RunConfig&)> read;
+  std::function<std::string(const RunConfig&)> write;
+  // Null means "not given": the default depends on sync.policy (resolve() in validate.h), and where the
+  // policy has no use for the key (applies(config) is false) a given value is refused and the written one is
+  // null.
+  bool by_policy = false;
+  std::function<bool(const RunConfig&)> applies = [](const RunConfig&) { return true; };
+};
+
+struct Section {
+  std::string path;   // "sync", "sync.lpr"
+  std::string about;  // one line
+  Scope scope;        // of its keys, unless a row says otherwise
+};
+
+// Every section and every key, in the order in which they are written. Immutable after its first use.
+struct Schema {
+  std::vector<Section> sections;
+  std::vector<Key> keys;
+
+  const Key* find(std::string_view path) const;
+  bool is_section(std::string_view path) const;
+};
+const Schema& schema();
+
+// A row: the field at PACELINE_FIELD(path), its domain and its words.
+template <typename T, typename Access>
+Key row(std::pair<const char*, Access> field, Domain<T> domain, Scope scope, Words words) {
+  Key key;
+  key.path = field.first;
+  key.words = std::move(words);
+  key.scope = scope;
+  key.expected = domain.expected;
+  key.read = [access = field.second, domain](const Value& value, RunConfig& config) {
+    return domain.read(value, access(config));
+  };
+  key.write = [access = field.second, domain](const RunConfig& config) {
+    return domain.write(access(config));
+  };
+  return key;
+}
+
+// The key's path is the field's path, by construction.
+#define PACELINE_FIELD(path)                                 \
+  std::pair {                                                \
+#path, [](auto& config) -> auto& { return config.path; } \
+  }
+
+// The rows of each part of the file.
+void add_run_and_cluster(Schema& schema);
+void add_sync(Schema& schema);
+void add_train(Schema& schema);
+void add_data_and_emulate(Schema& schema);
+
+}  // namespace paceline::config

@@ -1,0 +1,126 @@
+// Rows of `run` and `cluster`: what the run is called, when it ends, who takes part and how they find each
+// other.
+#include <cctype>
+
+#include "common/config/schema.h"
+
+namespace paceline::config {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+std::string check_name(const std::string& name) {
+  if (name.empty() || name.size() > 100) return "wrong length";
+  for (unsigned char c : name) {
+    if (!std::isalnum(c) && c != '-' && c != '_' && c != '.')
+      return "a character that does not belong in a name";
+  }
+  return "";
+}
+
+// "tcp://host:port" with a port from 1 to 65535, or "ipc://path" within a Unix socket address (107 bytes).
+std::string check_endpoint(const std::string& endpoint) {
+  if (endpoint.starts_with("ipc://")) {
+    const std::size_t length = endpoint.size() - 6;
+    return length == 0 ? "no path" : length > 107 ? "a path longer than the 107 bytes of a Unix socket" : "";
+  }
+  if (!endpoint.starts_with("tcp://")) return "unknown transport";
+  const std::size_t colon = endpoint.rfind(':');
+  if (colon <= 6) return "no host or no port";
+  const std::string port = endpoint.substr(colon + 1);
+  if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != std::string::npos) {
+    return "not a port";
+  }
+  const int number = std::stoi(port);
+  return number < 1 || number > 65535 ? "not a port" : "";
+}
+
+Domain<std::string> any_path() {
+  return text("a path", [](const std::string&) { return std::string(); });
+}
+
+}  // namespace
+
+void add_run_and_cluster(Schema& schema) {
+  schema.sections.push_back(
+      {"run", "what this run is called, where it writes and when it ends", Scope::kOneDaemon});
+  schema.sections.push_back({"cluster", "who takes part and how they find each other", Scope::kWholeRun});
+  auto& keys = schema.keys;
+
+  keys.push_back(row(PACELINE_FIELD(run.name), text("1 to 100 letters, digits or - _ .", check_name),
+                     Scope::kOneDaemon,
+                     {.effect = "The run's name in logs, reports and comparisons.",
+                      .trade_off = "None; tell the runs of a comparison apart with it."}));
+  keys.push_back(row(
+      PACELINE_FIELD(run.seed), any_uint64(), Scope::kWholeRun,
+      {.effect = "All randomness of the run is a function of it.",
+       .trade_off = "Under bsp the same seed gives the same bits; compare policies over several seeds."}));
+  keys.push_back(
+      row(PACELINE_FIELD(run.out), any_path(), Scope::kOneDaemon,
+          {.effect = "The run directory: logs, phases.csv, curve.csv, summary.json, the model.",
+           .trade_off = "The daemons need one; scripts/run_local.sh sets it. A directory that holds a run "
+                        "is refused without --force."}));
+  keys.push_back(row(PACELINE_FIELD(run.max_seconds), or_null(duration(milliseconds(1), hours(24 * 365))),
+                     Scope::kWholeRun,
+                     {.unit = "duration",
+                      .effect = "Stop gracefully this long after the first grant; null: no limit.",
+                      .trade_off = "A bound on cost; the learning-rate schedule does not know of it."}));
+  keys.push_back(
+      row(PACELINE_FIELD(run.target_accuracy), or_null(real({.low = 0, .high = 1, .open_low = true})),
+          Scope::kWholeRun,
+          {.unit = "fraction",
+           .effect = "Stop when an evaluation reaches this test accuracy; null: never.",
+           .trade_off = "Measures time to accuracy; as fine as train.eval_every_clocks, which it needs."}));
+  keys.push_back(row(PACELINE_FIELD(run.log_level), one_of({"debug", "info", "warn", "error"}),
+                     Scope::kOneDaemon,
+                     {.effect = "The least severe messages that reach the logs.",
+                      .trade_off = "debug logs every grant, which costs time in short steps."}));
+
+  keys.push_back(
+      row(PACELINE_FIELD(cluster.nodes), whole32(1, 4096), Scope::kWholeRun,
+          {.unit = "worker processes",
+           .effect = "How many paceline-worker processes must join before training begins.",
+           .trade_off = "More nodes give more gradients per second, and a larger effective mini-batch or "
+                        "more staleness."}));
+  keys.push_back(
+      row(PACELINE_FIELD(cluster.threads_per_node), whole32(1, 256), Scope::kWholeRun,
+          {.unit = "training threads",
+           .effect = "Workers of each node; each computes on one core and has its own clock.",
+           .trade_off = "Up to the cores of a node more is faster; each thread holds its own copy of the "
+                        "parameters, gradient and optimizer state."}));
+  keys.push_back(
+      row(PACELINE_FIELD(cluster.shards), whole32(1, 64), Scope::kWholeRun,
+          {.unit = "server processes",
+           .effect = "How many servers the parameters are cut over; shard 0 is the authority.",
+           .trade_off = "More shards spread network and optimizer work; each adds a message per exchange."}));
+  keys.push_back(row(
+      PACELINE_FIELD(cluster.endpoints),
+      list_of(text("\"tcp://host:port\" or \"ipc://path\"", check_endpoint)), Scope::kOneDaemon,
+      {.effect = "One address per shard: server k binds the k-th, everybody connects to it.",
+       .trade_off = "tcp between machines; on one machine ipc needs no port and is no faster for bulk."}));
+  keys.push_back(
+      row(PACELINE_FIELD(cluster.start_timeout), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
+          {.unit = "duration",
+           .effect = "How long to wait for all nodes to join before the run fails, naming those missing.",
+           .trade_off = "Long for slow job queues, short to notice a node that never starts."}));
+  keys.push_back(
+      row(PACELINE_FIELD(cluster.lease), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
+          {.unit = "duration",
+           .effect = "A node silent for longer is lost, and nobody waits for it any more.",
+           .trade_off = "Short recovers sooner; too short loses a node to a pause of its machine. More than "
+                        "2 x heartbeat."}));
+  keys.push_back(row(PACELINE_FIELD(cluster.heartbeat), duration(milliseconds(1), hours(1)),
+                     Scope::kOneDaemon,
+                     {.unit = "duration",
+                      .effect = "How often each node and server says that it is alive.",
+                      .trade_off = "Shorter allows a shorter lease; each is a message of some 50 bytes."}));
+  keys.push_back(
+      row(PACELINE_FIELD(cluster.frame_bytes), bytes(4, 1 << 20, 4), Scope::kOneDaemon,
+          {.unit = "bytes",
+           .effect = "Payload bytes per message when parameters and gradients are cut up.",
+           .trade_off = "256 KiB to 1 MiB is fastest; small frames cost headers, one large message costs "
+                        "page faults and unbounded buffers."}));
+}
+
+}  // namespace paceline::config

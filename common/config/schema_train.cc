@@ -1,0 +1,142 @@
+// Rows of `train`: the network, the optimizer and its schedule, how much is done and by whom.
+#include "common/config/schema.h"
+
+namespace paceline::config {
+namespace {
+
+constexpr std::int64_t kVersionsMax = 1'000'000'000'000;
+
+void add_optimizer(std::vector<Key>& keys) {
+  const Interval decay{.low = 0, .high = 1, .open_high = true};
+
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.kind), choice<OptimizerKind>(), Scope::kWholeRun,
+          {.effect = "The server's update rule; local updates of the thread caches use the same.",
+           .trade_off = "State per parameter on server and workers: sgd none, momentum one, adam two "
+                        "floats."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.optimizer.lr), real({.low = 0, .high = 1000, .open_low = true}), Scope::kWholeRun,
+      {.unit = "step size",
+       .effect = "The learning rate before the schedule's factor.",
+       .trade_off = "Large learns fast or diverges; under combine: each smaller by about the number of "
+                    "workers."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.momentum), real(decay), Scope::kWholeRun,
+                     {.effect = "momentum: the share of the last step that is kept.",
+                      .trade_off = "High smooths and adds to the effect of staleness."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.nesterov), boolean(), Scope::kWholeRun,
+                     {.effect = "momentum: look ahead by the kept step.",
+                      .trade_off = "Often converges a little faster; only with kind: momentum."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.beta1), real(decay), Scope::kWholeRun,
+                     {.effect = "adam: decay of the mean gradient.", .trade_off = "As momentum."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.beta2), real(decay), Scope::kWholeRun,
+                     {.effect = "adam: decay of the mean squared gradient.",
+                      .trade_off = "High gives steadier step sizes that adapt later."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.epsilon), real({.low = 0, .high = 1, .open_low = true}),
+                     Scope::kWholeRun,
+                     {.effect = "adam: added to the root of the mean squared gradient.",
+                      .trade_off = "Large damps the steps of parameters with tiny gradients."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.weight_decay), real({.low = 0, .high = 1000}),
+                     Scope::kWholeRun,
+                     {.unit = "per step",
+                      .effect = "Pulls the parameters towards zero; 0 is off.",
+                      .trade_off = "Some generalises better, too much underfits."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.decoupled), boolean(), Scope::kWholeRun,
+                     {.effect = "Decay the parameters themselves (AdamW) instead of adding to the gradient.",
+                      .trade_off = "With adam, decay independent of the gradient's scale."}));
+
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.schedule.kind), choice<ScheduleKind>(), Scope::kWholeRun,
+          {.effect = "How the learning rate changes with the version.",
+           .trade_off = "cosine ends at a well-annealed model and must know the length of the run."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.warmup_versions), whole(0, kVersionsMax),
+                     Scope::kWholeRun,
+                     {.unit = "versions",
+                      .effect = "Raise the learning rate linearly to lr over so many versions first.",
+                      .trade_off = "Steadies a large learning rate; too long wastes the start."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.step_versions), whole(0, kVersionsMax),
+                     Scope::kWholeRun,
+                     {.unit = "versions",
+                      .effect = "step: multiply the learning rate by step_factor each so many versions.",
+                      .trade_off = "Short anneals early; kind: step needs at least 1."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.step_factor),
+                     real({.low = 0, .high = 1, .open_low = true}), Scope::kWholeRun,
+                     {.unit = "factor",
+                      .effect = "step: what the learning rate is multiplied by.",
+                      .trade_off = "Small anneals abruptly."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.schedule.total_versions), or_null(whole(1, kVersionsMax)),
+          Scope::kWholeRun,
+          {.unit = "versions",
+           .effect = "cosine: the version at which final_factor is reached; null: the run's planned end.",
+           .trade_off = "Set it when max_seconds or target_accuracy end the run sooner."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.final_factor), real({.low = 0, .high = 1}),
+                     Scope::kWholeRun,
+                     {.unit = "factor",
+                      .effect = "cosine: the learning rate ends at lr x this.",
+                      .trade_off = "Above 0 keeps learning to the end."}));
+}
+
+}  // namespace
+
+void add_train(Schema& schema) {
+  schema.sections.push_back({"train", "what is trained, how long and by whom", Scope::kWholeRun});
+  schema.sections.push_back({"train.optimizer", "how a gradient changes the parameters", Scope::kWholeRun});
+  schema.sections.push_back({"train.optimizer.schedule", "the learning rate by version", Scope::kWholeRun});
+  auto& keys = schema.keys;
+
+  keys.push_back(
+      row(PACELINE_FIELD(train.model), one_of({"cifar_cnn", "cifar_cnn_small", "layers"}), Scope::kWholeRun,
+          {.effect = "A ready-made network, or `layers` for the one listed under train.layers.",
+           .trade_off = "cifar_cnn is the DTSSP experiment's, about 4 x the work of cifar_cnn_small."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.layers), list_of(layer()), Scope::kWholeRun,
+          {.effect = "The network from input to output; only with model: layers.",
+           .trade_off = "conv {out, kernel, stride, padding}, pool {kernel, stride, padding}, dense {out}, "
+                        "dropout {rate}, relu, flatten."}));
+  keys.push_back(row(PACELINE_FIELD(train.dropout), real({.low = 0, .high = 1, .open_high = true}),
+                     Scope::kWholeRun,
+                     {.unit = "probability",
+                      .effect = "Ready-made networks: dropout before the last dense layer; 0 is off.",
+                      .trade_off = "Generalises better over many epochs, learns more slowly in few."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.backend), choice<Backend>(), Scope::kWholeRun,
+          {.effect = "onednn: fast kernels; reference: plain loops, the truth the others are tested by.",
+           .trade_off = "reference is very much slower; for tests."}));
+  add_optimizer(keys);
+  keys.push_back(row(PACELINE_FIELD(train.batch_size), whole(1, 65536), Scope::kWholeRun,
+                     {.unit = "samples per worker and iteration",
+                      .effect = "Mini-batch of each iteration; a clock sees it times the number of workers.",
+                      .trade_off = "Large computes more per exchange and takes fewer steps per epoch."}));
+  keys.push_back(row(PACELINE_FIELD(train.total_iterations), whole(1, kVersionsMax), Scope::kWholeRun,
+                     {.unit = "iterations of all workers together",
+                      .effect = "The length of the run: each iteration is one mini-batch of one worker.",
+                      .trade_off = "Epochs = this x batch_size / training samples."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.share), choice<Share>(), Scope::kWholeRun,
+          {.effect = "even: every worker does the same number of iterations; pool: the next is whoever is "
+                     "granted.",
+           .trade_off = "Under even, the paper's, every policy ends at the slowest's pace; pool lets the "
+                        "fast do more."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.eval_every_clocks), or_null(whole(1, 1'000'000'000)), Scope::kWholeRun,
+      {.unit = "clocks",
+       .effect = "Evaluate on the test set each so many versions; null: only at the end.",
+       .trade_off = "A finer curve; each evaluation takes a core from the workers of node 0's machine."}));
+  keys.push_back(row(PACELINE_FIELD(train.eval_samples), whole(0, kVersionsMax), Scope::kWholeRun,
+                     {.unit = "samples",
+                      .effect = "Evaluate on the first so many test samples; 0: all.",
+                      .trade_off = "Fewer are cheaper and noisier."}));
+  keys.push_back(row(PACELINE_FIELD(train.device),
+                     text("cpu",
+                          [](const std::string& device) {
+                            return device == "cpu" ? std::string() : "a device that is not in this build";
+                          }),
+                     Scope::kWholeRun,
+                     {.effect = "Where gradients are computed.", .trade_off = "This build has cpu."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.on_nan), choice<OnNan>(), Scope::kWholeRun,
+          {.effect = "On a NaN or infinite loss or gradient: stop the run, or skip that iteration.",
+           .trade_off = "skip survives a rare spike and can hide a run that has diverged."}));
+}
+
+}  // namespace paceline::config

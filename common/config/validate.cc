@@ -1,0 +1,203 @@
+#include "common/config/validate.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/config/domain.h"
+#include "common/config/names.h"
+#include "common/config/schema.h"
+
+namespace paceline::config {
+namespace {
+
+// Reports a contradiction at the first of the keys that was given.
+class Judge {
+ public:
+  explicit Judge(const Given& given) : given_(given) {}
+
+  // Without effect after the first contradiction.
+  void refuse_if(bool contradiction, std::initializer_list<const char*> keys, const std::string& what,
+                 const std::string& got, const std::string& expected) {
+    if (!contradiction || !verdict_.is_ok()) return;
+    const std::string key = given_.first(keys);
+    verdict_ = invalid_argument(format_error(given_.place_of(key), key, what, got, expected));
+  }
+
+  const Given& given() const { return given_; }
+  const Status& verdict() const { return verdict_; }
+
+ private:
+  const Given& given_;
+  Status verdict_;
+};
+
+void check_run(Judge& judge, const RunConfig& c) {
+  judge.refuse_if(c.run.target_accuracy && !c.train.eval_every_clocks,
+                  {"run.target_accuracy", "train.eval_every_clocks"}, "nobody would evaluate before the end",
+                  "a target_accuracy without train.eval_every_clocks",
+                  "train.eval_every_clocks to be a number of clocks");
+}
+
+void check_cluster(Judge& judge, const ClusterSection& cluster) {
+  const std::size_t endpoints = cluster.endpoints.size();
+  judge.refuse_if(cluster.shards > 1 && !judge.given().has("cluster.endpoints"), {"cluster.shards"},
+                  "shards without endpoints",
+                  std::to_string(cluster.shards) + " shards and no cluster.endpoints",
+                  "cluster.endpoints with one address per shard");
+  judge.refuse_if(endpoints != cluster.shards, {"cluster.endpoints", "cluster.shards"},
+                  "as many endpoints as shards are needed", std::to_string(endpoints),
+                  std::to_string(cluster.shards));
+  const std::set<std::string> distinct(cluster.endpoints.begin(), cluster.endpoints.end());
+  judge.refuse_if(distinct.size() != endpoints, {"cluster.endpoints"}, "two shards with one address",
+                  std::to_string(distinct.size()) + " distinct", std::to_string(endpoints));
+  judge.refuse_if(
+      cluster.lease <= 2 * cluster.heartbeat, {"cluster.lease", "cluster.heartbeat"},
+      "a lease that one late heartbeat can end",
+      "lease " + write_duration(cluster.lease) + " with heartbeat " + write_duration(cluster.heartbeat),
+      "lease > 2 x heartbeat");
+}
+
+void check_application(Judge& judge, const SyncSection& sync) {
+  const std::string combination = std::string(name_of(sync.policy)) + " with apply: " + name_of(sync.apply) +
+                                  ", combine: " + name_of(sync.combine);
+  judge.refuse_if(sync.policy == PolicyKind::kBsp && sync.apply == ApplyMode::kEager,
+                  {"sync.apply", "sync.policy"}, "bsp is exact only version by version", combination,
+                  "apply: versioned");
+  judge.refuse_if(sync.policy == PolicyKind::kAsp && sync.apply == ApplyMode::kVersioned,
+                  {"sync.apply", "sync.policy"}, "asp would hold gradients without bound for the slowest",
+                  combination, "apply: eager");
+  judge.refuse_if(sync.apply == ApplyMode::kEager && sync.combine == CombineMode::kMean,
+                  {"sync.combine", "sync.apply"},
+                  "eager applies each gradient on arrival and has no clock to average over", combination,
+                  "combine: each");
+  judge.refuse_if(
+      sync.policy == PolicyKind::kAsp && !sync.refresh_clocks, {"sync.refresh_clocks", "sync.policy"},
+      "under asp nothing is ever required, so nobody would pull", "null", "refresh_clocks: 1 or more");
+}
+
+void check_threshold(Judge& judge, const SyncSection& sync) {
+  if (sync.policy != PolicyKind::kDtssp) return;
+  const std::string range =
+      "[" + std::to_string(sync.threshold_min) + ", " + std::to_string(sync.threshold_max) + "]";
+  judge.refuse_if(sync.threshold_min > sync.threshold_max, {"sync.threshold_min", "sync.threshold_max"},
+                  "threshold_min > threshold_max", range, "threshold_min <= threshold_max");
+  judge.refuse_if(sync.threshold < sync.threshold_min || sync.threshold > sync.threshold_max,
+                  {"sync.threshold", "sync.threshold_min", "sync.threshold_max"},
+                  "the initial threshold is outside its range",
+                  "threshold " + std::to_string(sync.threshold) + " and range " + range,
+                  "threshold_min <= threshold <= threshold_max");
+  judge.refuse_if(sync.lpr.increase_above < sync.lpr.decrease_below,
+                  {"sync.lpr.increase_above", "sync.lpr.decrease_below"},
+                  "one progress would both raise and lower the threshold",
+                  "increase_above " + real({}).write(sync.lpr.increase_above) + " and decrease_below " +
+                      real({}).write(sync.lpr.decrease_below),
+                  "increase_above >= decrease_below");
+}
+
+void check_network(Judge& judge, const TrainSection& train) {
+  const bool listed = train.model == "layers";
+  judge.refuse_if(listed && train.layers.empty(), {"train.model"}, "model: layers without layers",
+                  "no train.layers", "train.layers to list the network");
+  judge.refuse_if(!listed && !train.layers.empty(), {"train.layers"}, "layers without model: layers",
+                  "model: " + train.model, "model: layers, or no train.layers");
+  judge.refuse_if(listed && train.dropout != 0.0, {"train.dropout"}, "dropout is for the ready-made networks",
+                  real({}).write(train.dropout), "a {kind: dropout, rate: …} among train.layers");
+}
+
+void check_optimizer(Judge& judge, const RunConfig& c) {
+  const OptimizerSection& optimizer = c.train.optimizer;
+  const ScheduleSection& schedule = optimizer.schedule;
+  judge.refuse_if(optimizer.nesterov && optimizer.kind != OptimizerKind::kMomentum,
+                  {"train.optimizer.nesterov", "train.optimizer.kind"}, "nesterov is a kind of momentum",
+                  std::string("kind: ") + name_of(optimizer.kind), "kind: momentum, or nesterov: false");
+  judge.refuse_if(schedule.kind == ScheduleKind::kStep && schedule.step_versions < 1,
+                  {"train.optimizer.schedule.step_versions", "train.optimizer.schedule.kind"},
+                  "a step schedule without steps", std::to_string(schedule.step_versions),
+                  "step_versions to be at least 1");
+  if (schedule.kind != ScheduleKind::kCosine) return;
+  const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
+  const std::int64_t planned = (c.train.total_iterations + workers - 1) / workers;
+  const std::int64_t end = schedule.total_versions.value_or(planned);
+  judge.refuse_if(schedule.warmup_versions >= end,
+                  {"train.optimizer.schedule.total_versions", "train.optimizer.schedule.warmup_versions",
+                   "train.total_iterations", "train.optimizer.schedule.kind"},
+                  "the cosine would end before the warm-up does",
+                  "warmup_versions " + std::to_string(schedule.warmup_versions) + " of " +
+                      std::to_string(end) + " versions",
+                  "warmup_versions < total_versions");
+}
+
+void check_data(Judge& judge, const DataSection& data) {
+  judge.refuse_if(data.kind == DataKind::kCifar10 && data.path.empty(), {"data.kind"},
+                  "cifar10 without data.path", "no path",
+                  "data.path to name the folder with data_batch_1.bin … test_batch.bin");
+}
+
+void check_emulation(Judge& judge, const RunConfig& c) {
+  const EmulateSection& emulate = c.emulate;
+  const std::size_t factors = emulate.slowdown.size();
+  judge.refuse_if(factors > 1 && factors != c.cluster.nodes, {"emulate.slowdown", "cluster.nodes"},
+                  "one factor, or one for each node", std::to_string(factors) + " factors",
+                  "1 or " + std::to_string(c.cluster.nodes));
+  // `base_step: null` says that emulation is off on purpose; a slowdown alone is a forgotten base_step.
+  judge.refuse_if(!emulate.base_step && factors > 0 && !judge.given().has("emulate.base_step"),
+                  {"emulate.slowdown"}, "a slowdown without emulate.base_step emulates nothing",
+                  "no base_step", "base_step: a duration, or base_step: null to switch emulation off");
+  const double limit =
+      emulate.jitter == JitterKind::kUniform || emulate.jitter == JitterKind::kExponential ? 1.0 : 3.0;
+  const bool too_wide = emulate.jitter_spread > limit ||
+                        (emulate.jitter == JitterKind::kUniform && emulate.jitter_spread >= limit);
+  judge.refuse_if(too_wide, {"emulate.jitter_spread", "emulate.jitter"},
+                  std::string("too wide for jitter: ") + name_of(emulate.jitter),
+                  real({}).write(emulate.jitter_spread),
+                  emulate.jitter == JitterKind::kUniform ? "below 1, so that no factor is 0" : "at most 1");
+}
+
+// A threshold under bsp would be silently ignored; better to say so.
+void check_applies(Judge& judge, const RunConfig& c) {
+  for (const Key& key : schema().keys) {
+    judge.refuse_if(!key.applies(c) && judge.given().has(key.path), {key.path.c_str()},
+                    std::string("policy ") + name_of(c.sync.policy) + " does not use it", "a value",
+                    "none or null (" + key.words.fallback + ")");
+  }
+}
+
+}  // namespace
+
+std::string Given::first(std::initializer_list<const char*> keys) const {
+  for (const char* key : keys) {
+    if (has(key)) return key;
+  }
+  return *keys.begin();
+}
+
+Place Given::place_of(const std::string& key) const {
+  const auto at = places_.find(key);
+  return at == places_.end() ? Place{source_, 1} : at->second;
+}
+
+void resolve(RunConfig& config, const Given& given) {
+  SyncSection& sync = config.sync;
+  if (!given.has("sync.apply")) {
+    sync.apply = sync.policy == PolicyKind::kAsp ? ApplyMode::kEager : ApplyMode::kVersioned;
+  }
+  if (!given.has("sync.combine")) {
+    sync.combine = sync.apply == ApplyMode::kEager ? CombineMode::kEach : CombineMode::kMean;
+  }
+}
+
+Status validate(const RunConfig& config, const Given& given) {
+  Judge judge(given);
+  check_applies(judge, config);
+  check_run(judge, config);
+  check_cluster(judge, config.cluster);
+  check_application(judge, config.sync);
+  check_threshold(judge, config.sync);
+  check_network(judge, config.train);
+  check_optimizer(judge, config);
+  check_data(judge, config.data);
+  check_emulation(judge, config);
+  return judge.verdict();
+}
+
+}  // namespace paceline::config

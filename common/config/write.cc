@@ -1,0 +1,110 @@
+// From a RunConfig back to text: the effective configuration, the commented reference, and the fingerprint.
+// All three walk the schema, so none can forget a key.
+#include <algorithm>
+
+#include "common/config/load.h"
+#include "common/config/schema.h"
+
+namespace paceline {
+namespace {
+
+using config::Key;
+using config::schema;
+using config::Scope;
+using config::Section;
+
+constexpr std::size_t kColumns = 110;
+
+std::string parent_of(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string::npos ? "" : path.substr(0, dot);
+}
+std::string last_word(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+std::string indent_of(const std::string& path) {
+  return std::string(2 * static_cast<std::size_t>(std::count(path.begin(), path.end(), '.')), ' ');
+}
+
+// `words` behind "# ", broken at spaces so that no line is longer than kColumns; later lines stand two
+// further in.
+std::string comment(const std::string& indent, const std::string& words) {
+  std::string text;
+  std::string line = indent + "#";
+  std::size_t start = 0;
+  while (start < words.size()) {
+    const std::size_t end = std::min(words.find(' ', start), words.size());
+    if (line.size() + 1 + end - start > kColumns) {
+      text += line + "\n";
+      line = indent + "#  ";
+    }
+    line += " " + words.substr(start, end - start);
+    start = end + 1;
+  }
+  return text + line + "\n";
+}
+
+// The value as YAML; null where the policy has no use for the key.
+std::string value_of(const Key& key, const RunConfig& config) {
+  return key.applies(config) ? key.write(config) : "null";
+}
+
+}  // namespace
+
+std::string to_yaml(const RunConfig& config) {
+  std::string text;
+  std::string last_section;
+  for (const Key& key : schema().keys) {
+    const std::string section = parent_of(key.path);
+    // The keys of a section stand together, so a section is new exactly when nothing of it was written
+    // before.
+    if (section != last_section && !last_section.starts_with(section + ".")) {
+      text += indent_of(section) + last_word(section) + ":\n";
+    }
+    last_section = section;
+    text += indent_of(key.path) + last_word(key.path) + ": " + value_of(key, config) + "\n";
+  }
+  return text;
+}
+
+std::uint64_t fingerprint(const RunConfig& config) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const Key& key : schema().keys) {
+    if (key.scope != Scope::kWholeRun) continue;
+    for (const char c : key.path + "=" + value_of(key, config) + "\n") {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    }
+  }
+  return hash;
+}
+
+std::string reference_yaml() {
+  const RunConfig defaults;
+  std::string text =
+      "# Every key of a Paceline configuration, at its default. Written by `paceline check-config "
+      "--reference`; a test\n"
+      "# holds it to the code. A configuration names only what differs. docs/CONFIG.md says how files and "
+      "arguments\n"
+      "# combine. `null` where a default depends on the policy.\n";
+  std::string last_section;
+  for (const Key& key : schema().keys) {
+    const std::string section = parent_of(key.path);
+    const std::string indent = indent_of(key.path);
+    if (section != last_section && !last_section.starts_with(section + ".")) {
+      const auto about = std::find_if(schema().sections.begin(), schema().sections.end(),
+                                      [&](const Section& s) { return s.path == section; });
+      text += "\n" + comment(indent_of(section), section + ": " + about->about + ".");
+      text += indent_of(section) + last_word(section) + ":\n";
+    } else {
+      text += "\n";
+    }
+    last_section = section;
+    text += comment(indent, key.words.effect);
+    text += comment(indent, "Accepts: " + key.expected +
+                                (key.words.unit.empty() ? "" : ". Unit: " + key.words.unit) + ".");
+    if (key.by_policy) text += comment(indent, "Default: " + key.words.fallback + ".");
+    text += comment(indent, "Trade-off: " + key.words.trade_off);
+    text += indent + last_word(key.path) + ": " + (key.by_policy ? "null" : key.write(defaults)) + "\n";
+  }
+  return text;
+}
+
+}  // namespace paceline

@@ -1,0 +1,203 @@
+// Bad input: each fault ends in exactly one line, `file:line: key: what is wrong, got …, expected …`.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "common/config/load.h"
+
+namespace paceline {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+// The error line for a text; fails when there is none, or when it is not one line of the agreed form.
+std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  const Result<RunConfig> config = parse_config(text, "run.yaml", overrides);
+  INFO(text);
+  if (config) FAIL("was accepted");
+  CHECK(config.status().code() == StatusCode::kInvalidArgument);
+  const std::string line = config.status().message();
+  CHECK(line.find('\n') == std::string::npos);
+  CHECK_THAT(line, Contains(", got ") && Contains(", expected "));
+  return line;
+}
+
+TEST_CASE("an_error_says_file_line_key_what_got_and_expected") {
+  CHECK(refusal("# a comment\nsync:\n  policy: ssp\n  threshold: three\n") ==
+        "run.yaml:4: sync.threshold: wrong type, got \"three\", expected a whole number from 0 to 1000000");
+  CHECK(refusal("run: {}", {"cluster.nodes=0"}) ==
+        "command line: cluster.nodes: out of range, got \"0\", expected a whole number from 1 to 4096");
+}
+
+TEST_CASE("an_unknown_key_is_refused_with_the_likely_one") {
+  CHECK_THAT(refusal("sync:\n  treshold: 3\n"), StartsWith("run.yaml:2: sync.treshold: unknown key") &&
+                                                    Contains("did you mean sync.threshold?"));
+  CHECK_THAT(refusal("train: {lr: 0.1}"), Contains("did you mean train.optimizer.lr?"));
+  CHECK_THAT(refusal("snyc: {policy: bsp}"), Contains("did you mean sync?"));
+  CHECK_THAT(refusal("run: {}", {"sync.polcy=bsp"}),
+             StartsWith("command line: sync.polcy: unknown key") && Contains("did you mean sync.policy?"));
+  CHECK_THAT(refusal("xyzzy: 1"), !Contains("did you mean"));
+}
+
+TEST_CASE("a_duplicate_key_names_both_lines") {
+  CHECK_THAT(refusal("run:\n  seed: 1\n  seed: 2\n"),
+             StartsWith("run.yaml:3: run.seed: duplicate key") && Contains("run.yaml:2"));
+  CHECK_THAT(refusal("run: {seed: 1}\nsync:\nrun: {seed: 2}\n"),
+             StartsWith("run.yaml:3: run: duplicate key"));
+}
+
+TEST_CASE("the_form_of_the_text_is_checked") {
+  CHECK_THAT(refusal("run:\n  seed: [1, 2\n"), StartsWith("run.yaml:") && Contains("YAML syntax error"));
+  CHECK_THAT(refusal("run:\n\tseed: 1\n"), StartsWith("run.yaml:2: YAML syntax error"));
+  CHECK_THAT(refusal(""), StartsWith("run.yaml:1: empty configuration"));
+  CHECK_THAT(refusal("# only a comment\n"), Contains("empty configuration"));
+  CHECK_THAT(refusal("run: {seed: 1}\n---\nrun: {seed: 2}\n"), Contains("more than one document"));
+  CHECK_THAT(refusal("- run\n- sync\n"), Contains("a list"));
+  CHECK_THAT(refusal("run: 3"), StartsWith("run.yaml:1: run: wrong type"));
+  CHECK_THAT(refusal("run: {? [a] : 1}"), Contains("not a word"));
+}
+
+TEST_CASE("aliases_cannot_make_a_small_text_large") {
+  std::string text = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n";
+  for (int i = 1; i < 6; ++i) {
+    const std::string last = "*a" + std::to_string(i - 1);
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+    for (int j = 0; j < 9; ++j) text += last + ", ";
+    text += last + "]\n";
+  }
+  CHECK_THAT(refusal(text), Contains("too large or too deeply nested"));
+  CHECK_THAT(refusal("run: &self {seed: *self}"),
+             Contains("YAML syntax error") || Contains("too deeply nested"));
+}
+
+TEST_CASE("wrong_types_and_impossible_values_are_refused_key_by_key") {
+  struct Case {
+    const char* argument;
+    const char* what;
+  };
+  for (const Case& bad :
+       std::vector<Case>{{"run.seed=-1", "out of range"},
+                         {"run.seed=1.5", "out of range"},
+                         {"run.seed=\"1\"", "wrong type"},
+                         {"run.name=a/b", "does not belong in a name"},
+                         {"run.name=", "wrong type"},
+                         {"run.out=[a]", "wrong type"},
+                         {"run.max_seconds=10", "a duration without a unit"},
+                         {"run.max_seconds=10 weeks", "not a duration"},
+                         {"run.max_seconds=-1s", "out of range"},
+                         {"run.max_seconds=99999999999h", "not a duration"},
+                         {"run.max_seconds=soon", "wrong type"},
+                         {"run.target_accuracy=0", "out of range"},
+                         {"run.target_accuracy=80", "out of range"},
+                         {"run.log_level=loud", "unknown choice"},
+                         {"cluster.threads_per_node=0", "out of range"},
+                         {"cluster.nodes=99999999999", "out of range"},
+                         {"cluster.nodes=null", "wrong type"},
+                         {"cluster.endpoints=tcp://a:1", "wrong type"},
+                         {"cluster.endpoints=[udp://a:1]", "endpoints[0]: unknown transport"},
+                         {"cluster.endpoints=[tcp://a:65536]", "not a port"},
+                         {"cluster.endpoints=[tcp://:1]", "no host"},
+                         {"cluster.endpoints=[ipc://]", "no path"},
+                         {"cluster.frame_bytes=2MiB", "impossible size"},
+                         {"cluster.frame_bytes=1023", "impossible size"},
+                         {"cluster.frame_bytes=1MB", "wrong type"},
+                         {"sync.policy=BSP", "unknown choice"},
+                         {"sync.refresh_clocks=0", "out of range"},
+                         {"sync.lpr.increase_above=.nan", "not a finite number"},
+                         {"sync.lpr.increase_above=inf", "not a finite number"},
+                         {"train.optimizer.lr=-.inf", "not a finite number"},
+                         {"train.optimizer.lr=nan", "not a finite number"},
+                         {"train.optimizer.lr=0", "out of range"},
+                         {"train.optimizer.lr=1e999", "wrong type"},
+                         {"train.optimizer.beta1=1", "out of range"},
+                         {"train.optimizer.nesterov=yes", "wrong type"},
+                         {"train.device=cuda", "not in this build"},
+                         {"train.model=resnet", "unknown choice"},
+                         {"train.total_iterations=0", "out of range"},
+                         {"train.dropout=1", "out of range"},
+                         {"emulate.slowdown=[0]", "slowdown[0]: out of range"},
+                         {"emulate.base_step=0s", "out of range"},
+                         {"emulate.jitter_spread=-1", "out of range"},
+                         {"sync={policy: bsp}", "a section, not a key"},
+                         {"bsp", "not an override"},
+                         {"=3", "not an override"},
+                         {"run.seed=[1", "YAML syntax error"}}) {
+    INFO(bad.argument);
+    CHECK_THAT(refusal("run: {}", {bad.argument}), StartsWith("command line: ") && Contains(bad.what));
+  }
+}
+
+TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
+  struct Case {
+    const char* text;
+    const char* start;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {"sync: {policy: dtssp, threshold: 5, threshold_min: 9, threshold_max: 4}",
+            "sync.threshold_min: "},
+           {"sync: {policy: dtssp, threshold: 11}", "sync.threshold: the initial threshold is outside"},
+           {"sync: {policy: dtssp, threshold_min: 5}",
+            "sync.threshold_min: the initial threshold is outside"},
+           {"sync: {policy: dtssp, lpr: {increase_above: -6}}", "sync.lpr.increase_above: "},
+           {"sync: {policy: bsp, threshold: 0}", "sync.threshold: policy bsp does not use it"},
+           {"sync: {policy: asp, threshold: 3}", "sync.threshold: policy asp does not use it"},
+           {"sync: {policy: ssp, threshold_max: 3}", "sync.threshold_max: policy ssp does not use it"},
+           {"sync: {policy: ssp, threshold: inf}", "sync.threshold: a threshold without bound"},
+           {"sync: {policy: ssp, threshold: .inf}", "sync.threshold: a threshold without bound"},
+           {"sync: {policy: bsp, apply: eager}", "sync.apply: "},
+           {"sync: {policy: asp, apply: versioned}", "sync.apply: "},
+           {"sync: {policy: ssp, apply: eager, combine: mean}", "sync.combine: "},
+           {"sync: {policy: asp, combine: mean}", "sync.combine: "},
+           {"sync: {policy: asp, refresh_clocks: null}", "sync.refresh_clocks: "},
+           {"cluster: {shards: 2}", "cluster.shards: shards without endpoints"},
+           {"cluster: {endpoints: []}", "cluster.endpoints: as many endpoints as shards"},
+           {"cluster: {shards: 2, endpoints: [\"tcp://a:1\", \"tcp://a:1\"]}",
+            "cluster.endpoints: two shards"},
+           {"cluster: {lease: 2s, heartbeat: 1s}", "cluster.lease: "},
+           {"cluster: {heartbeat: 5s}", "cluster.heartbeat: "},
+           {"run: {target_accuracy: 0.9}", "run.target_accuracy: nobody would evaluate"},
+           {"train: {model: layers}", "train.model: model: layers without layers"},
+           {"train: {layers: [{kind: dense, out: 10}]}", "train.layers: layers without model: layers"},
+           {"train: {model: layers, dropout: 0.1, layers: [{kind: dense, out: 10}]}", "train.dropout: "},
+           {"train: {optimizer: {kind: adam, nesterov: true}}", "train.optimizer.nesterov: "},
+           {"train: {optimizer: {schedule: {kind: step}}}", "train.optimizer.schedule.kind: a step schedule"},
+           {"train: {optimizer: {schedule: {kind: cosine, warmup_versions: 9, total_versions: 9}}}",
+            "train.optimizer.schedule.total_versions: "},
+           {"train: {total_iterations: 5, optimizer: {schedule: {kind: cosine, warmup_versions: 5}}}",
+            "train.optimizer.schedule.warmup_versions: "},
+           {"data: {kind: cifar10}", "data.kind: cifar10 without data.path"},
+           {"cluster: {nodes: 3}\nemulate: {base_step: 1s, slowdown: [1, 2]}", "emulate.slowdown: "},
+           {"emulate: {slowdown: [2]}", "emulate.slowdown: a slowdown without emulate.base_step"},
+           {"emulate: {jitter: uniform, jitter_spread: 1}", "emulate.jitter_spread: "},
+           {"emulate: {jitter: exponential, jitter_spread: 1.5}", "emulate.jitter_spread: "}}) {
+    INFO(bad.text);
+    const std::string line = refusal(bad.text);
+    const std::string where =
+        std::string("run.yaml:") + (std::string(bad.text).find('\n') == std::string::npos ? "1" : "2");
+    CHECK_THAT(line, StartsWith(where + ": " + bad.start));
+  }
+}
+
+TEST_CASE("a_layer_refuses_fields_it_would_not_use_and_misses_those_it_needs") {
+  const auto layers = [](const std::string& one) {
+    return "train:\n  model: layers\n  layers:\n    - {kind: relu}\n    - " + one + "\n";
+  };
+  CHECK_THAT(refusal(layers("{kind: relu, out: 3}")),
+             StartsWith("run.yaml:5: train.layers[1]: unknown key, got \"out\""));
+  CHECK_THAT(refusal(layers("{kind: conv, out: 3}")), Contains("missing key, got no kernel"));
+  CHECK_THAT(refusal(layers("{kind: pool, kernel: 0}")), Contains("train.layers[1].kernel: out of range"));
+  CHECK_THAT(refusal(layers("{kind: dropout, rate: 1}")), Contains("train.layers[1].rate: out of range"));
+  CHECK_THAT(refusal(layers("{kind: lstm}")), Contains("train.layers[1].kind: unknown choice"));
+  CHECK_THAT(refusal(layers("{out: 3}")), Contains("missing key kind"));
+  CHECK_THAT(refusal(layers("dense")), Contains("wrong type"));
+}
+
+TEST_CASE("a_missing_file_is_not_found_and_a_folder_is_no_configuration") {
+  const Result<RunConfig> missing = load_config("/nonexistent/run.yaml", {});
+  CHECK(missing.status().code() == StatusCode::kNotFound);
+  CHECK_THAT(missing.status().message(), StartsWith("/nonexistent/run.yaml: ") && Contains("No such file"));
+  CHECK_THAT(load_config("/", {}).status().message(), StartsWith("/: ") && Contains("Is a directory"));
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,149 @@
+// Loading: defaults, overrides, units, and the way back to YAML.
+#include <catch2/catch.hpp>
+
+#include "common/config/load.h"
+#include "common/config/names.h"
+
+namespace paceline {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+RunConfig loaded(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  Result<RunConfig> config = parse_config(text, "test.yaml", overrides);
+  INFO(text);
+  if (!config) FAIL(config.status().message());
+  return std::move(config).value();
+}
+
+TEST_CASE("keys_that_are_not_given_have_the_defaults_of_the_structs") {
+  CHECK(loaded("run: {}") == RunConfig{});
+  CHECK(loaded("run:\nsync:\n") == RunConfig{});  // sections whose every line is commented out
+}
+
+TEST_CASE("values_of_every_type_reach_their_fields") {
+  const RunConfig c = loaded(R"(
+run: {name: "a-b.c", seed: 18446744073709551615, max_seconds: 1.5m, target_accuracy: 0.8}
+cluster:
+  nodes: 2
+  shards: 2
+  endpoints: ["tcp://10.0.0.1:5555", "ipc:///tmp/with space"]
+  lease: 2500ms
+  frame_bytes: 256KiB
+sync: {policy: dtssp, threshold: 4, refresh_clocks: null, lpr: {metric: loss, decrease_below: -1e-1}}
+train: {optimizer: {kind: adam, schedule: {kind: cosine}}, share: pool, eval_every_clocks: 5, on_nan: skip}
+emulate: {base_step: 250us, slowdown: [1, 2.5]}
+)");
+  CHECK(c.run.name == "a-b.c");
+  CHECK(c.run.seed == 18446744073709551615u);
+  CHECK(c.run.max_seconds == seconds(90));
+  CHECK(c.cluster.endpoints == std::vector<std::string>{"tcp://10.0.0.1:5555", "ipc:///tmp/with space"});
+  CHECK(c.cluster.lease == milliseconds(2500));
+  CHECK(c.cluster.frame_bytes == 256 * 1024);
+  CHECK(c.sync.policy == PolicyKind::kDtssp);
+  CHECK_FALSE(c.sync.refresh_clocks);
+  CHECK(c.sync.lpr.decrease_below == -0.1);
+  CHECK(c.train.optimizer.schedule.kind == ScheduleKind::kCosine);
+  CHECK(c.train.share == Share::kPool);
+  CHECK(c.emulate.base_step == std::chrono::microseconds(250));
+  CHECK(c.emulate.slowdown == std::vector<double>{1.0, 2.5});
+}
+
+TEST_CASE("an_override_wins_over_the_file_and_a_later_one_over_an_earlier_one") {
+  const std::string file = "cluster: {nodes: 2}\nemulate: {base_step: 1s, slowdown: [1, 2]}\n";
+  const RunConfig c = loaded(file, {"cluster.nodes=3", "emulate.slowdown=[1, 2, 3]", "cluster.nodes=4",
+                                    "emulate.slowdown=[2]", "cluster.endpoints=[ipc:///tmp/x.0]"});
+  CHECK(c.cluster.nodes == 4);
+  CHECK(c.emulate.slowdown == std::vector<double>{2.0});
+  CHECK(c.cluster.endpoints == std::vector<std::string>{"ipc:///tmp/x.0"});
+}
+
+TEST_CASE("an_override_with_null_takes_a_value_of_the_file_back") {
+  CHECK_FALSE(loaded("emulate: {base_step: 1s}", {"emulate.base_step=null"}).emulate.base_step);
+  const std::string ssp = "sync: {policy: ssp, threshold: 7}";
+  CHECK(loaded(ssp, {"sync.threshold=null"}).sync.threshold == 3);
+  CHECK(loaded(ssp, {"sync.policy=bsp", "sync.threshold="}).sync.policy == PolicyKind::kBsp);
+}
+
+TEST_CASE("apply_and_combine_default_by_policy") {
+  struct Case {
+    const char* sync;
+    ApplyMode apply;
+    CombineMode combine;
+  };
+  for (const Case& expected :
+       {Case{"{policy: bsp}", ApplyMode::kVersioned, CombineMode::kMean},
+        Case{"{policy: ssp}", ApplyMode::kVersioned, CombineMode::kMean},
+        Case{"{policy: dtssp}", ApplyMode::kVersioned, CombineMode::kMean},
+        Case{"{policy: asp}", ApplyMode::kEager, CombineMode::kEach},
+        Case{"{policy: ssp, apply: eager}", ApplyMode::kEager, CombineMode::kEach},
+        Case{"{policy: bsp, combine: each}", ApplyMode::kVersioned, CombineMode::kEach}}) {
+    INFO(expected.sync);
+    const RunConfig c = loaded(std::string("sync: ") + expected.sync);
+    CHECK(c.sync.apply == expected.apply);
+    CHECK(c.sync.combine == expected.combine);
+  }
+}
+
+TEST_CASE("a_convolution_keeps_the_size_and_a_pool_divides_it_unless_told_otherwise") {
+  const RunConfig c = loaded(R"(
+train:
+  model: layers
+  layers:
+    - {kind: conv, out: 32, kernel: 5}
+    - {kind: pool, kernel: 2}
+    - {kind: conv, out: 8, kernel: 3, stride: 2, padding: 0}
+    - {kind: dropout, rate: 0.25}
+    - {kind: dense, out: 10}
+)");
+  REQUIRE(c.train.layers.size() == 5);
+  CHECK(c.train.layers[0] ==
+        LayerConfig{.kind = LayerKind::kConv, .out = 32, .kernel = 5, .stride = 1, .padding = 2});
+  CHECK(c.train.layers[1] == LayerConfig{.kind = LayerKind::kPool, .kernel = 2, .stride = 2, .padding = 0});
+  CHECK(c.train.layers[2] ==
+        LayerConfig{.kind = LayerKind::kConv, .out = 8, .kernel = 3, .stride = 2, .padding = 0});
+  CHECK(c.train.layers[3].rate == 0.25);
+}
+
+TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
+  for (const char* text : {
+           "run: {}",
+           "sync: {policy: asp}",
+           "sync: {policy: dtssp, threshold: 5, threshold_max: 6, combine: each, refresh_clocks: null}",
+           "run: {name: x, out: 'a \"quoted\" \\\\ path', max_seconds: 1h, target_accuracy: 0.1}\n"
+           "train: {eval_every_clocks: 3, optimizer: {lr: 0.1, epsilon: 1e-9}}",
+           "emulate: {base_step: 1500us, slowdown: [1.1, 0.3333333333333333], jitter: lognormal}\ncluster: "
+           "{nodes: 2}",
+           "train: {model: layers, layers: [{kind: conv, out: 3, kernel: 3}, {kind: relu}, {kind: flatten},\n"
+           "  {kind: pool, kernel: 3, stride: 2, padding: 1}, {kind: dropout, rate: 0.1}, {kind: dense, out: "
+           "10}]}",
+       }) {
+    const RunConfig config = loaded(text);
+    const std::string yaml = to_yaml(config);
+    CHECK(loaded(yaml) == config);
+    CHECK(to_yaml(loaded(yaml)) == yaml);
+  }
+}
+
+TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_else") {
+  const std::string base = "cluster: {nodes: 2}";
+  const std::uint64_t expected = fingerprint(loaded(base));
+  for (const char* same :
+       {"run.out=/elsewhere", "run.name=other", "run.log_level=debug", "data.path=/elsewhere",
+        "cluster.endpoints=[ipc:///tmp/y]", "cluster.lease=1m", "cluster.frame_bytes=1MiB",
+        "data.loader_threads=2", "emulate.base_step=1s", "sync.policy=bsp"}) {
+    INFO(same);
+    CHECK(fingerprint(loaded(base, {same})) == expected);
+  }
+  for (const char* other :
+       {"run.seed=2", "cluster.nodes=3", "cluster.threads_per_node=2", "sync.policy=ssp", "sync.combine=each",
+        "train.batch_size=64", "train.optimizer.lr=0.02", "data.augment=true", "run.max_seconds=1h",
+        "train.optimizer.schedule.warmup_versions=1"}) {
+    INFO(other);
+    CHECK(fingerprint(loaded(base, {other})) != expected);
+  }
+}
+
+}  // namespace
+}  // namespace paceline
