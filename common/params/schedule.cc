@@ -31,7 +31,7 @@ double learning_rate(const OptimizerSection& optimizer, Version version, std::in
   const std::int64_t v = version.value;
   PACELINE_ASSERT(v >= 0, "version " + std::to_string(v));
   if (v < schedule.warmup_versions) {
-    return optimizer.lr * static_cast<double>(v + 1) / static_cast<double>(schedule.warmup_versions);
+    return optimizer.lr * (static_cast<double>(v + 1) / static_cast<double>(schedule.warmup_versions));
   }
   switch (schedule.kind) {
     case ScheduleKind::kConstant:

@@ -1,0 +1,171 @@
+// Blocks: shared ones never change, single ones are rewritten in place, returned ones are used again.
+#include "common/params/blocks.h"
+
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+using namespace paceline;
+
+namespace {
+
+// Sets every element of the range to `value`.
+void fill(BlockRange& range, BlockPool& pool, float value) {
+  for (std::int64_t i = 0; i < range.block_count(); ++i) {
+    range.rewrite(i, pool, [&](std::span<const float>, std::span<float> out) {
+      std::fill(out.begin(), out.end(), value);
+    });
+  }
+}
+
+std::vector<float> values_of(const BlockRange& range) {
+  std::vector<float> values(static_cast<std::size_t>(range.size()));
+  range.copy_to(0, values);
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a_returned_block_is_handed_out_again_and_the_surplus_is_freed") {
+  BlockPool pool(8, 1);
+  BlockRef a = pool.acquire(), b = pool.acquire();
+  const float* const address = a.data();
+  CHECK(reinterpret_cast<std::uintptr_t>(address) % 64 == 0);
+  CHECK(pool.in_use() == 2);
+  a.reset();
+  b.reset();
+  CHECK(pool.in_use() == 0);
+  CHECK(pool.idle() == 1);
+  CHECK(pool.acquire().data() == address);
+}
+
+TEST_CASE("a_block_is_unique_again_when_the_other_reference_is_dropped") {
+  BlockPool pool(8, 4);
+  BlockRef mine = pool.acquire();
+  CHECK(mine.unique());
+  BlockRef other = mine;
+  CHECK_FALSE(mine.unique());
+  BlockRef moved = std::move(other);
+  CHECK_FALSE(mine.unique());
+  moved = BlockRef();
+  CHECK(mine.unique());
+  std::shared_ptr<const void> payload = mine.as_owner();
+  CHECK_FALSE(mine.unique());
+  payload.reset();
+  CHECK(mine.unique());
+  CHECK_FALSE(BlockRef().unique());
+}
+
+TEST_CASE("blocks_outlive_their_pool") {
+  BlockRef block;
+  {
+    BlockPool pool(4, 4);
+    block = pool.acquire();
+    block.writable_data()[3] = 7.0F;
+  }
+  CHECK(block.data()[3] == 7.0F);
+}
+
+TEST_CASE("a_range_begins_as_zeros_and_its_last_block_may_be_short") {
+  BlockPool pool(4, 4);
+  BlockRange range(pool, 10);
+  CHECK(range.block_count() == 3);
+  CHECK(range.elements(2) == Range{8, 10});
+  CHECK(range.block(2).size() == 2);
+  CHECK(values_of(range) == std::vector<float>(10, 0.0F));
+  CHECK(BlockRange(pool, 0).block_count() == 0);
+}
+
+TEST_CASE("copies_begin_and_end_anywhere") {
+  BlockPool pool(4, 4);
+  BlockRange range(pool, 10);
+  for (std::int64_t i = 0; i < range.block_count(); ++i) {
+    const std::int64_t begin = range.elements(i).begin;
+    range.rewrite(i, pool, [&](auto, std::span<float> out) {
+      std::iota(out.begin(), out.end(), static_cast<float>(begin));
+    });
+  }
+  for (std::int64_t begin = 0; begin <= 10; ++begin) {
+    for (std::int64_t end = begin; end <= 10; ++end) {
+      std::vector<float> out(static_cast<std::size_t>(end - begin));
+      std::vector<float> expected(out.size());
+      std::iota(expected.begin(), expected.end(), static_cast<float>(begin));
+      range.copy_to(begin, out);
+      REQUIRE(out == expected);
+    }
+  }
+}
+
+TEST_CASE("a_snapshot_keeps_its_values_while_the_range_goes_on") {
+  BlockPool pool(4, 8);
+  BlockRange range(pool, 10);
+  fill(range, pool, 1.0F);
+  CHECK(pool.in_use() == 3);  // nobody else held them: rewritten in place
+  const BlockRange snapshot = range;
+  fill(range, pool, 2.0F);
+  CHECK(pool.in_use() == 6);
+  CHECK(values_of(snapshot) == std::vector<float>(10, 1.0F));
+  CHECK(values_of(range) == std::vector<float>(10, 2.0F));
+}
+
+TEST_CASE("only_the_blocks_that_a_reply_holds_are_copied") {
+  BlockPool pool(4, 8);
+  BlockRange range(pool, 10);
+  fill(range, pool, 1.0F);
+  const float* const first = range.block(0).data();
+  const std::shared_ptr<const void> reply = range.ref(1).as_owner();
+  fill(range, pool, 2.0F);
+  CHECK(pool.in_use() == 4);
+  CHECK(range.block(0).data() == first);
+  CHECK(range.block(1).data() != reply.get());
+  CHECK(static_cast<const float*>(reply.get())[0] == 1.0F);
+}
+
+TEST_CASE("a_reader_on_another_thread_never_sees_a_block_change") {
+  // The writer gives snapshots away through a bounded queue and goes on rewriting, in place as soon as the
+  // reader has let go. What the reader sees must be the value of its snapshot's time; the thread sanitizer
+  // watches the hand-over.
+  constexpr int kSnapshots = 2000;
+  BlockPool pool(64, 8);
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::optional<std::pair<BlockRange, float>>> queue;
+  std::int64_t wrong = 0;
+
+  std::thread reader([&] {
+    for (;;) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return !queue.empty(); });
+      auto item = std::move(queue.front());
+      queue.pop_front();
+      lock.unlock();
+      changed.notify_all();
+      if (!item) return;
+      for (float value : values_of(item->first)) wrong += value == item->second ? 0 : 1;
+    }
+  });
+
+  BlockRange range(pool, 200);
+  for (int i = 0; i < kSnapshots; ++i) {
+    fill(range, pool, static_cast<float>(i));
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return queue.size() < 2; });
+    queue.emplace_back(std::pair(range, static_cast<float>(i)));
+    lock.unlock();
+    changed.notify_all();
+  }
+  {
+    const std::lock_guard lock(mutex);
+    queue.emplace_back(std::nullopt);
+  }
+  changed.notify_all();
+  reader.join();
+  CHECK(wrong == 0);
+  CHECK(pool.in_use() == 4);
+  CHECK(pool.idle() <= 8);
+}

@@ -1,0 +1,86 @@
+// Layout and partition: what every daemon of a run has to agree on.
+#include "common/params/layout.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "common/params/partition.h"
+
+using namespace paceline;
+
+namespace {
+Layout two_layers() {
+  Layout layout;
+  REQUIRE(layout.add("conv.weight", {4, 3, 5, 5}));
+  REQUIRE(layout.add("conv.bias", {4}));
+  return layout;
+}
+}  // namespace
+
+TEST_CASE("tensors_lie_one_after_another_without_gaps") {
+  Layout layout = two_layers();
+  const auto index = layout.add("scale", {});
+  REQUIRE(index.is_ok());
+  CHECK(index.value() == 2);
+  CHECK(layout.tensors()[0].offset == 0);
+  CHECK(layout.tensors()[1].offset == 300);
+  CHECK(layout.tensors()[2].offset == 304);
+  CHECK(layout.size() == 305);  // a tensor without dimensions is one number
+}
+
+TEST_CASE("an_element_is_found_in_its_tensor") {
+  const Layout layout = two_layers();
+  CHECK(layout.tensor_at(0)->name == "conv.weight");
+  CHECK(layout.tensor_at(299)->name == "conv.weight");
+  CHECK(layout.tensor_at(300)->name == "conv.bias");
+  CHECK(layout.tensor_at(304) == nullptr);
+  CHECK(layout.tensor_at(-1) == nullptr);
+}
+
+TEST_CASE("a_layout_refuses_what_cannot_be_a_tensor") {
+  Layout layout = two_layers();
+  CHECK(layout.add("", {1}).status().code() == StatusCode::kInvalidArgument);
+  CHECK(layout.add("conv.bias", {1}).status().message() == "tensor 'conv.bias' appears twice in the layout");
+  CHECK(layout.add("fc", {8, 0}).status().message() == "tensor 'fc': dimension 1 is 0, expected at least 1");
+  CHECK(layout.add("fc", {-1}).status().code() == StatusCode::kInvalidArgument);
+  CHECK(layout.add("fc", {std::int64_t{1} << 40}).status().code() == StatusCode::kInvalidArgument);
+  // 2^32 * 2^32 is 0 in 64 bits: the product must not be formed.
+  CHECK(layout.add("fc", {std::int64_t{1} << 32, std::int64_t{1} << 32}).status().code() ==
+        StatusCode::kInvalidArgument);
+  CHECK(layout.size() == 304);
+  CHECK(layout.tensors().size() == 2);
+}
+
+TEST_CASE("the_hash_tells_layouts_apart") {
+  const auto hash_of = [](const std::string& name, const std::vector<std::int64_t>& shape) {
+    Layout layout;
+    REQUIRE(layout.add(name, shape));
+    return layout.hash();
+  };
+  CHECK(two_layers().hash() == two_layers().hash());
+  CHECK(hash_of("a", {2, 3}) != hash_of("a", {3, 2}));
+  CHECK(hash_of("a", {6}) != hash_of("a", {2, 3}));
+  CHECK(hash_of("a", {6}) != hash_of("b", {6}));
+  CHECK(Layout().hash() != hash_of("a", {6}));
+  // The hash travels between processes, so it may never change: computed by hand-written FNV-1a over the same
+  // bytes.
+  CHECK(hash_of("a", {6}) == 0xC016D8B7AB008E2Bu);
+}
+
+TEST_CASE("shards_cover_every_element_once_and_are_nearly_equal") {
+  for (std::int64_t total : {0, 1, 2, 3, 7, 100, 545098}) {
+    for (std::uint32_t shards : {1u, 2u, 3u, 7u, 16u}) {
+      const auto ranges = partition(total, shards);
+      REQUIRE(ranges.size() == shards);
+      std::int64_t next = 0;
+      for (const Range& range : ranges) {
+        CHECK(range.begin == next);
+        CHECK(range.size() >= total / shards);
+        CHECK(range.size() <= total / shards + 1);
+        next = range.end;
+      }
+      CHECK(next == total);
+    }
+  }
+  CHECK(partition(10, 3) == std::vector<Range>{{0, 4}, {4, 7}, {7, 10}});
+}

@@ -1,0 +1,180 @@
+// Optimizers: known numbers, and the same bits as the plain loop for every kind, length, cut and place.
+#include "common/params/optimizer.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "common/random.h"
+#include "tests/unit/optimizer_plain.h"
+
+using namespace paceline;
+
+namespace {
+
+std::vector<float> random_floats(std::uint64_t key, std::size_t n) {
+  CounterRandom random(1, Stream::kTest, key);
+  std::vector<float> values(n);
+  // Several orders of magnitude, so that rounding differs in every operation.
+  for (float& v : values)
+    v = static_cast<float>(random.next_normal() * std::pow(10.0, random.next_double() * 6 - 4));
+  return values;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+// Every kind with every decay: twelve optimizers.
+std::vector<OptimizerSection> all_optimizers() {
+  std::vector<OptimizerSection> all;
+  for (const auto& [kind, nesterov] : {std::pair{OptimizerKind::kSgd, false},
+                                       {OptimizerKind::kMomentum, false},
+                                       {OptimizerKind::kMomentum, true},
+                                       {OptimizerKind::kAdam, false}}) {
+    for (const auto& [weight_decay, decoupled] : {std::pair{0.0, false}, {0.01, false}, {0.01, true}}) {
+      OptimizerSection section;
+      section.kind = kind;
+      section.nesterov = nesterov;
+      section.weight_decay = weight_decay;
+      section.decoupled = decoupled;
+      all.push_back(section);
+    }
+  }
+  return all;
+}
+
+constexpr int kSteps = 3;
+double rate_of(int step) { return 0.1 / (1 + step); }
+
+// The plain loop's parameters after kSteps gradients.
+std::vector<float> plain_result(const OptimizerSection& section, std::size_t n) {
+  testing::PlainOptimizer plain(section, n);
+  std::vector<float> parameters = random_floats(0, n);
+  for (int step = 0; step < kSteps; ++step)
+    plain.apply(parameters, random_floats(1 + step, n), rate_of(step));
+  return parameters;
+}
+
+}  // namespace
+
+TEST_CASE("every_optimizer_has_the_bits_of_the_plain_loop_at_every_length") {
+  const auto index = GENERATE(range(0, 12));
+  const OptimizerSection section = all_optimizers()[static_cast<std::size_t>(index)];
+  for (std::size_t n : {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 1000, 4099}) {
+    OptimizerState state(section, static_cast<std::int64_t>(n));
+    std::vector<float> parameters = random_floats(0, n);
+    for (int step = 0; step < kSteps; ++step)
+      state.apply(parameters, random_floats(1 + step, n), rate_of(step));
+    INFO("optimizer " << index << ", " << n << " floats");
+    REQUIRE(same_bits(parameters, plain_result(section, n)));
+  }
+}
+
+TEST_CASE("every_cut_into_pieces_gives_the_same_bits_in_place_and_out_of_place") {
+  constexpr std::size_t kFloats = 1003;
+  const auto index = GENERATE(range(0, 12));
+  const OptimizerSection section = all_optimizers()[static_cast<std::size_t>(index)];
+  const std::vector<float> expected = plain_result(section, kFloats);
+  CounterRandom random(2, Stream::kTest, static_cast<std::uint64_t>(index));
+  for (int trial = 0; trial < 20; ++trial) {
+    OptimizerState state(section, kFloats);
+    std::vector<float> parameters = random_floats(0, kFloats);
+    for (int step = 0; step < kSteps; ++step) {
+      const std::vector<float> gradient = random_floats(1 + step, kFloats);
+      std::vector<float> next(kFloats);
+      state.begin_step(rate_of(step));
+      for (std::size_t at = 0; at < kFloats;) {
+        const std::size_t n = std::min<std::size_t>(kFloats - at, 1 + random.next_below(200));
+        const auto g = std::span(gradient).subspan(at, n);
+        const auto in = std::span(parameters).subspan(at, n);
+        // One trial in two writes beside, as copy-on-write does.
+        const auto out = trial % 2 == 0 ? in : std::span(next).subspan(at, n);
+        state.apply(static_cast<std::int64_t>(at), in, out, g);
+        at += n;
+      }
+      if (trial % 2 == 1) parameters = next;
+    }
+    REQUIRE(same_bits(parameters, expected));
+  }
+}
+
+TEST_CASE("shards_with_states_of_their_own_give_the_bits_of_one") {
+  constexpr std::size_t kFloats = 500, kCut = 177;
+  OptimizerSection section;
+  section.kind = OptimizerKind::kAdam;
+  OptimizerState left(section, kCut), right(section, kFloats - kCut);
+  std::vector<float> parameters = random_floats(0, kFloats);
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<float> gradient = random_floats(1 + step, kFloats);
+    left.apply(std::span(parameters).first(kCut), std::span(gradient).first(kCut), rate_of(step));
+    right.apply(std::span(parameters).subspan(kCut), std::span(gradient).subspan(kCut), rate_of(step));
+  }
+  CHECK(same_bits(parameters, plain_result(section, kFloats)));
+}
+
+TEST_CASE("sgd_and_momentum_follow_their_formulas") {
+  OptimizerSection section;
+  section.kind = OptimizerKind::kMomentum;
+  section.momentum = 0.5;
+  std::vector<float> p = {1.0F};
+  OptimizerState state(section, 1);
+  state.apply(p, std::vector<float>{2.0F}, 0.125);  // u = 2:         1 - 0.25
+  CHECK(p[0] == 0.75F);
+  state.apply(p, std::vector<float>{2.0F}, 0.125);  // u = 0.5*2 + 2: 0.75 - 0.375
+  CHECK(p[0] == 0.375F);
+
+  section.nesterov = true;
+  p = {1.0F};
+  OptimizerState nesterov(section, 1);
+  nesterov.apply(p, std::vector<float>{2.0F}, 0.125);  // g + mu u = 3
+  CHECK(p[0] == 0.625F);
+}
+
+TEST_CASE("the_first_adam_step_is_the_learning_rate_whatever_the_gradient") {
+  // Bias correction makes m/(1-b1) = g and sqrt(v/(1-b2)) = |g|: Kingma and Ba, section 2.1.
+  OptimizerSection section;
+  section.kind = OptimizerKind::kAdam;
+  std::vector<float> p = {1.0F, 1.0F, 1.0F};
+  OptimizerState state(section, 3);
+  state.apply(p, std::vector<float>{1e-3F, -5.0F, 0.0F}, 0.001);
+  CHECK(p[0] == Approx(0.999).epsilon(1e-6));
+  CHECK(p[1] == Approx(1.001).epsilon(1e-6));
+  CHECK(p[2] == 1.0F);
+}
+
+TEST_CASE("adam_over_ten_steps_matches_the_double_precision_formula") {
+  OptimizerSection section;
+  section.kind = OptimizerKind::kAdam;
+  std::vector<float> p = {0.5F};
+  OptimizerState state(section, 1);
+  double x = 0.5, m = 0, v = 0;
+  for (int t = 1; t <= 10; ++t) {
+    const float g = 0.3F * static_cast<float>(t) - 1.0F;
+    state.apply(p, std::vector<float>{g}, 0.01);
+    m = 0.9 * m + 0.1 * static_cast<double>(g);
+    v = 0.999 * v + 0.001 * static_cast<double>(g) * static_cast<double>(g);
+    x -= 0.01 * (m / (1 - std::pow(0.9, t))) / (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-8);
+  }
+  CHECK(state.steps() == 10);
+  CHECK(static_cast<double>(p[0]) == Approx(x).epsilon(1e-6));  // ten steps of float32 rounding, 6e-8 each
+}
+
+TEST_CASE("decoupled_decay_shrinks_the_parameter_and_leaves_the_state_alone") {
+  OptimizerSection section;
+  section.kind = OptimizerKind::kAdam;
+  section.weight_decay = 0.1;
+  section.decoupled = true;
+  std::vector<float> p = {2.0F};
+  OptimizerState decoupled(section, 1);
+  decoupled.apply(p, std::vector<float>{0.0F}, 0.5);
+  CHECK(p[0] == Approx(1.9));  // 2 - 0.5 * 0.1 * 2, and no step without a gradient
+
+  section.decoupled = false;
+  p = {2.0F};
+  OptimizerState coupled(section, 1);
+  coupled.apply(p, std::vector<float>{0.0F}, 0.5);
+  CHECK(p[0] == Approx(1.5));  // the decay is a gradient to Adam, whose first step is the learning rate
+}
