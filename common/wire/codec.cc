@@ -1,0 +1,92 @@
+// Header bytes and the rules of the payload frame. The fields themselves: codec_encode.cc and
+// codec_decode.cc.
+#include "common/wire/codec.h"
+
+#include <bit>
+#include <cstring>
+
+#include "common/wire/codec_proto.h"
+
+namespace paceline::wire {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "payloads are little endian and sent as they lie in memory");
+
+// A message that carries floats: where they belong, and whether they are the last.
+struct Piece {
+  std::int64_t offset;
+  bool last;
+};
+
+std::optional<Piece> piece_of(const Body& body) {
+  return std::visit(
+      [](const auto& message) -> std::optional<Piece> {
+        if constexpr (requires { Piece{message.offset, message.last}; }) {
+          return Piece{message.offset, message.last};
+        } else {
+          return std::nullopt;
+        }
+      },
+      body);
+}
+
+Status wrong_payload(const Body& body, std::size_t got, const std::string& expected) {
+  return invalid_argument(std::string(name_of(body)) + ".payload: got " + std::to_string(got) +
+                          " bytes, expected " + expected);
+}
+
+Status check_payload(const Body& body, std::size_t bytes) {
+  const std::optional<Piece> piece = piece_of(body);
+  if (!piece.has_value()) return bytes == 0 ? Status::ok() : wrong_payload(body, bytes, "none");
+  if (bytes > kPayloadBytesMax) {
+    return wrong_payload(body, bytes, "at most " + std::to_string(kPayloadBytesMax));
+  }
+  if (bytes % sizeof(float) != 0) return wrong_payload(body, bytes, "a multiple of 4");
+  // A shard with an empty range still takes part: its piece is empty, the first and the last.
+  if (bytes == 0 && !(piece->offset == 0 && piece->last)) {
+    return wrong_payload(body, bytes, "at least one float (offset " + std::to_string(piece->offset) + ")");
+  }
+  const auto floats = static_cast<std::int64_t>(bytes / sizeof(float));
+  if (piece->offset > kFloatsMax - floats) {
+    return wrong_payload(body, bytes, "offset " + std::to_string(piece->offset) + " + floats at most 2^40");
+  }
+  return Status::ok();
+}
+
+// ZeroMQ may hand out small messages at any address inside its receive buffer.
+Payload aligned_for_float(Payload payload) {
+  if (reinterpret_cast<std::uintptr_t>(payload.data) % alignof(float) == 0) return payload;
+  const std::shared_ptr<float[]> copy(new float[payload.size / sizeof(float)]);
+  std::memcpy(copy.get(), payload.data, payload.size);
+  return {copy, reinterpret_cast<const std::byte*>(copy.get()), payload.size};
+}
+
+Status check_header_size(std::size_t bytes) {
+  if (bytes <= kHeaderBytesMax) return Status::ok();
+  return invalid_argument("header: got " + std::to_string(bytes) + " bytes, expected at most " +
+                          std::to_string(kHeaderBytesMax));
+}
+
+}  // namespace
+
+Result<std::string> encode(const Message& message) {
+  PACELINE_RETURN_IF_ERROR(check_payload(message.body, message.payload.size));
+  const proto::Header header = to_proto(message.body);
+  PACELINE_RETURN_IF_ERROR(check_header_size(header.ByteSizeLong()).with_context(name_of(message.body)));
+  return header.SerializeAsString();
+}
+
+Result<Message> decode(std::string_view bytes, Payload payload) {
+  PACELINE_RETURN_IF_ERROR(check_header_size(bytes.size()));
+  proto::Header header;
+  if (!header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return invalid_argument("header: got " + std::to_string(bytes.size()) +
+                            " bytes that are no header, expected proto/paceline.proto's Header");
+  }
+  PACELINE_ASSIGN_OR_RETURN(Body body, from_proto(header));
+  PACELINE_RETURN_IF_ERROR(check_payload(body, payload.size));
+  return Message{std::move(body), aligned_for_float(std::move(payload))};
+}
+
+}  // namespace paceline::wire

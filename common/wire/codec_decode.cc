@@ -1,0 +1,402 @@
+// From a protobuf that came from the network to a plain struct, every field checked, in the order of
+// common/wire/messages.h.
+#include <cmath>
+
+#include "common/wire/codec.h"
+#include "common/wire/codec_proto.h"
+#include "common/wire/fields.h"
+
+namespace paceline::wire {
+namespace {
+
+// ---- shared parts
+
+Clock clock_of(Fields& f, std::int64_t v, const char* field = "clock") {
+  return Clock(f.number(field, v, 0, kCountMax));
+}
+Version version_of(Fields& f, std::int64_t v, const char* field = "version") {
+  return Version(f.number(field, v, 0, kCountMax));
+}
+Revision revision_of(Fields& f, std::int64_t v, const char* field = "revision") {
+  return Revision(f.number(field, v, 0, kCountMax));
+}
+NodeId node_of(Fields& f, std::uint32_t v) {
+  return NodeId(static_cast<std::uint32_t>(f.number("node", v, 0, kNodesMax - 1)));
+}
+ShardId shard_of(Fields& f, std::uint32_t v) {
+  return ShardId(static_cast<std::uint32_t>(f.number("shard", v, 0, kShardsMax - 1)));
+}
+std::int64_t samples_of(Fields& f, std::int64_t v, std::int64_t min = 0) {
+  return f.number("samples", v, min, kCountMax);
+}
+std::chrono::nanoseconds held_of(Fields& f, std::int64_t ns) {
+  return std::chrono::nanoseconds(f.number("held_ns", ns, 0, kCountMax));
+}
+std::string text_of(Fields& f, const std::string& v, const char* field) {
+  return f.text(field, v, 0, kTextBytesMax);
+}
+
+// Every message that names a worker, a threshold or a metric must have one: a missing part is not worker 0.0.
+template <typename M>
+WorkerId worker_of(Fields& f, const M& in) {
+  if (!f.present("worker", in.has_worker())) return {};
+  return {static_cast<std::uint32_t>(f.number("worker.node", in.worker().node(), 0, kNodesMax - 1)),
+          static_cast<std::uint32_t>(f.number("worker.thread", in.worker().thread(), 0, kThreadsMax - 1))};
+}
+
+template <typename M>
+Threshold threshold_of(Fields& f, const M& in) {
+  switch (in.threshold().kind_case()) {
+    case proto::Threshold::kClocks:
+      return Threshold(f.number("threshold", in.threshold().clocks(), 0, kCountMax));
+    case proto::Threshold::kInfinite:
+      if (in.threshold().infinite()) return Threshold::infinite();
+      break;
+    case proto::Threshold::KIND_NOT_SET:
+      break;
+  }
+  f.refuse("threshold", "neither a number nor infinite", "one of them");
+  return {};
+}
+
+// Only a metric that comes with its fault, or of a skipped iteration, may say that its loss is not a number.
+template <typename M>
+Metric metric_of(Fields& f, const M& in, bool loss_may_be_nan) {
+  if (!f.present("metric", in.has_metric())) return {};
+  Metric metric;
+  metric.loss_sum = in.metric().loss_sum();
+  if (!loss_may_be_nan && !std::isfinite(metric.loss_sum)) {
+    f.refuse("metric.loss_sum", std::to_string(metric.loss_sum), "a finite number");
+  }
+  metric.samples = f.number("metric.samples", in.metric().samples(), 0, kCountMax);
+  metric.correct = f.number("metric.correct", in.metric().correct(), 0, metric.samples);
+  return metric;
+}
+
+template <typename M>
+std::vector<Clock> applied_of(Fields& f, const M& in) {
+  std::vector<Clock> applied;
+  if (!f.length("applied", in.applied_size(), 0, kThreadsMax)) return applied;
+  for (std::int64_t clock : in.applied()) applied.push_back(clock_of(f, clock, "applied"));
+  return applied;
+}
+
+StatusCode code_of(Fields& f, int v, StatusCode least) {
+  return static_cast<StatusCode>(
+      f.number("code", v, static_cast<int>(least), static_cast<int>(StatusCode::kInternal)));
+}
+
+// ---- start-up
+
+Tensor tensor_of(Fields& f, const proto::Tensor& in, std::int64_t offset) {
+  Tensor tensor{f.text("tensors.name", in.name(), 1, kTensorNameBytesMax), {}, offset};
+  if (!f.length("tensors.shape", in.shape_size(), 1, kTensorRankMax)) return tensor;
+  std::int64_t room = kFloatsMax - offset;  // dividing keeps the product from overflowing
+  for (std::int64_t dimension : in.shape()) {
+    tensor.shape.push_back(f.number("tensors.shape", dimension, 1, kFloatsMax));
+    room /= tensor.shape.back();
+  }
+  if (room == 0) f.refuse("tensors", "more than 2^40 floats in all", "at most 2^40");
+  return tensor;
+}
+
+Body read(Fields& f, const proto::Join& in) {
+  Join m;
+  m.protocol_version = in.protocol_version();
+  m.node = node_of(f, in.node());
+  if (m.protocol_version != kProtocolVersion) return m;  // the rest may mean something else there
+  m.incarnation = in.incarnation();
+  m.threads = static_cast<std::uint32_t>(f.number("threads", in.threads(), 1, kThreadsMax));
+  m.config_fingerprint = in.config_fingerprint();
+  m.layout_hash = in.layout_hash();
+  if (!f.length("tensors", in.tensors_size(), 1, kTensorsMax)) return m;
+  std::int64_t offset = 0;
+  for (const proto::Tensor& tensor : in.tensors()) {
+    m.tensors.push_back(tensor_of(f, tensor, offset));
+    if (!f.is_ok()) break;
+    offset += m.tensors.back().size();
+  }
+  return m;
+}
+
+Body read(Fields& f, const proto::Welcome& in) {
+  const std::int64_t end = f.number("end", in.end(), 0, kFloatsMax);
+  return Welcome{shard_of(f, in.shard()), {f.number("begin", in.begin(), 0, end), end}};
+}
+
+Body read(Fields& f, const proto::InitialParameters& in) {
+  return InitialParameters{f.number("offset", in.offset(), 0, kFloatsMax), in.last()};
+}
+
+// ---- one iteration
+
+Body read(Fields& f, const proto::Push& in) {
+  return Push{worker_of(f, in),
+              clock_of(f, in.clock()),
+              f.number("offset", in.offset(), 0, kFloatsMax),
+              in.last(),
+              samples_of(f, in.samples(), 1),
+              version_of(f, in.computed_version(), "computed_version"),
+              revision_of(f, in.computed_revision(), "computed_revision")};
+}
+
+Body read(Fields& f, const proto::StepReport& in) {
+  return StepReport{worker_of(f, in),
+                    clock_of(f, in.clock()),
+                    metric_of(f, in, in.skipped() || !in.fault().empty()),
+                    version_of(f, in.computed_version(), "computed_version"),
+                    revision_of(f, in.computed_revision(), "computed_revision"),
+                    in.skipped(),
+                    text_of(f, in.fault(), "fault")};
+}
+
+Body read(Fields& f, const proto::Pull& in) {
+  return Pull{in.request(), version_of(f, in.min_version(), "min_version"), in.exact(),
+              Revision(f.number("have", in.have(), kNoRevision.value, kCountMax))};
+}
+
+Body read(Fields& f, const proto::Parameters& in) {
+  if (!in.last() && in.applied_size() > 0) f.refuse("applied", "clocks before the last piece", "none");
+  return Parameters{in.request(),
+                    shard_of(f, in.shard()),
+                    version_of(f, in.version()),
+                    revision_of(f, in.revision()),
+                    f.number("offset", in.offset(), 0, kFloatsMax),
+                    in.last(),
+                    applied_of(f, in)};
+}
+
+Body read(Fields& f, const proto::Unchanged& in) {
+  return Unchanged{in.request(), shard_of(f, in.shard()), version_of(f, in.version()),
+                   revision_of(f, in.revision()), applied_of(f, in)};
+}
+
+Body read(Fields& f, const proto::Grant& in) {
+  return Grant{worker_of(f, in),
+               clock_of(f, in.clock()),
+               f.number("iteration", in.iteration(), 0, kCountMax),
+               threshold_of(f, in),
+               clock_of(f, in.min_clock(), "min_clock"),
+               version_of(f, in.min_version(), "min_version"),
+               version_of(f, in.version()),
+               revision_of(f, in.revision()),
+               f.finite("learning_rate", in.learning_rate()),
+               f.finite("local_scale", in.local_scale()),
+               held_of(f, in.held_ns())};
+}
+
+Body read(Fields& f, const proto::Held& in) {
+  Held m{worker_of(f, in),
+         clock_of(f, in.clock()),
+         Staleness(f.number("lead", in.lead(), -kCountMax, kCountMax)),
+         threshold_of(f, in),
+         {},
+         held_of(f, in.held_ns())};
+  if (!f.present("waits_for", in.has_waits_for())) return m;
+  m.waits_for = {
+      static_cast<std::uint32_t>(f.number("waits_for.node", in.waits_for().node(), 0, kNodesMax - 1)),
+      static_cast<std::uint32_t>(f.number("waits_for.thread", in.waits_for().thread(), 0, kThreadsMax - 1))};
+  return m;
+}
+
+Body read(Fields& f, const proto::FinishWorker& in) {
+  return FinishWorker{worker_of(f, in), text_of(f, in.reason(), "reason")};
+}
+
+// ---- evaluation
+
+Body read(Fields& f, const proto::Evaluate& in) {
+  return Evaluate{version_of(f, in.version()), in.final_model()};
+}
+
+Body read(Fields& f, const proto::EvaluationReport& in) {
+  return EvaluationReport{version_of(f, in.version()), metric_of(f, in, !in.fault().empty()),
+                          text_of(f, in.fault(), "fault")};
+}
+
+// ---- the end
+
+PhaseStat phase_of(Fields& f, const proto::PhaseStat& in) {
+  PhaseStat stat;
+  stat.count = f.number("workers.phases.count", in.count(), 0, kCountMax);
+  stat.total_ns = f.number("workers.phases.total_ns", in.total_ns(), 0, kCountMax);
+  stat.hidden_ns = f.number("workers.phases.hidden_ns", in.hidden_ns(), 0, kCountMax);
+  if (!f.length("workers.phases.bucket", in.bucket_size(), 0, 1 << 16)) return stat;
+  if (!f.length("workers.phases.bucket_count", in.bucket_count_size(), in.bucket_size(), in.bucket_size()))
+    return stat;
+  std::int64_t least = 0;
+  for (int i = 0; i < in.bucket_size(); ++i) {
+    const std::int64_t bucket = f.number("workers.phases.bucket", in.bucket(i), least, 0xFFFF);
+    stat.histogram.emplace_back(static_cast<std::uint16_t>(bucket),
+                                f.number("workers.phases.bucket_count", in.bucket_count(i), 1, kCountMax));
+    least = bucket + 1;
+  }
+  return stat;
+}
+
+Body read(Fields& f, const proto::NodeReport& in) {
+  NodeReport m;
+  m.node = node_of(f, in.node());
+  if (!f.length("workers", in.workers_size(), 0, kThreadsMax)) return m;
+  for (const proto::WorkerReport& w : in.workers()) {
+    WorkerReport& report = m.workers.emplace_back();
+    report.worker = worker_of(f, w);
+    if (!f.length("workers.phases", w.phases_size(), kPhaseCount, kPhaseCount)) return m;
+    for (std::size_t i = 0; i < kPhaseCount; ++i)
+      report.phases.phases[i] = phase_of(f, w.phases(static_cast<int>(i)));
+    report.phases.wall_ns = f.number("workers.wall_ns", w.wall_ns(), 0, kCountMax);
+    report.iterations = f.number("workers.iterations", w.iterations(), 0, kCountMax);
+    report.skipped = f.number("workers.skipped", w.skipped(), 0, kCountMax);
+    report.overruns = f.number("workers.overruns", w.overruns(), 0, kCountMax);
+  }
+  m.pulls = f.number("pulls", in.pulls(), 0, kCountMax);
+  m.parameter_reads = f.number("parameter_reads", in.parameter_reads(), 0, kCountMax);
+  m.server_reads = f.number("server_reads", in.server_reads(), 0, kCountMax);
+  return m;
+}
+
+Body read(Fields& f, const proto::Leave& in) { return Leave{text_of(f, in.fault(), "fault")}; }
+
+Body read(Fields& f, const proto::RunOver& in) {
+  return RunOver{code_of(f, in.code(), StatusCode::kOk), text_of(f, in.message(), "message")};
+}
+
+Body read(Fields&, const proto::Heartbeat&) { return Heartbeat{}; }
+
+Body read(Fields& f, const proto::Error& in) {
+  return Error{code_of(f, in.code(), StatusCode::kInvalidArgument), text_of(f, in.message(), "message"),
+               in.fatal()};
+}
+
+// ---- between the authority and the other shards
+
+Body read(Fields& f, const proto::ShardJoin& in) {
+  ShardJoin m{in.protocol_version(), shard_of(f, in.shard()), 0};
+  if (m.protocol_version == kProtocolVersion) m.config_fingerprint = in.config_fingerprint();
+  return m;
+}
+
+Body read(Fields&, const proto::ShardWelcome&) { return ShardWelcome{}; }
+
+Body read(Fields& f, const proto::ShardReady& in) {
+  return ShardReady{shard_of(f, in.shard()), in.layout_hash()};
+}
+
+Body read(Fields& f, const proto::GradientArrived& in) {
+  return GradientArrived{shard_of(f, in.shard()), worker_of(f, in), clock_of(f, in.clock()),
+                         samples_of(f, in.samples()), text_of(f, in.fault(), "fault")};
+}
+
+template <typename List>
+std::vector<Contribution> contributions_of(Fields& f, const List& in, const char* field) {
+  std::vector<Contribution> out;
+  if (!f.length(field, in.size(), 0, kContributionsMax)) return out;
+  out.reserve(static_cast<std::size_t>(in.size()));
+  for (const proto::Contribution& c : in) {
+    out.push_back({worker_of(f, c), clock_of(f, c.clock()), samples_of(f, c.samples())});
+  }
+  return out;
+}
+
+Body read(Fields& f, const proto::ApplyDecision& in) {
+  ApplyDecision m;
+  m.sequence = f.number("sequence", in.sequence(), 0, kCountMax);
+  m.contributions = contributions_of(f, in.contributions(), "contributions");
+  m.skipped = contributions_of(f, in.skipped(), "skipped");
+  m.combine = f.number("combine", in.combine(), proto::EACH, proto::MEAN) == proto::MEAN ? Combine::kMean
+                                                                                         : Combine::kEach;
+  m.learning_rate = f.finite("learning_rate", in.learning_rate());
+  m.version_after = version_of(f, in.version_after(), "version_after");
+  m.revision_after = revision_of(f, in.revision_after(), "revision_after");
+  m.retain = in.retain();
+  return m;
+}
+
+Body read(Fields& f, const proto::DiscardGradient& in) {
+  return DiscardGradient{worker_of(f, in), clock_of(f, in.clock())};
+}
+
+Body read(Fields& f, const proto::NodeLost& in) { return NodeLost{node_of(f, in.node())}; }
+
+Body read(Fields& f, const proto::Release& in) { return Release{version_of(f, in.version())}; }
+
+Body read(Fields& f, const proto::ShardReport& in) {
+  return ShardReport{shard_of(f, in.shard()), f.number("bytes_pushed", in.bytes_pushed(), 0, kCountMax),
+                     f.number("bytes_pulled", in.bytes_pulled(), 0, kCountMax),
+                     f.number("pulls", in.pulls(), 0, kCountMax),
+                     f.number("malformed", in.malformed(), 0, kCountMax)};
+}
+
+template <typename Proto>
+Result<Body> checked(const char* name, const Proto& in) {
+  Fields fields(name);
+  Body body = read(fields, in);
+  if (!fields.is_ok()) return fields.status();
+  return body;
+}
+
+}  // namespace
+
+Result<Body> from_proto(const proto::Header& header) {
+  switch (header.body_case()) {
+    case proto::Header::kJoin:
+      return checked("Join", header.join());
+    case proto::Header::kWelcome:
+      return checked("Welcome", header.welcome());
+    case proto::Header::kInitialParameters:
+      return checked("InitialParameters", header.initial_parameters());
+    case proto::Header::kPush:
+      return checked("Push", header.push());
+    case proto::Header::kStepReport:
+      return checked("StepReport", header.step_report());
+    case proto::Header::kPull:
+      return checked("Pull", header.pull());
+    case proto::Header::kParameters:
+      return checked("Parameters", header.parameters());
+    case proto::Header::kUnchanged:
+      return checked("Unchanged", header.unchanged());
+    case proto::Header::kGrant:
+      return checked("Grant", header.grant());
+    case proto::Header::kHeld:
+      return checked("Held", header.held());
+    case proto::Header::kFinishWorker:
+      return checked("FinishWorker", header.finish_worker());
+    case proto::Header::kEvaluate:
+      return checked("Evaluate", header.evaluate());
+    case proto::Header::kEvaluationReport:
+      return checked("EvaluationReport", header.evaluation_report());
+    case proto::Header::kNodeReport:
+      return checked("NodeReport", header.node_report());
+    case proto::Header::kLeave:
+      return checked("Leave", header.leave());
+    case proto::Header::kRunOver:
+      return checked("RunOver", header.run_over());
+    case proto::Header::kHeartbeat:
+      return checked("Heartbeat", header.heartbeat());
+    case proto::Header::kError:
+      return checked("Error", header.error());
+    case proto::Header::kShardJoin:
+      return checked("ShardJoin", header.shard_join());
+    case proto::Header::kShardWelcome:
+      return checked("ShardWelcome", header.shard_welcome());
+    case proto::Header::kShardReady:
+      return checked("ShardReady", header.shard_ready());
+    case proto::Header::kGradientArrived:
+      return checked("GradientArrived", header.gradient_arrived());
+    case proto::Header::kApplyDecision:
+      return checked("ApplyDecision", header.apply_decision());
+    case proto::Header::kDiscardGradient:
+      return checked("DiscardGradient", header.discard_gradient());
+    case proto::Header::kNodeLost:
+      return checked("NodeLost", header.node_lost());
+    case proto::Header::kRelease:
+      return checked("Release", header.release());
+    case proto::Header::kShardReport:
+      return checked("ShardReport", header.shard_report());
+    case proto::Header::BODY_NOT_SET:
+      break;
+  }
+  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 27");
+}
+
+}  // namespace paceline::wire

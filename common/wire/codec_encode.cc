@@ -1,0 +1,267 @@
+// From a plain struct to its protobuf, field by field, in the order of common/wire/messages.h.
+#include "common/wire/codec.h"
+#include "common/wire/codec_proto.h"
+#include "common/wire/text.h"
+
+namespace paceline::wire {
+namespace {
+
+std::string text(const std::string& s) { return printable(s, kTextBytesMax); }
+
+void put(WorkerId worker, proto::Worker& out) {
+  out.set_node(worker.node.value);
+  out.set_thread(worker.thread);
+}
+
+void put(Threshold threshold, proto::Threshold& out) {
+  if (threshold.is_infinite()) {
+    out.set_infinite(true);
+  } else {
+    out.set_clocks(threshold.value());
+  }
+}
+
+void put(const Metric& metric, proto::Metric& out) {
+  out.set_loss_sum(metric.loss_sum);
+  out.set_correct(metric.correct);
+  out.set_samples(metric.samples);
+}
+
+void put(const Join& m, proto::Header& header) {
+  proto::Join& out = *header.mutable_join();
+  out.set_protocol_version(m.protocol_version);
+  out.set_node(m.node.value);
+  out.set_incarnation(m.incarnation);
+  out.set_threads(m.threads);
+  out.set_config_fingerprint(m.config_fingerprint);
+  out.set_layout_hash(m.layout_hash);
+  for (const Tensor& tensor : m.tensors) {
+    proto::Tensor& t = *out.add_tensors();
+    t.set_name(tensor.name);
+    t.mutable_shape()->Assign(tensor.shape.begin(), tensor.shape.end());
+  }
+}
+
+void put(const Welcome& m, proto::Header& header) {
+  proto::Welcome& out = *header.mutable_welcome();
+  out.set_shard(m.shard.value);
+  out.set_begin(m.range.begin);
+  out.set_end(m.range.end);
+}
+
+void put(const InitialParameters& m, proto::Header& header) {
+  proto::InitialParameters& out = *header.mutable_initial_parameters();
+  out.set_offset(m.offset);
+  out.set_last(m.last);
+}
+
+void put(const Push& m, proto::Header& header) {
+  proto::Push& out = *header.mutable_push();
+  put(m.worker, *out.mutable_worker());
+  out.set_clock(m.clock.value);
+  out.set_offset(m.offset);
+  out.set_last(m.last);
+  out.set_samples(m.samples);
+  out.set_computed_version(m.computed_version.value);
+  out.set_computed_revision(m.computed_revision.value);
+}
+
+void put(const StepReport& m, proto::Header& header) {
+  proto::StepReport& out = *header.mutable_step_report();
+  put(m.worker, *out.mutable_worker());
+  out.set_clock(m.clock.value);
+  put(m.metric, *out.mutable_metric());
+  out.set_computed_version(m.computed_version.value);
+  out.set_computed_revision(m.computed_revision.value);
+  out.set_skipped(m.skipped);
+  out.set_fault(text(m.fault));
+}
+
+void put(const Pull& m, proto::Header& header) {
+  proto::Pull& out = *header.mutable_pull();
+  out.set_request(m.request);
+  out.set_min_version(m.min_version.value);
+  out.set_exact(m.exact);
+  out.set_have(m.have.value);
+}
+
+void put(const Parameters& m, proto::Header& header) {
+  proto::Parameters& out = *header.mutable_parameters();
+  out.set_request(m.request);
+  out.set_shard(m.shard.value);
+  out.set_version(m.version.value);
+  out.set_revision(m.revision.value);
+  out.set_offset(m.offset);
+  out.set_last(m.last);
+  for (Clock clock : m.applied) out.add_applied(clock.value);
+}
+
+void put(const Unchanged& m, proto::Header& header) {
+  proto::Unchanged& out = *header.mutable_unchanged();
+  out.set_request(m.request);
+  out.set_shard(m.shard.value);
+  out.set_version(m.version.value);
+  out.set_revision(m.revision.value);
+  for (Clock clock : m.applied) out.add_applied(clock.value);
+}
+
+void put(const Grant& m, proto::Header& header) {
+  proto::Grant& out = *header.mutable_grant();
+  put(m.worker, *out.mutable_worker());
+  out.set_clock(m.clock.value);
+  out.set_iteration(m.iteration);
+  put(m.threshold, *out.mutable_threshold());
+  out.set_min_clock(m.min_clock.value);
+  out.set_min_version(m.min_version.value);
+  out.set_version(m.version.value);
+  out.set_revision(m.revision.value);
+  out.set_learning_rate(m.learning_rate);
+  out.set_local_scale(m.local_scale);
+  out.set_held_ns(m.held.count());
+}
+
+void put(const Held& m, proto::Header& header) {
+  proto::Held& out = *header.mutable_held();
+  put(m.worker, *out.mutable_worker());
+  out.set_clock(m.clock.value);
+  out.set_lead(m.lead.value);
+  put(m.threshold, *out.mutable_threshold());
+  put(m.waits_for, *out.mutable_waits_for());
+  out.set_held_ns(m.held.count());
+}
+
+void put(const FinishWorker& m, proto::Header& header) {
+  proto::FinishWorker& out = *header.mutable_finish_worker();
+  put(m.worker, *out.mutable_worker());
+  out.set_reason(text(m.reason));
+}
+
+void put(const Evaluate& m, proto::Header& header) {
+  header.mutable_evaluate()->set_version(m.version.value);
+  header.mutable_evaluate()->set_final_model(m.final_model);
+}
+
+void put(const EvaluationReport& m, proto::Header& header) {
+  proto::EvaluationReport& out = *header.mutable_evaluation_report();
+  out.set_version(m.version.value);
+  put(m.metric, *out.mutable_metric());
+  out.set_fault(text(m.fault));
+}
+
+void put(const PhaseStat& stat, proto::PhaseStat& out) {
+  out.set_count(stat.count);
+  out.set_total_ns(stat.total_ns);
+  out.set_hidden_ns(stat.hidden_ns);
+  for (const auto& [bucket, count] : stat.histogram) {
+    out.add_bucket(bucket);
+    out.add_bucket_count(count);
+  }
+}
+
+void put(const NodeReport& m, proto::Header& header) {
+  proto::NodeReport& out = *header.mutable_node_report();
+  out.set_node(m.node.value);
+  for (const WorkerReport& report : m.workers) {
+    proto::WorkerReport& w = *out.add_workers();
+    put(report.worker, *w.mutable_worker());
+    for (const PhaseStat& stat : report.phases.phases) put(stat, *w.add_phases());
+    w.set_wall_ns(report.phases.wall_ns);
+    w.set_iterations(report.iterations);
+    w.set_skipped(report.skipped);
+    w.set_overruns(report.overruns);
+  }
+  out.set_pulls(m.pulls);
+  out.set_parameter_reads(m.parameter_reads);
+  out.set_server_reads(m.server_reads);
+}
+
+void put(const Leave& m, proto::Header& header) { header.mutable_leave()->set_fault(text(m.fault)); }
+
+void put(const RunOver& m, proto::Header& header) {
+  header.mutable_run_over()->set_code(static_cast<proto::Code>(m.code));
+  header.mutable_run_over()->set_message(text(m.message));
+}
+
+void put(const Heartbeat&, proto::Header& header) { header.mutable_heartbeat(); }
+
+void put(const Error& m, proto::Header& header) {
+  proto::Error& out = *header.mutable_error();
+  out.set_code(static_cast<proto::Code>(m.code));
+  out.set_message(text(m.message));
+  out.set_fatal(m.fatal);
+}
+
+void put(const ShardJoin& m, proto::Header& header) {
+  proto::ShardJoin& out = *header.mutable_shard_join();
+  out.set_protocol_version(m.protocol_version);
+  out.set_shard(m.shard.value);
+  out.set_config_fingerprint(m.config_fingerprint);
+}
+
+void put(const ShardWelcome&, proto::Header& header) { header.mutable_shard_welcome(); }
+
+void put(const ShardReady& m, proto::Header& header) {
+  header.mutable_shard_ready()->set_shard(m.shard.value);
+  header.mutable_shard_ready()->set_layout_hash(m.layout_hash);
+}
+
+void put(const GradientArrived& m, proto::Header& header) {
+  proto::GradientArrived& out = *header.mutable_gradient_arrived();
+  out.set_shard(m.shard.value);
+  put(m.worker, *out.mutable_worker());
+  out.set_clock(m.clock.value);
+  out.set_samples(m.samples);
+  out.set_fault(text(m.fault));
+}
+
+void put(const Contribution& contribution, proto::Contribution& out) {
+  put(contribution.worker, *out.mutable_worker());
+  out.set_clock(contribution.clock.value);
+  out.set_samples(contribution.samples);
+}
+
+void put(const ApplyDecision& m, proto::Header& header) {
+  proto::ApplyDecision& out = *header.mutable_apply_decision();
+  out.set_sequence(m.sequence);
+  for (const Contribution& c : m.contributions) put(c, *out.add_contributions());
+  for (const Contribution& c : m.skipped) put(c, *out.add_skipped());
+  out.set_combine(m.combine == Combine::kMean ? proto::MEAN : proto::EACH);
+  out.set_learning_rate(m.learning_rate);
+  out.set_version_after(m.version_after.value);
+  out.set_revision_after(m.revision_after.value);
+  out.set_retain(m.retain);
+}
+
+void put(const DiscardGradient& m, proto::Header& header) {
+  put(m.worker, *header.mutable_discard_gradient()->mutable_worker());
+  header.mutable_discard_gradient()->set_clock(m.clock.value);
+}
+
+void put(const NodeLost& m, proto::Header& header) { header.mutable_node_lost()->set_node(m.node.value); }
+
+void put(const Release& m, proto::Header& header) { header.mutable_release()->set_version(m.version.value); }
+
+void put(const ShardReport& m, proto::Header& header) {
+  proto::ShardReport& out = *header.mutable_shard_report();
+  out.set_shard(m.shard.value);
+  out.set_bytes_pushed(m.bytes_pushed);
+  out.set_bytes_pulled(m.bytes_pulled);
+  out.set_pulls(m.pulls);
+  out.set_malformed(m.malformed);
+}
+
+// The codes travel as their position; a change of either list must show here.
+static_assert(static_cast<int>(StatusCode::kInvalidArgument) == proto::INVALID_ARGUMENT);
+static_assert(static_cast<int>(StatusCode::kUnavailable) == proto::UNAVAILABLE);
+static_assert(static_cast<int>(StatusCode::kResourceExhausted) == proto::RESOURCE_EXHAUSTED);
+static_assert(static_cast<int>(StatusCode::kInternal) == proto::INTERNAL);
+
+}  // namespace
+
+proto::Header to_proto(const Body& body) {
+  proto::Header header;
+  std::visit([&](const auto& message) { put(message, header); }, body);
+  return header;
+}
+
+}  // namespace paceline::wire

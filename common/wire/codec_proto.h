@@ -1,0 +1,16 @@
+// The two halves of the codec, between a plain struct and its protobuf: only codec*.cc include this.
+#pragma once
+
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "proto/paceline.pb.h"
+
+namespace paceline::wire {
+
+// codec_encode.cc: cannot fail; free text is made printable and bounded.
+proto::Header to_proto(const Body& body);
+
+// codec_decode.cc: every field checked, payload aside. Errors: kInvalidArgument.
+Result<Body> from_proto(const proto::Header& header);
+
+}  // namespace paceline::wire

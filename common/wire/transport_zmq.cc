@@ -1,0 +1,363 @@
+// The one file that sees ZeroMQ. A Pump joins a ZeroMQ socket to an Asio loop; the router and the dealer are
+// thin faces of it.
+//
+// ZMQ_FD is no ordinary descriptor: it becomes readable when the socket's STATE may have changed, once, and
+// any call on the socket (a send, too) may take that notice away. So the rule is: the descriptor only wakes
+// us; ZMQ_EVENTS says what there is to do, and it is asked again after every wake-up, every send and before
+// every wait.
+//
+//        descriptor readable ─┐                          ┌─ nothing to read: wait for the descriptor
+//        a send saw input  ───┼─> drain(): read batch ───┤
+//        batch was full    ───┘                          └─ batch full: post drain() behind timers and other
+//        sockets
+//
+// Payloads are sent from the caller's memory (zmq_msg_init_data) and received into ZeroMQ's: neither way is
+// there a copy.
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+#include <cstring>
+#include <zmq.hpp>
+
+#include "common/wire/codec.h"
+#include "common/wire/endpoint.h"
+#include "common/wire/transport.h"
+
+namespace paceline::wire {
+
+struct Context::Impl {
+  zmq::context_t zmq{1};  // one I/O thread: more gained nothing
+};
+
+Context::Context() : impl_(std::make_unique<Impl>()) {}
+Context::~Context() = default;
+
+namespace {
+
+// A frame up to this size is read, refused and counted; ZeroMQ closes the connection of a sender that
+// announces more, before it allocates anything.
+constexpr std::int64_t kFrameBytesRead = 4 * static_cast<std::int64_t>(kPayloadBytesMax);
+// Received messages that ZeroMQ holds for us per connection; beyond it the sender's queue fills up instead.
+constexpr int kReceiveQueueMessages = 256;
+// Messages read before timers and other sockets get their turn.
+constexpr int kBatch = 64;
+// Below this a copy costs less than a free callback on another thread.
+constexpr std::size_t kCopyBytesMax = 16 * 1024;
+
+// A signal handler that ran (Ctrl-C) interrupts ZeroMQ's calls, even those that do not wait: they are simply
+// repeated.
+template <typename Call>
+auto repeat_if_interrupted(Call call) {
+  for (;;) {
+    try {
+      return call();
+    } catch (const zmq::error_t& error) {
+      if (error.num() != EINTR) throw;
+    }
+  }
+}
+
+// What keeps a payload alive while ZeroMQ sends it. ZeroMQ lets go of it on its own thread; `handed_over`
+// orders what we did to it before what is done there, without relying on how ZeroMQ passes pointers between
+// threads.
+struct InFlight {
+  std::shared_ptr<const void> owner;
+  std::atomic<bool> handed_over{false};
+
+  static void let_go(void*, void* hint) {
+    auto* self = static_cast<InFlight*>(hint);
+    [[maybe_unused]] const bool ours = self->handed_over.load(std::memory_order_acquire);
+    delete self;
+  }
+};
+
+zmq::message_t frame_of(const Payload& payload) {
+  if (payload.size <= kCopyBytesMax) return {payload.data, payload.size};
+  auto* in_flight = new InFlight{payload.owner};
+  in_flight->handed_over.store(true, std::memory_order_release);
+  return {const_cast<std::byte*>(payload.data), payload.size, &InFlight::let_go, in_flight};
+}
+
+Payload payload_of(zmq::message_t&& frame) {
+  const auto owner =
+      std::make_shared<zmq::message_t>(std::move(frame));  // small ones lie inside the object itself
+  return {owner, owner->data<std::byte>(), owner->size()};
+}
+
+Status refused(const std::string& what, const std::string& endpoint, int error) {
+  const std::string line = what + " " + endpoint + ": " + zmq_strerror(error);
+  const bool malformed = error == EINVAL || error == EPROTONOSUPPORT || error == ENAMETOOLONG;
+  return malformed ? invalid_argument(line + "; expected tcp://host:port or ipc://path") : unavailable(line);
+}
+
+class Pump : public std::enable_shared_from_this<Pump> {
+ public:
+  using Handler = RouterSocket::Handler;
+
+  Pump(Context& context, boost::asio::io_context& io, zmq::socket_type type, const TransportOptions& options,
+       Handler handler)
+      : io_(io),
+        socket_(context.impl().zmq, type),
+        is_router_(type == zmq::socket_type::router),
+        wake_(io),
+        handler_(std::move(handler)) {
+    socket_.set(zmq::sockopt::linger, static_cast<int>(options.linger.count()));
+    socket_.set(zmq::sockopt::sndhwm, options.send_queue_messages_max);
+    socket_.set(zmq::sockopt::rcvhwm, kReceiveQueueMessages);
+    socket_.set(zmq::sockopt::maxmsgsize, kFrameBytesRead);
+    socket_.set(zmq::sockopt::backlog, 1024);  // every node connects at once
+    socket_.set(zmq::sockopt::immediate, false);
+    socket_.set(zmq::sockopt::reconnect_ivl, 50);
+    socket_.set(zmq::sockopt::reconnect_ivl_max, 1000);
+    socket_.set(zmq::sockopt::tcp_keepalive, 1);
+    socket_.set(zmq::sockopt::tcp_keepalive_idle, 30);
+    socket_.set(zmq::sockopt::tcp_keepalive_intvl, 10);
+    socket_.set(zmq::sockopt::tcp_keepalive_cnt, 3);
+    // A message to a peer that is gone is an error, not silently dropped.
+    if (is_router_) socket_.set(zmq::sockopt::router_mandatory, true);
+  }
+  ~Pump() { close(); }
+
+  zmq::socket_t& socket() { return socket_; }
+  const TrafficCounters& counters() const { return counters_; }
+
+  void start() {
+    wake_.assign(socket_.get(zmq::sockopt::fd));
+    schedule();
+  }
+
+  void close() {
+    if (closed_) return;
+    closed_ = true;
+    if (wake_.is_open()) wake_.release();  // the descriptor is ZeroMQ's to close
+    socket_.close();                       // what is queued leaves within the linger time
+    if (!in_handler_) handler_ = nullptr;
+  }
+
+  Status send(const PeerId* to, const Message& message) {
+    const char* name = name_of(message.body);
+    if (closed_) return failed_precondition(std::string("sending ") + name + ": the socket is closed");
+    PACELINE_ASSIGN_OR_RETURN(const std::string header, encode(message));
+    const bool has_payload = !message.payload.empty();
+    const int sent = send_frames(to, header, has_payload ? &message.payload : nullptr);
+    if (sent != 0) return not_sent(name, sent);
+    ++counters_.messages_sent;
+    count(message.body, header.size() + message.payload.size);
+    if (has_input()) schedule();  // the send may have swallowed the descriptor's notice
+    return Status::ok();
+  }
+
+ private:
+  // 0, or the error; a message leaves whole or not at all. ZeroMQ checks room and peer at the first frame.
+  int send_frames(const PeerId* to, const std::string& header, const Payload* payload) {
+    try {
+      if (to != nullptr && !send_frame(zmq::message_t(to->data(), to->size()), Follows::kMore)) return EAGAIN;
+      const Follows after_header = payload == nullptr ? Follows::kNothing : Follows::kMore;
+      if (!send_frame(zmq::message_t(header.data(), header.size()), after_header)) return EAGAIN;
+      if (payload == nullptr) return 0;
+      return send_frame(frame_of(*payload), Follows::kNothing) ? 0 : EAGAIN;
+    } catch (const zmq::error_t& error) {
+      return error.num();
+    }
+  }
+
+  enum class Follows { kNothing, kMore };
+  bool send_frame(zmq::message_t frame, Follows follows) {
+    const auto flags = zmq::send_flags::dontwait |
+                       (follows == Follows::kMore ? zmq::send_flags::sndmore : zmq::send_flags::none);
+    return repeat_if_interrupted([&] { return socket_.send(frame, flags).has_value(); });
+  }
+
+  bool receive_frame(zmq::message_t& frame) {
+    return repeat_if_interrupted([&] { return socket_.recv(frame, zmq::recv_flags::dontwait).has_value(); });
+  }
+
+  static Status not_sent(const char* name, int error) {
+    const std::string what = std::string("sending ") + name + ": ";
+    if (error == EAGAIN) return resource_exhausted(what + "the peer's queue is full");
+    if (error == EHOSTUNREACH) return unavailable(what + "the peer is gone");
+    return internal_error(what + zmq_strerror(error));
+  }
+
+  bool has_input() {
+    return repeat_if_interrupted([&] { return (socket_.get(zmq::sockopt::events) & ZMQ_POLLIN) != 0; });
+  }
+
+  void schedule() {
+    if (scheduled_) return;
+    scheduled_ = true;
+    boost::asio::post(io_, [self = shared_from_this()] {
+      self->scheduled_ = false;
+      self->drain();
+    });
+  }
+
+  void wait() {
+    if (waiting_) return;
+    waiting_ = true;
+    wake_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                     [self = shared_from_this()](const boost::system::error_code& error) {
+                       self->waiting_ = false;
+                       if (!error) self->drain();
+                     });
+  }
+
+  void drain() {
+    for (int i = 0; i < kBatch; ++i) {
+      if (closed_) return;
+      if (!has_input()) return wait();
+      read_one();
+    }
+    if (!closed_) schedule();
+  }
+
+  void read_one() {
+    PeerId from;
+    zmq::message_t frames[2];
+    int count = 0;
+    std::size_t bytes = 0;
+    bool more = true;
+    try {
+      zmq::message_t frame;
+      if (is_router_) {
+        if (!receive_frame(frame)) return;
+        from = frame.to_string();
+        more = frame.more();
+      }
+      while (more) {  // ZeroMQ hands out whole messages: the rest is there
+        if (!receive_frame(frame)) return;
+        more = frame.more();
+        bytes += frame.size();
+        if (count < 2) frames[count] = std::move(frame);
+        ++count;
+      }
+    } catch (const zmq::error_t& error) {
+      return deliver(from, internal_error(std::string("receiving: ") + error.what()));
+    }
+    ++counters_.messages_received;
+    deliver(from, message_of(frames, count, bytes));
+  }
+
+  Result<Message> message_of(zmq::message_t (&frames)[2], int count_of_frames, std::size_t bytes) {
+    Result<Message> message = checked(frames, count_of_frames);
+    if (message.is_ok()) {
+      count(message->body, bytes);
+    } else {
+      ++counters_.malformed;
+      counters_.other_bytes += static_cast<std::int64_t>(bytes);
+    }
+    return message;
+  }
+
+  static Result<Message> checked(zmq::message_t (&frames)[2], int count) {
+    if (count < 1 || count > 2) {
+      return invalid_argument("message: got " + std::to_string(count) + " frames, expected 1 or 2");
+    }
+    if (frames[1].size() > kPayloadBytesMax) {
+      return invalid_argument("payload frame: got " + std::to_string(frames[1].size()) +
+                              " bytes, expected at most " + std::to_string(kPayloadBytesMax));
+    }
+    const std::string_view header(frames[0].data<char>(), frames[0].size());
+    return decode(header, frames[1].size() == 0 ? Payload{} : payload_of(std::move(frames[1])));
+  }
+
+  void deliver(const PeerId& from, Result<Message> message) {
+    in_handler_ = true;
+    handler_(from, std::move(message));
+    in_handler_ = false;
+    if (closed_) handler_ = nullptr;  // close() could not free what was running
+  }
+
+  void count(const Body& body, std::size_t bytes) {
+    std::int64_t& kind = std::holds_alternative<Push>(body) ? counters_.push_bytes
+                         : std::holds_alternative<Parameters>(body) || std::holds_alternative<Unchanged>(body)
+                             ? counters_.parameter_bytes
+                             : counters_.other_bytes;
+    kind += static_cast<std::int64_t>(bytes);
+  }
+
+  boost::asio::io_context& io_;
+  zmq::socket_t socket_;
+  const bool is_router_;
+  boost::asio::posix::stream_descriptor wake_;
+  Handler handler_;
+  TrafficCounters counters_;
+  bool scheduled_ = false;  // a drain() is posted
+  bool waiting_ = false;    // the descriptor is being waited for
+  bool in_handler_ = false;
+  bool closed_ = false;
+};
+
+class ZmqRouter final : public RouterSocket {
+ public:
+  explicit ZmqRouter(std::shared_ptr<Pump> pump)
+      : pump_(std::move(pump)), endpoint_(pump_->socket().get(zmq::sockopt::last_endpoint)) {}
+  ~ZmqRouter() override { pump_->close(); }
+  std::string endpoint() const override { return endpoint_; }
+  Status send(const PeerId& to, Message message) override { return pump_->send(&to, message); }
+  const TrafficCounters& counters() const override { return pump_->counters(); }
+  void close() override { pump_->close(); }
+
+ private:
+  std::shared_ptr<Pump> pump_;
+  std::string endpoint_;
+};
+
+class ZmqDealer final : public DealerSocket {
+ public:
+  explicit ZmqDealer(std::shared_ptr<Pump> pump) : pump_(std::move(pump)) {}
+  ~ZmqDealer() override { pump_->close(); }
+  Status send(Message message) override { return pump_->send(nullptr, message); }
+  const TrafficCounters& counters() const override { return pump_->counters(); }
+  void close() override { pump_->close(); }
+
+ private:
+  std::shared_ptr<Pump> pump_;
+};
+
+// Binds; a host name that ZeroMQ takes for an interface is resolved and tried again.
+Status bind_socket(zmq::socket_t& socket, const std::string& endpoint) {
+  if (ipc_is_served(endpoint)) return refused("cannot bind", endpoint, EADDRINUSE);
+  if (zmq_bind(socket.handle(), endpoint.c_str()) == 0) return Status::ok();
+  if (zmq_errno() != ENODEV) return refused("cannot bind", endpoint, zmq_errno());
+  Result<std::string> resolved = resolve_for_bind(endpoint);
+  if (!resolved) return Status(resolved.status()).with_context("cannot bind " + endpoint);
+  if (zmq_bind(socket.handle(), resolved->c_str()) == 0) return Status::ok();
+  return refused("cannot bind", endpoint + " (" + *resolved + ")", zmq_errno());
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RouterSocket>> RouterSocket::bind(Context& context, boost::asio::io_context& io,
+                                                         const std::string& endpoint,
+                                                         TransportOptions options, Handler handler) {
+  try {
+    auto pump = std::make_shared<Pump>(context, io, zmq::socket_type::router, options, std::move(handler));
+    PACELINE_RETURN_IF_ERROR(bind_socket(pump->socket(), endpoint));
+    pump->start();
+    return std::unique_ptr<RouterSocket>(std::make_unique<ZmqRouter>(std::move(pump)));
+  } catch (const zmq::error_t& error) {
+    return internal_error("cannot open " + endpoint + ": " + error.what());
+  }
+}
+
+Result<std::unique_ptr<DealerSocket>> DealerSocket::connect(Context& context, boost::asio::io_context& io,
+                                                            const std::string& endpoint,
+                                                            TransportOptions options, Handler handler) {
+  try {
+    auto deliver = [handler = std::move(handler)](const PeerId&, Result<Message> message) {
+      handler(std::move(message));
+    };
+    auto pump = std::make_shared<Pump>(context, io, zmq::socket_type::dealer, options, std::move(deliver));
+    if (zmq_connect(pump->socket().handle(), endpoint.c_str()) != 0) {
+      return refused("cannot connect to", endpoint, zmq_errno());
+    }
+    pump->start();
+    return std::unique_ptr<DealerSocket>(std::make_unique<ZmqDealer>(std::move(pump)));
+  } catch (const zmq::error_t& error) {
+    return internal_error("cannot open " + endpoint + ": " + error.what());
+  }
+}
+
+}  // namespace paceline::wire
