@@ -57,18 +57,18 @@ struct Payload {
 // restarted node is told from its dead self. Answered by Welcome or Error.
 struct Join {
   std::uint32_t protocol_version = kProtocolVersion;
-  NodeId node;
+  NodeId node{};
   std::uint64_t incarnation = 0;
   std::uint32_t threads = 0;
   std::uint64_t config_fingerprint = 0;  // common/config: what all daemons must agree on
   std::uint64_t layout_hash = 0;
-  std::vector<Tensor> tensors;  // the layout itself; offsets are not sent
+  std::vector<Tensor> tensors{};  // the layout itself; offsets are not sent
 };
 
 // A server accepts a node: the range of the flat vector it holds.
 struct Welcome {
-  ShardId shard;
-  Range range;
+  ShardId shard{};
+  Range range{};
 };
 
 // Node 0's initial values for a server's range; `offset` counts floats from the range's begin. Payload: the
@@ -85,25 +85,25 @@ struct InitialParameters {
 // without gaps; the gradient counts with its `last` one. Payload: float32 at [offset, offset + n) of the
 // range.
 struct Push {
-  WorkerId worker;
-  Clock clock;
+  WorkerId worker{};
+  Clock clock{};
   std::int64_t offset = 0;
   bool last = false;
-  std::int64_t samples = 0;  // weight under combine: mean; > 0
-  Version computed_version;  // of the parameters it was computed with
-  Revision computed_revision;
+  std::int64_t samples = 0;    // weight under combine: mean; > 0
+  Version computed_version{};  // of the parameters it was computed with
+  Revision computed_revision{};
 };
 
 // The worker reports that it completed the iteration stamped `clock`; sent behind its pushes. To the
 // authority.
 struct StepReport {
-  WorkerId worker;
-  Clock clock;
-  Metric metric;
-  Version computed_version;
-  Revision computed_revision;
+  WorkerId worker{};
+  Clock clock{};
+  Metric metric{};
+  Version computed_version{};
+  Revision computed_revision{};
   bool skipped = false;  // NaN under on_nan: skip: no gradient was pushed, weight 0
-  std::string fault;     // the loss or tensor that was not finite; empty when fine
+  std::string fault{};   // the loss or tensor that was not finite; empty when fine
 };
 
 // Asks a server for its parameters, answered by Parameters frames or by Unchanged. Held by the server until
@@ -111,7 +111,7 @@ struct StepReport {
 // model).
 struct Pull {
   std::uint64_t request = 0;  // chosen by the sender, echoed in the answer
-  Version min_version;
+  Version min_version{};
   bool exact = false;
   Revision have = kNoRevision;  // this shard's revision that the asker holds: equal means Unchanged
 };
@@ -121,33 +121,33 @@ struct Pull {
 // contained. Payload: float32 at [offset, offset + n) of the range.
 struct Parameters {
   std::uint64_t request = 0;
-  ShardId shard;
-  Version version;
-  Revision revision;
+  ShardId shard{};
+  Version version{};
+  Revision revision{};
   std::int64_t offset = 0;
   bool last = false;
-  std::vector<Clock> applied;  // in the last piece only
+  std::vector<Clock> applied{};  // in the last piece only
 };
 
 // "Not changed since the revision you have": no payload.
 struct Unchanged {
   std::uint64_t request = 0;
-  ShardId shard;
-  Version version;
-  Revision revision;
-  std::vector<Clock> applied;
+  ShardId shard{};
+  Version version{};
+  Revision revision{};
+  std::vector<Clock> applied{};
 };
 
 // The worker may begin the iteration stamped `clock`.
 struct Grant {
-  WorkerId worker;
-  Clock clock;
+  WorkerId worker{};
+  Clock clock{};
   std::int64_t iteration = 0;  // its place in the run: which mini-batch (common/task/task.h)
-  Threshold threshold;
-  Clock min_clock;
-  Version min_version;  // the oldest version it may compute with: max(0, c - s)
-  Version version;      // the newest version and revision known to exist
-  Revision revision;
+  Threshold threshold{};
+  Clock min_clock{};
+  Version min_version{};  // the oldest version it may compute with: max(0, c - s)
+  Version version{};      // the newest version and revision known to exist
+  Revision revision{};
   double learning_rate = 0.0;        // for the local apply
   double local_scale = 1.0;          // sample share of this worker where the server averages, else 1
   std::chrono::nanoseconds held{0};  // how long the threshold held this grant
@@ -155,18 +155,18 @@ struct Grant {
 
 // Still held, and why: sent after 200 ms, then each second. A deadline is for silence, not for holding.
 struct Held {
-  WorkerId worker;
-  Clock clock;
-  Staleness lead;
-  Threshold threshold;
-  WorkerId waits_for;
+  WorkerId worker{};
+  Clock clock{};
+  Staleness lead{};
+  Threshold threshold{};
+  WorkerId waits_for{};
   std::chrono::nanoseconds held{0};
 };
 
 // This worker has no further iteration to do.
 struct FinishWorker {
-  WorkerId worker;
-  std::string reason;  // "share done", "max_seconds", "target accuracy reached", ...
+  WorkerId worker{};
+  std::string reason{};  // "share done", "max_seconds", "target accuracy reached", ...
 };
 
 // ---- evaluation
@@ -174,14 +174,14 @@ struct FinishWorker {
 
 // Asks a node to evaluate the retained version; it pulls it with `exact` and answers with EvaluationReport.
 struct Evaluate {
-  Version version;
+  Version version{};
   bool final_model = false;
 };
 
 struct EvaluationReport {
-  Version version;
-  Metric metric;
-  std::string fault;  // why there is no metric; empty when fine
+  Version version{};
+  Metric metric{};
+  std::string fault{};  // why there is no metric; empty when fine
 };
 
 // ---- the end
@@ -189,8 +189,8 @@ struct EvaluationReport {
 
 // One training thread's time and counts, for phases.csv and summary.json.
 struct WorkerReport {
-  WorkerId worker;
-  PhaseTotals phases;
+  WorkerId worker{};
+  PhaseTotals phases{};
   std::int64_t iterations = 0;
   std::int64_t skipped = 0;   // NaN under on_nan: skip
   std::int64_t overruns = 0;  // emulated steps that did not fit (DESIGN 5)
@@ -198,8 +198,8 @@ struct WorkerReport {
 
 // A node's last word before it leaves: the numbers of its threads.
 struct NodeReport {
-  NodeId node;
-  std::vector<WorkerReport> workers;
+  NodeId node{};
+  std::vector<WorkerReport> workers{};
   std::int64_t pulls = 0;            // Pull requests sent
   std::int64_t parameter_reads = 0;  // all reads; those a cache answered: parameter_reads - waited_reads
   std::int64_t server_reads = 0;     // reads that had to wait for a server
@@ -207,13 +207,13 @@ struct NodeReport {
 
 // The sender goes: after its report (ok), or because it failed (fault says why).
 struct Leave {
-  std::string fault;
+  std::string fault{};
 };
 
 // The run is over; a node ends with success when ok.
 struct RunOver {
   StatusCode code = StatusCode::kOk;
-  std::string message;
+  std::string message{};
 };
 
 struct Heartbeat {};
@@ -221,7 +221,7 @@ struct Heartbeat {};
 // The peer's message was refused; fatal when the connection is of no further use.
 struct Error {
   StatusCode code = StatusCode::kInternal;
-  std::string message;
+  std::string message{};
   bool fatal = false;
 };
 
@@ -230,59 +230,59 @@ struct Error {
 
 struct ShardJoin {
   std::uint32_t protocol_version = kProtocolVersion;
-  ShardId shard;
+  ShardId shard{};
   std::uint64_t config_fingerprint = 0;
 };
 struct ShardWelcome {};
 
 // The shard holds node 0's initial parameters whole: training may begin.
 struct ShardReady {
-  ShardId shard;
+  ShardId shard{};
   std::uint64_t layout_hash = 0;
 };
 
 // The shard holds the gradient of `worker` stamped `clock` whole.
 struct GradientArrived {
-  ShardId shard;
-  WorkerId worker;
-  Clock clock;
+  ShardId shard{};
+  WorkerId worker{};
+  Clock clock{};
   std::int64_t samples = 0;
-  std::string fault;  // the tensor and index that was not finite; empty when fine
+  std::string fault{};  // the tensor and index that was not finite; empty when fine
 };
 
 // What every shard applies next, decided once by the authority. Sequence numbers have no gaps.
 struct Contribution {
-  WorkerId worker;
-  Clock clock;
+  WorkerId worker{};
+  Clock clock{};
   std::int64_t samples = 0;
 };
 enum class Combine : std::uint8_t { kEach, kMean };
 struct ApplyDecision {
   std::int64_t sequence = 0;
-  std::vector<Contribution> contributions;  // in the order of application
-  std::vector<Contribution> skipped;        // clocks that close without a gradient (samples = 0)
+  std::vector<Contribution> contributions{};  // in the order of application
+  std::vector<Contribution> skipped{};        // clocks that close without a gradient (samples = 0)
   Combine combine = Combine::kEach;
   double learning_rate = 0.0;
-  Version version_after;
-  Revision revision_after;
+  Version version_after{};
+  Revision revision_after{};
   bool retain = false;  // keep this state as retained version version_after
 };
 
 struct DiscardGradient {
-  WorkerId worker;
-  Clock clock;
+  WorkerId worker{};
+  Clock clock{};
 };
 struct NodeLost {
-  NodeId node;
+  NodeId node{};
 };
 // The retained version is no longer needed.
 struct Release {
-  Version version;
+  Version version{};
 };
 
 // A server process's counts, header and payload bytes given to ZeroMQ.
 struct ShardReport {
-  ShardId shard;
+  ShardId shard{};
   std::int64_t bytes_pushed = 0;
   std::int64_t bytes_pulled = 0;
   std::int64_t pulls = 0;
@@ -295,8 +295,8 @@ using Body = std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pu
                           ApplyDecision, DiscardGradient, NodeLost, Release, ShardReport>;
 
 struct Message {
-  Body body;
-  Payload payload;  // only Push, Parameters and InitialParameters carry one
+  Body body{};
+  Payload payload{};  // only Push, Parameters and InitialParameters carry one
 };
 
 // The message's name as it is printed, e.g. "Push".
