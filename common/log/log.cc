@@ -1,0 +1,92 @@
+// The one file that sees spdlog.
+#include "common/log/log.h"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+namespace paceline {
+namespace {
+
+constexpr auto kFlushEvery = std::chrono::seconds(1);
+
+spdlog::level::level_enum level_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::info;
+}
+
+Result<spdlog::level::level_enum> parse_level(const std::string& name) {
+  if (name == "debug") return spdlog::level::debug;
+  if (name == "info") return spdlog::level::info;
+  if (name == "warn") return spdlog::level::warn;
+  if (name == "error") return spdlog::level::err;
+  return invalid_argument("log level: got '" + name + "', expected debug, info, warn or error");
+}
+
+// Flushes at most once a second without a thread of its own: the next line does it.
+class File {
+ public:
+  File(const std::filesystem::path& path, const std::string& program, spdlog::level::level_enum level)
+      : file_(program, std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), /*truncate=*/true)),
+        terminal_(program, std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
+    file_.set_level(level);
+    file_.set_pattern("%Y-%m-%d %H:%M:%S.%e %-5l %v");
+    file_.flush_on(spdlog::level::warn);
+    terminal_.set_level(spdlog::level::warn);
+    terminal_.set_pattern("%n: %v");
+  }
+
+  void write(LogLevel level, const std::string& text) {
+    file_.log(level_of(level), text);
+    terminal_.log(level_of(level), text);
+    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+    auto last = flushed_.load(std::memory_order_relaxed);
+    constexpr auto kEvery = std::chrono::steady_clock::duration(kFlushEvery).count();
+    if (now - last >= kEvery && flushed_.compare_exchange_strong(last, now)) file_.flush();
+  }
+
+ private:
+  spdlog::logger file_;
+  spdlog::logger terminal_;
+  std::atomic<std::chrono::steady_clock::rep> flushed_{0};
+};
+
+}  // namespace
+
+Log::Log() = default;
+
+Result<Log> Log::open(const std::filesystem::path& file, const std::string& program,
+                      const std::string& level) {
+  PACELINE_ASSIGN_OR_RETURN(const auto threshold, parse_level(level));
+  try {
+    auto sink = std::make_shared<File>(file, program, threshold);
+    return to([sink](LogLevel l, const std::string& text) { sink->write(l, text); });
+  } catch (const spdlog::spdlog_ex& e) {
+    return unavailable("cannot open the log " + file.string() + ": " + e.what());
+  }
+}
+
+Log Log::to(Listener listener) {
+  Log log;
+  log.listener_ = std::move(listener);
+  return log;
+}
+
+void Log::write(LogLevel level, const std::string& text) const {
+  if (listener_) listener_(level, text);
+}
+
+}  // namespace paceline
