@@ -1,0 +1,83 @@
+// PhaseRecorder: one clock read a switch.
+#include "common/timing/recorder.h"
+
+#include <string>
+#include <utility>
+
+#include "common/assert.h"
+
+namespace paceline {
+
+PhaseRecorder::PhaseRecorder(std::function<Ticks()> clock)
+    : clock_(std::move(clock)), stats_(std::make_unique<std::array<Stat, kPhaseCount>>()) {}
+
+void PhaseRecorder::add(Phase phase, std::chrono::nanoseconds duration) {
+  Stat& stat = (*stats_)[static_cast<std::size_t>(phase)];
+  ++stat.count;
+  stat.total_ns += duration.count();
+  ++stat.histogram[histogram_bucket(duration.count())];
+}
+
+void PhaseRecorder::close(Ticks now) {
+  if (current_) add(*current_, now - current_begin_);
+}
+
+void PhaseRecorder::begin(Phase first) {
+  PACELINE_ASSERT(!wall_begin_, "the recorder has begun already");
+  wall_begin_ = clock_();
+  enter(first);
+}
+
+void PhaseRecorder::enter(Phase next) {
+  PACELINE_ASSERT(running(), std::string("enter ") + name_of(next) + " outside begin() and end()");
+  const Ticks now = clock_();
+  close(now);
+  current_ = next;
+  current_begin_ = now;
+}
+
+void PhaseRecorder::leave() {
+  PACELINE_ASSERT(running(), "leave outside begin() and end()");
+  close(clock_());
+  current_.reset();
+}
+
+void PhaseRecorder::end_exchange(const Exchange& exchange, Phase next) {
+  PACELINE_ASSERT(running() && current_, "an exchange ends that was not entered");
+  const Ticks now = clock_();
+  const ExchangeSplit split = split_exchange(now - current_begin_, exchange);
+  add(Phase::kBarrier, split.barrier);
+  add(Phase::kStep, split.step);
+  add(Phase::kPsApplyGrads, split.ps_apply_grads);
+  if (exchange.parameters) add(Phase::kPsParam, split.ps_param);
+  current_ = next;
+  current_begin_ = now;
+}
+
+void PhaseRecorder::add_hidden(Phase phase, std::chrono::nanoseconds duration) {
+  (*stats_)[static_cast<std::size_t>(phase)].hidden_ns += duration.count();
+}
+
+void PhaseRecorder::end() {
+  PACELINE_ASSERT(running(), "end without begin, or twice");
+  leave();
+  wall_end_ = clock_();
+}
+
+PhaseTotals PhaseRecorder::totals() const {
+  PhaseTotals totals;
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    const Stat& stat = (*stats_)[i];
+    PhaseStat& out = totals.phases[i];
+    out.count = stat.count;
+    out.total_ns = stat.total_ns;
+    out.hidden_ns = stat.hidden_ns;
+    for (std::uint16_t bucket = 0; bucket < kHistogramBuckets; ++bucket) {
+      if (stat.histogram[bucket] != 0) out.histogram.emplace_back(bucket, stat.histogram[bucket]);
+    }
+  }
+  if (wall_begin_) totals.wall_ns = (wall_end_.value_or(clock_()) - *wall_begin_).count();
+  return totals;
+}
+
+}  // namespace paceline
