@@ -36,8 +36,7 @@ void add_data_and_emulate(Schema& schema) {
 
   keys.push_back(
       row(PACELINE_FIELD(emulate.base_step), or_null(duration(microseconds(1), hours(1))), Scope::kOneDaemon,
-          {.unit = "duration",
-           .effect = "Emulated time of one iteration of a node with slowdown 1; null: emulation is off.",
+          {.effect = "Emulated time of one iteration of a node with slowdown 1; null: emulation is off.",
            .trade_off = "At least 2 x workers x real step / cores, or steps overrun and the run is marked "
                         "invalid (docs/CONFIG.md)."}));
   keys.push_back(row(PACELINE_FIELD(emulate.slowdown),

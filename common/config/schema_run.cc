@@ -48,7 +48,8 @@ void add_run_and_cluster(Schema& schema) {
   schema.sections.push_back({"cluster", "who takes part and how they find each other", Scope::kWholeRun});
   auto& keys = schema.keys;
 
-  keys.push_back(row(PACELINE_FIELD(run.name), text("1 to 100 letters, digits or - _ .", check_name),
+  keys.push_back(row(PACELINE_FIELD(run.name),
+                     text("1 to 100 letters, digits, dashes, underscores or dots", check_name),
                      Scope::kOneDaemon,
                      {.effect = "The run's name in logs, reports and comparisons.",
                       .trade_off = "None; tell the runs of a comparison apart with it."}));
@@ -63,8 +64,7 @@ void add_run_and_cluster(Schema& schema) {
                         "is refused without --force."}));
   keys.push_back(row(PACELINE_FIELD(run.max_seconds), or_null(duration(milliseconds(1), hours(24 * 365))),
                      Scope::kWholeRun,
-                     {.unit = "duration",
-                      .effect = "Stop gracefully this long after the first grant; null: no limit.",
+                     {.effect = "Stop gracefully this long after the first grant; null: no limit.",
                       .trade_off = "A bound on cost; the learning-rate schedule does not know of it."}));
   keys.push_back(
       row(PACELINE_FIELD(run.target_accuracy), or_null(real({.low = 0, .high = 1, .open_low = true})),
@@ -101,19 +101,16 @@ void add_run_and_cluster(Schema& schema) {
        .trade_off = "tcp between machines; on one machine ipc needs no port and is no faster for bulk."}));
   keys.push_back(
       row(PACELINE_FIELD(cluster.start_timeout), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
-          {.unit = "duration",
-           .effect = "How long to wait for all nodes to join before the run fails, naming those missing.",
+          {.effect = "How long to wait for all nodes to join before the run fails, naming those missing.",
            .trade_off = "Long for slow job queues, short to notice a node that never starts."}));
   keys.push_back(
       row(PACELINE_FIELD(cluster.lease), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
-          {.unit = "duration",
-           .effect = "A node silent for longer is lost, and nobody waits for it any more.",
+          {.effect = "A node silent for longer is lost, and nobody waits for it any more.",
            .trade_off = "Short recovers sooner; too short loses a node to a pause of its machine. More than "
                         "2 x heartbeat."}));
   keys.push_back(row(PACELINE_FIELD(cluster.heartbeat), duration(milliseconds(1), hours(1)),
                      Scope::kOneDaemon,
-                     {.unit = "duration",
-                      .effect = "How often each node and server says that it is alive.",
+                     {.effect = "How often each node and server says that it is alive.",
                       .trade_off = "Shorter allows a shorter lease; each is a message of some 50 bytes."}));
   keys.push_back(
       row(PACELINE_FIELD(cluster.frame_bytes), bytes(4, 1 << 20, 4), Scope::kOneDaemon,

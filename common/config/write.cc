@@ -79,11 +79,11 @@ std::uint64_t fingerprint(const RunConfig& config) {
 std::string reference_yaml() {
   const RunConfig defaults;
   std::string text =
-      "# Every key of a Paceline configuration, at its default. Written by `paceline check-config "
-      "--reference`; a test\n"
-      "# holds it to the code. A configuration names only what differs. docs/CONFIG.md says how files and "
-      "arguments\n"
-      "# combine. `null` where a default depends on the policy.\n";
+      comment("",
+              "Every key of a Paceline configuration, at its default: the output of "
+              "`paceline check-config --reference`, held to the code by a test. A configuration "
+              "names only what differs. Here null stands where a default depends on the policy. "
+              "docs/CONFIG.md says how files and arguments combine.");
   std::string last_section;
   for (const Key& key : schema().keys) {
     const std::string section = parent_of(key.path);

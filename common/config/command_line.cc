@@ -1,0 +1,27 @@
+#include "common/config/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <ostream>
+
+namespace paceline {
+
+const char* project_version() { return PACELINE_VERSION; }
+
+std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv, std::ostream& out,
+                                      std::ostream& err) {
+  app.set_version_flag("--version", app.get_name() + " " + project_version());
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::Success& request) {  // CLI11's way to say that --help or --version was given
+    return app.exit(request, out, err);
+  } catch (const CLI::ParseError& error) {
+    std::string reason = error.what();
+    std::replace(reason.begin(), reason.end(), '\n', ' ');
+    err << app.get_name() << ": " << reason << " (see " << app.get_name() << " --help)\n";
+    return kExitUsage;
+  }
+}
+
+}  // namespace paceline

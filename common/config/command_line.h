@@ -1,0 +1,28 @@
+// What every program's command line has in common: --help, --version, and a usage error that is one line on
+// standard error and exit status 2. The only header that names CLI11, and only by a forward declaration.
+#pragma once
+
+#include <iosfwd>
+#include <optional>
+
+namespace CLI {
+class App;
+}
+
+namespace paceline {
+
+// Exit statuses of all programs (DESIGN 7).
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailedRun = 1;
+inline constexpr int kExitUsage = 2;
+
+// The version of the whole project, "0.1.0".
+const char* project_version();
+
+// Adds --version to `app` and parses. Returns the status to exit with when the program has nothing further to
+// do: kExitOk after printing help or the version to `out`, kExitUsage after one line to `err`; otherwise
+// nothing.
+std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv, std::ostream& out,
+                                      std::ostream& err);
+
+}  // namespace paceline

@@ -1,0 +1,47 @@
+#include "common/config/daemon_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "common/config/load.h"
+
+namespace paceline {
+
+DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const char* const* argv,
+                                            std::ostream& out, std::ostream& err) {
+  const bool server = role == DaemonRole::kServer;
+  DaemonCommandLine line;
+  DaemonOptions& options = line.options;
+  CLI::App app(server ? "Holds the parameters (one shard of them); shard 0 also decides who may go on."
+                      : "Trains: one node with cluster.threads_per_node workers.",
+               server ? "paceline-server" : "paceline-worker");
+  app.add_option("CONFIG", options.config_path, "The run's YAML file; every daemon gets the same")
+      ->required();
+  if (server) {
+    app.add_option("--shard", options.index, "Which shard this server is, from 0 (default 0)");
+  } else {
+    app.add_option("--node", options.index, "Which node this worker is, from 0")->required();
+  }
+  app.add_flag("--force", options.force, "Use run.out even when it already holds a run");
+  app.add_option("key.path=value", options.overrides, "Overrides of the file, as in sync.threshold=5");
+  line.exit_status = parse_command_line(app, argc, argv, out, err);
+  return line;
+}
+
+Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(RunConfig config, load_config(options.config_path, options.overrides));
+  if (config.run.out.empty()) {
+    return invalid_argument(options.config_path +
+                            ": run.out: no run directory, got none, expected a path (run.out=DIR)");
+  }
+  const bool server = role == DaemonRole::kServer;
+  const std::uint32_t count = server ? config.cluster.shards : config.cluster.nodes;
+  if (options.index >= count) {
+    return invalid_argument(std::string("command line: ") + (server ? "--shard" : "--node") + ": no such " +
+                            (server ? "shard" : "node") + ", got " + std::to_string(options.index) +
+                            ", expected 0 to " + std::to_string(count - 1) +
+                            (server ? " (cluster.shards)" : " (cluster.nodes)"));
+  }
+  return config;
+}
+
+}  // namespace paceline

@@ -1,0 +1,42 @@
+// The command lines of the two daemons:
+//
+//     paceline-server CONFIG [--shard K] [--force] [key.path=value …]
+//     paceline-worker CONFIG --node I [--force] [key.path=value …]
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config/command_line.h"
+#include "common/config/run_config.h"
+#include "common/status.h"
+
+namespace paceline {
+
+enum class DaemonRole { kServer, kWorker };
+
+struct DaemonOptions {
+  std::string config_path;
+  std::vector<std::string> overrides;  // "key.path=value", checked by load_config
+  std::uint32_t index = 0;             // server: --shard, 0 when not given; worker: --node
+  bool force = false;                  // use a run directory that already holds a run
+};
+
+struct DaemonCommandLine {
+  // Set: exit with this, everything has been said (help and version on `out`, one line of usage error on
+  // `err`).
+  std::optional<int> exit_status;
+  DaemonOptions options;
+};
+
+DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const char* const* argv,
+                                            std::ostream& out, std::ostream& err);
+
+// load_config plus what only a daemon needs: a run directory (run.out), and an index that the cluster has.
+// Errors: as load_config, one line each; the daemon prints it and exits with kExitUsage.
+Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& options);
+
+}  // namespace paceline

@@ -1,0 +1,111 @@
+// The command lines of the daemons and of check-config: what they accept, and the one line they refuse with.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "common/config/daemon_options.h"
+#include "common/config/load.h"
+#include "tools/check_config.h"
+
+namespace paceline {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
+
+struct Parsed {
+  DaemonCommandLine line;
+  std::string out;
+  std::string err;
+};
+
+Parsed parsed(DaemonRole role, std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "program");
+  std::ostringstream out;
+  std::ostringstream err;
+  DaemonCommandLine line =
+      parse_daemon_command_line(role, static_cast<int>(arguments.size()), arguments.data(), out, err);
+  return {std::move(line), out.str(), err.str()};
+}
+
+std::string bsp() { return std::string(PACELINE_CONFIGS_DIR) + "/bsp.yaml"; }
+
+TEST_CASE("a_daemon_takes_its_file_its_index_and_overrides_in_any_order") {
+  const Parsed server =
+      parsed(DaemonRole::kServer, {"c.yaml", "--shard", "2", "run.seed=2", "emulate.slowdown=[1, 2]"});
+  REQUIRE_FALSE(server.line.exit_status);
+  CHECK(server.line.options.config_path == "c.yaml");
+  CHECK(server.line.options.index == 2);
+  CHECK_FALSE(server.line.options.force);
+  CHECK(server.line.options.overrides == std::vector<std::string>{"run.seed=2", "emulate.slowdown=[1, 2]"});
+
+  const Parsed worker =
+      parsed(DaemonRole::kWorker, {"--node", "3", "c.yaml", "run.seed=2", "--force", "run.name=x"});
+  REQUIRE_FALSE(worker.line.exit_status);
+  CHECK(worker.line.options.index == 3);
+  CHECK(worker.line.options.force);
+  CHECK(worker.line.options.overrides.size() == 2);
+
+  CHECK(parsed(DaemonRole::kServer, {"c.yaml"}).line.options.index == 0);
+}
+
+TEST_CASE("help_and_version_end_well_and_usage_errors_end_with_2_and_one_line") {
+  for (const DaemonRole role : {DaemonRole::kServer, DaemonRole::kWorker}) {
+    const Parsed help = parsed(role, {"--help"});
+    CHECK(help.line.exit_status == 0);
+    CHECK_THAT(help.out, Contains("CONFIG") && Contains("--force"));
+    const Parsed version = parsed(role, {"--version"});
+    CHECK(version.line.exit_status == 0);
+    CHECK_THAT(version.out, Contains(project_version()));
+  }
+  for (const Parsed& wrong :
+       {parsed(DaemonRole::kServer, {}), parsed(DaemonRole::kServer, {"c.yaml", "--shard", "x"}),
+        parsed(DaemonRole::kServer, {"c.yaml", "--node", "1"}), parsed(DaemonRole::kWorker, {"c.yaml"}),
+        parsed(DaemonRole::kWorker, {"c.yaml", "--node", "-1"}),
+        parsed(DaemonRole::kWorker, {"--node", "1"})}) {
+    CHECK(wrong.line.exit_status == 2);
+    CHECK(wrong.out.empty());
+    CHECK_THAT(wrong.err, StartsWith("paceline-") && EndsWith("\n"));
+    CHECK(std::count(wrong.err.begin(), wrong.err.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("a_daemon_needs_a_run_directory_and_an_index_that_the_cluster_has") {
+  DaemonOptions options{.config_path = bsp(), .overrides = {}, .index = 3, .force = false};
+  CHECK_THAT(load_daemon_config(DaemonRole::kWorker, options).status().message(),
+             Contains("run.out: no run directory"));
+  options.overrides = {"run.out=/tmp/run"};
+  CHECK(load_daemon_config(DaemonRole::kWorker, options).is_ok());
+  CHECK_THAT(load_daemon_config(DaemonRole::kServer, options).status().message(),
+             StartsWith("command line: --shard: no such shard, got 3, expected 0 to 0"));
+  options.index = 4;
+  CHECK_THAT(load_daemon_config(DaemonRole::kWorker, options).status().message(),
+             StartsWith("command line: --node: no such node, got 4, expected 0 to 3"));
+}
+
+TEST_CASE("check_config_says_ok_or_why_not") {
+  std::ostringstream out;
+  std::ostringstream err;
+  CHECK(check_config({.path = bsp()}, out, err) == 0);
+  CHECK(out.str() == bsp() + ": ok\n");
+  CHECK(check_config({.path = bsp(), .overrides = {"sync.threshold=3"}}, out, err) == 2);
+  CHECK_THAT(err.str(), StartsWith("command line: sync.threshold: policy bsp does not use it"));
+  CHECK(check_config({}, out, err) == 2);
+}
+
+TEST_CASE("what_check_config_prints_is_the_effective_configuration_and_loads_again") {
+  std::ostringstream out;
+  std::ostringstream err;
+  REQUIRE(check_config({.path = bsp(), .overrides = {"run.seed=9"}, .print = true}, out, err) == 0);
+  const Result<RunConfig> again = parse_config(out.str(), "printed", {});
+  REQUIRE(again.is_ok());
+  const std::vector<std::string> overrides{"run.seed=9"};
+  CHECK(*again == *load_config(bsp(), overrides));
+  std::ostringstream reference;
+  CHECK(check_config({.reference = true}, reference, err) == 0);
+  CHECK(reference.str() == reference_yaml());
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,87 @@
+// The files of configs/: each loads, the reference is the schema's, and the four policies differ only in
+// `sync:`.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+#include "common/config/load.h"
+#include "common/config/schema.h"
+
+namespace paceline {
+namespace {
+
+std::string path_of(const std::string& file) { return std::string(PACELINE_CONFIGS_DIR) + "/" + file; }
+
+std::string contents(const std::string& file) {
+  std::ifstream in(path_of(file));
+  REQUIRE(in.is_open());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+RunConfig loaded(const std::string& file) {
+  Result<RunConfig> config = load_config(path_of(file), {});
+  if (!config) FAIL(config.status().message());
+  return std::move(config).value();
+}
+
+TEST_CASE("the_reference_is_what_the_schema_says_and_loads_as_the_defaults") {
+  // When this fails: paceline check-config --reference > configs/reference.yaml
+  CHECK(contents("reference.yaml") == reference_yaml());
+  CHECK(loaded("reference.yaml") == RunConfig{});
+}
+
+TEST_CASE("every_key_of_the_reference_carries_its_effect_and_trade_off") {
+  const config::Schema& schema = config::schema();
+  REQUIRE(schema.keys.size() > 50);
+  for (const config::Key& key : schema.keys) {
+    INFO(key.path);
+    CHECK_FALSE(key.words.effect.empty());
+    CHECK_FALSE(key.words.trade_off.empty());
+    CHECK(key.by_policy == !key.words.fallback.empty());
+    CHECK(key.words.effect.find('\n') == std::string::npos);
+    CHECK(schema.is_section(key.path.substr(0, key.path.rfind('.'))));
+  }
+}
+
+TEST_CASE("the_four_policies_differ_only_in_sync") {
+  RunConfig bsp = loaded("bsp.yaml");
+  const std::map<std::string, PolicyKind> others{
+      {"asp.yaml", PolicyKind::kAsp}, {"ssp.yaml", PolicyKind::kSsp}, {"dtssp.yaml", PolicyKind::kDtssp}};
+  for (const auto& [file, policy] : others) {
+    INFO(file);
+    RunConfig other = loaded(file);
+    CHECK(other.sync.policy == policy);
+    CHECK(other.sync.combine == bsp.sync.combine);
+    other.sync = bsp.sync;
+    CHECK(other == bsp);
+  }
+}
+
+TEST_CASE("the_policies_have_the_values_of_the_dtssp_experiment") {
+  const RunConfig c = loaded("dtssp.yaml");
+  CHECK(c.cluster.cluster().workers() == 16);
+  CHECK(c.train.model == "cifar_cnn");
+  CHECK(c.train.batch_size == 128);
+  CHECK(c.train.optimizer.kind == OptimizerKind::kAdam);
+  CHECK(c.sync.threshold == 3);
+  CHECK(c.sync.threshold_min == 3);
+  CHECK(c.sync.threshold_max == 10);
+  CHECK(c.sync.lpr.increase_above == 5.0);
+  CHECK(c.sync.lpr.decrease_below == -5.0);
+  CHECK(c.sync.combine == CombineMode::kEach);
+  for (const char* file : {"bsp.yaml", "ssp.yaml", "dtssp.yaml"})
+    CHECK_FALSE(loaded(file).sync.refresh_clocks);
+}
+
+TEST_CASE("the_quickstart_is_dtssp_over_one_server_and_four_nodes_of_four") {
+  const RunConfig c = loaded("quickstart.yaml");
+  CHECK(c.sync.policy == PolicyKind::kDtssp);
+  CHECK(c.cluster.nodes == 4);
+  CHECK(c.cluster.threads_per_node == 4);
+  CHECK(c.cluster.shards == 1);
+  CHECK(c.data.kind == DataKind::kSynthetic);
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,45 @@
+#include "tools/check_config.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+
+#include "common/config/command_line.h"
+#include "common/config/load.h"
+
+namespace paceline {
+
+int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostream& err) {
+  if (options.reference) {
+    out << reference_yaml();
+    return kExitOk;
+  }
+  if (options.path.empty()) {
+    err << "paceline check-config: no file, expected FILE or --reference (see paceline check-config "
+           "--help)\n";
+    return kExitUsage;
+  }
+  const Result<RunConfig> config = load_config(options.path, options.overrides);
+  if (!config) {
+    err << config.status().message() << "\n";
+    return kExitUsage;
+  }
+  // A comment, so that --print's output as a whole is a configuration.
+  out << (options.print ? "# " : "") << options.path << ": ok\n";
+  if (options.print) out << to_yaml(*config);
+  return kExitOk;
+}
+
+void add_check_config(CLI::App& app, int& exit_status) {
+  CLI::App* command =
+      app.add_subcommand("check-config", "Check a configuration file; print what it comes to");
+  const auto options = std::make_shared<CheckConfigOptions>();
+  command->add_option("FILE", options->path, "The configuration");
+  command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
+  command->add_flag("--print", options->print, "Print the effective configuration, every key");
+  command->add_flag("--reference", options->reference,
+                    "Print every key with its default, unit, effect and trade-off");
+  command->callback([options, &exit_status] { exit_status = check_config(*options, std::cout, std::cerr); });
+}
+
+}  // namespace paceline

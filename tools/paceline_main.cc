@@ -1,0 +1,17 @@
+// paceline: the tool beside the daemons. A list of its subcommands; each lives in a file of its own.
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "common/config/command_line.h"
+#include "tools/check_config.h"
+
+int main(int argc, char** argv) {
+  int exit_status = paceline::kExitOk;
+  CLI::App app("Tools for Paceline runs.", "paceline");
+  app.require_subcommand(1);
+
+  paceline::add_check_config(app, exit_status);
+
+  if (const auto status = paceline::parse_command_line(app, argc, argv, std::cout, std::cerr)) return *status;
+  return exit_status;
+}
