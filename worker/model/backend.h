@@ -1,8 +1,8 @@
-// A back end: what computes a network's gradient. Two of them give the same numbers up to rounding: plain loops
-// (reference.h, the truth) and oneDNN (onednn.h, the fast one); both draw the same dropout masks.
+// A back end: what computes a network's gradient. Two of them give the same numbers up to rounding: plain
+// loops (reference.h, the truth) and oneDNN (onednn.h, the fast one); both draw the same dropout masks.
 //
-// A back end belongs to the thread that made it, uses that one core, and allocates nothing after construction that
-// grows with the number of calls.
+// A back end belongs to the thread that made it, uses that one core, and allocates nothing after construction
+// that grows with the number of calls.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,12 @@ class NetworkBackend {
  public:
   virtual ~NetworkBackend() = default;
 
-  // Writes the gradient of the mean loss over `batch` (dropout on) at `parameters` into `gradient`, whole; both are
-  // layout.size() floats. The batch may be smaller than the back end's batch size, not larger and not empty. The mean
-  // of the gradients of K equal mini-batches is the gradient of the K-fold one, up to rounding. NaN parameters give a
-  // NaN gradient, not an error.
-  // Errors: kInvalidArgument for a batch whose sizes or labels do not fit the network; kInternal when the library fails.
+  // Writes the gradient of the mean loss over `batch` (dropout on) at `parameters` into `gradient`, whole;
+  // both are layout.size() floats. The batch may be smaller than the back end's batch size, not larger and
+  // not empty. The mean of the gradients of K equal mini-batches is the gradient of the K-fold one, up to
+  // rounding. NaN and infinity are no error: they go through the arithmetic and come out in the loss or the
+  // gradient. Errors: kInvalidArgument for a batch whose sizes or labels do not fit the network; kInternal
+  // when the library fails.
   virtual Result<Metric> gradient(std::span<const float> parameters, const Batch& batch,
                                   std::span<float> gradient) = 0;
 
@@ -33,15 +34,17 @@ class NetworkBackend {
   virtual Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) = 0;
 };
 
-// Makes a back end for mini-batches of up to `batch_size` samples; `seed` keys the dropout. Call it on the thread
-// that will use it: oneDNN keeps thread-local state, and the thread's OpenMP team size is set to 1.
-// Errors: kInvalidArgument when batch_size < 1; kInternal when the library refuses the network, with its reason.
-Result<std::unique_ptr<NetworkBackend>> make_backend(Backend kind, NetworkSpec network, std::int64_t batch_size,
-                                                     std::uint64_t seed);
+// Makes a back end for mini-batches of up to `batch_size` samples; `seed` keys the dropout. Call it on the
+// thread that will use it: oneDNN keeps thread-local state, and the thread's OpenMP team size is set to 1.
+// Errors: kInvalidArgument when batch_size < 1; kInternal when the library refuses the network, with its
+// reason.
+Result<std::unique_ptr<NetworkBackend>> make_backend(Backend kind, NetworkSpec network,
+                                                     std::int64_t batch_size, std::uint64_t seed);
 
-// What every back end checks first. `max_samples` is the batch size it was built for; `dropout_keys` says whether
-// sample_ids and epochs are needed.
+// What every back end checks first. `max_samples` is the batch size it was built for; `dropout_keys` says
+// whether sample_ids and epochs are needed.
 enum class DropoutKeys { kIgnored, kRequired };
-Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples, DropoutKeys keys);
+Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples,
+                   DropoutKeys keys);
 
 }  // namespace paceline

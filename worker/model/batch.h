@@ -1,5 +1,5 @@
-// A mini-batch as a back end sees it: decoded, augmented, normalised samples and their labels. Owned by whoever
-// prepared it (the loader); a view that must outlive the call it is passed to, no longer.
+// A mini-batch as a back end sees it: decoded, augmented, normalised samples and their labels. Owned by
+// whoever prepared it (the loader); a view that must outlive the call it is passed to, no longer.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace paceline {
 struct Batch {
   std::span<const float> images;
   std::span<const std::uint8_t> labels;  // class of each sample, 0 .. classes - 1
-  // Which sample of the training set, in which epoch: the keys of its dropout (worker/model/dropout.h). Evaluation
-  // drops nothing and ignores both; they may then be empty.
+  // Which sample of the training set, in which epoch: the keys of its dropout (worker/model/dropout.h).
+  // Evaluation drops nothing and ignores both; they may then be empty.
   std::span<const std::int64_t> sample_ids;
   std::span<const std::int64_t> epochs;
 

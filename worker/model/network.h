@@ -1,8 +1,8 @@
-// The network: a list of layers with every shape worked out, and where each layer's parameters lie in the flat
-// float32 vector that travels between workers and servers. Built once from the configuration and given to a back end
-// (backend.h); nothing here computes.
+// The network: a list of layers with every shape worked out, and where each layer's parameters lie in the
+// flat float32 vector that travels between workers and servers. Built once from the configuration and given
+// to a back end (backend.h); nothing here computes.
 //
-// Worked example, cifar_cnn_small on 3x32x32 (1.06 * 10^5 activations, 545,098 parameters):
+// Worked example, cifar_cnn_small on 3x32x32 (545,098 parameters):
 //
 //   conv 3x3  -> 32x32x32   conv1.weight 32,3,3,3      conv1.bias 32
 //   relu, pool 2 -> 32x16x16
@@ -27,7 +27,8 @@
 
 namespace paceline {
 
-// One sample's activations between two layers: channels x height x width, row-major. A vector of n units is n x 1 x 1.
+// One sample's activations between two layers: channels x height x width, row-major. A vector of n units is n
+// x 1 x 1.
 struct Shape {
   std::int64_t channels = 0;
   std::int64_t height = 1;
@@ -71,12 +72,14 @@ struct NetworkSpec {
 };
 
 // The network that `train` describes: cifar_cnn, cifar_cnn_small, or its own `layers`.
-// Errors: kInvalidArgument, naming key, layer index and what is wrong (`train.layers[3] (conv): kernel 9 is larger ...`).
-Result<NetworkSpec> build_network(const TrainSection& train, Shape input = {3, 32, 32}, std::int64_t classes = 10);
+// Errors: kInvalidArgument, naming key, layer index and what is wrong (`train.layers[3] (conv): kernel 9 is
+// larger ...`).
+Result<NetworkSpec> build_network(const TrainSection& train, Shape input = {3, 32, 32},
+                                  std::int64_t classes = 10);
 
-// Fills `parameters` (layout.size() floats): weights uniform with He's variance, 2 / inputs, in front of a ReLU and
-// 1 / inputs elsewhere (He et al., "Delving deep into rectifiers", ICCV 2015, section 2.2); biases 0. A pure function
-// of `seed` and the tensor's index in the layout.
+// Fills `parameters` (layout.size() floats): weights uniform with He's variance, 2 / inputs, in front of a
+// ReLU and 1 / inputs elsewhere (He et al., "Delving deep into rectifiers", ICCV 2015, section 2.2); biases
+// 0. A pure function of `seed` and the tensor's index in the layout.
 void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::span<float> parameters);
 
 }  // namespace paceline

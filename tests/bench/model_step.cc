@@ -1,0 +1,72 @@
+// Times one training step of the oneDNN back end, local Adam included, without servers, data set or threads:
+// what the daemons cannot be faster than. Prints one JSON line. tests/bench/step_vs_pytorch.py sets it beside
+// PyTorch.
+//
+//   bench_model_step MODEL BATCH STEPS [DROPOUT]      e.g. bench_model_step cifar_cnn_small 128 20
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "common/params/optimizer.h"
+#include "common/random.h"
+#include "common/ticks.h"
+#include "worker/model/backend.h"
+
+namespace paceline {
+namespace {
+
+int run(const std::string& model, std::int64_t batch_size, int steps, double dropout) {
+  constexpr std::uint64_t kSeed = 1;
+  TrainSection train;
+  train.model = model;
+  train.dropout = dropout;
+  train.optimizer.kind = OptimizerKind::kAdam;
+  const auto network = build_network(train);
+  if (!network) return std::fprintf(stderr, "%s\n", network.status().message().c_str()), 2;
+  auto backend = make_backend(Backend::kOnednn, *network, batch_size, kSeed);
+  if (!backend) return std::fprintf(stderr, "%s\n", backend.status().message().c_str()), 1;
+
+  CounterRandom random(kSeed, Stream::kTest);
+  std::vector<float> images(batch_size * network->input.size());
+  for (float& x : images) x = random.next_float() - 0.5F;
+  std::vector<std::uint8_t> labels(batch_size);
+  for (std::uint8_t& label : labels) label = static_cast<std::uint8_t>(random.next_below(network->classes));
+  std::vector<std::int64_t> keys(batch_size);
+  const Batch batch{images, labels, keys, keys};
+
+  std::vector<float> parameters(network->layout.size());
+  std::vector<float> gradient(parameters.size());
+  initialize_parameters(*network, kSeed, parameters);
+  OptimizerState adam(train.optimizer, network->layout.size());
+
+  constexpr int kWarmUp = 3;  // first touch of the memory, code generation
+  std::vector<double> ms;
+  double loss = 0.0;
+  for (int step = 0; step < kWarmUp + steps; ++step) {
+    const Ticks begin = steady_now();
+    const auto metric = (*backend)->gradient(parameters, batch, gradient);
+    if (!metric) return std::fprintf(stderr, "%s\n", metric.status().message().c_str()), 1;
+    adam.apply(parameters, gradient, 1e-3);
+    if (step >= kWarmUp) ms.push_back(to_seconds(steady_now() - begin) * 1e3);
+    loss = metric->loss_sum / static_cast<double>(metric->samples);
+  }
+  std::sort(ms.begin(), ms.end());
+  std::printf(
+      "{\"model\": \"%s\", \"batch\": %lld, \"steps\": %d, \"median_ms\": %.3f, \"min_ms\": %.3f, \"loss\": "
+      "%.4f}\n",
+      model.c_str(), static_cast<long long>(batch_size), steps, ms[ms.size() / 2], ms.front(), loss);
+  return 0;
+}
+
+}  // namespace
+}  // namespace paceline
+
+int main(int argc, char** argv) {
+  if (argc < 4 || std::atoi(argv[2]) < 1 || std::atoi(argv[3]) < 1) {
+    std::fprintf(stderr, "usage: bench_model_step MODEL BATCH STEPS [DROPOUT]\n");
+    return 2;
+  }
+  return paceline::run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argc > 4 ? std::atof(argv[4]) : 0.0);
+}

@@ -1,0 +1,151 @@
+// The reference back end against finite differences, layer by layer, and the rules that dropout and
+// mini-batches keep.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/model_fixture.h"
+
+using namespace paceline;
+
+namespace {
+
+double mean_loss(NetworkBackend& backend, const std::vector<float>& parameters, const Batch& batch) {
+  std::vector<float> ignored(parameters.size());
+  const Metric metric = backend.gradient(parameters, batch, ignored).value();
+  return metric.loss_sum / static_cast<double>(metric.samples);
+}
+
+// (L(p + h) - L(p - h)) / 2h for each parameter. h = 2e-6 is small enough that hardly any ReLU or maximum
+// changes sides within it (its own error, of order h^2, is nothing), and large enough that the loss, computed
+// in double, loses only about 1e-10 to rounding. Parameters are float: the distance really travelled is what
+// is divided by.
+std::vector<double> finite_differences(NetworkBackend& backend, std::vector<float> parameters,
+                                       const Batch& batch) {
+  constexpr float kH = 2e-6F;
+  std::vector<double> gradient;
+  for (float& p : parameters) {
+    const float original = p;
+    p = original + kH;
+    const double up = p;
+    const double loss_up = mean_loss(backend, parameters, batch);
+    p = original - kH;
+    const double down = p;
+    const double loss_down = mean_loss(backend, parameters, batch);
+    p = original;
+    gradient.push_back((loss_up - loss_down) / (up - down));
+  }
+  return gradient;
+}
+
+// Each tensor agrees to 1e-5 of its norm: rounding of the gradient to float is 6e-8, of the difference
+// quotient about 1e-10 / 2e-6 / typical gradients of 0.1, that is 5e-7 to 5e-6 for the smallest.
+void check_gradient(const NetworkSpec& network) {
+  const RandomBatch batch(network, 3, 11);
+  const std::vector<float> parameters = random_parameters(network, 11);
+  const auto backend = backend_of(Backend::kReference, network, 3);
+  std::vector<float> gradient(parameters.size());
+  REQUIRE(backend->gradient(parameters, batch.all(), gradient).is_ok());
+  const std::vector<double> expected = finite_differences(*backend, parameters, batch.all());
+  for (const Tensor& tensor : network.layout.tensors()) {
+    INFO(tensor.name);
+    CHECK(relative_l2(gradient, expected, tensor.offset, tensor.size()) < 1e-5);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the_gradient_of_a_dense_layer_is_its_finite_difference") {
+  check_gradient(network_of({dense(4)}, {1, 3, 3}, 4));
+}
+
+TEST_CASE("the_gradient_of_a_convolution_is_its_finite_difference") {
+  check_gradient(network_of({conv(3, 3), conv(2, 3), dense(4)}, {2, 5, 4}, 4));
+}
+
+TEST_CASE("the_gradient_of_a_strided_and_of_an_unpadded_convolution_is_its_finite_difference") {
+  check_gradient(network_of({conv(3, 3, 2, 2), conv(2, 2, 1, 0), dense(4)}, {2, 6, 7}, 4));
+}
+
+TEST_CASE("the_gradient_through_relu_is_its_finite_difference") {
+  check_gradient(network_of({conv(3, 3), relu(), flatten(), dense(6), relu(), dense(4)}, {2, 4, 4}, 4));
+}
+
+TEST_CASE("the_gradient_through_a_pool_is_its_finite_difference") {
+  check_gradient(network_of({conv(3, 3), pool(2), conv(3, 3), pool(3, 2, 1), dense(4)}, {2, 7, 6}, 4));
+}
+
+TEST_CASE("the_gradient_through_dropout_is_its_finite_difference") {
+  check_gradient(
+      network_of({conv(3, 3), dropout(0.3), dense(8), relu(), dropout(0.5), dense(4)}, {2, 4, 4}, 4));
+}
+
+TEST_CASE("the_gradient_of_a_small_network_like_the_cifar_ones_is_its_finite_difference") {
+  check_gradient(network_of({conv(4, 5), relu(), pool(2), conv(4, 5), relu(), pool(2), flatten(), dense(6),
+                             relu(), dropout(0.25), dense(3)},
+                            {3, 8, 8}, 3));
+}
+
+TEST_CASE("the_loss_of_equal_logits_is_the_logarithm_of_the_classes") {
+  const NetworkSpec network = network_of({dense(4)}, {1, 2, 2}, 4);
+  const RandomBatch batch(network, 5, 1);
+  const std::vector<float> zero(network.layout.size());
+  const auto metric = backend_of(Backend::kReference, network, 5)->evaluate(zero, batch.all());
+  CHECK(metric->loss_sum == Approx(5.0 * std::log(4.0)));
+  CHECK(metric->samples == 5);
+  // The first of equal logits is the guess.
+  CHECK(metric->correct == std::count(batch.labels.begin(), batch.labels.end(), 0));
+}
+
+TEST_CASE("the_mean_of_equal_mini_batches_is_the_large_one", "[both]") {
+  const NetworkSpec network =
+      network_of({conv(4, 3), relu(), pool(2), dense(8), relu(), dropout(0.4), dense(5)}, {3, 8, 8}, 5);
+  const RandomBatch batch(network, 12, 2);
+  const std::vector<float> parameters = random_parameters(network, 2);
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    std::vector<float> whole(parameters.size());
+    REQUIRE(backend_of(kind, network, 12)->gradient(parameters, batch.all(), whole).is_ok());
+    const auto small = backend_of(kind, network, 4);
+    std::vector<float> part(parameters.size());
+    std::vector<double> mean(parameters.size());
+    for (int k = 0; k < 3; ++k) {
+      REQUIRE(small->gradient(parameters, batch.slice(4 * k, 4), part).is_ok());
+      for (std::size_t i = 0; i < part.size(); ++i) mean[i] += part[i] / 3.0;
+    }
+    // Float sums in another order: a few units of 6e-8.
+    CHECK(relative_l2(mean, whole, 0, network.layout.size()) < 1e-6);
+  }
+}
+
+TEST_CASE("dropout_drops_its_share_and_keeps_the_mean") {
+  // A network whose logit 0 counts its kept inputs: 4000 ones, weights 1 for logit 0.
+  const NetworkSpec network = network_of({dropout(0.25), dense(2)}, {1, 40, 100}, 2);
+  RandomBatch batch(network, 1, 3);
+  std::fill(batch.images.begin(), batch.images.end(), 1.0F);
+  std::vector<float> parameters(network.layout.size());
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    std::vector<float> gradient(parameters.size());
+    REQUIRE(backend_of(kind, network, 1)->gradient(parameters, batch.all(), gradient).is_ok());
+    // At zero parameters the gradient of a weight is +-0.5 * mask: 0 where dropped, else 0.5 / 0.75.
+    const auto dropped = std::count(gradient.begin(), gradient.begin() + 4000, 0.0F);
+    CHECK(std::abs(dropped - 1000) < 5 * 27);  // binomial, standard deviation sqrt(4000 * 0.25 * 0.75) = 27.4
+    const auto kept = std::find_if(gradient.begin(), gradient.end(), [](float g) { return g != 0.0F; });
+    CHECK(std::abs(*kept) == Approx(0.5 / 0.75));
+  }
+}
+
+TEST_CASE("a_sample_meets_the_same_dropout_in_any_company_and_another_in_another_epoch_or_seed") {
+  const NetworkSpec network = network_of({dense(30), dropout(0.5), dense(2)}, {1, 3, 3}, 2);
+  RandomBatch batch(network, 4, 4);
+  const std::vector<float> parameters = random_parameters(network, 4);
+  const auto backend = backend_of(Backend::kOnednn, network, 4, 5);
+  const auto loss_of = [&](NetworkBackend& with, const Batch& samples) {
+    std::vector<float> gradient(parameters.size());
+    return with.gradient(parameters, samples, gradient)->loss_sum;
+  };
+  double alone = 0.0;
+  for (int n = 0; n < 4; ++n) alone += loss_of(*backend, batch.slice(n, 1));
+  const double together = loss_of(*backend, batch.all());
+  CHECK(together == Approx(alone).epsilon(1e-6));
+  CHECK(loss_of(*backend_of(Backend::kOnednn, network, 4, 6), batch.all()) != Approx(together).epsilon(1e-6));
+  ++batch.epochs[2];
+  CHECK(loss_of(*backend, batch.all()) != Approx(together).epsilon(1e-6));
+}

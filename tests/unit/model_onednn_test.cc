@@ -1,0 +1,173 @@
+// The oneDNN back end against the reference: every kind of layer, in the combinations that it treats
+// specially.
+#include <catch2/catch.hpp>
+#include <limits>
+#include <thread>
+
+#include "tests/unit/model_fixture.h"
+
+using namespace paceline;
+
+namespace {
+
+// Float sums of up to 10^5 terms against double ones: 1e-5 of a tensor's norm leaves a decade. An arg-max
+// that flips between near-equal values moves single elements by far more; the norm over a tensor bears it,
+// and the inputs are fixed by their seeds.
+constexpr double kTolerance = 1e-5;
+
+void check_against_reference(const NetworkSpec& network, std::int64_t built_for, std::int64_t samples,
+                             std::uint64_t seed) {
+  const RandomBatch batch(network, samples, seed);
+  const std::vector<float> parameters = random_parameters(network, seed);
+  const auto reference = backend_of(Backend::kReference, network, samples);
+  const auto onednn = backend_of(Backend::kOnednn, network, built_for);
+  std::vector<float> expected(parameters.size());
+  std::vector<float> got(parameters.size(),
+                         std::numeric_limits<float>::quiet_NaN());  // must be written whole
+  const auto expected_metric = reference->gradient(parameters, batch.all(), expected);
+  const auto got_metric = onednn->gradient(parameters, batch.all(), got);
+  REQUIRE(expected_metric.is_ok());
+  REQUIRE(got_metric.is_ok());
+  CHECK(got_metric->loss_sum == Approx(expected_metric->loss_sum).epsilon(kTolerance));
+  CHECK(got_metric->correct == expected_metric->correct);
+  CHECK(got_metric->samples == samples);
+  for (const Tensor& tensor : network.layout.tensors()) {
+    INFO(tensor.name);
+    CHECK(relative_l2(got, expected, tensor.offset, tensor.size()) < kTolerance);
+  }
+  const auto expected_evaluation = reference->evaluate(parameters, batch.all());
+  const auto got_evaluation = onednn->evaluate(parameters, batch.all());
+  CHECK(got_evaluation->loss_sum == Approx(expected_evaluation->loss_sum).epsilon(kTolerance));
+  CHECK(got_evaluation->correct == expected_evaluation->correct);
+}
+
+NetworkSpec ready_made(const std::string& model, double rate) {
+  TrainSection train;
+  train.model = model;
+  train.dropout = rate;
+  return build_network(train).value();
+}
+
+}  // namespace
+
+TEST_CASE("cifar_cnn_small_agrees_with_the_reference") {
+  check_against_reference(ready_made("cifar_cnn_small", 0.0), 8, 8, 1);
+  check_against_reference(ready_made("cifar_cnn_small", 0.3), 5, 5, 2);
+}
+
+TEST_CASE("cifar_cnn_agrees_with_the_reference") {
+  check_against_reference(ready_made("cifar_cnn", 0.5), 3, 3, 3);
+}
+
+TEST_CASE("each_combination_of_layers_agrees_with_the_reference") {
+  const std::vector<std::vector<LayerConfig>> networks = {
+      {dense(10)},
+      {flatten(), dense(20), dense(10)},
+      {conv(16, 3), dense(10)},
+      {conv(5, 3, 2, 2), conv(7, 2, 1, 0), dense(10)},                   // channels that fill no block
+      {conv(16, 3), relu(), conv(8, 3), relu(), dense(10)},              // ReLU done by the convolution
+      {conv(16, 3), relu(), pool(2), relu(), pool(3, 2, 1), dense(10)},  // ReLU behind the pool
+      {conv(16, 3), pool(2), pool(2), conv(16, 3), pool(3, 1, 1),
+       dense(10)},                      // pools that write over their source
+      {relu(), conv(4, 3), dense(10)},  // works on the images, not in them
+      {dropout(0.2), conv(4, 3), dense(10)},
+      {pool(2), conv(16, 3), relu(), relu(), dense(12), relu(), relu(), dense(10)},
+      {conv(20, 3), dropout(0.3), relu(), pool(2), dropout(0.1), flatten(),
+       dense(10)},  // a mask in blocks of channels
+      {conv(16, 3), relu(), dropout(0.3), pool(2), dense(16), dropout(0.2), relu(), dropout(0.2), dense(10)},
+  };
+  std::uint64_t seed = 20;
+  for (const auto& layers : networks) {
+    INFO("network " << seed - 20);
+    check_against_reference(network_of(layers, {3, 12, 10}, 10), 4, 4, seed++);
+  }
+}
+
+TEST_CASE("a_smaller_mini_batch_gives_its_own_gradient") {
+  const NetworkSpec network =
+      network_of({dropout(0.1), conv(16, 3), relu(), pool(2), dense(12), relu(), dropout(0.3), dense(10)},
+                 {3, 8, 8}, 10);
+  check_against_reference(network, 8, 5, 40);
+  check_against_reference(network, 8, 1, 41);
+}
+
+TEST_CASE("what_a_back_end_computed_before_leaves_no_trace") {
+  const NetworkSpec network =
+      network_of({conv(16, 3), relu(), pool(2), dropout(0.3), dense(10)}, {3, 8, 8}, 10);
+  const RandomBatch first(network, 6, 1);
+  const RandomBatch second(network, 4, 2);
+  const std::vector<float> parameters = random_parameters(network, 1);
+  const auto used = backend_of(Backend::kOnednn, network, 6);
+  const auto fresh = backend_of(Backend::kOnednn, network, 6);
+  std::vector<float> got(parameters.size());
+  std::vector<float> expected(parameters.size());
+  REQUIRE(used->gradient(random_parameters(network, 9), first.all(), got).is_ok());
+  REQUIRE(used->evaluate(parameters, first.all()).is_ok());
+  REQUIRE(used->gradient(parameters, second.all(), got).is_ok());
+  REQUIRE(fresh->gradient(parameters, second.all(), expected).is_ok());
+  CHECK(got == expected);  // to the bit: BSP's reproducibility rests on it
+}
+
+TEST_CASE("the_same_gradient_comes_out_of_every_thread_to_the_bit") {
+  const NetworkSpec network =
+      network_of({conv(16, 3), relu(), pool(2), dense(20), relu(), dense(10)}, {3, 8, 8}, 10);
+  const RandomBatch batch(network, 4, 1);
+  const std::vector<float> parameters = random_parameters(network, 1);
+  std::vector<std::vector<float>> gradients(3, std::vector<float>(parameters.size()));
+  std::vector<std::thread> threads;
+  for (auto& gradient : gradients) {
+    threads.emplace_back([&] {
+      const auto backend = backend_of(Backend::kOnednn, network, 4);
+      for (int i = 0; i < 3; ++i) {
+        if (!backend->gradient(parameters, batch.all(), gradient).is_ok()) gradient.clear();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_FALSE(gradients[0].empty());
+  CHECK(gradients[1] == gradients[0]);
+  CHECK(gradients[2] == gradients[0]);
+}
+
+TEST_CASE("a_mini_batch_that_does_not_fit_is_refused_with_got_and_expected") {
+  const NetworkSpec network = network_of({dropout(0.5), dense(3)}, {1, 2, 2}, 3);
+  RandomBatch batch(network, 4, 1);
+  const std::vector<float> parameters = random_parameters(network, 1);
+  std::vector<float> gradient(parameters.size());
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    const auto backend = backend_of(kind, network, 3);
+    const auto refusal = [&](const Batch& bad) {
+      return backend->gradient(parameters, bad, gradient).status().message();
+    };
+    CHECK(refusal(batch.all()) == "mini-batch of 4 samples, expected 1 to 3");
+    CHECK(refusal(batch.slice(0, 0)) == "mini-batch of 0 samples, expected 1 to 3");
+    Batch bad = batch.slice(0, 2);
+    bad.images = bad.images.first(7);
+    CHECK(refusal(bad) == "mini-batch of 2 samples with 7 floats of images, expected 8");
+    bad = batch.slice(0, 2);
+    bad.epochs = {};
+    CHECK(refusal(bad) == "mini-batch of 2 samples with 2 sample ids and 0 epochs, expected as many");
+    CHECK(backend->evaluate(parameters, bad).is_ok());  // which drops nothing
+    batch.labels[1] = 3;
+    CHECK(refusal(batch.slice(0, 2)) == "mini-batch with label 3 at position 1, expected less than 3");
+    batch.labels[1] = 2;
+    CHECK(backend->gradient(parameters, batch.slice(0, 2), gradient).is_ok());
+  }
+  CHECK(make_backend(Backend::kOnednn, network, 0, 1).status().message() ==
+        "batch size 0, expected at least 1");
+}
+
+TEST_CASE("a_nan_comes_out_in_the_loss_and_the_gradient") {
+  const NetworkSpec network = network_of({conv(4, 3), relu(), pool(2), dense(3)}, {1, 4, 4}, 3);
+  const RandomBatch batch(network, 2, 1);
+  std::vector<float> parameters = random_parameters(network, 1);
+  parameters[network.layers.back().weight.offset] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> gradient(parameters.size());
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    const auto metric = backend_of(kind, network, 2)->gradient(parameters, batch.all(), gradient);
+    REQUIRE(metric.is_ok());
+    CHECK(std::isnan(metric->loss_sum));
+    CHECK(metric->correct == 0);
+    CHECK(std::isnan(gradient[network.layers.back().bias.offset]));
+  }
+}

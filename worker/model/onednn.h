@@ -1,0 +1,17 @@
+// The oneDNN back end: the fast one, on one core. Nothing of the library is visible outside onednn.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "common/status.h"
+#include "worker/model/backend.h"
+
+namespace paceline {
+
+// Contract as make_backend (backend.h). Sets the calling thread's OpenMP team size to 1: oneDNN bakes the
+// number of threads into a primitive when it is made.
+Result<std::unique_ptr<NetworkBackend>> make_onednn_backend(NetworkSpec network, std::int64_t batch_size,
+                                                            std::uint64_t seed);
+
+}  // namespace paceline
