@@ -1,0 +1,61 @@
+#include "common/cache/freshness.h"
+
+#include <algorithm>
+
+#include "common/sync/test_hooks.h"
+
+namespace paceline::cache {
+
+using sync::broken;
+using sync::Mutant;
+
+namespace {
+
+// A snapshot that old has to make way when there is a newer one.
+bool is_aged(const FreshnessRules& rules, Clock clock, const ThreadCacheState& thread) {
+  return rules.refresh_clocks && clock - thread.taken_at >= Staleness(*rules.refresh_clocks);
+}
+
+template <typename Snapshot>
+bool is_newest_known(const FreshnessRules& rules, const ReadRequest& request, const Snapshot& snapshot) {
+  if (rules.apply == ApplyMode::kVersioned) return snapshot.version >= request.version;
+  return snapshot.revision >= request.revision;
+}
+
+}  // namespace
+
+ReadDecision decide_read(const FreshnessRules& rules, const ReadRequest& request,
+                         const ThreadCacheState& thread, const ProcessCacheState& process) {
+  const std::int64_t slack = broken(Mutant::kStaleCacheAccepted) ? 1 : 0;
+  const auto meets = [&](Version held) {
+    return held > kNoVersion && held.value + slack >= request.min_version.value;
+  };
+  const bool required = !meets(thread.version);
+  const bool due = is_aged(rules, request.clock, thread) && !is_newest_known(rules, request, thread);
+  if (!required && !due) return {ReadSource::kThreadCache, {}};
+
+  const bool process_serves = meets(process.version) && (!due || is_newest_known(rules, request, process));
+  if (process_serves || broken(Mutant::kProcessCacheAlwaysFresh)) return {ReadSource::kProcessCache, {}};
+  // Eager: no version says what the newest revision is; the servers answer with the newest they have.
+  const bool newest_version = due && rules.apply == ApplyMode::kVersioned;
+  return {ReadSource::kServer,
+          newest_version ? std::max(request.version, request.min_version) : request.min_version};
+}
+
+PullPlan prefetch(Clock clock, Threshold s, Version version, const ThreadCacheState& thread,
+                  const ProcessCacheState& process) {
+  const Version next_required = s.oldest_version(clock.next());
+  const bool lacking = std::max(thread.version, process.version) < next_required;
+  return {lacking && next_required <= version, next_required};
+}
+
+PullPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s, const ThreadCacheState& thread,
+                        const ProcessCacheState& process) {
+  const Version next_required = s.oldest_version(clock.next());
+  const bool lacking = std::max(thread.version, process.version) < next_required;
+  return {lacking || is_aged(rules, clock.next(), thread), next_required};
+}
+
+bool serves(Version outstanding_min_version, Version needed) { return outstanding_min_version >= needed; }
+
+}  // namespace paceline::cache

@@ -1,0 +1,95 @@
+// Freshness: what a training thread reads its parameters from, and when parameters are asked for ahead of
+// need. The rules of DESIGN 3.2 and 4, as pure functions of what the thread, its node and its grant say.
+//
+// In the order of an iteration at clock c:
+//   decide_read()          with the grant: thread cache, process cache, or wait for the servers
+//   prefetch()             while computing: fetch what the next iteration is certain to require, if it exists
+//   already pull_with_push()       about to push stamp c: let the parameters for c + 1 come down with its
+//   grant serves()               before sending any pull: does one that another thread of the node sent do as
+//   well?
+//
+// Worked example, SSP s = 3, refresh_clocks = 1, versioned. Granted clock 8: min_version 5, version 6 exists.
+// The thread holds version 5, taken at its clock 7. Nothing is required (5 >= 5), but its snapshot is 8 - 7
+// >= 1 clocks old and version 6 exists: if the process cache has version 6 it is copied, else the servers are
+// asked for 6. With refresh_clocks = null it would compute with version 5 and send nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/clock.h"
+#include "common/sync/modes.h"
+
+namespace paceline::cache {
+
+// What holds for a whole run.
+struct FreshnessRules {
+  ApplyMode apply = ApplyMode::kVersioned;     // versioned compares versions, eager revisions
+  std::optional<std::int64_t> refresh_clocks;  // r >= 1; none: refresh only when required
+};
+
+// What a grant says (or, for the iteration to come, what is known of it).
+struct ReadRequest {
+  Clock clock;          // of the iteration that will compute with the parameters
+  Version min_version;  // older ones must not be used: max(0, c - s)
+  Version version;  // the newest version and revision known to exist: the largest that any grant or answer to
+  Revision revision;  // this node has named
+};
+
+// What the thread cache holds.
+struct ThreadCacheState {
+  Version version = kNoVersion;
+  Revision revision = kNoRevision;
+  Clock taken_at;  // the thread's clock when it took this snapshot
+};
+
+// What the process cache holds (SnapshotStamp::version(), revision()).
+struct ProcessCacheState {
+  Version version = kNoVersion;
+  Revision revision = kNoRevision;
+};
+
+enum class ReadSource {
+  kThreadCache,   // compute with what is there: nothing is copied, nothing sent     phase T_CACHE_PARAM
+  kProcessCache,  // copy the process cache, re-apply own updates; nothing sent       phase P_CACHE_PARAM
+  kServer,        // pull into the process cache first                                phase PS_PARAM, then
+                  // P_CACHE_PARAM
+};
+
+struct ReadDecision {
+  ReadSource source = ReadSource::kThreadCache;
+  // kServer: what to ask every server for. It exists, or comes into being with this very grant, so no server
+  // holds the answer for long. After the pull is installed, ReadRequest::min_version is met.
+  Version min_version;
+};
+
+// Where a thread's parameters come from. Required: its snapshot is older than min_version. Due: its snapshot
+// is r of its own clocks old and something newer is known to exist; then the newest known is wanted.
+ReadDecision decide_read(const FreshnessRules& rules, const ReadRequest& request,
+                         const ThreadCacheState& thread, const ProcessCacheState& process);
+
+struct PullPlan {
+  bool send = false;
+  Version min_version;  // the servers hold the answer until they have it
+};
+
+// Just granted clock c with threshold s: the version that clock c + 1 will require under s, when neither
+// cache has it and it is known to exist. Sent while the thread computes, so it costs no waiting. Never for
+// what does not exist yet: then it comes with the push. `version`: the newest known to exist.
+PullPlan prefetch(Clock clock, Threshold s, Version version, const ThreadCacheState& thread,
+                  const ProcessCacheState& process);
+
+// About to push stamp c, last granted under s: whether a pull goes right behind the push, so that parameters
+// and grant come down together and an iteration is one round trip. Yes where clock c + 1 requires more than
+// the caches hold (s = 0, or the thread stands at its bound: the servers then hold the answer as long as the
+// authority holds the grant), or where a refresh will be due. Send it with the revision the process cache
+// has, so that a server with nothing newer answers Unchanged. s may fall or rise before the next grant, so
+// decide_read() has the last word when it comes.
+PullPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s, const ThreadCacheState& thread,
+                        const ProcessCacheState& process);
+
+// Threads of a node share pulls: one outstanding with `outstanding_min_version` answers a thread that needs
+// `needed`.
+bool serves(Version outstanding_min_version, Version needed);
+
+}  // namespace paceline::cache

@@ -1,0 +1,40 @@
+#include "common/cache/own_updates.h"
+
+#include "common/assert.h"
+#include "common/sync/test_hooks.h"
+
+namespace paceline::cache {
+
+bool must_reapply(Clock own, Clock slice_applied) {
+  if (sync::broken(sync::Mutant::kReapplyRepeatsContained)) return own.next() >= slice_applied;
+  return own >= slice_applied;
+}
+
+void OwnUpdates::remember(Clock stamp) {
+  PACELINE_ASSERT(stamps_.empty() || stamp > stamps_.back(),
+                  "own update stamped " + to_string(stamp) + " after " + to_string(stamps_.back()));
+  stamps_.push_back(stamp);
+}
+
+std::size_t OwnUpdates::drop_contained(const SnapshotStamp& snapshot, std::uint32_t thread) {
+  const Clock contained = snapshot.applied_everywhere(thread);
+  std::size_t dropped = 0;
+  while (!stamps_.empty() && !must_reapply(stamps_.front(), contained)) {
+    stamps_.pop_front();
+    ++dropped;
+  }
+  return dropped;
+}
+
+std::vector<std::size_t> OwnUpdates::to_reapply(const SnapshotStamp& snapshot, ShardId shard,
+                                                std::uint32_t thread) const {
+  const Clock contained = snapshot.applied(shard, thread);
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < stamps_.size(); ++i) {
+    if (must_reapply(stamps_[i], contained)) places.push_back(i);
+  }
+  if (sync::broken(sync::Mutant::kReapplyForgetsNewest) && !places.empty()) places.pop_back();
+  return places;
+}
+
+}  // namespace paceline::cache

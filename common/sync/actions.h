@@ -1,0 +1,138 @@
+// Actions: everything the synchronisation core can decide. They are carried out in the order in which they
+// are emitted; Apply and Discard go to every shard in that order, the same to all.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/status.h"
+#include "common/sync/modes.h"
+
+namespace paceline::sync {
+
+// All workers have joined: training begins. Grants follow.
+struct Started {};
+
+// One gradient, whole on every shard.
+struct Contributor {
+  WorkerId worker;
+  Clock clock;              // its timestamp
+  std::int64_t weight = 0;  // samples
+  auto operator<=>(const Contributor&) const = default;
+};
+
+// A timestamp that closes without a gradient (NaN under on_nan: skip).
+struct SkippedIteration {
+  WorkerId worker;
+  Clock clock;
+  auto operator<=>(const SkippedIteration&) const = default;
+};
+
+// What every shard applies next. The stream of Apply actions is all a shard follows: after one, each
+// contributor's and each skipped worker's applied clock is its timestamp + 1, the shard's version is
+// version_after, its revision revision_after. Both lists may be empty: the version then moves because a
+// worker left.
+struct Apply {
+  std::vector<Contributor> contributors;  // in the order of application
+  std::vector<SkippedIteration> skipped;
+  CombineMode combine = CombineMode::kEach;
+  Version version_after;
+  Revision revision_after;  // grows by contributors.size()
+};
+
+// `worker` may begin the iteration stamped `clock`.
+struct Grant {
+  WorkerId worker;
+  Clock clock;
+  std::int64_t iteration = 0;  // its place in the run (common/sync/work_share.h)
+  Threshold threshold;         // s of this grant
+  Clock min_clock;             // clock - min_clock <= s
+  Version min_version;         // the oldest version it may compute with: max(0, clock - s)
+  Version version;             // the newest version and revision decided
+  Revision revision;
+  std::chrono::nanoseconds held{0};  // how long the threshold held it (phase BARRIER)
+};
+
+// `worker` has waited for its grant for held_notice_after, or for another held_notice_every since the last
+// notice.
+struct Held {
+  WorkerId worker;
+  Clock clock;         // of the iteration it wants to begin
+  Staleness lead;      // clock - min clock
+  WorkerId waits_for;  // the slowest; the first of them in worker order
+  Threshold threshold;
+  std::chrono::nanoseconds held{0};  // so far
+};
+
+// Every live worker's gradients stamped < version are decided. For curves, evaluation and checkpoints; the
+// Apply that leads there comes before it.
+struct VersionAdvanced {
+  Version version;
+};
+
+struct ThresholdChanged {
+  Threshold from;
+  Threshold to;
+  double lpr = 0.0;  // per cent
+  Version version;
+};
+
+// The metrics of the iterations stamped [kW, (k+1)W) are complete.
+struct WindowClosed {
+  std::int64_t index = 0;  // k
+  Version version;         // (k+1)W
+  double loss_mean = 0.0;
+  double accuracy = 0.0;  // 0..1
+  std::int64_t samples = 0;
+  std::optional<double> lpr;  // per cent; none for the first
+  Threshold threshold;        // after the window has been taken into account
+};
+
+// Every shard drops what it holds of this gradient, in part or whole, and refuses what still comes of it: its
+// worker was lost before it was whole everywhere, or it is not finite.
+struct Discard {
+  WorkerId worker;
+  Clock clock;
+};
+
+// `worker` has no further iteration to do; it has left the clock table.
+struct FinishWorker {
+  WorkerId worker;
+  std::string reason;  // "share done", or the reason of the stop
+};
+
+// The run has failed (NaN under on_nan: stop). Everybody is told to finish, as after StopRequested.
+struct RunFailed {
+  Status status;  // names worker, clock and tensor
+};
+
+enum class EndReason {
+  kComplete,    // at least one worker did its share to the end
+  kStopped,     // StopRequested
+  kFailed,      // RunFailed
+  kNobodyLeft,  // every worker was lost or left before its share was done
+};
+
+// Nobody is live and everything held is applied. The last action of a run.
+struct AllFinished {
+  EndReason reason = EndReason::kComplete;
+  Version version;
+  Revision revision;
+};
+
+// The event was wrong; nothing changed.
+struct Reject {
+  std::optional<WorkerId> worker;  // whose message it was, where the event names one
+  Status status;                   // kInvalidArgument, kOutOfOrder, kFailedPrecondition
+};
+
+using Action = std::variant<Started, Apply, Grant, Held, VersionAdvanced, ThresholdChanged, WindowClosed,
+                            Discard, FinishWorker, RunFailed, AllFinished, Reject>;
+
+}  // namespace paceline::sync

@@ -1,0 +1,60 @@
+#include "common/sync/clock_table.h"
+
+#include "common/assert.h"
+#include "common/sync/test_hooks.h"
+
+namespace paceline::sync {
+
+void ClockTable::add() {
+  PACELINE_ASSERT(base_ == 0, "a worker joins at clock 0, the table stands at " + std::to_string(base_));
+  if (counts_.empty()) counts_.push_back(0);
+  ++counts_.front();
+  ++live_;
+}
+
+void ClockTable::advance(Clock from) {
+  --count_at(from);
+  const std::size_t next = static_cast<std::size_t>(from.value + 1 - base_);
+  if (next == counts_.size()) counts_.push_back(0);
+  ++counts_[next];
+  trim();
+}
+
+void ClockTable::remove(Clock at) {
+  --count_at(at);
+  --live_;
+  trim();
+}
+
+Clock ClockTable::min_clock() const {
+  PACELINE_ASSERT(live_ > 0, "no live worker, no min clock");
+  return Clock(base_);
+}
+
+Clock ClockTable::max_clock() const {
+  PACELINE_ASSERT(live_ > 0, "no live worker, no max clock");
+  return Clock(base_ + static_cast<std::int64_t>(counts_.size()) - 1);
+}
+
+std::int64_t& ClockTable::count_at(Clock clock) {
+  count_operation();
+  const std::int64_t index = clock.value - base_;
+  PACELINE_ASSERT(index >= 0 && index < static_cast<std::int64_t>(counts_.size()) &&
+                      counts_[static_cast<std::size_t>(index)] > 0,
+                  "no live worker stands at clock " + to_string(clock));
+  return counts_[static_cast<std::size_t>(index)];
+}
+
+void ClockTable::trim() {
+  while (!counts_.empty() && counts_.front() == 0) {
+    count_operation();
+    counts_.pop_front();
+    ++base_;
+  }
+  while (!counts_.empty() && counts_.back() == 0) {
+    count_operation();
+    counts_.pop_back();
+  }
+}
+
+}  // namespace paceline::sync

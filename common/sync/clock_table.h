@@ -1,0 +1,46 @@
+// ClockTable: the clocks of the live workers, and the smallest of them. DTSSP paper, section 3: the server
+// compares a worker's clock with the slowest worker's before it lets the worker go on.
+//
+// Instead of searching the workers, it counts how many stand at each clock:
+//   workers at 4, 4, 5, 7   ->   base 4, counts [2, 1, 0, 1]
+// One of the two at 4 completes an iteration: [1, 2, 0, 1]; the other as well: [0, 3, 0, 1] -> base 5, [3, 0,
+// 1]. The base only moves forward and each entry is dropped once, so a step costs O(1) amortised however many
+// workers there are; the memory is the largest difference of clocks, not the number of workers or of steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "common/clock.h"
+
+namespace paceline::sync {
+
+// Knows clocks, not who has them: the Engine does. Thread: one.
+class ClockTable {
+ public:
+  // A live worker at clock 0 more. Only before the first advance(): later joins are not part of a run.
+  void add();
+  // A live worker that stood at `from` now stands at the next clock.
+  void advance(Clock from);
+  // A worker that stood at `at` is no longer live: nobody waits for it any more.
+  void remove(Clock at);
+
+  std::int64_t live() const { return live_; }
+  bool empty() const { return live_ == 0; }
+  // The smallest and the largest clock of the live workers; there must be one.
+  Clock min_clock() const;
+  Clock max_clock() const;
+  // How many clocks are spanned; for the test that memory is bounded.
+  std::size_t span() const { return counts_.size(); }
+
+ private:
+  std::int64_t& count_at(Clock clock);
+  void trim();
+
+  std::int64_t base_ = 0;            // the clock that counts_[0] stands for
+  std::deque<std::int64_t> counts_;  // live workers per clock; neither end is 0 unless empty
+  std::int64_t live_ = 0;
+};
+
+}  // namespace paceline::sync

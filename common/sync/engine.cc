@@ -1,0 +1,221 @@
+// The Engine's path of one message: events (top), completion, versions, grants (bottom). Who takes part, and
+// how a run begins and ends, is in engine_membership.cc.
+#include "common/sync/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/assert.h"
+#include "common/sync/test_hooks.h"
+
+namespace paceline::sync {
+
+Engine::Engine(EngineConfig config)
+    : config_(std::move(config)),
+      policy_(make_policy(config_.policy)),
+      workers_(config_.cluster.workers(), Worker(config_.shards)),
+      lpr_(config_.lpr_metric, window_clocks_of(config_)),
+      share_(config_.share, config_.cluster, config_.total_iterations) {
+  const Status status = validate(config_);
+  PACELINE_ASSERT(status.is_ok(), status.message());
+}
+
+void Engine::step(const Event& event, Ticks now, std::vector<Action>& actions) {
+  PACELINE_ASSERT(now >= now_, "time went back");
+  now_ = now;
+  out_ = &actions;
+  std::visit(
+      [this](const auto& e) {
+        Status status = on(e);
+        if (status.is_ok()) return;
+        Reject reject{std::nullopt, std::move(status)};
+        if constexpr (requires { e.worker; }) reject.worker = e.worker;
+        emit(std::move(reject));
+      },
+      event);
+  out_ = nullptr;
+}
+
+Status Engine::check_running(WorkerId worker, Clock clock, const char* what) const {
+  const std::string who =
+      std::string(what) + " of worker " + to_string(worker) + " stamped " + to_string(clock);
+  if (!config_.cluster.contains(worker)) return invalid_argument(who + ": there is no such worker");
+  const Worker& w = at(config_.cluster.rank_of(worker));
+  if (w.phase != Phase::kRunning) return out_of_order(who + ": the worker has no grant");
+  if (clock != w.clock) return out_of_order(who + ": expected " + to_string(w.clock));
+  return Status::ok();
+}
+
+Status Engine::on(const GradientArrived& event) {
+  if (event.shard.value >= config_.shards) {
+    return invalid_argument("gradient from shard " + to_string(event.shard) + ": there are " +
+                            std::to_string(config_.shards) + " shards");
+  }
+  PACELINE_RETURN_IF_ERROR(check_running(event.worker, event.clock, "gradient"));
+  const Rank rank = config_.cluster.rank_of(event.worker);
+  PACELINE_RETURN_IF_ERROR(at(rank).running.add(event).with_context(
+      "gradient of worker " + to_string(event.worker) + " stamped " + to_string(event.clock)));
+  after_message(rank);
+  return Status::ok();
+}
+
+Status Engine::on(const StepReported& event) {
+  PACELINE_RETURN_IF_ERROR(check_running(event.worker, event.clock, "report"));
+  const Rank rank = config_.cluster.rank_of(event.worker);
+  PACELINE_RETURN_IF_ERROR(at(rank)
+                               .running.add(event, version_)
+                               .with_context("report of worker " + to_string(event.worker) + " stamped " +
+                                             to_string(event.clock)));
+  after_message(rank);
+  return Status::ok();
+}
+
+// An accepted message about the iteration that `rank` is in: did it fail, is it complete?
+void Engine::after_message(Rank rank) {
+  const RunningIteration& running = at(rank).running;
+  if (!running.fault().empty() && config_.on_nan == OnNan::kStop && !failed_) {
+    failed_ = true;
+    const std::string reason = "worker " + to_string(id(rank)) + " at clock " + to_string(at(rank).clock) +
+                               ": not finite: " + running.fault();
+    emit(RunFailed{aborted(reason)});
+    stop(reason);
+  }
+  if (running.complete()) {
+    complete(rank);
+    advance_version();
+    ask(rank);
+  }
+  settle();
+}
+
+// The clock of `rank` moves by one.
+void Engine::complete(Rank rank) {
+  Worker& w = at(rank);
+  contribute(rank);
+  clocks_.advance(w.clock);
+  w.clock = w.clock.next();
+  highest_ = std::max(highest_, w.clock);
+  max_clock_gap_ = std::max(max_clock_gap_, clocks_.max_clock() - clocks_.min_clock());
+}
+
+// What the completed iteration adds: a gradient, or the fact that there is none.
+void Engine::contribute(Rank rank) {
+  const Worker& w = at(rank);
+  const RunningIteration& running = w.running;
+  const bool usable = running.has_gradient() || broken(Mutant::kClockMovesBeforeShards) ||
+                      broken(Mutant::kInvalidGradientApplied) || broken(Mutant::kPartialPushApplied);
+  if (!usable) {
+    if (running.whole()) emit(Discard{id(rank), w.clock});
+    ++skipped_;
+  } else if (running.reported()) {
+    lpr_.add(w.clock, running.metric());
+  }
+  if (config_.apply == ApplyMode::kVersioned) {
+    if (usable) gradients_.add(Contributor{id(rank), w.clock, running.weight()});
+    if (!usable) gradients_.add(SkippedIteration{id(rank), w.clock});
+    return;
+  }
+  if (!arrived_.empty()) apply(std::exchange(arrived_, {}));  // eager: one gradient per Apply
+  if (usable) arrived_.contributors.push_back({id(rank), w.clock, running.weight()});
+  if (!usable) arrived_.skipped.push_back({id(rank), w.clock});
+}
+
+// The version follows the min clock; with nobody live it follows what was reached, so that everything held is
+// applied.
+void Engine::advance_version() {
+  Clock target = clocks_.empty() ? highest_ : clocks_.min_clock();
+  if (broken(Mutant::kVersionBeforeAllArrived)) target = highest_;
+  const Threshold before = policy_->threshold();
+  while (version_.value < target.value) {
+    ++version_.value;
+    apply(config_.apply == ApplyMode::kVersioned ? gradients_.take() : std::exchange(arrived_, {}));
+    emit(VersionAdvanced{version_});
+    if (const auto window = lpr_.on_version(version_)) close_window(*window);
+  }
+  if (!arrived_.empty()) apply(std::exchange(arrived_, {}));
+  if (policy_->threshold() != before) {
+    for (const Rank rank : held_.take_all()) file_held(rank);
+  }
+}
+
+void Engine::close_window(const WindowResult& window) {
+  const Threshold from = policy_->threshold();
+  policy_->on_window(window);
+  const Threshold to = policy_->threshold();
+  emit(WindowClosed{window.index, window.closed_at, window.loss_mean, window.accuracy, window.samples,
+                    window.lpr, to});
+  if (to != from) emit(ThresholdChanged{from, to, window.lpr.value_or(0.0), version_});
+}
+
+void Engine::apply(ClockContributions contributions) {
+  revision_.value += static_cast<std::int64_t>(contributions.contributors.size());
+  emit(Apply{std::move(contributions.contributors), std::move(contributions.skipped), config_.combine,
+             version_, revision_});
+}
+
+// `rank` wants to begin its next iteration. It is granted in settle(), or waits there.
+void Engine::ask(Rank rank) {
+  Worker& w = at(rank);
+  if ((stop_reason_ && !broken(Mutant::kStopStillGrants)) || share_.done(rank, w.clock)) {
+    finish(rank);
+    return;
+  }
+  w.phase = Phase::kHeld;
+  w.asked_at = now_;
+  w.next_notice = now_ + config_.held_notice_after;
+  file_held(rank);
+}
+
+void Engine::file_held(Rank rank) {
+  at(rank).needed = needed_floor(rank);
+  held_.add(rank, at(rank).needed);
+}
+
+// c - floor <= s, said of the floor: floor >= c - s.
+Clock Engine::needed_floor(Rank rank) const {
+  const Threshold s = policy_->threshold_for(id(rank));
+  if (s.is_infinite()) return Clock(0);
+  return Clock(at(rank).clock.value - s.value() - (broken(Mutant::kLeadOneTooFar) ? 1 : 0));
+}
+
+Clock Engine::floor() const {
+  if (broken(Mutant::kFloorIsAverage)) {
+    std::int64_t sum = 0;
+    for (const Worker& w : workers_) sum += live(w) ? w.clock.value : 0;
+    return Clock(sum / clocks_.live());
+  }
+  return policy_->floor(clocks_);
+}
+
+// Carries every consequence through: versions, then grants, until nothing more follows.
+void Engine::settle() {
+  if (!started_ || finished_) return;
+  for (;;) {
+    advance_version();
+    if (clocks_.empty()) break;
+    const std::vector<Rank> released = held_.take_released(floor());
+    if (released.empty()) break;
+    for (const Rank rank : released) {
+      // The pool may have run dry while this worker was held.
+      share_.done(rank, at(rank).clock) ? finish(rank) : grant(rank);
+    }
+  }
+  if (!clocks_.empty()) return;
+  finished_ = true;
+  EndReason reason = shares_done_ ? EndReason::kComplete : EndReason::kNobodyLeft;
+  if (stop_reason_) reason = failed_ ? EndReason::kFailed : EndReason::kStopped;
+  emit(AllFinished{reason, version_, revision_});
+}
+
+void Engine::grant(Rank rank) {
+  Worker& w = at(rank);
+  const Threshold s = policy_->threshold_for(id(rank));
+  const Version min_version = s.oldest_version(w.clock);
+  max_grant_gap_ = std::max(max_grant_gap_, w.clock - clocks_.min_clock());
+  w.phase = Phase::kRunning;
+  w.running.begin(share_.take(rank, w.clock), min_version);
+  emit(Grant{id(rank), w.clock, w.running.iteration(), s, clocks_.min_clock(), min_version, version_,
+             revision_, now_ - w.asked_at});
+}
+
+}  // namespace paceline::sync

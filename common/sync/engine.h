@@ -1,0 +1,148 @@
+// Engine: the synchronisation core, the one place where clocks, threshold, LPR and the contributors of a
+// clock are decided. A pure state machine: events in, actions out. The authority (shard 0's process), the
+// simulator and the tests drive the very same code; the same events in the same order give the same actions.
+//
+// One iteration, worker 0.0 at clock 4 under SSP with s = 1, slowest worker 0.1 at clock 3, two shards:
+//   GradientArrived{shard 0, 0.0, 4}                        nothing: shard 1 does not hold it yet
+//   StepReported{0.0, 4}                                    nothing
+//   GradientArrived{shard 1, 0.0, 4}                        its clock is 5; 5 - 3 > 1: held
+//   ... the same three for 0.1, clock 3                     Apply{0.0, 0.1 stamped 3}, VersionAdvanced{4},
+//                                                           Grant{0.0, clock 5, min_version 4}, Grant{0.1,
+//                                                           clock 4}
+//
+// DESIGN 3.1 (grants), 3.3 (application), 3.5 (policies), 3.6 (membership); docs/SYNC.md has it in full.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/instant.h"
+#include "common/status.h"
+#include "common/sync/actions.h"
+#include "common/sync/clock_table.h"
+#include "common/sync/engine_config.h"
+#include "common/sync/events.h"
+#include "common/sync/held_gradients.h"
+#include "common/sync/held_grants.h"
+#include "common/sync/lpr.h"
+#include "common/sync/policy.h"
+#include "common/sync/running_iteration.h"
+#include "common/sync/work_share.h"
+
+namespace paceline::sync {
+
+// Thread: one.
+class Engine {
+ public:
+  // `config` is valid (validate()); anything else is our own bug.
+  explicit Engine(EngineConfig config);
+
+  // Takes one event at time `now` (never smaller than at the call before) and appends what follows from it to
+  // `actions`, in the order in which it is to be carried out. A wrong event gives one Reject and changes
+  // nothing.
+  void step(const Event& event, Ticks now, std::vector<Action>& actions);
+
+  const EngineConfig& config() const { return config_; }
+
+  // --- the state of the run, for reports, the log and the tests ---
+  bool started() const { return started_; }
+  bool finished() const { return finished_; }
+  // Who has not joined yet, in worker order.
+  std::vector<WorkerId> missing() const;
+  // The clock of a worker of this run, live or not.
+  Clock clock_of(WorkerId worker) const;
+  bool is_live(WorkerId worker) const;
+  bool is_held(WorkerId worker) const;
+  std::int64_t live_workers() const { return clocks_.live(); }
+  // The smallest clock of the live workers; when there are none, the version.
+  Clock min_clock() const;
+  Version version() const { return version_; }
+  Revision revision() const { return revision_; }
+  Threshold threshold() const { return policy_->threshold(); }
+  std::int64_t iterations_applied() const { return revision_.value; }
+  std::int64_t iterations_skipped() const { return skipped_; }
+  // The largest clock - min clock at a grant, and after any clock moved (DESIGN 7).
+  Staleness max_grant_gap() const { return max_grant_gap_; }
+  Staleness max_clock_gap() const { return max_clock_gap_; }
+  // A number that grows with everything the engine remembers; for the test that a long run grows no memory.
+  std::size_t state_size() const;
+
+ private:
+  enum class Phase { kAbsent, kJoined, kRunning, kHeld, kFinished, kGone };
+  struct Worker {
+    explicit Worker(std::uint32_t shards) : running(shards) {}
+    Phase phase = Phase::kAbsent;
+    Clock clock;
+    RunningIteration running;  // kRunning
+    Clock needed;              // kHeld: the floor that releases it
+    Ticks asked_at;            // kHeld: since when
+    Ticks next_notice;         // kHeld
+  };
+
+  Status on(const Joined& event);
+  Status on(const GradientArrived& event);
+  Status on(const StepReported& event);
+  Status on(const Left& event);
+  Status on(const Lost& event);
+  Status on(const StopRequested& event);
+  Status on(const Tick& event);
+
+  // A worker's message about the iteration it is in, checked: who, and stamped with the clock it was granted.
+  Status check_running(WorkerId worker, Clock clock, const char* what) const;
+  void begin_training();
+  void after_message(Rank rank);
+  void complete(Rank rank);
+  void contribute(Rank rank);
+  void depart(Rank rank);
+  void stop(const std::string& reason);
+  void ask(Rank rank);
+  void grant(Rank rank);
+  void finish(Rank rank);
+  void advance_version();
+  void close_window(const WindowResult& window);
+  void apply(ClockContributions contributions);
+  void settle();
+  void file_held(Rank rank);
+  Clock floor() const;
+  Clock needed_floor(Rank rank) const;
+
+  Worker& at(Rank rank) { return workers_[rank.value]; }
+  const Worker& at(Rank rank) const { return workers_[rank.value]; }
+  WorkerId id(Rank rank) const { return config_.cluster.worker_at(rank); }
+  static bool live(const Worker& w) { return w.phase == Phase::kRunning || w.phase == Phase::kHeld; }
+  void emit(Action action) { out_->push_back(std::move(action)); }
+
+  const EngineConfig config_;
+  std::unique_ptr<Policy> policy_;
+  std::vector<Worker> workers_;  // by rank
+  ClockTable clocks_;
+  HeldGrants held_;
+  HeldGradients gradients_;     // versioned
+  ClockContributions arrived_;  // eager: decided in this step, not emitted yet
+  LprTracker lpr_;
+  WorkShare share_;
+
+  std::uint32_t joined_ = 0;
+  bool started_ = false;
+  bool finished_ = false;
+  bool shares_done_ = false;  // somebody did its share to the end
+  std::optional<std::string> stop_reason_;
+  bool failed_ = false;
+  Clock highest_;  // the largest clock anybody reached
+  Version version_;
+  Revision revision_;
+  std::int64_t skipped_ = 0;
+  Staleness max_grant_gap_;
+  Staleness max_clock_gap_;
+
+  Ticks now_;                           // of the step being taken
+  std::vector<Action>* out_ = nullptr;  // of the step being taken
+};
+
+}  // namespace paceline::sync

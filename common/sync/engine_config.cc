@@ -1,0 +1,97 @@
+#include "common/sync/engine_config.h"
+
+#include <cmath>
+#include <string>
+
+namespace paceline::sync {
+namespace {
+
+Status validate_policy(const PolicyConfig& policy) {
+  if (policy.kind == PolicyKind::kSsp || policy.kind == PolicyKind::kDtssp) {
+    if (policy.threshold < 0) {
+      return invalid_argument("threshold: got " + std::to_string(policy.threshold) + ", expected 0 or more");
+    }
+  }
+  if (policy.kind != PolicyKind::kDtssp) return Status::ok();
+  if (policy.threshold_min < 0 || policy.threshold_min > policy.threshold_max) {
+    return invalid_argument("threshold_min: got " + std::to_string(policy.threshold_min) +
+                            ", expected 0 .. threshold_max = " + std::to_string(policy.threshold_max));
+  }
+  if (policy.threshold < policy.threshold_min || policy.threshold > policy.threshold_max) {
+    return invalid_argument("threshold: got " + std::to_string(policy.threshold) + ", expected " +
+                            std::to_string(policy.threshold_min) + " .. " +
+                            std::to_string(policy.threshold_max));
+  }
+  if (!std::isfinite(policy.increase_above) || !std::isfinite(policy.decrease_below)) {
+    return invalid_argument("lpr limits: expected finite numbers");
+  }
+  if (policy.decrease_below > policy.increase_above) {
+    return invalid_argument("lpr.decrease_below: got " + std::to_string(policy.decrease_below) +
+                            ", expected at most increase_above = " + std::to_string(policy.increase_above));
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Status validate(const EngineConfig& config) {
+  if (config.cluster.nodes < 1) return invalid_argument("nodes: got 0, expected 1 or more");
+  if (config.cluster.threads_per_node < 1) {
+    return invalid_argument("threads_per_node: got 0, expected 1 or more");
+  }
+  if (config.shards < 1) return invalid_argument("shards: got 0, expected 1 or more");
+  if (config.total_iterations < 1) {
+    return invalid_argument("total_iterations: got " + std::to_string(config.total_iterations) +
+                            ", expected 1 or more");
+  }
+  if (config.batch_size < 1) {
+    return invalid_argument("batch_size: got " + std::to_string(config.batch_size) + ", expected 1 or more");
+  }
+  if (config.window_clocks && *config.window_clocks < 1) {
+    return invalid_argument("lpr.window_clocks: got " + std::to_string(*config.window_clocks) +
+                            ", expected 1 or more");
+  }
+  if (config.held_notice_after.count() < 0 || config.held_notice_every.count() <= 0) {
+    return invalid_argument("held notice: expected positive durations");
+  }
+  PACELINE_RETURN_IF_ERROR(validate_policy(config.policy));
+
+  const bool eager = config.apply == ApplyMode::kEager;
+  if (config.policy.kind == PolicyKind::kBsp && eager) {
+    return invalid_argument(
+        "policy bsp with apply eager: bsp computes with exact versions, expected versioned");
+  }
+  if (config.policy.kind == PolicyKind::kAsp && !eager) {
+    return invalid_argument(
+        "policy asp with apply versioned: gradients would be held without bound, expected eager");
+  }
+  if (eager && config.combine == CombineMode::kMean) {
+    return invalid_argument(
+        "apply eager with combine mean: there is no clock to average over, expected each");
+  }
+  return Status::ok();
+}
+
+std::int64_t window_clocks_of(const EngineConfig& config) {
+  if (config.window_clocks) return *config.window_clocks;
+  constexpr std::int64_t kWindowSamples = 20'000;
+  const std::int64_t per_clock = config.batch_size * config.cluster.workers();
+  return (kWindowSamples + per_clock - 1) / per_clock;
+}
+
+Threshold largest_threshold(const PolicyConfig& policy) {
+  switch (policy.kind) {
+    case PolicyKind::kBsp:
+      return Threshold(0);
+    case PolicyKind::kAsp:
+      return Threshold::infinite();
+    case PolicyKind::kSsp:
+      return Threshold(policy.threshold);
+    case PolicyKind::kDtssp:
+      return Threshold(policy.threshold_max);
+  }
+  PACELINE_ASSERT(false, "unknown policy kind");
+  return Threshold(0);
+}
+
+}  // namespace paceline::sync

@@ -1,0 +1,54 @@
+// EngineConfig: what the synchronisation core must know about a run. Filled from the configuration file by
+// the daemon, by hand in the tests.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/status.h"
+#include "common/sync/modes.h"
+
+namespace paceline::sync {
+
+// Which threshold applies, and how it moves (DESIGN 3.5).
+struct PolicyConfig {
+  PolicyKind kind = PolicyKind::kBsp;
+  std::int64_t threshold = 3;       // ssp: s; dtssp: initial s; not used by bsp and asp
+  std::int64_t threshold_min = 3;   // dtssp
+  std::int64_t threshold_max = 10;  // dtssp
+  double increase_above = 5.0;      // dtssp: LPR above this raises s by one, per cent
+  double decrease_below = -5.0;     // dtssp: LPR below this lowers s by one, per cent
+};
+
+struct EngineConfig {
+  Cluster cluster;
+  std::uint32_t shards = 1;
+  PolicyConfig policy;
+  ApplyMode apply = ApplyMode::kVersioned;
+  CombineMode combine = CombineMode::kMean;
+  Share share = Share::kEven;
+  std::int64_t total_iterations = 1;  // over all workers
+  std::int64_t batch_size = 128;      // samples per iteration; only for the default window
+  LprMetric lpr_metric = LprMetric::kAccuracy;
+  std::optional<std::int64_t> window_clocks;  // W; none: 20,000 / samples per clock, rounded up
+  OnNan on_nan = OnNan::kStop;
+  std::chrono::nanoseconds held_notice_after = std::chrono::milliseconds(200);  // first Held action
+  std::chrono::nanoseconds held_notice_every = std::chrono::seconds(1);         // and the following ones
+};
+
+// Errors: kInvalidArgument, naming the field, for anything an Engine cannot run with: no workers, shards or
+// iterations, a negative threshold, threshold outside [min, max], min > max, limits that are not finite or
+// decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean.
+Status validate(const EngineConfig& config);
+
+// The LPR window W in clocks: as configured, or 20,000 samples' worth of clocks, rounded up (DESIGN 3.5).
+std::int64_t window_clocks_of(const EngineConfig& config);
+
+// The largest threshold the policy can ever grant with. It bounds memory (gradients held per worker: s + 2)
+// and says whether a worker must keep its own updates at all (common/cache/own_updates.h).
+Threshold largest_threshold(const PolicyConfig& policy);
+
+}  // namespace paceline::sync

@@ -1,0 +1,162 @@
+// The Engine: who takes part, how a run begins and ends, and what can be asked about it (DESIGN 3.6).
+#include <algorithm>
+#include <utility>
+
+#include "common/assert.h"
+#include "common/sync/engine.h"
+#include "common/sync/test_hooks.h"
+
+namespace paceline::sync {
+
+Status Engine::on(const Joined& event) {
+  const std::string who = "join of worker " + to_string(event.worker);
+  if (!config_.cluster.contains(event.worker)) {
+    return invalid_argument(who + ": the run has " + std::to_string(config_.cluster.nodes) + " nodes with " +
+                            std::to_string(config_.cluster.threads_per_node) + " threads");
+  }
+  if (started_ || finished_) return failed_precondition(who + ": training has begun");
+  Worker& w = at(config_.cluster.rank_of(event.worker));
+  if (w.phase == Phase::kJoined) return failed_precondition(who + ": it has joined before");
+  w.phase = Phase::kJoined;
+  ++joined_;
+  if (joined_ == config_.cluster.workers()) begin_training();
+  return Status::ok();
+}
+
+void Engine::begin_training() {
+  started_ = true;
+  emit(Started{});
+  for (std::uint32_t r = 0; r < workers_.size(); ++r) clocks_.add();
+  for (std::uint32_t r = 0; r < workers_.size(); ++r) ask(Rank(r));
+  settle();
+}
+
+Status Engine::on(const Left& event) {
+  if (!config_.cluster.contains(event.worker)) {
+    return invalid_argument("leave of worker " + to_string(event.worker) + ": there is no such worker");
+  }
+  depart(config_.cluster.rank_of(event.worker));
+  if (!broken(Mutant::kLeaverReleasesNobody)) settle();
+  return Status::ok();
+}
+
+Status Engine::on(const Lost& event) {
+  if (event.node.value >= config_.cluster.nodes) {
+    return invalid_argument("loss of node " + to_string(event.node) + ": there is no such node");
+  }
+  for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
+    depart(config_.cluster.rank_of(WorkerId(event.node, thread)));
+  }
+  if (!broken(Mutant::kLeaverReleasesNobody)) settle();
+  return Status::ok();
+}
+
+// `rank` is gone: nobody waits for it any more. What it sent whole stays, what it sent in part leaves no
+// trace.
+void Engine::depart(Rank rank) {
+  Worker& w = at(rank);
+  switch (w.phase) {
+    case Phase::kAbsent:
+    case Phase::kGone:
+      return;
+    case Phase::kJoined:  // before training began: it may come back, as another incarnation
+      w.phase = Phase::kAbsent;
+      --joined_;
+      return;
+    case Phase::kFinished:
+      w.phase = Phase::kGone;
+      return;
+    case Phase::kHeld:
+      held_.remove(rank, w.needed);
+      break;
+    case Phase::kRunning:
+      if ((w.running.has_gradient() && !broken(Mutant::kCompletePushDiscarded)) ||
+          broken(Mutant::kPartialPushApplied)) {
+        complete(rank);
+      } else {
+        emit(Discard{id(rank), w.clock});
+        share_.give_back(w.running.iteration());
+      }
+      break;
+  }
+  w.phase = Phase::kGone;
+  if (!broken(Mutant::kLostStaysInTable)) clocks_.remove(w.clock);
+}
+
+Status Engine::on(const StopRequested& event) {
+  if (!stop_reason_) stop(event.reason);
+  settle();
+  return Status::ok();
+}
+
+// Nobody is granted another iteration. The held are told at once, the running at their next report.
+void Engine::stop(const std::string& reason) {
+  if (stop_reason_) return;
+  stop_reason_ = reason;
+  if (!started_) {
+    // Nothing was granted, so there is nothing to wait for; those who joined are told, the others never come.
+    started_ = true;
+    for (std::uint32_t r = 0; r < joined_; ++r) clocks_.add();
+    for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+      if (at(Rank(r)).phase == Phase::kJoined) finish(Rank(r));
+    }
+    return;
+  }
+  for (const Rank rank : held_.take_all()) finish(rank);
+}
+
+void Engine::finish(Rank rank) {
+  Worker& w = at(rank);
+  w.phase = Phase::kFinished;
+  clocks_.remove(w.clock);
+  if (!stop_reason_) shares_done_ = true;
+  emit(FinishWorker{id(rank), stop_reason_.value_or("share done")});
+}
+
+// Announces grants that are held for long: a worker's deadline is for silence, not for holding (DESIGN 4).
+Status Engine::on(const Tick&) {
+  if (held_.size() == 0) return Status::ok();
+  const Clock slowest = clocks_.min_clock();
+  const auto waited_for = std::find_if(workers_.begin(), workers_.end(),
+                                       [&](const Worker& w) { return live(w) && w.clock == slowest; });
+  PACELINE_ASSERT(waited_for != workers_.end(), "somebody stands at the min clock");
+  const Rank waited_rank(static_cast<std::uint32_t>(waited_for - workers_.begin()));
+  for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+    Worker& w = at(Rank(r));
+    if (w.phase != Phase::kHeld || now_ < w.next_notice) continue;
+    w.next_notice = now_ + config_.held_notice_every;
+    emit(Held{id(Rank(r)), w.clock, w.clock - slowest, id(waited_rank), policy_->threshold_for(id(Rank(r))),
+              now_ - w.asked_at});
+  }
+  return Status::ok();
+}
+
+std::vector<WorkerId> Engine::missing() const {
+  std::vector<WorkerId> absent;
+  for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+    if (at(Rank(r)).phase == Phase::kAbsent) absent.push_back(id(Rank(r)));
+  }
+  return absent;
+}
+
+Clock Engine::clock_of(WorkerId worker) const {
+  PACELINE_ASSERT(config_.cluster.contains(worker), "no worker " + to_string(worker));
+  return at(config_.cluster.rank_of(worker)).clock;
+}
+
+bool Engine::is_live(WorkerId worker) const {
+  return config_.cluster.contains(worker) && live(at(config_.cluster.rank_of(worker)));
+}
+
+bool Engine::is_held(WorkerId worker) const {
+  return config_.cluster.contains(worker) && at(config_.cluster.rank_of(worker)).phase == Phase::kHeld;
+}
+
+Clock Engine::min_clock() const { return clocks_.empty() ? Clock(version_.value) : clocks_.min_clock(); }
+
+std::size_t Engine::state_size() const {
+  return workers_.size() + clocks_.span() + held_.size() + gradients_.clocks() + lpr_.open_windows() +
+         share_.returned();
+}
+
+}  // namespace paceline::sync

@@ -1,0 +1,38 @@
+// HeldGrants: who waits, filed under what releases them. A worker at clock c under threshold s may go on once
+// the floor reaches c - s (DESIGN 3.1), so it is filed under that clock:
+//   s = 3, floor 3, a worker at 7  ->  filed under 4; when the slowest completes clock 3, bucket 4 is
+//   emptied.
+// Releasing costs only what is released; nobody else is looked at. There are as many buckets as distinct
+// lacking clocks: one under a fixed threshold, at most threshold_max - threshold_min + 1 under DTSSP.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+
+namespace paceline::sync {
+
+// Thread: one.
+class HeldGrants {
+ public:
+  // `worker` waits until the floor is `needed` or more. It must not be filed already.
+  void add(Rank worker, Clock needed);
+  // Takes `worker`, filed under `needed`, out: it left, or it is told to finish.
+  void remove(Rank worker, Clock needed);
+  // Takes out everybody whom `floor` releases: by needed clock, and within one clock in worker order.
+  std::vector<Rank> take_released(Clock floor);
+  // Takes out everybody, in worker order: the threshold changed and each must be filed anew, or the run
+  // stops.
+  std::vector<Rank> take_all();
+
+  std::size_t size() const { return size_; }
+
+ private:
+  std::map<Clock, std::vector<Rank>> by_needed_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace paceline::sync

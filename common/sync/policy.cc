@@ -1,0 +1,26 @@
+#include "common/sync/policy.h"
+
+#include "common/assert.h"
+#include "common/sync/asp.h"
+#include "common/sync/bsp.h"
+#include "common/sync/dtssp.h"
+#include "common/sync/ssp.h"
+
+namespace paceline::sync {
+
+std::unique_ptr<Policy> make_policy(const PolicyConfig& config) {
+  switch (config.kind) {
+    case PolicyKind::kBsp:
+      return std::make_unique<Bsp>();
+    case PolicyKind::kAsp:
+      return std::make_unique<Asp>();
+    case PolicyKind::kSsp:
+      return std::make_unique<Ssp>(Threshold(config.threshold));
+    case PolicyKind::kDtssp:
+      return std::make_unique<Dtssp>(config);
+  }
+  PACELINE_ASSERT(false, "unknown policy kind");
+  return nullptr;
+}
+
+}  // namespace paceline::sync

@@ -1,0 +1,67 @@
+#include "common/sync/running_iteration.h"
+
+#include <cmath>
+
+#include "common/sync/test_hooks.h"
+
+namespace paceline::sync {
+
+void RunningIteration::begin(std::int64_t iteration, Version min_version) {
+  const auto shards = arrived_.size();
+  *this = RunningIteration(static_cast<std::uint32_t>(shards));
+  iteration_ = iteration;
+  min_version_ = min_version;
+}
+
+Status RunningIteration::add(const GradientArrived& arrival) {
+  if (arrived_[arrival.shard.value] && !broken(Mutant::kDuplicateArrivalCounts)) {
+    return out_of_order("shard " + to_string(arrival.shard) + " already holds it");
+  }
+  if (reported_ && empty_) return out_of_order("it was reported empty");
+  if (arrival.weight < 1) {
+    return invalid_argument("weight: got " + std::to_string(arrival.weight) + ", expected 1 or more");
+  }
+  if (arrivals_ > 0 && arrival.weight != weight_) {
+    return invalid_argument("weight: got " + std::to_string(arrival.weight) + " from shard " +
+                            to_string(arrival.shard) + ", expected " + std::to_string(weight_) +
+                            " as from the others");
+  }
+  arrived_[arrival.shard.value] = true;
+  ++arrivals_;
+  weight_ = arrival.weight;
+  if (fault_.empty()) fault_ = arrival.fault;
+  return Status::ok();
+}
+
+Status RunningIteration::add(const StepReported& report, Version newest) {
+  if (reported_) return out_of_order("it was reported before");
+  if (report.empty && arrivals_ > 0)
+    return invalid_argument("reported empty, but a shard holds its gradient");
+  const Metric& metric = report.metric;
+  if (!report.empty && (metric.samples < 1 || metric.correct < 0 || metric.correct > metric.samples)) {
+    return invalid_argument("metric: got " + std::to_string(metric.correct) + " correct of " +
+                            std::to_string(metric.samples) + " samples");
+  }
+  if (report.computed_version > newest) {
+    return invalid_argument("computed with version " + to_string(report.computed_version) +
+                            ", the newest there is " + to_string(newest));
+  }
+  if (report.computed_version < min_version_) {
+    return failed_precondition("computed with version " + to_string(report.computed_version) +
+                               ", the grant asked for " + to_string(min_version_) + " or newer");
+  }
+  reported_ = true;
+  empty_ = report.empty;
+  metric_ = report.metric;
+  if (fault_.empty()) fault_ = report.fault;
+  if (fault_.empty() && report.empty) fault_ = "empty iteration";
+  if (fault_.empty() && !std::isfinite(report.metric.loss_sum)) fault_ = "loss";
+  return Status::ok();
+}
+
+bool RunningIteration::complete() const {
+  if (broken(Mutant::kClockMovesBeforeShards)) return reported_;
+  return reported_ && (empty_ || whole());
+}
+
+}  // namespace paceline::sync

@@ -1,0 +1,60 @@
+// RunningIteration: what the authority knows of the iteration a worker is in. It is complete once the worker
+// reported it and every shard holds its gradient, in whichever order: a clock that moved earlier would let
+// the min clock pass a gradient that can still be lost with its sender.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/status.h"
+#include "common/sync/events.h"
+
+namespace paceline::sync {
+
+// Thread: one.
+class RunningIteration {
+ public:
+  explicit RunningIteration(std::uint32_t shards) : arrived_(shards, false) {}
+
+  // A new iteration was granted: nothing of it is known yet.
+  void begin(std::int64_t iteration, Version min_version);
+
+  // A shard holds its gradient. The worker and clock are this iteration's, the shard exists.
+  // Errors, which change nothing: kOutOfOrder the shard said so before; kInvalidArgument weight < 1 or
+  // another than another shard's.
+  Status add(const GradientArrived& arrival);
+
+  // The worker reports it; `newest` is the newest version decided.
+  // Errors, which change nothing: kOutOfOrder a second report; kInvalidArgument impossible metric or version,
+  // or empty although a gradient arrived; kFailedPrecondition parameters older than the grant allowed.
+  Status add(const StepReported& report, Version newest);
+
+  bool whole() const { return arrivals_ == arrived_.size(); }
+  bool reported() const { return reported_; }
+  bool complete() const;
+  // The gradient is whole and can be applied.
+  bool has_gradient() const { return whole() && fault_.empty(); }
+
+  std::int64_t iteration() const { return iteration_; }
+  std::int64_t weight() const { return weight_; }
+  const Metric& metric() const { return metric_; }
+  // What was not finite, as far as is known; empty: nothing.
+  const std::string& fault() const { return fault_; }
+
+ private:
+  std::int64_t iteration_ = 0;
+  Version min_version_;
+  std::vector<bool> arrived_;
+  std::size_t arrivals_ = 0;
+  std::int64_t weight_ = 0;
+  bool reported_ = false;
+  bool empty_ = false;
+  Metric metric_;
+  std::string fault_;
+};
+
+}  // namespace paceline::sync

@@ -1,0 +1,50 @@
+// What the tests need to look inside the core, and nothing else: mutants (each rule broken on purpose once,
+// so that a test can be seen to fail) and a count of elementary operations (so that O(1) is shown, not
+// timed). In every normal build all of it is constant and compiles to nothing; only tests/sim compiles the
+// core with PACELINE_TEST_HOOKS.
+#pragma once
+
+#ifdef PACELINE_TEST_HOOKS
+#include <cstdint>
+#endif
+
+namespace paceline::sync {
+
+// One rule each, broken. The comment is what the broken core does instead.
+enum class Mutant {
+  kNone,
+  kFloorIsAverage,           // the fast wait for the average, not for the slowest
+  kLeadOneTooFar,            // c - floor <= s + 1
+  kVersionBeforeAllArrived,  // the version follows the fastest worker
+  kClockMovesBeforeShards,   // the clock moves with the report, whatever the shards hold
+  kDuplicateArrivalCounts,   // the same shard announced twice counts as two shards
+  kPartialPushApplied,       // a lost worker's half-arrived gradient is applied
+  kCompletePushDiscarded,    // a lost worker's whole gradient is thrown away on some occasions only: at its
+                             // loss
+  kLostStaysInTable,         // everybody waits for the dead for ever
+  kLeaverReleasesNobody,     // held grants are not looked at again when the slowest leaves
+  kArrivalOrder,             // gradients of a clock are applied as they came
+  kThresholdUnclamped,       // DTSSP leaves [threshold_min, threshold_max]
+  kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it
+  kLostIterationForgotten,   // share: pool: an iteration granted to a lost worker is never given out again
+  kStopStillGrants,          // after a stop the held are granted once more
+  kInvalidGradientApplied,   // a gradient with NaN is applied
+  kStaleCacheAccepted,       // a cache one version too old is used
+  kProcessCacheAlwaysFresh,  // the process cache is used without looking at its version
+  kReapplyForgetsNewest,     // read-my-writes loses the newest own gradient
+  kReapplyRepeatsContained,  // an own gradient that the snapshot contains is added again
+  kInstallOlder,             // a slice that arrives late replaces a newer one
+  kCount
+};
+
+#ifdef PACELINE_TEST_HOOKS
+inline Mutant active_mutant = Mutant::kNone;
+inline std::uint64_t operations = 0;
+inline bool broken(Mutant m) { return active_mutant == m; }
+inline void count_operation() { ++operations; }
+#else
+constexpr bool broken(Mutant) { return false; }
+constexpr void count_operation() {}
+#endif
+
+}  // namespace paceline::sync

@@ -1,0 +1,45 @@
+// WorkShare: which iteration of the run a worker does next, and whether there is one. `iteration` is its
+// place in the run and decides its mini-batch: positions [iteration x batch_size, + batch_size) of the
+// concatenated epoch permutations (DESIGN 3.4).
+//   even: the worker of rank r at clock c does iteration cK + r; each does total / K, the first total mod K
+//   one more.
+//         10 iterations, 4 workers: ranks 0 and 1 do three (0 4 8, 1 5 9), ranks 2 and 3 two (2 6, 3 7).
+//   pool: whoever is granted takes the next one; what a lost worker did not complete is given out again,
+//   first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/sync/modes.h"
+
+namespace paceline::sync {
+
+// Thread: one.
+class WorkShare {
+ public:
+  WorkShare(Share kind, Cluster cluster, std::int64_t total_iterations);
+
+  // Whether there is nothing left for a worker of rank `worker` that completed `clock` iterations.
+  bool done(Rank worker, Clock clock) const;
+  // Takes the next iteration; there must be one (done() is false).
+  std::int64_t take(Rank worker, Clock clock);
+  // The worker that took `iteration` is gone and did not complete it. Under even it is not done by anybody:
+  // every other worker has its own share.
+  void give_back(std::int64_t iteration);
+
+  std::size_t returned() const { return returned_.size(); }
+
+ private:
+  Share kind_;
+  std::int64_t workers_;
+  std::int64_t total_;
+  std::int64_t next_ = 0;            // pool
+  std::set<std::int64_t> returned_;  // pool: at most one per lost worker
+};
+
+}  // namespace paceline::sync

@@ -1,0 +1,89 @@
+// The core and the cache rules are pure (DESIGN 3): no socket, thread, wall clock, log, protobuf or hidden
+// random number. Their libraries link to nothing; this test holds their includes, and the names they use, to
+// a list.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = PACELINE_SOURCE_DIR;
+
+const std::set<std::string> kStandardHeaders = {"algorithm", "array",   "chrono",   "cmath",      "compare",
+                                                "cstddef",   "cstdint", "deque",    "functional", "limits",
+                                                "map",       "memory",  "optional", "set",        "span",
+                                                "string",    "tuple",   "utility",  "variant",    "vector"};
+// assert.h alone may print: it is how the process ends on our own bug.
+const std::set<std::string> kAssertHeaders = {"cstdio", "cstdlib", "string"};
+const std::set<std::string> kBaseHeaders = {"common/status.h", "common/assert.h",  "common/ids.h",
+                                            "common/clock.h",  "common/instant.h", "common/metric.h"};
+const std::regex kForbidden(
+    R"(\b((?:steady|system|high_resolution)_clock|steady_now|gettimeofday|clock_gettime|getenv|rand|random_device|mt19937|thread_local|printf|socket)\b)");
+
+std::vector<fs::path> pure_files() {
+  std::vector<fs::path> files;
+  for (const char* folder : {"common/sync", "common/cache"}) {
+    for (const auto& entry : fs::directory_iterator(kRoot / folder)) {
+      const auto extension = entry.path().extension();
+      if (extension == ".h" || extension == ".cc") files.push_back(entry.path());
+    }
+  }
+  for (const std::string& header : kBaseHeaders) files.push_back(kRoot / header);
+  return files;
+}
+
+bool allowed(const fs::path& file, const std::string& included, bool quoted) {
+  if (!quoted) {
+    return (file.filename() == "assert.h" ? kAssertHeaders : kStandardHeaders).count(included) > 0;
+  }
+  return kBaseHeaders.count(included) > 0 || included.rfind("common/sync/", 0) == 0 ||
+         included.rfind("common/cache/", 0) == 0;
+}
+
+// Every fault in `text`, which is the content of `file`.
+std::vector<std::string> impurities(const fs::path& file, const std::string& text) {
+  static const std::regex include(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
+  std::vector<std::string> found;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    std::smatch match;
+    if (std::regex_search(line, match, include) && !allowed(file, match[2], match[1] == "\"")) {
+      found.push_back("includes " + match[2].str());
+    }
+    const std::string code = line.substr(0, line.find("//"));
+    if (std::regex_search(code, match, kForbidden) && file.filename() != "assert.h") {
+      found.push_back("names " + match[0].str());
+    }
+  }
+  return found;
+}
+
+TEST_CASE("the_core_and_the_cache_rules_include_nothing_impure") {
+  const auto files = pure_files();
+  REQUIRE(files.size() > 20);
+  for (const auto& file : files) {
+    std::ifstream in(file);
+    REQUIRE(in.good());
+    std::stringstream text;
+    text << in.rdbuf();
+    for (const std::string& fault : impurities(file, text.str())) FAIL_CHECK(file.string() << " " << fault);
+  }
+}
+
+TEST_CASE("the_scan_finds_what_it_looks_for") {
+  CHECK(impurities("x.h", "#include <thread>\n").size() == 1);
+  CHECK(impurities("x.h", "#include \"common/ticks.h\"\n").size() == 1);
+  CHECK(impurities("x.h", "#include \"common/random.h\"\n").size() == 1);
+  CHECK(impurities("x.h", "auto t = std::chrono::steady_clock::now();\n").size() == 1);
+  CHECK(impurities("x.h", "int r = rand();\n").size() == 1);
+  CHECK(impurities("x.h", "#include <vector>  // not a steady_clock\n").empty());
+}
+
+}  // namespace
