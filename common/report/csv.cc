@@ -1,0 +1,101 @@
+// CSV without quoting: no cell of ours can hold a comma or a line end.
+#include "common/report/csv.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+#include "common/files/atomic_file.h"
+
+namespace paceline::csv {
+namespace {
+
+constexpr std::size_t kFileBytesMax = std::size_t{1} << 30;
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.emplace_back(text.substr(begin, end == std::string_view::npos ? end : end - begin));
+    if (end == std::string_view::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+// The whole text as a number, or nothing.
+template <typename Number>
+std::optional<Number> parse(const std::string& text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stopped != end) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+std::string text_of(double number) {
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof text, number);
+  PACELINE_ASSERT(error == std::errc(), "no double is longer than 24 characters");
+  return {text, end};
+}
+
+std::string seconds_of(std::int64_t ns) {
+  char text[32];
+  const std::int64_t rest = std::abs(ns % 1'000'000'000);
+  std::snprintf(text, sizeof text, "%s%lld.%09lld", ns < 0 ? "-" : "",
+                static_cast<long long>(std::abs(ns / 1'000'000'000)), static_cast<long long>(rest));
+  return text;
+}
+
+Result<Table> Table::read(const std::filesystem::path& path, std::string_view header) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string content, read_file(path, kFileBytesMax));
+  Table table;
+  table.file_ = path.string();
+  table.columns_ = split(header, ',');
+  std::vector<std::string> lines = split(content, '\n');
+  if (lines[0] != header) {
+    return data_loss(table.file_ + ":1: header is '" + lines[0] + "', expected '" + std::string(header) +
+                     "'");
+  }
+  // A text file ends with a line end; one that does not was cut.
+  if (!lines.back().empty())
+    return data_loss(table.file_ + ":" + std::to_string(lines.size()) + ": the last line is cut");
+  lines.pop_back();
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    table.cells_.push_back(split(lines[i], ','));
+    if (table.cells_.back().size() != table.columns_.size()) {
+      return data_loss(table.file_ + ":" + std::to_string(i + 1) + ": " +
+                       std::to_string(table.cells_.back().size()) + " cells, expected " +
+                       std::to_string(table.columns_.size()));
+    }
+  }
+  return table;
+}
+
+Status Table::error(std::size_t row, std::size_t column, const std::string& expected) const {
+  return data_loss(file_ + ":" + std::to_string(row + 2) + ": " + columns_[column] + " is '" +
+                   cell(row, column) + "', expected " + expected);
+}
+
+Result<std::int64_t> Table::integer(std::size_t row, std::size_t column) const {
+  if (const auto value = parse<std::int64_t>(cell(row, column))) return *value;
+  return error(row, column, "an integer");
+}
+
+Result<double> Table::number(std::size_t row, std::size_t column) const {
+  if (const auto value = parse<double>(cell(row, column))) return *value;
+  return error(row, column, "a number");
+}
+
+Result<std::int64_t> Table::nanoseconds(std::size_t row, std::size_t column) const {
+  const std::string& text = cell(row, column);
+  const std::size_t point = text.find('.');
+  if (point != std::string::npos && text.size() - point == 10) {
+    if (const auto value = parse<std::int64_t>(text.substr(0, point) + text.substr(point + 1))) return *value;
+  }
+  return error(row, column, "seconds with nine decimals");
+}
+
+}  // namespace paceline::csv

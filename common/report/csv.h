@@ -1,0 +1,45 @@
+// The little of CSV that the run directory's files need: numbers and plain words between commas, one header
+// line.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/status.h"
+
+namespace paceline::csv {
+
+// The shortest text that reads back as the same double; "inf", "-inf", "nan".
+std::string text_of(double number);
+// ns as seconds with nine decimals: exact, so that it reads back as the same integer.
+std::string seconds_of(std::int64_t ns);
+
+// A file's rows behind its header line, each cut into as many cells as the header has.
+class Table {
+ public:
+  // Errors: kNotFound; kDataLoss another header, or a row with another number of cells (file:line named).
+  static Result<Table> read(const std::filesystem::path& path, std::string_view header);
+
+  std::size_t rows() const { return cells_.size(); }
+  const std::string& cell(std::size_t row, std::size_t column) const { return cells_[row][column]; }
+
+  // A cell as a number. Errors: kDataLoss naming file, line, column's name, what is there and what was
+  // expected.
+  Result<std::int64_t> integer(std::size_t row, std::size_t column) const;
+  Result<double> number(std::size_t row, std::size_t column) const;
+  // Seconds, as seconds_of() writes them, in ns.
+  Result<std::int64_t> nanoseconds(std::size_t row, std::size_t column) const;
+  // The error of a cell: "phases.csv:7: phase is 'X', expected <expected>".
+  Status error(std::size_t row, std::size_t column, const std::string& expected) const;
+
+ private:
+  std::string file_;
+  std::vector<std::string> columns_;
+  std::vector<std::vector<std::string>> cells_;
+};
+
+}  // namespace paceline::csv

@@ -1,0 +1,57 @@
+// curve.csv, written and read.
+#include "common/report/curve.h"
+
+#include <string>
+
+#include "common/files/atomic_file.h"
+#include "common/report/csv.h"
+
+namespace paceline {
+namespace {
+
+constexpr const char* kHeader = "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy";
+constexpr const char* kFile = "curve.csv";
+
+std::string cell(const std::optional<double>& number) { return number ? csv::text_of(*number) : ""; }
+
+Result<std::optional<double>> optional_number(const csv::Table& table, std::size_t row, std::size_t column) {
+  if (table.cell(row, column).empty()) return std::optional<double>();
+  PACELINE_ASSIGN_OR_RETURN(const double number, table.number(row, column));
+  return std::optional<double>(number);
+}
+
+Result<Threshold> threshold_at(const csv::Table& table, std::size_t row, std::size_t column) {
+  if (table.cell(row, column) == "inf") return Threshold::infinite();
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t s, table.integer(row, column));
+  return Threshold(s);
+}
+
+}  // namespace
+
+Status write_curve(const std::filesystem::path& run_dir, std::span<const CurveRow> rows) {
+  std::string text = std::string(kHeader) + "\n";
+  for (const CurveRow& row : rows) {
+    text += csv::text_of(row.seconds) + "," + to_string(row.version) + "," + to_string(row.threshold) + "," +
+            cell(row.lpr) + "," + cell(row.train_loss) + "," + cell(row.train_accuracy) + "," +
+            cell(row.test_accuracy) + "\n";
+  }
+  return write_file_atomically(run_dir / kFile, text);
+}
+
+Result<std::vector<CurveRow>> read_curve(const std::filesystem::path& run_dir) {
+  PACELINE_ASSIGN_OR_RETURN(const csv::Table table, csv::Table::read(run_dir / kFile, kHeader));
+  std::vector<CurveRow> rows(table.rows());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    PACELINE_ASSIGN_OR_RETURN(rows[i].seconds, table.number(i, 0));
+    PACELINE_ASSIGN_OR_RETURN(const std::int64_t version, table.integer(i, 1));
+    rows[i].version = Version(version);
+    PACELINE_ASSIGN_OR_RETURN(rows[i].threshold, threshold_at(table, i, 2));
+    PACELINE_ASSIGN_OR_RETURN(rows[i].lpr, optional_number(table, i, 3));
+    PACELINE_ASSIGN_OR_RETURN(rows[i].train_loss, optional_number(table, i, 4));
+    PACELINE_ASSIGN_OR_RETURN(rows[i].train_accuracy, optional_number(table, i, 5));
+    PACELINE_ASSIGN_OR_RETURN(rows[i].test_accuracy, optional_number(table, i, 6));
+  }
+  return rows;
+}
+
+}  // namespace paceline

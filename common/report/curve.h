@@ -1,0 +1,36 @@
+// curve.csv: how learning went, one row for each evaluation and each LPR window, in the order of time.
+//
+//   seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy
+//   12.5,400,3,,1.204,0.57,0.561          an evaluation
+//   14.75,460,4,6.2,1.1,0.605,            a window: LPR 6.2 % raised the threshold to 4
+//
+// A cell is empty where the row has no such number; infinity is inf.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/status.h"
+
+namespace paceline {
+
+struct CurveRow {
+  double seconds = 0.0;  // since the first grant
+  Version version;
+  Threshold threshold;                        // in force from here on
+  std::optional<double> lpr = {};             // per cent
+  std::optional<double> train_loss = {};      // mean over the samples since the row before
+  std::optional<double> train_accuracy = {};  // 0..1
+  std::optional<double> test_accuracy = {};   // 0..1
+};
+
+// <run_dir>/curve.csv, whole and atomically. Errors: common/files/atomic_file.h.
+[[nodiscard]] Status write_curve(const std::filesystem::path& run_dir, std::span<const CurveRow> rows);
+
+// Errors: kNotFound no such file; kDataLoss naming file, line, got and expected.
+Result<std::vector<CurveRow>> read_curve(const std::filesystem::path& run_dir);
+
+}  // namespace paceline

@@ -1,0 +1,37 @@
+// phases.csv: where the time of each worker went, one row for each worker and phase and one for what no phase
+// owns.
+//
+//   node,thread,phase,count,total_seconds,mean_ms,p50_ms,p95_ms,share,hidden_seconds
+//   0,0,BATCH,400,0.812345678,2.031,1.984,2.375,0.040617284,0
+//   ...
+//   0,0,unaccounted,0,0.001200000,0,0,0,0.000060000,0
+//
+// share: of the worker's wall, which is the sum of its rows. Beside it phases_histogram.csv (node, thread,
+// phase, ns, count: how many occurrences were about ns long), from which quantiles over several workers are
+// taken: those cannot be had from the workers' quantiles.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/status.h"
+#include "common/timing/phase_totals.h"
+
+namespace paceline {
+
+struct WorkerPhases {
+  WorkerId worker;
+  PhaseTotals totals;
+};
+
+// Both files into run_dir, in the order given. Errors: common/files/atomic_file.h.
+[[nodiscard]] Status write_phases(const std::filesystem::path& run_dir,
+                                  std::span<const WorkerPhases> workers);
+
+// Reads them back, exactly. Errors: kNotFound a file is missing; kDataLoss naming file, line, got and
+// expected.
+Result<std::vector<WorkerPhases>> read_phases(const std::filesystem::path& run_dir);
+
+}  // namespace paceline

@@ -1,0 +1,122 @@
+// summary.json, written and read. The only file of this library that sees JSON.
+#include "common/report/run_summary.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "common/files/atomic_file.h"
+
+namespace paceline {
+namespace {
+
+// Keys stay in the order of the contract, which is the order people read them in.
+using Json = nlohmann::ordered_json;
+constexpr const char* kFile = "summary.json";
+constexpr std::size_t kFileBytesMax = std::size_t{1} << 20;
+
+Json optional_json(const std::optional<double>& number) {
+  return number && std::isfinite(*number) ? Json(*number) : Json(nullptr);
+}
+
+std::optional<double> optional_from(const Json& value) {
+  if (value.is_null()) return std::nullopt;
+  return value.get<double>();
+}
+
+Json phases_json(const RunSummary& summary) {
+  Json phases = Json::object();
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    const PhaseSum& sum = summary.phases[i];
+    phases[kPhaseNames[i]] = {
+        {"total_seconds", sum.total_seconds}, {"mean_ms", sum.mean_ms()}, {"count", sum.count}};
+  }
+  return phases;
+}
+
+// Throws Json::exception where a key is missing or of another type.
+RunSummary summary_from(const Json& json) {
+  RunSummary s;
+  s.status = json.at("status").get<std::string>();
+  s.reason = json.value("reason", std::string());
+  s.policy = json.at("policy").get<std::string>();
+  s.nodes = json.at("nodes").get<std::uint32_t>();
+  s.threads_per_node = json.at("threads_per_node").get<std::uint32_t>();
+  s.iterations = json.at("iterations").get<std::int64_t>();
+  s.wall_seconds = json.at("wall_seconds").get<double>();
+  s.final_version = Version(json.at("final_version").get<std::int64_t>());
+  const Json& threshold = json.at("final_threshold");
+  s.final_threshold = threshold.is_null() ? Threshold::infinite() : Threshold(threshold.get<std::int64_t>());
+  s.max_grant_gap = Staleness(json.at("max_grant_gap").get<std::int64_t>());
+  s.max_clock_gap = Staleness(json.at("max_clock_gap").get<std::int64_t>());
+  s.test_accuracy = optional_from(json.at("test_accuracy"));
+  s.test_loss = optional_from(json.at("test_loss"));
+  s.bytes_pushed = json.at("bytes_pushed").get<std::int64_t>();
+  s.bytes_pulled = json.at("bytes_pulled").get<std::int64_t>();
+  s.pulls = json.at("pulls").get<std::int64_t>();
+  s.lost_nodes = json.at("lost_nodes").get<std::int64_t>();
+  s.overruns = json.at("overruns").get<std::int64_t>();
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    const Json& phase = json.at("phases").at(kPhaseNames[i]);
+    s.phases[i] = {phase.at("total_seconds").get<double>(), phase.at("count").get<std::int64_t>()};
+  }
+  s.unaccounted_seconds = json.at("unaccounted_seconds").get<double>();
+  return s;
+}
+
+}  // namespace
+
+void set_phases(RunSummary& summary, const PhaseTotals& merged) {
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    const PhaseStat& stat = merged.phases[i];
+    summary.phases[i] = {static_cast<double>(stat.total_ns) * 1e-9, stat.count};
+  }
+  summary.unaccounted_seconds = static_cast<double>(unaccounted_ns(merged)) * 1e-9;
+}
+
+std::string to_json(const RunSummary& summary) {
+  const RunSummary& s = summary;
+  Json json = {{"status", s.status}};
+  if (!s.reason.empty()) json["reason"] = s.reason;
+  json["policy"] = s.policy;
+  json["nodes"] = s.nodes;
+  json["threads_per_node"] = s.threads_per_node;
+  json["workers"] = s.workers();
+  json["iterations"] = s.iterations;
+  json["wall_seconds"] = s.wall_seconds;
+  json["final_version"] = s.final_version.value;
+  json["final_threshold"] = s.final_threshold.is_infinite() ? Json(nullptr) : Json(s.final_threshold.value());
+  json["max_grant_gap"] = s.max_grant_gap.value;
+  json["max_clock_gap"] = s.max_clock_gap.value;
+  json["test_accuracy"] = optional_json(s.test_accuracy);
+  json["test_loss"] = optional_json(s.test_loss);
+  json["bytes_pushed"] = s.bytes_pushed;
+  json["bytes_pulled"] = s.bytes_pulled;
+  json["pulls"] = s.pulls;
+  json["lost_nodes"] = s.lost_nodes;
+  json["overruns"] = s.overruns;
+  json["phases"] = phases_json(s);
+  json["unaccounted_seconds"] = s.unaccounted_seconds;
+  // Bytes that are not UTF-8 (a reason may quote a peer) are replaced rather than refused.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<RunSummary> parse_summary(const std::string& text) {
+  try {
+    return summary_from(Json::parse(text));
+  } catch (const Json::exception& error) {
+    return data_loss(error.what());
+  }
+}
+
+Status write_summary(const std::filesystem::path& run_dir, const RunSummary& summary) {
+  return write_file_atomically(run_dir / kFile, to_json(summary));
+}
+
+Result<RunSummary> read_summary(const std::filesystem::path& run_dir) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(run_dir / kFile, kFileBytesMax));
+  Result<RunSummary> summary = parse_summary(text);
+  if (!summary.is_ok()) return Status(summary.status()).with_context((run_dir / kFile).string());
+  return summary;
+}
+
+}  // namespace paceline

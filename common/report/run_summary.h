@@ -1,0 +1,67 @@
+// summary.json: one run in one object, written once at its end by the authority and read by `paceline
+// report`, by the scripts and by whoever compares runs. Its keys are part of the outside contract (DESIGN 7).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/clock.h"
+#include "common/status.h"
+#include "common/timing/phase_totals.h"
+#include "common/timing/phases.h"
+
+namespace paceline {
+
+// One phase, summed over all workers.
+struct PhaseSum {
+  double total_seconds = 0.0;
+  std::int64_t count = 0;
+  // Milliseconds for each occurrence; 0 when there were none.
+  double mean_ms() const { return count == 0 ? 0.0 : total_seconds * 1e3 / static_cast<double>(count); }
+};
+
+struct RunSummary {
+  std::string status = "ok";  // "ok", or what the run ended as: "failed", "stopped", "invalid"
+  std::string reason;         // why it is not ok; the key is absent when empty
+  std::string policy;         // "bsp", "asp", "ssp", "dtssp"
+  std::uint32_t nodes = 0;
+  std::uint32_t threads_per_node = 0;  // "workers" is their product
+  std::int64_t iterations = 0;         // applied gradients
+  double wall_seconds = 0.0;           // first grant to the last worker's last reply
+  Version final_version;
+  Threshold final_threshold;            // infinite is null in JSON
+  Staleness max_grant_gap;              // largest clock - min clock at a grant
+  Staleness max_clock_gap;              // largest difference of clocks after any update
+  std::optional<double> test_accuracy;  // 0..1, of the final model; null when it was not evaluated
+  std::optional<double> test_loss;
+  std::int64_t bytes_pushed = 0;  // header and payload bytes given to ZeroMQ
+  std::int64_t bytes_pulled = 0;
+  std::int64_t pulls = 0;
+  std::int64_t lost_nodes = 0;  // how many; their names are in the log
+  std::int64_t overruns = 0;    // emulated steps that did not fit
+  std::array<PhaseSum, kPhaseCount> phases;
+  double unaccounted_seconds = 0.0;
+
+  std::uint32_t workers() const { return nodes * threads_per_node; }
+  const PhaseSum& operator[](Phase p) const { return phases[static_cast<std::size_t>(p)]; }
+  PhaseSum& operator[](Phase p) { return phases[static_cast<std::size_t>(p)]; }
+};
+
+// Fills phases and unaccounted_seconds from all workers' totals, merged.
+void set_phases(RunSummary& summary, const PhaseTotals& merged);
+
+// The JSON text; numbers that are not finite become null, which JSON has instead of them.
+std::string to_json(const RunSummary& summary);
+
+// Reads what to_json() wrote. Keys it does not know are ignored: they are a newer program's. Errors:
+// kDataLoss naming the key that is missing or of another type, or where the text is no JSON.
+Result<RunSummary> parse_summary(const std::string& text);
+
+// <run_dir>/summary.json, atomically. Errors: common/files/atomic_file.h.
+[[nodiscard]] Status write_summary(const std::filesystem::path& run_dir, const RunSummary& summary);
+Result<RunSummary> read_summary(const std::filesystem::path& run_dir);
+
+}  // namespace paceline
