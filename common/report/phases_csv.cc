@@ -19,7 +19,7 @@ constexpr const char* kFile = "phases.csv";
 constexpr const char* kHistogramFile = "phases_histogram.csv";
 constexpr const char* kUnaccounted = "unaccounted";
 
-std::string ms(double ns) { return csv::text_of(ns * 1e-6); }
+std::string ms(double ns) { return csv::text_of(ns / 1e6); }
 
 std::string share(std::int64_t part_ns, std::int64_t wall_ns) {
   return csv::text_of(wall_ns == 0 ? 0.0 : static_cast<double>(part_ns) / static_cast<double>(wall_ns));

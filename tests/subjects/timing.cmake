@@ -1,5 +1,9 @@
-# Phases: recorder, split of an exchange, histograms, sums; and the files a run leaves behind.
+# Phases: recorder, split of an exchange, histograms, sums; the files a run leaves behind, and `paceline report`.
 paceline_test(timing_test
   SOURCES unit/histogram_test.cc unit/phase_totals_test.cc unit/recorder_test.cc
   LIBS paceline_timing
+  LABELS core)
+paceline_test(report_test
+  SOURCES unit/run_files_test.cc unit/report_tool_test.cc
+  LIBS paceline_report paceline_files paceline_tools
   LABELS core)

@@ -1,0 +1,145 @@
+// `paceline report`: the numbers in its tables, and its one line for a directory that is no finished run.
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "common/files/atomic_file.h"
+#include "common/timing/histogram.h"
+#include "tests/unit/temp_folder.h"
+#include "tools/report.h"
+#include "tools/report_tables.h"
+
+using namespace paceline;
+using Catch::Matchers::Contains;
+using testing::TempFolder;
+
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+
+PhaseStat occurred(std::int64_t count, std::int64_t each_ns) {
+  return {count, count * each_ns, 0, {{histogram_bucket(each_ns), count}}};
+}
+
+// Two nodes of one thread: node 0 computes 10 x 30 ms and waits 10 x 10, node 1 computes 10 x 10 and waits 10
+// x 30.
+FinishedRun two_nodes(const std::string& name) {
+  FinishedRun run;
+  run.name = name;
+  for (std::uint32_t node : {0u, 1u}) {
+    PhaseTotals totals;
+    totals[Phase::kComputeGrads] = occurred(10, node == 0 ? 30 * kMs : 10 * kMs);
+    totals[Phase::kBarrier] = occurred(10, node == 0 ? 10 * kMs : 30 * kMs);
+    totals.wall_ns = 500 * kMs;
+    run.workers.push_back({WorkerId(node, 0), totals});
+  }
+  PhaseTotals all = run.workers[0].totals;
+  merge(all, run.workers[1].totals);
+  run.summary.policy = "ssp";
+  run.summary.nodes = 2;
+  run.summary.threads_per_node = 1;
+  run.summary.iterations = 20;
+  run.summary.wall_seconds = 0.5;
+  run.summary.final_threshold = Threshold(3);
+  run.summary.test_accuracy = 0.8;
+  set_phases(run.summary, all);
+  return run;
+}
+
+void write_run(const std::filesystem::path& folder, const FinishedRun& run) {
+  std::filesystem::create_directories(folder);
+  REQUIRE(write_summary(folder, run.summary));
+  REQUIRE(write_phases(folder, run.workers));
+}
+
+struct Outcome {
+  int status;
+  std::string out, err;
+};
+Outcome run_report(const std::vector<std::string>& runs) {
+  std::ostringstream out, err;
+  const int status = report({runs}, out, err);
+  return {status, out.str(), err.str()};
+}
+
+// The line of `text` behind `title` that begins with `begin`, blanks squeezed.
+std::string line_of(const std::string& text, const std::string& title, const std::string& begin) {
+  std::istringstream lines(text.substr(text.find(title)));
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string squeezed, word;
+    while (words >> word) squeezed += (squeezed.empty() ? "" : " ") + word;
+    if (squeezed.rfind(begin, 0) == 0) return squeezed;
+  }
+  return "no line " + begin;
+}
+
+}  // namespace
+
+TEST_CASE("one_run_shows_its_phases_for_each_node_and_over_all") {
+  const TempFolder folder;
+  write_run(folder / "a", two_nodes("a"));
+  const Outcome r = run_report({(folder / "a").string()});
+  REQUIRE(r.status == 0);
+  CHECK(line_of(r.out, "node 0", "COMPUTE_GRADS") ==
+        "COMPUTE_GRADS 30.000 30.147 30.147 0.300 60.00 % 10 0.000");
+  CHECK(line_of(r.out, "node 1", "BARRIER") == "BARRIER 30.000 30.147 30.147 0.300 60.00 % 10 0.000");
+  CHECK(line_of(r.out, "node 1", "unaccounted") == "unaccounted 0.100 20.00 %");
+  // Over all: the mean of both, the median among the short, the slow tail among the long ones.
+  CHECK(line_of(r.out, "all nodes", "COMPUTE_GRADS") ==
+        "COMPUTE_GRADS 20.000 10.093 30.147 0.400 40.00 % 20 0.000");
+  CHECK(line_of(r.out, "all nodes", "wall") == "wall 1.000 100.00 %");
+  CHECK_THAT(r.out,
+             Contains("test accuracy 80.00 %") && Contains("policy ssp, 2 nodes x 1 threads, 20 iterations"));
+}
+
+TEST_CASE("several_runs_are_compared_with_the_first") {
+  const TempFolder folder;
+  FinishedRun first = two_nodes("a"), second = two_nodes("b");
+  second.summary.policy = "asp";
+  second.summary[Phase::kBarrier].total_seconds *= 0.25;
+  second.summary[Phase::kPsParam].total_seconds = 0.3;
+  second.summary.wall_seconds = 0.4;
+  second.summary.test_accuracy = 0.785;
+  write_run(folder / "a", first);
+  write_run(folder / "b", second);
+  const std::string a = (folder / "a").string(), b = (folder / "b").string();
+  const Outcome r = run_report({a, b});
+  REQUIRE(r.status == 0);
+  CHECK(line_of(r.out, "run", a + " ok") == a + " ok ssp 0.200 0.000 0.200 0.500 80.00 %");
+  CHECK(line_of(r.out, "run", b + " ok") ==
+        b + " ok asp 0.050 -75.0 % 0.150 new 0.200 +0.0 % 0.400 -20.0 % 78.50 % -1.50 points");
+}
+
+TEST_CASE("a_failed_run_says_why_and_a_run_without_evaluation_says_so") {
+  const TempFolder folder;
+  FinishedRun run = two_nodes("a");
+  run.summary.status = "failed";
+  run.summary.reason = "node 1 lost";
+  run.summary.test_accuracy.reset();
+  write_run(folder / "a", run);
+  const Outcome r = run_report({(folder / "a").string()});
+  CHECK(r.status == 0);
+  CHECK_THAT(r.out, Contains("failed (node 1 lost)") && Contains("test accuracy not evaluated"));
+}
+
+TEST_CASE("what_is_no_finished_run_ends_in_one_line_and_status_2") {
+  const TempFolder folder;
+  write_run(folder / "good", two_nodes("good"));
+  std::filesystem::create_directories(folder / "unfinished");
+  write_run(folder / "corrupt", two_nodes("corrupt"));
+  REQUIRE(write_file_atomically(folder / "corrupt/summary.json", "{"));
+  write_run(folder / "cut", two_nodes("cut"));
+  std::filesystem::remove(folder / "cut/phases.csv");
+  const std::pair<const char*, const char*> cases[] = {
+      {"none", "none: no such run directory"},
+      {"unfinished", "unfinished: unfinished, it has no summary.json"},
+      {"corrupt", "corrupt/summary.json: "},
+      {"cut", "cut/phases.csv: No such file"}};
+  for (const auto& [name, message] : cases) {
+    const Outcome r = run_report({(folder / "good").string(), (folder / name).string()});
+    CHECK(r.status == 2);
+    CHECK(r.out.empty());
+    CHECK_THAT(r.err, Contains(message));
+    CHECK(std::count(r.err.begin(), r.err.end(), '\n') == 1);
+  }
+}

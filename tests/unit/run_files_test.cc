@@ -1,0 +1,242 @@
+// summary.json, phases.csv and curve.csv: what is written is read back, and what is broken is named.
+#include <catch2/catch.hpp>
+#include <limits>
+
+#include "common/files/atomic_file.h"
+#include "common/report/csv.h"
+#include "common/report/curve.h"
+#include "common/report/phases_csv.h"
+#include "common/report/run_summary.h"
+#include "common/timing/histogram.h"
+#include "tests/unit/temp_folder.h"
+
+using namespace paceline;
+using Catch::Matchers::Contains;
+using testing::TempFolder;
+
+namespace {
+
+std::string text_of(const std::filesystem::path& path) { return read_file(path, 1 << 20).value(); }
+
+void replace(std::string& text, const std::string& what, const std::string& with) {
+  const std::size_t at = text.find(what);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, what.size(), with);
+}
+
+PhaseTotals some_totals(std::int64_t scale) {
+  PhaseTotals totals;
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    const auto ns = static_cast<std::int64_t>(i + 1) * 1'234'567 * scale;
+    totals.phases[i] = {3, 3 * ns, ns / 2, {{histogram_bucket(ns), 2}, {histogram_bucket(2 * ns), 1}}};
+    totals.wall_ns += 3 * ns;
+  }
+  totals[Phase::kPsParam] = {};
+  return totals;
+}
+
+std::vector<WorkerPhases> some_workers() {
+  return {
+      {WorkerId(0, 0), some_totals(1)}, {WorkerId(0, 1), some_totals(2)}, {WorkerId(1, 0), some_totals(40)}};
+}
+
+RunSummary some_summary() {
+  RunSummary s;
+  s.policy = "dtssp";
+  s.nodes = 4;
+  s.threads_per_node = 2;
+  s.iterations = 800;
+  s.wall_seconds = 12.25;
+  s.final_version = Version(100);
+  s.final_threshold = Threshold(5);
+  s.max_grant_gap = Staleness(5);
+  s.max_clock_gap = Staleness(6);
+  s.test_accuracy = 0.8125;
+  s.test_loss = 0.625;
+  s.bytes_pushed = 1'000'000'007;
+  s.bytes_pulled = 2'000'000'011;
+  s.pulls = 321;
+  s.lost_nodes = 1;
+  s.overruns = 2;
+  set_phases(s, some_totals(1));
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("a_summary_is_read_back_as_it_was_written") {
+  const TempFolder folder;
+  const RunSummary s = some_summary();
+  REQUIRE(write_summary(folder.path(), s));
+  const auto read = read_summary(folder.path());
+  REQUIRE(read.is_ok());
+  CHECK(to_json(read.value()) == to_json(s));
+  CHECK(read->final_threshold == Threshold(5));
+  CHECK(read->max_clock_gap == Staleness(6));
+  CHECK(read->workers() == 8);
+  CHECK((*read)[Phase::kBatch].count == 3);
+  CHECK((*read)[Phase::kBatch].mean_ms() == Approx(1.234567));
+}
+
+TEST_CASE("the_keys_of_a_summary_are_the_contracts_in_its_order") {
+  const std::string json = to_json(some_summary());
+  std::size_t at = 0;
+  for (const char* key : {"status",          "policy",
+                          "nodes",           "threads_per_node",
+                          "workers",         "iterations",
+                          "wall_seconds",    "final_version",
+                          "final_threshold", "max_grant_gap",
+                          "max_clock_gap",   "test_accuracy",
+                          "test_loss",       "bytes_pushed",
+                          "bytes_pulled",    "pulls",
+                          "lost_nodes",      "overruns",
+                          "phases",          "BATCH",
+                          "total_seconds",   "mean_ms",
+                          "count",           "COMPUTE_GRADS",
+                          "T_CACHE_PARAM",   "unaccounted_seconds"}) {
+    INFO(key);
+    const std::size_t found = json.find("\"" + std::string(key) + "\":", at);
+    REQUIRE(found != std::string::npos);
+    at = found;
+  }
+  CHECK(json.find("reason") == std::string::npos);
+}
+
+TEST_CASE("infinity_and_what_was_not_measured_are_null") {
+  RunSummary s = some_summary();
+  s.final_threshold = Threshold::infinite();
+  s.test_accuracy.reset();
+  s.test_loss = std::numeric_limits<double>::quiet_NaN();
+  s.status = "failed";
+  s.reason = "node 2 lost";
+  const std::string json = to_json(s);
+  CHECK_THAT(json, Contains("\"final_threshold\": null") && Contains("\"test_accuracy\": null") &&
+                       Contains("\"test_loss\": null"));
+  const auto read = parse_summary(json);
+  REQUIRE(read.is_ok());
+  CHECK(read->final_threshold.is_infinite());
+  CHECK_FALSE(read->test_accuracy.has_value());
+  CHECK(read->reason == "node 2 lost");
+}
+
+TEST_CASE("a_broken_summary_is_refused_with_its_path") {
+  const TempFolder folder;
+  CHECK(read_summary(folder.path()).status().code() == StatusCode::kNotFound);
+  const std::string good = to_json(some_summary());
+  for (const auto& [what, with] : {std::pair{"\"pulls\"", "\"pushes\""}, {"\"dtssp\"", "7"}, {"{", "["}}) {
+    std::string bad = good;
+    replace(bad, what, with);
+    REQUIRE(write_file_atomically(folder / "summary.json", bad));
+    const Status status = read_summary(folder.path()).status();
+    CHECK(status.code() == StatusCode::kDataLoss);
+    CHECK_THAT(status.message(), Contains("summary.json"));
+  }
+  REQUIRE(write_file_atomically(folder / "summary.json", good.substr(0, good.size() / 2)));
+  CHECK(read_summary(folder.path()).status().code() == StatusCode::kDataLoss);
+}
+
+TEST_CASE("phases_are_read_back_to_the_same_totals") {
+  const TempFolder folder;
+  const std::vector<WorkerPhases> workers = some_workers();
+  REQUIRE(write_phases(folder.path(), workers));
+  const auto read = read_phases(folder.path());
+  REQUIRE(read.is_ok());
+  REQUIRE(read->size() == 3);
+  for (std::size_t w = 0; w < 3; ++w) {
+    CHECK(read.value()[w].worker == workers[w].worker);
+    CHECK(read.value()[w].totals.wall_ns == workers[w].totals.wall_ns);
+    for (std::size_t i = 0; i < kPhaseCount; ++i) {
+      const PhaseStat& a = read.value()[w].totals.phases[i];
+      const PhaseStat& b = workers[w].totals.phases[i];
+      CHECK(a.count == b.count);
+      CHECK(a.total_ns == b.total_ns);
+      CHECK(a.hidden_ns == b.hidden_ns);
+      CHECK(a.histogram == b.histogram);
+    }
+  }
+}
+
+TEST_CASE("phases_csv_has_a_row_for_each_worker_and_phase_and_one_for_the_rest") {
+  const TempFolder folder;
+  PhaseTotals totals;
+  totals[Phase::kBatch] = {4, 8'000'000, 500'000'000, {{histogram_bucket(2'000'000), 4}}};
+  totals.wall_ns = 10'000'000;
+  REQUIRE(write_phases(folder.path(), std::vector<WorkerPhases>{{WorkerId(1, 3), totals}}));
+  const std::string text = text_of(folder / "phases.csv");
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1 + 9 + 1);
+  CHECK_THAT(text, Contains("\n1,3,BATCH,4,0.008000000,2,2.015232,2.015232,0.8,0.500000000\n"));
+  CHECK_THAT(text, Contains("\n1,3,unaccounted,0,0.002000000,0,0,0,0.2,"));
+}
+
+TEST_CASE("broken_phases_are_refused_with_file_line_and_cell") {
+  const TempFolder folder;
+  REQUIRE(write_phases(folder.path(), some_workers()));
+  const std::string good = text_of(folder / "phases.csv");
+  const auto message_after = [&](const std::string& what, const std::string& with) {
+    std::string bad = good;
+    replace(bad, what, with);
+    REQUIRE(write_file_atomically(folder / "phases.csv", bad));
+    const Status status = read_phases(folder.path()).status();
+    CHECK(status.code() == StatusCode::kDataLoss);
+    return status.message();
+  };
+  CHECK_THAT(message_after("node,thread", "nodes,thread"), Contains("phases.csv:1: header is"));
+  CHECK_THAT(message_after("BATCH", "LUNCH"),
+             Contains("phases.csv:2: phase is 'LUNCH', expected one of the nine"));
+  CHECK_THAT(message_after("BATCH,3,", "BATCH,three,"), Contains("count is 'three', expected an integer"));
+  CHECK_THAT(message_after("BATCH,3,", "BATCH,4,"),
+             Contains("worker 0.0: BATCH: histogram of 3 occurrences"));
+  CHECK_THAT(message_after("0,0,BATCH", "0,BATCH"), Contains("phases.csv:2: 9 cells, expected 10"));
+  CHECK_THAT(message_after("0,0,BATCH", "0,-1,BATCH"), Contains("thread is '-1'"));
+  REQUIRE(write_file_atomically(folder / "phases.csv", good.substr(0, good.size() - 5)));
+  CHECK_THAT(read_phases(folder.path()).status().message(), Contains("the last line is cut"));
+  REQUIRE(write_file_atomically(folder / "phases.csv", good));
+  std::filesystem::remove(folder / "phases_histogram.csv");
+  CHECK(read_phases(folder.path()).status().code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("a_curve_is_read_back_and_its_columns_are_the_contracts") {
+  const TempFolder folder;
+  const std::vector<CurveRow> rows = {
+      {.seconds = 12.5,
+       .version = Version(400),
+       .threshold = Threshold(3),
+       .train_loss = 1.204,
+       .test_accuracy = 0.1},
+      {.seconds = 14.75, .version = Version(460), .threshold = Threshold::infinite(), .lpr = 6.2},
+      {.seconds = 15,
+       .version = Version(461),
+       .threshold = Threshold(4),
+       .lpr = std::numeric_limits<double>::infinity(),
+       .train_accuracy = 1.0 / 3.0}};
+  REQUIRE(write_curve(folder.path(), rows));
+  CHECK(text_of(folder / "curve.csv") ==
+        "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy\n"
+        "12.5,400,3,,1.204,,0.1\n"
+        "14.75,460,inf,6.2,,,\n"
+        "15,461,4,inf,,0.3333333333333333,\n");
+  const auto read = read_curve(folder.path());
+  REQUIRE(read.is_ok());
+  REQUIRE(read->size() == 3);
+  CHECK(read.value()[0].train_loss == 1.204);
+  CHECK_FALSE(read.value()[0].lpr.has_value());
+  CHECK(read.value()[1].threshold.is_infinite());
+  CHECK(read.value()[2].lpr == std::numeric_limits<double>::infinity());
+  CHECK(read.value()[2].train_accuracy == 1.0 / 3.0);
+}
+
+TEST_CASE("a_broken_curve_is_refused_with_file_and_line") {
+  const TempFolder folder;
+  REQUIRE(write_curve(folder.path(), std::vector<CurveRow>(2)));
+  std::string bad = text_of(folder / "curve.csv");
+  replace(bad, "0,0,0,,,,\n0,0,0,", "0,0,0,,,,\n0,0,many,");
+  REQUIRE(write_file_atomically(folder / "curve.csv", bad));
+  CHECK_THAT(read_curve(folder.path()).status().message(),
+             Contains("curve.csv:3: threshold is 'many', expected an integer"));
+}
+
+TEST_CASE("seconds_are_written_exactly") {
+  CHECK(csv::seconds_of(0) == "0.000000000");
+  CHECK(csv::seconds_of(1'234'567'890'123) == "1234.567890123");
+  CHECK(csv::seconds_of(-5) == "-0.000000005");
+}

@@ -1,0 +1,140 @@
+// Columns of fixed width: the tables are for the terminal, the CSV files for programs.
+#include "tools/report_tables.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+namespace paceline {
+namespace {
+
+constexpr const char* kRule =
+    "  ---------------------------------------------------------------------------------------\n";
+
+// printf into a string.
+template <typename... Values>
+std::string line(const char* format, Values... values) {
+  const int length = std::snprintf(nullptr, 0, format, values...);
+  std::string text(static_cast<std::size_t>(length) + 1, '\0');
+  std::snprintf(text.data(), text.size(), format, values...);
+  text.pop_back();
+  return text;
+}
+
+double ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+double percent(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string phase_row(const char* name, const PhaseStat& stat, std::int64_t wall_ns) {
+  const std::int64_t mean = stat.count == 0 ? 0 : stat.total_ns / stat.count;
+  return line("  %-14s %10.3f %10.3f %10.3f %11.3f %7.2f %%%9lld %10.3f\n", name, ms(mean),
+              ms(quantile_ns(stat, 0.5)), ms(quantile_ns(stat, 0.95)), seconds(stat.total_ns),
+              percent(stat.total_ns, wall_ns), static_cast<long long>(stat.count), seconds(stat.hidden_ns));
+}
+
+std::string phase_table(const std::string& title, const PhaseTotals& totals) {
+  std::string text = title + "\n";
+  text += line("  %-14s %10s %10s %10s %11s %9s %8s %10s\n", "phase", "mean ms", "p50 ms", "p95 ms",
+               "total s", "share", "count", "hidden s");
+  text += kRule;
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    text += phase_row(kPhaseNames[i], totals.phases[i], totals.wall_ns);
+  }
+  const std::int64_t rest = unaccounted_ns(totals);
+  text += line("  %-14s %10s %10s %10s %11.3f %7.2f %%\n", "unaccounted", "", "", "", seconds(rest),
+               percent(rest, totals.wall_ns));
+  text += kRule;
+  text += line("  %-14s %10s %10s %10s %11.3f %7.2f %%\n", "wall", "", "", "", seconds(totals.wall_ns),
+               percent(totals.wall_ns, totals.wall_ns));
+  return text;
+}
+
+std::string accuracy_text(const std::optional<double>& accuracy) {
+  return accuracy ? line("%.2f %%", 100.0 * *accuracy) : "not evaluated";
+}
+
+std::string ending(const FinishedRun& run) {
+  const RunSummary& s = run.summary;
+  std::string text = run.name + ": " + s.status + (s.reason.empty() ? "" : " (" + s.reason + ")") + "\n";
+  text += line("  policy %s, %u nodes x %u threads, %lld iterations in %.3f s, version %s, threshold %s\n",
+               s.policy.c_str(), s.nodes, s.threads_per_node, static_cast<long long>(s.iterations),
+               s.wall_seconds, to_string(s.final_version).c_str(), to_string(s.final_threshold).c_str());
+  text += line("  pushed %.1f MB, pulled %.1f MB in %lld pulls, lost nodes %lld, overruns %lld\n",
+               static_cast<double>(s.bytes_pushed) * 1e-6, static_cast<double>(s.bytes_pulled) * 1e-6,
+               static_cast<long long>(s.pulls), static_cast<long long>(s.lost_nodes),
+               static_cast<long long>(s.overruns));
+  text += "  test accuracy " + accuracy_text(s.test_accuracy);
+  if (s.test_loss) text += line(", test loss %.4f", *s.test_loss);
+  return text + "\n";
+}
+
+// What the comparison shows of a run, in seconds for each worker.
+struct Times {
+  double barrier, network, compute, total;
+};
+
+Times times_of(const RunSummary& s) {
+  const double workers = std::max<std::uint32_t>(s.workers(), 1);
+  const auto mean = [&](Phase phase) { return s[phase].total_seconds / workers; };
+  return {mean(Phase::kBarrier), mean(Phase::kPsApplyGrads) + mean(Phase::kStep) + mean(Phase::kPsParam),
+          mean(Phase::kComputeGrads), s.wall_seconds};
+}
+
+// "-12.3 %": the change from `first` to `now`. Without a meaning for the first run itself and against
+// nothing.
+std::string change(double first, double now, bool is_first) {
+  if (is_first) return "";
+  if (first == 0.0) return now == 0.0 ? "0.0 %" : "new";
+  return line("%+.1f %%", 100.0 * (now - first) / first);
+}
+
+std::string points(const std::optional<double>& first, const std::optional<double>& now, bool is_first) {
+  if (is_first || !first || !now) return "";
+  return line("%+.2f points", 100.0 * (*now - *first));
+}
+
+}  // namespace
+
+std::string phase_report(const FinishedRun& run) {
+  std::map<NodeId, PhaseTotals> nodes;
+  PhaseTotals all;
+  for (const auto& [worker, totals] : run.workers) {
+    merge(nodes[worker.node], totals);
+    merge(all, totals);
+  }
+  std::string text;
+  for (const auto& [node, totals] : nodes) text += phase_table("node " + to_string(node), totals) + "\n";
+  text += phase_table("all nodes (" + std::to_string(run.workers.size()) + " workers)", all) + "\n";
+  return text + ending(run);
+}
+
+std::string comparison(std::span<const FinishedRun> runs) {
+  std::size_t width = 3;
+  for (const FinishedRun& run : runs) width = std::max(width, run.name.size());
+  const int w = static_cast<int>(width);
+  std::string text = "Seconds for each worker (network: PS_APPLY_GRADS + STEP + PS_PARAM); changes against " +
+                     runs.front().name + "\n";
+  text += line("%-*s  %-7s %-6s %19s %19s %19s %19s  %s\n", w, "run", "status", "policy", "barrier s        ",
+               "network s        ", "compute s        ", "total s        ", "test accuracy");
+  const Times first = times_of(runs.front().summary);
+  for (const FinishedRun& run : runs) {
+    const bool is_first = &run == &runs.front();
+    const Times t = times_of(run.summary);
+    const auto cell = [&](double Times::*field) {
+      return line("%10.3f %9s", t.*field, change(first.*field, t.*field, is_first).c_str());
+    };
+    text += line("%-*s  %-7s %-6s%s%s%s%s  %s  %s", w, run.name.c_str(), run.summary.status.c_str(),
+                 run.summary.policy.c_str(), cell(&Times::barrier).c_str(), cell(&Times::network).c_str(),
+                 cell(&Times::compute).c_str(), cell(&Times::total).c_str(),
+                 accuracy_text(run.summary.test_accuracy).c_str(),
+                 points(runs.front().summary.test_accuracy, run.summary.test_accuracy, is_first).c_str());
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace paceline
