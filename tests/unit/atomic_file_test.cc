@@ -1,15 +1,14 @@
 // Atomic files: the old content or the new one, never a part, also when the disk is full.
 #include "common/files/atomic_file.h"
 
-#include <sys/resource.h>
-
 #include <catch2/catch.hpp>
-#include <csignal>
 
+#include "tests/unit/file_size_limit.h"
 #include "tests/unit/temp_folder.h"
 
 using namespace paceline;
 using Catch::Matchers::Contains;
+using testing::FileSizeLimit;
 using testing::TempFolder;
 
 namespace {
@@ -18,26 +17,6 @@ std::ptrdiff_t files_in(const TempFolder& folder) {
   return std::distance(std::filesystem::directory_iterator(folder.path()),
                        std::filesystem::directory_iterator());
 }
-
-// While it lives, no file of this process may grow beyond `bytes`: what a full disk looks like to write().
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    REQUIRE(::getrlimit(RLIMIT_FSIZE, &old_) == 0);
-    const rlimit limit{bytes, old_.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &old_);
-    std::signal(SIGXFSZ, old_handler_);
-  }
-
- private:
-  rlimit old_{};
-  void (*old_handler_)(int);
-};
 
 }  // namespace
 
