@@ -1,0 +1,111 @@
+// CIFAR-10's binary format: what is read, and what is refused with which words.
+#include "worker/data/cifar10.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <string>
+
+#include "tests/unit/temp_folder.h"
+
+namespace paceline {
+namespace {
+
+using Catch::Contains;
+using testing::TempFolder;
+
+// A record whose label and first and last pixel can be recognised.
+std::string record(int label, int first_pixel = 1, int last_pixel = 2) {
+  std::string bytes(kRecordSize, '\0');
+  bytes[0] = static_cast<char>(label);
+  bytes[1] = static_cast<char>(first_pixel);
+  bytes[kRecordSize - 1] = static_cast<char>(last_pixel);
+  return bytes;
+}
+
+void write(const std::filesystem::path& file, const std::string& bytes) {
+  std::ofstream(file, std::ios::binary) << bytes;
+}
+
+TEST_CASE("the_training_batches_follow_each_other_in_the_order_of_their_numbers") {
+  const TempFolder folder;
+  write(folder / "data_batch_10.bin", record(3));
+  write(folder / "data_batch_9.bin", record(1) + record(2, 200, 255));
+  write(folder / "test_batch.bin", record(9));
+
+  const auto train = read_cifar10_train(folder.path());
+  REQUIRE(train.status().message() == "");
+  CHECK((*train)->labels == std::vector<std::uint8_t>{1, 2, 3});
+  CHECK((*train)->image(1).front() == 200);
+  CHECK((*train)->image(1).back() == 255);
+  CHECK((*train)->image(2).front() == 1);
+  const auto held_out = read_cifar10_test(folder.path());
+  REQUIRE(held_out.is_ok());
+  CHECK((*held_out)->labels == std::vector<std::uint8_t>{9});
+}
+
+TEST_CASE("a_missing_folder_is_named_with_the_way_to_get_data") {
+  const auto train = read_cifar10_train("/no/such/folder");
+  REQUIRE(train.status().code() == StatusCode::kNotFound);
+  CHECK_THAT(train.status().message(), Contains("'/no/such/folder' does not exist"));
+  CHECK_THAT(train.status().message(), Contains("paceline data synthesize --out DIR"));
+}
+
+TEST_CASE("a_file_in_the_place_of_the_folder_is_refused") {
+  const TempFolder folder;
+  write(folder / "data", "x");
+  const auto train = read_cifar10_train(folder / "data");
+  REQUIRE(train.status().code() == StatusCode::kNotFound);
+  CHECK_THAT(train.status().message(), Contains("is not a folder"));
+}
+
+TEST_CASE("a_folder_without_batches_is_refused_and_so_is_one_without_a_test_batch") {
+  const TempFolder folder;
+  const auto train = read_cifar10_train(folder.path());
+  REQUIRE(train.status().code() == StatusCode::kNotFound);
+  CHECK_THAT(train.status().message(), Contains("holds no data_batch_<n>.bin"));
+  const auto held_out = read_cifar10_test(folder.path());
+  REQUIRE(held_out.status().code() == StatusCode::kNotFound);
+  CHECK_THAT(held_out.status().message(), Contains("test_batch.bin' does not exist"));
+}
+
+TEST_CASE("a_batch_whose_number_is_none_is_refused_rather_than_left_out") {
+  const TempFolder folder;
+  write(folder / "data_batch_1.bin", record(0));
+  write(folder / "data_batch_1 (copy).bin", record(0));
+  const auto train = read_cifar10_train(folder.path());
+  REQUIRE(train.status().code() == StatusCode::kInvalidArgument);
+  CHECK_THAT(train.status().message(), Contains("got '1 (copy)' where a number is expected"));
+}
+
+TEST_CASE("a_truncated_file_is_refused_with_its_size_and_the_sizes_it_could_have") {
+  const TempFolder folder;
+  write(folder / "data_batch_1.bin", (record(0) + record(1)).substr(0, 5000));
+  const auto train = read_cifar10_train(folder.path());
+  REQUIRE(train.status().code() == StatusCode::kDataLoss);
+  CHECK_THAT(train.status().message(), Contains("data_batch_1.bin': got 5000 bytes"));
+  CHECK_THAT(train.status().message(), Contains("(3073 or 6146)"));
+}
+
+TEST_CASE("an_empty_file_is_refused") {
+  const TempFolder folder;
+  write(folder / "test_batch.bin", "");
+  const auto held_out = read_cifar10_test(folder.path());
+  REQUIRE(held_out.status().code() == StatusCode::kDataLoss);
+  CHECK_THAT(held_out.status().message(), Contains("is empty"));
+}
+
+TEST_CASE("a_label_above_nine_is_refused_with_its_record_and_nothing_of_that_file_is_kept") {
+  const TempFolder folder;
+  write(folder / "good.bin", record(9));
+  write(folder / "bad.bin", record(0) + record(10));
+  DataSet set;
+  REQUIRE(read_cifar10_file(folder / "good.bin", set).is_ok());
+  const Status bad = read_cifar10_file(folder / "bad.bin", set);
+  REQUIRE(bad.code() == StatusCode::kDataLoss);
+  CHECK_THAT(bad.message(), Contains("bad.bin', record 1: label 10, expected 0..9"));
+  CHECK(set.size() == 1);
+  CHECK(set.pixels.size() == static_cast<std::size_t>(kImageSize));
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,204 @@
+// Mini-batches and the loader: what is handed over is always what BatchMaker makes, however it came about.
+#include "worker/data/loader.h"
+
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "common/random.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::uint64_t kSeed = 11;
+
+// Sample i has label i mod 10 and every pixel i mod 256, so that a mini-batch shows what it holds.
+DataSetPtr tiny_set(std::int64_t samples) {
+  auto set = std::make_shared<DataSet>();
+  for (std::int64_t i = 0; i < samples; ++i) {
+    set->labels.push_back(static_cast<std::uint8_t>(i % kClasses));
+    set->pixels.insert(set->pixels.end(), kImageSize, static_cast<std::uint8_t>(i % 256));
+  }
+  return set;
+}
+
+std::shared_ptr<const BatchMaker> tiny_maker(std::int64_t batch_size, Augment augment = Augment::kYes) {
+  const DataSetPtr set = tiny_set(50);
+  return std::make_shared<BatchMaker>(set, normalization_of(*set), BatchOptions{batch_size, augment, kSeed});
+}
+
+bool equal(const MiniBatch& a, const MiniBatch& b) {
+  return a.size == b.size && a.images == b.images && a.labels == b.labels && a.samples == b.samples &&
+         a.epochs == b.epochs;
+}
+
+bool is_iteration(const MiniBatch& batch, const BatchMaker& maker, std::int64_t iteration) {
+  MiniBatch expected;
+  maker.make(iteration, expected);
+  return equal(batch, expected);
+}
+
+TEST_CASE("a_mini_batch_holds_the_samples_of_the_sampler_and_may_cross_into_the_next_epoch") {
+  const auto maker = tiny_maker(8, Augment::kNo);
+  const Sampler sampler(50, kSeed);
+  MiniBatch batch;
+  maker->make(6, batch);  // positions 48 .. 55 of epochs of 50
+  REQUIRE(batch.size == 8);
+  CHECK(batch.epochs == std::vector<std::int64_t>{0, 0, 1, 1, 1, 1, 1, 1});
+  for (std::size_t i = 0; i < 8; ++i) {
+    CHECK(batch.samples[i] == sampler.at(48 + static_cast<std::int64_t>(i)).sample);
+    CHECK(batch.labels[i] == batch.samples[i] % kClasses);
+    CHECK(batch.images[i * kImageSize] == batch.images[(i + 1) * kImageSize - 1]);  // one colour: not cropped
+  }
+}
+
+// DESIGN 3.4, with augmentation: four workers' mini-batches of clock 3 are one worker's four-fold one.
+TEST_CASE("the_augmented_mini_batches_of_K_workers_are_the_K_fold_one_of_one_worker_bit_for_bit") {
+  const auto quarter = tiny_maker(4);
+  const auto whole = tiny_maker(16);
+  MiniBatch together;
+  for (std::int64_t rank = 0; rank < 4; ++rank) {
+    MiniBatch part;
+    quarter->make(3 * 4 + rank, part);
+    together.size += part.size;
+    together.images.insert(together.images.end(), part.images.begin(), part.images.end());
+    together.labels.insert(together.labels.end(), part.labels.begin(), part.labels.end());
+    together.samples.insert(together.samples.end(), part.samples.begin(), part.samples.end());
+    together.epochs.insert(together.epochs.end(), part.epochs.begin(), part.epochs.end());
+  }
+  CHECK(is_iteration(together, *whole, 3));
+}
+
+TEST_CASE("evaluation_reads_the_set_in_order_the_last_batch_being_what_is_left") {
+  const DataSetPtr set = tiny_set(10);
+  const Normalization normalization = normalization_of(*set);
+  MiniBatch batch;
+  make_evaluation_batch(*set, normalization, 0, 8, batch);
+  CHECK(batch.samples == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  make_evaluation_batch(*set, normalization, 8, 8, batch);
+  CHECK(batch.size == 2);
+  CHECK(batch.labels == std::vector<std::uint8_t>{8, 9});
+  CHECK(batch.images.size() == 2 * static_cast<std::size_t>(kImageSize));
+  CHECK(batch.images[0] == (8.0F - normalization.mean[0]) * normalization.scale[0]);
+}
+
+TEST_CASE("two_workers_on_two_loader_threads_get_exactly_their_iterations") {
+  const auto maker = tiny_maker(4);
+  Loader loader(maker, {.threads = 2, .prefetch = 3});
+  std::vector<std::int64_t> wrong(2, 0);
+  std::vector<std::thread> workers;
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    workers.emplace_back([&, rank] {
+      BatchQueue queue = loader.open({.first = rank, .stride = 2});
+      for (std::int64_t clock = 0; clock < 200; ++clock) {
+        const auto batch = queue.next(clock * 2 + rank);
+        wrong[static_cast<std::size_t>(rank)] +=
+            !batch.is_ok() || !is_iteration(**batch, *maker, clock * 2 + rank);
+      }
+    });
+  }
+  for (auto& worker : workers) worker.join();
+  CHECK(wrong == std::vector<std::int64_t>{0, 0});
+}
+
+// `share: pool`: the next iteration is anybody's guess.
+TEST_CASE("iterations_nobody_predicted_are_right_all_the_same") {
+  const auto maker = tiny_maker(2);
+  Loader loader(maker, {.threads = 2, .prefetch = 2});
+  BatchQueue queue = loader.open({.first = 0, .stride = 3});
+  CounterRandom random(kSeed, Stream::kTest);
+  std::int64_t iteration = 0;
+  for (int step = 0; step < 500; ++step) {
+    const auto batch = queue.next(iteration);
+    REQUIRE(batch.status().message() == "");
+    REQUIRE(is_iteration(**batch, *maker, iteration));
+    iteration += random.next_below(2) == 0 ? 3 : static_cast<std::int64_t>(random.next_below(7));
+  }
+  const LoaderCounts counts = queue.counts();
+  CHECK(counts.ready + counts.waited + counts.on_demand == 500);
+  CHECK(counts.on_demand > 0);
+}
+
+TEST_CASE("without_loader_threads_or_without_a_prediction_the_asking_thread_makes_its_own_mini_batch") {
+  const auto maker = tiny_maker(2);
+  for (const LoaderOptions& options : {LoaderOptions{.threads = 0}, LoaderOptions{.threads = 1}}) {
+    Loader loader(maker, options);
+    BatchQueue queue = loader.open({.first = 0, .stride = options.threads == 0 ? 1 : 0});
+    for (std::int64_t iteration = 0; iteration < 5; ++iteration) {
+      const auto batch = queue.next(iteration);
+      REQUIRE(batch.is_ok());
+      CHECK(is_iteration(**batch, *maker, iteration));
+    }
+    CHECK(queue.counts().on_demand == 5);
+  }
+}
+
+TEST_CASE("the_steady_state_fills_the_same_memory_again") {
+  const auto maker = tiny_maker(4);
+  constexpr std::uint32_t kPrefetch = 2;
+  Loader loader(maker, {.threads = 1, .prefetch = kPrefetch});
+  BatchQueue queue = loader.open({.first = 0, .stride = 1});
+  std::set<const float*> memory;
+  for (std::int64_t iteration = 0; iteration < 100; ++iteration) {
+    const auto batch = queue.next(iteration);
+    REQUIRE(batch.is_ok());
+    memory.insert((*batch)->images.data());
+  }
+  CHECK(memory.size() <= kPrefetch + 1);
+}
+
+TEST_CASE("a_stopped_loader_refuses_also_after_it_is_gone_and_what_was_handed_out_stays") {
+  const auto maker = tiny_maker(4);
+  auto loader = std::make_unique<Loader>(maker, LoaderOptions{});
+  BatchQueue asks_after_stop = loader->open({.first = 0, .stride = 2});
+  BatchQueue keeps = loader->open({.first = 1, .stride = 2});
+  const auto kept = keeps.next(1);
+  REQUIRE(kept.is_ok());
+  loader->stop();
+  CHECK(asks_after_stop.next(0).status().code() == StatusCode::kAborted);
+  loader.reset();
+  CHECK(is_iteration(**kept, *maker, 1));
+  CHECK(keeps.next(3).status().code() == StatusCode::kAborted);
+}
+
+// Workers that ask without end, until stop() ends every one of them: a waiter left behind would hang the
+// test.
+TEST_CASE("stop_releases_workers_in_the_middle_of_their_work") {
+  const auto maker = tiny_maker(16);
+  Loader loader(maker, {.threads = 1, .prefetch = 4});
+  std::mutex mutex;
+  std::condition_variable all_started;
+  int started = 0;
+  std::vector<StatusCode> ends(4, StatusCode::kOk);
+  std::vector<std::thread> workers;
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    workers.emplace_back([&, rank] {
+      BatchQueue queue = loader.open({.first = static_cast<std::int64_t>(rank), .stride = 4});
+      for (auto iteration = static_cast<std::int64_t>(rank);; iteration += 4) {
+        const auto batch = queue.next(iteration);
+        if (!batch.is_ok()) {
+          ends[rank] = batch.status().code();
+          return;
+        }
+        if (iteration == static_cast<std::int64_t>(rank)) {
+          const std::lock_guard lock(mutex);
+          ++started;
+          all_started.notify_one();
+        }
+      }
+    });
+  }
+  {
+    std::unique_lock lock(mutex);
+    all_started.wait(lock, [&] { return started == 4; });
+  }
+  loader.stop();
+  for (auto& worker : workers) worker.join();
+  CHECK(ends == std::vector<StatusCode>(4, StatusCode::kAborted));
+}
+
+}  // namespace
+}  // namespace paceline

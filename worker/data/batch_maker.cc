@@ -1,0 +1,71 @@
+// Fills mini-batches; see batch_maker.h.
+#include "worker/data/batch_maker.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "common/assert.h"
+
+namespace paceline {
+namespace {
+
+void resize(MiniBatch& batch, std::int64_t size) {
+  const auto n = static_cast<std::size_t>(size);
+  batch.size = size;
+  batch.images.resize(n * static_cast<std::size_t>(kImageSize));
+  batch.labels.resize(n);
+  batch.samples.resize(n);
+  batch.epochs.resize(n);
+}
+
+void put(const DataSet& set, const Normalization& normalization, const SampleRef& ref,
+         const Augmentation& augmentation, std::int64_t place, MiniBatch& batch) {
+  const auto i = static_cast<std::size_t>(place);
+  batch.labels[i] = set.labels[static_cast<std::size_t>(ref.sample)];
+  batch.samples[i] = ref.sample;
+  batch.epochs[i] = ref.epoch;
+  const std::span out =
+      std::span(batch.images).subspan(static_cast<std::size_t>(place * kImageSize), kImageSize);
+  render(set.image(ref.sample), augmentation, normalization, out);
+}
+
+DataSetPtr not_empty(DataSetPtr set) {
+  PACELINE_ASSERT(set != nullptr && set->size() > 0, "mini-batches of an empty data set");
+  return set;
+}
+
+}  // namespace
+
+BatchMaker::BatchMaker(DataSetPtr train, const Normalization& normalization, const BatchOptions& options)
+    : train_(not_empty(std::move(train))),
+      normalization_(normalization),
+      options_(options),
+      sampler_(train_->size(), options.seed) {
+  PACELINE_ASSERT(options.batch_size > 0, "batch_size " + std::to_string(options.batch_size));
+}
+
+void BatchMaker::make(std::int64_t iteration, MiniBatch& batch) const {
+  const std::int64_t n = options_.batch_size;
+  resize(batch, n);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const SampleRef ref = sampler_.at(iteration * n + i);
+    const Augmentation augmentation = options_.augment == Augment::kYes
+                                          ? draw_augmentation(options_.seed, ref.epoch, ref.sample)
+                                          : Augmentation{};
+    put(*train_, normalization_, ref, augmentation, i, batch);
+  }
+}
+
+void make_evaluation_batch(const DataSet& set, const Normalization& normalization, std::int64_t first,
+                           std::int64_t count, MiniBatch& batch) {
+  PACELINE_ASSERT(first >= 0 && first < set.size() && count > 0, "samples " + std::to_string(first) + " + " +
+                                                                     std::to_string(count) + " of " +
+                                                                     std::to_string(set.size()));
+  const std::int64_t size = std::min(count, set.size() - first);
+  resize(batch, size);
+  for (std::int64_t i = 0; i < size; ++i) put(set, normalization, {0, first + i}, {}, i, batch);
+}
+
+}  // namespace paceline

@@ -1,0 +1,46 @@
+// Makes mini-batches: the pure function (data set, seed, iteration) -> MiniBatch that the loader threads run
+// ahead of time, and the fixed batches that an evaluation reads.
+#pragma once
+
+#include <cstdint>
+
+#include "worker/data/augment.h"
+#include "worker/data/batch.h"
+#include "worker/data/data_set.h"
+#include "worker/data/sampler.h"
+
+namespace paceline {
+
+enum class Augment { kNo, kYes };  // data.augment
+
+struct BatchOptions {
+  std::int64_t batch_size = 128;  // samples per mini-batch, > 0
+  Augment augment = Augment::kNo;
+  std::uint64_t seed = 1;  // of the run: shuffle and augmentation are functions of it
+};
+
+// Thread: immutable; any. Different threads fill different batches at the same time.
+class BatchMaker {
+ public:
+  // train: not empty; kept.
+  BatchMaker(DataSetPtr train, const Normalization& normalization, const BatchOptions& options);
+
+  // Fills `batch` with the samples at positions [iteration n, iteration n + n), n = options.batch_size,
+  // iteration >= 0. Reuses the batch's memory.
+  void make(std::int64_t iteration, MiniBatch& batch) const;
+
+  const BatchOptions& options() const { return options_; }
+
+ private:
+  DataSetPtr train_;
+  Normalization normalization_;
+  BatchOptions options_;
+  Sampler sampler_;
+};
+
+// Fills `batch` with samples [first, first + count) of `set`, cut off at its end: in order, not augmented,
+// epoch 0. For evaluation, with the training set's normalisation. 0 <= first < set.size(), count > 0.
+void make_evaluation_batch(const DataSet& set, const Normalization& normalization, std::int64_t first,
+                           std::int64_t count, MiniBatch& batch);
+
+}  // namespace paceline

@@ -1,0 +1,29 @@
+// Reads CIFAR-10's binary format: data_batch_<n>.bin (training) and test_batch.bin, records of one label byte
+// and 3072 pixel bytes (the red plane, the green, the blue; each row by row) and nothing else. The generated
+// data set (worker/data/synthetic.h) has the same format, so one reader serves every `data.kind`.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "common/status.h"
+#include "worker/data/data_set.h"
+
+namespace paceline {
+
+inline constexpr std::int64_t kRecordSize = 1 + kImageSize;  // bytes
+
+// The training set: every data_batch_<n>.bin of `folder`, one after another in the order of their numbers.
+// Errors: kNotFound no such folder, or no data_batch_<n>.bin in it (the message says how to get them);
+// kInvalidArgument a data_batch_*.bin whose * is not a number; and those of read_cifar10_file.
+Result<DataSetPtr> read_cifar10_train(const std::filesystem::path& folder);
+
+// The test set, test_batch.bin of `folder`. Errors: as above.
+Result<DataSetPtr> read_cifar10_test(const std::filesystem::path& folder);
+
+// Appends the records of one file to `set`, which is left as it was on an error.
+// Errors: kNotFound missing; kUnavailable not readable, with the reason; kDataLoss empty, a size that is not
+// a multiple of 3073 (truncated), or a label > 9 (with its record).
+Status read_cifar10_file(const std::filesystem::path& file, DataSet& set);
+
+}  // namespace paceline

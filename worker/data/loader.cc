@@ -1,0 +1,230 @@
+// The loader threads and the queues between them and the training threads; see loader.h.
+//
+// A slot holds one mini-batch and goes round:
+//
+//   kFree --plan--> kQueued --taken by a loader thread or by the worker--> kMaking --> kReady --next()-->
+//   kHeld --> kFree
+//
+// kQueued and kReady slots whose iteration is no longer predicted are planned anew. All states are under one
+// mutex per node, which is only ever held for a few comparisons: mini-batches are made outside of it.
+#include "worker/data/loader.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/assert.h"
+
+namespace paceline {
+
+namespace asio = boost::asio;
+
+// What the queues and the loader threads of a node share. Outlives the Loader while a queue lives.
+class LoaderCore {
+ public:
+  LoaderCore(std::shared_ptr<const BatchMaker> batch_maker, std::chrono::nanoseconds longest_wait)
+      : maker(std::move(batch_maker)), deadline(longest_wait) {}
+
+  const std::shared_ptr<const BatchMaker> maker;
+  const std::chrono::nanoseconds deadline;
+  std::mutex mutex;                 // guards what follows, and every slot's state
+  std::condition_variable changed;  // a slot became kReady, or stopped
+  bool stopped = false;
+  asio::thread_pool* pool = nullptr;  // null: no loader threads; valid while not stopped
+};
+
+namespace {
+
+enum class SlotState { kFree, kQueued, kMaking, kReady, kHeld };
+enum class Job { kNone, kPosted };
+
+struct Slot {
+  SlotState state = SlotState::kFree;
+  Job job = Job::kNone;  // at most one in the pool, also when the slot was planned anew meanwhile
+  std::int64_t iteration = -1;
+  MiniBatch batch;  // written by whoever moved the slot to kMaking, outside the mutex
+};
+
+}  // namespace
+
+struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
+  State(std::shared_ptr<LoaderCore> loader, const Prediction& prediction, std::uint32_t prefetch)
+      : core(std::move(loader)), stride(prediction.stride), slots(std::size_t{prefetch} + 1) {}
+
+  Slot* find(std::int64_t iteration);
+  bool is_planned(const Slot& slot, std::int64_t first) const;
+  Slot* reusable(std::int64_t first);
+  void plan(std::int64_t first);
+  void post(std::size_t index);
+  void run_job(std::size_t index);
+  void make(Slot& slot, std::unique_lock<std::mutex>& lock);
+
+  const std::shared_ptr<LoaderCore> core;
+  const std::int64_t stride;
+  std::vector<Slot> slots;  // prefetch + 1, never resized
+  Slot* held = nullptr;     // what the last next() gave out
+  bool closed = false;      // the queue is gone: jobs still in the pool have nothing to do
+  LoaderCounts counts;
+};
+
+Slot* BatchQueue::State::find(std::int64_t iteration) {
+  const auto it = std::find_if(slots.begin(), slots.end(), [iteration](const Slot& slot) {
+    return slot.state != SlotState::kFree && slot.state != SlotState::kHeld && slot.iteration == iteration;
+  });
+  return it == slots.end() ? nullptr : &*it;
+}
+
+// Is the slot's iteration one of first, first + stride, ..., as many as are kept ready?
+bool BatchQueue::State::is_planned(const Slot& slot, std::int64_t first) const {
+  const std::int64_t ahead = slot.iteration - first;
+  const auto prefetch = static_cast<std::int64_t>(slots.size()) - 1;
+  return stride > 0 && ahead >= 0 && ahead % stride == 0 && ahead / stride < prefetch;
+}
+
+// A slot that may be given another iteration: a free one, or one made for a prediction that did not come
+// true.
+Slot* BatchQueue::State::reusable(std::int64_t first) {
+  Slot* stale = nullptr;
+  for (Slot& slot : slots) {
+    if (slot.state == SlotState::kFree) return &slot;
+    const bool idle = slot.state == SlotState::kQueued || slot.state == SlotState::kReady;
+    if (idle && !is_planned(slot, first)) stale = &slot;
+  }
+  return stale;
+}
+
+// Queues the predicted iterations from `first` on that are not there yet, as far as slots can be had. Slots
+// that a loader thread is still filling for an outdated prediction are left alone; the next call finds them
+// idle.
+void BatchQueue::State::plan(std::int64_t first) {
+  if (stride <= 0 || core->pool == nullptr || core->stopped) return;
+  for (std::size_t k = 0; k + 1 < slots.size(); ++k) {
+    const std::int64_t iteration = first + static_cast<std::int64_t>(k) * stride;
+    if (find(iteration) != nullptr) continue;
+    Slot* slot = reusable(first);
+    if (slot == nullptr) return;
+    slot->state = SlotState::kQueued;
+    slot->iteration = iteration;
+    if (slot->job == Job::kNone) post(static_cast<std::size_t>(slot - slots.data()));
+  }
+}
+
+// Under the mutex and not stopped, so the pool is there; asio::post never runs the job in place.
+void BatchQueue::State::post(std::size_t index) {
+  slots[index].job = Job::kPosted;
+  asio::post(*core->pool, [self = shared_from_this(), index] { self->run_job(index); });
+}
+
+void BatchQueue::State::run_job(std::size_t index) {
+  std::unique_lock lock(core->mutex);
+  Slot& slot = slots[index];
+  slot.job = Job::kNone;
+  if (core->stopped || closed || slot.state != SlotState::kQueued) return;  // taken by the worker meanwhile
+  make(slot, lock);
+  core->changed.notify_all();
+}
+
+void BatchQueue::State::make(Slot& slot, std::unique_lock<std::mutex>& lock) {
+  slot.state = SlotState::kMaking;
+  const std::int64_t iteration = slot.iteration;
+  lock.unlock();
+  core->maker->make(iteration, slot.batch);
+  lock.lock();
+  slot.state = SlotState::kReady;
+}
+
+BatchQueue::BatchQueue(std::shared_ptr<State> state) : state_(std::move(state)) {}
+BatchQueue::BatchQueue(BatchQueue&&) noexcept = default;
+BatchQueue::~BatchQueue() {
+  if (state_ == nullptr) return;
+  const std::lock_guard lock(state_->core->mutex);
+  state_->closed = true;
+}
+
+Result<const MiniBatch*> BatchQueue::next(std::int64_t iteration) {
+  PACELINE_ASSERT(iteration >= 0, "mini-batch of iteration " + std::to_string(iteration));
+  State& state = *state_;
+  LoaderCore& core = *state.core;
+  std::unique_lock lock(core.mutex);
+  if (state.held != nullptr) state.held->state = SlotState::kFree;
+  state.held = nullptr;
+  if (core.stopped)
+    return aborted("mini-batch of iteration " + std::to_string(iteration) + ": loader stopped");
+
+  Slot* slot = state.find(iteration);
+  if (slot == nullptr) {
+    slot = state.reusable(iteration);
+    // One slot is not being filled at any time: the worker held it until now, or was never given one.
+    PACELINE_ASSERT(slot != nullptr, "no slot for iteration " + std::to_string(iteration));
+    slot->state = SlotState::kQueued;
+    slot->iteration = iteration;
+  }
+  switch (slot->state) {
+    case SlotState::kReady:
+      ++state.counts.ready;
+      break;
+    case SlotState::kMaking: {
+      ++state.counts.waited;
+      const auto settled = [&] { return slot->state == SlotState::kReady || core.stopped; };
+      if (!core.changed.wait_for(lock, core.deadline, settled)) {
+        return deadline_exceeded("mini-batch of iteration " + std::to_string(iteration) +
+                                 ": not made within " + std::to_string(core.deadline.count() / 1'000'000) +
+                                 " ms by a loader thread");
+      }
+      if (core.stopped) {
+        return aborted("mini-batch of iteration " + std::to_string(iteration) + ": loader stopped");
+      }
+      break;
+    }
+    default:
+      ++state.counts.on_demand;
+      state.make(*slot, lock);
+      break;
+  }
+  slot->state = SlotState::kHeld;
+  state.held = slot;
+  state.plan(iteration + state.stride);
+  return &slot->batch;
+}
+
+LoaderCounts BatchQueue::counts() const {
+  const std::lock_guard lock(state_->core->mutex);
+  return state_->counts;
+}
+
+struct Loader::Threads {
+  explicit Threads(std::uint32_t count) : pool(count) {}
+  asio::thread_pool pool;
+};
+
+Loader::Loader(std::shared_ptr<const BatchMaker> maker, const LoaderOptions& options)
+    : core_(std::make_shared<LoaderCore>(std::move(maker), options.deadline)), options_(options) {
+  if (options.threads == 0) return;
+  threads_ = std::make_unique<Threads>(options.threads);
+  core_->pool = &threads_->pool;
+}
+
+Loader::~Loader() {
+  stop();
+  if (threads_ != nullptr) threads_->pool.join();  // jobs still queued see `stopped` and return at once
+}
+
+BatchQueue Loader::open(const Prediction& prediction) {
+  auto state = std::make_shared<BatchQueue::State>(core_, prediction, options_.prefetch);
+  const std::lock_guard lock(core_->mutex);
+  state->plan(prediction.first);
+  return BatchQueue(std::move(state));
+}
+
+void Loader::stop() {
+  const std::lock_guard lock(core_->mutex);
+  core_->stopped = true;
+  core_->changed.notify_all();
+}
+
+}  // namespace paceline

@@ -1,0 +1,89 @@
+// Keeps mini-batches ready: loader threads make the mini-batches that the training threads of a node will ask
+// for next, so that phase BATCH costs a training thread a hand-over.
+//
+// Which iteration a worker runs is only known with its grant. Under `share: even` it is predictable (rank r
+// of K runs r, r + K, r + 2K, ...), under `share: pool` it is not. So a prediction is a hint and never more:
+// a mini-batch that was not predicted, or that no loader thread has begun yet, is made on the training thread
+// that asks for it. A wrong hint, or too few loader threads, cost time and cannot stop a worker.
+//
+// Everything is bounded: a queue holds prefetch + 1 mini-batches, made once and filled again and again, and
+// has at most one job per mini-batch in the pool.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "common/status.h"
+#include "worker/data/batch_maker.h"
+
+namespace paceline {
+
+struct LoaderOptions {
+  std::uint32_t threads =
+      1;  // data.loader_threads; 0: every mini-batch is made by the thread that asks for it
+  std::uint32_t prefetch = 2;  // data.prefetch_batches: mini-batches kept ready per worker
+  // Longest wait for a mini-batch that a loader thread has begun; making one takes milliseconds.
+  std::chrono::nanoseconds deadline = std::chrono::seconds(30);
+};
+
+// The iterations a worker will probably run: first, first + stride, first + 2 stride, ... After a grant of
+// another iteration g the prediction goes on with g + stride. stride 0: unpredictable, nothing is made ahead.
+struct Prediction {
+  std::int64_t first = 0;
+  std::int64_t stride = 0;
+};
+
+// How the calls of next() were served.
+struct LoaderCounts {
+  std::int64_t ready = 0;      // made before it was asked for
+  std::int64_t waited = 0;     // a loader thread was making it
+  std::int64_t on_demand = 0;  // made by the caller
+};
+
+class LoaderCore;
+
+// One worker's mini-batches. Thread: one, the worker's. May outlive its Loader.
+class BatchQueue {
+ public:
+  ~BatchQueue();
+  BatchQueue(BatchQueue&&) noexcept;
+  BatchQueue& operator=(BatchQueue&&) = delete;
+
+  // The mini-batch of `iteration` >= 0: batch_size samples. It belongs to the queue and is unchanged until
+  // the next call of next(). Afterwards the loader threads start on the iterations predicted to follow.
+  // Errors: kAborted the loader was stopped; kDeadlineExceeded a loader thread did not finish it in time.
+  Result<const MiniBatch*> next(std::int64_t iteration);
+
+  LoaderCounts counts() const;
+
+ private:
+  friend class Loader;
+  struct State;
+  explicit BatchQueue(std::shared_ptr<State> state);
+  std::shared_ptr<State> state_;
+};
+
+// The loader threads of one node. Thread: open() and stop() from any.
+class Loader {
+ public:
+  Loader(std::shared_ptr<const BatchMaker> maker, const LoaderOptions& options);
+  // Stops, and joins the loader threads.
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // A worker's queue; the loader threads start on its first predicted mini-batches at once.
+  BatchQueue open(const Prediction& prediction);
+
+  // Every waiting and every later next() returns kAborted. Idempotent.
+  void stop();
+
+ private:
+  struct Threads;
+  std::shared_ptr<LoaderCore> core_;
+  std::unique_ptr<Threads> threads_;
+  LoaderOptions options_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,50 @@
+// Which sample stands at which place of the run. The training set is shuffled anew in every epoch; the
+// epochs' permutations laid one after another are the positions 0, 1, 2, ..., and iteration g takes the
+// positions [g n, g n + n), n the mini-batch size (DESIGN 3.4, common/task/task.h). So the workers share the
+// data out without talking to each other, and K workers' mini-batches of one clock are exactly one worker's
+// K-fold mini-batch.
+//
+// Worked example: 5 samples, n = 2. Epoch 0's permutation is, say, 3 1 4 0 2 and epoch 1's is 2 0 1 4 3:
+//   position   0 1 | 2 3 | 4 5 | 6 7 | 8 9
+//   sample     3 1 | 4 0 | 2 2 | 0 1 | 4 3      iteration 2 crosses the border of the epochs
+//
+// The permutation of an epoch is never stored. It is a keyed bijection of 0 .. N-1, evaluated at one place: a
+// Feistel network (its rounds are Philox, common/random.h) over the next power of two, walked along its cycle
+// until it falls inside 0 .. N-1 (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002,
+// sections 4 and 5). So there is no table per epoch to hold, share, lock or bound, however far apart the
+// workers' epochs are.
+#pragma once
+
+#include <cstdint>
+
+namespace paceline {
+
+// A sample of the data set, in an epoch: the keys of its augmentation and dropout.
+struct SampleRef {
+  std::int64_t epoch = 0;
+  std::int64_t sample = 0;
+  bool operator==(const SampleRef&) const = default;
+};
+
+// Thread: immutable; any.
+class Sampler {
+ public:
+  // samples: size of the training set, > 0. Same seed, same order.
+  Sampler(std::int64_t samples, std::uint64_t seed);
+
+  // What stands at `position` >= 0 of the concatenated permutations. O(1): below two tries of eight Philox
+  // blocks each on average, whatever the position (about a microsecond).
+  SampleRef at(std::int64_t position) const;
+
+  std::int64_t samples() const { return samples_; }
+
+ private:
+  std::uint64_t permute(std::int64_t epoch, std::uint64_t index) const;
+
+  std::int64_t samples_;
+  std::uint64_t seed_;
+  int left_bits_;  // the Feistel network's halves; left_bits_ + right_bits_ bits hold samples - 1
+  int right_bits_;
+};
+
+}  // namespace paceline
