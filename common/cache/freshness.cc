@@ -56,6 +56,8 @@ PullPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s, c
   return {lacking || is_aged(rules, clock.next(), thread), next_required};
 }
 
-bool serves(Version outstanding_min_version, Version needed) { return outstanding_min_version >= needed; }
+bool serves(Version outstanding, Version needed, Version newest_known) {
+  return outstanding >= needed && outstanding <= std::max(needed, newest_known);
+}
 
 }  // namespace paceline::cache

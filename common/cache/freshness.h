@@ -88,8 +88,10 @@ PullPlan prefetch(Clock clock, Threshold s, Version version, const ThreadCacheSt
 PullPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s, const ThreadCacheState& thread,
                         const ProcessCacheState& process);
 
-// Threads of a node share pulls: one outstanding with `outstanding_min_version` answers a thread that needs
-// `needed`.
-bool serves(Version outstanding_min_version, Version needed);
+// Threads of a node share pulls: whether one that is outstanding for `outstanding` answers a thread that needs `needed`,
+// `newest_known` being the newest version known to exist. Not one for a version that neither exists nor is needed: it may
+// be waiting for this very thread to go on. (s = 3, slowest thread at clock 4 needs version 1; its neighbour at the
+// bound waits for version 7, which cannot exist before the slowest has completed clock 6.)
+bool serves(Version outstanding, Version needed, Version newest_known);
 
 }  // namespace paceline::cache

@@ -16,3 +16,18 @@ foreach(library paceline_sync paceline_cache)
     endif()
   endforeach()
 endforeach()
+
+# The simulation: the real core and cache rules on a simulated network, with independent checkers.
+set(SIM_SOURCES sim/authority_checker.cc sim/node_model.cc sim/run_plan.cc sim/shard_model.cc sim/world.cc)
+paceline_test(sync_sim_test
+  SOURCES sim/sim_test.cc ${SIM_SOURCES}
+  LIBS paceline_sync paceline_cache)
+
+# The core once more, with each rule breakable: only this program is compiled with the hooks.
+get_target_property(SYNC_SOURCES paceline_sync SOURCES)
+list(TRANSFORM SYNC_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/sync/)
+get_target_property(CACHE_SOURCES paceline_cache SOURCES)
+list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
+paceline_test(sync_mutant_test
+  SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES})
+target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS)

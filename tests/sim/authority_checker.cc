@@ -1,0 +1,320 @@
+#include "tests/sim/authority_checker.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline::test {
+
+using namespace paceline::sync;
+
+AuthorityChecker::AuthorityChecker(const EngineConfig& config, Violations& violations)
+    : config_(config), violations_(violations) {
+  for (std::uint32_t r = 0; r < config.cluster.workers(); ++r) accounts_[config.cluster.worker_at(Rank(r))];
+  switch (config.policy.kind) {
+    case PolicyKind::kBsp:
+      threshold_ = Threshold(0);
+      break;
+    case PolicyKind::kAsp:
+      threshold_ = Threshold::infinite();
+      break;
+    case PolicyKind::kSsp:
+    case PolicyKind::kDtssp:
+      threshold_ = Threshold(config.policy.threshold);
+      break;
+  }
+  largest_threshold_ = threshold_;
+}
+
+bool AuthorityChecker::anybody_live() const {
+  return std::any_of(accounts_.begin(), accounts_.end(), [this](const auto& a) { return is_live(a.second); });
+}
+
+Clock AuthorityChecker::slowest() const {
+  Clock slowest(1'000'000);
+  for (const auto& [worker, account] : accounts_) {
+    if (is_live(account)) slowest = std::min(slowest, account.clock);
+  }
+  return slowest;
+}
+
+std::int64_t AuthorityChecker::even_share(WorkerId worker) const {
+  const std::int64_t workers = config_.cluster.workers();
+  const std::int64_t rank = config_.cluster.rank_of(worker).value;
+  return config_.total_iterations / workers + (rank < config_.total_iterations % workers ? 1 : 0);
+}
+
+// ---- what should happen
+// -------------------------------------------------------------------------------------------
+
+void AuthorityChecker::before(const Event& event) {
+  rejection_due_ = !std::visit([this](const auto& e) { return note(e); }, event);
+}
+
+bool AuthorityChecker::note(const Joined& e) {
+  accounts_[e.worker].state = State::kJoined;
+  const bool all = std::all_of(accounts_.begin(), accounts_.end(),
+                               [](const auto& a) { return a.second.state == State::kJoined; });
+  if (!all) return true;
+  begun_ = true;
+  for (auto& [worker, account] : accounts_) account.state = State::kAsks;
+  return true;
+}
+
+bool AuthorityChecker::note(const GradientArrived& e) {
+  Account& a = accounts_[e.worker];
+  if (a.state != State::kRuns || e.clock != a.clock) return false;
+  if (a.report && a.report->empty) return false;
+  if (!a.arrived.insert(e.shard).second) return false;
+  if (!e.fault.empty()) a.faulty = true;
+  if (a.faulty && config_.on_nan == OnNan::kStop) stopping_ = true;
+  note_completion(e.worker);
+  return true;
+}
+
+bool AuthorityChecker::note(const StepReported& e) {
+  Account& a = accounts_[e.worker];
+  if (a.state != State::kRuns || e.clock != a.clock || a.report) return false;
+  if (e.empty && !a.arrived.empty()) return false;
+  if (e.computed_version < a.min_version) return false;
+  a.report = e;
+  if (e.empty) a.faulty = true;
+  if (a.faulty && config_.on_nan == OnNan::kStop) stopping_ = true;
+  note_completion(e.worker);
+  return true;
+}
+
+void AuthorityChecker::note_completion(WorkerId worker) {
+  Account& a = accounts_[worker];
+  const bool whole = a.arrived.size() == config_.shards;
+  if (!a.report || !(a.report->empty || whole)) return;
+  if (!a.faulty) {
+    complete_.insert({worker, a.clock});
+    Metric& window = windows_[a.clock.value / window_clocks_of(config_)];
+    window.loss_sum += a.report->metric.loss_sum;
+    window.correct += a.report->metric.correct;
+    window.samples += a.report->metric.samples;
+  } else if (whole) {
+    discard_due_.insert({worker, a.clock});
+  }
+  a.state = State::kAsks;
+  note_clock_moved(a);
+}
+
+void AuthorityChecker::note_clock_moved(Account& a) {
+  ++completed_iterations_;
+  a.clock = a.clock.next();
+  highest_ = std::max(highest_, a.clock);
+  Clock fastest;
+  for (const auto& [other, account] : accounts_) {
+    if (is_live(account)) fastest = std::max(fastest, account.clock);
+  }
+  clock_gap_ = std::max(clock_gap_, fastest - slowest());
+}
+
+bool AuthorityChecker::note(const Left& e) {
+  note_departure(e.worker);
+  return true;
+}
+
+bool AuthorityChecker::note(const Lost& e) {
+  for (auto& [worker, account] : accounts_) {
+    if (worker.node == e.node) note_departure(worker);
+  }
+  return true;
+}
+
+void AuthorityChecker::note_departure(WorkerId worker) {
+  Account& a = accounts_[worker];
+  if (is_live(a)) anybody_lost_ = true;
+  if (a.state == State::kRuns) {
+    if (a.arrived.size() == config_.shards && !a.faulty) {
+      complete_.insert({worker, a.clock});
+      if (a.report) violation("a complete iteration was left running");
+      note_clock_moved(a);
+    } else {
+      discard_due_.insert({worker, a.clock});
+      if (config_.share == Share::kPool) returned_.insert(a.iteration);
+    }
+  }
+  a.state = State::kGone;
+}
+
+bool AuthorityChecker::note(const StopRequested&) {
+  stopping_ = true;
+  return true;
+}
+
+bool AuthorityChecker::note(const Tick&) { return true; }
+
+// ---- what did happen
+// ----------------------------------------------------------------------------------------------
+
+void AuthorityChecker::after(const std::vector<Action>& actions) {
+  for (const Action& action : actions) std::visit([this](const auto& a) { judge(a); }, action);
+  if (rejection_due_) violation("a wrong event was accepted");
+  rejection_due_ = false;
+  if (!begun_ || finished_) return;
+  if (!discard_due_.empty()) violation("a gradient that is not whole was not discarded");
+  if (threshold_step_due_.value_or(0) != 0) violation("the threshold should have moved");
+  const std::int64_t expected = anybody_live() ? slowest().value : highest_.value;
+  if (version_.value != expected) {
+    violation("version " + to_string(version_) + ", expected " + std::to_string(expected));
+  }
+  // Nobody is held without a reason: this is where a forgotten wake-up shows.
+  for (const auto& [worker, account] : accounts_) {
+    if (account.state == State::kAsks && threshold_.allows(account.clock - slowest())) {
+      violation("worker " + to_string(worker) + " is held for no reason");
+    }
+    if (account.state == State::kAsks && stopping_)
+      violation("worker " + to_string(worker) + " waits after a stop");
+  }
+  if (!anybody_live()) violation("nobody is live and the run does not end");
+}
+
+void AuthorityChecker::judge(const Started&) {
+  if (!begun_) violation("started before all joined");
+}
+
+void AuthorityChecker::judge(const Apply& a) {
+  if (!std::is_sorted(a.contributors.begin(), a.contributors.end()))
+    violation("contributors are not in worker order");
+  if (config_.apply == ApplyMode::kEager && a.contributors.size() > 1)
+    violation("eager applies several at once");
+  for (const Contributor& c : a.contributors) {
+    const Gradient gradient{c.worker, c.clock};
+    const std::string who = to_string(c.worker) + "@" + to_string(c.clock);
+    if (complete_.count(gradient) == 0) violation("applies " + who + ", which is not whole on every shard");
+    if (!applied_.insert(gradient).second) violation("applies " + who + " twice");
+    if (config_.apply == ApplyMode::kVersioned && c.clock.value != a.version_after.value - 1) {
+      violation("applies " + who + " for version " + to_string(a.version_after));
+    }
+  }
+  if (config_.apply == ApplyMode::kEager) return;
+  for (const Gradient& gradient : complete_) {
+    if (gradient.second.value < a.version_after.value && applied_.count(gradient) == 0) {
+      violation("version " + to_string(a.version_after) + " lacks " + to_string(gradient.first) + "@" +
+                to_string(gradient.second));
+    }
+  }
+}
+
+void AuthorityChecker::judge(const Grant& g) {
+  Account& a = accounts_[g.worker];
+  const std::string who = "grant to " + to_string(g.worker) + " at clock " + to_string(g.clock);
+  if (stopping_) violation(who + " after a stop");
+  if (a.state != State::kAsks) violation(who + ", which did not ask");
+  if (g.clock != a.clock) violation(who + ", which stands at " + to_string(a.clock));
+  const Staleness lead = g.clock - slowest();
+  grant_gap_ = std::max(grant_gap_, lead);
+  if (g.threshold != threshold_) violation(who + " under threshold " + to_string(g.threshold));
+  if (!threshold_.allows(lead))
+    violation(who + ": leads by " + to_string(lead) + ", threshold " + to_string(threshold_));
+  if (g.min_clock != slowest()) violation(who + ": min clock " + to_string(g.min_clock));
+  if (g.version.value != slowest().value) violation(who + ": version " + to_string(g.version));
+  const Version oldest = threshold_.is_infinite()
+                             ? Version(0)
+                             : Version(std::max<std::int64_t>(0, g.clock.value - threshold_.value()));
+  if (g.min_version != oldest) violation(who + ": min version " + to_string(g.min_version));
+
+  std::int64_t iteration =
+      g.clock.value * config_.cluster.workers() + config_.cluster.rank_of(g.worker).value;
+  if (config_.share == Share::kPool) {
+    iteration = returned_.empty() ? next_iteration_++ : *returned_.begin();
+    returned_.erase(iteration);
+  }
+  if (g.iteration != iteration || iteration >= config_.total_iterations) {
+    violation(who + ": iteration " + std::to_string(g.iteration) + ", expected " + std::to_string(iteration));
+  }
+  a = Account{State::kRuns, a.clock, g.iteration, g.min_version, {}, std::nullopt, false};
+}
+
+void AuthorityChecker::judge(const Held& h) {
+  if (accounts_[h.worker].state != State::kAsks) violation("held notice for one who does not wait");
+  if (accounts_[h.waits_for].clock != slowest()) violation("held notice names one who is not the slowest");
+}
+
+void AuthorityChecker::judge(const VersionAdvanced& v) {
+  if (v.version.value != version_.value + 1) violation("version jumps to " + to_string(v.version));
+  version_ = v.version;
+  if (anybody_live() && version_.value > slowest().value) {
+    violation("version " + to_string(version_) + " passes the slowest at " + to_string(slowest()));
+  }
+}
+
+void AuthorityChecker::judge(const WindowClosed& w) {
+  const Metric sums = windows_[w.index];
+  const auto samples = static_cast<double>(sums.samples);
+  if (w.samples != sums.samples || std::fabs(w.loss_mean - sums.loss_sum / samples) > 1e-9 ||
+      std::fabs(w.accuracy - static_cast<double>(sums.correct) / samples) > 1e-9) {
+    violation("window " + std::to_string(w.index) + " does not hold the metrics of its clocks");
+  }
+  const bool by_accuracy = config_.lpr_metric == LprMetric::kAccuracy;
+  const double current = by_accuracy ? static_cast<double>(sums.correct) / samples : sums.loss_sum / samples;
+  if (previous_metric_ && config_.policy.kind == PolicyKind::kDtssp) {
+    const double gain =
+        (by_accuracy ? current - *previous_metric_ : *previous_metric_ - current) / *previous_metric_;
+    int step = 0;
+    if (gain * 100 > config_.policy.increase_above) step = 1;
+    if (gain * 100 < config_.policy.decrease_below) step = -1;
+    const std::int64_t wanted =
+        std::clamp(threshold_.value() + step, config_.policy.threshold_min, config_.policy.threshold_max);
+    threshold_step_due_ = static_cast<int>(wanted - threshold_.value());
+  }
+  previous_metric_ = current;
+}
+
+void AuthorityChecker::judge(const ThresholdChanged& t) {
+  const std::int64_t due = threshold_step_due_.value_or(0);
+  if (t.from != threshold_ || t.to.value() - t.from.value() != due) {
+    violation("threshold " + to_string(t.from) + " -> " + to_string(t.to) + ", expected a step of " +
+              std::to_string(due));
+  }
+  threshold_step_due_ = 0;
+  threshold_ = t.to;
+  largest_threshold_ = std::max(largest_threshold_, threshold_);
+}
+
+void AuthorityChecker::judge(const Discard& d) {
+  if (discard_due_.erase({d.worker, d.clock}) == 0) {
+    violation("discards " + to_string(d.worker) + "@" + to_string(d.clock) + " for no reason");
+  }
+}
+
+void AuthorityChecker::judge(const FinishWorker& f) {
+  Account& a = accounts_[f.worker];
+  if (a.state != State::kAsks) violation("worker " + to_string(f.worker) + " is told to finish unasked");
+  const bool done = config_.share == Share::kPool ? pool_empty() : a.clock.value >= even_share(f.worker);
+  if (!stopping_ && !done) violation("worker " + to_string(f.worker) + " is told to finish too early");
+  a.state = State::kFinished;
+}
+
+void AuthorityChecker::judge(const RunFailed&) {
+  if (!stopping_ || config_.on_nan != OnNan::kStop) violation("failed for no reason");
+}
+
+void AuthorityChecker::judge(const AllFinished&) {
+  if (anybody_live()) violation("ended while somebody is live");
+  if (applied_ != complete_) violation("ended with whole gradients that are not applied");
+  finished_ = true;
+}
+
+void AuthorityChecker::judge(const Reject& r) {
+  if (!rejection_due_) violation("a right event was refused: " + r.status.message());
+  rejection_due_ = false;
+}
+
+void AuthorityChecker::at_end(const Engine& engine) {
+  if (!finished_) violation("the run did not end");
+  if (engine.max_grant_gap() != grant_gap_) violation("max grant gap " + to_string(engine.max_grant_gap()));
+  if (engine.max_clock_gap() != clock_gap_) violation("max clock gap " + to_string(engine.max_clock_gap()));
+  if (!largest_threshold_.is_infinite() && clock_gap_.value > largest_threshold_.value() + 1) {
+    violation("clocks differed by " + to_string(clock_gap_));
+  }
+  if (engine.iterations_applied() != static_cast<std::int64_t>(applied_.size()))
+    violation("iterations are miscounted");
+  if (!anybody_lost_ && !stopping_ && completed_iterations_ != config_.total_iterations) {
+    violation("only " + std::to_string(completed_iterations_) + " iterations were done");
+  }
+}
+
+}  // namespace paceline::test

@@ -1,0 +1,91 @@
+// AuthorityChecker: judges everything the engine does against a slow, independent account of the same events.
+// It keeps plain sets and searches all workers each time; it shares no code with the engine but the event and
+// action types.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "common/sync/actions.h"
+#include "common/sync/engine.h"
+#include "common/sync/events.h"
+#include "tests/sim/counting.h"
+
+namespace paceline::test {
+
+class AuthorityChecker {
+ public:
+  AuthorityChecker(const sync::EngineConfig& config, Violations& violations);
+
+  // Takes note of an event that the engine is about to see.
+  void before(const sync::Event& event);
+  // Judges what the engine made of it.
+  void after(const std::vector<sync::Action>& actions);
+  // Judges the whole run.
+  void at_end(const sync::Engine& engine);
+
+ private:
+  using Gradient = std::pair<WorkerId, Clock>;
+  enum class State { kAbsent, kJoined, kAsks, kRuns, kFinished, kGone };
+  struct Account {
+    State state = State::kAbsent;
+    Clock clock;
+    std::int64_t iteration = 0;
+    Version min_version;
+    std::set<ShardId> arrived;
+    std::optional<sync::StepReported> report;
+    bool faulty = false;
+  };
+
+  bool note(const sync::Joined& e);
+  bool note(const sync::GradientArrived& e);
+  bool note(const sync::StepReported& e);
+  bool note(const sync::Left& e);
+  bool note(const sync::Lost& e);
+  bool note(const sync::StopRequested& e);
+  bool note(const sync::Tick& e);
+  void note_completion(WorkerId worker);
+  void note_departure(WorkerId worker);
+  void note_clock_moved(Account& account);
+
+  void judge(const sync::Started& a);
+  void judge(const sync::Apply& a);
+  void judge(const sync::Grant& a);
+  void judge(const sync::Held& a);
+  void judge(const sync::VersionAdvanced& a);
+  void judge(const sync::ThresholdChanged& a);
+  void judge(const sync::WindowClosed& a);
+  void judge(const sync::Discard& a);
+  void judge(const sync::FinishWorker& a);
+  void judge(const sync::RunFailed& a);
+  void judge(const sync::AllFinished& a);
+  void judge(const sync::Reject& a);
+
+  bool is_live(const Account& a) const { return a.state == State::kAsks || a.state == State::kRuns; }
+  bool anybody_live() const;
+  Clock slowest() const;
+  std::int64_t even_share(WorkerId worker) const;
+  bool pool_empty() const { return next_iteration_ == config_.total_iterations && returned_.empty(); }
+  void violation(const std::string& what) { violations_.push_back("authority: " + what); }
+
+  const sync::EngineConfig config_;
+  Violations& violations_;
+  std::map<WorkerId, Account> accounts_;
+  bool begun_ = false, stopping_ = false, finished_ = false, anybody_lost_ = false;
+  bool rejection_due_ = false;
+  std::set<Gradient> complete_, applied_, discard_due_;
+  std::int64_t completed_iterations_ = 0;
+  std::int64_t next_iteration_ = 0;
+  std::set<std::int64_t> returned_;
+  Clock highest_;
+  Version version_;
+  Threshold threshold_, largest_threshold_;
+  std::map<std::int64_t, Metric> windows_;
+  std::optional<double> previous_metric_;
+  std::optional<int> threshold_step_due_;
+  Staleness grant_gap_, clock_gap_;
+};
+
+}  // namespace paceline::test

@@ -1,0 +1,49 @@
+// Each rule broken on purpose once (common/sync/test_hooks.h), and seen: with every mutant some simulated run
+// must be judged wrong, and with none none. The core is compiled into this program a second time, with the
+// mutants in it; each mutant runs in a process of its own, since an assertion of the core is as good a find
+// as a checker's word.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+
+#include "common/sync/test_hooks.h"
+#include "tests/sim/world.h"
+
+namespace paceline::test {
+namespace {
+
+constexpr std::uint64_t kSeeds = 1500;  // most mutants are found within the first ten
+
+bool is_found(sync::Mutant mutant) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    sync::active_mutant = mutant;
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      const Violations violations = simulate(plan_of(seed));
+      if (violations.empty()) continue;
+      std::printf("mutant %2d: seed %llu: %s\n", static_cast<int>(mutant),
+                  static_cast<unsigned long long>(seed), violations.front().c_str());
+      std::fflush(stdout);
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST_CASE("every_rule_broken_on_purpose_is_found_by_a_checker") {
+  for (int m = 1; m < static_cast<int>(sync::Mutant::kCount); ++m) {
+    INFO("mutant " << m << " of common/sync/test_hooks.h");
+    CHECK(is_found(static_cast<sync::Mutant>(m)));
+  }
+}
+
+TEST_CASE("the_same_program_without_a_mutant_finds_nothing") { CHECK_FALSE(is_found(sync::Mutant::kNone)); }
+
+}  // namespace
+}  // namespace paceline::test

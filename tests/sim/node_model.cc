@@ -1,0 +1,219 @@
+#include "tests/sim/node_model.h"
+
+#include <algorithm>
+
+#include "common/random.h"
+
+namespace paceline::test {
+
+using namespace paceline::cache;
+
+NodeModel::NodeModel(NodeId id, Surroundings& world)
+    : id_(id),
+      world_(world),
+      keeps_own_(keeps_own_updates(sync::largest_threshold(world.plan.config.policy))),
+      process_(world.plan.config.shards),
+      process_counts_(world.plan.config.shards) {
+  const auto& config = world.plan.config;
+  for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {
+    Thread thread;
+    thread.id = WorkerId(id, t);
+    thread.taken = SnapshotStamp(config.shards);
+    thread.counts.assign(config.shards, Counts(config.cluster.workers(), world.clocks));
+    threads_.push_back(std::move(thread));
+  }
+}
+
+void NodeModel::violation(const Thread& thread, const std::string& what) {
+  world_.violations.push_back("worker " + to_string(thread.id) + " at clock " +
+                              to_string(thread.grant.clock) + ": " + what);
+}
+
+void NodeModel::die() {
+  dead_ = true;
+  world_.network.cut(node_party(id_.value));
+}
+
+void NodeModel::on_grant(const sync::Grant& grant) {
+  if (dead_) return;
+  newest_version_ = std::max(newest_version_, grant.version);
+  newest_revision_ = std::max(newest_revision_, grant.revision);
+  Thread& thread = threads_[grant.worker.thread];
+  thread.grant = grant;
+  read(thread);
+}
+
+void NodeModel::read(Thread& thread) {
+  const ReadRequest request{thread.grant.clock, thread.grant.min_version, newest_version_, newest_revision_};
+  const ReadDecision decision = decide_read(world_.plan.rules, request, thread.state, process_state());
+  if (decision.source == ReadSource::kThreadCache) return compute(thread);
+  if (decision.source == ReadSource::kProcessCache) {
+    take_process_cache(thread);
+    return compute(thread);
+  }
+  int chosen = -1;
+  for (const auto& [number, pull] : pulls_) {
+    if (serves(pull.min_version, decision.min_version, newest_version_)) chosen = number;
+  }
+  if (chosen < 0) chosen = pull(decision.min_version);
+  pulls_[chosen].waiting_threads.push_back(thread.id.thread);
+}
+
+int NodeModel::pull(Version min_version) {
+  const int number = next_pull_++;
+  const auto shards = static_cast<std::uint32_t>(world_.shards.size());
+  pulls_[number] = {min_version, shards, {}};
+  for (std::uint32_t s = 0; s < shards; ++s) {
+    const Party here = node_party(id_.value), there = shard_party(s);
+    world_.network.send(here, there, [this, number, min_version, s] {
+      world_.shards[s]->pull(id_, min_version, [this, number, s](SliceAnswer answer) {
+        // On no link: answers to different pulls may overtake each other, as they do between a node's
+        // connections.
+        const auto delay = static_cast<std::int64_t>(world_.network.random().next_below(4'000'000));
+        world_.network.after(delay, [this, number, s, answer] { on_answer(number, ShardId(s), answer); });
+      });
+    });
+  }
+  return number;
+}
+
+void NodeModel::on_answer(int number, ShardId shard, const SliceAnswer& answer) {
+  if (dead_) return;
+  const SliceStamp before = process_.slice(shard);
+  if (process_.install(shard, answer.stamp)) process_counts_[shard.value] = answer.counts;
+  const SliceStamp& after = process_.slice(shard);
+  if (after.version < before.version || after.revision < before.revision) {
+    world_.violations.push_back("node " + to_string(id_) + ": its process cache went back");
+  }
+  Pull& pull = pulls_[number];
+  if (--pull.answers_due > 0) return;
+  const std::vector<std::uint32_t> waiting = std::move(pull.waiting_threads);
+  pulls_.erase(number);
+  for (const std::uint32_t t : waiting) {
+    take_process_cache(threads_[t]);
+    compute(threads_[t]);
+  }
+}
+
+void NodeModel::take_process_cache(Thread& thread) {
+  for (std::uint32_t s = 0; s < process_.shards(); ++s) {
+    const SliceStamp& now = process_.slice(ShardId(s));
+    const SliceStamp& before = thread.taken.slice(ShardId(s));
+    if (now.version < before.version || now.revision < before.revision)
+      violation(thread, "its parameters went back");
+    if (process_counts_[s]) thread.counts[s] = *process_counts_[s];
+  }
+  thread.own.drop_contained(process_, thread.id.thread);
+  for (std::uint32_t s = 0; s < process_.shards(); ++s) {
+    for (const std::size_t place : thread.own.to_reapply(process_, ShardId(s), thread.id.thread)) {
+      ++thread.counts[s].of(world_.plan.config.cluster.rank_of(thread.id), thread.own.stamps()[place]);
+    }
+  }
+  thread.taken = process_;
+  thread.state = {process_.version(), process_.revision(), thread.grant.clock};
+}
+
+void NodeModel::check_read(const Thread& thread) {
+  const Cluster cluster = world_.plan.config.cluster;
+  const Clock clock = thread.grant.clock;
+  const Threshold s = thread.grant.threshold;
+  const bool exact = world_.plan.config.policy.kind == PolicyKind::kBsp;
+  for (const Counts& slice : thread.counts) {
+    for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
+      const WorkerId writer = cluster.worker_at(Rank(r));
+      for (Clock stamp; stamp.value < world_.clocks; stamp = stamp.next()) {
+        const int times = slice.of(Rank(r), stamp);
+        const Fate fate = world_.fate(writer, stamp);
+        const std::string which = to_string(writer) + "@" + to_string(stamp);
+        const bool own = writer == thread.id;
+        if (times > 1) violation(thread, which + " is in twice");
+        if (times > 0 && fate != Fate::kPushed && !own) violation(thread, which + " should not be in");
+        if (fate != Fate::kPushed) continue;
+        if (own && stamp < clock && times != 1) violation(thread, "read-my-writes: " + which + " is missing");
+        const bool guaranteed = !s.is_infinite() && stamp.value <= clock.value - s.value() - 1;
+        if (guaranteed && times != 1) violation(thread, "model state: " + which + " is missing");
+        if (exact && (times == 1) != (stamp < clock))
+          violation(thread, "BSP: " + which + " is not of this version");
+      }
+    }
+  }
+}
+
+void NodeModel::compute(Thread& thread) {
+  check_read(thread);
+  const auto fetch =
+      prefetch(thread.grant.clock, thread.grant.threshold, newest_version_, thread.state, process_state());
+  if (fetch.send && std::none_of(pulls_.begin(), pulls_.end(), [&](const auto& p) {
+        return serves(p.second.min_version, fetch.min_version, newest_version_);
+      })) {
+    pull(fetch.min_version);
+  }
+  const double factor = world_.plan.slowdown[id_.value] * (0.5 + world_.network.random().next_double());
+  world_.network.after(static_cast<std::int64_t>(factor * 1e6),
+                       [this, t = thread.id.thread] { finish_step(threads_[t]); });
+}
+
+void NodeModel::finish_step(Thread& thread) {
+  if (dead_) return;
+  const Clock clock = thread.grant.clock;
+  const Party here = node_party(id_.value);
+  CounterRandom& random = world_.network.random();
+  const auto leaves = world_.plan.leaves_at.find(thread.id);
+  if (leaves != world_.plan.leaves_at.end() && leaves->second <= clock) {
+    push(thread, false);
+    world_.tell_authority(here, sync::Left{thread.id});
+    return;
+  }
+  sync::StepReported report;
+  report.worker = thread.id;
+  report.clock = clock;
+  report.computed_version = thread.state.version;
+  report.computed_revision = thread.state.revision;
+  report.empty = random.next_double() < world_.plan.nan_chance;
+  if (!report.empty) {
+    const auto correct = static_cast<std::int64_t>(1 + random.next_below(32));
+    report.metric = {10.0 + random.next_double() * 10.0, correct, 32};
+    const bool corrupt = random.next_double() < world_.plan.corrupt_chance;
+    world_.fates[{thread.id, clock}] = corrupt ? Fate::kCorrupt : Fate::kPushed;
+    if (keeps_own_) {
+      const Rank rank = world_.plan.config.cluster.rank_of(thread.id);
+      for (Counts& slice : thread.counts) ++slice.of(rank, clock);
+      thread.own.remember(clock);
+    }
+    push(thread, true);
+  } else {
+    report.fault = "loss";
+  }
+  world_.tell_authority(here, report);
+  const PullPlan plan =
+      pull_with_push(world_.plan.rules, clock, thread.grant.threshold, thread.state, process_state());
+  const bool underway = std::any_of(pulls_.begin(), pulls_.end(), [&](const auto& p) {
+    return serves(p.second.min_version, plan.min_version, newest_version_);
+  });
+  if (plan.send && !underway) pull(plan.min_version);
+}
+
+// Two halves to each shard; the shard announces the gradient when it has both. `whole` false: only the first
+// half.
+void NodeModel::push(Thread& thread, bool whole) {
+  const WorkerId worker = thread.id;
+  const Clock clock = thread.grant.clock;
+  const bool corrupt = world_.fate(worker, clock) == Fate::kCorrupt;
+  const std::uint64_t bad_shard = world_.network.random().next_below(world_.shards.size());
+  for (std::uint32_t s = 0; s < world_.shards.size(); ++s) {
+    const Party here = node_party(id_.value), there = shard_party(s);
+    world_.network.send(here, there,
+                        [this, s, worker, clock] { world_.shards[s]->begin_push(worker, clock); });
+    if (!whole) continue;
+    const std::string fault = corrupt && s == bad_shard ? "conv1.weight" : "";
+    world_.network.send(here, there, [this, s, there, worker, clock, fault] {
+      if (!world_.shards[s]->finish_push(worker, clock)) return;
+      const sync::GradientArrived arrived{ShardId(s), worker, clock, 32, fault};
+      world_.tell_authority(there, arrived);
+      if (world_.network.random().next_double() < world_.plan.duplicate_chance)
+        world_.tell_authority(there, arrived);
+    });
+  }
+}
+
+}  // namespace paceline::test

@@ -1,0 +1,78 @@
+#include "tests/sim/run_plan.h"
+
+#include "common/random.h"
+
+namespace paceline::test {
+namespace {
+
+using namespace paceline::sync;
+
+void draw_policy(CounterRandom& random, RunPlan& plan) {
+  PolicyConfig& policy = plan.config.policy;
+  policy.kind = static_cast<PolicyKind>(random.next_below(4));
+  policy.threshold_min = static_cast<std::int64_t>(random.next_below(3));
+  policy.threshold = policy.threshold_min + static_cast<std::int64_t>(random.next_below(3));
+  policy.threshold_max = policy.threshold + static_cast<std::int64_t>(random.next_below(3));
+  plan.config.window_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
+  plan.config.lpr_metric = static_cast<LprMetric>(random.next_below(2));
+
+  const bool eager =
+      policy.kind == PolicyKind::kAsp || (policy.kind != PolicyKind::kBsp && random.next_below(2));
+  plan.config.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
+  plan.config.combine = eager || random.next_below(2) ? CombineMode::kEach : CombineMode::kMean;
+  plan.rules.apply = plan.config.apply;
+  const bool refreshes = policy.kind == PolicyKind::kAsp || random.next_below(2);
+  if (refreshes) plan.rules.refresh_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
+}
+
+void draw_faults(CounterRandom& random, RunPlan& plan) {
+  const Cluster cluster = plan.config.cluster;
+  for (std::uint32_t n = 0; n < cluster.nodes; ++n) {
+    if (random.next_below(6) == 0) {
+      plan.dies_at_ns[NodeId(n)] = static_cast<std::int64_t>(random.next_below(60'000'000));
+    }
+  }
+  for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
+    if (random.next_below(12) == 0) {
+      plan.leaves_at[cluster.worker_at(Rank(r))] = Clock(static_cast<std::int64_t>(random.next_below(5)));
+    }
+  }
+  if (random.next_below(8) == 0) plan.stop_at_ns = static_cast<std::int64_t>(random.next_below(50'000'000));
+  plan.config.on_nan = random.next_below(8) == 0 ? OnNan::kStop : OnNan::kSkip;
+  if (random.next_below(3) == 0) plan.nan_chance = 0.08;
+  if (random.next_below(3) == 0) plan.corrupt_chance = 0.05;
+  if (random.next_below(2) == 0) plan.duplicate_chance = 0.1;
+}
+
+}  // namespace
+
+RunPlan plan_of(std::uint64_t seed) {
+  CounterRandom random(seed, Stream::kTest, 1);
+  RunPlan plan;
+  plan.seed = seed;
+  plan.config.cluster.nodes = 1 + static_cast<std::uint32_t>(random.next_below(3));
+  plan.config.cluster.threads_per_node = 1 + static_cast<std::uint32_t>(random.next_below(3));
+  plan.config.shards = 1 + static_cast<std::uint32_t>(random.next_below(3));
+  plan.config.share = static_cast<Share>(random.next_below(2));
+  plan.config.total_iterations = 1 + static_cast<std::int64_t>(random.next_below(48));
+  draw_policy(random, plan);
+  for (std::uint32_t n = 0; n < plan.config.cluster.nodes; ++n) {
+    plan.slowdown.push_back(1.0 + 4.0 * random.next_double());
+  }
+  if (random.next_below(3) > 0) draw_faults(random, plan);
+  return plan;
+}
+
+std::string RunPlan::describe() const {
+  const char* policies[] = {"bsp", "asp", "ssp", "dtssp"};
+  return "seed " + std::to_string(seed) + ": " + policies[static_cast<int>(config.policy.kind)] +
+         (config.apply == ApplyMode::kEager ? " eager" : " versioned") +
+         (config.share == Share::kPool ? " pool" : " even") +
+         " s=" + std::to_string(config.policy.threshold) + " nodes=" + std::to_string(config.cluster.nodes) +
+         " threads=" + std::to_string(config.cluster.threads_per_node) +
+         " shards=" + std::to_string(config.shards) + " total=" + std::to_string(config.total_iterations) +
+         " r=" + (rules.refresh_clocks ? std::to_string(*rules.refresh_clocks) : "null") +
+         " deaths=" + std::to_string(dies_at_ns.size()) + " leavers=" + std::to_string(leaves_at.size());
+}
+
+}  // namespace paceline::test

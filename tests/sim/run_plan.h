@@ -1,0 +1,34 @@
+// RunPlan: one random run, drawn from its seed: the configuration, who is slow, who dies or leaves and when.
+// The same seed gives the same plan and the same run, so a failure is repeated by its seed alone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/cache/freshness.h"
+#include "common/ids.h"
+#include "common/sync/engine_config.h"
+
+namespace paceline::test {
+
+struct RunPlan {
+  std::uint64_t seed = 0;
+  sync::EngineConfig config;
+  cache::FreshnessRules rules;
+  std::vector<double> slowdown;               // per node
+  std::map<NodeId, std::int64_t> dies_at_ns;  // silently, messages cut off half-way
+  std::map<WorkerId, Clock> leaves_at;        // after half a push of this clock, and says so
+  std::optional<std::int64_t> stop_at_ns;
+  double nan_chance = 0.0;        // the worker finds it: an empty iteration
+  double corrupt_chance = 0.0;    // a shard finds it: an invalid gradient
+  double duplicate_chance = 0.0;  // an arrival is announced twice
+
+  std::string describe() const;
+};
+
+RunPlan plan_of(std::uint64_t seed);
+
+}  // namespace paceline::test

@@ -1,0 +1,59 @@
+// A simulated shard: holds gradients until the authority says Apply or Discard, answers pulls from its own
+// counts.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "common/cache/snapshot.h"
+#include "common/sync/actions.h"
+#include "tests/sim/counting.h"
+
+namespace paceline::test {
+
+// One shard's answer to a pull.
+struct SliceAnswer {
+  cache::SliceStamp stamp;  // applied clocks of all workers of the asking node
+  std::shared_ptr<const Counts> counts;
+};
+
+class ShardModel {
+ public:
+  ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations);
+
+  // The first half of a gradient, then the rest; true when it is now held whole.
+  void begin_push(WorkerId worker, Clock clock);
+  bool finish_push(WorkerId worker, Clock clock);
+
+  void apply(const sync::Apply& apply);
+  void discard(const sync::Discard& discard);
+  void pull(NodeId node, Version min_version, std::function<void(SliceAnswer)> answer);
+
+  // At the end: nothing may be held any more.
+  void check_empty();
+  const Counts& counts() const { return *counts_; }
+
+ private:
+  struct WaitingPull {
+    NodeId node;
+    Version min_version;
+    std::function<void(SliceAnswer)> answer;
+  };
+  using Key = std::pair<WorkerId, Clock>;
+  SliceAnswer answer_for(NodeId node) const;
+  void violation(const std::string& what);
+
+  ShardId id_;
+  Cluster cluster_;
+  Violations& violations_;
+  std::shared_ptr<Counts> counts_;
+  std::vector<Clock> applied_;  // by rank
+  Version version_;
+  Revision revision_;
+  std::set<Key> partial_, whole_, refused_;
+  std::vector<WaitingPull> waiting_;
+};
+
+}  // namespace paceline::test
