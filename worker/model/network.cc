@@ -11,8 +11,8 @@
 namespace paceline {
 namespace {
 
-constexpr std::int64_t kOutMax = 1 << 16;                        // channels or units of one layer
-constexpr std::int64_t kKernelMax = 1 << 10;                     // pixels
+constexpr std::int64_t kOutMax = 1 << 16;          // channels or units of one layer
+constexpr std::int64_t kKernelMax = 1 << 10;       // pixels
 constexpr std::int64_t kActivationsMax = 1 << 26;  // floats per sample behind one layer
 
 LayerConfig conv(std::int64_t out, std::int64_t kernel) {
@@ -111,8 +111,9 @@ class Builder {
         break;
     }
     if (layer.out.size() > kActivationsMax) {
-      return invalid_argument("its output " + to_string(layer.out) + " has " + std::to_string(layer.out.size()) +
-                              " floats per sample; no more than " + std::to_string(kActivationsMax) + " can be");
+      return invalid_argument("its output " + to_string(layer.out) + " has " +
+                              std::to_string(layer.out.size()) + " floats per sample; no more than " +
+                              std::to_string(kActivationsMax) + " can be");
     }
     shape_ = layer.out;
     spec_.layers.push_back(layer);

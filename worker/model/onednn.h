@@ -1,4 +1,5 @@
-// The oneDNN back end: the fast one, on one core. Nothing of the library is visible outside onednn.cc.
+// The oneDNN back end: the fast one, on one core. Only onednn*.cc, and the two private headers
+// onednn_layers.h and onednn_program.h, see the library.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,139 @@
+// Two lists of oneDNN primitives, forward and backward, built once and then only executed; and the memory
+// they work on. The mechanics of the oneDNN back end, ignorant of layers. Private to onednn*.cc.
+//
+// Parameters and gradient stay the caller's flat vectors: a "window" is a row-major memory that points into
+// one, and is pointed anew at each step. A primitive that prefers another format gets a reorder in front of
+// it, or behind.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <dnnl.hpp>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "worker/model/network.h"
+
+namespace paceline::onednn {
+
+using dnnl::memory;
+using Dims = memory::dims;
+using Arguments = std::unordered_map<int, memory>;
+
+// Dropout's primitives are left out of an evaluation.
+enum class When { kAlways, kTraining };
+
+// The library chooses the format.
+inline memory::desc any(const Dims& dims) { return {dims, memory::data_type::f32, memory::format_tag::any}; }
+
+// The row-major format.
+inline memory::desc plain(const Dims& dims) {
+  using Tag = memory::format_tag;
+  constexpr Tag kTags[] = {Tag::undef, Tag::a, Tag::ab, Tag::abc, Tag::abcd};
+  return {dims, memory::data_type::f32, kTags[dims.size()]};
+}
+
+inline float* floats_of(const memory& target) { return static_cast<float*>(target.get_data_handle()); }
+
+// Thread: the one that made it. Every member may throw dnnl::error.
+class Program {
+ public:
+  enum class Pass { kForward, kBackward };
+
+  Program() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+
+  const dnnl::engine& engine() const { return engine_; }
+
+  memory make(const memory::desc& desc) const { return memory(desc, engine_); }
+  // A memory without memory, for set_data_handle.
+  memory make_unbound(const memory::desc& desc) const { return memory(desc, engine_, nullptr); }
+
+  // Every primitive computes in the one arena. A fresh attribute each time: they are copied shallowly.
+  static dnnl::primitive_attr attributes() {
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return attr;
+  }
+
+  template <typename Primitive>
+  void append(Pass pass, const typename Primitive::primitive_desc& desc, Arguments arguments,
+              When when = When::kAlways) {
+    const memory::desc scratchpad = desc.scratchpad_desc();
+    if (scratchpad.get_size() > 0) {
+      scratchpads_.push_back(make_unbound(scratchpad));
+      arena_bytes_ = std::max(arena_bytes_, scratchpad.get_size());
+      arguments.emplace(DNNL_ARG_SCRATCHPAD, scratchpads_.back());
+    }
+    calls(pass).push_back({Primitive(desc), std::move(arguments), when});
+  }
+
+  void append_reorder(Pass pass, const memory& from, const memory& to, When when = When::kAlways) {
+    append<dnnl::reorder>(pass, dnnl::reorder::primitive_desc(from, to, attributes()),
+                          {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, when);
+  }
+
+  // `value` in format `wanted`: itself, or a copy that a reorder fills.
+  memory in_format(Pass pass, const memory& value, const memory::desc& wanted) {
+    if (value.get_desc() == wanted) return value;
+    memory copy = make(wanted);
+    append_reorder(pass, value, copy);
+    return copy;
+  }
+
+  memory parameter(const ParameterRange& range, const Dims& dims) { return window(parameters_, range, dims); }
+  memory gradient(const ParameterRange& range, const Dims& dims) { return window(gradients_, range, dims); }
+
+  // After the last append: one arena for all, as primitives run one after another.
+  void finish() {
+    if (arena_bytes_ == 0) return;
+    arena_ = make({{static_cast<memory::dim>(arena_bytes_)}, memory::data_type::u8, memory::format_tag::a});
+    for (memory& scratchpad : scratchpads_) scratchpad.set_data_handle(arena_.get_data_handle());
+  }
+
+  // `parameters` is only read; the library takes its inputs as void*, too.
+  void point_parameters(const float* parameters) { point(parameters_, const_cast<float*>(parameters)); }
+  void point_gradient(float* gradient) { point(gradients_, gradient); }
+
+  void run(Pass pass, When when) {
+    for (const Call& call : calls(pass)) {
+      if (call.when == When::kAlways || when == When::kTraining)
+        call.primitive.execute(stream_, call.arguments);
+    }
+    stream_.wait();
+  }
+
+ private:
+  struct Call {
+    dnnl::primitive primitive;
+    Arguments arguments;
+    When when;
+  };
+  struct Window {
+    memory target;
+    std::int64_t offset;
+  };
+
+  std::vector<Call>& calls(Pass pass) { return pass == Pass::kForward ? forward_ : backward_; }
+
+  memory window(std::vector<Window>& windows, const ParameterRange& range, const Dims& dims) {
+    windows.push_back({make_unbound(plain(dims)), range.offset});
+    return windows.back().target;
+  }
+  static void point(std::vector<Window>& windows, float* vector) {
+    for (Window& window : windows) window.target.set_data_handle(vector + window.offset);
+  }
+
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  std::vector<Call> forward_;
+  std::vector<Call> backward_;
+  std::vector<Window> parameters_;
+  std::vector<Window> gradients_;
+  std::vector<memory> scratchpads_;
+  std::size_t arena_bytes_ = 0;
+  memory arena_;
+};
+
+}  // namespace paceline::onednn
