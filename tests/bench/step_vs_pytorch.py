@@ -5,8 +5,9 @@
 
 The machine's speed drifts, so the two take turns: each round runs ours, then PyTorch with each of its two memory
 layouts, each in a process of its own; the ratio of a round is ours / PyTorch's faster layout, and the result is the
-median over rounds. Wants Debian's python3-torch, which belongs to /usr/bin/python3. Exit status 1 when a ratio is above
---limit.
+median over rounds. `ratio` is of wall time and wants a quiet machine; `cpu_ratio`, of the processor time used, says
+what to make of a busy one. Wants Debian's python3-torch, which belongs to /usr/bin/python3. Exit status 1 when a
+`ratio` is above --limit.
 """
 import argparse
 import json
@@ -22,7 +23,7 @@ LAYOUTS = ("plain", "channels_last")
 
 
 def pytorch_step(model, batch, steps, layout):
-    """Median ms of a PyTorch step. In a process of its own; imports torch there."""
+    """Median wall and processor ms of a PyTorch step. In a process of its own; imports torch there."""
     import torch
     from torch import nn
 
@@ -41,15 +42,16 @@ def pytorch_step(model, batch, steps, layout):
         images = images.to(memory_format=torch.channels_last)
     adam = torch.optim.Adam(net.parameters(), lr=1e-3)
     loss_of = nn.CrossEntropyLoss()
-    times = []
+    wall, cpu = [], []
     for step in range(3 + steps):
-        begin = time.perf_counter()
+        begin, cpu_begin = time.perf_counter(), time.process_time()
         adam.zero_grad(set_to_none=True)
         loss_of(net(images), labels).backward()
         adam.step()
         if step >= 3:
-            times.append((time.perf_counter() - begin) * 1e3)
-    return statistics.median(times)
+            wall.append((time.perf_counter() - begin) * 1e3)
+            cpu.append((time.process_time() - cpu_begin) * 1e3)
+    return {"median_ms": statistics.median(wall), "median_cpu_ms": statistics.median(cpu)}
 
 
 def run_json(command):
@@ -57,22 +59,33 @@ def run_json(command):
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit status {done.returncode}: {done.stderr.strip()}")
-    return json.loads(done.stdout.splitlines()[-1])["median_ms"]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def compare(program, model, batch, steps, rounds):
     """Medians over the rounds, and the median of the rounds' ratios."""
-    ours, ratios = [], []
-    theirs = {layout: [] for layout in LAYOUTS}
+    ours, theirs = [], {layout: [] for layout in LAYOUTS}
     for _ in range(rounds):
         ours.append(run_json([program, model, str(batch), str(steps)]))
         for layout in LAYOUTS:
             theirs[layout].append(run_json([sys.executable, os.path.abspath(__file__), "--pytorch", layout, "--model",
                                             model, "--batch", str(batch), "--steps", str(steps)]))
-        ratios.append(ours[-1] / min(theirs[layout][-1] for layout in LAYOUTS))
-    return {"model": model, "batch": batch, "rounds": rounds, "ours_ms": round(statistics.median(ours), 2),
-            **{f"pytorch_{layout}_ms": round(statistics.median(theirs[layout]), 2) for layout in LAYOUTS},
-            "ratio": round(statistics.median(ratios), 3), "ratios": [round(r, 3) for r in ratios]}
+
+    def ratios(key):
+        return [ours[i][key] / min(theirs[layout][i][key] for layout in LAYOUTS) for i in range(rounds)]
+
+    def median(values):
+        return round(statistics.median(values), 3)
+
+    result = {"model": model, "batch": batch, "rounds": rounds}
+    for name, key in (("ms", "median_ms"), ("cpu_ms", "median_cpu_ms")):
+        result[f"ours_{name}"] = median([one[key] for one in ours])
+        for layout in LAYOUTS:
+            result[f"pytorch_{layout}_{name}"] = median([one[key] for one in theirs[layout]])
+    result["ratio"] = median(ratios("median_ms"))
+    result["cpu_ratio"] = median(ratios("median_cpu_ms"))
+    result["ratios"] = [round(ratio, 3) for ratio in ratios("median_ms")]
+    return result
 
 
 def main():
@@ -86,7 +99,7 @@ def main():
     parser.add_argument("--pytorch", choices=LAYOUTS, help="time one PyTorch step only (the script calls itself)")
     args = parser.parse_args()
     if args.pytorch:
-        print(json.dumps({"median_ms": pytorch_step(args.model[0], args.batch, args.steps, args.pytorch)}))
+        print(json.dumps(pytorch_step(args.model[0], args.batch, args.steps, args.pytorch)))
         return 0
     slow = False
     for model in args.model or ["cifar_cnn_small", "cifar_cnn"]:
