@@ -26,6 +26,11 @@ struct Step {
   WorkerId worker;
   Clock clock;                  // the timestamp of the gradient
   std::int64_t iteration = 0;
+  // What the grant bounds the parameters of this step by, and what they are (DESIGN 3.2): version >= min_version.
+  Threshold threshold;
+  Version min_version;
+  Version version;
+  Revision revision;
 };
 
 // A Task belongs to one thread and is created on that thread (libraries keep thread-local state).

@@ -42,14 +42,19 @@ void PhaseRecorder::leave() {
   current_.reset();
 }
 
-void PhaseRecorder::end_exchange(const Exchange& exchange, Phase next) {
+void PhaseRecorder::close(Ticks now, const Exchange& exchange) {
   PACELINE_ASSERT(running() && current_, "an exchange ends that was not entered");
-  const Ticks now = clock_();
   const ExchangeSplit split = split_exchange(now - current_begin_, exchange);
   add(Phase::kBarrier, split.barrier);
   add(Phase::kStep, split.step);
   add(Phase::kPsApplyGrads, split.ps_apply_grads);
   if (exchange.parameters) add(Phase::kPsParam, split.ps_param);
+  current_.reset();
+}
+
+void PhaseRecorder::end_exchange(const Exchange& exchange, Phase next) {
+  const Ticks now = clock_();
+  close(now, exchange);
   current_ = next;
   current_begin_ = now;
 }
@@ -62,6 +67,11 @@ void PhaseRecorder::end() {
   PACELINE_ASSERT(running(), "end without begin, or twice");
   leave();
   wall_end_ = clock_();
+}
+
+void PhaseRecorder::end(const Exchange& last) {
+  close(clock_(), last);
+  end();
 }
 
 PhaseTotals PhaseRecorder::totals() const {

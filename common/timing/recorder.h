@@ -7,7 +7,7 @@
 //   recorder.enter(Phase::kComputeGrads);
 //   recorder.enter(Phase::kPsApplyGrads);         an exchange begins; which phases it was is known at its end
 //   recorder.end_exchange(exchange, Phase::kTCacheParam);
-//   recorder.end();                               the last reply came
+//   recorder.end(exchange);                       the last reply came
 //
 // What the thread does in no phase (leave()) is unaccounted: wall minus the sum, the wall taken with its own
 // pair of clock reads so that it is a check and not a sum of the same numbers.
@@ -56,6 +56,8 @@ class PhaseRecorder {
 
   // Ends the running phase and the wall. Once; afterwards only totals().
   void end();
+  // The same where the running phase is the last exchange.
+  void end(const Exchange& last);
 
   // Between begin() and end(), and not yet ended.
   bool running() const { return wall_begin_.has_value() && !wall_end_.has_value(); }
@@ -74,6 +76,8 @@ class PhaseRecorder {
   void add(Phase phase, std::chrono::nanoseconds duration);
   // Ends the running phase at `now`.
   void close(Ticks now);
+  // Ends the running phase, an exchange, at `now`.
+  void close(Ticks now, const Exchange& exchange);
 
   std::function<Ticks()> clock_;
   std::unique_ptr<std::array<Stat, kPhaseCount>> stats_;
