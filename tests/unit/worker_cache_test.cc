@@ -1,0 +1,137 @@
+// The process cache and the thread cache: the guarantees of DESIGN 3.2 on parameters that can be counted.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/worker_fixture.h"
+#include "worker/cache/process_cache.h"
+#include "worker/cache/thread_cache.h"
+
+namespace paceline {
+namespace {
+
+using testing::slice_of;
+
+const Range kLeft{0, 2};
+const Range kRight{2, 3};
+const std::vector<Range> kRanges = {kLeft, kRight};
+const OptimizerSection kSgd{};  // p <- p - lr g
+
+std::vector<float> values(const ThreadCache& cache) {
+  return {cache.parameters().begin(), cache.parameters().end()};
+}
+
+TEST_CASE("the process cache installs a newer slice and drops an older one, per shard") {
+  ProcessCache cache(kRanges);
+  CHECK(cache.state().version == kNoVersion);
+  CHECK(cache.install(ShardId(0), slice_of(kLeft, 5, {Clock(5)}, {1, 2})));
+  CHECK(cache.install(ShardId(1), slice_of(kRight, 4, {Clock(4)}, {3})));
+  CHECK(cache.state().version == Version(4));
+
+  CHECK_FALSE(cache.install(ShardId(0), slice_of(kLeft, 4, {Clock(4)}, {9, 9})));
+  CHECK(cache.install(ShardId(1), slice_of(kRight, 6, {Clock(6)}, {7})));
+  CHECK(cache.state().version == Version(5));
+  CHECK(cache.slice(ShardId(0))->pieces[0].payload.floats()[0] == 1.0F);
+}
+
+TEST_CASE("a newer revision of the same version is newer, as under eager application") {
+  ProcessCache cache({kLeft});
+  cache.install(ShardId(0), slice_of(kLeft, 3, {Clock(3)}, {1, 1}, 10));
+  CHECK(cache.install(ShardId(0), slice_of(kLeft, 3, {Clock(4)}, {2, 2}, 11)));
+  CHECK_FALSE(cache.install(ShardId(0), slice_of(kLeft, 3, {Clock(4)}, {3, 3}, 11)));
+}
+
+TEST_CASE("'unchanged' gives a newer name to the slice that is there, and to no other") {
+  ProcessCache cache({kLeft});
+  CHECK_FALSE(cache.confirm(ShardId(0), {Version(1), Revision(7), {Clock(1)}}));
+  cache.install(ShardId(0), slice_of(kLeft, 1, {Clock(1)}, {1, 1}, 7));
+  CHECK_FALSE(cache.confirm(ShardId(0), {Version(2), Revision(8), {Clock(2)}}));
+  CHECK(cache.confirm(ShardId(0), {Version(2), Revision(7), {Clock(2)}}));
+  CHECK(cache.state().version == Version(2));
+  CHECK(cache.slice(ShardId(0))->pieces.size() == 1);
+}
+
+TEST_CASE("what a grant names is known to exist before it is here") {
+  ProcessCache cache({kLeft});
+  cache.install(ShardId(0), slice_of(kLeft, 3, {Clock(3)}, {1, 1}));
+  cache.note_existence(Version(5), Revision(9));
+  cache.note_existence(Version(4), Revision(12));
+  CHECK(cache.newest_known().version == Version(5));
+  CHECK(cache.newest_known().revision == Revision(12));
+  CHECK(cache.state().version == Version(3));
+}
+
+TEST_CASE("a snapshot taken stays as it was when the cache moves on") {
+  ProcessCache cache({kLeft});
+  cache.install(ShardId(0), slice_of(kLeft, 1, {Clock(1)}, {1, 1}));
+  const Snapshot taken = cache.snapshot();
+  cache.install(ShardId(0), slice_of(kLeft, 2, {Clock(2)}, {2, 2}));
+  CHECK(taken[0]->stamp.version == Version(1));
+  CHECK(taken[0]->pieces[0].payload.floats()[1] == 1.0F);
+}
+
+TEST_CASE("own gradients are seen at once, and counted once when the server's snapshot contains them") {
+  ThreadCache cache(kSgd, {kLeft}, 0);
+  cache.refresh({slice_of(kLeft, 2, {Clock(2)}, {10, 10})}, Clock(2));
+  const std::vector<float> ones = {1, 1};
+  cache.apply_locally(Clock(2), ones, 1.0, 1.0);
+  cache.apply_locally(Clock(3), ones, 1.0, 1.0);
+  CHECK(values(cache) == std::vector<float>{8, 8});
+
+  // Version 3 holds G(2) and another worker's, worth 3 in all: G(3) alone is added again.
+  cache.refresh({slice_of(kLeft, 3, {Clock(3)}, {7, 7})}, Clock(4));
+  CHECK(values(cache) == std::vector<float>{6, 6});
+  CHECK(cache.differences() == 1);
+
+  cache.refresh({slice_of(kLeft, 4, {Clock(4)}, {5, 5})}, Clock(4));
+  CHECK(values(cache) == std::vector<float>{5, 5});
+  CHECK(cache.differences() == 0);
+}
+
+TEST_CASE("each slice is added what it lacks, and a difference lives as long as one slice lacks it") {
+  ThreadCache cache(kSgd, kRanges, 0);
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0}), slice_of(kRight, 0, {Clock(0)}, {0})}, Clock(0));
+  cache.apply_locally(Clock(0), std::vector<float>{1, 1, 1}, 1.0, 1.0);
+  cache.apply_locally(Clock(1), std::vector<float>{2, 2, 2}, 1.0, 1.0);
+
+  cache.refresh({slice_of(kLeft, 1, {Clock(1)}, {-1, -1}), slice_of(kRight, 2, {Clock(2)}, {-3})}, Clock(2));
+  CHECK(values(cache) == std::vector<float>{-3, -3, -3});
+  CHECK(cache.differences() == 1);
+}
+
+TEST_CASE("the thread cache never goes back to an older slice") {
+  ThreadCache cache(kSgd, kRanges, 0);
+  cache.refresh({slice_of(kLeft, 3, {Clock(0)}, {3, 3}), slice_of(kRight, 3, {Clock(0)}, {3})}, Clock(0));
+  const auto older = slice_of(kLeft, 2, {Clock(0)}, {2, 2});
+  CHECK(cache.refresh({older, slice_of(kRight, 4, {Clock(0)}, {4})}, Clock(1)) == 1);
+  CHECK(values(cache) == std::vector<float>{3, 3, 4});
+  CHECK(cache.stamp().version() == Version(3));
+}
+
+TEST_CASE("the applied clock that counts is the thread's own") {
+  ThreadCache second(kSgd, {kLeft}, 1);
+  second.refresh({slice_of(kLeft, 0, {Clock(0), Clock(0)}, {0, 0})}, Clock(0));
+  second.apply_locally(Clock(0), std::vector<float>{1, 1}, 1.0, 1.0);
+  second.refresh({slice_of(kLeft, 1, {Clock(1), Clock(0)}, {5, 5})}, Clock(1));
+  CHECK(values(second) == std::vector<float>{4, 4});
+}
+
+TEST_CASE("a local apply is scaled by the worker's share where the server averages") {
+  ThreadCache cache(kSgd, {kLeft}, 0);
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0})}, Clock(0));
+  cache.apply_locally(Clock(0), std::vector<float>{4, 8}, 1.0, 0.25);
+  CHECK(values(cache) == std::vector<float>{-1, -2});
+}
+
+TEST_CASE("the local optimizer keeps its state across refreshes") {
+  OptimizerSection momentum;
+  momentum.kind = OptimizerKind::kMomentum;
+  momentum.momentum = 0.5;
+  ThreadCache cache(momentum, {Range{0, 1}}, 0);
+  cache.refresh({slice_of({0, 1}, 0, {Clock(0)}, {0})}, Clock(0));
+  cache.apply_locally(Clock(0), std::vector<float>{1}, 1.0, 1.0);  // u = 1
+  cache.refresh({slice_of({0, 1}, 1, {Clock(1)}, {10})}, Clock(1));
+  cache.apply_locally(Clock(1), std::vector<float>{1}, 1.0, 1.0);  // u = 1.5
+  CHECK(values(cache) == std::vector<float>{8.5});
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,137 @@
+// What the worker's tests share: slices made by hand, a clock that only the test moves, a task that counts,
+// and an exchange without a network.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/instant.h"
+#include "common/task/task.h"
+#include "worker/cache/process_cache.h"
+#include "worker/client/exchange.h"
+#include "worker/emulate/pace.h"
+
+namespace paceline::testing {
+
+inline wire::Payload payload_of(std::vector<float> values) {
+  const auto owner = std::make_shared<const std::vector<float>>(std::move(values));
+  return {owner, reinterpret_cast<const std::byte*>(owner->data()), owner->size() * sizeof(float)};
+}
+
+// A slice in one frame. Revision and version are the same number unless said otherwise.
+inline std::shared_ptr<Slice> slice_of(Range range, std::int64_t version, std::vector<Clock> applied,
+                                       std::vector<float> values, std::optional<std::int64_t> revision = {}) {
+  return std::make_shared<Slice>(
+      Slice{range,
+            {Version(version), Revision(revision.value_or(version)), std::move(applied)},
+            {{0, payload_of(std::move(values))}}});
+}
+
+// Time that passes only when the test says so; waiting takes no time but moves it.
+class ManualTime final : public PaceClock {
+ public:
+  Ticks now() override { return now_; }
+  void wait_until(Ticks due) override { now_ = std::max(now_, due); }
+  void pass(std::chrono::nanoseconds d) { now_ = now_ + d; }
+
+ private:
+  Ticks now_{1'000'000'000};
+};
+
+// Gradient 1 everywhere, loss 0.5 a sample; remembers its steps. Both calls can be made to do something
+// first.
+class ScriptedTask final : public Task {
+ public:
+  std::function<void()> on_load = [] {};
+  std::function<void(std::span<float> gradient)> on_compute = [](std::span<float>) {};
+  std::vector<Step> steps;
+  std::vector<std::vector<float>> computed_with;
+  double loss_sum = 1.0;
+
+  Status load(const Step& step) override {
+    on_load();
+    steps.push_back(step);
+    return Status::ok();
+  }
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient) override {
+    computed_with.emplace_back(parameters.begin(), parameters.end());
+    std::fill(gradient.begin(), gradient.end(), 1.0F);
+    on_compute(gradient);
+    return Metric{loss_sum, 1, 2};
+  }
+  Result<Metric> evaluate(std::span<const float>) override { return failed_precondition("not here"); }
+};
+
+// The servers' side as a script: instructions in their order, and what a request for parameters brings.
+class FakeExchange final : public ParameterExchange {
+ public:
+  FakeExchange(ProcessCache& cache, ManualTime& time) : cache_(cache), time_(time) {}
+
+  // Called before an instruction is handed out, and while parameters are waited for: where a test lets time
+  // pass.
+  std::function<void()> before_instruction = [] {};
+  std::function<void()> while_awaiting = [] {};
+  std::function<void()> on_report = [] {};
+  // The newest snapshot the servers have; what a request brings.
+  std::function<std::vector<std::shared_ptr<Slice>>(Version min_version)> serve;
+
+  std::vector<LocalGradient> pushed;
+  std::vector<wire::StepReport> reported;
+  std::vector<Version> requested;
+
+  void grant(wire::Grant grant) { instructions_.push_back(Granted{std::move(grant), {}}); }
+  void finish() { instructions_.push_back(Finished{"share done", {}}); }
+
+  Result<Instruction> next_instruction(std::uint32_t) override {
+    before_instruction();
+    if (instructions_.empty()) return aborted("the script is over");
+    Instruction next = instructions_.front();
+    instructions_.pop_front();
+    std::visit([&](auto& i) { i.arrived = time_.now(); }, next);
+    return Result<Instruction>(std::move(next));
+  }
+  void push(LocalGradient gradient) override {
+    gradient.values.reset();  // as if every byte had left
+    pushed.push_back(std::move(gradient));
+  }
+  void report(wire::StepReport report) override {
+    on_report();
+    reported.push_back(std::move(report));
+  }
+  Ticket request_parameters(Version min_version) override {
+    requested.push_back(min_version);
+    return requested.size() - 1;
+  }
+  Result<Ticks> await_parameters(Ticket ticket) override {
+    while_awaiting();
+    std::uint32_t shard = 0;
+    for (auto& slice : serve(requested.at(ticket))) cache_.install(ShardId(shard++), std::move(slice));
+    return time_.now();
+  }
+  std::optional<Ticks> parameters_installed(Ticket) override { return std::nullopt; }
+
+ private:
+  ProcessCache& cache_;
+  ManualTime& time_;
+  std::deque<Instruction> instructions_;
+};
+
+inline wire::Grant grant_of(std::int64_t clock, Threshold s, std::int64_t newest) {
+  wire::Grant grant;
+  grant.worker = WorkerId(0, 0);
+  grant.clock = Clock(clock);
+  grant.iteration = clock;
+  grant.threshold = s;
+  grant.min_version = s.oldest_version(Clock(clock));
+  grant.version = Version(newest);
+  grant.revision = Revision(newest);
+  grant.learning_rate = 1.0;
+  return grant;
+}
+
+}  // namespace paceline::testing

@@ -1,0 +1,35 @@
+// A snapshot as a node holds it: one immutable slice for each shard, kept in the very wire frames that
+// brought it. No byte is copied between the socket and the thread cache that computes with it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "common/cache/snapshot.h"
+#include "common/params/partition.h"
+#include "common/wire/messages.h"
+
+namespace paceline {
+
+// One frame of a slice: its floats begin at `offset` of the shard's range.
+struct SlicePiece {
+  std::int64_t offset = 0;
+  wire::Payload payload;
+};
+
+// What one shard sent as one answer. Immutable and shared once installed.
+struct Slice {
+  Range range;  // of the flat vector
+  cache::SliceStamp stamp;
+  std::vector<SlicePiece> pieces;  // in order, without gaps, whole
+
+  // Copies the slice to its place in `flat`, the whole parameter vector.
+  void copy_to(std::span<float> flat) const;
+};
+
+// One slice per shard; an empty pointer where nothing has arrived yet.
+using Snapshot = std::vector<std::shared_ptr<const Slice>>;
+
+}  // namespace paceline

@@ -1,0 +1,68 @@
+#include "worker/cache/thread_cache.h"
+
+#include <utility>
+
+#include "common/params/vector_ops.h"
+
+namespace paceline {
+namespace {
+
+std::size_t floats_of(const std::vector<Range>& ranges) {
+  return ranges.empty() ? 0 : static_cast<std::size_t>(ranges.back().end);
+}
+
+std::span<float> part(std::vector<float>& flat, const Range& range) {
+  return std::span(flat).subspan(static_cast<std::size_t>(range.begin),
+                                 static_cast<std::size_t>(range.size()));
+}
+
+}  // namespace
+
+ThreadCache::ThreadCache(const OptimizerSection& optimizer, std::vector<Range> ranges, std::uint32_t thread)
+    : settings_(optimizer),
+      ranges_(std::move(ranges)),
+      thread_(thread),
+      parameters_(floats_of(ranges_)),
+      stamp_(static_cast<std::uint32_t>(ranges_.size())) {}
+
+std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
+  PACELINE_ASSERT(snapshot.size() == ranges_.size(),
+                  "a snapshot of " + std::to_string(snapshot.size()) + " shards");
+  std::size_t copied = 0;
+  for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
+    const Slice* const slice = snapshot[k].get();
+    if (slice == nullptr) continue;
+    const Revision had = stamp_.slice(ShardId(k)).revision;
+    if (!stamp_.install(ShardId(k), slice->stamp)) continue;
+    // The same revision under a newer version's name: the values are here already, own differences included.
+    if (slice->stamp.revision == had) continue;
+    slice->copy_to(parameters_);
+    for (const std::size_t place : own_.to_reapply(stamp_, ShardId(k), thread_)) {
+      accumulate(part(parameters_, ranges_[k]), part(differences_[place], ranges_[k]), 1.0F);
+    }
+    ++copied;
+  }
+  for (std::size_t dropped = own_.drop_contained(stamp_, thread_); dropped > 0; --dropped) {
+    spare_ = std::move(differences_.front());
+    differences_.pop_front();
+  }
+  taken_at_ = now;
+  return copied;
+}
+
+void ThreadCache::apply_locally(Clock clock, std::span<const float> gradient, double learning_rate,
+                                double scale) {
+  if (!optimizer_) optimizer_.emplace(settings_, static_cast<std::int64_t>(parameters_.size()));
+  std::vector<float> difference = std::exchange(spare_, {});
+  difference.resize(parameters_.size());
+  optimizer_->begin_step(learning_rate);
+  optimizer_->apply(0, parameters_, difference, gradient);
+  subtract(difference, difference, parameters_);
+  if (scale != 1.0) paceline::scale(difference, static_cast<float>(scale));
+  // Added as a refresh will add it, so that both give the same bits.
+  accumulate(parameters_, difference, 1.0F);
+  own_.remember(clock);
+  differences_.push_back(std::move(difference));
+}
+
+}  // namespace paceline

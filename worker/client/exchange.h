@@ -1,0 +1,74 @@
+// ParameterExchange: what a training thread needs from whatever brings gradients and parameters together. A
+// parameter server (ps_client.h) is one implementation; an all-reduce among the nodes would be another.
+//
+// Thread: every member may be called from any training thread; waits end with an error once the exchange is
+// closed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/instant.h"
+#include "common/status.h"
+#include "common/wire/messages.h"
+
+namespace paceline {
+
+// The worker may begin an iteration. `arrived`: when this process had it.
+struct Granted {
+  wire::Grant grant;
+  Ticks arrived;
+};
+// The worker has no further iteration to do.
+struct Finished {
+  std::string reason;
+  Ticks arrived;
+};
+using Instruction = std::variant<Granted, Finished>;
+
+// A gradient on its way out. The values are shared with the transport until every byte has left, and do not
+// change.
+struct LocalGradient {
+  WorkerId worker;
+  Clock clock;
+  std::int64_t samples = 0;
+  Version computed_version;  // of the parameters it was computed with
+  Revision computed_revision;
+  std::shared_ptr<const std::vector<float>> values;  // the whole flat vector
+};
+
+// Parameters that were asked for: see request_parameters().
+using Ticket = std::uint64_t;
+
+class ParameterExchange {
+ public:
+  virtual ~ParameterExchange() = default;
+
+  // Waits for what node-local training thread `thread` is to do next. Errors: why the exchange was closed.
+  virtual Result<Instruction> next_instruction(std::uint32_t thread) = 0;
+
+  // Sends a gradient, without copying it and without waiting.
+  virtual void push(LocalGradient gradient) = 0;
+
+  // Says that the iteration is complete; behind its push. Does not wait.
+  virtual void report(wire::StepReport report) = 0;
+
+  // Asks for the parameters of version `min_version` or newer, of all shards; joins a request of another
+  // thread that serves the purpose. The answer goes to the node's process cache. Does not wait.
+  virtual Ticket request_parameters(Version min_version) = 0;
+
+  // Waits until what was asked for is in the process cache, and returns when that was. Errors: why the
+  // exchange was closed.
+  virtual Result<Ticks> await_parameters(Ticket ticket) = 0;
+
+  // The same without waiting; nullopt while it is not there.
+  virtual std::optional<Ticks> parameters_installed(Ticket ticket) = 0;
+};
+
+}  // namespace paceline

@@ -1,0 +1,41 @@
+#include "worker/client/mailboxes.h"
+
+#include <string>
+#include <utility>
+
+namespace paceline {
+
+Status Mailboxes::put(std::uint32_t thread, Instruction instruction) {
+  std::lock_guard lock(mutex_);
+  if (thread >= boxes_.size()) {
+    return invalid_argument("an instruction for thread " + std::to_string(thread) + " of a node with " +
+                            std::to_string(boxes_.size()));
+  }
+  Box& box = boxes_[thread];
+  if (box.instructions.size() >= kInstructionsMax) {
+    return resource_exhausted("thread " + std::to_string(thread) + " has " +
+                              std::to_string(box.instructions.size()) + " instructions unread");
+  }
+  box.instructions.push_back(std::move(instruction));
+  box.arrived.notify_one();
+  return Status::ok();
+}
+
+Result<Instruction> Mailboxes::take(std::uint32_t thread) {
+  std::unique_lock lock(mutex_);
+  Box& box = boxes_.at(thread);
+  box.arrived.wait(lock, [&] { return !closed_.is_ok() || !box.instructions.empty(); });
+  if (!closed_.is_ok()) return closed_;
+  Result<Instruction> next(std::move(box.instructions.front()));
+  box.instructions.pop_front();
+  return next;
+}
+
+void Mailboxes::close(Status why) {
+  std::lock_guard lock(mutex_);
+  if (!closed_.is_ok()) return;
+  closed_ = std::move(why);
+  for (Box& box : boxes_) box.arrived.notify_all();
+}
+
+}  // namespace paceline

@@ -1,0 +1,44 @@
+// One mailbox per training thread: the I/O thread puts grants in, the training thread waits for them.
+//
+// Thread: any. close() releases every waiter and is final.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "common/status.h"
+#include "worker/client/exchange.h"
+
+namespace paceline {
+
+class Mailboxes {
+ public:
+  // A grant may still lie there when the news that nothing follows arrives.
+  static constexpr std::size_t kInstructionsMax = 2;
+
+  explicit Mailboxes(std::uint32_t threads) : boxes_(threads) {}
+
+  // Errors: kInvalidArgument no such thread; kResourceExhausted when instructions arrive faster than
+  // iterations end.
+  Status put(std::uint32_t thread, Instruction instruction);
+
+  // Waits for the next instruction. After close(): its status, at once.
+  Result<Instruction> take(std::uint32_t thread);
+
+  // `why` is not OK. The first close counts.
+  void close(Status why);
+
+ private:
+  struct Box {
+    std::deque<Instruction> instructions;
+    std::condition_variable arrived;
+  };
+  std::mutex mutex_;
+  std::deque<Box> boxes_;  // a deque: a condition variable does not move
+  Status closed_;
+};
+
+}  // namespace paceline

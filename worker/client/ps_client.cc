@@ -1,0 +1,332 @@
+#include "worker/client/ps_client.h"
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "common/ticks.h"
+#include "worker/client/evaluation_queue.h"
+#include "worker/client/mailboxes.h"
+#include "worker/client/pulls.h"
+#include "worker/client/server_link.h"
+
+namespace paceline {
+
+// Members named io_* belong to the I/O thread; everything else is behind a lock, its own or mutex_.
+class PsClient::Impl {
+ public:
+  Impl(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache)
+      : options_(std::move(options)),
+        layout_(layout),
+        context_(context),
+        pulls_(cache, options_.cluster.threads_per_node),
+        mailboxes_(options_.cluster.threads_per_node),
+        heartbeat_(io_) {
+    for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {
+      io_links_.push_back(
+          {ShardId(k), options_.cluster.endpoints.at(k), cache.ranges()[k], nullptr, false, {}});
+    }
+  }
+
+  ~Impl() {
+    close(aborted("the client was destroyed"));
+    if (!thread_.joinable()) return;
+    boost::asio::post(io_, [this] { io_shut_down(); });
+    thread_.join();
+  }
+
+  Status start() {
+    boost::asio::post(io_, [this] { io_connect(); });
+    thread_ = std::thread([this] {
+      const auto until_stopped = boost::asio::make_work_guard(io_);
+      io_.run();
+    });
+    std::unique_lock lock(mutex_);
+    const bool in_time = changed_.wait_for(lock, options_.cluster.start_timeout,
+                                           [&] { return !closed_.is_ok() || welcomes_ == io_links_.size(); });
+    if (!closed_.is_ok()) return closed_;
+    if (!in_time) return deadline_exceeded(silent_servers());
+    return Status::ok();
+  }
+
+  // Sends on the I/O thread; what cannot be sent closes the client.
+  template <typename Send>
+  void on_links(Send send) {
+    boost::asio::post(io_, [this, send = std::move(send)] {
+      for (ServerLink& link : io_links_) {
+        if (link.socket == nullptr) continue;  // never connected, or shut down
+        if (Status sent = send(link); !sent.is_ok()) return close(std::move(sent));
+      }
+    });
+  }
+  void to_authority(wire::Body body) {
+    on_links([body = std::move(body)](ServerLink& link) {
+      return link.shard == kAuthority ? link.socket->send({body, {}}).with_context("to " + link.name())
+                                      : Status::ok();
+    });
+  }
+
+  void close(Status why) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!closed_.is_ok()) return;
+      closed_ = why;
+    }
+    changed_.notify_all();
+    mailboxes_.close(why);
+    evaluations_.close(why);
+    pulls_.close(std::move(why));
+  }
+
+  void leave(const Status& why) {
+    if (left_.exchange(true)) return;
+    on_links([fault = why.message()](ServerLink& link) {
+      return link.socket->send({wire::Leave{fault}, {}});
+    });
+    close(why);
+  }
+
+  Status wait_for_run_over() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !closed_.is_ok(); });
+    return run_over_ ? *run_over_ : closed_;
+  }
+
+  Status closed() const {
+    std::lock_guard lock(mutex_);
+    return closed_;
+  }
+  std::optional<Status> run_over() const {
+    std::lock_guard lock(mutex_);
+    return run_over_;
+  }
+
+  const PsClientOptions options_;
+  const Layout& layout_;
+  wire::Context& context_;
+  Pulls pulls_;
+  Mailboxes mailboxes_;
+  EvaluationQueue evaluations_;
+
+ private:
+  std::string silent_servers() const {
+    std::string names;
+    for (std::size_t k = 0; k < io_links_.size(); ++k) {
+      if (!welcomed_by_[k]) names += (names.empty() ? "" : ", ") + io_links_[k].name();
+    }
+    return names + " did not answer node " + to_string(options_.node) + "'s join within " +
+           std::to_string(std::chrono::ceil<std::chrono::seconds>(options_.cluster.start_timeout).count()) +
+           " s";
+  }
+
+  // ---- on the I/O thread
+
+  void io_connect() {
+    for (ServerLink& link : io_links_) {
+      auto socket = wire::DealerSocket::connect(
+          context_, io_, link.endpoint, {},
+          [this, &link](Result<wire::Message> message) { io_receive(link, std::move(message)); });
+      if (!socket.is_ok()) return close(std::move(Status(socket.status())).with_context(link.name()));
+      link.socket = std::move(socket).value();
+      const wire::Join join{wire::kProtocolVersion,
+                            options_.node,
+                            options_.incarnation,
+                            options_.cluster.threads_per_node,
+                            options_.config_fingerprint,
+                            layout_.hash(),
+                            layout_.tensors()};
+      if (Status sent = link.socket->send({join, {}}); !sent.is_ok()) return close(std::move(sent));
+    }
+    io_beat();
+  }
+
+  // Every cluster.heartbeat: says that we live, and looks who does not.
+  void io_beat() {
+    for (const ServerLink& link : io_links_) {
+      if (Status alive = link.check_silence(steady_now(), options_.cluster.lease); !alive.is_ok()) {
+        return close(std::move(alive));
+      }
+      // A full queue is no reason to give up: what fills it will show as silence soon enough.
+      if (link.welcomed && link.socket) (void)link.socket->send({wire::Heartbeat{}, {}});
+    }
+    heartbeat_.expires_after(
+        std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.cluster.heartbeat));
+    heartbeat_.async_wait([this](const boost::system::error_code& error) {
+      if (!error && !io_shut_) io_beat();
+    });
+  }
+
+  void io_receive(ServerLink& link, Result<wire::Message> message) {
+    link.heard = steady_now();
+    if (!message.is_ok())
+      return options_.log.warn(link.name() + " sent a malformed message: " + message.status().message());
+    Status handled =
+        std::visit([&](auto& body) { return io_handle(link, body, message->payload); }, message->body);
+    if (!handled.is_ok()) close(std::move(handled).with_context(link.name()));
+  }
+
+  Status io_handle(ServerLink& link, wire::Welcome& welcome, wire::Payload&) {
+    if (welcome.shard != link.shard || welcome.range != link.range) {
+      return invalid_argument("welcomes us as shard " + to_string(welcome.shard) + " with [" +
+                              std::to_string(welcome.range.begin) + ", " + std::to_string(welcome.range.end) +
+                              "), expected shard " + to_string(link.shard) + " with [" +
+                              std::to_string(link.range.begin) + ", " + std::to_string(link.range.end) + ")");
+    }
+    std::lock_guard lock(mutex_);
+    if (!link.welcomed) {
+      link.welcomed = true;
+      welcomed_by_[link.shard.value] = true;
+      ++welcomes_;
+      changed_.notify_all();
+    }
+    return Status::ok();
+  }
+  Status io_handle(ServerLink&, wire::Grant& grant, wire::Payload&) {
+    return io_instruct(grant.worker, Granted{grant, steady_now()});
+  }
+  Status io_handle(ServerLink&, wire::FinishWorker& finish, wire::Payload&) {
+    return io_instruct(finish.worker, Finished{finish.reason, steady_now()});
+  }
+  Status io_instruct(WorkerId worker, Instruction instruction) {
+    if (worker.node != options_.node) {
+      return invalid_argument("an instruction for worker " + to_string(worker) + " sent to node " +
+                              to_string(options_.node));
+    }
+    return mailboxes_.put(worker.thread, std::move(instruction));
+  }
+  Status io_handle(ServerLink&, wire::Held& held, wire::Payload&) {
+    options_.log.debug("worker " + to_string(held.worker) + " held at clock " + to_string(held.clock) + ": " +
+                       to_string(held.lead) + " ahead of " + to_string(held.waits_for) + ", threshold " +
+                       to_string(held.threshold));
+    return Status::ok();
+  }
+  Status io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload) {
+    return pulls_.accept(link.shard, piece, std::move(payload), steady_now());
+  }
+  Status io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&) {
+    return pulls_.accept(link.shard, unchanged, steady_now());
+  }
+  Status io_handle(ServerLink&, wire::Evaluate& request, wire::Payload&) { return evaluations_.put(request); }
+  Status io_handle(ServerLink&, wire::Heartbeat&, wire::Payload&) { return Status::ok(); }
+  Status io_handle(ServerLink& link, wire::Error& error, wire::Payload&) {
+    if (error.fatal) return {error.code, "refuses node " + to_string(options_.node) + ": " + error.message};
+    options_.log.warn(link.name() + " refused a message: " + error.message);
+    return Status::ok();
+  }
+  Status io_handle(ServerLink&, wire::RunOver& over, wire::Payload&) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!run_over_) run_over_ = Status(over.code, over.message);
+    }
+    close(over.code == StatusCode::kOk ? aborted("the run is over") : Status(over.code, over.message));
+    return Status::ok();
+  }
+  template <typename Body>
+  Status io_handle(ServerLink& link, Body& body, wire::Payload&) {
+    options_.log.warn(link.name() + " sent a " + wire::name_of(wire::Body(body)) +
+                      ", which no server sends to a node");
+    return Status::ok();
+  }
+
+  void io_shut_down() {
+    io_shut_ = true;
+    heartbeat_.cancel();
+    for (ServerLink& link : io_links_) {
+      if (link.socket) link.socket->close();
+      link.socket.reset();
+    }
+    io_.stop();
+  }
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  Status closed_;
+  std::optional<Status> run_over_;
+  std::atomic<bool> left_ = false;
+  std::size_t welcomes_ = 0;
+  std::vector<bool> welcomed_by_ = std::vector<bool>(options_.cluster.endpoints.size(), false);
+
+  boost::asio::io_context io_;
+  boost::asio::steady_timer heartbeat_;
+  std::vector<ServerLink> io_links_;
+  bool io_shut_ = false;
+  std::thread thread_;
+};
+
+PsClient::PsClient(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache)
+    : impl_(std::make_unique<Impl>(std::move(options), layout, context, cache)) {}
+PsClient::~PsClient() = default;
+
+Status PsClient::start() { return impl_->start(); }
+
+void PsClient::send_initial_parameters(std::vector<float> values) {
+  auto owner = std::make_shared<const std::vector<float>>(std::move(values));
+  impl_->on_links([owner, frame = impl_->options_.cluster.frame_bytes](ServerLink& link) {
+    return link.send_in_frames(wire::InitialParameters{}, owner, owner->data() + link.range.begin, frame);
+  });
+}
+
+Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {
+  return impl_->mailboxes_.take(thread);
+}
+
+void PsClient::push(LocalGradient gradient) {
+  impl_->on_links(
+      [gradient = std::move(gradient), frame = impl_->options_.cluster.frame_bytes](ServerLink& link) {
+        const wire::Push push{
+            gradient.worker,           gradient.clock, 0, false, gradient.samples, gradient.computed_version,
+            gradient.computed_revision};
+        return link.send_in_frames(push, gradient.values, gradient.values->data() + link.range.begin, frame);
+      });
+}
+
+void PsClient::report(wire::StepReport report) { impl_->to_authority(std::move(report)); }
+
+Ticket PsClient::request_parameters(Version min_version) {
+  Pulls::Request request = impl_->pulls_.request(min_version);
+  if (!request.pulls.empty()) {
+    impl_->on_links([pulls = std::move(request.pulls)](ServerLink& link) {
+      return link.socket->send({pulls[link.shard.value], {}});
+    });
+  }
+  return request.ticket;
+}
+
+Result<Ticks> PsClient::await_parameters(Ticket ticket) { return impl_->pulls_.await(ticket); }
+
+std::optional<Ticks> PsClient::parameters_installed(Ticket ticket) { return impl_->pulls_.answered(ticket); }
+
+Result<wire::Evaluate> PsClient::next_evaluation() { return impl_->evaluations_.take(); }
+
+Status PsClient::fetch_exact(Version version, std::span<float> flat) {
+  Pulls::Request request = impl_->pulls_.request_exact(version);
+  impl_->on_links([pulls = std::move(request.pulls)](ServerLink& link) {
+    return link.socket->send({pulls[link.shard.value], {}});
+  });
+  PACELINE_ASSIGN_OR_RETURN(const Snapshot snapshot, impl_->pulls_.collect(request.ticket));
+  for (const auto& slice : snapshot) slice->copy_to(flat);
+  return Status::ok();
+}
+
+void PsClient::report_evaluation(wire::EvaluationReport report) { impl_->to_authority(std::move(report)); }
+
+Status PsClient::finish(wire::NodeReport report) {
+  impl_->to_authority(std::move(report));
+  return impl_->wait_for_run_over();
+}
+
+void PsClient::leave(const Status& why) { impl_->leave(why); }
+void PsClient::close(Status why) { impl_->close(std::move(why)); }
+Status PsClient::closed() const { return impl_->closed(); }
+std::optional<Status> PsClient::run_over() const { return impl_->run_over(); }
+std::int64_t PsClient::pulls_sent() const { return impl_->pulls_.sent(); }
+
+}  // namespace paceline

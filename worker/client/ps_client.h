@@ -1,0 +1,94 @@
+// The parameter server's side of a node: one connection to every server, one I/O thread for all of them,
+// shared by the training threads and the evaluator (DESIGN section 4).
+//
+//   training threads --post--> I/O thread --DealerSocket--> servers
+//   servers --frames--> I/O thread --> mailboxes (grants), pulls and process cache (parameters), evaluation
+//   requests
+//
+// Life: start() joins every server; then the ParameterExchange calls; then finish() with the node's numbers,
+// or leave() when it goes before its time. Heartbeats and the deadlines for silence run on the I/O thread, so
+// a busy trainer is not taken for a lost node, and a held grant not for a dead server: any message counts as
+// life.
+//
+// The first thing that closes the client, a fault, a stop or the end of the run, releases every waiter with
+// its status.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/log/log.h"
+#include "common/params/layout.h"
+#include "common/wire/transport.h"
+#include "worker/cache/process_cache.h"
+#include "worker/client/exchange.h"
+
+namespace paceline {
+
+// What a PsClient must know; all of it outlives the client.
+struct PsClientOptions {
+  ClusterSection cluster;
+  NodeId node;
+  std::uint64_t incarnation = 0;         // a random number of this process
+  std::uint64_t config_fingerprint = 0;  // what all daemons must agree on
+  Log log;
+};
+
+class PsClient final : public ParameterExchange {
+ public:
+  // Answers go to `cache`, whose ranges are the partition of `layout` over the shards.
+  PsClient(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache);
+  // Stops the I/O thread; closes with kAborted what still waits.
+  ~PsClient() override;
+  PsClient(const PsClient&) = delete;
+  PsClient& operator=(const PsClient&) = delete;
+
+  // Connects to every server, joins, and waits until all have welcomed this node.
+  // Errors: what a server refused; kDeadlineExceeded naming the servers that did not answer within
+  // start_timeout; kInvalidArgument when a shard's range is not the one expected.
+  Status start();
+
+  // Sends node 0's initial values (the whole flat vector) to their shards.
+  void send_initial_parameters(std::vector<float> values);
+
+  // ---- for training threads (exchange.h)
+  Result<Instruction> next_instruction(std::uint32_t thread) override;
+  void push(LocalGradient gradient) override;
+  void report(wire::StepReport report) override;
+  Ticket request_parameters(Version min_version) override;
+  Result<Ticks> await_parameters(Ticket ticket) override;
+  std::optional<Ticks> parameters_installed(Ticket ticket) override;
+
+  // ---- for the evaluator thread
+  // Waits for the authority's next request. Errors: why the client was closed, the orderly end of the run
+  // included.
+  Result<wire::Evaluate> next_evaluation();
+  // Fetches exactly the retained version `version` into `flat`, past the process cache.
+  Status fetch_exact(Version version, std::span<float> flat);
+  void report_evaluation(wire::EvaluationReport report);
+
+  // ---- the end
+  // Sends the node's numbers and waits until the authority ends the run. OK when it ended well.
+  Status finish(wire::NodeReport report);
+  // Says goodbye, so that nobody waits for this node, and why. Closes the client.
+  void leave(const Status& why);
+  // Releases every waiter with `why`; nothing is sent. Thread: any; not from a signal handler.
+  void close(Status why);
+  // Why the client was closed; OK while it is open. Once the run is over: kAborted for an orderly end.
+  Status closed() const;
+  // How the run ended, as the authority said; nullopt while it goes on.
+  std::optional<Status> run_over() const;
+
+  // Pull messages sent.
+  std::int64_t pulls_sent() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace paceline

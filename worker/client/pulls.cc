@@ -1,0 +1,163 @@
+#include "worker/client/pulls.h"
+
+#include <string>
+#include <utility>
+
+#include "common/cache/freshness.h"
+
+namespace paceline {
+namespace {
+
+std::string describe(ShardId shard, std::uint64_t request) {
+  return "parameters from shard " + to_string(shard) + " for request " + std::to_string(request);
+}
+
+}  // namespace
+
+Pulls::Pulls(ProcessCache& cache, std::uint32_t threads) : cache_(cache), threads_(threads) {}
+
+Pulls::Request Pulls::request(Version min_version) {
+  std::lock_guard lock(mutex_);
+  const Version newest_known = cache_.newest_known().version;
+  for (const auto& [ticket, pull] : pulls_) {
+    if (!pull.exact && cache::serves(pull.min_version, min_version, newest_known)) return {ticket, {}};
+  }
+  return start(min_version, false);
+}
+
+Pulls::Request Pulls::request_exact(Version version) {
+  std::lock_guard lock(mutex_);
+  return start(version, true);
+}
+
+Pulls::Request Pulls::start(Version version, bool exact) {
+  Request request{next_++, {}};
+  const std::size_t shards = cache_.ranges().size();
+  pulls_.emplace(request.ticket, Pull{version, exact, std::vector<Answer>(shards), shards});
+  for (std::uint32_t k = 0; k < shards; ++k) {
+    const auto held = exact ? nullptr : cache_.slice(ShardId(k));
+    request.pulls.push_back({request.ticket, version, exact, held ? held->stamp.revision : kNoRevision});
+  }
+  sent_ += static_cast<std::int64_t>(shards);
+  return request;
+}
+
+Result<Pulls::Pull*> Pulls::find(ShardId from, ShardId named, std::uint64_t request) {
+  if (named != from) return invalid_argument(describe(from, request) + " name shard " + to_string(named));
+  const auto found = pulls_.find(request);
+  if (found == pulls_.end()) return invalid_argument(describe(from, request) + ": no such request is open");
+  if (found->second.answers.at(from.value).whole) {
+    return invalid_argument(describe(from, request) + ": it has been answered already");
+  }
+  return &found->second;
+}
+
+Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload payload, Ticks now) {
+  std::lock_guard lock(mutex_);
+  PACELINE_ASSIGN_OR_RETURN(Pull* const pull, find(shard, piece.shard, piece.request));
+  Answer& answer = pull->answers[shard.value];
+  const Range range = cache_.ranges()[shard.value];
+  const auto floats = static_cast<std::int64_t>(payload.floats().size());
+  if (piece.version < pull->min_version || (pull->exact && piece.version != pull->min_version)) {
+    return invalid_argument(describe(shard, piece.request) + ": version " + to_string(piece.version) +
+                            ", expected " + (pull->exact ? "exactly " : "at least ") +
+                            to_string(pull->min_version));
+  }
+  if (answer.slice == nullptr) {
+    answer.slice = std::make_shared<Slice>(Slice{range, {piece.version, piece.revision, {}}, {}});
+  }
+  if (piece.version != answer.slice->stamp.version || piece.revision != answer.slice->stamp.revision) {
+    return invalid_argument(describe(shard, piece.request) + ": a piece of revision " +
+                            to_string(piece.revision) + " behind pieces of revision " +
+                            to_string(answer.slice->stamp.revision));
+  }
+  if (piece.offset != answer.received || floats > range.size() - answer.received) {
+    return invalid_argument(describe(shard, piece.request) + ": " + std::to_string(floats) + " floats at " +
+                            std::to_string(piece.offset) + ", expected at " +
+                            std::to_string(answer.received) + " of " + std::to_string(range.size()));
+  }
+  answer.slice->pieces.push_back({piece.offset, std::move(payload)});
+  answer.received += floats;
+  if (!piece.last) return Status::ok();
+  if (answer.received != range.size() || piece.applied.size() != threads_) {
+    return invalid_argument(describe(shard, piece.request) + " end with " + std::to_string(answer.received) +
+                            " floats and " + std::to_string(piece.applied.size()) +
+                            " applied clocks, expected " + std::to_string(range.size()) + " and " +
+                            std::to_string(threads_));
+  }
+  answer.slice->stamp.applied = piece.applied;
+  if (!pull->exact) cache_.install(shard, answer.slice);
+  finish(piece.request, *pull, answer, now);
+  return Status::ok();
+}
+
+Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now) {
+  std::lock_guard lock(mutex_);
+  PACELINE_ASSIGN_OR_RETURN(Pull* const pull, find(shard, unchanged.shard, unchanged.request));
+  Answer& answer = pull->answers[shard.value];
+  const auto held = cache_.slice(shard);
+  if (pull->exact || held == nullptr || unchanged.version < pull->min_version ||
+      held->stamp.revision < unchanged.revision || unchanged.applied.size() != threads_) {
+    return invalid_argument(describe(shard, unchanged.request) + ": 'unchanged' at version " +
+                            to_string(unchanged.version) + ", revision " + to_string(unchanged.revision) +
+                            ", but at least version " + to_string(pull->min_version) + " was asked for and " +
+                            (held == nullptr ? "nothing" : "revision " + to_string(held->stamp.revision)) +
+                            " is here");
+  }
+  cache_.confirm(shard, {unchanged.version, unchanged.revision, unchanged.applied});
+  finish(unchanged.request, *pull, answer, now);
+  return Status::ok();
+}
+
+void Pulls::finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now) {
+  answer.whole = true;
+  if (--pull.open > 0) return;
+  if (!pull.exact) {  // what it brought is in the process cache
+    finished_.emplace(ticket, now);
+    if (finished_.size() > kFinishedKept) finished_.erase(finished_.begin());
+    pulls_.erase(ticket);
+  }
+  changed_.notify_all();
+}
+
+Result<Ticks> Pulls::await(Ticket ticket) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !closed_.is_ok() || !pulls_.contains(ticket); });
+  if (!closed_.is_ok()) return closed_;
+  return finished_at(ticket);
+}
+
+std::optional<Ticks> Pulls::answered(Ticket ticket) const {
+  std::lock_guard lock(mutex_);
+  if (pulls_.contains(ticket)) return std::nullopt;
+  return finished_at(ticket);
+}
+
+Ticks Pulls::finished_at(Ticket ticket) const {
+  const auto finished = finished_.find(ticket);
+  return finished == finished_.end() ? Ticks() : finished->second;
+}
+
+Result<Snapshot> Pulls::collect(Ticket ticket) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !closed_.is_ok() || pulls_.at(ticket).open == 0; });
+  if (!closed_.is_ok()) return closed_;
+  Snapshot snapshot;
+  for (Answer& answer : pulls_.at(ticket).answers) snapshot.push_back(std::move(answer.slice));
+  pulls_.erase(ticket);
+  return snapshot;
+}
+
+void Pulls::close(Status why) {
+  std::lock_guard lock(mutex_);
+  if (!closed_.is_ok()) return;
+  closed_ = std::move(why);
+  changed_.notify_all();
+}
+
+std::int64_t Pulls::sent() const {
+  std::lock_guard lock(mutex_);
+  return sent_;
+}
+
+}  // namespace paceline

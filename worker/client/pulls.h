@@ -1,0 +1,92 @@
+// The pulls in flight of a node: who waits for which, which frames of each answer are there, and where a
+// whole slice goes. One pull asks every shard; threads that need the same share it (the join rule is
+// common/cache's).
+//
+// A slice is shown to nobody before its last frame: it is installed in the process cache whole, and only if
+// it is newer than what is there (a late answer does no harm). An exact pull, for the evaluator, keeps its
+// slices to itself.
+//
+// Thread: any. Memory: one slice per pull and shard in flight, received into the transport's own buffers.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "worker/cache/process_cache.h"
+#include "worker/client/exchange.h"
+
+namespace paceline {
+
+class Pulls {
+ public:
+  static constexpr std::size_t kFinishedKept = 64;
+
+  // `threads`: of this node; how many applied clocks a slice must carry.
+  Pulls(ProcessCache& cache, std::uint32_t threads);
+
+  // What to send for a request: one Pull per shard, in shard order; empty when another thread's pull serves
+  // it.
+  struct Request {
+    Ticket ticket = 0;
+    std::vector<wire::Pull> pulls;
+  };
+  // Parameters of `min_version` or newer, for the process cache.
+  Request request(Version min_version);
+  // Exactly the retained `version`, for collect().
+  Request request_exact(Version version);
+
+  // A frame of an answer from `shard`. Errors: kInvalidArgument when it does not continue its answer (wrong
+  // offset, length, revision, version or shard, or a request that was never made): the shard and we disagree.
+  Status accept(ShardId shard, const wire::Parameters& piece, wire::Payload payload, Ticks now);
+  Status accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now);
+
+  // Waits until every shard has answered; returns when the last one had (Ticks() when that was long ago: more
+  // than kFinishedKept requests before).
+  Result<Ticks> await(Ticket ticket);
+  // The same without waiting; nullopt while a shard has not.
+  std::optional<Ticks> answered(Ticket ticket) const;
+  // As await() for an exact pull, and hands over what arrived.
+  Result<Snapshot> collect(Ticket ticket);
+
+  // Releases every waiter, now and later, with `why` (not OK). The first close counts.
+  void close(Status why);
+
+  // Pull messages handed out for sending since the start.
+  std::int64_t sent() const;
+
+ private:
+  struct Answer {
+    std::shared_ptr<Slice> slice;  // being assembled; null before the first frame
+    std::int64_t received = 0;     // floats
+    bool whole = false;
+  };
+  struct Pull {
+    Version min_version;
+    bool exact = false;
+    std::vector<Answer> answers;  // per shard
+    std::size_t open = 0;         // shards that have not answered whole
+  };
+
+  Ticks finished_at(Ticket ticket) const;
+  Request start(Version version, bool exact);
+  void finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now);
+  Result<Pull*> find(ShardId from, ShardId named, std::uint64_t request);
+
+  ProcessCache& cache_;
+  std::uint32_t threads_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Ticket, Pull> pulls_;
+  std::map<Ticket, Ticks> finished_;  // the latest kFinishedKept, and when
+  Ticket next_ = 1;
+  std::int64_t sent_ = 0;
+  Status closed_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,41 @@
+// What the I/O thread knows about one server: its connection, whether it has welcomed this node, and when it
+// was last heard of.
+//
+// Thread: the I/O thread.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "common/ids.h"
+#include "common/instant.h"
+#include "common/params/partition.h"
+#include "common/status.h"
+#include "common/wire/transport.h"
+
+namespace paceline {
+
+struct ServerLink {
+  ShardId shard;
+  std::string endpoint;
+  Range range;  // what it must hold
+  std::unique_ptr<wire::DealerSocket> socket;
+  bool welcomed = false;
+  Ticks heard;
+
+  // "server shard 1 (tcp://10.0.0.1:5556)", as in every message about it.
+  std::string name() const { return "server shard " + to_string(shard) + " (" + endpoint + ")"; }
+
+  // kDeadlineExceeded when nothing came from a server that has welcomed us for longer than `lease`.
+  Status check_silence(Ticks now, std::chrono::nanoseconds lease) const;
+
+  // Cuts `floats` values into payload frames of at most `frame_bytes`, the last one marked, and sends each as
+  // `body` (a Push or InitialParameters) with its offset. `values` points at the range's first float, kept
+  // alive by `owner`.
+  template <typename Body>
+  Status send_in_frames(Body body, const std::shared_ptr<const void>& owner, const float* values,
+                        std::int64_t frame_bytes);
+};
+
+}  // namespace paceline

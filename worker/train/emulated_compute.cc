@@ -1,0 +1,35 @@
+#include "worker/train/emulated_compute.h"
+
+#include <chrono>
+
+namespace paceline {
+namespace {
+
+// Every other worker of the machine may come first, each with a gradient that takes seconds.
+constexpr std::chrono::minutes kSlotDeadline{10};
+
+Result<Metric> compute_in_slot(Training& t, std::vector<float>& gradient) {
+  ComputeSlot slot;
+  if (t.slots != nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(slot, t.slots->acquire(kSlotDeadline));
+  }
+  return t.task.compute(t.cache.parameters(), gradient);
+}
+
+}  // namespace
+
+Result<Metric> compute_at_pace(Training& t, Clock clock, Ticks started, std::vector<float>& gradient) {
+  auto metric = compute_in_slot(t, gradient);
+  if (!metric.is_ok()) return metric;
+  if (const auto lasts = t.emulator.duration(clock)) {
+    const Ticks due = started + *lasts;
+    if (t.pace.now() > due) {
+      ++t.overruns;
+    } else {
+      t.pace.wait_until(due);
+    }
+  }
+  return metric;
+}
+
+}  // namespace paceline

@@ -1,0 +1,18 @@
+// Computing a gradient at the pace of the emulated cluster, or at the machine's own where nothing is
+// emulated.
+#pragma once
+
+#include <vector>
+
+#include "common/status.h"
+#include "worker/train/train_step.h"
+
+namespace paceline {
+
+// Computes the current mini-batch's gradient at the thread cache's parameters. Emulated: in a compute slot,
+// and then sleeps until the iteration that `started` has lasted as long as its emulated duration; what comes
+// later is an overrun. All of it is COMPUTE_GRADS. Errors: the task's; kAborted when waiting for a slot was
+// stopped.
+Result<Metric> compute_at_pace(Training& training, Clock clock, Ticks started, std::vector<float>& gradient);
+
+}  // namespace paceline

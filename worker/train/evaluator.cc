@@ -1,0 +1,48 @@
+#include "worker/train/evaluator.h"
+
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+namespace paceline {
+namespace {
+
+// Linux gives each thread its own priority. Not being allowed to lower it is impossible.
+void lower_priority_of_this_thread() {
+  const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
+  (void)::setpriority(PRIO_PROCESS, thread, 10);
+}
+
+}  // namespace
+
+Status run_evaluator(TaskFactory& tasks, PsClient& client, const Log& log) {
+  lower_priority_of_this_thread();
+  std::unique_ptr<Task> task;  // made for the first request: most nodes never evaluate
+  std::vector<float> parameters;
+  for (;;) {
+    PACELINE_ASSIGN_OR_RETURN(const wire::Evaluate request, client.next_evaluation());
+    if (task == nullptr) {
+      auto made = tasks.make_evaluator();
+      if (made.is_ok()) {
+        task = std::move(made).value();
+        parameters.resize(static_cast<std::size_t>(tasks.layout().size()));
+      } else {
+        client.report_evaluation({request.version, {}, made.status().message()});
+        continue;
+      }
+    }
+    PACELINE_RETURN_IF_ERROR(client.fetch_exact(request.version, parameters));
+    auto metric = task->evaluate(parameters);
+    if (!metric.is_ok()) {
+      log.warn("evaluation of version " + to_string(request.version) +
+               " failed: " + metric.status().message());
+    }
+    client.report_evaluation({request.version, metric.is_ok() ? *metric : Metric{},
+                              metric.is_ok() ? "" : metric.status().message()});
+  }
+}
+
+}  // namespace paceline

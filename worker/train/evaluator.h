@@ -1,0 +1,18 @@
+// The evaluator: a node's thread that evaluates the exact versions the authority asks for, in buffers of its
+// own and past the process cache, so that no clock, cache or phase of the training threads notices.
+#pragma once
+
+#include "common/log/log.h"
+#include "common/status.h"
+#include "common/task/task.h"
+#include "worker/client/ps_client.h"
+
+namespace paceline {
+
+// Serves evaluations until the client is closed; runs on the calling thread, at low priority: what the
+// training threads leave. A task that fails is reported to the authority, which goes on without that
+// evaluation. Returns why it ended: the client's status, or the task factory's when there is no evaluator at
+// all.
+Status run_evaluator(TaskFactory& tasks, PsClient& client, const Log& log);
+
+}  // namespace paceline

@@ -1,0 +1,36 @@
+#include "worker/train/finite.h"
+
+#include <cmath>
+#include <vector>
+
+#include "common/params/vector_ops.h"
+
+namespace paceline {
+namespace {
+
+const char* kind_of(double value) { return std::isnan(value) ? "nan" : "infinite"; }
+
+// "[3, 0, 2]": where element `index` of a row-major tensor stands.
+std::string place_in(const Tensor& tensor, std::int64_t index) {
+  std::string place;
+  for (auto d = tensor.shape.rbegin(); d != tensor.shape.rend(); ++d) {
+    place = std::to_string(index % *d) + (place.empty() ? "" : ", ") + place;
+    index /= *d;
+  }
+  return "[" + place + "]";
+}
+
+}  // namespace
+
+std::string describe_non_finite(const Metric& metric, std::span<const float> gradient, const Layout& layout) {
+  if (const auto at = first_non_finite(gradient)) {
+    const Tensor* const tensor = layout.tensor_at(*at);
+    PACELINE_ASSERT(tensor != nullptr, "a gradient longer than its layout");
+    return "gradient of " + tensor->name + " is " + kind_of(gradient[static_cast<std::size_t>(*at)]) +
+           " at " + place_in(*tensor, *at - tensor->offset);
+  }
+  if (!std::isfinite(metric.loss_sum)) return std::string("loss is ") + kind_of(metric.loss_sum);
+  return {};
+}
+
+}  // namespace paceline

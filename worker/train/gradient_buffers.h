@@ -1,0 +1,39 @@
+// Gradients are sent without a copy, so a gradient's memory belongs to the transport until its last byte has
+// left. These are a training thread's few buffers: computed into, shared with the transport, and back here
+// when it lets go.
+//
+// Thread: acquire() by the training thread; a buffer may be dropped on any thread, also after the pool is
+// gone.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/status.h"
+
+namespace paceline {
+
+class GradientBuffers {
+ public:
+  // One is being computed into while the last one leaves; the third is for a transport that is late to say
+  // so.
+  static constexpr std::size_t kBuffersMax = 3;
+
+  // Buffers of `floats` values each, made when they are first needed.
+  explicit GradientBuffers(std::int64_t floats);
+
+  // A buffer that nobody else holds; its content is whatever it was left with.
+  // Errors: kDeadlineExceeded when the transport has kept all of them for longer than `deadline`.
+  Result<std::shared_ptr<std::vector<float>>> acquire(std::chrono::nanoseconds deadline);
+
+  // How many exist: for tests of the bound.
+  std::size_t made() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace paceline

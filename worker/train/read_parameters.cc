@@ -1,0 +1,68 @@
+#include "worker/train/read_parameters.h"
+
+#include <algorithm>
+
+namespace paceline {
+namespace {
+
+// From waiting to reading: ends the running exchange, or (first iteration) the first phase.
+void enter_reading(Training& t, const Exchange& exchange, bool first, Phase reading) {
+  if (first) {
+    t.phases.enter(reading);
+  } else {
+    t.phases.end_exchange(exchange, reading);
+  }
+}
+
+}  // namespace
+
+Status read_parameters(Training& t, const Granted& granted) {
+  const wire::Grant& grant = granted.grant;
+  const bool first = !t.phases.running();
+  if (first) t.phases.begin(Phase::kPsParam);
+  ++t.parameter_reads;
+
+  t.process_cache.note_existence(grant.version, grant.revision);
+  const cache::ProcessCacheState newest = t.process_cache.newest_known();
+  const cache::ReadDecision decision =
+      cache::decide_read(t.freshness, {grant.clock, grant.min_version, newest.version, newest.revision},
+                         t.cache.state(), t.process_cache.state());
+
+  Exchange exchange{grant.held, std::nullopt, t.reporting};
+  if (decision.source == cache::ReadSource::kServer) {
+    ++t.server_reads;
+    const Ticket ticket = t.exchange.request_parameters(decision.min_version);
+    PACELINE_ASSIGN_OR_RETURN(const Ticks installed, t.exchange.await_parameters(ticket));
+    // Negative when they came before the grant: then nothing was waited for.
+    exchange.parameters = installed - granted.arrived;
+  }
+  if (decision.source == cache::ReadSource::kThreadCache) {
+    enter_reading(t, exchange, first, Phase::kTCacheParam);
+  } else {
+    enter_reading(t, exchange, first, Phase::kPCacheParam);
+    t.cache.refresh(t.process_cache.snapshot(), grant.clock);
+  }
+  return Status::ok();
+}
+
+FetchAhead fetch_ahead(Training& t, const wire::Grant& grant) {
+  const cache::PullPlan plan =
+      cache::prefetch(grant.clock, grant.threshold, t.process_cache.newest_known().version, t.cache.state(),
+                      t.process_cache.state());
+  if (!plan.send) return {};
+  return {t.exchange.request_parameters(plan.min_version), t.clock()};
+}
+
+void record_hidden(Training& t, const FetchAhead& ahead) {
+  if (!ahead.ticket) return;
+  const Ticks until = t.exchange.parameters_installed(*ahead.ticket).value_or(t.clock());
+  t.phases.add_hidden(Phase::kPsParam, std::max(until - ahead.since, std::chrono::nanoseconds::zero()));
+}
+
+void pull_behind_push(Training& t, const wire::Grant& grant) {
+  const cache::PullPlan plan = cache::pull_with_push(t.freshness, grant.clock, grant.threshold,
+                                                     t.cache.state(), t.process_cache.state());
+  if (plan.send) t.exchange.request_parameters(plan.min_version);
+}
+
+}  // namespace paceline

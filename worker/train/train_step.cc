@@ -1,0 +1,54 @@
+#include "worker/train/train_step.h"
+
+#include <utility>
+
+#include "worker/train/emulated_compute.h"
+#include "worker/train/finite.h"
+#include "worker/train/read_parameters.h"
+
+namespace paceline {
+
+Status train_step(Training& t, const Granted& granted) {
+  const wire::Grant& grant = granted.grant;
+  const Ticks started = t.pace.now();
+
+  // T_CACHE_PARAM, P_CACHE_PARAM or PS_PARAM: parameters no older than the grant allows, own updates in them.
+  // Waiting for a server is the end of the exchange that the last iteration began.
+  PACELINE_RETURN_IF_ERROR(read_parameters(t, granted));
+  const Version version = t.cache.stamp().version();
+  const Revision revision = t.cache.stamp().revision();
+  const Step step{t.worker,          grant.clock, grant.iteration, grant.threshold,
+                  grant.min_version, version,     revision};
+
+  t.phases.enter(Phase::kBatch);
+  PACELINE_RETURN_IF_ERROR(t.task.load(step));
+
+  t.phases.enter(Phase::kComputeGrads);
+  const FetchAhead ahead = fetch_ahead(t, grant);
+  PACELINE_ASSIGN_OR_RETURN(auto gradient, t.gradients.acquire(t.deadline));
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric, compute_at_pace(t, grant.clock, started, *gradient));
+  const std::string fault = describe_non_finite(metric, *gradient, t.layout);
+  record_hidden(t, ahead);
+
+  if (t.applies_locally && fault.empty()) {
+    t.phases.enter(Phase::kApplyGrads);
+    t.cache.apply_locally(grant.clock, *gradient, grant.learning_rate, grant.local_scale);
+  }
+
+  // The exchange: gradient and clock go up, grant and parameters come down. Which phases its time belongs to
+  // is known at its end (common/timing/exchange.h). A gradient that is not finite is not sent; the clock
+  // still closes.
+  t.phases.enter(Phase::kPsApplyGrads);
+  if (fault.empty()) {
+    t.exchange.push({t.worker, grant.clock, metric.samples, version, revision, std::move(gradient)});
+  }
+  const Ticks reporting = t.clock();
+  t.exchange.report({t.worker, grant.clock, metric, version, revision, !fault.empty(), fault});
+  t.reporting = t.clock() - reporting;
+  pull_behind_push(t, grant);
+
+  ++(fault.empty() ? t.iterations : t.skipped);
+  return Status::ok();
+}
+
+}  // namespace paceline

@@ -1,0 +1,62 @@
+// One iteration of one worker, in the order of the data's path. Read this first: every other file of worker/
+// is a part that train_step() calls.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "common/cache/freshness.h"
+#include "common/config/run_config.h"
+#include "common/ids.h"
+#include "common/params/layout.h"
+#include "common/status.h"
+#include "common/task/task.h"
+#include "common/timing/recorder.h"
+#include "worker/cache/process_cache.h"
+#include "worker/cache/thread_cache.h"
+#include "worker/client/exchange.h"
+#include "worker/emulate/compute_slots.h"
+#include "worker/emulate/emulator.h"
+#include "worker/emulate/pace.h"
+#include "worker/train/gradient_buffers.h"
+
+namespace paceline {
+
+// What one training thread works with. The references are the node's and outlive it; the rest is the thread's
+// own.
+struct Training {
+  WorkerId worker;
+  const Layout& layout;
+  cache::FreshnessRules freshness;
+  bool applies_locally = false;       // cache::keeps_own_updates()
+  std::chrono::nanoseconds deadline;  // for whatever should never take long: cluster.lease
+
+  ParameterExchange& exchange;
+  ProcessCache& process_cache;
+  Task& task;
+  PaceClock& pace;
+  ComputeSlots* slots = nullptr;  // only where a cluster is emulated
+
+  ThreadCache cache;
+  GradientBuffers gradients;
+  Emulator emulator;
+  PhaseRecorder phases;
+  std::function<Ticks()> clock;  // the recorder's
+
+  // What it has done so far.
+  std::int64_t iterations = 0;  // that made a gradient
+  std::int64_t skipped = 0;
+  std::int64_t overruns = 0;
+  std::int64_t parameter_reads = 0;
+  std::int64_t server_reads = 0;          // of them, those that waited for a server
+  std::chrono::nanoseconds reporting{0};  // spent on the last step report
+};
+
+// Runs the iteration that `granted` allows, from reading the parameters to sending gradient and report. When
+// it returns, the exchange is under way: the next grant ends it. Errors: the exchange was closed, or the task
+// failed; the worker cannot go on.
+Status train_step(Training& training, const Granted& granted);
+
+}  // namespace paceline

@@ -1,0 +1,14 @@
+// The training thread: grants in, iterations out, until there is nothing further to do.
+#pragma once
+
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "worker/train/train_step.h"
+
+namespace paceline {
+
+// Runs the worker's iterations on the calling thread until it is told to finish; returns what its time went
+// to. Errors: why the exchange was closed, or the task's fault, with the worker and its clock named.
+Result<wire::WorkerReport> run_trainer(Training& training);
+
+}  // namespace paceline
