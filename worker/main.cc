@@ -1,0 +1,60 @@
+// paceline-worker: the daemon of one node. A list of its parts.
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "common/config/command_line.h"
+#include "common/config/daemon_options.h"
+#include "common/log/log.h"
+#include "common/wire/memory.h"
+#include "common/wire/transport.h"
+#include "worker/network_task.h"
+#include "worker/node.h"
+#include "worker/signals.h"
+
+namespace paceline {
+namespace {
+
+int fail(const Status& status, int exit_status) {
+  std::cerr << "paceline-worker: " << status.message() << '\n';
+  return exit_status;
+}
+
+int worker_main(int argc, char** argv) {
+  wire::keep_freed_memory();
+  const BlockedSignals signals;  // before any thread starts: they all inherit it
+
+  const DaemonCommandLine command_line =
+      parse_daemon_command_line(DaemonRole::kWorker, argc, argv, std::cout, std::cerr);
+  if (command_line.exit_status) return *command_line.exit_status;
+  const auto config = load_daemon_config(DaemonRole::kWorker, command_line.options);
+  if (!config.is_ok()) return fail(config.status(), kExitUsage);
+  const NodeId node(command_line.options.index);
+
+  std::error_code error;
+  std::filesystem::create_directories(config->run.out, error);
+  if (error)
+    return fail(unavailable("cannot create " + config->run.out + ": " + error.message()), kExitFailedRun);
+  const auto log = Log::open(std::filesystem::path(config->run.out) / ("worker-" + to_string(node) + ".log"),
+                             "paceline-worker " + to_string(node), config->run.log_level);
+  if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
+
+  auto tasks = make_network_tasks(*config);
+  if (!tasks.is_ok()) {
+    log->error(tasks.status().message());
+    return kExitUsage;
+  }
+  wire::Context context;
+  Node worker(*config, node, context, std::move(tasks).value(), *log);
+  const SignalThread stop(signals, [&](int) { worker.request_stop("stopped by a signal"); });
+
+  const Status ended = worker.run();
+  if (!ended.is_ok()) log->error(ended.message());
+  return ended.is_ok() ? kExitOk : kExitFailedRun;
+}
+
+}  // namespace
+}  // namespace paceline
+
+int main(int argc, char** argv) { return paceline::worker_main(argc, argv); }

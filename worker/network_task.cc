@@ -1,0 +1,150 @@
+#include "worker/network_task.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "worker/data/batch_maker.h"
+#include "worker/data/cifar10.h"
+#include "worker/data/loader.h"
+#include "worker/model/backend.h"
+#include "worker/model/network.h"
+
+namespace paceline {
+namespace {
+
+// Large enough to keep the back end busy, small enough for its arena to stay small.
+constexpr std::int64_t kEvaluationBatch = 256;
+
+Batch view(const MiniBatch& batch) { return {batch.images, batch.labels, batch.samples, batch.epochs}; }
+
+// A training thread's: mini-batches from its queue, gradients from its back end.
+class NetworkTrainer final : public Task {
+ public:
+  NetworkTrainer(BatchQueue queue, std::unique_ptr<NetworkBackend> backend)
+      : queue_(std::move(queue)), backend_(std::move(backend)) {}
+
+  Status load(const Step& step) override {
+    PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.iteration));
+    return Status::ok();
+  }
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient) override {
+    return backend_->gradient(parameters, view(*batch_), gradient);
+  }
+  Result<Metric> evaluate(std::span<const float>) override {
+    return failed_precondition("a training thread's task does not evaluate");
+  }
+
+ private:
+  BatchQueue queue_;
+  std::unique_ptr<NetworkBackend> backend_;
+  const MiniBatch* batch_ = nullptr;  // the queue's
+};
+
+// The evaluator's: the whole test set, in order.
+class NetworkEvaluator final : public Task {
+ public:
+  NetworkEvaluator(DataSetPtr test, std::int64_t samples, const Normalization& normalization,
+                   std::unique_ptr<NetworkBackend> backend)
+      : test_(std::move(test)),
+        samples_(samples == 0 ? test_->size() : std::min(samples, test_->size())),
+        normalization_(normalization),
+        backend_(std::move(backend)) {}
+
+  Status load(const Step&) override { return failed_precondition("an evaluator has no mini-batches"); }
+  Result<Metric> compute(std::span<const float>, std::span<float>) override {
+    return failed_precondition("an evaluator makes no gradients");
+  }
+  Result<Metric> evaluate(std::span<const float> parameters) override {
+    Metric sum;
+    for (std::int64_t first = 0; first < samples_; first += kEvaluationBatch) {
+      make_evaluation_batch(*test_, normalization_, first, std::min(kEvaluationBatch, samples_ - first),
+                            batch_);
+      PACELINE_ASSIGN_OR_RETURN(const Metric part, backend_->evaluate(parameters, view(batch_)));
+      sum.loss_sum += part.loss_sum;
+      sum.correct += part.correct;
+      sum.samples += part.samples;
+    }
+    return sum;
+  }
+
+ private:
+  DataSetPtr test_;
+  std::int64_t samples_;
+  Normalization normalization_;
+  std::unique_ptr<NetworkBackend> backend_;
+  MiniBatch batch_;
+};
+
+Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, const NetworkSpec& network,
+                                                     const Normalization& normalization) {
+  PACELINE_ASSIGN_OR_RETURN(DataSetPtr test, read_cifar10_test(config.data.path));
+  PACELINE_ASSIGN_OR_RETURN(auto backend,
+                            make_backend(config.train.backend, network, kEvaluationBatch, config.run.seed));
+  return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(std::move(test), config.train.eval_samples,
+                                                                  normalization, std::move(backend)));
+}
+
+class NetworkTasks final : public TaskFactory {
+ public:
+  NetworkTasks(const RunConfig& config, NetworkSpec network, const DataSetPtr& train)
+      : config_(config),
+        network_(std::move(network)),
+        normalization_(normalization_of(*train)),
+        loader_(std::make_shared<BatchMaker>(
+                    train, normalization_,
+                    BatchOptions{config.train.batch_size, config.data.augment ? Augment::kYes : Augment::kNo,
+                                 config.run.seed}),
+                LoaderOptions{config.data.loader_threads, config.data.prefetch_batches}) {}
+
+  const Layout& layout() const override { return network_.layout; }
+  void initialize(std::span<float> parameters) const override {
+    initialize_parameters(network_, config_.run.seed, parameters);
+  }
+
+  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
+    PACELINE_ASSIGN_OR_RETURN(auto backend, make_backend(config_.train.backend, network_,
+                                                         config_.train.batch_size, config_.run.seed));
+    return std::unique_ptr<Task>(
+        std::make_unique<NetworkTrainer>(loader_.open(prediction(worker)), std::move(backend)));
+  }
+  Result<std::unique_ptr<Task>> make_evaluator() override {
+    return make_network_evaluator(config_, network_, normalization_);
+  }
+
+ private:
+  // Under `share: even` rank r of K runs the iterations r, r + K, ...; from a pool, whatever it is granted.
+  Prediction prediction(WorkerId worker) const {
+    const Cluster cluster = config_.cluster.cluster();
+    if (config_.train.share == Share::kPool) return {0, 0};
+    return {cluster.rank_of(worker).value, cluster.workers()};
+  }
+
+  const RunConfig config_;
+  const NetworkSpec network_;
+  const Normalization normalization_;
+  Loader loader_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config) {
+  PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
+  PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
+  return std::unique_ptr<TaskFactory>(std::make_unique<NetworkTasks>(config, std::move(network), train));
+}
+
+Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> parameters) {
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
+  if (static_cast<std::int64_t>(parameters.size()) != network.layout.size()) {
+    return invalid_argument("a model of " + std::to_string(parameters.size()) + " parameters, but " +
+                            config.train.model + " has " + std::to_string(network.layout.size()));
+  }
+  // The normalisation is the training set's: without that the test set's numbers would be others.
+  PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
+  PACELINE_ASSIGN_OR_RETURN(auto evaluator,
+                            make_network_evaluator(config, network, normalization_of(*train)));
+  return evaluator->evaluate(parameters);
+}
+
+}  // namespace paceline

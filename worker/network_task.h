@@ -1,0 +1,23 @@
+// The built-in task: a feed-forward network (worker/model) on CIFAR-10 data (worker/data), as one
+// TaskFactory.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "common/config/run_config.h"
+#include "common/status.h"
+#include "common/task/task.h"
+
+namespace paceline {
+
+// Builds the network, reads the training set and starts the loader threads. The test set is read by the
+// first make_evaluator().
+// Errors: those of build_network() and of the data set's files, naming key or file.
+Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config);
+
+// The metric of `parameters` over the test set in config.data.path, or over its first train.eval_samples:
+// what the evaluator and `paceline evaluate` print. Errors: as above, and those of the back end.
+Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> parameters);
+
+}  // namespace paceline

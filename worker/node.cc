@@ -1,0 +1,192 @@
+#include "worker/node.h"
+
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/cache/own_updates.h"
+#include "common/config/load.h"
+#include "common/sync/engine_config.h"
+#include "common/ticks.h"
+#include "worker/cache/process_cache.h"
+#include "worker/client/ps_client.h"
+#include "worker/emulate/compute_slots.h"
+#include "worker/emulate/pace.h"
+#include "worker/train/evaluator.h"
+#include "worker/train/trainer.h"
+
+namespace paceline {
+namespace {
+
+std::uint64_t new_incarnation() {
+  std::random_device entropy;
+  return (std::uint64_t{entropy()} << 32) | entropy();
+}
+
+bool applies_locally(const SyncSection& sync) {
+  const Threshold largest =
+      sync::largest_threshold({sync.policy, sync.threshold, sync.threshold_min, sync.threshold_max,
+                               sync.lpr.increase_above, sync.lpr.decrease_below});
+  return cache::keeps_own_updates(largest);
+}
+
+// What a training thread leaves behind besides its report.
+struct ThreadResult {
+  Result<wire::WorkerReport> report = unavailable("the thread did not run");
+  std::int64_t parameter_reads = 0;
+  std::int64_t server_reads = 0;
+};
+
+}  // namespace
+
+class Node::Impl {
+ public:
+  Impl(const RunConfig& config, NodeId node, wire::Context& context, std::unique_ptr<TaskFactory> tasks,
+       Log log)
+      : config_(config),
+        node_(node),
+        tasks_(std::move(tasks)),
+        log_(std::move(log)),
+        process_cache_(partition(tasks_->layout().size(), config_.cluster.shards)),
+        client_({config_.cluster, node, new_incarnation(), fingerprint(config_), log_}, tasks_->layout(),
+                context, process_cache_) {}
+
+  Status run() {
+    PACELINE_RETURN_IF_ERROR(open_slots());
+    PACELINE_RETURN_IF_ERROR(client_.start());
+    log_.info("node " + to_string(node_) + " joined " + std::to_string(config_.cluster.shards) +
+              " server(s) with " + std::to_string(config_.cluster.threads_per_node) + " worker(s)");
+    if (node_ == NodeId(0)) send_initial_parameters();
+
+    std::thread evaluator([this] { evaluate(); });
+    std::vector<ThreadResult> results = train();
+    Status ended = conclude(results);
+    log_.info("node " + to_string(node_) + " ends: " + (ended.is_ok() ? "the run is over" : ended.message()));
+    client_.close(aborted("node " + to_string(node_) + " ends"));
+    evaluator.join();
+    return ended;
+  }
+
+  void request_stop(const std::string& reason) {
+    client_.leave(aborted(reason));
+    stop_waiting();
+  }
+
+ private:
+  Status open_slots() {
+    if (!config_.emulate.base_step) return Status::ok();
+    std::error_code error;
+    std::filesystem::create_directories(config_.run.out, error);
+    if (error) return unavailable("cannot create " + config_.run.out + ": " + error.message());
+    PACELINE_ASSIGN_OR_RETURN(auto slots, ComputeSlots::open(config_.run.out, config_.emulate.cores));
+    std::lock_guard lock(slots_mutex_);
+    slots_ = std::move(slots);
+    return Status::ok();
+  }
+
+  void send_initial_parameters() {
+    std::vector<float> values(static_cast<std::size_t>(tasks_->layout().size()));
+    tasks_->initialize(values);
+    client_.send_initial_parameters(std::move(values));
+  }
+
+  std::vector<ThreadResult> train() {
+    std::vector<ThreadResult> results(config_.cluster.threads_per_node);
+    std::vector<std::thread> threads;
+    for (std::uint32_t t = 0; t < results.size(); ++t) {
+      threads.emplace_back([this, t, &result = results[t]] {
+        train_worker(WorkerId(node_, t), result);
+        // One worker that cannot go on ends its node: nobody else can do its share.
+        if (!result.report.is_ok()) {
+          client_.close(result.report.status());
+          stop_waiting();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return results;
+  }
+
+  void train_worker(WorkerId worker, ThreadResult& result) {
+    auto task = tasks_->make_trainer(worker);
+    if (!task.is_ok()) {
+      result.report = Status(task.status()).with_context("worker " + to_string(worker));
+      return;
+    }
+    Training training{
+        .worker = worker,
+        .layout = tasks_->layout(),
+        .freshness = {config_.sync.apply, config_.sync.refresh_clocks},
+        .applies_locally = applies_locally(config_.sync),
+        .deadline = config_.cluster.lease,
+        .exchange = client_,
+        .process_cache = process_cache_,
+        .task = **task,
+        .pace = pace_,
+        .slots = slots_.get(),
+        .cache = ThreadCache(config_.train.optimizer, process_cache_.ranges(), worker.thread),
+        .gradients = GradientBuffers(tasks_->layout().size()),
+        .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker),
+        .phases = PhaseRecorder(),
+        .clock = steady_now,
+    };
+    result.report = run_trainer(training);
+    result.parameter_reads = training.parameter_reads;
+    result.server_reads = training.server_reads;
+  }
+
+  void evaluate() {
+    const Status ended = run_evaluator(*tasks_, client_, log_);
+    client_.close(ended);  // usually it is why the evaluator ended
+  }
+
+  // After the training threads: reports and waits for the end, or says goodbye.
+  Status conclude(const std::vector<ThreadResult>& results) {
+    for (const ThreadResult& result : results) {
+      if (result.report.is_ok()) continue;
+      if (const auto over = client_.run_over()) return *over;
+      const Status why = client_.closed();
+      client_.leave(why);
+      return why;
+    }
+    wire::NodeReport report;
+    report.node = node_;
+    report.pulls = client_.pulls_sent();
+    for (const ThreadResult& result : results) {
+      report.workers.push_back(result.report.value());
+      report.parameter_reads += result.parameter_reads;
+      report.server_reads += result.server_reads;
+    }
+    return client_.finish(std::move(report));
+  }
+
+  void stop_waiting() {
+    pace_.stop();
+    std::lock_guard lock(slots_mutex_);
+    if (slots_ != nullptr) slots_->stop();
+  }
+
+  const RunConfig config_;
+  const NodeId node_;
+  const std::unique_ptr<TaskFactory> tasks_;
+  const Log log_;
+  ProcessCache process_cache_;
+  SteadyPaceClock pace_;
+  std::mutex slots_mutex_;  // run() makes them while request_stop() may come
+  std::unique_ptr<ComputeSlots> slots_;
+  PsClient client_;
+};
+
+Node::Node(const RunConfig& config, NodeId node, wire::Context& context, std::unique_ptr<TaskFactory> tasks,
+           Log log)
+    : impl_(std::make_unique<Impl>(config, node, context, std::move(tasks), std::move(log))) {}
+Node::~Node() = default;
+
+Status Node::run() { return impl_->run(); }
+void Node::request_stop(const std::string& reason) { impl_->request_stop(reason); }
+
+}  // namespace paceline

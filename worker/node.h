@@ -1,0 +1,45 @@
+// Node: one worker process's work as an object. It joins the servers, runs its training threads and its
+// evaluator on any Task, and reports at the end; several nodes and a server can live in one process.
+//
+//   wire::Context context;
+//   Node node(config, NodeId(0), context, std::move(tasks), log);
+//   Status ended = node.run();        // request_stop() from another thread ends it early
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "common/config/run_config.h"
+#include "common/ids.h"
+#include "common/log/log.h"
+#include "common/status.h"
+#include "common/task/task.h"
+#include "common/wire/transport.h"
+
+namespace paceline {
+
+class Node {
+ public:
+  // `context` outlives the node. The configuration has been validated (common/config/load.h).
+  Node(const RunConfig& config, NodeId node, wire::Context& context, std::unique_ptr<TaskFactory> tasks,
+       Log log = Log());
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // Takes part in the run until the authority ends it. Once. OK when the run ended well.
+  // Errors: kAborted after request_stop(), with its reason; why a server refused this node; kDeadlineExceeded
+  // naming a server that did not answer or fell silent; a task's fault; or the fault with which the authority
+  // ended the run.
+  Status run();
+
+  // Leaves the run in order: running steps are finished (an emulated one is cut short), the servers are told,
+  // and run() returns. Thread: any; not from a signal handler. Before run() it makes run() return at once.
+  void request_stop(const std::string& reason);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace paceline
