@@ -31,3 +31,12 @@ list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
 paceline_test(sync_mutant_test
   SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES})
 target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS)
+
+paceline_test(sync_unit_test
+  SOURCES unit/clock_table_test.cc unit/engine_test.cc unit/freshness_test.cc unit/lpr_test.cc scenario/render.cc
+  LIBS paceline_sync paceline_cache)
+
+# One case per claim of the DTSSP paper.
+paceline_test(sync_paper_test
+  SOURCES paper/dtssp_paper_test.cc
+  LIBS paceline_sync paceline_cache)

@@ -1,0 +1,87 @@
+// ClockTable and HeldGrants: who is slowest, and whom that releases.
+#include "common/sync/clock_table.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "common/random.h"
+#include "common/sync/held_grants.h"
+
+namespace paceline::sync {
+namespace {
+
+ClockTable table_of(int workers) {
+  ClockTable table;
+  for (int i = 0; i < workers; ++i) table.add();
+  return table;
+}
+
+TEST_CASE("the_min_clock_moves_only_with_the_last_worker_that_stands_there") {
+  ClockTable table = table_of(2);
+  table.advance(Clock(0));
+  CHECK(table.min_clock() == Clock(0));
+  CHECK(table.max_clock() == Clock(1));
+  table.advance(Clock(0));
+  CHECK(table.min_clock() == Clock(1));
+}
+
+TEST_CASE("the_min_clock_jumps_over_clocks_where_nobody_stands_when_the_slowest_leaves") {
+  ClockTable table = table_of(2);
+  for (int c = 0; c < 5; ++c) table.advance(Clock(c));
+  table.remove(Clock(0));
+  CHECK(table.min_clock() == Clock(5));
+  CHECK(table.live() == 1);
+}
+
+TEST_CASE("the_max_clock_falls_when_the_fastest_leaves") {
+  ClockTable table = table_of(2);
+  for (int c = 0; c < 5; ++c) table.advance(Clock(c));
+  table.remove(Clock(5));
+  CHECK(table.max_clock() == Clock(0));
+  table.remove(Clock(0));
+  CHECK(table.empty());
+}
+
+TEST_CASE("the_table_agrees_with_a_search_over_all_workers") {
+  CounterRandom random(3, Stream::kTest);
+  ClockTable table = table_of(20);
+  std::vector<Clock> clocks(20);
+  for (int i = 0; i < 5000; ++i) {
+    const std::size_t w = random.next_below(clocks.size());
+    if (clocks.size() > 3 && random.next_below(300) == 0) {
+      table.remove(clocks[w]);
+      clocks.erase(clocks.begin() + static_cast<std::ptrdiff_t>(w));
+    } else {
+      table.advance(clocks[w]);
+      clocks[w] = clocks[w].next();
+    }
+    const auto [slowest, fastest] = std::minmax_element(clocks.begin(), clocks.end());
+    REQUIRE(table.min_clock() == *slowest);
+    REQUIRE(table.max_clock() == *fastest);
+    REQUIRE(table.span() == static_cast<std::size_t>((*fastest - *slowest).value + 1));
+  }
+}
+
+TEST_CASE("the_held_are_released_by_the_floor_they_need_and_then_in_worker_order") {
+  HeldGrants held;
+  held.add(Rank(7), Clock(4));
+  held.add(Rank(2), Clock(4));
+  held.add(Rank(1), Clock(5));
+  held.add(Rank(9), Clock(3));
+  CHECK(held.take_released(Clock(2)).empty());
+  CHECK(held.take_released(Clock(4)) == std::vector<Rank>{Rank(9), Rank(2), Rank(7)});
+  CHECK(held.size() == 1);
+  held.remove(Rank(1), Clock(5));
+  CHECK(held.size() == 0);
+}
+
+TEST_CASE("all_the_held_are_taken_in_worker_order") {
+  HeldGrants held;
+  held.add(Rank(7), Clock(4));
+  held.add(Rank(2), Clock(6));
+  CHECK(held.take_all() == std::vector<Rank>{Rank(2), Rank(7)});
+  CHECK(held.size() == 0);
+}
+
+}  // namespace
+}  // namespace paceline::sync

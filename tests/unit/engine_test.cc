@@ -1,0 +1,154 @@
+// The Engine beyond the scenarios: configurations it refuses, memory over a long run, and that it is a
+// function of its events.
+#include "common/sync/engine.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "common/random.h"
+#include "tests/scenario/render.h"
+
+namespace paceline::sync {
+namespace {
+
+EngineConfig config_of(PolicyKind kind, ApplyMode apply) {
+  EngineConfig config;
+  config.cluster = {4, 2};
+  config.policy.kind = kind;
+  config.apply = apply;
+  config.combine = CombineMode::kEach;
+  return config;
+}
+
+TEST_CASE("what_an_engine_cannot_run_with_is_refused_and_named") {
+  const auto refused = [](auto change, const char* name) {
+    EngineConfig config = config_of(PolicyKind::kDtssp, ApplyMode::kVersioned);
+    REQUIRE(validate(config).is_ok());
+    change(config);
+    const Status status = validate(config);
+    INFO(name << ": " << status.message());
+    CHECK(status.code() == StatusCode::kInvalidArgument);
+    CHECK(status.message().find(name) != std::string::npos);
+  };
+  refused([](auto& c) { c.cluster.nodes = 0; }, "nodes");
+  refused([](auto& c) { c.cluster.threads_per_node = 0; }, "threads_per_node");
+  refused([](auto& c) { c.shards = 0; }, "shards");
+  refused([](auto& c) { c.total_iterations = 0; }, "total_iterations");
+  refused([](auto& c) { c.batch_size = 0; }, "batch_size");
+  refused([](auto& c) { c.window_clocks = 0; }, "window_clocks");
+  refused([](auto& c) { c.policy.threshold_min = 11; }, "threshold_min");
+  refused([](auto& c) { c.policy.threshold = 2; }, "threshold: got 2, expected 3 .. 10");
+  refused([](auto& c) { c.policy.threshold = -1; }, "threshold");
+  refused([](auto& c) { c.policy.increase_above = std::nan(""); }, "lpr");
+  refused([](auto& c) { c.policy.decrease_below = 6.0; }, "decrease_below");
+}
+
+TEST_CASE("combinations_without_a_meaning_are_refused") {
+  CHECK_FALSE(validate(config_of(PolicyKind::kBsp, ApplyMode::kEager)).is_ok());
+  CHECK_FALSE(validate(config_of(PolicyKind::kAsp, ApplyMode::kVersioned)).is_ok());
+  EngineConfig eager = config_of(PolicyKind::kSsp, ApplyMode::kEager);
+  CHECK(validate(eager).is_ok());
+  eager.combine = CombineMode::kMean;
+  CHECK_FALSE(validate(eager).is_ok());
+}
+
+TEST_CASE("the_default_window_is_twenty_thousand_samples_rounded_up") {
+  EngineConfig config;
+  config.cluster = {4, 4};
+  config.batch_size = 128;
+  CHECK(window_clocks_of(config) == 10);  // 20,000 / 2,048 = 9.8
+  config.batch_size = 20'000;
+  CHECK(window_clocks_of(config) == 1);
+}
+
+// Drives `engine` for `steps` completed iterations, whoever may go on drawn at random.
+std::vector<std::string> drive(Engine& engine, std::uint64_t seed, int steps, std::size_t* largest_state) {
+  std::vector<std::string> log;
+  std::vector<Action> actions;
+  std::vector<Grant> runnable;
+  const auto take = [&](const Event& event) {
+    actions.clear();
+    engine.step(event, Ticks(0), actions);
+    for (const Action& action : actions) {
+      if (log.size() < 5000) log.push_back(test::render(action));
+      if (const auto* grant = std::get_if<Grant>(&action)) runnable.push_back(*grant);
+    }
+    if (largest_state != nullptr) *largest_state = std::max(*largest_state, engine.state_size());
+  };
+  const Cluster cluster = engine.config().cluster;
+  for (std::uint32_t r = 0; r < cluster.workers(); ++r) take(Joined{cluster.worker_at(Rank(r))});
+  CounterRandom random(seed, Stream::kTest);
+  for (int i = 0; i < steps; ++i) {
+    // The first half of the runnable is preferred, so that some workers are faster than others.
+    const std::size_t chosen =
+        random.next_below(random.next_below(4) > 0 ? runnable.size() / 2 + 1 : runnable.size());
+    const Grant grant = runnable[chosen];
+    runnable.erase(runnable.begin() + static_cast<std::ptrdiff_t>(chosen));
+    StepReported report;
+    report.worker = grant.worker;
+    report.clock = grant.clock;
+    report.metric = {1.0, static_cast<std::int64_t>(random.next_below(32)), 32};
+    report.computed_version = grant.version;
+    take(report);
+    take(GradientArrived{ShardId(0), grant.worker, grant.clock, 32, ""});
+  }
+  return log;
+}
+
+TEST_CASE("a_hundred_thousand_steps_grow_no_memory") {
+  for (const PolicyKind kind : {PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kDtssp}) {
+    EngineConfig config = config_of(kind, ApplyMode::kVersioned);
+    config.share = Share::kPool;
+    config.total_iterations = 1'000'000;
+    config.window_clocks = 3;
+    Engine engine(config);
+    std::size_t largest = 0;
+    drive(engine, 1, 100'000, &largest);
+    // Workers, held, and per clock between slowest and fastest (at most threshold_max + 1): one count, one
+    // list of gradients, one window.
+    CHECK(largest <= 8 + 8 + 3 * 13);
+    CHECK(engine.iterations_applied() > 99'900);
+  }
+}
+
+TEST_CASE("the_same_events_give_the_same_actions") {
+  EngineConfig config = config_of(PolicyKind::kDtssp, ApplyMode::kVersioned);
+  config.window_clocks = 2;
+  config.total_iterations = 100'000;
+  Engine first(config), second(config), other(config);
+  const auto log = drive(first, 5, 2000, nullptr);
+  CHECK(log == drive(second, 5, 2000, nullptr));
+  CHECK(log != drive(other, 6, 2000, nullptr));
+}
+
+TEST_CASE("under_bsp_what_is_applied_does_not_depend_on_the_order_of_arrival") {
+  const auto applied = [](std::uint64_t seed) {
+    EngineConfig config = config_of(PolicyKind::kBsp, ApplyMode::kVersioned);
+    config.total_iterations = 8 * 50;
+    Engine engine(config);
+    std::vector<std::string> applies;
+    for (const std::string& line : drive(engine, seed, 8 * 50, nullptr)) {
+      if (line.rfind("apply", 0) == 0) applies.push_back(line);
+    }
+    return applies;
+  };
+  const auto reference = applied(1);
+  CHECK(reference.size() == 50);
+  CHECK(reference == applied(2));
+  CHECK(reference == applied(3));
+}
+
+TEST_CASE("the_engine_names_who_has_not_joined") {
+  Engine engine(config_of(PolicyKind::kSsp, ApplyMode::kVersioned));
+  std::vector<Action> actions;
+  for (std::uint32_t n : {0u, 1u, 3u}) {
+    engine.step(Joined{WorkerId(n, 0)}, Ticks(0), actions);
+    engine.step(Joined{WorkerId(n, 1)}, Ticks(0), actions);
+  }
+  CHECK(engine.missing() == std::vector<WorkerId>{WorkerId(2, 0), WorkerId(2, 1)});
+  CHECK_FALSE(engine.started());
+  CHECK(actions.empty());
+}
+
+}  // namespace
+}  // namespace paceline::sync

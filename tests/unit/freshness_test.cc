@@ -1,0 +1,145 @@
+// The cache rules: what is fresh enough, what to fetch, what to re-apply (DESIGN 3.2).
+#include "common/cache/freshness.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/cache/own_updates.h"
+#include "common/cache/snapshot.h"
+
+namespace paceline::cache {
+namespace {
+
+const FreshnessRules kOnlyRequired{ApplyMode::kVersioned, std::nullopt};
+const FreshnessRules kAlways{ApplyMode::kVersioned, 1};
+const FreshnessRules kEagerAlways{ApplyMode::kEager, 1};
+
+// Clock 8 under s = 3: at least version 5 is required; version 6 at revision 60 exists.
+const ReadRequest kAtEight{Clock(8), Version(5), Version(6), Revision(60)};
+
+ThreadCacheState thread_with(std::int64_t version, std::int64_t revision, std::int64_t taken_at) {
+  return {Version(version), Revision(revision), Clock(taken_at)};
+}
+ProcessCacheState process_with(std::int64_t version, std::int64_t revision) {
+  return {Version(version), Revision(revision)};
+}
+
+TEST_CASE("a_thread_cache_that_is_new_enough_is_used_and_nothing_is_sent") {
+  const auto read = decide_read(kOnlyRequired, kAtEight, thread_with(5, 50, 2), process_with(6, 60));
+  CHECK(read.source == ReadSource::kThreadCache);
+}
+
+TEST_CASE("a_thread_cache_older_than_required_is_refreshed_from_the_process_cache_if_that_will_do") {
+  CHECK(decide_read(kOnlyRequired, kAtEight, thread_with(4, 40, 7), process_with(5, 50)).source ==
+        ReadSource::kProcessCache);
+  const auto read = decide_read(kOnlyRequired, kAtEight, thread_with(4, 40, 7), process_with(4, 45));
+  CHECK(read.source == ReadSource::kServer);
+  CHECK(read.min_version == Version(5));
+}
+
+TEST_CASE("nothing_held_yet_is_older_than_anything") {
+  const ReadRequest first{Clock(0), Version(0), Version(0), Revision(0)};
+  CHECK(decide_read(kOnlyRequired, first, {}, {}).source == ReadSource::kServer);
+  CHECK(decide_read(kOnlyRequired, first, {}, process_with(0, 0)).source == ReadSource::kProcessCache);
+}
+
+TEST_CASE("an_aged_snapshot_makes_way_only_when_something_newer_is_known") {
+  CHECK(decide_read(kAlways, kAtEight, thread_with(6, 60, 7), process_with(6, 60)).source ==
+        ReadSource::kThreadCache);
+  CHECK(decide_read(kAlways, kAtEight, thread_with(5, 50, 7), process_with(6, 60)).source ==
+        ReadSource::kProcessCache);
+  const auto read = decide_read(kAlways, kAtEight, thread_with(5, 50, 7), process_with(5, 55));
+  CHECK(read.source == ReadSource::kServer);
+  CHECK(read.min_version == Version(6));
+}
+
+TEST_CASE("refresh_clocks_counts_the_threads_own_clocks") {
+  const FreshnessRules every_third{ApplyMode::kVersioned, 3};
+  CHECK(decide_read(every_third, kAtEight, thread_with(5, 50, 6), {}).source == ReadSource::kThreadCache);
+  CHECK(decide_read(every_third, kAtEight, thread_with(5, 50, 5), {}).source == ReadSource::kServer);
+}
+
+TEST_CASE("eager_compares_revisions_because_the_version_may_stand_still") {
+  CHECK(decide_read(kEagerAlways, kAtEight, thread_with(6, 60, 7), {}).source == ReadSource::kThreadCache);
+  CHECK(decide_read(kEagerAlways, kAtEight, thread_with(6, 59, 7), process_with(6, 60)).source ==
+        ReadSource::kProcessCache);
+  const auto read = decide_read(kEagerAlways, kAtEight, thread_with(6, 58, 7), process_with(6, 59));
+  CHECK(read.source == ReadSource::kServer);
+  CHECK(read.min_version == Version(5));  // the servers answer at once with the newest they have
+}
+
+TEST_CASE("a_prefetch_asks_only_for_what_the_next_clock_requires_and_exists") {
+  // Clock 9 under s = 3 will require version 6.
+  CHECK(prefetch(Clock(8), Threshold(3), Version(6), thread_with(5, 0, 7), process_with(5, 0)).send);
+  CHECK_FALSE(prefetch(Clock(8), Threshold(3), Version(5), thread_with(5, 0, 7), process_with(5, 0)).send);
+  CHECK_FALSE(prefetch(Clock(8), Threshold(3), Version(7), thread_with(5, 0, 7), process_with(6, 0)).send);
+  CHECK_FALSE(
+      prefetch(Clock(8), Threshold::infinite(), Version(7), thread_with(0, 0, 0), process_with(0, 0)).send);
+}
+
+TEST_CASE("under_bsp_the_next_version_is_asked_for_with_the_push") {
+  const PullPlan plan =
+      pull_with_push(kOnlyRequired, Clock(4), Threshold(0), thread_with(4, 0, 4), process_with(4, 0));
+  CHECK(plan.send);
+  CHECK(plan.min_version == Version(5));
+}
+
+TEST_CASE("at_its_bound_a_worker_pulls_with_the_push_and_below_it_only_to_refresh") {
+  const auto thread = thread_with(5, 50, 7);
+  CHECK(pull_with_push(kOnlyRequired, Clock(8), Threshold(3), thread, process_with(5, 50)).min_version ==
+        Version(6));
+  CHECK(pull_with_push(kOnlyRequired, Clock(8), Threshold(3), thread, process_with(5, 50)).send);
+  CHECK_FALSE(pull_with_push(kOnlyRequired, Clock(8), Threshold(9), thread, process_with(5, 50)).send);
+  CHECK(pull_with_push(kAlways, Clock(8), Threshold(9), thread, process_with(5, 50)).send);
+  const FreshnessRules every_third{ApplyMode::kVersioned, 3};
+  CHECK_FALSE(pull_with_push(every_third, Clock(8), Threshold(9), thread, process_with(5, 50)).send);
+}
+
+TEST_CASE("threads_share_a_pull_that_is_new_enough_and_cannot_depend_on_them") {
+  CHECK(serves(Version(6), Version(5), Version(6)));
+  CHECK_FALSE(serves(Version(4), Version(5), Version(6)));
+  CHECK_FALSE(serves(Version(7), Version(1), Version(4)));  // 7 does not exist yet: it may be waiting for us
+  CHECK(serves(Version(7), Version(7), Version(6)));        // but we need it just as much
+}
+
+SliceStamp slice(std::int64_t version, std::int64_t revision, std::vector<Clock> applied = {}) {
+  return {Version(version), Revision(revision), std::move(applied)};
+}
+
+TEST_CASE("a_slice_is_never_replaced_by_an_older_one") {
+  SnapshotStamp snapshot(2);
+  CHECK(snapshot.version() == kNoVersion);
+  CHECK(snapshot.install(ShardId(0), slice(3, 30)));
+  CHECK_FALSE(snapshot.install(ShardId(0), slice(2, 20)));
+  CHECK_FALSE(snapshot.install(ShardId(0), slice(3, 30)));
+  CHECK(snapshot.install(ShardId(0), slice(3, 31)));
+  CHECK(snapshot.install(ShardId(0), slice(4, 31)));  // the version moved without a gradient
+}
+
+TEST_CASE("the_version_of_a_snapshot_is_the_smallest_of_its_slices") {
+  SnapshotStamp snapshot(2);
+  CHECK(snapshot.install(ShardId(0), slice(3, 30)));
+  CHECK(snapshot.version() == kNoVersion);
+  CHECK(snapshot.install(ShardId(1), slice(2, 25)));
+  CHECK(snapshot.version() == Version(2));
+  CHECK(snapshot.revision() == Revision(25));
+}
+
+TEST_CASE("own_updates_are_added_again_exactly_where_they_are_not_contained") {
+  SnapshotStamp snapshot(2);
+  CHECK(snapshot.install(ShardId(0), slice(6, 60, {Clock(0), Clock(7)})));
+  CHECK(snapshot.install(ShardId(1), slice(6, 58, {Clock(0), Clock(6)})));
+  OwnUpdates own;
+  for (const int stamp : {5, 6, 7}) own.remember(Clock(stamp));
+  CHECK(own.drop_contained(snapshot, 1) == 1);  // 5 is in both
+  CHECK(own.to_reapply(snapshot, ShardId(0), 1) == std::vector<std::size_t>{1});
+  CHECK(own.to_reapply(snapshot, ShardId(1), 1) == std::vector<std::size_t>{0, 1});
+}
+
+TEST_CASE("own_updates_are_kept_wherever_the_threshold_can_be_above_zero") {
+  CHECK_FALSE(keeps_own_updates(Threshold(0)));
+  CHECK(keeps_own_updates(Threshold(1)));
+  CHECK(keeps_own_updates(Threshold::infinite()));
+}
+
+}  // namespace
+}  // namespace paceline::cache

@@ -1,0 +1,75 @@
+// The learning progress ratio and its windows.
+#include "common/sync/lpr.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+namespace paceline::sync {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+TEST_CASE("positive_always_means_progress") {
+  CHECK(learning_progress_ratio(LprMetric::kAccuracy, 0.40, 0.44) == Approx(10.0));
+  CHECK(learning_progress_ratio(LprMetric::kAccuracy, 0.40, 0.38) == Approx(-5.0));
+  CHECK(learning_progress_ratio(LprMetric::kLoss, 2.0, 1.8) == Approx(10.0));
+  CHECK(learning_progress_ratio(LprMetric::kLoss, 2.0, 2.1) == Approx(-5.0));
+  CHECK(learning_progress_ratio(LprMetric::kLoss, -2.0, -2.2) == Approx(10.0));  // a loss may be negative
+}
+
+TEST_CASE("from_zero_any_gain_is_above_every_limit") {
+  CHECK(learning_progress_ratio(LprMetric::kAccuracy, 0.0, 0.001) == kInfinity);
+  CHECK(learning_progress_ratio(LprMetric::kAccuracy, 0.0, 0.0) == 0.0);
+  CHECK(learning_progress_ratio(LprMetric::kLoss, 0.0, 0.1) == -kInfinity);
+}
+
+TEST_CASE("a_metric_that_is_not_a_number_is_neither_above_nor_below") {
+  const double lpr = learning_progress_ratio(LprMetric::kLoss, 1.0, std::nan(""));
+  CHECK_FALSE(lpr > 5.0);
+  CHECK_FALSE(lpr < -5.0);
+}
+
+TEST_CASE("a_window_is_weighted_by_samples") {
+  LprTracker tracker(LprMetric::kAccuracy, 1);
+  tracker.add(Clock(0), {3.0, 1, 1});
+  tracker.add(Clock(0), {1.0, 0, 3});
+  const auto window = tracker.on_version(Version(1));
+  REQUIRE(window);
+  CHECK(window->loss_mean == Approx(1.0));
+  CHECK(window->accuracy == Approx(0.25));
+  CHECK(window->samples == 4);
+  CHECK_FALSE(window->lpr);
+}
+
+TEST_CASE("a_window_gathers_by_timestamp_and_closes_by_version") {
+  LprTracker tracker(LprMetric::kAccuracy, 2);
+  tracker.add(Clock(0), {0.0, 2, 10});
+  tracker.add(Clock(2), {0.0, 9, 10});  // of the next window already
+  CHECK_FALSE(tracker.on_version(Version(1)));
+  tracker.add(Clock(1), {0.0, 4, 10});
+  const auto first = tracker.on_version(Version(2));
+  REQUIRE(first);
+  CHECK(first->index == 0);
+  CHECK(first->accuracy == Approx(0.3));
+  CHECK_FALSE(tracker.on_version(Version(3)));
+  const auto second = tracker.on_version(Version(4));
+  REQUIRE(second);
+  CHECK(*second->lpr == Approx(200.0));
+  CHECK(tracker.open_windows() == 0);
+}
+
+TEST_CASE("a_window_without_data_is_skipped") {
+  LprTracker tracker(LprMetric::kAccuracy, 1);
+  tracker.add(Clock(0), {0.0, 4, 10});
+  REQUIRE(tracker.on_version(Version(1)));
+  CHECK_FALSE(tracker.on_version(Version(2)));
+  tracker.add(Clock(2), {0.0, 5, 10});
+  const auto third = tracker.on_version(Version(3));
+  REQUIRE(third);
+  CHECK(third->index == 2);
+  CHECK(*third->lpr == Approx(25.0));
+}
+
+}  // namespace
+}  // namespace paceline::sync
