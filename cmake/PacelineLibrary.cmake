@@ -36,7 +36,5 @@ function(paceline_options target)
       target_compile_definitions(${target} PUBLIC BOOST_ASIO_DISABLE_FENCED_BLOCK)
     endif()
     target_link_options(${target} PUBLIC -fsanitize=${PACELINE_SANITIZE})
-    # GCC 12 under a sanitizer takes std::function inside std::regex (Catch2's main) for uninitialised.
-    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   endif()
 endfunction()
