@@ -2,3 +2,7 @@
 paceline_test(worker_cache_test SOURCES unit/worker_cache_test.cc LIBS paceline_worker_cache paceline_params
   LABELS core)
 paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate LABELS core)
+paceline_test(worker_train_test
+  SOURCES unit/worker_attribution_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
+  LIBS paceline_train LABELS core)
+paceline_test(worker_client_test SOURCES unit/worker_client_test.cc LIBS paceline_client LABELS core)
