@@ -1,96 +1,18 @@
 // From a protobuf that came from the network to a plain struct, every field checked, in the order of
 // common/wire/messages.h.
-#include <cmath>
-
 #include "common/wire/codec.h"
+#include "common/wire/codec_parts.h"
 #include "common/wire/codec_proto.h"
 #include "common/wire/fields.h"
 
 namespace paceline::wire {
 namespace {
 
-// ---- shared parts
-
-Clock clock_of(Fields& f, std::int64_t v, const char* field = "clock") {
-  return Clock(f.number(field, v, 0, kCountMax));
-}
-Version version_of(Fields& f, std::int64_t v, const char* field = "version") {
-  return Version(f.number(field, v, 0, kCountMax));
-}
-Revision revision_of(Fields& f, std::int64_t v, const char* field = "revision") {
-  return Revision(f.number(field, v, 0, kCountMax));
-}
-NodeId node_of(Fields& f, std::uint32_t v) {
-  return NodeId(static_cast<std::uint32_t>(f.number("node", v, 0, kNodesMax - 1)));
-}
-ShardId shard_of(Fields& f, std::uint32_t v) {
-  return ShardId(static_cast<std::uint32_t>(f.number("shard", v, 0, kShardsMax - 1)));
-}
-std::int64_t samples_of(Fields& f, std::int64_t v, std::int64_t min = 0) {
-  return f.number("samples", v, min, kCountMax);
-}
-std::chrono::nanoseconds held_of(Fields& f, std::int64_t ns) {
-  return std::chrono::nanoseconds(f.number("held_ns", ns, 0, kCountMax));
-}
-std::string text_of(Fields& f, const std::string& v, const char* field) {
-  return f.text(field, v, 0, kTextBytesMax);
-}
-
-// Every message that names a worker, a threshold or a metric must have one: a missing part is not worker 0.0.
-template <typename M>
-WorkerId worker_of(Fields& f, const M& in) {
-  if (!f.present("worker", in.has_worker())) return {};
-  return {static_cast<std::uint32_t>(f.number("worker.node", in.worker().node(), 0, kNodesMax - 1)),
-          static_cast<std::uint32_t>(f.number("worker.thread", in.worker().thread(), 0, kThreadsMax - 1))};
-}
-
-template <typename M>
-Threshold threshold_of(Fields& f, const M& in) {
-  switch (in.threshold().kind_case()) {
-    case proto::Threshold::kClocks:
-      return Threshold(f.number("threshold", in.threshold().clocks(), 0, kCountMax));
-    case proto::Threshold::kInfinite:
-      if (in.threshold().infinite()) return Threshold::infinite();
-      break;
-    case proto::Threshold::KIND_NOT_SET:
-      break;
-  }
-  f.refuse("threshold", "neither a number nor infinite", "one of them");
-  return {};
-}
-
-// Only a metric that comes with its fault, or of a skipped iteration, may say that its loss is not a number.
-template <typename M>
-Metric metric_of(Fields& f, const M& in, bool loss_may_be_nan) {
-  if (!f.present("metric", in.has_metric())) return {};
-  Metric metric;
-  metric.loss_sum = in.metric().loss_sum();
-  if (!loss_may_be_nan && !std::isfinite(metric.loss_sum)) {
-    f.refuse("metric.loss_sum", std::to_string(metric.loss_sum), "a finite number");
-  }
-  metric.samples = f.number("metric.samples", in.metric().samples(), 0, kCountMax);
-  metric.correct = f.number("metric.correct", in.metric().correct(), 0, metric.samples);
-  return metric;
-}
-
-template <typename M>
-std::vector<Clock> applied_of(Fields& f, const M& in) {
-  std::vector<Clock> applied;
-  if (!f.length("applied", in.applied_size(), 0, kThreadsMax)) return applied;
-  for (std::int64_t clock : in.applied()) applied.push_back(clock_of(f, clock, "applied"));
-  return applied;
-}
-
-StatusCode code_of(Fields& f, int v, StatusCode least) {
-  return static_cast<StatusCode>(
-      f.number("code", v, static_cast<int>(least), static_cast<int>(StatusCode::kInternal)));
-}
-
 // ---- start-up
 
 Tensor tensor_of(Fields& f, const proto::Tensor& in, std::int64_t offset) {
   Tensor tensor{f.text("tensors.name", in.name(), 1, kTensorNameBytesMax), {}, offset};
-  if (!f.length("tensors.shape", in.shape_size(), 1, kTensorRankMax)) return tensor;
+  if (!f.length("tensors.shape", in.shape_size(), 0, kTensorRankMax)) return tensor;
   std::int64_t room = kFloatsMax - offset;  // dividing keeps the product from overflowing
   for (std::int64_t dimension : in.shape()) {
     tensor.shape.push_back(f.number("tensors.shape", dimension, 1, kFloatsMax));

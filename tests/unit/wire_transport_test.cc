@@ -59,9 +59,10 @@ TEST_CASE("messages arrive in order and are answered, over ipc and tcp") {
   const TemporaryFolder folder;
   const std::string endpoint = GENERATE(true, false) ? folder.ipc("order") : "tcp://127.0.0.1:0";
   Context context;
+  std::atomic<int> unanswered{0};  // Catch2's checks belong to the main thread
   RouterSocket* answer_on = nullptr;
   Router router(context, endpoint, [&](const PeerId& from, Result<Message> message) {
-    REQUIRE(answer_on->send(from, message.value()).is_ok());
+    if (!answer_on->send(from, message.value()).is_ok()) ++unanswered;
   });
   answer_on = router.socket.get();
   constexpr std::uint64_t kMessages = 100'000;
@@ -83,6 +84,7 @@ TEST_CASE("messages arrive in order and are answered, over ipc and tcp") {
     }));
   }
   CHECK(in_order);
+  CHECK(unanswered == 0);
   CHECK(dealer->counters().messages_sent == kMessages);
   CHECK(dealer->counters().messages_received == kMessages);
   CHECK(router.socket->counters().other_bytes == dealer->counters().other_bytes);

@@ -1,0 +1,227 @@
+// What can go wrong with sockets: peers that go, addresses that cannot be had, full queues, and peers that
+// send what is no message. The socket lives on.
+#include <zmq.h>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
+#include <catch2/catch.hpp>
+
+#include "tests/unit/wire_loop.h"
+
+namespace paceline::wire {
+namespace {
+
+// A router that remembers what it got.
+struct Listener {
+  boost::asio::io_context io{1};
+  std::vector<Status> refused;
+  int accepted = 0;
+  PeerId last_peer;
+  std::unique_ptr<RouterSocket> socket;
+
+  Listener(Context& context, const std::string& endpoint, TransportOptions options = {}) {
+    auto bound =
+        RouterSocket::bind(context, io, endpoint, options, [this](const PeerId& from, Result<Message> m) {
+          last_peer = from;
+          if (m.is_ok()) {
+            ++accepted;
+          } else {
+            refused.push_back(m.status());
+          }
+        });
+    INFO(bound.status().message());
+    REQUIRE(bound.is_ok());
+    socket = std::move(bound).value();
+  }
+};
+
+std::unique_ptr<DealerSocket> connect(Context& context, boost::asio::io_context& io,
+                                      const std::string& endpoint, TransportOptions options = {}) {
+  auto connected = DealerSocket::connect(context, io, endpoint, options, [](Result<Message>) {});
+  REQUIRE(connected.is_ok());
+  return std::move(connected).value();
+}
+
+// A peer that speaks ZeroMQ but not our protocol.
+class RawDealer {
+ public:
+  explicit RawDealer(const std::string& endpoint) {
+    context_ = zmq_ctx_new();
+    socket_ = zmq_socket(context_, ZMQ_DEALER);
+    const int linger = 0;
+    zmq_setsockopt(socket_, ZMQ_LINGER, &linger, sizeof(linger));
+    REQUIRE(zmq_connect(socket_, endpoint.c_str()) == 0);
+  }
+  ~RawDealer() {
+    zmq_close(socket_);
+    zmq_ctx_term(context_);
+  }
+  RawDealer(const RawDealer&) = delete;
+  void send(const std::vector<std::string>& frames) {
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      const int flags = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
+      REQUIRE(zmq_send(socket_, frames[i].data(), frames[i].size(), flags) >= 0);
+    }
+  }
+
+ private:
+  void* context_;
+  void* socket_;
+};
+
+TEST_CASE("sending to a peer that is gone is kUnavailable") {
+  const TemporaryFolder folder;
+  Context context;
+  Listener listener(context, folder.ipc("gone"));
+  auto dealer = connect(context, listener.io, listener.socket->endpoint());
+  REQUIRE(dealer->send({Heartbeat{}, {}}).is_ok());
+  REQUIRE(run_until(listener.io, [&] { return listener.accepted == 1; }));
+  REQUIRE(listener.socket->send(listener.last_peer, {Heartbeat{}, {}}).is_ok());
+  dealer->close();
+  Status status;
+  CHECK(run_until(listener.io, [&] {
+    status = listener.socket->send(listener.last_peer, {Heartbeat{}, {}});
+    return !status.is_ok();
+  }));
+  CHECK(status.code() == StatusCode::kUnavailable);
+  CHECK(status.message() == "sending Heartbeat: the peer is gone");
+}
+
+TEST_CASE("a peer that nobody ever was is kUnavailable") {
+  const TemporaryFolder folder;
+  Context context;
+  Listener listener(context, folder.ipc("nobody"));
+  CHECK(listener.socket->send("nobody", {Heartbeat{}, {}}).code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("an address in use is refused, on tcp and on ipc") {
+  const TemporaryFolder folder;
+  Context context;
+  const std::string endpoint = GENERATE(true, false) ? folder.ipc("used") : "tcp://127.0.0.1:0";
+  Listener first(context, endpoint);
+  boost::asio::io_context io;
+  const std::string used = first.socket->endpoint();
+  const auto second = RouterSocket::bind(context, io, used, {}, [](const PeerId&, Result<Message>) {});
+  CHECK(second.status().code() == StatusCode::kUnavailable);
+  CHECK(second.status().message() == "cannot bind " + used + ": Address already in use");
+}
+
+TEST_CASE("an address that cannot be had names itself and the reason") {
+  Context context;
+  boost::asio::io_context io;
+  const auto bind = [&](const std::string& endpoint) {
+    return RouterSocket::bind(context, io, endpoint, {}, [](const PeerId&, Result<Message>) {}).status();
+  };
+  CHECK(bind("tcp://203.0.113.7:5555").message() ==
+        "cannot bind tcp://203.0.113.7:5555: Cannot assign requested address");
+  CHECK(bind("tcp://no.such.host.invalid:5555").code() == StatusCode::kUnavailable);
+  CHECK(bind("ipc:///no/such/folder/x").message() ==
+        "cannot bind ipc:///no/such/folder/x: No such file or directory");
+  CHECK(bind("http://127.0.0.1:80").code() == StatusCode::kInvalidArgument);
+  CHECK(bind("127.0.0.1:80").code() == StatusCode::kInvalidArgument);
+  CHECK(bind("ipc://" + std::string(200, 'x')).code() == StatusCode::kInvalidArgument);
+  CHECK(DealerSocket::connect(context, io, "nonsense", {}, [](Result<Message>) {}).status().code() ==
+        StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a host name may be bound") {
+  Context context;
+  const Listener listener(context, "tcp://localhost:0");
+  CHECK(listener.socket->endpoint().starts_with("tcp://127.0."));
+}
+
+TEST_CASE("a full queue refuses the next message and lets go of its payload") {
+  const TemporaryFolder folder;
+  Context context;
+  boost::asio::io_context io{1};
+  Payloads payloads;
+  constexpr std::size_t kFloats = 100'000;
+  const TransportOptions options{.send_queue_messages_max = 10, .linger = std::chrono::milliseconds(0)};
+  auto dealer = connect(context, io, folder.ipc("nobody-there"), options);
+  const Push push{.last = true, .samples = 1};
+  for (int i = 0; i < 10; ++i) REQUIRE(dealer->send({push, payloads.make(0, kFloats)}).is_ok());
+  const Status eleventh = dealer->send({push, payloads.make(0, kFloats)});
+  CHECK(eleventh.code() == StatusCode::kResourceExhausted);
+  CHECK(eleventh.message() == "sending Push: the peer's queue is full");
+  CHECK(payloads.released_already());
+  CHECK_FALSE(payloads.released_already());
+  dealer->close();
+  for (int i = 0; i < 10; ++i) CHECK(payloads.released());
+}
+
+TEST_CASE("what is no message is refused and counted, and the socket lives on") {
+  const TemporaryFolder folder;
+  const std::string endpoint = GENERATE(true, false) ? folder.ipc("raw") : "tcp://127.0.0.1:0";
+  Context context;
+  Listener listener(context, endpoint);
+  RawDealer raw(listener.socket->endpoint());
+  raw.send({"\xff\xff garbage"});
+  raw.send({"a", "b", "c"});
+  raw.send({""});
+  raw.send({"x", std::string(std::size_t{2} << 20, 'x')});
+  raw.send({std::string(std::size_t{2} << 20, 'x')});
+  REQUIRE(run_until(listener.io, [&] { return listener.refused.size() == 5; }));
+  CHECK(listener.refused[0].message().starts_with("header: got 10 bytes that are no header"));
+  CHECK(listener.refused[1].message() == "message: got 3 frames, expected 1 or 2");
+  CHECK(listener.refused[2].message().starts_with("header: got no body"));
+  CHECK(listener.refused[3].message() == "payload frame: got 2097152 bytes, expected at most 1048576");
+  CHECK(listener.refused[4].message() == "header: got 2097152 bytes, expected at most 1048576");
+  CHECK(listener.socket->counters().malformed == 5);
+
+  const auto dealer = connect(context, listener.io, listener.socket->endpoint());
+  REQUIRE(dealer->send({Heartbeat{}, {}}).is_ok());
+  CHECK(run_until(listener.io, [&] { return listener.accepted == 1; }));
+}
+
+TEST_CASE("a frame too large to be worth reading ends its connection, not the socket") {
+  const TemporaryFolder folder;
+  Context context;
+  Listener listener(context, folder.ipc("huge"));
+  RawDealer raw(listener.socket->endpoint());
+  raw.send({std::string(std::size_t{16} << 20, 'x')});
+  const auto dealer = connect(context, listener.io, listener.socket->endpoint());
+  REQUIRE(dealer->send({Heartbeat{}, {}}).is_ok());
+  CHECK(run_until(listener.io, [&] { return listener.accepted == 1; }));
+  CHECK(listener.refused.empty());
+}
+
+TEST_CASE("bytes that are not ZeroMQ's do no harm") {
+  Context context;
+  Listener listener(context, "tcp://127.0.0.1:0");
+  const std::string endpoint = listener.socket->endpoint();
+  const auto port = static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
+  boost::asio::ip::tcp::socket browser(listener.io);
+  browser.connect({boost::asio::ip::make_address("127.0.0.1"), port});
+  boost::asio::write(
+      browser, boost::asio::buffer(std::string("GET / HTTP/1.1\r\n\r\n") + std::string(10'000, '\xff')));
+  const auto dealer = connect(context, listener.io, endpoint);
+  REQUIRE(dealer->send({Heartbeat{}, {}}).is_ok());
+  CHECK(run_until(listener.io, [&] { return listener.accepted == 1; }));
+}
+
+TEST_CASE("a socket may be closed in its own handler, and is closed for good") {
+  const TemporaryFolder folder;
+  Context context;
+  Listener listener(context, folder.ipc("closing"));
+  const auto dealer = connect(context, listener.io, listener.socket->endpoint());
+  RouterSocket* closing = nullptr;
+  int handled = 0;
+  boost::asio::io_context io{1};
+  auto bound = RouterSocket::bind(context, io, folder.ipc("self"), {}, [&](const PeerId&, Result<Message>) {
+    ++handled;
+    closing->close();
+  });
+  REQUIRE(bound.is_ok());
+  closing = bound->get();
+  const auto sender = connect(context, io, folder.ipc("self"), {.linger = std::chrono::milliseconds(0)});
+  REQUIRE(sender->send({Heartbeat{}, {}}).is_ok());
+  REQUIRE(sender->send({Heartbeat{}, {}}).is_ok());
+  REQUIRE(run_until(io, [&] { return handled == 1; }));
+  io.restart();
+  io.poll();
+  CHECK(handled == 1);
+  CHECK((*bound)->send("x", {Heartbeat{}, {}}).code() == StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace paceline::wire

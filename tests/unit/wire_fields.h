@@ -1,0 +1,197 @@
+// Every field of every message, for tests: fields(m) is a tuple of references to all of them. Each list is a
+// structured binding, so that a field added to a struct and forgotten here does not compile. On top of it:
+// equality, and random messages of the right form.
+#pragma once
+
+#include <algorithm>
+#include <tuple>
+#include <type_traits>
+
+#include "common/random.h"
+#include "common/wire/messages.h"
+
+namespace paceline::wire {
+
+template <typename M>
+auto fields(M& m) {
+  using T = std::remove_const_t<M>;
+  if constexpr (std::is_same_v<T, Join>) {
+    auto& [a, b, c, d, e, f, g] = m;
+    return std::tie(a, b, c, d, e, f, g);
+  } else if constexpr (std::is_same_v<T, Grant>) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
+  } else if constexpr (std::is_same_v<T, ApplyDecision>) {
+    auto& [a, b, c, d, e, f, g, h] = m;
+    return std::tie(a, b, c, d, e, f, g, h);
+  } else if constexpr (std::is_same_v<T, Push> || std::is_same_v<T, StepReport> ||
+                       std::is_same_v<T, Parameters>) {
+    auto& [a, b, c, d, e, f, g] = m;
+    return std::tie(a, b, c, d, e, f, g);
+  } else if constexpr (std::is_same_v<T, Held>) {
+    auto& [a, b, c, d, e, f] = m;
+    return std::tie(a, b, c, d, e, f);
+  } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, NodeReport> ||
+                       std::is_same_v<T, WorkerReport> || std::is_same_v<T, GradientArrived> ||
+                       std::is_same_v<T, ShardReport>) {
+    auto& [a, b, c, d, e] = m;
+    return std::tie(a, b, c, d, e);
+  } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat>) {
+    auto& [a, b, c, d] = m;
+    return std::tie(a, b, c, d);
+  } else if constexpr (std::is_same_v<T, EvaluationReport> || std::is_same_v<T, Error> ||
+                       std::is_same_v<T, ShardJoin> || std::is_same_v<T, Contribution> ||
+                       std::is_same_v<T, Metric> || std::is_same_v<T, Tensor>) {
+    auto& [a, b, c] = m;
+    return std::tie(a, b, c);
+  } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, NodeLost> ||
+                       std::is_same_v<T, Release>) {
+    auto& [a] = m;
+    return std::tie(a);
+  } else if constexpr (std::is_empty_v<T>) {
+    return std::tie();
+  } else {
+    auto& [a, b] = m;
+    return std::tie(a, b);
+  }
+}
+
+// ---- equality
+
+template <typename T>
+concept Plain = requires(const T& a, const T& b) {
+  a == b;
+};
+
+template <typename T>
+bool same(const T& a, const T& b);
+
+template <typename T>
+bool same(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::ranges::equal(a, b, [](const T& x, const T& y) { return same(x, y); });
+}
+
+template <typename T>
+bool same(const T& a, const T& b) {
+  if constexpr (std::is_same_v<T, double>) {
+    return a == b || (a != a && b != b);  // NaN is NaN
+  } else if constexpr (std::is_same_v<T, Body>) {
+    const auto same_kind = [&](const auto& x) { return same(x, std::get<std::decay_t<decltype(x)>>(b)); };
+    return a.index() == b.index() && std::visit(same_kind, a);
+  } else if constexpr (Plain<T>) {
+    return a == b;
+  } else {
+    const auto each = [](const auto&... x) { return [&](const auto&... y) { return (same(x, y) && ...); }; };
+    return std::apply(std::apply(each, fields(a)), fields(b));
+  }
+}
+
+template <>
+inline bool same(const PhaseTotals& a, const PhaseTotals& b) {
+  return a.wall_ns == b.wall_ns &&
+         std::ranges::equal(a.phases, b.phases,
+                            [](const PhaseStat& x, const PhaseStat& y) { return same(x, y); });
+}
+
+// ---- random messages of the right form
+
+struct Generator {
+  CounterRandom random;
+
+  // Small and very large numbers alike; never negative.
+  std::int64_t number() {
+    return static_cast<std::int64_t>(random.next_u64() >> (4 + random.next_below(60)));
+  }
+
+  void fill(std::int64_t& v) { v = number(); }
+  void fill(std::uint64_t& v) { v = random.next_u64(); }
+  void fill(std::uint32_t& v) { v = 1 + static_cast<std::uint32_t>(random.next_below(4096)); }
+  void fill(bool& v) { v = random.next_below(2) == 1; }
+  void fill(double& v) { v = random.next_double() * 1e6; }
+  void fill(Clock& v) { v = Clock(number()); }
+  void fill(Version& v) { v = Version(number()); }
+  void fill(Revision& v) { v = Revision(number()); }
+  void fill(Staleness& v) { v = Staleness(random.next_below(2) == 1 ? number() : -number()); }
+  void fill(Threshold& v) { v = random.next_below(4) == 0 ? Threshold::infinite() : Threshold(number()); }
+  void fill(NodeId& v) { v = NodeId(static_cast<std::uint32_t>(random.next_below(65536))); }
+  void fill(ShardId& v) { v = ShardId(static_cast<std::uint32_t>(random.next_below(4096))); }
+  void fill(WorkerId& v) {
+    fill(v.node);
+    v.thread = static_cast<std::uint32_t>(random.next_below(4096));
+  }
+  void fill(std::chrono::nanoseconds& v) { v = std::chrono::nanoseconds(number()); }
+  void fill(StatusCode& v) { v = static_cast<StatusCode>(1 + random.next_below(10)); }
+  void fill(Combine& v) { v = random.next_below(2) == 1 ? Combine::kMean : Combine::kEach; }
+  void fill(std::string& v) {
+    static const std::string kCharacters[] = {"a", "Z", " ", "\"", "{", "ä", "∞", "𝒫"};
+    v.clear();
+    for (std::uint64_t n = random.next_below(20); n > 0; --n) v += kCharacters[random.next_below(8)];
+  }
+  void fill(Range& v) {
+    v.begin = static_cast<std::int64_t>(random.next_below(1 << 30));
+    v.end = v.begin + static_cast<std::int64_t>(random.next_below(1 << 30));
+  }
+  void fill(Metric& v) {
+    fill(v.loss_sum);
+    v.samples = number();
+    v.correct = v.samples / 2;
+  }
+  void fill(PhaseStat& v) {
+    std::tie(v.count, v.total_ns, v.hidden_ns) = std::tuple(number(), number(), number());
+    for (std::uint16_t bucket = 0; bucket < 600;
+         bucket += 1 + static_cast<std::uint16_t>(random.next_below(200))) {
+      v.histogram.emplace_back(bucket, 1 + number());
+    }
+  }
+  void fill(PhaseTotals& v) {
+    for (PhaseStat& stat : v.phases) fill(stat);
+    v.wall_ns = number();
+  }
+  void fill(std::vector<Tensor>& v) {
+    std::int64_t offset = 0;
+    for (std::uint64_t n = 1 + random.next_below(8); n > 0; --n) {
+      Tensor tensor{"t" + std::to_string(n), {}, offset};
+      for (std::uint64_t d = 1 + random.next_below(4); d > 0; --d) {
+        tensor.shape.push_back(1 + static_cast<std::int64_t>(random.next_below(64)));
+      }
+      offset += tensor.size();
+      v.push_back(tensor);
+    }
+  }
+  template <typename T>
+  void fill(std::vector<T>& v) {
+    v.resize(random.next_below(6));
+    for (T& element : v) fill(element);
+  }
+  template <typename T>
+  requires std::is_aggregate_v<T>
+  void fill(T& m) {
+    std::apply([&](auto&... each) { (fill(each), ...); }, fields(m));
+    // What one field says about another.
+    if constexpr (requires { m.protocol_version; }) m.protocol_version = kProtocolVersion;
+    if constexpr (requires { m.offset; }) m.offset %= std::int64_t{1} << 39;
+    if constexpr (std::is_same_v<T, Push>) ++m.samples;
+    if constexpr (std::is_same_v<T, Parameters>) {
+      if (!m.last) m.applied.clear();
+    }
+  }
+
+  // A message of the kind at `index` in Body, with the payload it needs.
+  template <std::size_t I = 0>
+  Message message(std::size_t index) {
+    if constexpr (I + 1 < std::variant_size_v<Body>) {
+      if (I != index) return message<I + 1>(index);
+    }
+    std::variant_alternative_t<I, Body> body{};
+    fill(body);
+    Message out{body, {}};
+    if constexpr (requires { body.offset; }) {
+      auto values = std::make_shared<std::vector<float>>(1 + random.next_below(100), 0.5F);
+      const auto* bytes = reinterpret_cast<const std::byte*>(values->data());
+      out.payload = {values, bytes, values->size() * sizeof(float)};
+    }
+    return out;
+  }
+};
+
+}  // namespace paceline::wire
