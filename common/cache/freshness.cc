@@ -22,6 +22,11 @@ bool is_newest_known(const FreshnessRules& rules, const ReadRequest& request, co
   return snapshot.revision >= request.revision;
 }
 
+bool is_newer(const FreshnessRules& rules, const ProcessCacheState& process, const ThreadCacheState& thread) {
+  if (rules.apply == ApplyMode::kVersioned) return process.version > thread.version;
+  return process.revision > thread.revision;
+}
+
 }  // namespace
 
 ReadDecision decide_read(const FreshnessRules& rules, const ReadRequest& request,
@@ -34,10 +39,14 @@ ReadDecision decide_read(const FreshnessRules& rules, const ReadRequest& request
   const bool due = is_aged(rules, request.clock, thread) && !is_newest_known(rules, request, thread);
   if (!required && !due) return {ReadSource::kThreadCache, {}};
 
-  const bool process_serves = meets(process.version) && (!due || is_newest_known(rules, request, process));
+  const bool asked = request.behind_push != PullBehindPush::kNone;
+  const bool answered = request.behind_push == PullBehindPush::kInstalled && is_newer(rules, process, thread);
+  const bool process_serves =
+      meets(process.version) && (!due || is_newest_known(rules, request, process) || answered);
   if (process_serves || broken(Mutant::kProcessCacheAlwaysFresh)) return {ReadSource::kProcessCache, {}};
+  if (!required && request.behind_push == PullBehindPush::kInstalled) return {ReadSource::kThreadCache, {}};
   // Eager: no version says what the newest revision is; the servers answer with the newest they have.
-  const bool newest_version = due && rules.apply == ApplyMode::kVersioned;
+  const bool newest_version = due && !asked && rules.apply == ApplyMode::kVersioned;
   return {ReadSource::kServer,
           newest_version ? std::max(request.version, request.min_version) : request.min_version};
 }

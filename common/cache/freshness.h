@@ -28,12 +28,20 @@ struct FreshnessRules {
   std::optional<std::int64_t> refresh_clocks;  // r >= 1; none: refresh only when required
 };
 
+// What became of the pull that the thread sent, or joined, right behind its last push (pull_with_push()).
+enum class PullBehindPush {
+  kNone,       // there was none
+  kPending,    // it is not answered yet
+  kInstalled,  // what the servers had when it came is in the process cache
+};
+
 // What a grant says (or, for the iteration to come, what is known of it).
 struct ReadRequest {
   Clock clock;          // of the iteration that will compute with the parameters
   Version min_version;  // older ones must not be used: max(0, c - s)
   Version version;  // the newest version and revision known to exist: the largest that any grant or answer to
   Revision revision;  // this node has named
+  PullBehindPush behind_push = PullBehindPush::kNone;
 };
 
 // What the thread cache holds.
@@ -64,7 +72,9 @@ struct ReadDecision {
 };
 
 // Where a thread's parameters come from. Required: its snapshot is older than min_version. Due: its snapshot
-// is r of its own clocks old and something newer is known to exist; then the newest known is wanted.
+// is r of its own clocks old and something newer is known to exist; then the newest known is wanted. A pull
+// behind the push counts as that refresh, though a version may have come into being right after it (in eager
+// mode the thread's own gradient always does): asking again would make every iteration two round trips.
 ReadDecision decide_read(const FreshnessRules& rules, const ReadRequest& request,
                          const ThreadCacheState& thread, const ProcessCacheState& process);
 
@@ -88,10 +98,11 @@ PullPlan prefetch(Clock clock, Threshold s, Version version, const ThreadCacheSt
 PullPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s, const ThreadCacheState& thread,
                         const ProcessCacheState& process);
 
-// Threads of a node share pulls: whether one that is outstanding for `outstanding` answers a thread that needs `needed`,
-// `newest_known` being the newest version known to exist. Not one for a version that neither exists nor is needed: it may
-// be waiting for this very thread to go on. (s = 3, slowest thread at clock 4 needs version 1; its neighbour at the
-// bound waits for version 7, which cannot exist before the slowest has completed clock 6.)
+// Threads of a node share pulls: whether one that is outstanding for `outstanding` answers a thread that
+// needs `needed`, `newest_known` being the newest version known to exist. Not one for a version that neither
+// exists nor is needed: it may be waiting for this very thread to go on. (s = 3, slowest thread at clock 4
+// needs version 1; its neighbour at the bound waits for version 7, which cannot exist before the slowest has
+// completed clock 6.)
 bool serves(Version outstanding, Version needed, Version newest_known);
 
 }  // namespace paceline::cache

@@ -10,15 +10,22 @@
 
 namespace paceline::sync {
 
+namespace {
+
+EngineConfig checked(EngineConfig config) {
+  const Status status = validate(config);
+  PACELINE_ASSERT(status.is_ok(), status.message());
+  return config;
+}
+
+}  // namespace
+
 Engine::Engine(EngineConfig config)
-    : config_(std::move(config)),
+    : config_(checked(std::move(config))),
       policy_(make_policy(config_.policy)),
       workers_(config_.cluster.workers(), Worker(config_.shards)),
       lpr_(config_.lpr_metric, window_clocks_of(config_)),
-      share_(config_.share, config_.cluster, config_.total_iterations) {
-  const Status status = validate(config_);
-  PACELINE_ASSERT(status.is_ok(), status.message());
-}
+      share_(config_.share, config_.cluster, config_.total_iterations) {}
 
 void Engine::step(const Event& event, Ticks now, std::vector<Action>& actions) {
   PACELINE_ASSERT(now >= now_, "time went back");
@@ -63,7 +70,7 @@ Status Engine::on(const StepReported& event) {
   PACELINE_RETURN_IF_ERROR(check_running(event.worker, event.clock, "report"));
   const Rank rank = config_.cluster.rank_of(event.worker);
   PACELINE_RETURN_IF_ERROR(at(rank)
-                               .running.add(event, version_)
+                               .running.add(event, version_, revision_)
                                .with_context("report of worker " + to_string(event.worker) + " stamped " +
                                              to_string(event.clock)));
   after_message(rank);

@@ -7,8 +7,8 @@
 //   StepReported{0.0, 4}                                    nothing
 //   GradientArrived{shard 1, 0.0, 4}                        its clock is 5; 5 - 3 > 1: held
 //   ... the same three for 0.1, clock 3                     Apply{0.0, 0.1 stamped 3}, VersionAdvanced{4},
-//                                                           Grant{0.0, clock 5, min_version 4}, Grant{0.1,
-//                                                           clock 4}
+//                                                           Grant{0.1, clock 4, min_version 3},
+//                                                           Grant{0.0, clock 5, min_version 4}
 //
 // DESIGN 3.1 (grants), 3.3 (application), 3.5 (policies), 3.6 (membership); docs/SYNC.md has it in full.
 #pragma once

@@ -33,7 +33,7 @@ Status RunningIteration::add(const GradientArrived& arrival) {
   return Status::ok();
 }
 
-Status RunningIteration::add(const StepReported& report, Version newest) {
+Status RunningIteration::add(const StepReported& report, Version version, Revision revision) {
   if (reported_) return out_of_order("it was reported before");
   if (report.empty && arrivals_ > 0)
     return invalid_argument("reported empty, but a shard holds its gradient");
@@ -42,9 +42,10 @@ Status RunningIteration::add(const StepReported& report, Version newest) {
     return invalid_argument("metric: got " + std::to_string(metric.correct) + " correct of " +
                             std::to_string(metric.samples) + " samples");
   }
-  if (report.computed_version > newest) {
-    return invalid_argument("computed with version " + to_string(report.computed_version) +
-                            ", the newest there is " + to_string(newest));
+  if (report.computed_version > version || report.computed_revision > revision) {
+    return invalid_argument("computed with version " + to_string(report.computed_version) + ", revision " +
+                            to_string(report.computed_revision) + "; the newest are " + to_string(version) +
+                            ", " + to_string(revision));
   }
   if (report.computed_version < min_version_) {
     return failed_precondition("computed with version " + to_string(report.computed_version) +

@@ -28,10 +28,10 @@ class RunningIteration {
   // another than another shard's.
   Status add(const GradientArrived& arrival);
 
-  // The worker reports it; `newest` is the newest version decided.
+  // The worker reports it; `version` and `revision` are the newest decided.
   // Errors, which change nothing: kOutOfOrder a second report; kInvalidArgument impossible metric or version,
   // or empty although a gradient arrived; kFailedPrecondition parameters older than the grant allowed.
-  Status add(const StepReported& report, Version newest);
+  Status add(const StepReported& report, Version version, Revision revision);
 
   bool whole() const { return arrivals_ == arrived_.size(); }
   bool reported() const { return reported_; }

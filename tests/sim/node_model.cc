@@ -44,22 +44,31 @@ void NodeModel::on_grant(const sync::Grant& grant) {
 }
 
 void NodeModel::read(Thread& thread) {
-  const ReadRequest request{thread.grant.clock, thread.grant.min_version, newest_version_, newest_revision_};
+  PullBehindPush behind_push = PullBehindPush::kNone;
+  if (thread.behind_push >= 0) {
+    behind_push = pulls_.count(thread.behind_push) ? PullBehindPush::kPending : PullBehindPush::kInstalled;
+  }
+  const ReadRequest request{thread.grant.clock, thread.grant.min_version, newest_version_, newest_revision_,
+                            behind_push};
   const ReadDecision decision = decide_read(world_.plan.rules, request, thread.state, process_state());
   if (decision.source == ReadSource::kThreadCache) return compute(thread);
   if (decision.source == ReadSource::kProcessCache) {
     take_process_cache(thread);
     return compute(thread);
   }
-  int chosen = -1;
+  ++world_.server_reads;
+  pulls_[pull_or_join(decision.min_version)].waiting_threads.push_back(thread.id.thread);
+}
+
+int NodeModel::pull_or_join(Version min_version) {
   for (const auto& [number, pull] : pulls_) {
-    if (serves(pull.min_version, decision.min_version, newest_version_)) chosen = number;
+    if (serves(pull.min_version, min_version, newest_version_)) return number;
   }
-  if (chosen < 0) chosen = pull(decision.min_version);
-  pulls_[chosen].waiting_threads.push_back(thread.id.thread);
+  return pull(min_version);
 }
 
 int NodeModel::pull(Version min_version) {
+  ++world_.pulls;
   const int number = next_pull_++;
   const auto shards = static_cast<std::uint32_t>(world_.shards.size());
   pulls_[number] = {min_version, shards, {}};
@@ -143,11 +152,7 @@ void NodeModel::compute(Thread& thread) {
   check_read(thread);
   const auto fetch =
       prefetch(thread.grant.clock, thread.grant.threshold, newest_version_, thread.state, process_state());
-  if (fetch.send && std::none_of(pulls_.begin(), pulls_.end(), [&](const auto& p) {
-        return serves(p.second.min_version, fetch.min_version, newest_version_);
-      })) {
-    pull(fetch.min_version);
-  }
+  if (fetch.send) pull_or_join(fetch.min_version);
   const double factor = world_.plan.slowdown[id_.value] * (0.5 + world_.network.random().next_double());
   world_.network.after(static_cast<std::int64_t>(factor * 1e6),
                        [this, t = thread.id.thread] { finish_step(threads_[t]); });
@@ -187,10 +192,7 @@ void NodeModel::finish_step(Thread& thread) {
   world_.tell_authority(here, report);
   const PullPlan plan =
       pull_with_push(world_.plan.rules, clock, thread.grant.threshold, thread.state, process_state());
-  const bool underway = std::any_of(pulls_.begin(), pulls_.end(), [&](const auto& p) {
-    return serves(p.second.min_version, plan.min_version, newest_version_);
-  });
-  if (plan.send && !underway) pull(plan.min_version);
+  thread.behind_push = plan.send ? pull_or_join(plan.min_version) : -1;
 }
 
 // Two halves to each shard; the shard announces the gradient when it has both. `whole` false: only the first

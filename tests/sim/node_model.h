@@ -29,6 +29,7 @@ struct Surroundings {
   std::map<std::pair<WorkerId, Clock>, Fate> fates;
   std::int64_t clocks = 0;  // more than any worker can reach
   std::function<void(Party from, sync::Event)> tell_authority;
+  std::int64_t pulls = 0, server_reads = 0;  // sent; reads that waited for one
 
   Fate fate(WorkerId worker, Clock clock) const {
     const auto found = fates.find({worker, clock});
@@ -51,6 +52,7 @@ class NodeModel {
     cache::SnapshotStamp taken;  // the stamps of the snapshot the thread holds
     std::vector<Counts> counts;  // per shard: snapshot and own updates
     cache::OwnUpdates own;
+    int behind_push = -1;  // the pull sent or joined behind the last push
   };
   struct Pull {
     Version min_version;
@@ -64,6 +66,7 @@ class NodeModel {
   void finish_step(Thread& thread);
   void push(Thread& thread, bool whole);
   int pull(Version min_version);
+  int pull_or_join(Version min_version);
   void on_answer(int pull, ShardId shard, const SliceAnswer& answer);
   void check_read(const Thread& thread);
   void violation(const Thread& thread, const std::string& what);

@@ -24,6 +24,36 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   CHECK(per_policy.size() == 4);
 }
 
+// One node, one thread, nothing lost: 40 iterations under `kind`.
+Traffic traffic_of(PolicyKind kind, ApplyMode apply, std::optional<std::int64_t> refresh_clocks) {
+  RunPlan plan;
+  plan.seed = 1;
+  plan.config.shards = 2;
+  plan.config.policy.kind = kind;
+  plan.config.apply = plan.rules.apply = apply;
+  plan.config.combine = CombineMode::kEach;
+  plan.config.total_iterations = 40;
+  plan.rules.refresh_clocks = refresh_clocks;
+  plan.slowdown = {1.0};
+  Traffic traffic;
+  CHECK(simulate(plan, &traffic).empty());
+  return traffic;
+}
+
+TEST_CASE("an_iteration_is_one_round_trip_its_pull_goes_with_its_push") {
+  // One pull at the start and one behind each push; a version that came into being with the push is not
+  // pulled again.
+  CHECK(traffic_of(PolicyKind::kBsp, ApplyMode::kVersioned, 1).pulls == 41);
+  CHECK(traffic_of(PolicyKind::kSsp, ApplyMode::kVersioned, 1).pulls == 41);
+  CHECK(traffic_of(PolicyKind::kSsp, ApplyMode::kEager, 1).pulls == 41);
+  CHECK(traffic_of(PolicyKind::kAsp, ApplyMode::kEager, 1).pulls == 41);
+  CHECK(traffic_of(PolicyKind::kAsp, ApplyMode::kEager, 4).pulls <= 13);
+}
+
+TEST_CASE("only_when_required_most_iterations_pull_nothing") {
+  CHECK(traffic_of(PolicyKind::kSsp, ApplyMode::kVersioned, std::nullopt).pulls < 20);
+}
+
 TEST_CASE("the_same_seed_gives_the_same_plan") {
   CHECK(plan_of(7).describe() == plan_of(7).describe());
   CHECK(plan_of(7).describe() != plan_of(8).describe());

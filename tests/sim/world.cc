@@ -56,6 +56,8 @@ class World {
     return violations_;
   }
 
+  Traffic traffic() const { return {surroundings_.pulls, surroundings_.server_reads}; }
+
  private:
   void kill(NodeId node) {
     nodes_[node.value]->die();
@@ -105,6 +107,11 @@ class World {
 
 }  // namespace
 
-Violations simulate(const RunPlan& plan) { return World(plan).run(); }
+Violations simulate(const RunPlan& plan, Traffic* traffic) {
+  World world(plan);
+  Violations violations = world.run();
+  if (traffic != nullptr) *traffic = world.traffic();
+  return violations;
+}
 
 }  // namespace paceline::test

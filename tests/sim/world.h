@@ -7,7 +7,13 @@
 
 namespace paceline::test {
 
+// How much reading cost, over all nodes.
+struct Traffic {
+  std::int64_t pulls = 0;         // sent, each to all shards
+  std::int64_t server_reads = 0;  // reads that had to wait for one
+};
+
 // Runs it to its end and returns everything that was wrong; empty: nothing was.
-Violations simulate(const RunPlan& plan);
+Violations simulate(const RunPlan& plan, Traffic* traffic = nullptr);
 
 }  // namespace paceline::test

@@ -67,6 +67,24 @@ TEST_CASE("eager_compares_revisions_because_the_version_may_stand_still") {
   CHECK(read.min_version == Version(5));  // the servers answer at once with the newest they have
 }
 
+TEST_CASE("a_pull_behind_the_push_counts_as_the_refresh") {
+  // Version 6 came into being after the servers had answered with 5: it is not asked for a second time.
+  ReadRequest request = kAtEight;
+  request.behind_push = PullBehindPush::kInstalled;
+  CHECK(decide_read(kAlways, request, thread_with(5, 50, 7), process_with(5, 50)).source ==
+        ReadSource::kThreadCache);
+  CHECK(decide_read(kEagerAlways, request, thread_with(5, 50, 7), process_with(5, 55)).source ==
+        ReadSource::kProcessCache);
+  // What is required is asked for all the same.
+  CHECK(decide_read(kAlways, request, thread_with(4, 40, 7), process_with(4, 45)).source ==
+        ReadSource::kServer);
+  // Not answered yet: the read waits for it, asking for no more than is required, which it serves.
+  request.behind_push = PullBehindPush::kPending;
+  const auto read = decide_read(kAlways, request, thread_with(5, 50, 7), process_with(5, 50));
+  CHECK(read.source == ReadSource::kServer);
+  CHECK(read.min_version == Version(5));
+}
+
 TEST_CASE("a_prefetch_asks_only_for_what_the_next_clock_requires_and_exists") {
   // Clock 9 under s = 3 will require version 6.
   CHECK(prefetch(Clock(8), Threshold(3), Version(6), thread_with(5, 0, 7), process_with(5, 0)).send);

@@ -14,6 +14,12 @@ void enter_reading(Training& t, const Exchange& exchange, bool first, Phase read
   }
 }
 
+cache::PullBehindPush behind_push(const Training& t) {
+  if (!t.behind_push) return cache::PullBehindPush::kNone;
+  return t.exchange.parameters_installed(*t.behind_push) ? cache::PullBehindPush::kInstalled
+                                                         : cache::PullBehindPush::kPending;
+}
+
 }  // namespace
 
 Status read_parameters(Training& t, const Granted& granted) {
@@ -25,7 +31,8 @@ Status read_parameters(Training& t, const Granted& granted) {
   t.process_cache.note_existence(grant.version, grant.revision);
   const cache::ProcessCacheState newest = t.process_cache.newest_known();
   const cache::ReadDecision decision =
-      cache::decide_read(t.freshness, {grant.clock, grant.min_version, newest.version, newest.revision},
+      cache::decide_read(t.freshness,
+                         {grant.clock, grant.min_version, newest.version, newest.revision, behind_push(t)},
                          t.cache.state(), t.process_cache.state());
 
   Exchange exchange{grant.held, std::nullopt, t.reporting};
@@ -62,7 +69,8 @@ void record_hidden(Training& t, const FetchAhead& ahead) {
 void pull_behind_push(Training& t, const wire::Grant& grant) {
   const cache::PullPlan plan = cache::pull_with_push(t.freshness, grant.clock, grant.threshold,
                                                      t.cache.state(), t.process_cache.state());
-  if (plan.send) t.exchange.request_parameters(plan.min_version);
+  t.behind_push.reset();
+  if (plan.send) t.behind_push = t.exchange.request_parameters(plan.min_version);
 }
 
 }  // namespace paceline
