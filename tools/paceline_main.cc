@@ -5,6 +5,7 @@
 #include "common/config/command_line.h"
 #include "tools/check_config.h"
 #include "tools/data_synthesize.h"
+#include "tools/evaluate.h"
 #include "tools/report.h"
 
 int main(int argc, char** argv) {
@@ -14,6 +15,7 @@ int main(int argc, char** argv) {
 
   paceline::add_check_config(app, exit_status);
   paceline::add_data_synthesize(app, exit_status);
+  paceline::add_evaluate(app, exit_status);
   paceline::add_report(app, exit_status);
 
   if (const auto status = paceline::parse_command_line(app, argc, argv, std::cout, std::cerr)) return *status;

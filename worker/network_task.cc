@@ -134,6 +134,11 @@ Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config)
   return std::unique_ptr<TaskFactory>(std::make_unique<NetworkTasks>(config, std::move(network), train));
 }
 
+Result<Layout> network_layout(const RunConfig& config) {
+  PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
+  return std::move(network.layout);
+}
+
 Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> parameters) {
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
   if (static_cast<std::int64_t>(parameters.size()) != network.layout.size()) {

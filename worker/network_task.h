@@ -16,6 +16,9 @@ namespace paceline {
 // Errors: those of build_network() and of the data set's files, naming key or file.
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config);
 
+// The layout of the network that `config` describes. Errors: those of build_network().
+Result<Layout> network_layout(const RunConfig& config);
+
 // The metric of `parameters` over the test set in config.data.path, or over its first train.eval_samples:
 // what the evaluator and `paceline evaluate` print. Errors: as above, and those of the back end.
 Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> parameters);

@@ -1,6 +1,8 @@
 // curve.csv, written and read.
 #include "common/report/curve.h"
 
+#include <cerrno>
+#include <cstring>
 #include <string>
 
 #include "common/files/atomic_file.h"
@@ -13,6 +15,12 @@ constexpr const char* kHeader = "seconds,version,threshold,lpr,train_loss,train_
 constexpr const char* kFile = "curve.csv";
 
 std::string cell(const std::optional<double>& number) { return number ? csv::text_of(*number) : ""; }
+
+std::string line(const CurveRow& row) {
+  return csv::text_of(row.seconds) + "," + to_string(row.version) + "," + to_string(row.threshold) + "," +
+         cell(row.lpr) + "," + cell(row.train_loss) + "," + cell(row.train_accuracy) + "," +
+         cell(row.test_accuracy) + "\n";
+}
 
 Result<std::optional<double>> optional_number(const csv::Table& table, std::size_t row, std::size_t column) {
   if (table.cell(row, column).empty()) return std::optional<double>();
@@ -28,13 +36,25 @@ Result<Threshold> threshold_at(const csv::Table& table, std::size_t row, std::si
 
 }  // namespace
 
+Result<CurveWriter> CurveWriter::open(const std::filesystem::path& run_dir) {
+  CurveWriter writer;
+  writer.path_ = run_dir / kFile;
+  writer.file_.open(writer.path_, std::ios::trunc);
+  writer.file_ << kHeader << '\n' << std::flush;
+  if (!writer.file_)
+    return unavailable("cannot write " + writer.path_.string() + ": " + std::strerror(errno));
+  return writer;
+}
+
+Status CurveWriter::append(const CurveRow& row) {
+  file_ << line(row) << std::flush;
+  if (!file_) return unavailable("cannot write " + path_.string() + ": " + std::strerror(errno));
+  return Status::ok();
+}
+
 Status write_curve(const std::filesystem::path& run_dir, std::span<const CurveRow> rows) {
   std::string text = std::string(kHeader) + "\n";
-  for (const CurveRow& row : rows) {
-    text += csv::text_of(row.seconds) + "," + to_string(row.version) + "," + to_string(row.threshold) + "," +
-            cell(row.lpr) + "," + cell(row.train_loss) + "," + cell(row.train_accuracy) + "," +
-            cell(row.test_accuracy) + "\n";
-  }
+  for (const CurveRow& row : rows) text += line(row);
   return write_file_atomically(run_dir / kFile, text);
 }
 

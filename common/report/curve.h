@@ -8,6 +8,7 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,6 +26,20 @@ struct CurveRow {
   std::optional<double> train_loss = {};      // mean over the samples since the row before
   std::optional<double> train_accuracy = {};  // 0..1
   std::optional<double> test_accuracy = {};   // 0..1
+};
+
+// Writes <run_dir>/curve.csv row by row while the run goes on, each on disk for whoever looks before append()
+// returns. Thread: one at a time.
+class CurveWriter {
+ public:
+  // Begins the file anew with its header line. Errors: kUnavailable, naming path and reason.
+  static Result<CurveWriter> open(const std::filesystem::path& run_dir);
+  // Errors: kUnavailable, naming the path (disk full).
+  [[nodiscard]] Status append(const CurveRow& row);
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream file_;
 };
 
 // <run_dir>/curve.csv, whole and atomically. Errors: common/files/atomic_file.h.

@@ -54,7 +54,12 @@ RunSummary summary_from(const Json& json) {
   s.bytes_pulled = json.at("bytes_pulled").get<std::int64_t>();
   s.pulls = json.at("pulls").get<std::int64_t>();
   s.lost_nodes = json.at("lost_nodes").get<std::int64_t>();
+  s.lost = json.value("lost", std::vector<std::string>());
   s.overruns = json.at("overruns").get<std::int64_t>();
+  s.skipped = json.at("skipped").get<std::int64_t>();
+  s.malformed = json.at("malformed").get<std::int64_t>();
+  s.parameter_reads = json.at("parameter_reads").get<std::int64_t>();
+  s.server_reads = json.at("server_reads").get<std::int64_t>();
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const Json& phase = json.at("phases").at(kPhaseNames[i]);
     s.phases[i] = {phase.at("total_seconds").get<double>(), phase.at("count").get<std::int64_t>()};
@@ -93,7 +98,12 @@ std::string to_json(const RunSummary& summary) {
   json["bytes_pulled"] = s.bytes_pulled;
   json["pulls"] = s.pulls;
   json["lost_nodes"] = s.lost_nodes;
+  if (!s.lost.empty()) json["lost"] = s.lost;
   json["overruns"] = s.overruns;
+  json["skipped"] = s.skipped;
+  json["malformed"] = s.malformed;
+  json["parameter_reads"] = s.parameter_reads;
+  json["server_reads"] = s.server_reads;
   json["phases"] = phases_json(s);
   json["unaccounted_seconds"] = s.unaccounted_seconds;
   // Bytes that are not UTF-8 (a reason may quote a peer) are replaced rather than refused.

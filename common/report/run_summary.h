@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/status.h"
@@ -40,8 +41,13 @@ struct RunSummary {
   std::int64_t bytes_pushed = 0;  // header and payload bytes given to ZeroMQ
   std::int64_t bytes_pulled = 0;
   std::int64_t pulls = 0;
-  std::int64_t lost_nodes = 0;  // how many; their names are in the log
-  std::int64_t overruns = 0;    // emulated steps that did not fit
+  std::int64_t lost_nodes = 0;    // how many
+  std::vector<std::string> lost;  // which and why: "node 2: silent for 10.2 s"; the key is absent when empty
+  std::int64_t overruns = 0;      // emulated steps that did not fit
+  std::int64_t skipped = 0;       // iterations without a gradient (NaN under on_nan: skip)
+  std::int64_t malformed = 0;     // messages the servers refused
+  std::int64_t parameter_reads = 0;  // by workers, at the beginning of an iteration ...
+  std::int64_t server_reads = 0;     // ... of which so many had to wait for a server; a cache had the others
   std::array<PhaseSum, kPhaseCount> phases;
   double unaccounted_seconds = 0.0;
 

@@ -12,7 +12,7 @@ namespace {
 
 Tensor tensor_of(Fields& f, const proto::Tensor& in, std::int64_t offset) {
   Tensor tensor{f.text("tensors.name", in.name(), 1, kTensorNameBytesMax), {}, offset};
-  if (!f.length("tensors.shape", in.shape_size(), 1, kTensorRankMax)) return tensor;
+  if (!f.length("tensors.shape", in.shape_size(), 0, kTensorRankMax)) return tensor;
   std::int64_t room = kFloatsMax - offset;  // dividing keeps the product from overflowing
   for (std::int64_t dimension : in.shape()) {
     tensor.shape.push_back(f.number("tensors.shape", dimension, 1, kFloatsMax));

@@ -2,7 +2,8 @@
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 
-paceline_test(wire_codec_test SOURCES unit/wire_codec_test.cc LIBS paceline_wire)
+paceline_test(wire_codec_test SOURCES unit/wire_codec_test.cc LIBS paceline_wire paceline_params)
+target_compile_definitions(wire_codec_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 paceline_test(wire_malformed_test SOURCES unit/wire_malformed_test.cc LIBS paceline_wire paceline_proto)
 paceline_test(wire_transport_test SOURCES unit/wire_transport_test.cc LIBS paceline_wire)
 paceline_test(wire_faults_test SOURCES unit/wire_faults_test.cc LIBS paceline_wire PkgConfig::ZMQ)

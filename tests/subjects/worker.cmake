@@ -1,4 +1,10 @@
 # The worker: caches, emulation, client, one iteration and where its time goes.
 paceline_test(worker_cache_test SOURCES unit/worker_cache_test.cc LIBS paceline_worker_cache paceline_params
-  LABELS core)
-paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate LABELS core)
+  LABELS core sanitizer)
+paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate LABELS core sanitizer)
+paceline_test(worker_train_test
+  SOURCES unit/worker_attribution_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
+  LIBS paceline_train LABELS core sanitizer)
+paceline_test(worker_client_test SOURCES unit/worker_client_test.cc LIBS paceline_client LABELS core sanitizer)
+paceline_test(evaluate_test SOURCES unit/evaluate_test.cc
+  LIBS paceline_tools paceline_network_task paceline_config paceline_data paceline_params)

@@ -3,7 +3,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "common/wire/codec.h"
 #include "common/wire/text.h"
@@ -46,11 +48,23 @@ TEST_CASE("every message comes back as it was, field by field") {
   }
 }
 
+// docs/PROTOCOL.md with every run of spaces and newlines as one space.
+std::string protocol_page() {
+  std::ifstream file(std::string(PACELINE_SOURCE_DIR) + "/docs/PROTOCOL.md");
+  REQUIRE(file);
+  std::string page;
+  for (std::string word; file >> word;) page += word + " ";
+  return page;
+}
+
 TEST_CASE("the bytes of a Push and of a Grant are those of docs/PROTOCOL.md") {
+  const std::string page = protocol_page();
   const float values[2] = {1.0F, 2.0F};
   const Payload payload{nullptr, reinterpret_cast<const std::byte*>(values), sizeof(values)};
   const Push push{WorkerId(1, 3), Clock(7), 0, true, 128, Version(5), Revision(80)};
-  CHECK(hex(encode({push, payload}).value()) == "22 11 0a 04 08 01 10 03 10 07 20 01 28 80 01 30 05 38 50");
+  const std::string push_bytes = hex(encode({push, payload}).value());
+  CHECK(push_bytes == "22 11 0a 04 08 01 10 03 10 07 20 01 28 80 01 30 05 38 50");
+  CHECK(page.find(push_bytes) != std::string::npos);
   const Grant grant{WorkerId(1, 3),
                     Clock(8),
                     135,
@@ -62,9 +76,21 @@ TEST_CASE("the bytes of a Push and of a Grant are those of docs/PROTOCOL.md") {
                     0.5,
                     1.0,
                     std::chrono::nanoseconds(300)};
-  CHECK(hex(encode({grant, {}}).value()) ==
+  const std::string grant_bytes = hex(encode({grant, {}}).value());
+  CHECK(grant_bytes ==
         "4a 2c 0a 04 08 01 10 03 10 08 18 87 01 22 02 08 03 28 06 30 05 38 06 40 60 "
         "49 00 00 00 00 00 00 e0 3f 51 00 00 00 00 00 00 f0 3f 58 ac 02");
+  CHECK(page.find(grant_bytes) != std::string::npos);
+}
+
+TEST_CASE("the layout hash is the one docs/PROTOCOL.md works out") {
+  Layout layout;
+  REQUIRE(layout.add("w", {2, 3}).is_ok());
+  REQUIRE(layout.add("b", {3}).is_ok());
+  std::ostringstream hash;
+  hash << std::hex << layout.hash();
+  CHECK(hash.str() == "3d22d8b370a6fc7b");
+  CHECK(protocol_page().find("`" + hash.str() + "`") != std::string::npos);
 }
 
 TEST_CASE("an infinite threshold travels as infinite, and zero as zero") {

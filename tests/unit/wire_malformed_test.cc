@@ -213,9 +213,11 @@ TEST_CASE("a join describes a model that can exist") {
     tensor.set_shape(0, 0);
     CHECK(refusal(h) == "Join.tensors.shape: got 0, expected 1 to 1099511627776");
   }
-  SECTION("no dimension") {
+  SECTION("a scalar has no dimensions, which is fine; seventeen are too many") {
     tensor.clear_shape();
-    CHECK(refusal(h) == "Join.tensors.shape: got 0 elements, expected 1 to 16");
+    CHECK(refusal(h) == "accepted");
+    for (int i = 0; i < 17; ++i) tensor.add_shape(1);
+    CHECK(refusal(h) == "Join.tensors.shape: got 17 elements, expected 0 to 16");
   }
   SECTION("a size that overflows 64 bits") {
     for (int i = 0; i < 15; ++i) tensor.add_shape(1 << 30);

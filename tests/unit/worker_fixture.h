@@ -2,6 +2,8 @@
 // and an exchange without a network.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -80,6 +82,8 @@ class FakeExchange final : public ParameterExchange {
   // The newest snapshot the servers have; what a request brings.
   std::function<std::vector<std::shared_ptr<Slice>>(Version min_version)> serve;
 
+  std::chrono::nanoseconds held{0};  // what every grant says
+
   std::vector<LocalGradient> pushed;
   std::vector<wire::StepReport> reported;
   std::vector<Version> requested;
@@ -93,6 +97,7 @@ class FakeExchange final : public ParameterExchange {
     Instruction next = instructions_.front();
     instructions_.pop_front();
     std::visit([&](auto& i) { i.arrived = time_.now(); }, next);
+    if (auto* granted = std::get_if<Granted>(&next)) granted->grant.held = held;
     return Result<Instruction>(std::move(next));
   }
   void push(LocalGradient gradient) override {

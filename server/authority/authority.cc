@@ -1,0 +1,236 @@
+// Messages into events. What the core makes of them is in authority_actions.cc, the end of a run in
+// authority_end.cc.
+#include "server/authority/authority.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/timing/phase_totals.h"
+
+namespace paceline::server {
+
+sync::EngineConfig engine_config(const RunConfig& config) {
+  sync::EngineConfig engine;
+  engine.cluster = config.cluster.cluster();
+  engine.shards = config.cluster.shards;
+  engine.policy.kind = config.sync.policy;
+  engine.policy.threshold = config.sync.threshold;
+  engine.policy.threshold_min = config.sync.threshold_min;
+  engine.policy.threshold_max = config.sync.threshold_max;
+  engine.policy.increase_above = config.sync.lpr.increase_above;
+  engine.policy.decrease_below = config.sync.lpr.decrease_below;
+  engine.apply = config.sync.apply;
+  engine.combine = config.sync.combine;
+  engine.share = config.train.share;
+  engine.total_iterations = config.train.total_iterations;
+  engine.batch_size = config.train.batch_size;
+  engine.lpr_metric = config.sync.lpr.metric;
+  engine.window_clocks = config.sync.lpr.window_clocks;
+  engine.on_nan = config.train.on_nan;
+  return engine;
+}
+
+Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, const Log& log, Ticks now)
+    : config_(config),
+      record_(std::move(record)),
+      outbox_(outbox),
+      log_(log),
+      started_at_(now),
+      engine_(engine_config(config)),
+      nodes_(config.cluster.nodes, NodeState::kAbsent),
+      shards_(config.cluster.shards),
+      evaluation_(config.train.eval_every_clocks) {
+  shards_[kAuthority.value].joined = true;
+}
+
+void Authority::node_joined(NodeId node, const Layout& layout, Ticks now) {
+  if (nodes_[node.value] != NodeState::kAbsent) return;  // the same one on a new connection
+  nodes_[node.value] = NodeState::kJoined;
+  if (layout_.size() == 0) layout_ = layout;
+  log_.info("node " + to_string(node) + " joined, " + std::to_string(config_.cluster.threads_per_node) +
+            " threads, " + std::to_string(layout.size()) + " parameters");
+  begin_if_gathered(now);
+}
+
+void Authority::shard_joined(ShardId shard) {
+  shards_[shard.value].joined = true;
+  log_.info("shard " + to_string(shard) + " joined");
+}
+
+Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
+  if (over()) return Status::ok();
+  Status status = from.is_node() ? on_node(from.node(), message, now) : on_shard(from.shard(), message, now);
+  begin_if_gathered(now);
+  advance_end(now);
+  return status;
+}
+
+Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) {
+  if (const auto* step_report = std::get_if<wire::StepReport>(&message.body))
+    return on(from, *step_report, now);
+  if (const auto* evaluation = std::get_if<wire::EvaluationReport>(&message.body))
+    return on(from, *evaluation, now);
+  if (const auto* report = std::get_if<wire::NodeReport>(&message.body)) return on(from, *report);
+  if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
+    const bool before_its_time = leave->fault.empty() && !record_.has_report(from);
+    lost(Peer::of(from), before_its_time ? "it left before its report" : leave->fault, now);
+    return Status::ok();
+  }
+  return invalid_argument(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
+                          ": not for the authority");
+}
+
+Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
+  if (report.worker.node != from) {
+    return invalid_argument("report from node " + to_string(from) + " in the name of worker " +
+                            to_string(report.worker));
+  }
+  return step(sync::StepReported{report.worker, report.clock, report.metric, report.computed_version,
+                                 report.computed_revision, report.skipped, report.fault},
+              now);
+}
+
+Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks now) {
+  const Metric& metric = report.metric;
+  const bool sound = metric.samples > 0 && metric.correct >= 0 && metric.correct <= metric.samples;
+  if (report.fault.empty() && !sound) {
+    return invalid_argument("evaluation by node " + to_string(from) + ": " + std::to_string(metric.correct) +
+                            " correct of " + std::to_string(metric.samples) + " samples");
+  }
+  if (!evaluation_.reported(from, report.version)) {
+    return out_of_order("evaluation of version " + to_string(report.version) + " by node " + to_string(from) +
+                        ": it was not asked for");
+  }
+  to_shards(wire::Release{report.version});
+  if (!report.fault.empty()) {
+    log_.warn("version " + to_string(report.version) + " was not evaluated: " + report.fault);
+  } else {
+    record_.evaluation(report.version, engine_.threshold(), metric, now);
+    evaluated_ = report.version;
+    if (model_.requested()) record_.last_evaluation_is_final();
+    const double accuracy = static_cast<double>(metric.correct) / static_cast<double>(metric.samples);
+    log_.info("version " + to_string(report.version) + ": test accuracy " + std::to_string(accuracy) +
+              ", loss " + std::to_string(metric.loss_sum / static_cast<double>(metric.samples)));
+    if (config_.run.target_accuracy && accuracy >= *config_.run.target_accuracy && training()) {
+      PACELINE_RETURN_IF_ERROR(step(sync::StopRequested{"target accuracy reached"}, now));
+    }
+  }
+  ask_evaluation();
+  return Status::ok();
+}
+
+Status Authority::on(NodeId from, const wire::NodeReport& report) {
+  if (report.node != from) {
+    return invalid_argument("report from node " + to_string(from) + " in the name of node " +
+                            to_string(report.node));
+  }
+  for (const wire::WorkerReport& worker : report.workers) {
+    if (worker.worker.node != from || !config_.cluster.cluster().contains(worker.worker)) {
+      return invalid_argument("report of node " + to_string(from) + ": it has no worker " +
+                              to_string(worker.worker));
+    }
+    PACELINE_RETURN_IF_ERROR(
+        check(worker.phases).with_context("report of worker " + to_string(worker.worker)));
+  }
+  record_.add(report);
+  log_.info("node " + to_string(from) + " is done");
+  return Status::ok();
+}
+
+// Shards are ours: what one of them says that cannot be is a broken run, not a refused message.
+Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now) {
+  const wire::Body& body = message.body;
+  if (const auto* arrived = std::get_if<wire::GradientArrived>(&body)) {
+    on_arrival(from, *arrived, now);
+  } else if (const auto* ready = std::get_if<wire::ShardReady>(&body)) {
+    shards_[from.value].ready = true;
+    if (ready->layout_hash != layout_.hash()) {
+      fail(failed_precondition("shard " + to_string(from) +
+                               " was given another parameter layout by its first node"),
+           now);
+    }
+  } else if (const auto* piece = std::get_if<wire::Parameters>(&body)) {
+    const Status status = model_.add(*piece, message.payload.floats());
+    if (!status.is_ok()) fail(status, now);
+  } else if (const auto* report = std::get_if<wire::ShardReport>(&body)) {
+    if (!shards_[from.value].reported) record_.add(*report);
+    shards_[from.value].reported = true;
+  } else if (const auto* leave = std::get_if<wire::Leave>(&body)) {
+    lost(Peer::of(from), leave->fault, now);
+  } else if (const auto* error = std::get_if<wire::Error>(&body)) {
+    fail({error->code, "shard " + to_string(from) + ": " + error->message}, now);
+  } else {
+    return invalid_argument(std::string(wire::name_of(body)) + " from shard " + to_string(from) +
+                            ": not for the authority");
+  }
+  return Status::ok();
+}
+
+void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now) {
+  const Status status =
+      step(sync::GradientArrived{from, arrived.worker, arrived.clock, arrived.samples, arrived.fault}, now);
+  if (status.is_ok()) return;
+  // Of a worker that has just been lost, or one that pushed what it was not granted: no decision will ever
+  // take it.
+  outbox_.send(Peer::of(from), {wire::DiscardGradient{arrived.worker, arrived.clock}, {}});
+  if (!engine_.is_live(arrived.worker)) return;
+  log_.warn("refused: " + status.message());
+  to_node(arrived.worker.node, wire::Error{status.code(), status.message(), false});
+}
+
+void Authority::begin_if_gathered(Ticks now) {
+  if (stage_ != Stage::kGathering) return;
+  if (std::any_of(nodes_.begin(), nodes_.end(), [](NodeState s) { return s != NodeState::kJoined; })) return;
+  if (std::any_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return !s.ready; })) return;
+  stage_ = Stage::kTraining;
+  const Cluster cluster = config_.cluster.cluster();
+  for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
+    const Status status = step(sync::Joined{cluster.worker_at(Rank(r))}, now);
+    PACELINE_ASSERT(status.is_ok(), status.message());
+  }
+}
+
+// "node 2, shard 1 have not joined, node 0 has not sent shard 2 its initial parameters"
+std::string Authority::missing() const {
+  std::string absent;
+  int count = 0;
+  const auto name = [&](const std::string& who) { absent += (count++ == 0 ? "" : ", ") + who; };
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] == NodeState::kAbsent) name("node " + std::to_string(i));
+  }
+  for (std::uint32_t k = 0; k < shards_.size(); ++k) {
+    if (!shards_[k].joined) name("shard " + std::to_string(k));
+  }
+  if (count > 0) return absent + (count == 1 ? " has" : " have") + " not joined";
+  for (std::uint32_t k = 0; k < shards_.size(); ++k) {
+    if (!shards_[k].ready) name("shard " + std::to_string(k));
+  }
+  return absent + (count == 1 ? " has" : " have") + " not got the initial parameters from node 0";
+}
+
+void Authority::tick(Ticks now) {
+  if (over()) return;
+  const auto start_timeout = config_.cluster.start_timeout;
+  if (stage_ == Stage::kGathering && now - started_at_ > start_timeout) {
+    const auto seconds =
+        std::chrono::duration_cast<std::chrono::milliseconds>(start_timeout).count() / 1000.0;
+    std::string text = std::to_string(seconds);
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+    fail(deadline_exceeded(missing() + " within " + text + " s"), now);
+    return;
+  }
+  if (stage_ == Stage::kTraining) {
+    Status status = Status::ok();
+    if (config_.run.max_seconds && now - first_grant_ >= *config_.run.max_seconds) {
+      status = step(sync::StopRequested{"max_seconds"}, now);
+      PACELINE_ASSERT(status.is_ok(), status.message());
+    }
+    status = step(sync::Tick{}, now);
+    PACELINE_ASSERT(status.is_ok(), status.message());
+  }
+  advance_end(now);
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,146 @@
+// Authority: the one place where a run's clocks, threshold, versions, evaluations and end are decided. It
+// owns the synchronisation core (common/sync/engine.h), turns messages into its events and its actions into
+// messages.
+//
+//   gathering   until every node has joined and every shard holds the initial parameters
+//   training    messages -> events -> actions -> messages            (authority_actions.cc)
+//   ending      the final model is retained, fetched, written and evaluated; nodes report
+//   closing     shards report and go; the files are written; nodes are told
+//   over        result() says how it went
+//
+// Every wait of the end is for a peer, and is over when the peer's lease is. No I/O but through the Outbox,
+// the log and the RunRecord; time is passed in, so tests need neither sockets nor waiting. Thread: one at a
+// time (the server's loop).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/instant.h"
+#include "common/log/log.h"
+#include "common/params/layout.h"
+#include "common/status.h"
+#include "common/sync/engine.h"
+#include "common/wire/messages.h"
+#include "server/authority/evaluation.h"
+#include "server/authority/final_model.h"
+#include "server/authority/run_record.h"
+#include "server/peer.h"
+
+namespace paceline::server {
+
+// The engine's part of a run's configuration.
+sync::EngineConfig engine_config(const RunConfig& config);
+
+class Authority {
+ public:
+  // Gathering begins now and may take cluster.start_timeout. `outbox` and `log` must outlive the authority.
+  Authority(const RunConfig& config, RunRecord record, Outbox& outbox, const Log& log, Ticks now);
+
+  // The peer has been let in (server/membership.h).
+  void node_joined(NodeId node, const Layout& layout, Ticks now);
+  void shard_joined(ShardId shard);
+
+  // A message from a peer that is in. The Status is what the peer is to be told when it was wrong.
+  [[nodiscard]] Status handle(Peer from, const wire::Message& message, Ticks now);
+
+  // The peer was silent past its lease, left, or could not be sent to. A node's workers leave the clock
+  // table; a node lost before training began, or a shard, is the end of the run.
+  void lost(Peer peer, const std::string& why, Ticks now);
+
+  // Time passes: deadlines, held grants, max_seconds.
+  void tick(Ticks now);
+
+  // A signal: the orderly end, with the model, but status "stopped".
+  void stop(const std::string& reason, Ticks now);
+  // Ends at once, with status "failed": everybody is told why.
+  void fail(const Status& why, Ticks now);
+
+  bool over() const { return stage_ == Stage::kOver; }
+  // How the run went; OK only for status "ok". Meaningful once over().
+  const Status& result() const { return result_; }
+  bool training() const { return stage_ == Stage::kTraining; }
+  // One line: version, threshold, LPR, accuracy, iterations per second since the line before, per cent done.
+  std::string progress(Ticks now);
+
+ private:
+  enum class Stage { kGathering, kTraining, kEnding, kClosing, kOver };
+  enum class NodeState { kAbsent, kJoined, kGone };
+
+  // Messages (authority.cc).
+  Status on_shard(ShardId from, const wire::Message& message, Ticks now);
+  Status on_node(NodeId from, const wire::Message& message, Ticks now);
+  Status on(NodeId from, const wire::StepReport& report, Ticks now);
+  Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
+  Status on(NodeId from, const wire::NodeReport& report);
+  void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
+  void begin_if_gathered(Ticks now);
+  std::string missing() const;
+
+  // The core's actions (authority_actions.cc).
+  Status step(const sync::Event& event, Ticks now);
+  void carry_out(const sync::Started& action, Ticks now);
+  void carry_out(const sync::Apply& action, Ticks now);
+  void carry_out(const sync::Grant& action, Ticks now);
+  void carry_out(const sync::Held& action, Ticks now);
+  void carry_out(const sync::VersionAdvanced& action, Ticks now);
+  void carry_out(const sync::ThresholdChanged& action, Ticks now);
+  void carry_out(const sync::WindowClosed& action, Ticks now);
+  void carry_out(const sync::Discard& action, Ticks now);
+  void carry_out(const sync::FinishWorker& action, Ticks now);
+  void carry_out(const sync::RunFailed& action, Ticks now);
+  void carry_out(const sync::AllFinished& action, Ticks now);
+  void carry_out(const sync::Reject& action, Ticks now);
+  void send_decision(wire::ApplyDecision decision);
+  double rate_at(Version version) const;
+
+  // The end (authority_end.cc).
+  void advance_end(Ticks now);
+  bool model_is_written(Ticks now);
+  void finish(Ticks now);
+  void ask_evaluation();
+  std::optional<NodeId> lowest_node() const;
+  bool reports_are_in() const;
+
+  void to_node(NodeId node, wire::Body body) { outbox_.send(Peer::of(node), {std::move(body), {}}); }
+  void to_shards(const wire::Body& body);
+
+  const RunConfig config_;
+  RunRecord record_;
+  Outbox& outbox_;
+  const Log& log_;
+  const Ticks started_at_;
+  Stage stage_ = Stage::kGathering;
+  sync::Engine engine_;
+  std::vector<sync::Action> actions_;  // of the event being taken
+  Status rejected_;                    // of the event being taken
+
+  std::vector<NodeState> nodes_;
+  struct ShardState {
+    bool joined = false;
+    bool ready = false;
+    bool reported = false;
+  };
+  std::vector<ShardState> shards_;
+  Layout layout_;
+
+  std::int64_t sequence_ = 0;  // of the next decision
+  Version decided_;            // of the last decision
+  Ticks first_grant_;
+  EvaluationSchedule evaluation_;
+  Version evaluated_ = kNoVersion;  // last
+  FinalModel model_;
+  bool model_written_ = false;
+
+  std::string run_status_ = "ok";  // "ok", "stopped", "failed", "invalid"
+  Status result_;                  // not OK: why the run is not ok
+  struct Progress {
+    Ticks at;
+    std::int64_t iterations = 0;
+  } last_progress_;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,172 @@
+// The core's actions into messages, in the order in which they were emitted.
+#include <algorithm>
+#include <utility>
+
+#include "common/params/schedule.h"
+#include "server/authority/authority.h"
+
+namespace paceline::server {
+namespace {
+
+std::int64_t planned_versions(const RunConfig& config) {
+  const std::int64_t workers = config.cluster.cluster().workers();
+  return (config.train.total_iterations + workers - 1) / workers;
+}
+
+std::string per_cent(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", value);
+  return text;
+}
+
+}  // namespace
+
+Status Authority::step(const sync::Event& event, Ticks now) {
+  actions_.clear();
+  rejected_ = Status::ok();
+  engine_.step(event, now, actions_);
+  for (const sync::Action& action : actions_) {
+    std::visit([&](const auto& a) { carry_out(a, now); }, action);
+  }
+  return std::exchange(rejected_, Status::ok());
+}
+
+// The learning rate of what is applied on top of `version`: the same number for the shards and for the
+// worker's local apply.
+double Authority::rate_at(Version version) const {
+  return learning_rate(config_.train.optimizer, version, planned_versions(config_));
+}
+
+void Authority::carry_out(const sync::Started&, Ticks now) {
+  first_grant_ = now;
+  record_.begin(now);
+  last_progress_ = {now, 0};
+  log_.info("training begins: " + std::to_string(config_.cluster.cluster().workers()) + " workers, " +
+            std::to_string(config_.cluster.shards) + " shards, threshold " + to_string(engine_.threshold()));
+}
+
+void Authority::carry_out(const sync::Apply& action, Ticks) {
+  wire::ApplyDecision decision;
+  for (const sync::Contributor& c : action.contributors) {
+    decision.contributions.push_back({c.worker, c.clock, c.weight});
+  }
+  for (const sync::SkippedIteration& s : action.skipped) decision.skipped.push_back({s.worker, s.clock, 0});
+  decision.combine = action.combine == CombineMode::kMean ? wire::Combine::kMean : wire::Combine::kEach;
+  // Versioned: all contributors are stamped with the version they are applied to. Eager: the version as it
+  // stands.
+  const bool stamped = config_.sync.apply == ApplyMode::kVersioned && !action.contributors.empty();
+  decision.learning_rate = rate_at(stamped ? Version(action.contributors.front().clock.value) : decided_);
+  decision.version_after = action.version_after;
+  decision.revision_after = action.revision_after;
+  if (action.version_after > decided_) {
+    const std::int64_t skipped = evaluation_.skipped();
+    decision.retain = evaluation_.reached(action.version_after);
+    if (evaluation_.skipped() > skipped) {
+      log_.warn("version " + to_string(action.version_after) +
+                " is not evaluated: two evaluations are under way");
+    }
+  }
+  decided_ = action.version_after;
+  send_decision(std::move(decision));
+  ask_evaluation();
+}
+
+void Authority::send_decision(wire::ApplyDecision decision) {
+  decision.sequence = sequence_++;
+  to_shards(decision);
+}
+
+void Authority::carry_out(const sync::Grant& action, Ticks) {
+  wire::Grant grant;
+  grant.worker = action.worker;
+  grant.clock = action.clock;
+  grant.iteration = action.iteration;
+  grant.threshold = action.threshold;
+  grant.min_clock = action.min_clock;
+  grant.min_version = action.min_version;
+  grant.version = action.version;
+  grant.revision = action.revision;
+  const bool versioned = config_.sync.apply == ApplyMode::kVersioned;
+  grant.learning_rate = rate_at(versioned ? Version(action.clock.value) : action.version);
+  // Workers have equal mini-batches, so a sample share is a share of the live workers.
+  const auto live = static_cast<double>(std::max<std::int64_t>(1, engine_.live_workers()));
+  grant.local_scale = config_.sync.combine == CombineMode::kMean ? 1.0 / live : 1.0;
+  grant.held = action.held;
+  to_node(action.worker.node, grant);
+}
+
+void Authority::carry_out(const sync::Held& action, Ticks) {
+  to_node(action.worker.node, wire::Held{action.worker, action.clock, action.lead, action.threshold,
+                                         action.waits_for, action.held});
+}
+
+void Authority::carry_out(const sync::VersionAdvanced& action, Ticks) {
+  log_.debug("version " + to_string(action.version));
+}
+
+void Authority::carry_out(const sync::ThresholdChanged& action, Ticks) {
+  log_.info("threshold " + to_string(action.from) + " -> " + to_string(action.to) + " at version " +
+            to_string(action.version) + ": LPR " + per_cent(action.lpr));
+}
+
+void Authority::carry_out(const sync::WindowClosed& action, Ticks now) {
+  record_.window(action, now);
+  log_.info("window " + std::to_string(action.index) + " closed at version " + to_string(action.version) +
+            ": train accuracy " + per_cent(action.accuracy * 100) + ", loss " +
+            std::to_string(action.loss_mean) + (action.lpr ? ", LPR " + per_cent(*action.lpr) : ""));
+}
+
+void Authority::carry_out(const sync::Discard& action, Ticks) {
+  to_shards(wire::DiscardGradient{action.worker, action.clock});
+}
+
+void Authority::carry_out(const sync::FinishWorker& action, Ticks) {
+  log_.info("worker " + to_string(action.worker) + " is finished: " + action.reason);
+  if (nodes_[action.worker.node.value] != NodeState::kJoined) return;
+  to_node(action.worker.node, wire::FinishWorker{action.worker, action.reason});
+}
+
+void Authority::carry_out(const sync::RunFailed& action, Ticks) {
+  run_status_ = "failed";
+  result_ = action.status;
+  log_.error(action.status.message());
+}
+
+void Authority::carry_out(const sync::AllFinished& action, Ticks now) {
+  record_.training_over(now);
+  stage_ = Stage::kEnding;
+  if (action.reason == sync::EndReason::kNobodyLeft) {
+    run_status_ = "failed";
+    result_ = unavailable("every node was lost before its share was done");
+    log_.error(result_.message());
+  }
+  log_.info("training is over at version " + to_string(action.version) + ", " + to_string(action.revision) +
+            " gradients applied");
+}
+
+void Authority::carry_out(const sync::Reject& action, Ticks) { rejected_ = action.status; }
+
+void Authority::to_shards(const wire::Body& body) {
+  for (std::uint32_t k = 0; k < shards_.size(); ++k) outbox_.send(Peer::of(ShardId(k)), {body, {}});
+}
+
+std::string Authority::progress(Ticks now) {
+  const std::int64_t iterations = engine_.iterations_applied();
+  const double elapsed = to_seconds(now - last_progress_.at);
+  const double rate =
+      elapsed > 0 ? static_cast<double>(iterations - last_progress_.iterations) / elapsed : 0.0;
+  last_progress_ = {now, iterations};
+  double done = static_cast<double>(iterations) / static_cast<double>(config_.train.total_iterations);
+  if (config_.run.max_seconds)
+    done = std::max(done, record_.seconds(now) / to_seconds(*config_.run.max_seconds));
+  std::string line =
+      "version " + to_string(engine_.version()) + "  threshold " + to_string(engine_.threshold());
+  if (record_.lpr()) line += "  LPR " + per_cent(*record_.lpr());
+  if (record_.train_accuracy()) line += "  train accuracy " + per_cent(*record_.train_accuracy() * 100);
+  if (record_.test_accuracy()) line += "  test accuracy " + per_cent(*record_.test_accuracy() * 100);
+  char tail[64];
+  std::snprintf(tail, sizeof tail, "  %.1f iterations/s  %.0f %% done", rate, std::min(done, 1.0) * 100);
+  return line + tail;
+}
+
+}  // namespace paceline::server

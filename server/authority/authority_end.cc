@@ -1,0 +1,151 @@
+// Losses, stops and the orderly end: final model, final evaluation, reports, files.
+#include <algorithm>
+#include <utility>
+
+#include "server/authority/authority.h"
+
+namespace paceline::server {
+
+void Authority::lost(Peer peer, const std::string& why, Ticks now) {
+  if (over()) return;
+  if (!peer.is_node()) {
+    // After its report a shard is meant to go.
+    if (shards_[peer.number].reported) return;
+    fail(unavailable("server " + to_string(peer) + " (" + config_.cluster.endpoints[peer.number] +
+                     ") lost: " + why),
+         now);
+    return;
+  }
+  const NodeId node = peer.node();
+  if (nodes_[node.value] != NodeState::kJoined) return;
+  if (stage_ == Stage::kGathering) {
+    fail(unavailable(to_string(peer) + " was lost before training began: " + why), now);
+    return;
+  }
+  nodes_[node.value] = NodeState::kGone;
+  if (record_.has_report(node)) {
+    log_.info(to_string(peer) + " has left");
+  } else {
+    record_.lost(node, why);
+    log_.warn(to_string(peer) + " lost: " + why);
+  }
+  to_shards(wire::NodeLost{node});
+  evaluation_.gone(node);
+  if (stage_ == Stage::kTraining) {
+    const Status status = step(sync::Lost{node}, now);
+    PACELINE_ASSERT(status.is_ok(), status.message());
+  }
+  ask_evaluation();
+  advance_end(now);
+}
+
+void Authority::stop(const std::string& reason, Ticks now) {
+  if (over() || run_status_ != "ok") return;
+  if (stage_ == Stage::kGathering) {
+    run_status_ = "stopped";
+    fail(aborted(reason), now);
+    return;
+  }
+  log_.warn("stopping: " + reason);
+  if (stage_ != Stage::kTraining) return;  // the training is complete, the end is under way
+  run_status_ = "stopped";
+  result_ = aborted(reason);
+  const Status status = step(sync::StopRequested{reason}, now);
+  PACELINE_ASSERT(status.is_ok(), status.message());
+  advance_end(now);
+}
+
+void Authority::fail(const Status& why, Ticks now) {
+  if (over()) return;
+  if (run_status_ == "ok") run_status_ = "failed";
+  result_ = why;
+  log_.error("the run failed: " + why.message());
+  if (stage_ == Stage::kTraining) record_.training_over(now);
+  stage_ = Stage::kClosing;
+  to_shards(wire::RunOver{why.code(), why.message()});
+  finish(now);
+}
+
+void Authority::advance_end(Ticks now) {
+  if (stage_ == Stage::kEnding) {
+    if (!evaluation_.idle() && !lowest_node()) {
+      log_.warn("nobody is left to evaluate the model");
+      evaluation_.abandon();
+    }
+    if (!model_.requested()) {
+      if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number
+      wire::ApplyDecision final_state;
+      final_state.version_after = engine_.version();
+      final_state.revision_after = engine_.revision();
+      final_state.retain = true;
+      send_decision(std::move(final_state));
+      model_.request(layout_, config_.cluster.shards, engine_.version(), outbox_);
+      // A version is one state under versioned application, so what was evaluated need not be again.
+      if (config_.sync.apply == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
+        record_.last_evaluation_is_final();
+      } else if (run_status_ != "failed") {
+        evaluation_.reached_final(engine_.version());
+      }
+      ask_evaluation();
+    }
+    if (!model_is_written(now) || !evaluation_.idle() || !reports_are_in()) return;
+    stage_ = Stage::kClosing;
+    to_shards(wire::RunOver{result_.code(), result_.message()});
+  }
+  if (stage_ != Stage::kClosing) return;
+  if (std::all_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return s.reported; }))
+    finish(now);
+}
+
+bool Authority::model_is_written(Ticks now) {
+  if (model_written_) return true;
+  if (!model_.complete()) return false;
+  model_written_ = true;
+  const Status status = model_.write(config_.run.out, config_.train.model, engine_.revision());
+  if (!status.is_ok()) {
+    fail(status, now);
+    return false;
+  }
+  log_.info("the final model, version " + to_string(engine_.version()) + ", is written");
+  return true;
+}
+
+bool Authority::reports_are_in() const {
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] == NodeState::kJoined && !record_.has_report(NodeId(i))) return false;
+  }
+  return true;
+}
+
+void Authority::finish(Ticks) {
+  stage_ = Stage::kOver;
+  const std::string invalid = record_.invalid_because();
+  if (run_status_ == "ok" && !invalid.empty()) {
+    run_status_ = "invalid";
+    result_ = failed_precondition(invalid);
+    log_.error("the run is invalid: " + invalid);
+  }
+  const Status written = record_.write(engine_, run_status_, result_.message());
+  if (!written.is_ok()) {
+    log_.error(written.message());
+    if (result_.is_ok()) result_ = written;
+  }
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] == NodeState::kJoined) to_node(NodeId(i), wire::RunOver{result_.code(), result_.message()});
+  }
+  log_.info("the run is over: " + run_status_);
+}
+
+// Asks the lowest-numbered node for the evaluation that is due, if one is.
+void Authority::ask_evaluation() {
+  const auto node = lowest_node();
+  if (const auto request = evaluation_.ask(node)) to_node(*node, *request);
+}
+
+std::optional<NodeId> Authority::lowest_node() const {
+  const auto found = std::find(nodes_.begin(), nodes_.end(), NodeState::kJoined);
+  if (found == nodes_.end()) return std::nullopt;
+  return NodeId(static_cast<std::uint32_t>(found - nodes_.begin()));
+}
+
+}  // namespace paceline::server

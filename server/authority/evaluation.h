@@ -1,0 +1,83 @@
+// When the model is evaluated, and by whom: every `every` versions while training, and the final model at the
+// end. A version is retained by every shard from the decision that reaches it until its evaluation is over;
+// at most two are, one being evaluated and one waiting. A version that comes due while both places are taken
+// is skipped.
+//
+// Worked example, every 10: version 10 is retained and asked of node 0; 20 is retained and waits; 30 is
+// skipped; node 0 reports 10 -> 10 is released and 20 asked for.
+//
+// Pure. Thread: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/wire/messages.h"
+
+namespace paceline::server {
+
+class EvaluationSchedule {
+ public:
+  // nullopt: only the final model.
+  explicit EvaluationSchedule(std::optional<std::int64_t> every) : every_(every) {}
+
+  // The version has been reached. True: retain it; it will be evaluated.
+  bool reached(Version version) {
+    if (!every_ || version.value == 0 || version.value % *every_ != 0) return false;
+    if (waiting_ || (current_ && final_)) {
+      ++skipped_;
+      return false;
+    }
+    (current_ ? waiting_ : current_) = version;
+    return true;
+  }
+
+  // The final model, once idle(): it is retained too.
+  void reached_final(Version version) {
+    current_ = version;
+    final_ = true;
+  }
+
+  // What to ask of whom now; nothing while somebody is at it, nothing is due or nobody is there.
+  std::optional<wire::Evaluate> ask(std::optional<NodeId> node) {
+    if (!current_ || asked_ || !node) return std::nullopt;
+    asked_ = node;
+    return wire::Evaluate{*current_, final_};
+  }
+
+  // A report of `node` about `version`. True: it was asked for, and the version may be released.
+  bool reported(NodeId node, Version version) {
+    if (asked_ != node || current_ != version) return false;
+    asked_.reset();
+    current_ = waiting_;
+    waiting_.reset();
+    final_ = false;
+    return true;
+  }
+
+  // The node has gone: another one is asked next.
+  void gone(NodeId node) {
+    if (asked_ == node) asked_.reset();
+  }
+
+  // Nobody is left to ask.
+  void abandon() { *this = EvaluationSchedule(every_, skipped_); }
+
+  bool idle() const { return !current_; }
+  std::int64_t skipped() const { return skipped_; }
+
+ private:
+  EvaluationSchedule(std::optional<std::int64_t> every, std::int64_t skipped)
+      : every_(every), skipped_(skipped) {}
+
+  std::optional<std::int64_t> every_;
+  std::optional<Version> current_;
+  std::optional<Version> waiting_;
+  std::optional<NodeId> asked_;
+  bool final_ = false;
+  std::int64_t skipped_ = 0;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,107 @@
+// Sums over reports, and the files.
+#include "server/authority/run_record.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/config/names.h"
+
+namespace paceline::server {
+namespace {
+
+constexpr double kOverrunShareMax = 0.01;  // of the emulated steps
+
+double accuracy_of(const Metric& metric) {
+  return metric.samples > 0 ? static_cast<double>(metric.correct) / static_cast<double>(metric.samples) : 0.0;
+}
+
+}  // namespace
+
+Result<RunRecord> RunRecord::open(const RunConfig& config, const Log& log) {
+  PACELINE_ASSIGN_OR_RETURN(CurveWriter curve, CurveWriter::open(config.run.out));
+  return RunRecord(config, std::move(curve), log);
+}
+
+// A curve that cannot be written is no reason to stop the training: it is said once, and the summary will say
+// more.
+void RunRecord::append(const CurveRow& row) {
+  const Status status = curve_.append(row);
+  if (!status.is_ok()) log_->error(status.message());
+}
+
+void RunRecord::window(const sync::WindowClosed& window, Ticks now) {
+  train_accuracy_ = window.accuracy;
+  if (window.lpr) lpr_ = window.lpr;
+  CurveRow row{seconds(now), window.version, window.threshold};
+  row.lpr = window.lpr;
+  row.train_loss = window.loss_mean;
+  row.train_accuracy = window.accuracy;
+  append(row);
+}
+
+void RunRecord::evaluation(Version version, Threshold threshold, const Metric& metric, Ticks now) {
+  last_metric_ = metric;
+  test_accuracy_ = accuracy_of(metric);
+  CurveRow row{seconds(now), version, threshold};
+  row.test_accuracy = test_accuracy_;
+  append(row);
+}
+
+void RunRecord::lost(NodeId node, const std::string& why) {
+  ++totals_.lost_nodes;
+  totals_.lost.push_back("node " + to_string(node) + ": " + why);
+}
+
+void RunRecord::add(const wire::NodeReport& report) {
+  if (!reported_.insert(report.node).second) return;
+  for (const wire::WorkerReport& worker : report.workers) {
+    phases_.push_back({worker.worker, worker.phases});
+    steps_ += worker.iterations;
+    totals_.overruns += worker.overruns;
+  }
+  totals_.parameter_reads += report.parameter_reads;
+  totals_.server_reads += report.server_reads;
+}
+
+void RunRecord::add(const wire::ShardReport& report) {
+  totals_.bytes_pushed += report.bytes_pushed;
+  totals_.bytes_pulled += report.bytes_pulled;
+  totals_.pulls += report.pulls;
+  totals_.malformed += report.malformed;
+}
+
+std::string RunRecord::invalid_because() const {
+  if (static_cast<double>(totals_.overruns) <= kOverrunShareMax * static_cast<double>(steps_)) return "";
+  return std::to_string(totals_.overruns) + " of " + std::to_string(steps_) +
+         " emulated steps took longer than emulate.base_step allows; raise it, or use fewer workers";
+}
+
+Status RunRecord::write(const sync::Engine& engine, const std::string& status,
+                        const std::string& reason) const {
+  RunSummary summary = totals_;
+  summary.status = status;
+  summary.reason = reason;
+  summary.policy = name_of(config_.sync.policy);
+  summary.nodes = config_.cluster.nodes;
+  summary.threads_per_node = config_.cluster.threads_per_node;
+  summary.iterations = engine.iterations_applied();
+  summary.skipped = engine.iterations_skipped();
+  summary.wall_seconds = wall_seconds_;
+  summary.final_version = engine.version();
+  summary.final_threshold = engine.threshold();
+  summary.max_grant_gap = engine.max_grant_gap();
+  summary.max_clock_gap = engine.max_clock_gap();
+  if (final_metric_ && final_metric_->samples > 0) {
+    summary.test_accuracy = accuracy_of(*final_metric_);
+    summary.test_loss = final_metric_->loss_sum / static_cast<double>(final_metric_->samples);
+  }
+  std::vector<WorkerPhases> phases = phases_;
+  std::sort(phases.begin(), phases.end(), [](const auto& a, const auto& b) { return a.worker < b.worker; });
+  PhaseTotals merged;
+  for (const WorkerPhases& worker : phases) merge(merged, worker.totals);
+  set_phases(summary, merged);
+  if (!phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(config_.run.out, phases));
+  return write_summary(config_.run.out, summary);
+}
+
+}  // namespace paceline::server

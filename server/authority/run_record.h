@@ -1,0 +1,85 @@
+// RunRecord: what a run leaves behind. Collects what happened (curve rows as they come, lost nodes, the
+// reports of nodes and shards) and writes phases.csv and summary.json at the end (formats: common/report).
+//
+// Thread: one at a time (the server's loop).
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/config/run_config.h"
+#include "common/instant.h"
+#include "common/log/log.h"
+#include "common/metric.h"
+#include "common/report/curve.h"
+#include "common/report/phases_csv.h"
+#include "common/report/run_summary.h"
+#include "common/status.h"
+#include "common/sync/actions.h"
+#include "common/sync/engine.h"
+#include "common/wire/messages.h"
+
+namespace paceline::server {
+
+class RunRecord {
+ public:
+  // Opens curve.csv in config.run.out, which exists. `log` must outlive the record.
+  // Errors: those of CurveWriter::open.
+  static Result<RunRecord> open(const RunConfig& config, const Log& log);
+
+  void begin(Ticks first_grant) { first_grant_ = first_grant; }
+  bool begun() const { return first_grant_.has_value(); }
+  // Since the first grant; 0 before it.
+  double seconds(Ticks now) const { return first_grant_ ? to_seconds(now - *first_grant_) : 0.0; }
+  // The last worker has got its last reply.
+  void training_over(Ticks now) { wall_seconds_ = seconds(now); }
+
+  void window(const sync::WindowClosed& window, Ticks now);
+  void evaluation(Version version, Threshold threshold, const Metric& metric, Ticks now);
+  // The version evaluated last is the final one: its metric is the run's.
+  void last_evaluation_is_final() { final_metric_ = last_metric_; }
+  void lost(NodeId node, const std::string& why);
+  void add(const wire::NodeReport& report);
+  void add(const wire::ShardReport& report);
+
+  // Newest numbers, for the progress line; 0..1.
+  std::optional<double> train_accuracy() const { return train_accuracy_; }
+  std::optional<double> test_accuracy() const { return test_accuracy_; }
+  std::optional<double> lpr() const { return lpr_; }
+
+  bool has_report(NodeId node) const { return reported_.contains(node); }
+  // How a run ends that would be "ok" but for emulated steps that did not fit: more than 1 % of them and its
+  // timing says nothing (DESIGN 5). Empty: it is valid.
+  std::string invalid_because() const;
+
+  // Writes phases.csv (when anybody reported) and summary.json. `status`: "ok", "stopped", "failed",
+  // "invalid". Errors: common/files/atomic_file.h.
+  [[nodiscard]] Status write(const sync::Engine& engine, const std::string& status,
+                             const std::string& reason) const;
+
+ private:
+  RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
+      : config_(config), curve_(std::move(curve)), log_(&log) {}
+  void append(const CurveRow& row);
+
+  RunConfig config_;
+  CurveWriter curve_;
+  const Log* log_;
+  std::optional<Ticks> first_grant_;
+  double wall_seconds_ = 0.0;
+  std::optional<double> train_accuracy_;
+  std::optional<double> test_accuracy_;
+  std::optional<double> lpr_;
+  std::optional<Metric> last_metric_;
+  std::optional<Metric> final_metric_;
+  std::vector<WorkerPhases> phases_;
+  std::set<NodeId> reported_;
+  std::int64_t steps_ = 0;  // iterations done, as the nodes counted them
+  RunSummary totals_;       // the sums over reports, and the lost
+};
+
+}  // namespace paceline::server

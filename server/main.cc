@@ -1,0 +1,72 @@
+// paceline-server: the daemon of one shard; shard 0 is the authority. A list of its parts.
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+
+#include "common/config/command_line.h"
+#include "common/config/daemon_options.h"
+#include "common/log/log.h"
+#include "common/wire/memory.h"
+#include "common/wire/transport.h"
+#include "server/run_directory.h"
+#include "server/server.h"
+
+namespace paceline::server {
+namespace {
+
+int fail(const Status& status) {
+  std::cerr << "paceline-server: " << status.message() << '\n';
+  const bool wrong_usage =
+      status.code() == StatusCode::kFailedPrecondition || status.code() == StatusCode::kInvalidArgument;
+  return wrong_usage ? kExitUsage : kExitFailedRun;
+}
+
+// SIGINT and SIGTERM: the first asks for the orderly end, the second ends the process at once.
+void stop_on_signals(boost::asio::signal_set& signals, Server& server) {
+  signals.async_wait([&](const boost::system::error_code& error, int) {
+    if (error) return;
+    server.request_stop("stopped by a signal");
+    signals.async_wait([](const boost::system::error_code& again, int) {
+      if (!again) std::_Exit(kExitFailedRun);
+    });
+  });
+}
+
+int server_main(int argc, char** argv) {
+  wire::keep_freed_memory();
+  const DaemonCommandLine command_line =
+      parse_daemon_command_line(DaemonRole::kServer, argc, argv, std::cout, std::cerr);
+  if (command_line.exit_status) return *command_line.exit_status;
+  const DaemonOptions& given = command_line.options;
+  const auto config = load_daemon_config(DaemonRole::kServer, given);
+  if (!config.is_ok()) {
+    std::cerr << "paceline-server: " << config.status().message() << '\n';
+    return kExitUsage;
+  }
+  const ShardId shard(given.index);
+
+  const Existing existing = given.force ? Existing::kReplace : Existing::kRefuse;
+  const Status prepared = prepare_run_directory(*config, shard, existing, given.config_path);
+  if (!prepared.is_ok()) return fail(prepared);
+  const std::string name = shard == kAuthority ? "paceline-server" : "paceline-server " + to_string(shard);
+  const auto log = Log::open(log_file(*config, shard), name, config->run.log_level);
+  if (!log.is_ok()) return fail(log.status());
+
+  wire::Context context;
+  Server server(*config, shard, context, *log, ServerOptions{&std::cerr});
+  const Status started = server.start();
+  if (!started.is_ok()) return fail(started);
+  boost::asio::signal_set signals(server.io(), SIGINT, SIGTERM);
+  stop_on_signals(signals, server);
+
+  const Status ended = server.run();
+  return ended.is_ok() ? kExitOk : kExitFailedRun;
+}
+
+}  // namespace
+}  // namespace paceline::server
+
+int main(int argc, char** argv) { return paceline::server::server_main(argc, argv); }

@@ -1,0 +1,163 @@
+// Who is let in, and who has been silent for too long.
+#include "server/membership.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+namespace paceline::server {
+namespace {
+
+std::string hex(std::uint64_t value) {
+  char text[19];
+  std::snprintf(text, sizeof text, "0x%016" PRIx64, value);
+  return text;
+}
+
+Status mismatch(const std::string& who, const std::string& what, const std::string& got,
+                const std::string& expected) {
+  return invalid_argument(who + ": " + what + " " + got + ", expected " + expected);
+}
+
+Status check_protocol(const std::string& who, std::uint32_t got) {
+  if (got == wire::kProtocolVersion) return Status::ok();
+  return mismatch(who, "protocol version", std::to_string(got), std::to_string(wire::kProtocolVersion));
+}
+
+Status check_fingerprint(const std::string& who, std::uint64_t got, std::uint64_t expected) {
+  if (got == expected) return Status::ok();
+  return mismatch(who, "configuration fingerprint", hex(got),
+                  hex(expected) + ": give every daemon the same configuration");
+}
+
+}  // namespace
+
+Membership::Membership(const ClusterSection& cluster, std::uint64_t fingerprint, ShardId self)
+    : cluster_(cluster),
+      fingerprint_(fingerprint),
+      self_(self),
+      nodes_(cluster.nodes),
+      shards_(cluster.shards) {}
+
+Status Membership::check(const wire::Join& join) const {
+  const std::string who = "node " + to_string(join.node);
+  PACELINE_RETURN_IF_ERROR(check_protocol(who, join.protocol_version));
+  if (join.node.value >= cluster_.nodes) {
+    return invalid_argument(who + ": the run has nodes 0 to " + std::to_string(cluster_.nodes - 1));
+  }
+  PACELINE_RETURN_IF_ERROR(check_fingerprint(who, join.config_fingerprint, fingerprint_));
+  if (join.threads != cluster_.threads_per_node) {
+    return mismatch(who, "threads", std::to_string(join.threads), std::to_string(cluster_.threads_per_node));
+  }
+  if (layout_ && join.layout_hash != layout_->hash) {
+    return mismatch(who, "parameter layout", hex(join.layout_hash),
+                    hex(layout_->hash) + " as node " + to_string(layout_->node) + " has");
+  }
+  return Status::ok();
+}
+
+Result<Layout> Membership::admit(const wire::Join& join, const wire::PeerId& connection, Ticks now) {
+  PACELINE_RETURN_IF_ERROR(check(join));
+  const std::string who = "node " + to_string(join.node);
+  Layout layout;
+  for (const Tensor& tensor : join.tensors) {
+    const auto added = layout.add(tensor.name, tensor.shape);
+    if (!added.is_ok()) return Status(added.status()).with_context(who);
+  }
+  if (layout.hash() != join.layout_hash) {
+    return mismatch(who, "parameter layout", hex(join.layout_hash),
+                    hex(layout.hash()) + " as its tensors say");
+  }
+  PACELINE_RETURN_IF_ERROR(enter(Peer::of(join.node), join.incarnation, connection, now));
+  if (!layout_) layout_ = {join.node, join.layout_hash};
+  return layout;
+}
+
+Status Membership::admit(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now) {
+  const std::string who = "shard " + to_string(join.shard);
+  PACELINE_RETURN_IF_ERROR(check_protocol(who, join.protocol_version));
+  if (join.shard.value >= cluster_.shards || join.shard == self_) {
+    return invalid_argument(who + ": the authority expects shards 1 to " +
+                            std::to_string(cluster_.shards - 1));
+  }
+  PACELINE_RETURN_IF_ERROR(check_fingerprint(who, join.config_fingerprint, fingerprint_));
+  return enter(Peer::of(join.shard), 0, connection, now);
+}
+
+Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerId& connection, Ticks now) {
+  Member& member = at(peer);
+  if (member.state == State::kGone) {
+    return failed_precondition(to_string(peer) + ": it has gone, and a run takes nobody back");
+  }
+  // A shard has no incarnation: its parameters would be gone with its process, so a second connection is an
+  // intruder.
+  const bool same = member.incarnation == incarnation && (peer.is_node() || member.connection == connection);
+  if (member.state == State::kPresent && !same) {
+    return failed_precondition(to_string(peer) +
+                               ": already taken by another process of this run (incarnation " +
+                               hex(member.incarnation) + ", got " + hex(incarnation) + ")");
+  }
+  const auto known = connections_.find(connection);
+  if (known != connections_.end() && known->second != peer) {
+    return failed_precondition(to_string(peer) + ": this connection is " + to_string(known->second));
+  }
+  if (member.state == State::kPresent) connections_.erase(member.connection);
+  member = {State::kPresent, incarnation, connection, now};
+  connections_[connection] = peer;
+  return Status::ok();
+}
+
+std::optional<Peer> Membership::who(const wire::PeerId& connection) const {
+  const auto found = connections_.find(connection);
+  if (found == connections_.end()) return std::nullopt;
+  return found->second;
+}
+
+const wire::PeerId* Membership::connection_of(Peer peer) const {
+  return at(peer).state == State::kPresent ? &at(peer).connection : nullptr;
+}
+
+bool Membership::is_gone(Peer peer) const { return at(peer).state == State::kGone; }
+
+void Membership::seen(Peer peer, Ticks now) { at(peer).last_seen = now; }
+
+void Membership::forgive(std::chrono::nanoseconds pause) {
+  for (Member& member : nodes_) member.last_seen = member.last_seen + pause;
+  for (Member& member : shards_) member.last_seen = member.last_seen + pause;
+}
+
+std::vector<Membership::Silence> Membership::silent(Ticks now) const {
+  std::vector<Silence> result;
+  for (const Peer peer : present()) {
+    const auto silent = now - at(peer).last_seen;
+    if (silent > cluster_.lease) result.push_back({peer, silent});
+  }
+  return result;
+}
+
+// The connection stays known, so that what still comes from it can be refused by name.
+void Membership::remove(Peer peer) { at(peer).state = State::kGone; }
+
+std::vector<Peer> Membership::present() const {
+  std::vector<Peer> result;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].state == State::kPresent) result.push_back(Peer::of(NodeId(i)));
+  }
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    if (shards_[i].state == State::kPresent) result.push_back(Peer::of(ShardId(i)));
+  }
+  return result;
+}
+
+std::vector<Peer> Membership::missing() const {
+  std::vector<Peer> result;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i].state == State::kMissing) result.push_back(Peer::of(NodeId(i)));
+  }
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const bool expected = self_ == kAuthority && ShardId(i) != self_;
+    if (expected && shards_[i].state == State::kMissing) result.push_back(Peer::of(ShardId(i)));
+  }
+  return result;
+}
+
+}  // namespace paceline::server

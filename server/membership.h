@@ -1,0 +1,88 @@
+// Membership: which connections belong to which nodes and shards, and when each was last heard from. Pure:
+// time is passed in, so leases are tested without waiting.
+//
+// Identity is the number and the incarnation of a Join, not the connection: the same incarnation on a new
+// connection is the same node (a link was re-established), another incarnation is an intruder while the first
+// is there. Who has gone (lost, or left) does not come back into the same run.
+//
+// Thread: one at a time (the server's loop).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/instant.h"
+#include "common/params/layout.h"
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "common/wire/transport.h"
+#include "server/peer.h"
+
+namespace paceline::server {
+
+class Membership {
+ public:
+  // `fingerprint`: of the run's configuration (common/config/load.h). `self`: the shard that asks.
+  Membership(const ClusterSection& cluster, std::uint64_t fingerprint, ShardId self);
+
+  // Accepts a node and returns its layout, or says what does not fit: got and expected.
+  // Errors: kInvalidArgument protocol version, fingerprint, node number, threads, a layout that contradicts
+  // its hash or differs from that of the first node; kFailedPrecondition the number is taken, or its node has
+  // gone.
+  Result<Layout> admit(const wire::Join& join, const wire::PeerId& connection, Ticks now);
+  // The same for another shard, at the authority.
+  [[nodiscard]] Status admit(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now);
+
+  std::optional<Peer> who(const wire::PeerId& connection) const;
+  // Where to send to; nullptr when the peer has not joined or has gone.
+  const wire::PeerId* connection_of(Peer peer) const;
+  bool is_gone(Peer peer) const;
+
+  void seen(Peer peer, Ticks now);
+  // This process itself did not run for that long: nobody else is to blame for the silence.
+  void forgive(std::chrono::nanoseconds pause);
+  // Those present that have been silent for longer than the lease, and for how long.
+  struct Silence {
+    Peer peer;
+    std::chrono::nanoseconds silent{0};
+  };
+  std::vector<Silence> silent(Ticks now) const;
+
+  void remove(Peer peer);
+
+  std::vector<Peer> present() const;
+  // Nodes, then shards, that have never joined.
+  std::vector<Peer> missing() const;
+
+ private:
+  enum class State { kMissing, kPresent, kGone };
+  struct Member {
+    State state = State::kMissing;
+    std::uint64_t incarnation = 0;
+    wire::PeerId connection;
+    Ticks last_seen;
+  };
+  Member& at(Peer peer) { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
+  const Member& at(Peer peer) const { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
+  [[nodiscard]] Status enter(Peer peer, std::uint64_t incarnation, const wire::PeerId& connection, Ticks now);
+  Status check(const wire::Join& join) const;
+
+  ClusterSection cluster_;
+  std::uint64_t fingerprint_;
+  ShardId self_;
+  std::vector<Member> nodes_;
+  std::vector<Member> shards_;
+  std::unordered_map<wire::PeerId, Peer> connections_;
+  struct FirstLayout {
+    NodeId node;
+    std::uint64_t hash = 0;
+  };
+  std::optional<FirstLayout> layout_;
+};
+
+}  // namespace paceline::server

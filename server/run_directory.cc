@@ -1,0 +1,63 @@
+// Refusing, clearing and making the run directory.
+#include "server/run_directory.h"
+
+#include <system_error>
+#include <vector>
+
+#include "common/config/load.h"
+#include "common/files/atomic_file.h"
+
+namespace paceline::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What says that a run was here. Another shard starts beside the authority and knows only its own log.
+std::vector<fs::path> marks_of_a_run(const RunConfig& config, ShardId shard) {
+  if (shard != kAuthority) return {log_file(config, shard)};
+  const fs::path out(config.run.out);
+  return {log_file(config, shard), out / "curve.csv", out / "summary.json"};
+}
+
+// What would contradict the new run if it stayed.
+std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
+  std::vector<fs::path> files = marks_of_a_run(config, shard);
+  if (shard != kAuthority) return files;
+  for (const char* name : {"phases.csv", "phases_histogram.csv", "model.bin"}) {
+    files.push_back(fs::path(config.run.out) / name);
+  }
+  return files;
+}
+
+}  // namespace
+
+fs::path log_file(const RunConfig& config, ShardId shard) {
+  return fs::path(config.run.out) /
+         (shard == kAuthority ? "server.log" : "server-" + to_string(shard) + ".log");
+}
+
+Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
+                             const fs::path& given_config) {
+  const fs::path out(config.run.out);
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) return unavailable("cannot make the run directory " + out.string() + ": " + error.message());
+  if (existing == Existing::kRefuse) {
+    for (const fs::path& mark : marks_of_a_run(config, shard)) {
+      if (!fs::exists(mark, error)) continue;
+      return failed_precondition("the run directory " + out.string() + " already holds a run (" +
+                                 mark.filename().string() +
+                                 "); choose another run.out, or replace it with --force");
+    }
+  }
+  for (const fs::path& file : leftovers(config, shard)) {
+    fs::remove(file, error);
+    if (error) return unavailable("cannot remove " + file.string() + ": " + error.message());
+  }
+  if (shard != kAuthority) return Status::ok();
+  const fs::path effective = out / "config.yaml";
+  if (fs::exists(effective, error) && fs::equivalent(effective, given_config, error)) return Status::ok();
+  return write_file_atomically(effective, to_yaml(config));
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,25 @@
+// The run directory, before anything is written into it: a run never mixes its files with another's.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "common/config/run_config.h"
+#include "common/ids.h"
+#include "common/status.h"
+
+namespace paceline::server {
+
+// What to do with a folder that already holds a run.
+enum class Existing { kRefuse, kReplace };
+
+// Makes config.run.out, refuses or clears what an earlier run left there, and (the authority) writes the
+// effective configuration as config.yaml, unless that is `given_config` itself. Errors: kFailedPrecondition
+// it holds a run (say --force); kUnavailable it cannot be made or written.
+[[nodiscard]] Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
+                                           const std::filesystem::path& given_config);
+
+// server.log; server-<k>.log for the other shards.
+std::filesystem::path log_file(const RunConfig& config, ShardId shard);
+
+}  // namespace paceline::server

@@ -1,0 +1,40 @@
+// The public face of the loop.
+#include "server/server.h"
+
+#include <boost/asio/io_context.hpp>
+#include <utility>
+
+#include "server/server_loop.h"
+
+namespace paceline::server {
+
+class Server::Impl {
+ public:
+  Impl(const RunConfig& config, ShardId shard, wire::Context& context, Log log, ServerOptions options)
+      : context_(context), log_(std::move(log)), loop_(io_, config, shard, log_, options) {}
+
+  wire::Context& context_;
+  const Log log_;
+  boost::asio::io_context io_{1};
+  ServerLoop loop_;
+};
+
+Server::Server(const RunConfig& config, ShardId shard, wire::Context& context, Log log, ServerOptions options)
+    : impl_(std::make_unique<Impl>(config, shard, context, std::move(log), options)) {}
+
+Server::~Server() = default;
+
+Status Server::start() { return impl_->loop_.open(impl_->context_); }
+
+std::string Server::endpoint() const { return impl_->loop_.endpoint(); }
+
+Status Server::run() {
+  impl_->io_.run();
+  return impl_->loop_.result();
+}
+
+void Server::request_stop(const std::string& reason) { impl_->loop_.stop(reason); }
+
+boost::asio::io_context& Server::io() { return impl_->io_; }
+
+}  // namespace paceline::server

@@ -1,0 +1,64 @@
+// Server: one `paceline-server` as an object. It holds one shard of the parameters; shard 0 is the authority
+// too. Several can live in one process, each run() on a thread of its own: that is what makes the tests
+// cheap.
+//
+//   wire::Context context;
+//   Server server(config, ShardId(0), context, log, {});
+//   PACELINE_RETURN_IF_ERROR(server.start());   // bound: server.endpoint() is where nodes connect
+//   return server.run();                        // until the run is over
+#pragma once
+
+#include <iosfwd>
+#include <memory>
+#include <string>
+
+#include "common/config/run_config.h"
+#include "common/ids.h"
+#include "common/log/log.h"
+#include "common/status.h"
+#include "common/wire/transport.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace paceline::server {
+
+struct ServerOptions {
+  // Where the authority prints a line about the progress every few seconds; nullptr: nowhere. Outlives the
+  // server.
+  std::ostream* progress = nullptr;
+};
+
+class Server {
+ public:
+  // `config` has been validated, and config.run.out is a folder that exists. `context` outlives the server.
+  Server(const RunConfig& config, ShardId shard, wire::Context& context, Log log, ServerOptions options);
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  // Binds cluster.endpoints[shard] and, for another shard than 0, connects to the authority. Call once,
+  // before run(). Errors: kUnavailable port in use or curve.csv cannot be written; kInvalidArgument not an
+  // endpoint.
+  [[nodiscard]] Status start();
+  // The bound endpoint, with the port that the system chose where "*" was asked for. After start().
+  std::string endpoint() const;
+
+  // Serves until the run is over. OK only when the run ended with status "ok". The thread that calls it is
+  // the server's thread; everything happens on it.
+  [[nodiscard]] Status run();
+
+  // Asks for the orderly end: at the authority the run stops with its model kept, status "stopped"; another
+  // shard says goodbye, and the run fails. Thread: any; not from a signal handler.
+  void request_stop(const std::string& reason);
+
+  // The loop that run() runs, for signals and the like.
+  boost::asio::io_context& io();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace paceline::server

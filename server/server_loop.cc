@@ -1,0 +1,217 @@
+// What comes in, and whom it is for.
+#include "server/server_loop.h"
+
+#include <boost/asio/post.hpp>
+
+#include "common/config/load.h"
+#include "common/ticks.h"
+
+namespace paceline::server {
+
+ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, ShardId shard, const Log& log,
+                       ServerOptions options)
+    : io_(io),
+      config_(config),
+      shard_(shard),
+      log_(log),
+      options_(options),
+      fingerprint_(fingerprint(config)),
+      shard_port_(*this, Speaker::kShard),
+      authority_port_(*this, Speaker::kAuthority),
+      membership_(config.cluster, fingerprint_, shard),
+      service_(shard, config, shard_port_, log),
+      timer_(io) {}
+
+Status ServerLoop::open(wire::Context& context) {
+  const std::vector<std::string>& endpoints = config_.cluster.endpoints;
+  PACELINE_ASSIGN_OR_RETURN(
+      router_, wire::RouterSocket::bind(context, io_, endpoints[shard_.value], {},
+                                        [this](const wire::PeerId& from, Result<wire::Message> message) {
+                                          on_router(from, std::move(message));
+                                          drain();
+                                        }));
+  const Ticks now = steady_now();
+  started_at_ = last_tick_ = next_heartbeat_ = next_progress_ = authority_seen_ = now;
+  if (is_authority()) {
+    PACELINE_ASSIGN_OR_RETURN(RunRecord record, RunRecord::open(config_, log_));
+    authority_.emplace(config_, std::move(record), authority_port_, log_, now);
+  } else {
+    PACELINE_ASSIGN_OR_RETURN(dealer_, wire::DealerSocket::connect(context, io_, endpoints[kAuthority.value],
+                                                                   {}, [this](Result<wire::Message> message) {
+                                                                     on_dealer(std::move(message));
+                                                                     drain();
+                                                                   }));
+    PACELINE_RETURN_IF_ERROR(
+        dealer_->send({wire::ShardJoin{wire::kProtocolVersion, shard_, fingerprint_}, {}}));
+  }
+  log_.info("shard " + to_string(shard_) + " listens on " + router_->endpoint());
+  schedule_tick();
+  return Status::ok();
+}
+
+void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> message) {
+  if (ended_) return;
+  const Ticks now = steady_now();
+  const std::optional<Peer> peer = membership_.who(from);
+  if (!message.is_ok()) {
+    log_.debug("malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " +
+               message.status().message());
+    if (peer) refuse(from, message.status(), /*fatal=*/false);
+    return;
+  }
+  if (const auto* join = std::get_if<wire::Join>(&message->body)) return on_join(from, *join, now);
+  if (const auto* join = std::get_if<wire::ShardJoin>(&message->body)) return on_shard_join(from, *join, now);
+  if (!peer) {
+    return refuse(from, failed_precondition(std::string(wire::name_of(message->body)) + " before a join"),
+                  /*fatal=*/true);
+  }
+  if (membership_.is_gone(*peer)) {
+    // Its heartbeats may still be under way; anything else is worth an answer.
+    if (std::holds_alternative<wire::Heartbeat>(message->body)) return;
+    return refuse(from, failed_precondition(to_string(*peer) + " has gone from this run"), /*fatal=*/true);
+  }
+  membership_.seen(*peer, now);
+  if (std::holds_alternative<wire::Heartbeat>(message->body)) return;
+  if (peer->is_node()) {
+    on_node(*peer, std::move(*message), now);
+  } else {
+    on_shard(*peer, *message, now);
+  }
+}
+
+void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks now) {
+  const Result<Layout> layout = membership_.admit(join, from, now);
+  if (!layout.is_ok()) return refuse(from, layout.status(), /*fatal=*/true);
+  const Result<Range> range = service_.open(*layout);
+  if (!range.is_ok()) {
+    membership_.remove(Peer::of(join.node));
+    return refuse(from, range.status(), /*fatal=*/true);
+  }
+  send_to(from, wire::Welcome{shard_, *range});
+  if (authority_) authority_->node_joined(join.node, *layout, now);
+}
+
+void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
+  if (!is_authority()) {
+    return refuse(from,
+                  failed_precondition("shard " + to_string(join.shard) + " joined shard " +
+                                      to_string(shard_) + ", which is not the authority"),
+                  /*fatal=*/true);
+  }
+  const Status status = membership_.admit(join, from, now);
+  if (!status.is_ok()) return refuse(from, status, /*fatal=*/true);
+  send_to(from, wire::ShardWelcome{});
+  authority_->shard_joined(join.shard);
+}
+
+void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
+  const wire::Body& body = message.body;
+  if (std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Pull>(body) ||
+      std::holds_alternative<wire::InitialParameters>(body)) {
+    return to_service(from, std::move(message));
+  }
+  const bool leaves = std::holds_alternative<wire::Leave>(body);
+  if (!authority_) {
+    // It tells the authority too, whose NodeLost says what to forget.
+    if (leaves) return membership_.remove(from);
+    return refuse(*membership_.connection_of(from),
+                  invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
+                                   " to shard " + to_string(shard_) + ": it is for the authority"),
+                  /*fatal=*/true);
+  }
+  const Status status = authority_->handle(from, message, now);
+  if (leaves) return membership_.remove(from);
+  // What was said twice is ignored; anything else wrong is a node that this run cannot go on with.
+  if (!status.is_ok()) {
+    refuse(*membership_.connection_of(from), status, /*fatal=*/status.code() != StatusCode::kOutOfOrder);
+  }
+}
+
+void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
+  const Status status = authority_->handle(from, message, now);
+  if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/false);
+}
+
+void ServerLoop::on_dealer(Result<wire::Message> message) {
+  if (ended_) return;
+  authority_seen_ = steady_now();
+  if (!message.is_ok()) return end(message.status());
+  const wire::Body& body = message->body;
+  if (std::holds_alternative<wire::Heartbeat>(body)) return;
+  if (std::holds_alternative<wire::ShardWelcome>(body)) {
+    welcomed_ = true;
+    log_.info("joined the authority at " + config_.cluster.endpoints[kAuthority.value]);
+  } else if (const auto* over = std::get_if<wire::RunOver>(&body)) {
+    run_over(*over);
+  } else if (const auto* error = std::get_if<wire::Error>(&body)) {
+    const Status status(error->code,
+                        "the authority refuses shard " + to_string(shard_) + ": " + error->message);
+    if (error->fatal) return end(status);
+    log_.warn(status.message());
+  } else {
+    if (const auto* lost = std::get_if<wire::NodeLost>(&body)) {
+      if (lost->node.value < config_.cluster.nodes) membership_.remove(Peer::of(lost->node));
+    }
+    to_service(Peer::of(kAuthority), std::move(*message));
+  }
+}
+
+void ServerLoop::to_service(Peer from, wire::Message message) {
+  const Status status = service_.handle(from, std::move(message));
+  if (status.is_ok()) return;
+  // The shard's parameters are no longer what the authority takes them for.
+  if (authority_) {
+    authority_->fail(status, steady_now());
+    return;
+  }
+  const Status said = dealer_->send({wire::Leave{status.message()}, {}});
+  if (!said.is_ok()) log_.warn(said.message());
+  end(status);
+}
+
+// The authority ends the run for this shard.
+void ServerLoop::run_over(const wire::RunOver& over) {
+  report_shard();
+  if (!authority_) end(Status(over.code, over.message));
+}
+
+// What the two speakers of this process have said to each other, and what could not be sent, in order, until
+// nothing is left.
+void ServerLoop::drain() {
+  while (!ended_ && (!local_.empty() || !unreachable_.empty())) {
+    if (!local_.empty()) {
+      auto [speaker, message] = std::move(local_.front());
+      local_.pop_front();
+      if (speaker == Speaker::kShard) {
+        const Status status = authority_->handle(Peer::of(shard_), message, steady_now());
+        if (!status.is_ok()) log_.warn(status.message());
+      } else if (const auto* over = std::get_if<wire::RunOver>(&message.body)) {
+        run_over(*over);
+      } else {
+        to_service(Peer::of(kAuthority), std::move(message));
+      }
+      continue;
+    }
+    auto [peer, why] = std::move(unreachable_.back());
+    unreachable_.pop_back();
+    if (membership_.is_gone(peer)) continue;
+    membership_.remove(peer);
+    if (authority_) authority_->lost(peer, why, steady_now());
+  }
+  if (!ended_ && authority_ && authority_->over()) end(authority_->result());
+}
+
+void ServerLoop::stop(const std::string& reason) {
+  boost::asio::post(io_, [this, reason] {
+    if (ended_) return;
+    if (authority_) {
+      authority_->stop(reason, steady_now());
+    } else {
+      const Status said = dealer_->send({wire::Leave{reason}, {}});
+      end(said.is_ok() ? aborted(reason) : said);
+    }
+    drain();
+  });
+}
+
+}  // namespace paceline::server

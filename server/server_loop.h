@@ -1,0 +1,115 @@
+// ServerLoop: the only I/O of a server. Sockets and timers in, decoded messages to the shard's service and to
+// the authority, and what they send out again.
+//
+//   RouterSocket (nodes; at the authority the other shards too) ──┐
+//   DealerSocket (other shards: the authority)  ──────────────────┼─> ShardService, Authority ─> Outbox ─>
+//   sockets timer: leases, held grants, heartbeats, progress ─────────────┘
+//
+// At the authority its own shard is spoken to through a queue in memory instead of a socket; both speak the
+// very messages that travel between processes, so there is one path of the data, not two.
+//
+// Thread: the one that runs `io`.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/instant.h"
+#include "common/log/log.h"
+#include "common/wire/transport.h"
+#include "server/authority/authority.h"
+#include "server/membership.h"
+#include "server/server.h"
+#include "server/shard_service.h"
+
+namespace paceline::server {
+
+class ServerLoop {
+ public:
+  ServerLoop(boost::asio::io_context& io, const RunConfig& config, ShardId shard, const Log& log,
+             ServerOptions options);
+
+  [[nodiscard]] Status open(wire::Context& context);
+  std::string endpoint() const { return router_->endpoint(); }
+  void stop(const std::string& reason);
+  // How the run went, once the loop has ended.
+  const Status& result() const { return result_; }
+
+ private:
+  // The two speakers of this process send through one of these.
+  class Port final : public Outbox {
+   public:
+    enum class Speaker { kShard, kAuthority };
+    Port(ServerLoop& loop, Speaker speaker) : loop_(loop), speaker_(speaker) {}
+    void send(Peer to, wire::Message message) override { loop_.send(speaker_, to, std::move(message)); }
+
+   private:
+    ServerLoop& loop_;
+    Speaker speaker_;
+  };
+  using Speaker = Port::Speaker;
+
+  // What came in (server_loop.cc).
+  void on_router(const wire::PeerId& from, Result<wire::Message> message);
+  void on_dealer(Result<wire::Message> message);
+  void on_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  void on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
+  void on_node(Peer from, wire::Message message, Ticks now);
+  void on_shard(Peer from, const wire::Message& message, Ticks now);
+  void to_service(Peer from, wire::Message message);
+  void run_over(const wire::RunOver& over);
+  void drain();
+
+  // What goes out, and time (server_loop_out.cc).
+  void send(Speaker speaker, Peer to, wire::Message message);
+  void send_to(const wire::PeerId& connection, wire::Body body);
+  void refuse(const wire::PeerId& to, const Status& why, bool fatal);
+  void cannot_send(Peer to, const Status& why);
+  void schedule_tick();
+  void on_tick();
+  void heartbeat(Ticks now);
+  void check_authority(Ticks now);
+  void check_leases(Ticks now);
+  void report_shard();
+  void end(Status result);
+
+  bool is_authority() const { return shard_ == kAuthority; }
+
+  boost::asio::io_context& io_;
+  const RunConfig config_;
+  const ShardId shard_;
+  const Log& log_;
+  const ServerOptions options_;
+  const std::uint64_t fingerprint_;
+  Port shard_port_;
+  Port authority_port_;
+  Membership membership_;
+  ShardService service_;
+  std::optional<Authority> authority_;  // shard 0 only
+
+  std::unique_ptr<wire::RouterSocket> router_;
+  std::unique_ptr<wire::DealerSocket> dealer_;  // other shards: to the authority
+  bool welcomed_ = false;                       // other shards: the authority has answered
+  Ticks authority_seen_;
+
+  boost::asio::steady_timer timer_;
+  Ticks started_at_;
+  Ticks last_tick_;
+  Ticks next_heartbeat_;
+  Ticks next_progress_;
+
+  std::deque<std::pair<Speaker, wire::Message>> local_;    // from that speaker to the other one
+  std::vector<std::pair<Peer, std::string>> unreachable_;  // found while sending, dealt with afterwards
+  std::int64_t refused_ = 0;
+  bool ended_ = false;
+  Status result_ = internal_error("the server's loop ended before the run");
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,145 @@
+// What goes out, and what time brings: heartbeats, leases, deadlines, the progress line, the end.
+#include <ostream>
+
+#include "common/ticks.h"
+#include "server/server_loop.h"
+
+namespace paceline::server {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Held grants are announced after 200 ms, leases are seconds: this is fine enough for both.
+constexpr milliseconds kTick{50};
+constexpr seconds kProgressEvery{5};
+// A tick that comes later than this was not late: the whole process stood still.
+constexpr milliseconds kPauseAtLeast{500};
+
+std::string in_seconds(std::chrono::nanoseconds d) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", to_seconds(d));
+  return text;
+}
+
+}  // namespace
+
+void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
+  if (!to.is_node() && to.shard() == shard_) {  // the authority's own shard, and the other way round
+    local_.emplace_back(speaker, std::move(message));
+    return;
+  }
+  if (!to.is_node() && !authority_) {
+    const Status status = dealer_->send(std::move(message));
+    if (!status.is_ok()) end(Status(status).with_context("to the authority"));
+    return;
+  }
+  const wire::PeerId* connection = membership_.connection_of(to);
+  if (connection == nullptr) return;  // it has gone, or never came
+  const Status status = router_->send(*connection, std::move(message));
+  if (!status.is_ok()) cannot_send(to, status);
+}
+
+void ServerLoop::cannot_send(Peer to, const Status& why) {
+  // A message to it is missing, so it cannot go on with this run; without heartbeats it will notice.
+  log_.warn("cannot reach " + to_string(to) + ": " + why.message());
+  unreachable_.emplace_back(to, why.message());
+}
+
+void ServerLoop::send_to(const wire::PeerId& connection, wire::Body body) {
+  const Status status = router_->send(connection, {std::move(body), {}});
+  if (!status.is_ok()) log_.debug(status.message());  // its peer is gone, or its lease will tell
+}
+
+void ServerLoop::refuse(const wire::PeerId& to, const Status& why, bool fatal) {
+  ++refused_;
+  constexpr std::int64_t kRefusalsLogged = 100;  // a stranger must not fill the disk
+  if (refused_ <= kRefusalsLogged) log_.warn("refused: " + why.message());
+  send_to(to, wire::Error{why.code(), why.message(), fatal});
+}
+
+void ServerLoop::schedule_tick() {
+  timer_.expires_after(kTick);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || ended_) return;
+    on_tick();
+    drain();
+    if (!ended_) schedule_tick();
+  });
+}
+
+void ServerLoop::on_tick() {
+  const Ticks now = steady_now();
+  // Whoever was stopped (SIGSTOP, a suspended machine, a long apply) finds everybody's last message old.
+  const auto pause = now - last_tick_ - kTick;
+  if (pause > kPauseAtLeast) {
+    membership_.forgive(pause);
+    authority_seen_ = authority_seen_ + pause;
+    log_.debug("this process stood still for " + in_seconds(pause));
+  }
+  last_tick_ = now;
+  if (now >= next_heartbeat_) heartbeat(now);
+  if (!authority_) return check_authority(now);
+  check_leases(now);
+  authority_->tick(now);
+  if (options_.progress != nullptr && now >= next_progress_) {
+    next_progress_ = now + kProgressEvery;
+    if (authority_->training()) *options_.progress << authority_->progress(now) << std::endl;
+  }
+}
+
+void ServerLoop::heartbeat(Ticks now) {
+  next_heartbeat_ = now + config_.cluster.heartbeat;
+  for (const Peer peer : membership_.present()) {
+    const Status status = router_->send(*membership_.connection_of(peer), {wire::Heartbeat{}, {}});
+    if (!status.is_ok()) cannot_send(peer, status);
+  }
+  if (!dealer_) return;
+  const Status status = dealer_->send({wire::Heartbeat{}, {}});
+  if (!status.is_ok()) log_.debug(status.message());  // it is not there yet, or its lease will tell
+}
+
+// The nodes' leases are the authority's: it alone decides who is lost.
+void ServerLoop::check_leases(Ticks now) {
+  for (const Membership::Silence& silence : membership_.silent(now)) {
+    const std::string why = "silent for " + in_seconds(silence.silent);
+    membership_.remove(silence.peer);
+    authority_->lost(silence.peer, why, now);
+  }
+}
+
+void ServerLoop::check_authority(Ticks now) {
+  const std::string who = "the authority (" + config_.cluster.endpoints[kAuthority.value] + ")";
+  if (!welcomed_ && now - started_at_ > config_.cluster.start_timeout) {
+    return end(
+        deadline_exceeded(who + " has not answered within " + in_seconds(config_.cluster.start_timeout)));
+  }
+  if (welcomed_ && now - authority_seen_ > config_.cluster.lease) {
+    return end(unavailable(who + " was silent for " + in_seconds(now - authority_seen_)));
+  }
+}
+
+void ServerLoop::report_shard() {
+  const wire::TrafficCounters& counted = router_->counters();
+  wire::ShardReport report;
+  report.shard = shard_;
+  report.bytes_pushed = counted.push_bytes;
+  report.bytes_pulled = counted.parameter_bytes;
+  report.pulls = service_.pulls();
+  report.malformed = counted.malformed + service_.refused() + refused_;
+  shard_port_.send(Peer::of(kAuthority), {report, {}});
+}
+
+// What is queued still leaves: the sockets linger.
+void ServerLoop::end(Status result) {
+  if (ended_) return;
+  ended_ = true;
+  result_ = std::move(result);
+  if (!authority_ && !result_.is_ok()) log_.error(result_.message());  // the authority has said it
+  timer_.cancel();
+  if (dealer_) dealer_->close();
+  router_->close();
+  io_.stop();
+}
+
+}  // namespace paceline::server

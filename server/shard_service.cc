@@ -1,0 +1,215 @@
+// Judging and answering a shard's messages.
+#include "server/shard_service.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "common/params/partition.h"
+
+namespace paceline::server {
+namespace {
+
+// A peer that sends nothing but nonsense must not fill the disk.
+constexpr std::int64_t kRefusalsLogged = 100;
+
+std::size_t pulls_max(const ClusterSection& cluster) { return cluster.threads_per_node + 2; }
+
+// Parameters twice and the optimizer's state: what a shard of `floats` needs at least.
+double bytes_needed(std::int64_t floats, OptimizerKind kind) {
+  const double state = kind == OptimizerKind::kAdam ? 2.0 : kind == OptimizerKind::kMomentum ? 1.0 : 0.0;
+  return static_cast<double>(floats) * sizeof(float) * (2.0 + state);
+}
+
+double physical_memory_bytes() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log)
+    : id_(id),
+      config_(config),
+      cluster_(config.cluster.cluster()),
+      outbox_(outbox),
+      log_(log),
+      pending_(pulls_max(config.cluster)),
+      lost_(config.cluster.nodes, false) {
+  for (std::uint32_t n = 0; n < cluster_.nodes; ++n) leaving_.push_back(std::make_shared<const int>(0));
+}
+
+Result<Range> ShardService::open(const Layout& layout) {
+  if (shard_) return shard_->range();
+  const Range range = partition(layout.size(), config_.cluster.shards)[id_.value];
+  const double needed = bytes_needed(range.size(), config_.train.optimizer.kind);
+  if (needed > physical_memory_bytes()) {
+    return resource_exhausted(
+        "shard " + to_string(id_) + " of " + std::to_string(range.size()) + " floats needs " +
+        std::to_string(static_cast<std::int64_t>(needed / 1e6)) + " MB, this machine has " +
+        std::to_string(static_cast<std::int64_t>(physical_memory_bytes() / 1e6)) + " MB");
+  }
+  layout_hash_ = layout.hash();
+  shard_.emplace(id_, range, layout, shard_settings(config_));
+  return range;
+}
+
+Status ShardService::handle(Peer from, wire::Message message) {
+  Status refusal = Status::ok();
+  wire::Body& body = message.body;
+  if (from.is_node()) {
+    if (lost_[from.number]) {
+      refusal = failed_precondition(to_string(from) + " was declared lost");
+    } else if (const auto* push = std::get_if<wire::Push>(&body)) {
+      refusal = on(from, *push, std::move(message.payload));
+    } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
+      refusal = on(from, *pull);
+    } else if (const auto* initial = std::get_if<wire::InitialParameters>(&body)) {
+      refusal = on(from, *initial, message.payload);
+    } else {
+      refusal = invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
+                                 " to shard " + to_string(id_) + ": not for a shard");
+    }
+  } else if (const auto* decision = std::get_if<wire::ApplyDecision>(&body)) {
+    return on_decision(*decision);
+  } else if (const auto* discard = std::get_if<wire::DiscardGradient>(&body)) {
+    if (shard_) shard_->discard(discard->worker, discard->clock);
+  } else if (const auto* lost = std::get_if<wire::NodeLost>(&body)) {
+    on_lost(lost->node);
+  } else if (const auto* release = std::get_if<wire::Release>(&body)) {
+    if (shard_) shard_->release(release->version);
+  } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
+    refusal = on(from, *pull);
+  } else {
+    return failed_precondition(std::string(wire::name_of(body)) + " from the authority to shard " +
+                               to_string(id_) + ": not for a shard");
+  }
+  if (!refusal.is_ok()) refuse(from, refusal);
+  return Status::ok();
+}
+
+Status ShardService::on(Peer from, const wire::InitialParameters& piece, const wire::Payload& payload) {
+  if (from.node() != NodeId(0)) {
+    return invalid_argument("initial parameters from " + to_string(from) + ", expected them from node 0");
+  }
+  if (!shard_) return failed_precondition("initial parameters before a join");
+  PACELINE_RETURN_IF_ERROR(shard_->initialize(piece, payload.floats()));
+  if (!shard_->ready()) return Status::ok();
+  outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_}, {}});
+  answer_ready();
+  return Status::ok();
+}
+
+Status ShardService::on(Peer from, const wire::Push& push, wire::Payload payload) {
+  if (push.worker.node != from.node()) {
+    return invalid_argument("push from " + to_string(from) + " in the name of worker " +
+                            to_string(push.worker));
+  }
+  if (!shard_) return failed_precondition("push from worker " + to_string(push.worker) + " before a join");
+  PACELINE_ASSIGN_OR_RETURN(auto arrived, shard_->push(push, std::move(payload)));
+  if (arrived) outbox_.send(Peer::of(kAuthority), {*std::move(arrived), {}});
+  return Status::ok();
+}
+
+Status ShardService::on(Peer from, const wire::Pull& pull) {
+  if (!shard_) return failed_precondition("pull from " + to_string(from) + " before a join");
+  // A node that asks without reading its answers would keep ever older blocks alive in the send queue.
+  if (from.is_node()) {
+    const auto pieces = static_cast<std::size_t>(leaving_[from.number].use_count() - 1);
+    const auto per_reply =
+        static_cast<std::size_t>(std::max<std::int64_t>(1, shard_->now().blocks.block_count()));
+    if (pieces > pulls_max(config_.cluster) * per_reply) {
+      return resource_exhausted("pull from " + to_string(from) + ": " + std::to_string(pieces) +
+                                " pieces are still on their way to it");
+    }
+  }
+  switch (when(pull)) {
+    case Answer::kNow:
+      answer(from, pull);
+      break;
+    case Answer::kLater:
+      PACELINE_RETURN_IF_ERROR(pending_.hold({from, pull}));
+      break;
+    case Answer::kNever:
+      return not_found("pull from " + to_string(from) + ": version " + to_string(pull.min_version) +
+                       " is not retained by shard " + to_string(id_) + ", which is at version " +
+                       to_string(shard_->now().version));
+  }
+  ++pulls_;
+  return Status::ok();
+}
+
+// An exact version may be asked for before the decision that retains it has come here from the authority.
+ShardService::Answer ShardService::when(const wire::Pull& pull) const {
+  const Version now = shard_->now().version;
+  if (!pull.exact) return shard_->ready() && now >= pull.min_version ? Answer::kNow : Answer::kLater;
+  if (shard_->retained(pull.min_version) != nullptr) return Answer::kNow;
+  return now > pull.min_version ? Answer::kNever : Answer::kLater;
+}
+
+void ShardService::answer(Peer to, const wire::Pull& pull) {
+  const Snapshot& snapshot = pull.exact ? *shard_->retained(pull.min_version) : shard_->now();
+  std::vector<Clock> applied;
+  if (to.is_node()) applied = Shard::applied_of(snapshot, cluster_, to.node());
+  if (!pull.exact && pull.have == snapshot.revision) {
+    outbox_.send(
+        to,
+        {wire::Unchanged{pull.request, id_, snapshot.version, snapshot.revision, std::move(applied)}, {}});
+    return;
+  }
+  const std::int64_t blocks = std::max<std::int64_t>(1, snapshot.blocks.block_count());
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    wire::Parameters piece{pull.request, id_, snapshot.version, snapshot.revision, 0, i + 1 == blocks, {}};
+    wire::Payload payload;
+    if (snapshot.blocks.block_count() > 0) {  // a range may be empty: more shards than parameters
+      const auto values = std::as_bytes(snapshot.blocks.block(i));
+      piece.offset = snapshot.blocks.elements(i).begin;
+      payload.data = values.data();
+      payload.size = values.size();
+      const auto token = to.is_node() ? leaving_[to.number] : nullptr;
+      payload.owner = std::shared_ptr<const void>(static_cast<const void*>(values.data()),
+                                                  [keep = snapshot.blocks.ref(i), token](const void*) {});
+    }
+    if (piece.last) piece.applied = std::move(applied);
+    outbox_.send(to, {std::move(piece), std::move(payload)});
+  }
+}
+
+void ShardService::answer_ready() {
+  ready_.clear();
+  pending_.take_ready([this](const HeldPull& p) { return when(p.pull) != Answer::kLater; }, ready_);
+  for (const HeldPull& p : ready_) {
+    if (when(p.pull) == Answer::kNow) {
+      answer(p.from, p.pull);
+    } else {
+      refuse(p.from, not_found("version " + to_string(p.pull.min_version) + " was not retained by shard " +
+                               to_string(id_)));
+    }
+  }
+}
+
+Status ShardService::on_decision(const wire::ApplyDecision& decision) {
+  if (!shard_) {
+    return failed_precondition("decision " + std::to_string(decision.sequence) + " at shard " +
+                               to_string(id_) + ": no node has joined here");
+  }
+  PACELINE_RETURN_IF_ERROR(shard_->apply(decision));
+  answer_ready();
+  return Status::ok();
+}
+
+void ShardService::on_lost(NodeId node) {
+  if (node.value >= cluster_.nodes) return;
+  lost_[node.value] = true;
+  pending_.drop(Peer::of(node));
+  if (shard_) shard_->drop_partial(node);
+}
+
+void ShardService::refuse(Peer from, const Status& why) {
+  ++refused_;
+  if (refused_ <= kRefusalsLogged) log_.warn("refused: " + why.message());
+  if (refused_ == kRefusalsLogged) log_.warn("further refusals are counted, not logged");
+  outbox_.send(from, {wire::Error{why.code(), why.message(), false}, {}});
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,76 @@
+// A shard's conversation: what nodes and the authority send about parameters and gradients, and what they are
+// answered. It judges what a well-formed message means in the present state; the store (server/store) does
+// the work. The authority's own shard is driven in exactly the same way.
+//
+//   node       InitialParameters, Push, Pull            -> Parameters | Unchanged | Error
+//   authority  ApplyDecision, DiscardGradient, NodeLost, Release, Pull
+//   to the authority: ShardReady, GradientArrived
+//
+// Thread: the server's loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/log/log.h"
+#include "common/params/layout.h"
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "server/peer.h"
+#include "server/store/pending_pulls.h"
+#include "server/store/shard.h"
+
+namespace paceline::server {
+
+class ShardService {
+ public:
+  // `outbox` and `log` must outlive the service.
+  ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log);
+
+  // A node has come with this layout; the first one makes the shard. Returns the range held.
+  // Errors: kResourceExhausted when the range does not fit into this machine's memory.
+  Result<Range> open(const Layout& layout);
+
+  // One message. What is wrong with it is answered with Error and counted; the Status is of another kind: an
+  // error says that this shard no longer agrees with the authority and the run cannot go on.
+  [[nodiscard]] Status handle(Peer from, wire::Message message);
+
+  // Pull requests answered or held, and messages refused.
+  std::int64_t pulls() const { return pulls_; }
+  std::int64_t refused() const { return refused_; }
+  const Shard* shard() const { return shard_ ? &*shard_ : nullptr; }
+
+ private:
+  Status on(Peer from, const wire::InitialParameters& piece, const wire::Payload& payload);
+  Status on(Peer from, const wire::Push& push, wire::Payload payload);
+  Status on(Peer from, const wire::Pull& pull);
+  Status on_decision(const wire::ApplyDecision& decision);
+  void on_lost(NodeId node);
+
+  enum class Answer { kNow, kLater, kNever };
+  Answer when(const wire::Pull& pull) const;
+  void answer(Peer to, const wire::Pull& pull);
+  void answer_ready();
+  void refuse(Peer from, const Status& why);
+
+  ShardId id_;
+  const RunConfig config_;
+  Cluster cluster_;
+  Outbox& outbox_;
+  const Log& log_;
+  std::optional<Shard> shard_;
+  std::uint64_t layout_hash_ = 0;
+  PendingPulls pending_;
+  std::vector<HeldPull> ready_;  // scratch of answer_ready()
+  std::vector<bool> lost_;       // by node
+  // By node: a token that every piece of a reply holds until ZeroMQ has let go of it, so that its use count
+  // is the number of pieces still leaving.
+  std::vector<std::shared_ptr<const int>> leaving_;
+  std::int64_t pulls_ = 0;
+  std::int64_t refused_ = 0;
+};
+
+}  // namespace paceline::server

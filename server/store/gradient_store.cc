@@ -1,0 +1,143 @@
+// How pieces become gradients: checked against the worker's own sequence, appended, and given back when
+// applied.
+#include "server/store/gradient_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/params/vector_ops.h"
+
+namespace paceline::server {
+namespace {
+
+std::string describe(const wire::Push& push) {
+  return "push from worker " + to_string(push.worker) + " stamped " + to_string(push.clock);
+}
+
+}  // namespace
+
+GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max,
+                             std::size_t pieces_max)
+    : cluster_(cluster),
+      size_(size),
+      gradients_max_(gradients_max),
+      pieces_max_(pieces_max),
+      inboxes_(cluster.workers()) {
+  PACELINE_ASSERT(gradients_max >= 2 && pieces_max >= 1, "a store without room");
+  for (Inbox& box : inboxes_) box.gradients.reserve(gradients_max);
+  recycled_.reserve(cluster.workers() * gradients_max);
+}
+
+Status GradientStore::check(const wire::Push& push, const wire::Payload& payload) const {
+  if (!cluster_.contains(push.worker)) {
+    return invalid_argument(describe(push) + ": expected a node below " + std::to_string(cluster_.nodes) +
+                            " and a thread below " + std::to_string(cluster_.threads_per_node));
+  }
+  if (push.samples <= 0) {
+    return invalid_argument(describe(push) + ": " + std::to_string(push.samples) +
+                            " samples, expected at least 1");
+  }
+  const Inbox& box = inbox(push.worker);
+  const Clock expected = box.partial ? box.gradients.back().clock() : box.next;
+  if (push.clock < expected || (box.partial && push.clock != expected)) {
+    return out_of_order(describe(push) + ": expected " + (box.partial ? "the rest of " : "at least ") +
+                        to_string(expected));
+  }
+  if (box.partial && push.samples != box.gradients.back().samples()) {
+    return invalid_argument(describe(push) + ": " + std::to_string(push.samples) + " samples, expected " +
+                            std::to_string(box.gradients.back().samples()) + " as its first piece says");
+  }
+  const std::int64_t received = box.partial ? box.gradients.back().received_ : 0;
+  if (push.offset != received) {
+    return out_of_order(describe(push) + ": piece at " + std::to_string(push.offset) + ", expected " +
+                        std::to_string(received));
+  }
+  const auto floats = static_cast<std::int64_t>(payload.size / sizeof(float));
+  const bool ends = floats == size_ - received;
+  if (payload.size % sizeof(float) != 0 || floats > size_ - received || ends != push.last) {
+    return invalid_argument(describe(push) + ": " + std::to_string(payload.size) + " bytes at float " +
+                            std::to_string(received) + (push.last ? " as the last piece" : "") +
+                            ", expected the range to end at " + std::to_string(size_));
+  }
+  if (floats == 0 && !push.last) return invalid_argument(describe(push) + ": an empty piece");
+  if (!box.partial && box.gradients.size() >= gradients_max_) {
+    return resource_exhausted(describe(push) + ": " + std::to_string(box.gradients.size()) +
+                              " gradients of this worker are held already");
+  }
+  if (box.partial && box.gradients.back().pieces_.size() >= pieces_max_) {
+    return resource_exhausted(describe(push) + ": more than " + std::to_string(pieces_max_) + " pieces");
+  }
+  return Status::ok();
+}
+
+Result<const Gradient*> GradientStore::add(const wire::Push& push, wire::Payload payload) {
+  PACELINE_RETURN_IF_ERROR(check(push, payload));
+  Inbox& box = inbox(push.worker);
+  if (!box.partial) {
+    if (recycled_.empty()) recycled_.emplace_back();
+    box.gradients.push_back(std::move(recycled_.back()));
+    recycled_.pop_back();
+    Gradient& fresh = box.gradients.back();
+    fresh.worker_ = push.worker;
+    fresh.clock_ = push.clock;
+    fresh.samples_ = push.samples;
+    box.partial = true;
+  }
+  Gradient& gradient = box.gradients.back();
+  if (!gradient.non_finite_) {
+    if (const auto index = first_non_finite(payload.floats())) gradient.non_finite_ = push.offset + *index;
+  }
+  gradient.received_ += static_cast<std::int64_t>(payload.size / sizeof(float));
+  gradient.pieces_.push_back({push.offset, std::move(payload)});
+  if (!push.last) return static_cast<const Gradient*>(nullptr);
+  box.partial = false;
+  box.next = push.clock.next();
+  return static_cast<const Gradient*>(&gradient);
+}
+
+const Gradient* GradientStore::find(WorkerId worker, Clock clock) const {
+  if (!cluster_.contains(worker)) return nullptr;
+  const Inbox& box = inbox(worker);
+  const std::size_t whole = box.gradients.size() - (box.partial ? 1 : 0);
+  for (std::size_t i = 0; i < whole; ++i) {
+    if (box.gradients[i].clock() == clock) return &box.gradients[i];
+  }
+  return nullptr;
+}
+
+bool GradientStore::discard(WorkerId worker, Clock clock) {
+  const Gradient* found = find(worker, clock);
+  if (found == nullptr) return false;
+  std::vector<Gradient>& gradients = inbox(worker).gradients;
+  const auto place = gradients.begin() + (found - gradients.data());
+  recycle(std::move(*place));
+  gradients.erase(place);
+  return true;
+}
+
+void GradientStore::drop_partial(NodeId node) {
+  for (std::uint32_t thread = 0; node.value < cluster_.nodes && thread < cluster_.threads_per_node;
+       ++thread) {
+    Inbox& box = inbox(WorkerId(node, thread));
+    if (!box.partial) continue;
+    recycle(std::move(box.gradients.back()));
+    box.gradients.pop_back();
+    box.partial = false;
+  }
+}
+
+void GradientStore::recycle(Gradient gradient) {
+  gradient.pieces_.clear();  // the buffers go now, the list's memory stays
+  gradient.received_ = 0;
+  gradient.non_finite_.reset();
+  recycled_.push_back(std::move(gradient));
+}
+
+std::size_t GradientStore::held() const {
+  std::size_t held = 0;
+  for (const Inbox& box : inboxes_) held += box.gradients.size();
+  return held;
+}
+
+}  // namespace paceline::server

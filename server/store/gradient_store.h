@@ -1,0 +1,102 @@
+// The gradients a shard holds and has not applied: each worker's pieces as they came, in the buffers they
+// were received into (nothing is copied), until the authority decides their turn or has them discarded.
+//
+// A gradient is partial until its `last` piece; only a whole one counts, so a sender that dies half-way
+// leaves no trace. Bounds: `gradients_max` gradients per worker, the partial one included (the largest
+// threshold + 2 suffices: DESIGN 3.1 lets a worker lead by s + 1), and a number of pieces per gradient, so
+// that a peer that sends one float at a time cannot make the bookkeeping grow.
+//
+// Thread: one at a time (the server's loop).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/status.h"
+#include "common/wire/messages.h"
+
+namespace paceline::server {
+
+// One gradient for one shard's range. Pieces are contiguous from 0 to the range's size.
+class Gradient {
+ public:
+  WorkerId worker() const { return worker_; }
+  Clock clock() const { return clock_; }
+  std::int64_t samples() const { return samples_; }
+  // The first element, counted from the range's begin, that is NaN or infinite.
+  std::optional<std::int64_t> non_finite() const { return non_finite_; }
+
+  // Calls use(offset, values) for each stretch of the gradient that lies in `part`, ascending: together they
+  // are exactly `part`. `offset` is counted from the range's begin.
+  template <typename Use>
+  void for_each_in(Range part, Use&& use) const {
+    for (const Piece& piece : pieces_) {
+      const std::int64_t begin = std::max(part.begin, piece.begin);
+      const std::int64_t end = std::min(part.end, piece.end());
+      if (begin >= end) continue;
+      use(begin, piece.payload.floats().subspan(static_cast<std::size_t>(begin - piece.begin),
+                                                static_cast<std::size_t>(end - begin)));
+    }
+  }
+
+ private:
+  friend class GradientStore;
+  struct Piece {
+    std::int64_t begin = 0;
+    wire::Payload payload;
+    std::int64_t end() const { return begin + static_cast<std::int64_t>(payload.size / sizeof(float)); }
+  };
+  WorkerId worker_;
+  Clock clock_;
+  std::int64_t samples_ = 0;
+  std::int64_t received_ = 0;
+  std::optional<std::int64_t> non_finite_;
+  std::vector<Piece> pieces_;
+};
+
+class GradientStore {
+ public:
+  // For a range of `size` floats. `pieces_max` >= 1, `gradients_max` >= 2.
+  GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max, std::size_t pieces_max);
+
+  // Takes one piece. Returns the gradient when this piece makes it whole (valid until it is discarded), else
+  // nullptr. Errors leave everything as it was: kInvalidArgument unknown worker, no samples, a piece outside
+  // the range, `last` at the wrong place; kOutOfOrder a clock it already has, another clock while one is
+  // partial, a gap; kResourceExhausted beyond the bounds.
+  Result<const Gradient*> add(const wire::Push& push, wire::Payload payload);
+
+  // The whole gradient of `worker` stamped `clock`; nullptr when there is none.
+  const Gradient* find(WorkerId worker, Clock clock) const;
+
+  // Forgets a whole gradient; false when there is none.
+  bool discard(WorkerId worker, Clock clock);
+  // Forgets what `node` has sent in part. Whole gradients stay: the authority decides about them.
+  void drop_partial(NodeId node);
+
+  // Whole and partial gradients held now.
+  std::size_t held() const;
+
+ private:
+  struct Inbox {
+    Clock next;                       // the oldest clock it may still send
+    bool partial = false;             // the last of `held` is not whole
+    std::vector<Gradient> gradients;  // ascending clocks
+  };
+  Inbox& inbox(WorkerId worker) { return inboxes_[cluster_.rank_of(worker).value]; }
+  const Inbox& inbox(WorkerId worker) const { return inboxes_[cluster_.rank_of(worker).value]; }
+  Status check(const wire::Push& push, const wire::Payload& payload) const;
+  void recycle(Gradient gradient);
+
+  Cluster cluster_;
+  std::int64_t size_;
+  std::size_t gradients_max_;
+  std::size_t pieces_max_;
+  std::vector<Inbox> inboxes_;      // by rank
+  std::vector<Gradient> recycled_;  // empty, for their pieces' memory
+};
+
+}  // namespace paceline::server

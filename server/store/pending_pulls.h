@@ -1,0 +1,61 @@
+// Pulls that wait for a version which the shard has not reached. Bounded per asker: a node's threads share
+// its transfers, so more than threads + 2 at once (one per thread, one ahead, one for the evaluator) is
+// refused.
+//
+// Thread: one at a time (the server's loop).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "server/peer.h"
+
+namespace paceline::server {
+
+struct HeldPull {
+  Peer from;
+  wire::Pull pull;
+};
+
+class PendingPulls {
+ public:
+  explicit PendingPulls(std::size_t per_peer_max) : per_peer_max_(per_peer_max) {}
+
+  // Errors: kResourceExhausted when the peer has its share of held pulls already.
+  [[nodiscard]] Status hold(HeldPull pull) {
+    const auto theirs =
+        std::count_if(held_.begin(), held_.end(), [&](const HeldPull& p) { return p.from == pull.from; });
+    if (static_cast<std::size_t>(theirs) >= per_peer_max_) {
+      return resource_exhausted("pull from " + to_string(pull.from) + ": " + std::to_string(theirs) +
+                                " of its pulls are held already");
+    }
+    held_.push_back(std::move(pull));
+    return Status::ok();
+  }
+
+  // Moves those for which ready(pull) holds to the end of `out`, in the order in which they came.
+  template <typename Ready>
+  void take_ready(Ready&& ready, std::vector<HeldPull>& out) {
+    const auto waiting =
+        std::stable_partition(held_.begin(), held_.end(), [&](const HeldPull& p) { return ready(p); });
+    out.insert(out.end(), held_.begin(), waiting);
+    held_.erase(held_.begin(), waiting);
+  }
+
+  void drop(Peer from) {
+    std::erase_if(held_, [from](const HeldPull& p) { return p.from == from; });
+  }
+
+  std::size_t size() const { return held_.size(); }
+
+ private:
+  std::size_t per_peer_max_;
+  std::vector<HeldPull> held_;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,222 @@
+// Applying decisions block by block, and the copies that make replies and retained versions immutable.
+#include "server/store/shard.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/params/vector_ops.h"
+
+namespace paceline::server {
+namespace {
+
+std::int64_t block_count(const ShardSettings& settings, Range range) {
+  return (range.size() + settings.block_floats - 1) / settings.block_floats;
+}
+
+// A peer cuts its gradient into frames of cluster.frame_bytes, as we do. It may be set up with smaller ones,
+// but not with so small ones that the bookkeeping outweighs the gradient.
+constexpr std::int64_t kPiecesPerBlockMax = 64;
+
+std::size_t pieces_max(const ShardSettings& settings, Range range) {
+  return static_cast<std::size_t>(kPiecesPerBlockMax * (1 + block_count(settings, range)));
+}
+
+}  // namespace
+
+ShardSettings shard_settings(const RunConfig& config) {
+  ShardSettings settings;
+  settings.optimizer = config.train.optimizer;
+  settings.cluster = config.cluster.cluster();
+  settings.block_floats = std::max<std::int64_t>(1, config.cluster.frame_bytes / std::int64_t{sizeof(float)});
+  std::int64_t largest_threshold = 0;
+  if (config.sync.apply == ApplyMode::kVersioned) {
+    if (config.sync.policy == PolicyKind::kSsp) largest_threshold = config.sync.threshold;
+    if (config.sync.policy == PolicyKind::kDtssp) largest_threshold = config.sync.threshold_max;
+  }
+  settings.gradients_max = static_cast<std::size_t>(largest_threshold + 2);
+  return settings;
+}
+
+Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settings)
+    : id_(id),
+      range_(range),
+      layout_(layout),
+      settings_(std::move(settings)),
+      pool_(settings_.block_floats, static_cast<std::size_t>(block_count(settings_, range))),
+      optimizer_(settings_.optimizer, range.size()),
+      gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range)),
+      sum_(static_cast<std::size_t>(std::min(settings_.block_floats, range.size()))) {
+  now_.blocks = BlockRange(pool_, range.size());
+  now_.applied.assign(settings_.cluster.workers(), Clock(0));
+}
+
+Status Shard::initialize(const wire::InitialParameters& piece, std::span<const float> values) {
+  const std::string what = "initial parameters of shard " + to_string(id_);
+  if (ready()) return failed_precondition(what + ": they are here already");
+  if (piece.offset != initialized_) {
+    return out_of_order(what + ": piece at " + std::to_string(piece.offset) + ", expected " +
+                        std::to_string(initialized_));
+  }
+  const auto floats = static_cast<std::int64_t>(values.size());
+  const std::int64_t end = piece.offset + floats;
+  if (end > range_.size() || piece.last != (end == range_.size())) {
+    return invalid_argument(what + ": floats [" + std::to_string(piece.offset) + ", " + std::to_string(end) +
+                            ")" + (piece.last ? " as the last piece" : "") +
+                            ", expected the range to end at " + std::to_string(range_.size()));
+  }
+  for (std::int64_t i = 0; i < now_.blocks.block_count(); ++i) {
+    const Range block = now_.blocks.elements(i);
+    const std::int64_t from = std::max(block.begin, piece.offset);
+    const std::int64_t to = std::min(block.end, end);
+    if (from >= to) continue;
+    now_.blocks.rewrite(i, pool_, [&](std::span<const float>, std::span<float> out) {
+      std::copy(values.begin() + (from - piece.offset), values.begin() + (to - piece.offset),
+                out.begin() + (from - block.begin));
+    });
+  }
+  initialized_ = end;
+  if (piece.last) {
+    now_.version = Version(0);
+    now_.revision = Revision(0);
+  }
+  return Status::ok();
+}
+
+Result<std::optional<wire::GradientArrived>> Shard::push(const wire::Push& push, wire::Payload payload) {
+  if (!ready()) {
+    return failed_precondition("push from worker " + to_string(push.worker) + " to shard " + to_string(id_) +
+                               " before the initial parameters");
+  }
+  PACELINE_ASSIGN_OR_RETURN(const Gradient* whole, gradients_.add(push, std::move(payload)));
+  if (whole == nullptr) return std::optional<wire::GradientArrived>();
+  wire::GradientArrived arrived{id_, push.worker, push.clock, whole->samples(), ""};
+  if (const auto element = whole->non_finite()) arrived.fault = place_of(*element);
+  return std::optional(std::move(arrived));
+}
+
+Status Shard::check(const wire::ApplyDecision& decision) const {
+  const std::string what = "decision " + std::to_string(decision.sequence) + " at shard " + to_string(id_);
+  if (!ready()) return failed_precondition(what + ": the initial parameters are not here");
+  if (decision.sequence != next_sequence_) {
+    return out_of_order(what + ": expected decision " + std::to_string(next_sequence_));
+  }
+  for (const wire::Contribution& c : decision.contributions) {
+    if (c.samples <= 0) {
+      return failed_precondition(what + ": worker " + to_string(c.worker) + " contributes no samples");
+    }
+    if (gradients_.find(c.worker, c.clock) == nullptr) {
+      return failed_precondition(what + ": the gradient of worker " + to_string(c.worker) + " stamped " +
+                                 to_string(c.clock) + " is not here");
+    }
+  }
+  for (const wire::Contribution& c : decision.skipped) {
+    if (!settings_.cluster.contains(c.worker)) {
+      return failed_precondition(what + ": there is no worker " + to_string(c.worker));
+    }
+  }
+  if (decision.retain && retained_.size() >= kRetainedMax) {
+    return failed_precondition(what + ": " + std::to_string(retained_.size()) +
+                               " versions are retained already");
+  }
+  if (decision.version_after < now_.version || decision.revision_after < now_.revision) {
+    return failed_precondition(what + ": version " + to_string(decision.version_after) + " and revision " +
+                               to_string(decision.revision_after) + " are older than " +
+                               to_string(now_.version) + " and " + to_string(now_.revision));
+  }
+  return Status::ok();
+}
+
+Status Shard::apply(const wire::ApplyDecision& decision) {
+  PACELINE_RETURN_IF_ERROR(check(decision));
+  if (!decision.contributions.empty()) {
+    if (decision.combine == wire::Combine::kEach) {
+      apply_each(decision);
+    } else {
+      apply_mean(decision);
+    }
+  }
+  const auto closes = [this](const wire::Contribution& c) {
+    Clock& applied = now_.applied[settings_.cluster.rank_of(c.worker).value];
+    applied = std::max(applied, c.clock.next());
+  };
+  for (const wire::Contribution& c : decision.contributions) {
+    closes(c);
+    gradients_.discard(c.worker, c.clock);
+  }
+  for (const wire::Contribution& c : decision.skipped) closes(c);
+  now_.version = decision.version_after;
+  now_.revision = decision.revision_after;
+  if (decision.retain) retained_.push_back(now_);
+  ++next_sequence_;
+  return Status::ok();
+}
+
+void Shard::apply_each(const wire::ApplyDecision& decision) {
+  for (const wire::Contribution& c : decision.contributions) {
+    const Gradient& gradient = *gradients_.find(c.worker, c.clock);
+    optimizer_.begin_step(decision.learning_rate);
+    for (std::int64_t i = 0; i < now_.blocks.block_count(); ++i) {
+      const Range block = now_.blocks.elements(i);
+      now_.blocks.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
+        gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
+          const auto at = static_cast<std::size_t>(offset - block.begin);
+          optimizer_.apply(offset, in.subspan(at, values.size()), out.subspan(at, values.size()), values);
+        });
+      });
+    }
+  }
+}
+
+// The weights are the samples of the decision, which is the same on every shard, added in worker order: the
+// same bits however the vector is cut (DESIGN 3.4).
+void Shard::apply_mean(const wire::ApplyDecision& decision) {
+  std::int64_t samples = 0;
+  for (const wire::Contribution& c : decision.contributions) samples += c.samples;
+  const float share = 1.0F / static_cast<float>(samples);
+  optimizer_.begin_step(decision.learning_rate);
+  for (std::int64_t i = 0; i < now_.blocks.block_count(); ++i) {
+    const Range block = now_.blocks.elements(i);
+    const std::span<float> sum(sum_.data(), static_cast<std::size_t>(block.size()));
+    for (const wire::Contribution& c : decision.contributions) {
+      const bool first = &c == &decision.contributions.front();
+      const auto weight = static_cast<float>(c.samples);
+      gradients_.find(c.worker, c.clock)
+          ->for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
+            const auto part = sum.subspan(static_cast<std::size_t>(offset - block.begin), values.size());
+            first ? begin_sum(part, values, weight) : accumulate(part, values, weight);
+          });
+    }
+    scale(sum, share);
+    now_.blocks.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
+      optimizer_.apply(block.begin, in, out, sum);
+    });
+  }
+}
+
+const Snapshot* Shard::retained(Version version) const {
+  for (auto it = retained_.rbegin(); it != retained_.rend(); ++it) {
+    if (it->version == version) return &*it;
+  }
+  return nullptr;
+}
+
+void Shard::release(Version version) {
+  std::erase_if(retained_, [version](const Snapshot& s) { return s.version == version; });
+}
+
+std::vector<Clock> Shard::applied_of(const Snapshot& snapshot, Cluster cluster, NodeId node) {
+  if (node.value >= cluster.nodes) return {};
+  const auto first = snapshot.applied.begin() + static_cast<std::ptrdiff_t>(cluster.rank_of({node, 0}).value);
+  return {first, first + static_cast<std::ptrdiff_t>(cluster.threads_per_node)};
+}
+
+std::string Shard::place_of(std::int64_t element) const {
+  const std::int64_t index = range_.begin + element;
+  const Tensor* tensor = layout_.tensor_at(index);
+  PACELINE_ASSERT(tensor != nullptr, "element " + std::to_string(index) + " lies outside the layout");
+  return "the gradient of " + tensor->name + " is not finite at element " +
+         std::to_string(index - tensor->offset);
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,86 @@
+// `paceline evaluate` on a run directory made by hand: a network of one dense layer, parameters that always
+// answer 3.
+#include "tools/evaluate.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "common/config/load.h"
+#include "common/params/model_file.h"
+#include "tests/unit/temp_folder.h"
+#include "worker/data/synthetic.h"
+#include "worker/network_task.h"
+
+namespace paceline {
+namespace {
+
+using testing::TempFolder;
+
+constexpr const char* kConfig = R"(
+run: {name: evaluated, out: nowhere}
+train: {model: layers, layers: [{kind: dense, out: 10}], batch_size: 8}
+data: {path: %s}
+)";
+
+struct Run {
+  TempFolder folder;
+  std::string data = (folder / "data").string();
+  RunConfig config;
+  ModelFile model;
+
+  Run() {
+    SyntheticOptions synthetic;
+    synthetic.out = data;
+    synthetic.train_samples = 50;
+    synthetic.test_samples = 40;
+    REQUIRE(write_synthetic(synthetic).is_ok());
+    std::string text = kConfig;
+    text.replace(text.find("%s"), 2, data);
+    config = parse_config(text, "test", {}).value();
+    std::ofstream(folder / "config.yaml") << to_yaml(config);
+    model.info = {"layers", Version(12), Revision(24), network_layout(config).value()};
+    model.parameters.assign(static_cast<std::size_t>(model.info.layout.size()), 0.0F);
+    model.parameters[model.parameters.size() - 10 + 3] = 100.0F;  // the bias of class 3
+  }
+  Status write() { return write_model_file(folder / "model.bin", model.info, model.parameters); }
+};
+
+TEST_CASE("evaluate prints loss and accuracy of the final model over the whole test set") {
+  Run run;
+  REQUIRE(run.write().is_ok());
+  std::ostringstream out;
+  std::ostringstream err;
+  CHECK(evaluate({run.folder.path().string(), {}}, out, err) == 0);
+  INFO(err.str());
+  // Of 40 samples of ten balanced classes four are right at no loss, and 36 are wrong by 100.
+  CHECK_THAT(out.str(),
+             Catch::Contains("version 12 of layers: test loss 90.0000, accuracy 10.00 % of 40 samples"));
+}
+
+TEST_CASE("evaluate says in one line what is missing or does not fit") {
+  Run run;
+  std::ostringstream out;
+  std::ostringstream err;
+  CHECK(evaluate({run.folder.path().string(), {}}, out, err) == 2);
+  CHECK_THAT(err.str(), Catch::Contains("model.bin"));
+
+  REQUIRE(run.write().is_ok());
+  err.str("");
+  CHECK(evaluate({run.folder.path().string(), "/nonexistent"}, out, err) == 2);
+  CHECK_THAT(err.str(), Catch::Contains("/nonexistent"));
+
+  Layout other;
+  REQUIRE(other.add("w", {3}).is_ok());
+  run.model.info.layout = other;
+  run.model.parameters.resize(3);
+  REQUIRE(run.write().is_ok());
+  err.str("");
+  CHECK(evaluate({run.folder.path().string(), {}}, out, err) == 2);
+  CHECK_THAT(err.str(), Catch::Contains("model.bin"));
+  CHECK(out.str().empty());
+}
+
+}  // namespace
+}  // namespace paceline

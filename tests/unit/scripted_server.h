@@ -1,0 +1,94 @@
+// A server that does only what the test tells it to: a router on a thread of its own, every message that
+// comes in kept in order, every answer given by the test.
+#pragma once
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "common/assert.h"
+#include "common/wire/transport.h"
+
+namespace paceline::testing {
+
+class ScriptedServer {
+ public:
+  ScriptedServer(wire::Context& context, const std::string& endpoint) {
+    std::promise<void> bound;
+    thread_ = std::thread([&] {
+      auto socket = wire::RouterSocket::bind(context, io_, endpoint, {},
+                                             [this](const wire::PeerId& from, Result<wire::Message> message) {
+                                               receive(from, std::move(message));
+                                             });
+      PACELINE_ASSERT(socket.is_ok(), socket.status().message());
+      socket_ = std::move(socket).value();
+      bound.set_value();
+      const auto until_stopped = boost::asio::make_work_guard(io_);
+      io_.run();
+      socket_.reset();
+    });
+    bound.get_future().wait();
+  }
+  ~ScriptedServer() {
+    boost::asio::post(io_, [this] {
+      socket_->close();
+      io_.stop();
+    });
+    thread_.join();
+  }
+  ScriptedServer(const ScriptedServer&) = delete;
+  ScriptedServer& operator=(const ScriptedServer&) = delete;
+
+  // The next message of this kind, others than it thrown away; nullopt when none comes within 20 s.
+  template <typename Body>
+  std::optional<Body> expect() {
+    std::unique_lock lock(mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (;;) {
+      if (!arrived_.wait_until(lock, deadline, [&] { return !messages_.empty(); })) return std::nullopt;
+      wire::Message message = std::move(messages_.front());
+      messages_.pop_front();
+      if (Body* const body = std::get_if<Body>(&message.body)) {
+        payload_ = message.payload;
+        return *body;
+      }
+    }
+  }
+  // Of the message that expect() gave last.
+  const wire::Payload& payload() const { return payload_; }
+
+  // To whoever was heard last.
+  void send(wire::Body body, wire::Payload payload = {}) {
+    boost::asio::post(io_, [this, body = std::move(body), payload = std::move(payload)] {
+      (void)socket_->send(peer_, {body, payload});
+    });
+  }
+
+ private:
+  void receive(const wire::PeerId& from, Result<wire::Message> message) {
+    std::lock_guard lock(mutex_);
+    peer_ = from;
+    if (message.is_ok()) messages_.push_back(std::move(message).value());
+    arrived_.notify_all();
+  }
+
+  boost::asio::io_context io_;
+  std::unique_ptr<wire::RouterSocket> socket_;
+  std::thread thread_;
+  wire::PeerId peer_;  // the loop's thread
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<wire::Message> messages_;
+  wire::Payload payload_;
+};
+
+}  // namespace paceline::testing

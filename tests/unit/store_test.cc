@@ -1,0 +1,277 @@
+// A shard: what it takes, what it applies in which order, what stays as it was, and what it refuses.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "tests/unit/store_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+using wire::Combine;
+using wire::Contribution;
+
+const WorkerId kFirst(0, 0);
+const WorkerId kSecond(1, 0);
+const Cluster kTwo{2, 1};
+
+Contribution from(WorkerId worker, std::int64_t clock, std::int64_t samples = 1) {
+  return {worker, Clock(clock), samples};
+}
+
+Shard shard_of_six(float value = 10.0F) { return ready_shard(kTwo, 6, value, settings_of(kTwo)); }
+
+void push_whole(Shard& shard, WorkerId worker, std::int64_t clock, std::vector<float> gradient,
+                std::int64_t samples = 1) {
+  const auto arrived = shard.push(push_of(worker, clock, 0, true, samples), payload_of(std::move(gradient)));
+  REQUIRE(arrived.is_ok());
+  REQUIRE(arrived->has_value());
+}
+
+TEST_CASE("a shard is ready with the last piece of the initial parameters") {
+  Shard shard(ShardId(1), {6, 12}, layout_of(12), settings_of(kTwo));
+  REQUIRE(shard.initialize({0, false}, std::vector<float>{1, 2, 3, 4, 5}).is_ok());
+  CHECK_FALSE(shard.ready());
+  CHECK(shard.initialize({4, true}, std::vector<float>{6, 7}).code() == StatusCode::kOutOfOrder);
+  CHECK(shard.initialize({5, true}, std::vector<float>{6, 7}).code() == StatusCode::kInvalidArgument);
+  REQUIRE(shard.initialize({5, true}, std::vector<float>{6}).is_ok());
+  CHECK(shard.ready());
+  CHECK(shard.now().version == Version(0));
+  CHECK(values_of(shard.now().blocks) == std::vector<float>{1, 2, 3, 4, 5, 6});
+  CHECK(shard.initialize({0, true}, std::vector<float>(6)).code() == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("each: one optimizer step per gradient, however its pieces were cut") {
+  Shard shard = shard_of_six();
+  CHECK_FALSE(shard.push(push_of(kFirst, 0, 0, false, 8), payload_of({1, 1, 1}))->has_value());
+  CHECK(shard.push(push_of(kFirst, 0, 3, true, 9), payload_of({1, 1, 2})).status().code() ==
+        StatusCode::kInvalidArgument);  // other samples than its first piece
+  const auto whole = shard.push(push_of(kFirst, 0, 3, true, 8), payload_of({1, 1, 2}));
+  REQUIRE(whole->has_value());
+  CHECK((*whole)->worker == kFirst);
+  CHECK((*whole)->samples == 8);
+  CHECK((*whole)->fault.empty());
+  push_whole(shard, kSecond, 0, {2, 2, 2, 2, 2, 2});
+  CHECK(values_of(shard.now().blocks) == std::vector<float>(6, 10.0F));  // nothing before it is decided
+
+  REQUIRE(shard.apply(decision_of(0, {from(kFirst, 0), from(kSecond, 0)}, 1)).is_ok());
+  CHECK(values_of(shard.now().blocks) == std::vector<float>{7, 7, 7, 7, 7, 6});
+  CHECK(shard.now().version == Version(1));
+  CHECK(shard.now().applied == std::vector<Clock>{Clock(1), Clock(1)});
+  CHECK(shard.gradients_held() == 0);
+}
+
+TEST_CASE("mean: the gradients of a clock are averaged by samples and applied once") {
+  Shard shard = shard_of_six();
+  push_whole(shard, kFirst, 0, std::vector<float>(6, 4.0F), 1);
+  push_whole(shard, kSecond, 0, std::vector<float>(6, 8.0F), 3);
+  REQUIRE(shard.apply(decision_of(0, {from(kFirst, 0, 1), from(kSecond, 0, 3)}, 1, Combine::kMean)).is_ok());
+  CHECK(values_of(shard.now().blocks) == std::vector<float>(6, 3.0F));  // 10 - (4 + 24) / 4
+}
+
+TEST_CASE("the same bits however the vector is cut into shards, blocks and pieces") {
+  const auto run = [](std::uint32_t shards, std::int64_t block, std::size_t piece, Combine combine) {
+    constexpr std::int64_t kFloats = 37;
+    std::vector<float> all;
+    for (const Range range : partition(kFloats, shards)) {
+      ShardSettings settings = settings_of(kTwo, block);
+      settings.optimizer.kind = OptimizerKind::kAdam;
+      Shard shard(ShardId(0), range, layout_of(kFloats), settings);
+      const auto at = [&](std::int64_t i) { return static_cast<float>(range.begin + i); };
+      std::vector<float> values(static_cast<std::size_t>(range.size()));
+      for (std::int64_t i = 0; i < range.size(); ++i) values[static_cast<std::size_t>(i)] = std::sin(at(i));
+      REQUIRE(shard.initialize({0, true}, values).is_ok());
+      for (std::int64_t clock = 0; clock < 3; ++clock) {
+        for (const WorkerId worker : {kFirst, kSecond}) {
+          for (std::int64_t i = 0; i < range.size(); ++i) {
+            values[static_cast<std::size_t>(i)] =
+                std::cos(at(i) * static_cast<float>(clock + worker.node.value + 1));
+          }
+          std::size_t end = 0;
+          do {
+            const std::size_t offset = end;
+            end = std::min(values.size(), offset + piece);
+            const std::vector<float> part(values.begin() + static_cast<std::ptrdiff_t>(offset),
+                                          values.begin() + static_cast<std::ptrdiff_t>(end));
+            const auto push =
+                push_of(worker, clock, static_cast<std::int64_t>(offset), end == values.size(), 7);
+            REQUIRE(shard.push(push, payload_of(part)).is_ok());
+          } while (end < values.size());
+        }
+        auto decision =
+            decision_of(clock, {from(kFirst, clock, 7), from(kSecond, clock, 7)}, clock + 1, combine);
+        decision.learning_rate = 0.01;
+        REQUIRE(shard.apply(decision).is_ok());
+      }
+      const auto slice = values_of(shard.now().blocks);
+      all.insert(all.end(), slice.begin(), slice.end());
+    }
+    return all;
+  };
+  const Combine combine = GENERATE(Combine::kEach, Combine::kMean);
+  const std::vector<float> once = run(1, 64, 64, combine);
+  CHECK(run(3, 4, 5, combine) == once);
+  CHECK(run(1, 5, 3, combine) == once);
+  CHECK(run(50, 4, 4, combine) == once);  // more shards than parameters: some ranges are empty
+}
+
+TEST_CASE("what was handed out does not change when the next gradient is applied") {
+  Shard shard = shard_of_six();
+  const Snapshot reply = shard.now();
+  push_whole(shard, kFirst, 0, std::vector<float>(6, 1.0F));
+  REQUIRE(shard.apply(decision_of(0, {from(kFirst, 0)}, 1)).is_ok());
+  CHECK(values_of(reply.blocks) == std::vector<float>(6, 10.0F));
+  CHECK(values_of(shard.now().blocks) == std::vector<float>(6, 9.0F));
+}
+
+TEST_CASE("blocks are copied only while somebody holds them") {
+  Shard shard = shard_of_six();
+  const std::size_t alone = shard.blocks_in_use();
+  auto apply_next = [&, clock = std::int64_t{0}]() mutable {
+    push_whole(shard, kFirst, clock, std::vector<float>(6, 1.0F));
+    REQUIRE(shard.apply(decision_of(clock, {from(kFirst, clock)}, clock + 1)).is_ok());
+    ++clock;
+  };
+  apply_next();
+  CHECK(shard.blocks_in_use() == alone);
+  {
+    const BlockRef first_block = shard.now().blocks.ref(0);  // a reply of which one piece has not left yet
+    apply_next();
+    CHECK(shard.blocks_in_use() == alone + 1);
+    apply_next();
+    CHECK(shard.blocks_in_use() == alone + 1);
+  }
+  CHECK(shard.blocks_in_use() == alone);
+}
+
+TEST_CASE("a retained version stays until it is released, and two are the most") {
+  Shard shard = shard_of_six();
+  for (std::int64_t clock = 0; clock < 2; ++clock) {
+    push_whole(shard, kFirst, clock, std::vector<float>(6, 1.0F));
+    auto decision = decision_of(clock, {from(kFirst, clock)}, clock + 1);
+    decision.retain = true;
+    REQUIRE(shard.apply(decision).is_ok());
+  }
+  REQUIRE(shard.retained(Version(1)) != nullptr);
+  CHECK(values_of(shard.retained(Version(1))->blocks) == std::vector<float>(6, 9.0F));
+  CHECK(shard.retained(Version(1))->applied[0] == Clock(1));
+  CHECK(shard.retained(Version(3)) == nullptr);
+
+  auto third = decision_of(2, {}, 2);
+  third.retain = true;
+  CHECK(shard.apply(third).code() == StatusCode::kFailedPrecondition);
+  shard.release(Version(1));
+  CHECK(shard.retained(Version(1)) == nullptr);
+  REQUIRE(shard.apply(third).is_ok());
+  CHECK(shard.blocks_in_use() <= 3 * 2);  // its own, and at most two retained ones
+}
+
+TEST_CASE("decisions are applied in sequence, and a wrong one changes nothing") {
+  Shard shard = shard_of_six();
+  push_whole(shard, kFirst, 0, std::vector<float>(6, 1.0F));
+  const auto decision = decision_of(0, {from(kFirst, 0)}, 1);
+  CHECK(shard.apply(decision_of(1, {from(kFirst, 0)}, 1)).code() == StatusCode::kOutOfOrder);
+  CHECK(shard.apply(decision_of(0, {from(kSecond, 0)}, 1)).code() == StatusCode::kFailedPrecondition);
+  CHECK(shard.apply(decision_of(0, {from(kFirst, 0, 0)}, 1, Combine::kMean)).code() ==
+        StatusCode::kFailedPrecondition);
+  CHECK(values_of(shard.now().blocks) == std::vector<float>(6, 10.0F));
+  REQUIRE(shard.apply(decision).is_ok());
+  CHECK(shard.apply(decision).code() == StatusCode::kOutOfOrder);
+  CHECK(values_of(shard.now().blocks) == std::vector<float>(6, 9.0F));
+}
+
+TEST_CASE("a skipped iteration closes its clock without a gradient") {
+  Shard shard = shard_of_six();
+  auto decision = decision_of(0, {}, 1);
+  decision.skipped = {from(kSecond, 0, 0)};
+  REQUIRE(shard.apply(decision).is_ok());
+  CHECK(shard.now().applied == std::vector<Clock>{Clock(0), Clock(1)});
+  CHECK(values_of(shard.now().blocks) == std::vector<float>(6, 10.0F));
+  push_whole(shard, kSecond, 1, std::vector<float>(6, 1.0F));  // it goes on with the next clock
+}
+
+TEST_CASE("a sender that dies half-way leaves no trace; what it sent whole stays") {
+  Shard shard = shard_of_six();
+  push_whole(shard, kFirst, 0, std::vector<float>(6, 1.0F));
+  REQUIRE(shard.push(push_of(kFirst, 1, 0, false), payload_of({5, 5})).is_ok());
+  shard.drop_partial(NodeId(0));
+  CHECK(shard.gradients_held() == 1);
+  REQUIRE(shard.apply(decision_of(0, {from(kFirst, 0)}, 1)).is_ok());
+  CHECK(values_of(shard.now().blocks) == std::vector<float>(6, 9.0F));
+}
+
+TEST_CASE("a discarded gradient can no longer be applied") {
+  Shard shard = shard_of_six();
+  push_whole(shard, kFirst, 0, std::vector<float>(6, 1.0F));
+  shard.discard(kFirst, Clock(0));
+  shard.discard(kSecond, Clock(7));  // never heard of: nothing to forget
+  CHECK(shard.gradients_held() == 0);
+  CHECK(shard.apply(decision_of(0, {from(kFirst, 0)}, 1)).code() == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("a gradient that is not finite is whole, and its tensor is named") {
+  Shard shard = shard_of_six();
+  REQUIRE(shard.push(push_of(kFirst, 0, 0, false), payload_of({1, 1, 1})).is_ok());
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto arrived = shard.push(push_of(kFirst, 0, 3, true), payload_of({1, nan, 1}));
+  REQUIRE(arrived->has_value());
+  CHECK((*arrived)->fault == "the gradient of dense.weight is not finite at element 4");
+}
+
+TEST_CASE("a push that is not the worker's next piece is refused and leaves everything as it was") {
+  Shard shard = shard_of_six();
+  const auto code = [&](const wire::Push& push, std::vector<float> values) {
+    return shard.push(push, payload_of(std::move(values))).status().code();
+  };
+  const std::vector<float> six(6, 1.0F);
+  CHECK(code(push_of(WorkerId(2, 0), 0), six) == StatusCode::kInvalidArgument);            // no such node
+  CHECK(code(push_of(WorkerId(0, 1), 0), six) == StatusCode::kInvalidArgument);            // no such thread
+  CHECK(code(push_of(kFirst, 0, 0, true, 0), six) == StatusCode::kInvalidArgument);        // no samples
+  CHECK(code(push_of(kFirst, 0), std::vector<float>(7)) == StatusCode::kInvalidArgument);  // beyond the range
+  CHECK(code(push_of(kFirst, 0), std::vector<float>(5)) == StatusCode::kInvalidArgument);  // last, but short
+  CHECK(code(push_of(kFirst, 0, 0, false), six) == StatusCode::kInvalidArgument);  // whole, but not last
+  CHECK(code(push_of(kFirst, 0, 0, false), {}) == StatusCode::kInvalidArgument);   // empty
+  CHECK(code(push_of(kFirst, 0, 2), {1, 1, 1, 1}) == StatusCode::kOutOfOrder);     // begins in the middle
+  CHECK(shard.gradients_held() == 0);
+
+  REQUIRE(shard.push(push_of(kFirst, 4, 0, false), payload_of({1, 1})).is_ok());
+  CHECK(code(push_of(kFirst, 5), six) == StatusCode::kOutOfOrder);               // another clock in between
+  CHECK(code(push_of(kFirst, 4, 3), {1, 1, 1}) == StatusCode::kOutOfOrder);      // a gap
+  CHECK(code(push_of(kFirst, 4, 0, false), {1, 1}) == StatusCode::kOutOfOrder);  // the same piece again
+  REQUIRE(shard.push(push_of(kFirst, 4, 2), payload_of({1, 1, 1, 1})).is_ok());
+  CHECK(code(push_of(kFirst, 4), six) == StatusCode::kOutOfOrder);  // the same gradient again
+}
+
+TEST_CASE("a worker's gradients, and the pieces of one, are bounded") {
+  Shard shard = ready_shard(kTwo, 6, 0.0F, settings_of(kTwo, 4, 2));
+  push_whole(shard, kFirst, 0, std::vector<float>(6));
+  push_whole(shard, kFirst, 1, std::vector<float>(6));
+  CHECK(shard.push(push_of(kFirst, 2), payload_of(std::vector<float>(6))).status().code() ==
+        StatusCode::kResourceExhausted);
+  push_whole(shard, kSecond, 0, std::vector<float>(6));  // each worker has a bound of its own
+
+  Shard wide = ready_shard(kTwo, 4096, 0.0F, settings_of(kTwo, 4096));
+  StatusCode code = StatusCode::kOk;
+  std::int64_t sent = 0;
+  while (code == StatusCode::kOk && sent < 4000) {
+    code = wide.push(push_of(kFirst, 0, sent++, false), payload_of({1})).status().code();
+  }
+  CHECK(code == StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("the largest threshold bounds the gradients held") {
+  RunConfig config;
+  config.sync.policy = PolicyKind::kBsp;
+  CHECK(shard_settings(config).gradients_max == 2);
+  config.sync.policy = PolicyKind::kSsp;
+  config.sync.threshold = 5;
+  CHECK(shard_settings(config).gradients_max == 7);
+  config.sync.policy = PolicyKind::kDtssp;
+  config.sync.threshold_max = 10;
+  CHECK(shard_settings(config).gradients_max == 12);
+  config.sync.apply = ApplyMode::kEager;
+  CHECK(shard_settings(config).gradients_max == 2);
+}
+
+}  // namespace
+}  // namespace paceline::server

@@ -1,0 +1,67 @@
+// One training thread on a fake exchange, one parameter slice of two floats, in time that only the test
+// moves.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/worker_fixture.h"
+#include "worker/train/trainer.h"
+
+namespace paceline::testing {
+
+struct TrainFixture {
+  static constexpr Range kAll{0, 2};
+
+  ManualTime time;
+  ProcessCache cache{{kAll}};
+  FakeExchange exchange{cache, time};
+  ScriptedTask task;
+  Layout layout = make_layout();
+  EmulateSection emulate;
+  std::function<Ticks()> clock = [this] { return time.now(); };
+
+  TrainFixture() {
+    exchange.serve = [this](Version min) {
+      return std::vector{slice_of(kAll, min.value, {Clock(min.value)}, {0, 0})};
+    };
+  }
+
+  static Layout make_layout() {
+    Layout layout;
+    PACELINE_ASSERT(layout.add("w", {2}).is_ok(), "layout");
+    return layout;
+  }
+
+  // Made when the test has set everything up.
+  Training& training() {
+    if (!training_) {
+      training_.reset(new Training{.worker = WorkerId(0, 0),
+                                   .layout = layout,
+                                   .freshness = {ApplyMode::kVersioned, refresh_clocks},
+                                   .applies_locally = applies_locally,
+                                   .deadline = std::chrono::seconds(20),
+                                   .exchange = exchange,
+                                   .process_cache = cache,
+                                   .task = task,
+                                   .pace = time,
+                                   .cache = ThreadCache(OptimizerSection{}, cache.ranges(), 0),
+                                   .gradients = GradientBuffers(2),
+                                   .emulator = Emulator(emulate, 1, Cluster{1, 1}, WorkerId(0, 0)),
+                                   .phases = PhaseRecorder(clock),
+                                   .clock = clock});
+    }
+    return *training_;
+  }
+  Training* training_if_made() { return training_.get(); }
+  Result<wire::WorkerReport> run() { return run_trainer(training()); }
+
+  std::optional<std::int64_t> refresh_clocks = 1;
+  bool applies_locally = true;
+
+ private:
+  std::unique_ptr<Training> training_;
+};
+
+}  // namespace paceline::testing

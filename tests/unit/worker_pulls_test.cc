@@ -1,0 +1,156 @@
+// Pulls in flight: assembling answers frame by frame, sharing one pull among threads, and refusing what does
+// not fit.
+#include <catch2/catch.hpp>
+#include <future>
+
+#include "tests/unit/worker_fixture.h"
+#include "worker/client/mailboxes.h"
+#include "worker/client/pulls.h"
+
+namespace paceline {
+namespace {
+
+using testing::payload_of;
+using testing::slice_of;
+
+const Range kLeft{0, 3};
+const Range kRight{3, 4};
+
+struct Fixture {
+  ProcessCache cache{{kLeft, kRight}};
+  Pulls pulls{cache, 1};
+
+  Status piece(Ticket ticket, std::uint32_t shard, std::int64_t version, std::int64_t offset,
+               std::vector<float> values, bool last) {
+    return pulls.accept(
+        ShardId(shard),
+        wire::Parameters{ticket, ShardId(shard), Version(version), Revision(version), offset, last,
+                         last ? std::vector<Clock>{Clock(version)} : std::vector<Clock>{}},
+        payload_of(std::move(values)), Ticks(1000 + version));
+  }
+};
+
+TEST_CASE("an answer is installed with its last frame, and the ticket is answered by the last shard") {
+  Fixture f;
+  const auto request = f.pulls.request(Version(2));
+  REQUIRE(request.pulls.size() == 2);
+  CHECK(request.pulls[0].have == kNoRevision);
+  CHECK(f.piece(request.ticket, 0, 2, 0, {1, 2}, false).is_ok());
+  CHECK(f.cache.slice(ShardId(0)) == nullptr);
+  CHECK(f.piece(request.ticket, 0, 2, 2, {3}, true).is_ok());
+  CHECK(f.cache.slice(ShardId(0))->stamp.version == Version(2));
+  CHECK_FALSE(f.pulls.answered(request.ticket).has_value());
+  CHECK(f.piece(request.ticket, 1, 3, 0, {4}, true).is_ok());
+  CHECK(f.pulls.await(request.ticket).value() == Ticks(1003));
+
+  std::vector<float> flat(4);
+  for (const auto& slice : f.cache.snapshot()) slice->copy_to(flat);
+  CHECK(flat == std::vector<float>{1, 2, 3, 4});
+  CHECK(f.pulls.sent() == 2);
+}
+
+TEST_CASE("threads that need the same share one pull; one that needs more sends its own") {
+  Fixture f;
+  const auto first = f.pulls.request(Version(2));
+  const auto same = f.pulls.request(Version(2));
+  CHECK(same.pulls.empty());
+  CHECK(same.ticket == first.ticket);
+  CHECK(f.pulls.request(Version(3)).pulls.size() == 2);
+}
+
+TEST_CASE(
+    "a pull that is held for a version yet to come is not shared with a thread that it may be waiting for") {
+  Fixture f;
+  f.pulls.request(Version(7));
+  f.cache.note_existence(Version(6), Revision(6));
+  CHECK(f.pulls.request(Version(4)).pulls.size() == 2);
+  f.cache.note_existence(Version(7), Revision(7));
+  CHECK(f.pulls.request(Version(5)).pulls.empty());
+}
+
+TEST_CASE("a late answer with an older slice leaves the newer one in place") {
+  Fixture f;
+  const auto late = f.pulls.request(Version(1));
+  const auto early = f.pulls.request(Version(5));
+  CHECK(f.piece(early.ticket, 0, 5, 0, {5, 5, 5}, true).is_ok());
+  CHECK(f.piece(late.ticket, 0, 1, 0, {1, 1, 1}, true).is_ok());
+  CHECK(f.cache.slice(ShardId(0))->stamp.version == Version(5));
+}
+
+TEST_CASE("the next pull says which revision is here, and 'unchanged' answers it") {
+  Fixture f;
+  f.cache.install(ShardId(0), slice_of(kLeft, 4, {Clock(4)}, {1, 1, 1}));
+  f.cache.install(ShardId(1), slice_of(kRight, 4, {Clock(4)}, {1}));
+  const auto request = f.pulls.request(Version(4));
+  CHECK(request.pulls[0].have == Revision(4));
+  for (std::uint32_t k : {0U, 1U}) {
+    CHECK(f.pulls
+              .accept(ShardId(k),
+                      wire::Unchanged{request.ticket, ShardId(k), Version(5), Revision(4), {Clock(5)}},
+                      Ticks(9))
+              .is_ok());
+  }
+  CHECK(f.pulls.await(request.ticket).value() == Ticks(9));
+  CHECK(f.cache.state().version == Version(5));
+}
+
+TEST_CASE("an exact pull brings its version to the caller alone") {
+  Fixture f;
+  const auto request = f.pulls.request_exact(Version(3));
+  CHECK(request.pulls[0].exact);
+  CHECK(f.piece(request.ticket, 0, 3, 0, {1, 2, 3}, true).is_ok());
+  CHECK(f.piece(request.ticket, 1, 3, 0, {4}, true).is_ok());
+  const Snapshot snapshot = f.pulls.collect(request.ticket).value();
+  CHECK(snapshot[1]->pieces[0].payload.floats()[0] == 4.0F);
+  CHECK(f.cache.state().version == kNoVersion);
+}
+
+TEST_CASE("what does not continue its answer is refused, with what was expected") {
+  Fixture f;
+  const Ticket ticket = f.pulls.request(Version(2)).ticket;
+  const auto refused = [&](const Status& status, const std::string& why) {
+    CHECK(status.code() == StatusCode::kInvalidArgument);
+    CHECK_THAT(status.message(), Catch::Contains(why));
+  };
+  refused(f.piece(ticket + 9, 0, 2, 0, {1, 2, 3}, true), "no such request");
+  refused(f.piece(ticket, 0, 1, 0, {1, 2, 3}, true), "version 1, expected at least 2");
+  refused(f.piece(ticket, 0, 2, 1, {1, 2}, false), "at 1, expected at 0 of 3");
+  refused(f.piece(ticket, 0, 2, 0, {1, 2, 3, 4}, true), "4 floats at 0");
+  refused(f.piece(ticket, 0, 2, 0, {1, 2}, true), "end with 2 floats");
+  refused(f.piece(ticket, 0, 3, 2, {3}, true), "revision 3 behind pieces of revision 2");
+  refused(
+      f.pulls.accept(ShardId(1), wire::Parameters{ticket, ShardId(0), Version(2), Revision(2), 0, true, {}},
+                     {}, Ticks()),
+      "name shard 0");
+  refused(f.pulls.accept(ShardId(1), wire::Unchanged{ticket, ShardId(1), Version(2), Revision(2), {Clock(2)}},
+                         Ticks()),
+          "nothing is here");
+}
+
+TEST_CASE("closing releases who waits, for parameters and for grants") {
+  Fixture f;
+  Mailboxes mailboxes(1);
+  const Ticket ticket = f.pulls.request(Version(2)).ticket;
+  const Ticket exact = f.pulls.request_exact(Version(2)).ticket;
+  auto waiting = std::async(std::launch::async, [&] { return f.pulls.await(ticket).status().message(); });
+  auto collecting = std::async(std::launch::async, [&] { return f.pulls.collect(exact).status().message(); });
+  auto idle = std::async(std::launch::async, [&] { return mailboxes.take(0).status().message(); });
+  f.pulls.close(aborted("stopped"));
+  mailboxes.close(aborted("stopped"));
+  CHECK(waiting.get() == "stopped");
+  CHECK(collecting.get() == "stopped");
+  CHECK(idle.get() == "stopped");
+}
+
+TEST_CASE("a mailbox holds the grant and the news behind it, and no more") {
+  Mailboxes mailboxes(2);
+  CHECK(mailboxes.put(1, Granted{testing::grant_of(4, Threshold(1), 3), {}}).is_ok());
+  CHECK(mailboxes.put(1, Finished{"share done", {}}).is_ok());
+  CHECK(mailboxes.put(1, Finished{"share done", {}}).code() == StatusCode::kResourceExhausted);
+  CHECK(mailboxes.put(2, Finished{}).code() == StatusCode::kInvalidArgument);
+  CHECK(std::get<Granted>(mailboxes.take(1).value()).grant.clock == Clock(4));
+  CHECK(std::get<Finished>(mailboxes.take(1).value()).reason == "share done");
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,176 @@
+// One worker's iterations on a fake exchange: what it computes with, what it sends, and what it does when a
+// gradient is not finite or an emulated step does not fit.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "tests/unit/train_fixture.h"
+#include "worker/train/finite.h"
+
+namespace paceline {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::grant_of;
+using testing::TrainFixture;
+
+TEST_CASE("an iteration pushes its gradient under its clock and then reports it") {
+  TrainFixture f;
+  f.exchange.grant(grant_of(0, Threshold(3), 0));
+  f.exchange.finish();
+  const auto report = f.run();
+  REQUIRE(report.is_ok());
+  CHECK(report->iterations == 1);
+  REQUIRE(f.exchange.pushed.size() == 1);
+  CHECK(f.exchange.pushed[0].clock == Clock(0));
+  CHECK(f.exchange.pushed[0].samples == 2);
+  CHECK(f.exchange.pushed[0].computed_version == Version(0));
+  REQUIRE(f.exchange.reported.size() == 1);
+  CHECK_FALSE(f.exchange.reported[0].skipped);
+  CHECK(f.exchange.reported[0].metric.correct == 1);
+}
+
+TEST_CASE("reads that a cache answers send nothing: SSP, refresh only when required") {
+  TrainFixture f;
+  f.refresh_clocks.reset();
+  for (std::int64_t c = 0; c <= 2; ++c) f.exchange.grant(grant_of(c, Threshold(3), c));
+  f.exchange.finish();
+  REQUIRE(f.run().is_ok());
+  CHECK(f.training().parameter_reads == 3);
+  CHECK(f.training().server_reads == 1);
+  CHECK(f.exchange.requested == std::vector<Version>{Version(0)});  // the first read of all
+  // Own gradients are in what it computed with all the same: lr 1, gradient 1, from 0.
+  CHECK(f.task.computed_with[2] == std::vector<float>{-2, -2});
+}
+
+TEST_CASE("under BSP each iteration computes with exactly the granted version, asked for with the push") {
+  TrainFixture f;
+  f.applies_locally = false;
+  for (std::int64_t c = 0; c < 4; ++c) f.exchange.grant(grant_of(c, Threshold(0), c));
+  f.exchange.finish();
+  REQUIRE(f.run().is_ok());
+  for (std::int64_t c = 0; c < 4; ++c) {
+    CHECK(f.task.steps[static_cast<std::size_t>(c)].version == Version(c));
+    CHECK(f.task.steps[static_cast<std::size_t>(c)].min_version == Version(c));
+  }
+  CHECK(f.exchange.requested.front() == Version(0));
+  CHECK(f.exchange.requested[1] == Version(1));  // right behind push 0, before its grant
+  CHECK(f.training().cache.differences() == 0);
+}
+
+TEST_CASE("what the next clock is certain to require is asked for while the gradient is computed") {
+  TrainFixture f;
+  f.refresh_clocks.reset();
+  for (std::int64_t c = 0; c <= 3; ++c) f.exchange.grant(grant_of(c, Threshold(3), c));
+  f.exchange.finish();
+  std::size_t requested_before_compute = 0;
+  f.task.on_compute = [&](std::span<float>) { requested_before_compute = f.exchange.requested.size(); };
+  REQUIRE(f.run().is_ok());
+  CHECK(requested_before_compute == 2);
+  CHECK(f.exchange.requested[1] == Version(1));  // clock 4 minus threshold 3
+}
+
+TEST_CASE("a newer version that another thread brought is copied from the process cache, without a request") {
+  TrainFixture f;
+  f.exchange.grant(grant_of(0, Threshold(3), 0));
+  f.exchange.grant(grant_of(1, Threshold(3), 1));
+  f.exchange.finish();
+  f.exchange.on_report = [&] {
+    f.cache.install(ShardId(0), testing::slice_of(TrainFixture::kAll, 1, {Clock(1)}, {5, 5}));
+  };
+  REQUIRE(f.run().is_ok());
+  CHECK(f.training().server_reads == 1);
+  CHECK(f.task.computed_with[1] == std::vector<float>{5, 5});
+}
+
+TEST_CASE("a gradient that is not finite is reported, not pushed, and not applied locally") {
+  TrainFixture f;
+  f.task.on_compute = [](std::span<float> gradient) {
+    gradient[1] = std::numeric_limits<float>::quiet_NaN();
+  };
+  f.exchange.grant(grant_of(0, Threshold(3), 0));
+  f.exchange.finish();
+  const auto report = f.run();
+  REQUIRE(report.is_ok());
+  CHECK(report->skipped == 1);
+  CHECK(report->iterations == 0);
+  CHECK(f.exchange.pushed.empty());
+  REQUIRE(f.exchange.reported.size() == 1);
+  CHECK(f.exchange.reported[0].skipped);
+  CHECK(f.exchange.reported[0].fault == "gradient of w is nan at [1]");
+  CHECK(f.training().cache.differences() == 0);
+}
+
+TEST_CASE("what is not finite is named: tensor and place, or the loss") {
+  Layout layout;
+  REQUIRE(layout.add("a", {2}).is_ok());
+  REQUIRE(layout.add("b", {2, 3}).is_ok());
+  std::vector<float> gradient(8, 1.0F);
+  CHECK(describe_non_finite(Metric{1.0, 0, 1}, gradient, layout).empty());
+  CHECK(describe_non_finite(Metric{std::nan(""), 0, 1}, gradient, layout) == "loss is nan");
+  gradient[6] = std::numeric_limits<float>::infinity();
+  CHECK(describe_non_finite(Metric{1.0, 0, 1}, gradient, layout) == "gradient of b is infinite at [1, 1]");
+}
+
+TEST_CASE("an emulated iteration lasts its time from its start, and one that does not fit is an overrun") {
+  TrainFixture f;
+  f.emulate.base_step = 100ms;
+  f.exchange.grant(grant_of(0, Threshold(3), 0));
+  f.exchange.grant(grant_of(1, Threshold(3), 0));
+  f.exchange.finish();
+  const Ticks begin = f.time.now();
+  f.task.on_load = [&] { f.time.pass(10ms); };
+  std::vector<std::chrono::nanoseconds> ended;
+  f.exchange.on_report = [&] { ended.push_back(f.time.now() - begin); };
+  int computed = 0;
+  f.task.on_compute = [&](std::span<float>) { f.time.pass(computed++ == 0 ? 50ms : 120ms); };
+  const auto report = f.run();
+  REQUIRE(report.is_ok());
+  CHECK(ended == std::vector<std::chrono::nanoseconds>{100ms, 230ms});
+  CHECK(report->overruns == 1);
+}
+
+TEST_CASE("a task that fails ends its worker, with worker and clock in the message") {
+  TrainFixture f;
+  f.exchange.grant(grant_of(0, Threshold(0), 0));
+  f.exchange.serve = [&](Version) { return std::vector<std::shared_ptr<Slice>>{}; };
+  f.task.on_load = [] {};
+  class Failing final : public Task {
+   public:
+    Status load(const Step&) override { return data_loss("the disk is gone"); }
+    Result<Metric> compute(std::span<const float>, std::span<float>) override { return Metric{}; }
+    Result<Metric> evaluate(std::span<const float>) override { return Metric{}; }
+  } failing;
+  Training& t = f.training();
+  Training broken{.worker = t.worker,
+                  .layout = t.layout,
+                  .freshness = t.freshness,
+                  .applies_locally = false,
+                  .deadline = t.deadline,
+                  .exchange = t.exchange,
+                  .process_cache = t.process_cache,
+                  .task = failing,
+                  .pace = t.pace,
+                  .cache = ThreadCache(OptimizerSection{}, f.cache.ranges(), 0),
+                  .gradients = GradientBuffers(2),
+                  .emulator = t.emulator,
+                  .phases = PhaseRecorder(f.clock),
+                  .clock = f.clock};
+  CHECK(run_trainer(broken).status().message() == "worker 0.0 at clock 0: the disk is gone");
+}
+
+TEST_CASE("gradient buffers come back when the transport lets go, and are not made without end") {
+  GradientBuffers buffers(4);
+  auto first = buffers.acquire(0s).value();
+  const auto* const memory = first.get();
+  first.reset();
+  std::vector<std::shared_ptr<std::vector<float>>> held;
+  held.push_back(buffers.acquire(0s).value());
+  CHECK(held[0].get() == memory);
+  while (held.size() < GradientBuffers::kBuffersMax) held.push_back(buffers.acquire(0s).value());
+  CHECK(buffers.acquire(1ms).status().code() == StatusCode::kDeadlineExceeded);
+  CHECK(buffers.made() == GradientBuffers::kBuffersMax);
+}
+
+}  // namespace
+}  // namespace paceline
