@@ -8,3 +8,5 @@ paceline_test(worker_train_test
 paceline_test(worker_client_test SOURCES unit/worker_client_test.cc LIBS paceline_client LABELS core sanitizer)
 paceline_test(evaluate_test SOURCES unit/evaluate_test.cc
   LIBS paceline_tools paceline_network_task paceline_config paceline_data paceline_params)
+paceline_test(own_task_test SOURCES process/own_task_test.cc
+  LIBS paceline_example_linear paceline_worker paceline_server paceline_config paceline_params LABELS core sanitizer)
