@@ -45,7 +45,7 @@ struct Training {
   PhaseRecorder phases;
   std::function<Ticks()> clock;  // the recorder's
 
-  std::optional<Ticket> behind_push;  // the parameters asked for right behind the last push
+  std::optional<Ticket> behind_push = {};  // the parameters asked for right behind the last push
 
   // What it has done so far.
   std::int64_t iterations = 0;  // that made a gradient
