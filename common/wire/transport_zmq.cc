@@ -49,8 +49,9 @@ constexpr std::int64_t kFrameBytesRead = 4 * static_cast<std::int64_t>(kPayloadB
 constexpr int kReceiveQueueMessages = 256;
 // Messages read before timers and other sockets get their turn.
 constexpr int kBatch = 64;
-// Below this a copy costs less than a free callback on another thread.
-constexpr std::size_t kCopyBytesMax = 16 * 1024;
+// Up to this a copy; beyond it sending from the caller's memory was measured faster at every size (by a
+// fifth).
+constexpr std::size_t kCopyBytesMax = 1024;
 
 // A signal handler that ran (Ctrl-C) interrupts ZeroMQ's calls, even those that do not wait: they are simply
 // repeated.
