@@ -28,12 +28,13 @@ Status read_parameters(Training& t, const Granted& granted) {
   if (first) t.phases.begin(Phase::kPsParam);
   ++t.parameter_reads;
 
+  // Looked at before the process cache is: what it calls installed must be seen there.
+  const cache::PullBehindPush behind = behind_push(t);
   t.process_cache.note_existence(grant.version, grant.revision);
   const cache::ProcessCacheState newest = t.process_cache.newest_known();
-  const cache::ReadDecision decision =
-      cache::decide_read(t.freshness,
-                         {grant.clock, grant.min_version, newest.version, newest.revision, behind_push(t)},
-                         t.cache.state(), t.process_cache.state());
+  const cache::ReadDecision decision = cache::decide_read(
+      t.freshness, {grant.clock, grant.min_version, newest.version, newest.revision, behind}, t.cache.state(),
+      t.process_cache.state());
 
   Exchange exchange{grant.held, std::nullopt, t.reporting};
   if (decision.source == cache::ReadSource::kServer) {
