@@ -66,9 +66,9 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
                   /*fatal=*/true);
   }
   if (membership_.is_gone(*peer)) {
-    // Its heartbeats may still be under way; anything else is worth an answer.
-    if (std::holds_alternative<wire::Heartbeat>(message->body)) return;
-    return refuse(from, failed_precondition(to_string(*peer) + " has gone from this run"), /*fatal=*/true);
+    // What it sent before it left may still be under way; one that was only taken for lost must learn of it.
+    return send_to(from, wire::Error{StatusCode::kFailedPrecondition,
+                                     to_string(*peer) + " has gone from this run", /*fatal=*/true});
   }
   membership_.seen(*peer, now);
   if (std::holds_alternative<wire::Heartbeat>(message->body)) return;
@@ -196,7 +196,11 @@ void ServerLoop::drain() {
     unreachable_.pop_back();
     if (membership_.is_gone(peer)) continue;
     membership_.remove(peer);
-    if (authority_) authority_->lost(peer, why, steady_now());
+    if (authority_) {
+      authority_->lost(peer, why, steady_now());
+    } else {
+      log_.info(to_string(peer) + " is out of reach: " + why);
+    }
   }
   if (!ended_ && authority_ && authority_->over()) end(authority_->result());
 }

@@ -42,8 +42,8 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
 
 void ServerLoop::cannot_send(Peer to, const Status& why) {
   // A message to it is missing, so it cannot go on with this run; without heartbeats it will notice.
-  log_.warn("cannot reach " + to_string(to) + ": " + why.message());
-  unreachable_.emplace_back(to, why.message());
+  const bool broken = why.code() == StatusCode::kUnavailable;
+  unreachable_.emplace_back(to, broken ? "its connection broke" : why.message());
 }
 
 void ServerLoop::send_to(const wire::PeerId& connection, wire::Body body) {

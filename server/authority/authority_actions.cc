@@ -62,7 +62,7 @@ void Authority::carry_out(const sync::Apply& action, Ticks) {
     const std::int64_t skipped = evaluation_.skipped();
     decision.retain = evaluation_.reached(action.version_after);
     if (evaluation_.skipped() > skipped) {
-      log_.warn("version " + to_string(action.version_after) +
+      log_.info("version " + to_string(action.version_after) +
                 " is not evaluated: two evaluations are under way");
     }
   }

@@ -9,8 +9,8 @@
 // Thread: one at a time (the server's loop).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <vector>

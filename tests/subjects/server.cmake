@@ -1,2 +1,6 @@
 # The server: the store, membership, the authority, and a server over real sockets.
 paceline_test(store_test SOURCES unit/store_test.cc LIBS paceline_store LABELS sanitizer)
+paceline_test(shard_service_test
+  SOURCES unit/membership_test.cc unit/shard_service_test.cc
+  LIBS paceline_authority LABELS sanitizer)
+paceline_test(authority_test SOURCES unit/authority_test.cc LIBS paceline_authority LABELS sanitizer)

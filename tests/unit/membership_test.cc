@@ -1,0 +1,155 @@
+// Who is let into a run, and when somebody has been silent for too long.
+#include "server/membership.h"
+
+#include <catch2/catch.hpp>
+
+namespace paceline::server {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+constexpr std::uint64_t kFingerprint = 0xABCD;
+
+ClusterSection two_nodes_two_shards() {
+  ClusterSection cluster;
+  cluster.nodes = 2;
+  cluster.threads_per_node = 4;
+  cluster.shards = 2;
+  cluster.lease = 10s;
+  return cluster;
+}
+
+Membership at_the_authority() { return {two_nodes_two_shards(), kFingerprint, kAuthority}; }
+
+wire::Join join_of(std::uint32_t node, std::uint64_t incarnation = 1, std::int64_t floats = 8) {
+  Layout layout;
+  REQUIRE(layout.add("w", {floats}).is_ok());
+  wire::Join join;
+  join.node = NodeId(node);
+  join.incarnation = incarnation;
+  join.threads = 4;
+  join.config_fingerprint = kFingerprint;
+  join.layout_hash = layout.hash();
+  join.tensors = layout.tensors();
+  return join;
+}
+
+Ticks at(std::chrono::nanoseconds time) { return Ticks(time.count()); }
+
+TEST_CASE("a node that fits is let in, and its connection speaks for it") {
+  Membership membership = at_the_authority();
+  const auto layout = membership.admit(join_of(1), "connection", at(0s));
+  REQUIRE(layout.is_ok());
+  CHECK(layout->size() == 8);
+  CHECK(membership.who("connection") == Peer::of(NodeId(1)));
+  CHECK_FALSE(membership.who("another").has_value());
+  CHECK(*membership.connection_of(Peer::of(NodeId(1))) == "connection");
+  CHECK(membership.missing() == std::vector<Peer>{Peer::of(NodeId(0)), Peer::of(ShardId(1))});
+}
+
+TEST_CASE("what does not fit is refused with both values named") {
+  Membership membership = at_the_authority();
+  REQUIRE(membership.admit(join_of(0), "first", at(0s)).is_ok());
+  wire::Join join = join_of(1);
+  std::string got;
+  std::string expected;
+  SECTION("protocol version") {
+    join.protocol_version = 99;
+    got = "protocol version 99";
+    expected = "expected " + std::to_string(wire::kProtocolVersion);
+  }
+  SECTION("configuration") {
+    join.config_fingerprint = 0xEF;
+    got = "0x00000000000000ef";
+    expected = "0x000000000000abcd";
+  }
+  SECTION("threads") {
+    join.threads = 3;
+    got = "threads 3";
+    expected = "expected 4";
+  }
+  SECTION("node number") {
+    join.node = NodeId(2);
+    got = "node 2";
+    expected = "0 to 1";
+  }
+  SECTION("another layout than the first node's") {
+    join = join_of(1, 1, 9);
+    got = "parameter layout 0x";
+    expected = "as node 0 has";
+  }
+  SECTION("a layout that is not the one it says") {
+    join.tensors[0].shape = {9};
+    got = "parameter layout 0x";
+    expected = "as its tensors say";
+  }
+  const auto refused = membership.admit(join, "second", at(0s));
+  CHECK(refused.status().code() == StatusCode::kInvalidArgument);
+  CHECK_THAT(refused.status().message(), Contains(got) && Contains(expected));
+  CHECK_FALSE(membership.who("second").has_value());
+}
+
+TEST_CASE("the same incarnation may come back on a new connection, another one may not") {
+  Membership membership = at_the_authority();
+  REQUIRE(membership.admit(join_of(0, 7), "old", at(0s)).is_ok());
+  CHECK(membership.admit(join_of(0, 8), "intruder", at(0s)).status().code() ==
+        StatusCode::kFailedPrecondition);
+  REQUIRE(membership.admit(join_of(0, 7), "new", at(0s)).is_ok());
+  CHECK(*membership.connection_of(Peer::of(NodeId(0))) == "new");
+  CHECK_FALSE(membership.who("old").has_value());
+}
+
+TEST_CASE("one connection cannot be two nodes") {
+  Membership membership = at_the_authority();
+  REQUIRE(membership.admit(join_of(0), "connection", at(0s)).is_ok());
+  CHECK(membership.admit(join_of(1), "connection", at(0s)).status().code() ==
+        StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("who has gone is not taken back, and is still known by its connection") {
+  Membership membership = at_the_authority();
+  REQUIRE(membership.admit(join_of(0), "connection", at(0s)).is_ok());
+  membership.remove(Peer::of(NodeId(0)));
+  CHECK(membership.is_gone(Peer::of(NodeId(0))));
+  CHECK(membership.connection_of(Peer::of(NodeId(0))) == nullptr);
+  CHECK(membership.who("connection") == Peer::of(NodeId(0)));
+  CHECK(membership.admit(join_of(0, 2), "again", at(0s)).status().code() == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("a peer is silent once its lease has passed without a word, not before") {
+  Membership membership = at_the_authority();
+  REQUIRE(membership.admit(join_of(0), "a", at(0s)).is_ok());
+  REQUIRE(membership.admit(join_of(1), "b", at(0s)).is_ok());
+  membership.seen(Peer::of(NodeId(1)), at(5s));
+  CHECK(membership.silent(at(10s)).empty());
+  const auto silent = membership.silent(at(11s));
+  REQUIRE(silent.size() == 1);
+  CHECK(silent[0].peer == Peer::of(NodeId(0)));
+  CHECK(silent[0].silent == 11s);
+}
+
+TEST_CASE("nobody is to blame for the time in which this process stood still") {
+  Membership membership = at_the_authority();
+  REQUIRE(membership.admit(join_of(0), "a", at(0s)).is_ok());
+  membership.forgive(60s);
+  CHECK(membership.silent(at(65s)).empty());
+  CHECK(membership.silent(at(71s)).size() == 1);
+}
+
+TEST_CASE("the authority takes the other shards, each once, and not itself") {
+  Membership membership = at_the_authority();
+  const auto join = [&](std::uint32_t shard, const char* connection, std::uint64_t print = kFingerprint) {
+    return membership
+        .admit(wire::ShardJoin{wire::kProtocolVersion, ShardId(shard), print}, connection, at(0s))
+        .code();
+  };
+  CHECK(join(0, "x") == StatusCode::kInvalidArgument);
+  CHECK(join(2, "x") == StatusCode::kInvalidArgument);
+  CHECK(join(1, "x", 5) == StatusCode::kInvalidArgument);
+  CHECK(join(1, "x") == StatusCode::kOk);
+  CHECK(join(1, "y") == StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace paceline::server

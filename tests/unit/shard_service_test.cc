@@ -1,0 +1,183 @@
+// A shard's conversation: who may say what, what is answered now, later or never.
+#include "server/shard_service.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/unit/outbox_fixture.h"
+#include "tests/unit/store_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+using wire::Error;
+using wire::Parameters;
+
+const Peer kNode0 = Peer::of(NodeId(0));
+const Peer kNode1 = Peer::of(NodeId(1));
+const Peer kTheAuthority = Peer::of(kAuthority);
+const WorkerId kWorker(0, 0);
+
+// Two nodes with one thread each and one shard of six floats in blocks of four.
+struct Conversation {
+  explicit Conversation(std::int64_t floats = 6) {
+    config.cluster.nodes = 2;
+    config.cluster.frame_bytes = 4 * sizeof(float);
+    service.emplace(ShardId(0), config, sent, log);
+    REQUIRE(service->open(layout_of(floats)).is_ok());
+  }
+  void say(Peer from, wire::Body body, std::vector<float> values = {}) {
+    REQUIRE(service->handle(from, {std::move(body), payload_of(std::move(values))}).is_ok());
+  }
+  void initialize() { say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F)); }
+  // The iteration of the worker at `clock`, pushed and decided.
+  void iterate(std::int64_t clock, bool retain = false) {
+    say(kNode0, push_of(kWorker, clock), std::vector<float>(6, 1.0F));
+    auto decision = decision_of(clock, {{kWorker, Clock(clock), 1}}, clock + 1);
+    decision.revision_after = Revision(clock + 1);
+    decision.retain = retain;
+    say(kTheAuthority, decision);
+  }
+  wire::Pull pull(std::int64_t min_version, bool exact = false, Revision have = kNoRevision) {
+    return {++requests, Version(min_version), exact, have};
+  }
+
+  RunConfig config;
+  Log log;
+  Sent sent;
+  std::optional<ShardService> service;
+  std::uint64_t requests = 0;
+};
+
+TEST_CASE("the authority is told once the initial parameters are whole, and they come from node 0 only") {
+  Conversation c;
+  c.say(kNode1, wire::InitialParameters{0, true}, std::vector<float>(6));
+  CHECK(c.sent.of<Error>(kNode1).size() == 1);
+  CHECK(c.sent.to_authority<wire::ShardReady>().empty());
+  c.initialize();
+  CHECK(c.sent.to_authority<wire::ShardReady>().size() == 1);
+}
+
+TEST_CASE("a whole gradient is reported to the authority, one in another's name is refused") {
+  Conversation c;
+  c.initialize();
+  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
+  c.say(kNode1, push_of(kWorker, 1), std::vector<float>(6));
+  const auto arrived = c.sent.to_authority<wire::GradientArrived>();
+  REQUIRE(arrived.size() == 1);
+  CHECK(arrived[0].worker == kWorker);
+  CHECK(c.sent.of<Error>(kNode1).size() == 1);
+  CHECK(c.service->refused() == 1);
+}
+
+TEST_CASE("a pull is answered in pieces of one revision; the last carries the node's applied clocks") {
+  Conversation c;
+  c.initialize();
+  c.iterate(0);
+  c.say(kNode0, c.pull(1));
+  const auto pieces = c.sent.of<Parameters>(kNode0);
+  REQUIRE(pieces.size() == 2);
+  CHECK((pieces[0].offset == 0 && !pieces[0].last && pieces[0].applied.empty()));
+  CHECK((pieces[1].offset == 4 && pieces[1].last));
+  CHECK(pieces[1].applied == std::vector<Clock>{Clock(1)});
+  CHECK((pieces[0].version == Version(1) && pieces[0].revision == Revision(1)));
+  CHECK(c.sent.entries.back().message.payload.floats()[0] == 0.0F);  // 1 - 1
+}
+
+TEST_CASE("a pull for a version to come is held until it is there") {
+  Conversation c;
+  c.say(kNode1, c.pull(0));  // not even the initial parameters are
+  CHECK(c.sent.of<Parameters>(kNode1).empty());
+  c.initialize();
+  CHECK(c.sent.of<Parameters>(kNode1).size() == 2);
+  c.say(kNode1, c.pull(2));
+  c.iterate(0);
+  CHECK(c.sent.of<Parameters>(kNode1).size() == 2);
+  c.iterate(1);
+  CHECK(c.sent.of<Parameters>(kNode1).size() == 4);
+}
+
+TEST_CASE("who has the newest revision is told that nothing changed") {
+  Conversation c;
+  c.initialize();
+  c.iterate(0);
+  c.say(kNode0, c.pull(0, false, Revision(1)));
+  REQUIRE(c.sent.of<wire::Unchanged>(kNode0).size() == 1);
+  CHECK(c.sent.of<Parameters>(kNode0).empty());
+  c.say(kNode0, c.pull(0, false, Revision(0)));
+  CHECK(c.sent.of<Parameters>(kNode0).size() == 2);
+}
+
+TEST_CASE("an exact version is the retained one, held before it is there, refused after it was released") {
+  Conversation c;
+  c.initialize();
+  c.say(kNode1, c.pull(1, true));
+  c.iterate(0, /*retain=*/true);
+  REQUIRE(c.sent.of<Parameters>(kNode1).size() == 2);
+  c.iterate(1);
+  c.say(kNode1, c.pull(1, true));
+  REQUIRE(c.sent.of<Parameters>(kNode1).size() == 4);
+  CHECK(c.sent.of<Parameters>(kNode1)[3].version == Version(1));
+  CHECK(c.sent.entries.back().message.payload.floats()[0] == 0.0F);  // not the newest, which is -1
+  c.say(kTheAuthority, wire::Release{Version(1)});
+  c.say(kNode1, c.pull(1, true));
+  CHECK(c.sent.of<Error>(kNode1).size() == 1);
+}
+
+TEST_CASE("held pulls are bounded for each node") {
+  Conversation c;
+  c.initialize();
+  for (int i = 0; i < 3; ++i) c.say(kNode1, c.pull(9));  // one thread, and two more
+  CHECK(c.sent.of<Error>(kNode1).empty());
+  c.say(kNode1, c.pull(9));
+  CHECK(c.sent.of<Error>(kNode1).size() == 1);
+  c.say(kNode0, c.pull(9));  // another node has its own share
+  CHECK(c.sent.of<Error>(kNode0).empty());
+}
+
+TEST_CASE("who does not read its answers gets no more of them") {
+  Conversation c;
+  c.initialize();
+  for (int i = 0; i < 10; ++i) c.say(kNode1, c.pull(0));  // nothing leaves: `sent` keeps every payload
+  CHECK_FALSE(c.sent.of<Error>(kNode1).empty());
+  c.sent.clear();
+  c.say(kNode1, c.pull(0));
+  CHECK(c.sent.of<Error>(kNode1).empty());
+}
+
+TEST_CASE("a lost node is refused, and its held pulls are forgotten") {
+  Conversation c;
+  c.initialize();
+  c.say(kNode0, push_of(kWorker, 0, 0, false), {1});
+  c.say(kNode0, c.pull(5));
+  c.say(kTheAuthority, wire::NodeLost{NodeId(0)});
+  CHECK(c.service->shard()->gradients_held() == 0);
+  c.say(kNode0, push_of(kWorker, 0, 1), std::vector<float>(5));
+  CHECK(c.sent.of<Error>(kNode0).size() == 1);
+}
+
+TEST_CASE("a message that is not for a shard, or comes too early, is refused and the shard lives on") {
+  Conversation c;
+  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));  // before the initial parameters
+  c.say(kNode0, wire::Grant{});
+  CHECK(c.sent.of<Error>(kNode0).size() == 2);
+  c.initialize();
+  CHECK(c.sent.to_authority<wire::ShardReady>().size() == 1);
+}
+
+TEST_CASE("a decision that does not follow the last one ends the shard") {
+  Conversation c;
+  c.initialize();
+  const Status status = c.service->handle(kTheAuthority, {decision_of(3, {}, 1), {}});
+  CHECK(status.code() == StatusCode::kOutOfOrder);
+}
+
+TEST_CASE("a layout that this machine cannot hold is refused before memory is taken") {
+  RunConfig config;
+  Sent sent;
+  const Log log;
+  ShardService service(ShardId(0), config, sent, log);
+  CHECK(service.open(layout_of(std::int64_t{1} << 40)).status().code() == StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace paceline::server
