@@ -4,3 +4,7 @@ paceline_test(shard_service_test
   SOURCES unit/membership_test.cc unit/shard_service_test.cc
   LIBS paceline_authority LABELS sanitizer)
 paceline_test(authority_test SOURCES unit/authority_test.cc LIBS paceline_authority LABELS sanitizer)
+find_package(Boost 1.74 REQUIRED)
+paceline_test(server_socket_test
+  SOURCES process/server_socket_test.cc
+  LIBS paceline_server paceline_config Boost::headers LABELS sanitizer)

@@ -1,0 +1,116 @@
+// A node that says what a test tells it to: one DealerSocket to each server, and everything it was sent. And
+// a server on a thread of its own.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/config/load.h"
+#include "common/params/layout.h"
+#include "common/wire/transport.h"
+#include "server/server.h"
+
+namespace paceline::server {
+
+class RunningServer {
+ public:
+  RunningServer(const RunConfig& config, ShardId shard, wire::Context& context)
+      : server_(config, shard, context, Log(), {}), started_(server_.start()) {
+    if (started_.is_ok()) thread_ = std::thread([this] { result_ = server_.run(); });
+  }
+  ~RunningServer() {
+    if (!thread_.joinable()) return;
+    server_.request_stop("the test is over");
+    thread_.join();
+  }
+  const Status& started() const { return started_; }
+  std::string endpoint() const { return server_.endpoint(); }
+  // Waits until the run is over.
+  const Status& result() {
+    thread_.join();
+    return result_;
+  }
+  Server& server() { return server_; }
+
+ private:
+  Server server_;
+  Status started_;
+  Status result_;
+  std::thread thread_;
+};
+
+class ScriptedNode {
+ public:
+  ScriptedNode(wire::Context& context, const std::vector<std::string>& endpoints) : inbox_(endpoints.size()) {
+    for (std::size_t k = 0; k < endpoints.size(); ++k) {
+      auto socket =
+          wire::DealerSocket::connect(context, io_, endpoints[k], {}, [this, k](Result<wire::Message> m) {
+            REQUIRE(m.is_ok());
+            inbox_[k].push_back(std::move(m).value());
+          });
+      REQUIRE(socket.is_ok());
+      sockets_.push_back(std::move(socket).value());
+    }
+  }
+
+  void say(std::size_t server, wire::Body body, std::vector<float> values = {}) {
+    wire::Payload payload;
+    auto owner = std::make_shared<const std::vector<float>>(std::move(values));
+    payload.data = reinterpret_cast<const std::byte*>(owner->data());
+    payload.size = owner->size() * sizeof(float);
+    payload.owner = owner;
+    REQUIRE(sockets_[server]->send({std::move(body), std::move(payload)}).is_ok());
+  }
+  void say_to_all(const wire::Body& body) {
+    for (std::size_t k = 0; k < sockets_.size(); ++k) say(k, body);
+  }
+
+  // The next message of this kind from `server`; others before it are passed over. Fails after 20 s without
+  // one.
+  template <typename Body>
+  Body hear(std::size_t server, wire::Payload* payload = nullptr) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (;;) {
+      std::vector<wire::Message>& box = inbox_[server];
+      while (!box.empty()) {
+        wire::Message message = std::move(box.front());
+        box.erase(box.begin());
+        if (auto* body = std::get_if<Body>(&message.body)) {
+          if (payload != nullptr) *payload = message.payload;
+          return *body;
+        }
+      }
+      if (std::chrono::steady_clock::now() > deadline) FAIL("nothing was heard of it from server " << server);
+      io_.restart();
+      io_.run_one_for(std::chrono::milliseconds(20));
+    }
+  }
+
+ private:
+  boost::asio::io_context io_;
+  std::vector<std::unique_ptr<wire::DealerSocket>> sockets_;
+  std::vector<std::vector<wire::Message>> inbox_;
+};
+
+inline wire::Join join_of(const RunConfig& config, std::uint32_t node, std::int64_t floats) {
+  Layout layout;
+  REQUIRE(layout.add("w", {floats}).is_ok());
+  wire::Join join;
+  join.node = NodeId(node);
+  join.incarnation = 1000 + node;
+  join.threads = config.cluster.threads_per_node;
+  join.config_fingerprint = fingerprint(config);
+  join.layout_hash = layout.hash();
+  join.tensors = layout.tensors();
+  return join;
+}
+
+}  // namespace paceline::server

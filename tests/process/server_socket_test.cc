@@ -1,0 +1,194 @@
+// Servers over real sockets, spoken to by a node whose every word is in the test.
+#include <catch2/catch.hpp>
+
+#include "common/params/model_file.h"
+#include "common/report/run_summary.h"
+#include "server/run_directory.h"
+#include "tests/process/scripted_node.h"
+#include "tests/unit/temp_folder.h"
+
+namespace paceline::server {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+constexpr std::int64_t kFloats = 5;
+
+// One node with one thread, two iterations; SGD with rate 1, so that gradients can be read off the
+// parameters.
+RunConfig config_in(const testing::TempFolder& folder, std::uint32_t shards) {
+  RunConfig config;
+  config.run.out = folder.path();
+  config.cluster.shards = shards;
+  config.cluster.endpoints.clear();
+  for (std::uint32_t k = 0; k < shards; ++k) {
+    config.cluster.endpoints.push_back("ipc://" + (folder / ("s" + std::to_string(k))).string());
+  }
+  config.cluster.heartbeat = 50ms;
+  config.cluster.frame_bytes = 8;
+  config.train.total_iterations = 2;
+  config.train.optimizer.lr = 1.0;
+  return config;
+}
+
+TEST_CASE("a whole run over two shards, word by word") {
+  const testing::TempFolder folder;
+  const RunConfig config = config_in(folder, 2);
+  wire::Context context;
+  RunningServer authority(config, ShardId(0), context);
+  RunningServer other(config, ShardId(1), context);
+  REQUIRE((authority.started().is_ok() && other.started().is_ok()));
+  ScriptedNode node(context, config.cluster.endpoints);
+
+  node.say_to_all(join_of(config, 0, kFloats));
+  const Range ranges[] = {node.hear<wire::Welcome>(0).range, node.hear<wire::Welcome>(1).range};
+  CHECK((ranges[0] == Range{0, 3} && ranges[1] == Range{3, 5}));
+  for (std::size_t k = 0; k < 2; ++k) {
+    node.say(k, wire::InitialParameters{0, true},
+             std::vector<float>(static_cast<std::size_t>(ranges[k].size()), 10));
+  }
+
+  for (std::int64_t clock = 0; clock < 2; ++clock) {
+    const auto grant = node.hear<wire::Grant>(0);
+    CHECK((grant.clock == Clock(clock) && grant.learning_rate == 1.0));
+    for (std::size_t k = 0; k < 2; ++k) {
+      const auto floats = static_cast<std::size_t>(ranges[k].size());
+      const wire::Push push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)};
+      node.say(k, push, std::vector<float>(floats, static_cast<float>(k + 1)));
+    }
+    wire::StepReport report;
+    report.worker = WorkerId(0, 0);
+    report.clock = Clock(clock);
+    report.metric = {1.0, 2, 4};
+    report.computed_version = Version(clock);
+    report.computed_revision = Revision(clock);
+    node.say(0, report);
+    // Right behind the push, for the version that it makes: held until it is there, answered in frames.
+    node.say(1, wire::Pull{7, Version(clock + 1), false, kNoRevision});
+    wire::Payload payload;
+    auto piece = node.hear<wire::Parameters>(1, &payload);
+    CHECK((piece.request == 7 && piece.version == Version(clock + 1)));
+    CHECK(payload.floats()[0] == 10.0F - 2.0F * static_cast<float>(clock + 1));
+    if (!piece.last) piece = node.hear<wire::Parameters>(1);
+    CHECK(piece.last);
+    CHECK(piece.applied == std::vector<Clock>{Clock(clock + 1)});
+  }
+
+  CHECK(node.hear<wire::FinishWorker>(0).reason == "share done");
+  const auto evaluate = node.hear<wire::Evaluate>(0);
+  CHECK((evaluate.final_model && evaluate.version == Version(2)));
+  node.say(0, wire::Pull{8, evaluate.version, true, kNoRevision});
+  CHECK(node.hear<wire::Parameters>(0).version == Version(2));
+  node.say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
+  wire::NodeReport report;
+  report.workers.push_back({WorkerId(0, 0), {}, 2, 0, 0});
+  node.say(0, report);
+  CHECK(node.hear<wire::RunOver>(0).code == StatusCode::kOk);
+  CHECK(authority.result().is_ok());
+  CHECK(other.result().is_ok());
+
+  const auto summary = read_summary(folder.path());
+  REQUIRE(summary.is_ok());
+  CHECK((summary->status == "ok" && summary->iterations == 2 && summary->test_accuracy == 0.9));
+  CHECK(summary->pulls == 5);         // two, one exact, and the authority's two of the final model
+  CHECK(summary->bytes_pushed > 40);  // 2 x 5 floats and their headers
+  CHECK(read_model_file(folder / "model.bin")->parameters == std::vector<float>{8, 8, 8, 6, 6});
+}
+
+TEST_CASE("a join that does not fit is refused with both values named, and the server lives on") {
+  const testing::TempFolder folder;
+  const RunConfig config = config_in(folder, 1);
+  wire::Context context;
+  RunningServer server(config, ShardId(0), context);
+  ScriptedNode node(context, config.cluster.endpoints);
+  const auto refused = [&](const wire::Body& body) {
+    node.say(0, body);
+    const auto error = node.hear<wire::Error>(0);
+    CHECK(error.fatal);
+    return error.message;
+  };
+  wire::Join join = join_of(config, 0, kFloats);
+  join.protocol_version = 77;
+  CHECK_THAT(refused(join), Contains("77") && Contains("expected " + std::to_string(wire::kProtocolVersion)));
+  join = join_of(config, 0, kFloats);
+  join.config_fingerprint ^= 1;
+  CHECK_THAT(refused(join), Contains("fingerprint 0x") && Contains("expected 0x"));
+  CHECK_THAT(refused(wire::Pull{}), Contains("before a join"));
+
+  node.say(0, join_of(config, 0, kFloats));
+  node.hear<wire::Welcome>(0);
+  ScriptedNode twin(context, config.cluster.endpoints);
+  wire::Join second = join_of(config, 0, kFloats);
+  second.incarnation = 5;
+  twin.say(0, second);
+  CHECK_THAT(twin.hear<wire::Error>(0).message, Contains("already taken"));
+  second = join_of(config, 0, kFloats + 1);
+  twin.say(0, second);
+  CHECK_THAT(twin.hear<wire::Error>(0).message, Contains("parameter layout 0x") && Contains("as node 0 has"));
+}
+
+TEST_CASE("a port in use is said, with its endpoint") {
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 1);
+  config.cluster.endpoints = {"tcp://127.0.0.1:*"};
+  wire::Context context;
+  const RunningServer first(config, ShardId(0), context);
+  REQUIRE(first.started().is_ok());
+  config.cluster.endpoints = {first.endpoint()};
+  const RunningServer second(config, ShardId(0), context);
+  CHECK(second.started().code() == StatusCode::kUnavailable);
+  CHECK_THAT(second.started().message(), Contains(first.endpoint()));
+}
+
+TEST_CASE("who did not come within start_timeout is named, also by a shard without an authority") {
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 2);
+  config.cluster.start_timeout = 200ms;
+  wire::Context context;
+  SECTION("the authority") {
+    RunningServer authority(config, ShardId(0), context);
+    const Status& result = authority.result();
+    CHECK(result.code() == StatusCode::kDeadlineExceeded);
+    CHECK_THAT(result.message(), Contains("node 0, shard 1 have not joined within 0.2 s"));
+  }
+  SECTION("another shard") {
+    RunningServer other(config, ShardId(1), context);
+    CHECK_THAT(other.result().message(), Contains(config.cluster.endpoints[0]) && Contains("not answered"));
+  }
+}
+
+TEST_CASE("a node that stops talking is lost after its lease") {
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 1);
+  config.cluster.lease = 300ms;
+  wire::Context context;
+  RunningServer server(config, ShardId(0), context);
+  ScriptedNode node(context, config.cluster.endpoints);
+  node.say(0, join_of(config, 0, kFloats));
+  node.hear<wire::Welcome>(0);
+  node.say(0, wire::InitialParameters{0, true}, std::vector<float>(kFloats));
+  node.hear<wire::Grant>(0);
+  const Status& result = server.result();  // the node says nothing more
+  CHECK(result.code() == StatusCode::kUnavailable);
+  const auto summary = read_summary(folder.path());
+  REQUIRE(summary->lost.size() == 1);
+  CHECK_THAT(summary->lost[0], Contains("node 0: silent for"));
+}
+
+TEST_CASE("a run directory that holds a run is refused, and cleared when it may be") {
+  const testing::TempFolder folder;
+  const RunConfig config = config_in(folder, 2);
+  REQUIRE(prepare_run_directory(config, kAuthority, Existing::kRefuse, "given.yaml").is_ok());
+  CHECK(load_config(folder / "config.yaml", {}).is_ok());
+  REQUIRE(write_summary(folder.path(), RunSummary{}).is_ok());
+  const Status refused = prepare_run_directory(config, kAuthority, Existing::kRefuse, "given.yaml");
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(refused.message(), Contains("summary.json") && Contains("--force"));
+  CHECK(prepare_run_directory(config, ShardId(1), Existing::kRefuse, "given.yaml").is_ok());
+  REQUIRE(prepare_run_directory(config, kAuthority, Existing::kReplace, "given.yaml").is_ok());
+  CHECK_FALSE(std::filesystem::exists(folder / "summary.json"));
+}
+
+}  // namespace
+}  // namespace paceline::server
