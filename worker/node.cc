@@ -57,10 +57,7 @@ class Node::Impl {
 
   Status run() {
     PACELINE_RETURN_IF_ERROR(open_slots());
-    if (Status started = client_.start(); !started.is_ok()) {
-      client_.leave(started);  // some servers may have welcomed this node
-      return started;
-    }
+    PACELINE_RETURN_IF_ERROR(client_.start());
     log_.info("node " + to_string(node_) + " joined " + std::to_string(config_.cluster.shards) +
               " server(s) with " + std::to_string(config_.cluster.threads_per_node) + " worker(s)");
     if (node_ == NodeId(0)) send_initial_parameters();
@@ -75,8 +72,7 @@ class Node::Impl {
   }
 
   void request_stop(const std::string& reason) {
-    client_.close(
-        aborted(reason));  // the threads end behind their running steps; then conclude() says goodbye
+    client_.leave(aborted(reason));
     stop_waiting();
   }
 

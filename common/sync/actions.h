@@ -56,6 +56,7 @@ struct Grant {
   Version min_version;         // the oldest version it may compute with: max(0, clock - s)
   Version version;             // the newest version and revision decided
   Revision revision;
+  std::int64_t contributors = 1;     // gradients stamped `clock` there will be unless somebody goes
   std::chrono::nanoseconds held{0};  // how long the threshold held it (phase BARRIER)
 };
 

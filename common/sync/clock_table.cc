@@ -23,7 +23,14 @@ void ClockTable::advance(Clock from) {
 void ClockTable::remove(Clock at) {
   --count_at(at);
   --live_;
+  ++departed_[at.value];
   trim();
+}
+
+std::int64_t ClockTable::contributors(Clock stamp) const {
+  std::int64_t count = live_;
+  for (auto it = departed_.upper_bound(stamp.value); it != departed_.end(); ++it) count += it->second;
+  return count;
 }
 
 Clock ClockTable::min_clock() const {
@@ -55,6 +62,8 @@ void ClockTable::trim() {
     count_operation();
     counts_.pop_back();
   }
+  // Nobody is granted a clock below the base any more.
+  departed_.erase(departed_.begin(), departed_.upper_bound(base_));
 }
 
 }  // namespace paceline::sync

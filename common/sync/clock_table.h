@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 
 #include "common/clock.h"
 
@@ -31,6 +32,9 @@ class ClockTable {
   // The smallest and the largest clock of the live workers; there must be one.
   Clock min_clock() const;
   Clock max_clock() const;
+  // How many gradients stamped `stamp` there will be unless somebody goes: the live workers, and those that
+  // completed it before they departed. O(distinct clocks at which somebody departed ahead of the min clock).
+  std::int64_t contributors(Clock stamp) const;
   // How many clocks are spanned; for the test that memory is bounded.
   std::size_t span() const { return counts_.size(); }
 
@@ -41,6 +45,8 @@ class ClockTable {
   std::int64_t base_ = 0;            // the clock that counts_[0] stands for
   std::deque<std::int64_t> counts_;  // live workers per clock; neither end is 0 unless empty
   std::int64_t live_ = 0;
+  std::map<std::int64_t, std::int64_t>
+      departed_;  // workers per clock > base_ that they stood at when they departed
 };
 
 }  // namespace paceline::sync

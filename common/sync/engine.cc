@@ -222,7 +222,7 @@ void Engine::grant(Rank rank) {
   w.phase = Phase::kRunning;
   w.running.begin(share_.take(rank, w.clock), min_version);
   emit(Grant{id(rank), w.clock, w.running.iteration(), s, clocks_.min_clock(), min_version, version_,
-             revision_, now_ - w.asked_at});
+             revision_, clocks_.contributors(w.clock), now_ - w.asked_at});
 }
 
 }  // namespace paceline::sync

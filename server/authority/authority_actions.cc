@@ -88,9 +88,9 @@ void Authority::carry_out(const sync::Grant& action, Ticks) {
   grant.revision = action.revision;
   const bool versioned = config_.sync.apply == ApplyMode::kVersioned;
   grant.learning_rate = rate_at(versioned ? Version(action.clock.value) : action.version);
-  // Workers have equal mini-batches, so a sample share is a share of the live workers.
-  const auto live = static_cast<double>(std::max<std::int64_t>(1, engine_.live_workers()));
-  grant.local_scale = config_.sync.combine == CombineMode::kMean ? 1.0 / live : 1.0;
+  // Workers have equal mini-batches, so a sample share is one among the contributors of the clock.
+  const bool mean = config_.sync.combine == CombineMode::kMean;
+  grant.local_scale = mean ? 1.0 / static_cast<double>(action.contributors) : 1.0;
   grant.held = action.held;
   to_node(action.worker.node, grant);
 }

@@ -62,6 +62,18 @@ TEST_CASE("the_table_agrees_with_a_search_over_all_workers") {
   }
 }
 
+TEST_CASE("who_departed_ahead_of_a_clock_still_contributes_to_it") {
+  ClockTable clocks;
+  for (int i = 0; i < 3; ++i) clocks.add();
+  for (std::int64_t c = 0; c < 2; ++c) clocks.advance(Clock(c));
+  clocks.remove(Clock(2));  // completed stamps 0 and 1, then finished
+  CHECK(clocks.contributors(Clock(0)) == 3);
+  CHECK(clocks.contributors(Clock(1)) == 3);
+  CHECK(clocks.contributors(Clock(2)) == 2);
+  clocks.remove(Clock(0));  // died in its first iteration
+  CHECK(clocks.contributors(Clock(0)) == 2);
+}
+
 TEST_CASE("the_held_are_released_by_the_floor_they_need_and_then_in_worker_order") {
   HeldGrants held;
   held.add(Rank(7), Clock(4));

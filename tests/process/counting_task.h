@@ -1,0 +1,104 @@
+// The counting model: a Task whose parameters *count*, so that the guarantees become numbers that can be read
+// off the vector a worker computes with.
+//
+// The flat vector is `blocks` rows of one element per worker. The gradient of worker w is -1 in its own
+// column and 0 elsewhere; with SGD at learning rate 1 the server then adds 1 to that column for each gradient
+// it applies. So, in any vector that any worker computes with:
+//   own column        = own clock, exactly       read-my-writes: each own update once, none missing, none
+//   twice column of j       >= min(c - s, share of j)  model state: every gradient stamped <= c - s - 1 is
+//   contained column of j       never falls                monotonic rows of a column  equal in the final
+//   model   a push is on all shards or on none (rows lie on different shards)
+// Under combine: mean a clock's K gradients are averaged, so the gradient is -K to make the mean add 1.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/random.h"
+#include "common/task/task.h"
+
+namespace paceline::testing {
+
+// What one training thread saw at one step: handed to the observer from within Task::compute, on that thread.
+struct Read {
+  Step step;
+  std::vector<float> counts;  // blocks x workers, row-major
+};
+
+struct CountingOptions {
+  Cluster cluster;
+  std::int64_t blocks = 3;
+  std::uint64_t seed = 1;                             // of the metric
+  float gradient_scale = 1.0F;                        // K under combine: mean, else 1
+  std::function<void(const Read&)> on_read;           // may be empty; called on the training thread
+  std::function<Status(const Step&)> before_compute;  // may be empty; delays or fails a step
+};
+
+class CountingTask : public Task {
+ public:
+  CountingTask(const CountingOptions& options, WorkerId worker) : options_(options), worker_(worker) {}
+
+  Status load(const Step& step) override {
+    step_ = step;
+    return options_.before_compute ? options_.before_compute(step) : Status::ok();
+  }
+
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient) override {
+    if (options_.on_read) options_.on_read({step_, {parameters.begin(), parameters.end()}});
+    const std::int64_t workers = options_.cluster.workers();
+    const std::int64_t own = options_.cluster.rank_of(worker_).value;
+    std::fill(gradient.begin(), gradient.end(), 0.0F);
+    for (std::int64_t block = 0; block < options_.blocks; ++block) {
+      gradient[static_cast<std::size_t>(block * workers + own)] = -options_.gradient_scale;
+    }
+    // A metric that goes up and down, so that the LPR moves DTSSP's threshold.
+    CounterRandom random(options_.seed, Stream::kTest, static_cast<std::uint64_t>(own),
+                         static_cast<std::uint64_t>(step_.clock.value));
+    return Metric{random.next_double() * 10.0, static_cast<std::int64_t>(random.next_below(11)), 10};
+  }
+
+  Result<Metric> evaluate(std::span<const float> parameters) override {
+    double sum = 0.0;
+    for (float p : parameters) sum += p;
+    return Metric{sum, 0, 1};
+  }
+
+ private:
+  const CountingOptions& options_;
+  const WorkerId worker_;
+  Step step_;
+};
+
+class CountingFactory : public TaskFactory {
+ public:
+  explicit CountingFactory(CountingOptions options) : options_(std::move(options)) {
+    for (std::int64_t block = 0; block < options_.blocks; ++block) {
+      const auto added = layout_.add("count" + std::to_string(block), {options_.cluster.workers()});
+      PACELINE_ASSERT(added.is_ok(), added.status().message());
+    }
+  }
+  const Layout& layout() const override { return layout_; }
+  void initialize(std::span<float> parameters) const override {
+    std::fill(parameters.begin(), parameters.end(), 0.0F);
+  }
+  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
+    return std::unique_ptr<Task>(std::make_unique<CountingTask>(options_, worker));
+  }
+  Result<std::unique_ptr<Task>> make_evaluator() override {
+    return std::unique_ptr<Task>(std::make_unique<CountingTask>(options_, WorkerId(0, 0)));
+  }
+
+ private:
+  const CountingOptions options_;
+  Layout layout_;
+};
+
+}  // namespace paceline::testing

@@ -1,0 +1,151 @@
+#include "tests/process/guarantee_checker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace paceline::testing {
+namespace {
+// Counts are small integers; the mean of K gradients may miss one by a rounding error of K additions.
+constexpr float kRounding = 1e-3F;
+}  // namespace
+
+GuaranteeChecker::GuaranteeChecker(const RunConfig& config)
+    : config_(config),
+      cluster_(config.cluster.cluster()),
+      mean_(config.sync.combine == CombineMode::kMean),
+      last_read_(cluster_.workers()) {
+  for (std::uint32_t r = 0; r < cluster_.workers(); ++r) {
+    entered_.push_back(std::make_unique<std::atomic<std::int64_t>>(0));
+  }
+  for (std::uint32_t i = 0; i < cluster_.nodes; ++i)
+    gone_.push_back(std::make_unique<std::atomic<bool>>(false));
+}
+
+std::int64_t GuaranteeChecker::share_of(std::uint32_t rank) const {
+  if (config_.train.share == Share::kPool) return -1;
+  const std::int64_t workers = cluster_.workers();
+  return config_.train.total_iterations / workers + (rank < config_.train.total_iterations % workers ? 1 : 0);
+}
+
+bool GuaranteeChecker::anybody_gone() const {
+  return std::any_of(gone_.begin(), gone_.end(), [](const auto& gone) { return gone->load(); });
+}
+
+void GuaranteeChecker::on_read(const Read& read) {
+  reads_.fetch_add(1);
+  const Step& step = read.step;
+  const std::uint32_t own = cluster_.rank_of(step.worker).value;
+  const std::int64_t clock = step.clock.value;
+  const std::string who = "worker " + to_string(step.worker) + " at clock " + to_string(step.clock) +
+                          " under threshold " + to_string(step.threshold);
+  if (entered_[own]->fetch_add(1) != clock) report(who + ": its clocks have a gap");
+
+  // How much everyone has at least begun and, by the grant, completed: c - s.
+  const std::int64_t bound =
+      step.threshold.is_infinite() ? 0 : std::max<std::int64_t>(0, clock - step.threshold.value());
+  std::int64_t begun = 0;
+  for (const auto& entered : entered_) begun += entered->load();
+  for (std::uint32_t j = 0; j < cluster_.workers(); ++j) {
+    if (gone_[cluster_.worker_at(Rank(j)).node.value]->load()) continue;
+    std::int64_t due = bound;
+    if (share_of(j) >= 0) {
+      due = std::min(due, share_of(j));
+    } else if (begun >= config_.train.total_iterations) {
+      continue;  // the pool is empty: j may have finished with any count
+    }
+    const std::string other = to_string(cluster_.worker_at(Rank(j)));
+    if (entered_[j]->load() < due) {
+      report(who + ": granted although worker " + other + " has begun only " +
+             std::to_string(entered_[j]->load()));
+    }
+    for (std::size_t row = 0; row < read.counts.size(); row += cluster_.workers()) {
+      if (read.counts[row + j] < static_cast<float>(due) - kRounding) {
+        report(who + ": model state: has " + std::to_string(read.counts[row + j]) + " gradients of worker " +
+               other + ", at least " + std::to_string(due) + " are due");
+      }
+    }
+  }
+
+  for (std::size_t row = 0; row < read.counts.size(); row += cluster_.workers()) {
+    const float mine = read.counts[row + own];
+    const bool enough = mine >= static_cast<float>(clock) - kRounding;
+    // Where a mean is taken over fewer than K because somebody went, each gradient weighs more.
+    const bool exact = (mean_ && anybody_gone()) || mine <= static_cast<float>(clock) + kRounding;
+    if (!enough || !exact) {
+      report(who + ": read-my-writes: has " + std::to_string(mine) + " of its own gradients, expected " +
+             std::to_string(clock));
+    }
+  }
+
+  std::vector<float>& before = last_read_[own];
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (read.counts[i] < before[i] - kRounding) {
+      report(who + ": monotonic: element " + std::to_string(i) + " fell from " + std::to_string(before[i]) +
+             " to " + std::to_string(read.counts[i]));
+    }
+  }
+  before = read.counts;
+}
+
+void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> model, std::int64_t blocks) {
+  const std::uint32_t workers = cluster_.workers();
+  double applied = 0.0;
+  for (std::uint32_t j = 0; j < workers; ++j) {
+    const std::string who = "final model: worker " + to_string(cluster_.worker_at(Rank(j)));
+    for (std::int64_t b = 1; b < blocks; ++b) {
+      const float here = model[static_cast<std::size_t>(b) * workers + j];
+      if (std::fabs(here - model[j]) > kRounding) {
+        report(who + ": " + std::to_string(model[j]) + " gradients in row 0, " + std::to_string(here) +
+               " in row " + std::to_string(b) + ": a push was not on all shards or on none");
+      }
+    }
+    applied += model[j];
+    const bool whole = !anybody_gone() && share_of(j) >= 0;
+    if (whole && !mean_ && std::fabs(model[j] - static_cast<float>(share_of(j))) > kRounding) {
+      report(who + ": " + std::to_string(model[j]) + " gradients applied, its share is " +
+             std::to_string(share_of(j)));
+    }
+  }
+  if (!mean_ && std::fabs(applied - static_cast<double>(summary.iterations)) > 0.01) {
+    report("the summary counts " + std::to_string(summary.iterations) + " iterations, the model " +
+           std::to_string(applied));
+  }
+  if (!anybody_gone() && summary.iterations != config_.train.total_iterations) {
+    report("the run applied " + std::to_string(summary.iterations) + " of " +
+           std::to_string(config_.train.total_iterations) + " iterations");
+  }
+
+  std::optional<std::int64_t> largest;
+  switch (config_.sync.policy) {
+    case PolicyKind::kBsp:
+      largest = 0;
+      break;
+    case PolicyKind::kSsp:
+      largest = config_.sync.threshold;
+      break;
+    case PolicyKind::kDtssp:
+      largest = config_.sync.threshold_max;
+      break;
+    case PolicyKind::kAsp:
+      break;
+  }
+  if (largest && summary.max_grant_gap.value > *largest) {
+    report("max_grant_gap " + to_string(summary.max_grant_gap) + " exceeds the threshold");
+  }
+  if (largest && summary.max_clock_gap.value > *largest + 1) {
+    report("max_clock_gap " + to_string(summary.max_clock_gap) + " exceeds the threshold + 1");
+  }
+}
+
+void GuaranteeChecker::report(std::string what) {
+  const std::lock_guard lock(mutex_);
+  if (violations_.size() < 20) violations_.push_back(std::move(what));
+}
+
+std::vector<std::string> GuaranteeChecker::violations() const {
+  const std::lock_guard lock(mutex_);
+  return violations_;
+}
+
+}  // namespace paceline::testing

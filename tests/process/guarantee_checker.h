@@ -1,0 +1,54 @@
+// GuaranteeChecker: what DESIGN 3.2 promises, checked on every single read of the counting model
+// (counting_task.h), from the outside: it knows the configuration, what each step was granted and the vector
+// it computed with, and nothing of the engine or the caches.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/report/run_summary.h"
+#include "common/task/task.h"
+#include "tests/process/counting_task.h"
+
+namespace paceline::testing {
+
+// Thread: on_read() from any training thread; the rest before or after the run.
+class GuaranteeChecker {
+ public:
+  explicit GuaranteeChecker(const RunConfig& config);
+
+  // A step is about to compute with what it read.
+  void on_read(const Read& read);
+  // From here on the workers of this node may be missing: they left or died.
+  void node_goes(NodeId node) { gone_[node.value]->store(true); }
+  // The run is over with this model; `blocks` rows.
+  void on_end(const RunSummary& summary, std::span<const float> model, std::int64_t blocks);
+
+  // Every violation, as a sentence; empty when all guarantees held.
+  std::vector<std::string> violations() const;
+  std::int64_t reads() const { return reads_.load(); }
+
+ private:
+  void report(std::string what);
+  bool anybody_gone() const;
+  // How many iterations worker r is certain to do unless it goes; -1 when nobody knows (share: pool).
+  std::int64_t share_of(std::uint32_t rank) const;
+
+  const RunConfig config_;
+  const Cluster cluster_;
+  const bool mean_;
+  std::vector<std::unique_ptr<std::atomic<std::int64_t>>> entered_;  // by rank: steps begun
+  std::vector<std::unique_ptr<std::atomic<bool>>> gone_;             // by node
+  std::vector<std::vector<float>> last_read_;                        // by rank; that worker's thread only
+  std::atomic<std::int64_t> reads_{0};
+  mutable std::mutex mutex_;
+  std::vector<std::string> violations_;
+};
+
+}  // namespace paceline::testing

@@ -1,0 +1,60 @@
+#include "tests/process/local_cluster.h"
+
+#include <thread>
+#include <utility>
+
+#include "common/wire/transport.h"
+#include "server/server.h"
+#include "tests/unit/temp_folder.h"
+#include "worker/node.h"
+
+namespace paceline::testing {
+
+Result<ClusterRun> run_cluster(
+    RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks) {
+  const TempFolder folder;
+  config.run.out = (folder.path() / "run").string();
+  std::filesystem::create_directory(config.run.out);
+  config.cluster.endpoints.clear();
+  for (std::uint32_t k = 0; k < config.cluster.shards; ++k) {
+    config.cluster.endpoints.push_back("ipc://" + (folder.path() / std::to_string(k)).string());
+  }
+
+  wire::Context context;
+  std::vector<std::unique_ptr<server::Server>> servers;
+  for (std::uint32_t k = 0; k < config.cluster.shards; ++k) {
+    servers.push_back(
+        std::make_unique<server::Server>(config, ShardId(k), context, Log(), server::ServerOptions{}));
+    PACELINE_RETURN_IF_ERROR(servers.back()->start());
+  }
+  std::vector<std::unique_ptr<Node>> nodes(config.cluster.nodes);
+  const StopNode stop = [&nodes](NodeId node, const std::string& reason) {
+    nodes[node.value]->request_stop(reason);
+  };
+  for (std::uint32_t i = 0; i < config.cluster.nodes; ++i) {
+    nodes[i] = std::make_unique<Node>(config, NodeId(i), context, tasks(NodeId(i), stop));
+  }
+
+  ClusterRun run;
+  run.servers.resize(servers.size());
+  run.nodes.resize(nodes.size());
+  std::vector<std::thread> threads;
+  for (std::size_t k = 0; k < servers.size(); ++k) {
+    threads.emplace_back([&, k] { run.servers[k] = servers[k]->run(); });
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    threads.emplace_back([&, i] { run.nodes[i] = nodes[i]->run(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+
+  auto summary = read_summary(config.run.out);
+  auto model = read_model_file(std::filesystem::path(config.run.out) / "model.bin");
+  const std::string authority = "authority: " + (run.servers[0] ? "ok" : run.servers[0].message());
+  if (!summary) return Status(summary.status()).with_context(authority);
+  if (!model) return Status(model.status()).with_context(authority);
+  run.summary = std::move(summary).value();
+  run.model = std::move(model).value();
+  return run;
+}
+
+}  // namespace paceline::testing

@@ -1,0 +1,34 @@
+// A whole run in one process: servers and nodes as objects, each on its own thread with its own sockets, over
+// ipc in a folder of its own. Real engine, real store, real wire; only the process boundary is missing
+// (daemons_test.cc has that).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/params/model_file.h"
+#include "common/report/run_summary.h"
+#include "common/status.h"
+#include "common/task/task.h"
+
+namespace paceline::testing {
+
+// Asks a node of the run to leave. Thread: any, for as long as the run lasts.
+using StopNode = std::function<void(NodeId, const std::string& reason)>;
+
+struct ClusterRun {
+  std::vector<Status> servers;  // by shard
+  std::vector<Status> nodes;
+  RunSummary summary;  // as read back from summary.json
+  ModelFile model;     // as read back from model.bin
+};
+
+// Runs `config` (its endpoints and run.out are replaced) to the end on Tasks from `tasks`. A run that leaves
+// no summary or no model is an error that says so, with what the authority returned.
+Result<ClusterRun> run_cluster(
+    RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks);
+
+}  // namespace paceline::testing

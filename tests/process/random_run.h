@@ -1,0 +1,70 @@
+// A random, valid configuration of a short run and random delays in it, all from one seed: what the guarantee
+// tests draw their thousands of schedules from.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "common/config/run_config.h"
+#include "common/random.h"
+
+namespace paceline::testing {
+
+// Keeps the calling thread busy for about `duration`: jitter that changes who arrives first. Not a wait for
+// anything.
+inline void spin_for(std::chrono::nanoseconds duration) {
+  const auto end = std::chrono::steady_clock::now() + duration;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+inline RunConfig random_run(std::uint64_t seed) {
+  CounterRandom random(seed, Stream::kTest, 1);
+  RunConfig config;
+  config.run.seed = seed;
+  config.cluster.nodes = 1 + static_cast<std::uint32_t>(random.next_below(3));
+  config.cluster.threads_per_node = 1 + static_cast<std::uint32_t>(random.next_below(3));
+  config.cluster.shards = 1 + static_cast<std::uint32_t>(random.next_below(3));
+  // Small frames, so that a push to a shard is several messages.
+  config.cluster.frame_bytes = random.next_below(2) == 0 ? 4 : 512 * 1024;
+  config.train.total_iterations =
+      config.cluster.cluster().workers() + static_cast<std::int64_t>(random.next_below(60));
+  config.train.share = random.next_below(2) == 0 ? Share::kEven : Share::kPool;
+  config.train.batch_size = 10;
+  config.train.optimizer.kind = OptimizerKind::kSgd;
+  config.train.optimizer.lr = 1.0;
+  if (random.next_below(3) == 0)
+    config.train.eval_every_clocks = 1 + static_cast<std::int64_t>(random.next_below(4));
+
+  SyncSection& sync = config.sync;
+  sync.policy = static_cast<PolicyKind>(random.next_below(4));
+  const std::int64_t refresh[] = {0, 1, 2, 5};
+  const std::int64_t r = refresh[random.next_below(4)];
+  sync.refresh_clocks = r == 0 ? std::optional<std::int64_t>() : r;
+  if (sync.policy == PolicyKind::kAsp && !sync.refresh_clocks) sync.refresh_clocks = 1;
+  sync.apply = sync.policy == PolicyKind::kBsp   ? ApplyMode::kVersioned
+               : sync.policy == PolicyKind::kAsp ? ApplyMode::kEager
+                                                 : static_cast<ApplyMode>(random.next_below(2));
+  sync.combine =
+      sync.apply == ApplyMode::kEager ? CombineMode::kEach : static_cast<CombineMode>(random.next_below(2));
+  sync.threshold = static_cast<std::int64_t>(random.next_below(4));
+  sync.threshold_min = 0;
+  sync.threshold_max = sync.threshold + static_cast<std::int64_t>(random.next_below(4));
+  sync.lpr.metric = static_cast<LprMetric>(random.next_below(2));
+  sync.lpr.window_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
+  return config;
+}
+
+inline std::string describe(std::uint64_t seed, const RunConfig& c) {
+  const char* policies[] = {"bsp", "asp", "ssp", "dtssp"};
+  return "seed " + std::to_string(seed) + ": " + policies[static_cast<int>(c.sync.policy)] + " threshold " +
+         std::to_string(c.sync.threshold) + (c.sync.apply == ApplyMode::kEager ? " eager" : " versioned") +
+         (c.sync.combine == CombineMode::kMean ? " mean" : " each") + " refresh " +
+         (c.sync.refresh_clocks ? std::to_string(*c.sync.refresh_clocks) : "null") + ", " +
+         std::to_string(c.cluster.nodes) + " nodes x " + std::to_string(c.cluster.threads_per_node) + ", " +
+         std::to_string(c.cluster.shards) + " shards, " + std::to_string(c.train.total_iterations) +
+         " iterations " + (c.train.share == Share::kPool ? "pool" : "even");
+}
+
+}  // namespace paceline::testing

@@ -1,0 +1,5 @@
+add_library(paceline_test_cluster STATIC process/local_cluster.cc process/guarantee_checker.cc)
+paceline_options(paceline_test_cluster)
+target_link_libraries(paceline_test_cluster PUBLIC paceline_server paceline_worker paceline_params paceline_report)
+
+paceline_test(guarantees_test SOURCES process/guarantees_test.cc LIBS paceline_test_cluster LABELS sanitizer TIMEOUT 600)
