@@ -57,7 +57,10 @@ class Node::Impl {
 
   Status run() {
     PACELINE_RETURN_IF_ERROR(open_slots());
-    PACELINE_RETURN_IF_ERROR(client_.start());
+    if (Status started = client_.start(); !started.is_ok()) {
+      client_.leave(started);  // some servers may have welcomed this node
+      return started;
+    }
     log_.info("node " + to_string(node_) + " joined " + std::to_string(config_.cluster.shards) +
               " server(s) with " + std::to_string(config_.cluster.threads_per_node) + " worker(s)");
     if (node_ == NodeId(0)) send_initial_parameters();
@@ -72,7 +75,8 @@ class Node::Impl {
   }
 
   void request_stop(const std::string& reason) {
-    client_.leave(aborted(reason));
+    client_.close(
+        aborted(reason));  // the threads end behind their running steps; then conclude() says goodbye
     stop_waiting();
   }
 

@@ -155,7 +155,7 @@ class PsClient::Impl {
         return close(std::move(alive));
       }
       // A full queue is no reason to give up: what fills it will show as silence soon enough.
-      if (link.welcomed && link.socket) (void)link.socket->send({wire::Heartbeat{}, {}});
+      if (link.welcomed && link.socket && !left_) (void)link.socket->send({wire::Heartbeat{}, {}});
     }
     heartbeat_.expires_after(
         std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.cluster.heartbeat));
