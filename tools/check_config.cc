@@ -24,6 +24,15 @@ int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostr
     err << config.status().message() << "\n";
     return kExitUsage;
   }
+  if (!options.get.empty()) {
+    const Result<std::string> value = value_of(*config, options.get);
+    if (!value) {
+      err << "paceline check-config: " << value.status().message() << "\n";
+      return kExitUsage;
+    }
+    out << *value << "\n";
+    return kExitOk;
+  }
   // A comment, so that --print's output as a whole is a configuration.
   out << (options.print ? "# " : "") << options.path << ": ok\n";
   if (options.print) out << to_yaml(*config);
@@ -37,6 +46,7 @@ void add_check_config(CLI::App& app, int& exit_status) {
   command->add_option("FILE", options->path, "The configuration");
   command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
   command->add_flag("--print", options->print, "Print the effective configuration, every key");
+  command->add_option("--get", options->get, "Print the effective value of this key and nothing else");
   command->add_flag("--reference", options->reference,
                     "Print every key with its default, unit, effect and trade-off");
   command->callback([options, &exit_status] { exit_status = check_config(*options, std::cout, std::cerr); });

@@ -16,6 +16,7 @@ struct CheckConfigOptions {
   std::string path = {};
   std::vector<std::string> overrides = {};
   bool print = false;      // also the effective configuration: every key, loadable again
+  std::string get = {};    // instead: the effective value of this key, plainly, for scripts
   bool reference = false;  // instead: configs/reference.yaml
 };
 

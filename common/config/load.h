@@ -31,6 +31,11 @@ Result<RunConfig> parse_config(std::string_view text, const std::string& source,
 // `config` again. `config` came from load_config or parse_config.
 std::string to_yaml(const RunConfig& config);
 
+// The effective value of one key as a script wants it: a text without quotes, anything else as to_yaml()
+// writes it
+// ("4", "null", "[1, 2]"). Errors: kInvalidArgument, no such key.
+Result<std::string> value_of(const RunConfig& config, const std::string& path);
+
 // FNV-1a (64 bit) over every key on which all daemons of a run must agree, and its value: seed, end of the
 // run, cluster shape, sync, train, data.kind and data.augment; not paths, endpoints, time-outs or log levels.
 // It travels with the join, so that two daemons given different files notice.

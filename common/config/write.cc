@@ -43,7 +43,7 @@ std::string comment(const std::string& indent, const std::string& words) {
 }
 
 // The value as YAML; null where the policy has no use for the key.
-std::string value_of(const Key& key, const RunConfig& config) {
+std::string text_of(const Key& key, const RunConfig& config) {
   return key.applies(config) ? key.write(config) : "null";
 }
 
@@ -60,16 +60,29 @@ std::string to_yaml(const RunConfig& config) {
       text += indent_of(section) + last_word(section) + ":\n";
     }
     last_section = section;
-    text += indent_of(key.path) + last_word(key.path) + ": " + value_of(key, config) + "\n";
+    text += indent_of(key.path) + last_word(key.path) + ": " + text_of(key, config) + "\n";
   }
   return text;
+}
+
+Result<std::string> value_of(const RunConfig& config, const std::string& path) {
+  const Key* key = schema().find(path);
+  if (key == nullptr) return invalid_argument(path + ": no such key (configs/reference.yaml lists them)");
+  const std::string text = text_of(*key, config);
+  if (!text.starts_with('"')) return text;
+  std::string plain;  // a quoted text is one scalar, in which only '"' and '\\' are escaped
+  for (std::size_t i = 1; i + 1 < text.size(); ++i) {
+    if (text[i] == '\\') ++i;
+    plain += text[i];
+  }
+  return plain;
 }
 
 std::uint64_t fingerprint(const RunConfig& config) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const Key& key : schema().keys) {
     if (key.scope != Scope::kWholeRun) continue;
-    for (const char c : key.path + "=" + value_of(key, config) + "\n") {
+    for (const char c : key.path + "=" + text_of(key, config) + "\n") {
       hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
     }
   }

@@ -92,6 +92,11 @@ TEST_CASE("check_config_says_ok_or_why_not") {
   CHECK(check_config({.path = bsp(), .overrides = {"sync.threshold=3"}}, out, err) == 2);
   CHECK_THAT(err.str(), StartsWith("command line: sync.threshold: policy bsp does not use it"));
   CHECK(check_config({}, out, err) == 2);
+  CHECK(check_config({.path = bsp(), .get = "sync.treshold"}, out, err) == 2);
+  std::ostringstream value;
+  CHECK(check_config({.path = bsp(), .overrides = {"run.name=mine"}, .get = "run.name"}, value, err) == 0);
+  CHECK(check_config({.path = bsp(), .get = "cluster.nodes"}, value, err) == 0);
+  CHECK(value.str() == "mine\n4\n");
 }
 
 TEST_CASE("what_check_config_prints_is_the_effective_configuration_and_loads_again") {
