@@ -140,7 +140,7 @@ TEST_CASE("initial_parameters_are_a_function_of_seed_and_tensor") {
   CHECK(std::equal(alone.begin(), alone.begin() + 32 * 27, once.begin()));
 }
 
-TEST_CASE("initial_weights_have_he_variance_and_biases_are_zero") {
+TEST_CASE("initial_weights_have_a_third_of_the_variance_that_keeps_the_signal_and_biases_are_zero") {
   const NetworkSpec network = build_network(TrainSection{}).value();
   std::vector<float> parameters(network.layout.size());
   initialize_parameters(network, 1, parameters);
@@ -150,7 +150,7 @@ TEST_CASE("initial_weights_have_he_variance_and_biases_are_zero") {
     squares += static_cast<double>(parameters[fc1.weight.offset + i]) * parameters[fc1.weight.offset + i];
   }
   // 524,288 uniform draws: the variance is known to a relative 0.9 / sqrt(n) = 0.12 %; five times that.
-  CHECK(squares / static_cast<double>(fc1.weight.size) == Approx(2.0 / 4096.0).epsilon(0.006));
+  CHECK(squares / static_cast<double>(fc1.weight.size) == Approx(1.0 / (3.0 * 4096.0)).epsilon(0.006));
   for (const Layer& layer : network.layers) {
     for (std::int64_t i = 0; i < layer.bias.size; ++i) REQUIRE(parameters[layer.bias.offset + i] == 0.0F);
   }

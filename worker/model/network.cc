@@ -192,13 +192,6 @@ class Builder {
 };
 
 // Whether a ReLU acts on this layer's output: a pool, dropout or flatten may stand between.
-bool feeds_relu(const std::vector<Layer>& layers, std::size_t index) {
-  for (std::size_t i = index + 1; i < layers.size(); ++i) {
-    if (layers[i].kind == LayerKind::kRelu) return true;
-    if (layers[i].kind == LayerKind::kConv || layers[i].kind == LayerKind::kDense) return false;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -254,8 +247,7 @@ void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::
     if (layer.weight.size == 0) continue;
     CounterRandom random(seed, Stream::kInitialParameters, tensor);
     const double inputs = static_cast<double>(layer.weight.size / layer.bias.size);
-    // Uniform in +-b has variance b^2 / 3.
-    const double bound = std::sqrt((feeds_relu(network.layers, i) ? 6.0 : 3.0) / inputs);
+    const double bound = 1.0 / std::sqrt(inputs);
     for (std::int64_t j = 0; j < layer.weight.size; ++j) {
       parameters[layer.weight.offset + j] = static_cast<float>((2.0 * random.next_float() - 1.0) * bound);
     }
