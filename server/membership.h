@@ -44,6 +44,8 @@ class Membership {
   bool is_gone(Peer peer) const;
 
   void seen(Peer peer, Ticks now);
+  // Whether anything has come from it after `when`.
+  bool heard_since(Peer peer, Ticks when) const { return at(peer).last_seen > when; }
   // This process itself did not run for that long: nobody else is to blame for the silence.
   void forgive(std::chrono::nanoseconds pause);
   // Those present that have been silent for longer than the lease, and for how long.

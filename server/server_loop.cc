@@ -175,31 +175,18 @@ void ServerLoop::run_over(const wire::RunOver& over) {
   if (!authority_) end(Status(over.code, over.message));
 }
 
-// What the two speakers of this process have said to each other, and what could not be sent, in order, until
-// nothing is left.
+// What the two speakers of this process have said to each other, in order, until nothing is left.
 void ServerLoop::drain() {
-  while (!ended_ && (!local_.empty() || !unreachable_.empty())) {
-    if (!local_.empty()) {
-      auto [speaker, message] = std::move(local_.front());
-      local_.pop_front();
-      if (speaker == Speaker::kShard) {
-        const Status status = authority_->handle(Peer::of(shard_), message, steady_now());
-        if (!status.is_ok()) log_.warn(status.message());
-      } else if (const auto* over = std::get_if<wire::RunOver>(&message.body)) {
-        run_over(*over);
-      } else {
-        to_service(Peer::of(kAuthority), std::move(message));
-      }
-      continue;
-    }
-    auto [peer, why] = std::move(unreachable_.back());
-    unreachable_.pop_back();
-    if (membership_.is_gone(peer)) continue;
-    membership_.remove(peer);
-    if (authority_) {
-      authority_->lost(peer, why, steady_now());
+  while (!ended_ && !local_.empty()) {
+    auto [speaker, message] = std::move(local_.front());
+    local_.pop_front();
+    if (speaker == Speaker::kShard) {
+      const Status status = authority_->handle(Peer::of(shard_), message, steady_now());
+      if (!status.is_ok()) log_.warn(status.message());
+    } else if (const auto* over = std::get_if<wire::RunOver>(&message.body)) {
+      run_over(*over);
     } else {
-      log_.info(to_string(peer) + " is out of reach: " + why);
+      to_service(Peer::of(kAuthority), std::move(message));
     }
   }
   if (!ended_ && authority_ && authority_->over()) end(authority_->result());

@@ -72,6 +72,7 @@ class ServerLoop {
   void send_to(const wire::PeerId& connection, wire::Body body);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);
   void cannot_send(Peer to, const Status& why);
+  void check_unreachable(Ticks now);
   void schedule_tick();
   void on_tick();
   void heartbeat(Ticks now);
@@ -105,8 +106,16 @@ class ServerLoop {
   Ticks next_heartbeat_;
   Ticks next_progress_;
 
-  std::deque<std::pair<Speaker, wire::Message>> local_;    // from that speaker to the other one
-  std::vector<std::pair<Peer, std::string>> unreachable_;  // found while sending, dealt with afterwards
+  std::deque<std::pair<Speaker, wire::Message>> local_;  // from that speaker to the other one
+  // Found while sending. What such a peer said before may still be queued here (its last report, say), so it
+  // is lost only when nothing more has come from it for kQuietTicks.
+  struct Unreachable {
+    Peer peer;
+    std::string why;
+    Ticks since;
+    int ticks = 0;
+  };
+  std::vector<Unreachable> unreachable_;
   std::int64_t refused_ = 0;
   bool ended_ = false;
   Status result_ = internal_error("the server's loop ended before the run");
