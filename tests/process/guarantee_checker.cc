@@ -32,6 +32,16 @@ bool GuaranteeChecker::anybody_gone() const {
   return std::any_of(gone_.begin(), gone_.end(), [](const auto& gone) { return gone->load(); });
 }
 
+void GuaranteeChecker::node_is_elsewhere(NodeId node, std::function<std::int64_t(std::uint32_t rank)> begun) {
+  elsewhere_ = node;
+  begun_elsewhere_ = std::move(begun);
+}
+
+std::int64_t GuaranteeChecker::begun(std::uint32_t rank) const {
+  if (elsewhere_ && cluster_.worker_at(Rank(rank)).node == *elsewhere_) return begun_elsewhere_(rank);
+  return entered_[rank]->load();
+}
+
 void GuaranteeChecker::on_read(const Read& read) {
   reads_.fetch_add(1);
   const Step& step = read.step;
@@ -44,20 +54,23 @@ void GuaranteeChecker::on_read(const Read& read) {
   // How much everyone has at least begun and, by the grant, completed: c - s.
   const std::int64_t bound =
       step.threshold.is_infinite() ? 0 : std::max<std::int64_t>(0, clock - step.threshold.value());
-  std::int64_t begun = 0;
-  for (const auto& entered : entered_) begun += entered->load();
+  std::int64_t all_begun = 0;
+  for (std::uint32_t j = 0; j < cluster_.workers(); ++j) all_begun += begun(j);
+  // From a pool nobody knows who will have finished with what, once it may be empty: each worker may hold one
+  // iteration that it has not begun.
+  const bool pool_may_be_empty =
+      config_.train.share == Share::kPool && all_begun + cluster_.workers() >= config_.train.total_iterations;
   for (std::uint32_t j = 0; j < cluster_.workers(); ++j) {
-    if (gone_[cluster_.worker_at(Rank(j)).node.value]->load()) continue;
+    if (is_gone(j)) continue;
     std::int64_t due = bound;
     if (share_of(j) >= 0) {
       due = std::min(due, share_of(j));
-    } else if (begun >= config_.train.total_iterations) {
-      continue;  // the pool is empty: j may have finished with any count
+    } else if (pool_may_be_empty) {
+      continue;
     }
     const std::string other = to_string(cluster_.worker_at(Rank(j)));
-    if (entered_[j]->load() < due) {
-      report(who + ": granted although worker " + other + " has begun only " +
-             std::to_string(entered_[j]->load()));
+    if (begun(j) < due) {
+      report(who + ": granted although worker " + other + " has begun only " + std::to_string(begun(j)));
     }
     for (std::size_t row = 0; row < read.counts.size(); row += cluster_.workers()) {
       if (read.counts[row + j] < static_cast<float>(due) - kRounding) {
@@ -70,8 +83,10 @@ void GuaranteeChecker::on_read(const Read& read) {
   for (std::size_t row = 0; row < read.counts.size(); row += cluster_.workers()) {
     const float mine = read.counts[row + own];
     const bool enough = mine >= static_cast<float>(clock) - kRounding;
-    // Where a mean is taken over fewer than K because somebody went, each gradient weighs more.
-    const bool exact = (mean_ && anybody_gone()) || mine <= static_cast<float>(clock) + kRounding;
+    // Where a mean is taken over fewer than K because somebody went or has finished, each gradient weighs
+    // more.
+    const bool exact =
+        (mean_ && (anybody_gone() || pool_may_be_empty)) || mine <= static_cast<float>(clock) + kRounding;
     if (!enough || !exact) {
       report(who + ": read-my-writes: has " + std::to_string(mine) + " of its own gradients, expected " +
              std::to_string(clock));
@@ -101,7 +116,7 @@ void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> 
       }
     }
     applied += model[j];
-    const bool whole = !anybody_gone() && share_of(j) >= 0;
+    const bool whole = !is_gone(j) && share_of(j) >= 0;
     if (whole && !mean_ && std::fabs(model[j] - static_cast<float>(share_of(j))) > kRounding) {
       report(who + ": " + std::to_string(model[j]) + " gradients applied, its share is " +
              std::to_string(share_of(j)));

@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +29,8 @@ class GuaranteeChecker {
   void on_read(const Read& read);
   // From here on the workers of this node may be missing: they left or died.
   void node_goes(NodeId node) { gone_[node.value]->store(true); }
+  // The workers of this node run in another process: `begun(rank)` says how many steps one has begun.
+  void node_is_elsewhere(NodeId node, std::function<std::int64_t(std::uint32_t rank)> begun);
   // The run is over with this model; `blocks` rows.
   void on_end(const RunSummary& summary, std::span<const float> model, std::int64_t blocks);
 
@@ -37,6 +41,8 @@ class GuaranteeChecker {
  private:
   void report(std::string what);
   bool anybody_gone() const;
+  bool is_gone(std::uint32_t rank) const { return gone_[cluster_.worker_at(Rank(rank)).node.value]->load(); }
+  std::int64_t begun(std::uint32_t rank) const;
   // How many iterations worker r is certain to do unless it goes; -1 when nobody knows (share: pool).
   std::int64_t share_of(std::uint32_t rank) const;
 
@@ -45,7 +51,9 @@ class GuaranteeChecker {
   const bool mean_;
   std::vector<std::unique_ptr<std::atomic<std::int64_t>>> entered_;  // by rank: steps begun
   std::vector<std::unique_ptr<std::atomic<bool>>> gone_;             // by node
-  std::vector<std::vector<float>> last_read_;                        // by rank; that worker's thread only
+  std::optional<NodeId> elsewhere_;
+  std::function<std::int64_t(std::uint32_t)> begun_elsewhere_;
+  std::vector<std::vector<float>> last_read_;  // by rank; that worker's thread only
   std::atomic<std::int64_t> reads_{0};
   mutable std::mutex mutex_;
   std::vector<std::string> violations_;

@@ -11,7 +11,8 @@
 namespace paceline::testing {
 
 Result<ClusterRun> run_cluster(
-    RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks) {
+    RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
+    const std::function<void(const RunConfig&)>& elsewhere) {
   const TempFolder folder;
   config.run.out = (folder.path() / "run").string();
   std::filesystem::create_directory(config.run.out);
@@ -32,8 +33,10 @@ Result<ClusterRun> run_cluster(
     nodes[node.value]->request_stop(reason);
   };
   for (std::uint32_t i = 0; i < config.cluster.nodes; ++i) {
-    nodes[i] = std::make_unique<Node>(config, NodeId(i), context, tasks(NodeId(i), stop));
+    std::unique_ptr<TaskFactory> its = tasks(NodeId(i), stop);
+    if (its != nullptr) nodes[i] = std::make_unique<Node>(config, NodeId(i), context, std::move(its));
   }
+  if (elsewhere) elsewhere(config);
 
   ClusterRun run;
   run.servers.resize(servers.size());
@@ -43,7 +46,7 @@ Result<ClusterRun> run_cluster(
     threads.emplace_back([&, k] { run.servers[k] = servers[k]->run(); });
   }
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    threads.emplace_back([&, i] { run.nodes[i] = nodes[i]->run(); });
+    if (nodes[i] != nullptr) threads.emplace_back([&, i] { run.nodes[i] = nodes[i]->run(); });
   }
   for (std::thread& thread : threads) thread.join();
 

@@ -21,14 +21,18 @@ using StopNode = std::function<void(NodeId, const std::string& reason)>;
 
 struct ClusterRun {
   std::vector<Status> servers;  // by shard
-  std::vector<Status> nodes;
-  RunSummary summary;  // as read back from summary.json
-  ModelFile model;     // as read back from model.bin
+  std::vector<Status> nodes;    // by node; OK for those elsewhere
+  RunSummary summary;           // as read back from summary.json
+  ModelFile model;              // as read back from model.bin
 };
 
 // Runs `config` (its endpoints and run.out are replaced) to the end on Tasks from `tasks`. A run that leaves
 // no summary or no model is an error that says so, with what the authority returned.
+//
+// Where `tasks` gives nullptr for a node, that node runs elsewhere (another process, or a script):
+// `elsewhere` starts it. It is called once, with the configuration as it is run, when the servers listen.
 Result<ClusterRun> run_cluster(
-    RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks);
+    RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
+    const std::function<void(const RunConfig&)>& elsewhere = {});
 
 }  // namespace paceline::testing

@@ -1,0 +1,55 @@
+// counting_node SEED LAST-WORDS-FILE ENDPOINT...: the node of crash_run(SEED) that dies, as a process of its
+// own. It takes part in the run with the counting model until its moment comes. Exits 0 when the run was over
+// before that.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "common/wire/transport.h"
+#include "tests/process/counting_task.h"
+#include "tests/process/crash_run.h"
+#include "worker/node.h"
+
+namespace paceline::testing {
+namespace {
+
+int run_until_death(std::uint64_t seed, const std::string& words_file,
+                    const std::vector<std::string>& endpoints) {
+  CrashRun run = crash_run(seed);
+  run.config.cluster.endpoints = endpoints;
+  LastWords words(words_file);
+
+  CountingOptions options = counting_options(run, seed);
+  options.before_compute = [&](const Step& step) {
+    words.begin_step(options.cluster.rank_of(step.worker));
+    if (step.worker.thread != 0 || step.clock != run.clock) return Status::ok();
+    const auto die = [&words, how = run.death == Death::kStandingStill ? SIGSTOP : SIGKILL] {
+      words.say_dying();
+      std::raise(how);
+    };
+    if (run.death == Death::kComputing) die();
+    std::thread([die, after = run.after] {
+      spin_for(after);
+      die();
+    }).detach();
+    return Status::ok();
+  };
+
+  wire::Context context;
+  Node node(run.config, run.victim, context, std::make_unique<CountingFactory>(options));
+  const Status ended = node.run();
+  if (!ended.is_ok()) std::fprintf(stderr, "counting_node: %s\n", ended.message().c_str());
+  return ended.is_ok() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace paceline::testing
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  return paceline::testing::run_until_death(std::strtoull(argv[1], nullptr, 10), argv[2],
+                                            {argv + 3, argv + argc});
+}

@@ -1,0 +1,152 @@
+// The guarantees while a node dies: random schedules of every policy, apply mode and shard count in which one
+// node is a process of its own that is killed, or stands still, at a random moment (crash_run.h). Every read
+// of the survivors is checked against what the dead node had done, with all guarantees in force until it is
+// really dead; and at the end each of its pushes is on all shards or on none. A failure prints the seed; to
+// run that schedule alone, set kFirstSeed to it and kSchedules to 1.
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <csignal>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/process/crash_run.h"
+#include "tests/process/guarantee_checker.h"
+#include "tests/process/local_cluster.h"
+#include "tests/unit/temp_folder.h"
+
+namespace paceline::testing {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kSchedules = 40;
+#else
+constexpr std::uint64_t kSchedules = 250;
+#endif
+constexpr std::uint64_t kFirstSeed = 1;
+constexpr int kAtATime = 16;
+
+// The program PACELINE_COUNTING_NODE, started with these arguments.
+class OtherProcess {
+ public:
+  explicit OtherProcess(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), PACELINE_COUNTING_NODE);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    PACELINE_ASSERT(::posix_spawn(&pid_, argv[0], nullptr, nullptr, argv.data(), environ) == 0,
+                    std::string("cannot start ") + argv[0]);
+  }
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+  ~OtherProcess() {
+    if (pid_ != 0) bury(/*dies=*/true);
+  }
+
+  // Waits for its end, which is near: the run is over, or it `dies` (and is helped, if it only stands still).
+  // Its wait status.
+  int bury(bool dies) {
+    if (dies) ::kill(pid_, SIGKILL);
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return status;
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+struct Tally {
+  std::atomic<int> died{0};       // while the others were training
+  std::atomic<int> some_lost{0};  // and left a push behind that was on no shard, or not on all of them
+};
+
+std::vector<std::string> violations_of(std::uint64_t seed, Tally& tally) {
+  const CrashRun crash = crash_run(seed);
+  const Cluster cluster = crash.config.cluster.cluster();
+  const TempFolder folder;
+  const std::string words_file = (folder / "words").string();
+  LastWords words(words_file);
+  GuaranteeChecker checker(crash.config);
+  checker.node_is_elsewhere(crash.victim, [&](std::uint32_t rank) { return words.begun(Rank(rank)); });
+
+  std::optional<OtherProcess> victim;
+  CountingOptions options = counting_options(crash, seed);
+  options.on_read = [&](const Read& read) {
+    // Asked after the read was made: a node that lives now lived then.
+    if (words.dying()) checker.node_goes(crash.victim);
+    checker.on_read(read);
+  };
+  options.before_compute = [&](const Step& step) {
+    CounterRandom jitter(seed, Stream::kTest, 60 + cluster.rank_of(step.worker).value,
+                         static_cast<std::uint64_t>(step.clock.value));
+    if (jitter.next_below(3) == 0) spin_for(std::chrono::microseconds(jitter.next_below(400)));
+    return Status::ok();
+  };
+  const auto run = run_cluster(
+      crash.config,
+      [&](NodeId node, const StopNode&) {
+        return node == crash.victim ? nullptr : std::make_unique<CountingFactory>(options);
+      },
+      [&](const RunConfig& config) {
+        std::vector<std::string> arguments{std::to_string(seed), words_file};
+        arguments.insert(arguments.end(), config.cluster.endpoints.begin(), config.cluster.endpoints.end());
+        victim.emplace(std::move(arguments));
+      });
+  if (!run) return {describe(seed, crash.config) + ": " + run.status().message()};
+  if (words.dying()) checker.node_goes(crash.victim);
+
+  checker.on_end(run->summary, run->model.parameters, crash.blocks);
+  std::vector<std::string> violations = checker.violations();
+  for (const Status& server : run->servers) {
+    if (!server) violations.push_back("a server: " + server.message());
+  }
+  for (const Status& node : run->nodes) {
+    if (!node) violations.push_back("a surviving node: " + node.message());
+  }
+  const int status = victim->bury(words.dying());
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) violations.emplace_back("the other process failed");
+  if (run->summary.lost_nodes > 0) tally.died.fetch_add(1);
+  for (std::uint32_t j = 0; j < cluster.workers(); ++j) {
+    if (cluster.worker_at(Rank(j)).node != crash.victim || run->summary.lost_nodes == 0) continue;
+    const auto counted = static_cast<std::int64_t>(std::lround(run->model.parameters[j]));
+    if (crash.config.sync.combine == CombineMode::kEach && counted < words.begun(Rank(j))) {
+      tally.some_lost.fetch_add(1);
+    }
+  }
+  for (std::string& violation : violations) {
+    violation = describe(seed, crash.config) + ", node " + to_string(crash.victim) + " dies: " + violation;
+  }
+  return violations;
+}
+
+}  // namespace
+
+TEST_CASE("the_survivors_of_a_dying_node_keep_every_guarantee_and_its_pushes_are_whole_or_not_there") {
+  std::atomic<std::uint64_t> next{kFirstSeed};
+  std::mutex mutex;
+  std::vector<std::string> violations;
+  Tally tally;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kAtATime; ++t) {
+    threads.emplace_back([&] {
+      for (std::uint64_t seed = next++; seed < kFirstSeed + kSchedules; seed = next++) {
+        const std::vector<std::string> found = violations_of(seed, tally);
+        const std::lock_guard lock(mutex);
+        violations.insert(violations.end(), found.begin(), found.end());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  WARN(tally.died << " of " << kSchedules << " nodes were lost, " << tally.some_lost
+                  << " workers with a push under way");
+  for (const std::string& violation : violations) UNSCOPED_INFO(violation);
+  REQUIRE(violations.empty());
+  CHECK(tally.died > static_cast<int>(kSchedules / 2));
+}
+
+}  // namespace paceline::testing

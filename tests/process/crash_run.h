@@ -1,0 +1,100 @@
+// A run whose last breath is drawn from its seed: which node dies, at which clock, and how. Both the test and
+// the program that dies (counting_node.cc) draw it, so only the seed travels between them.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "common/assert.h"
+#include "common/config/run_config.h"
+#include "tests/process/counting_task.h"
+#include "tests/process/random_run.h"
+
+namespace paceline::testing {
+
+enum class Death {
+  kComputing,      // SIGKILL from within Task::compute
+  kAroundPush,     // SIGKILL some microseconds after computing began: before, while or after pushing
+  kStandingStill,  // SIGSTOP at such a moment: the connection stays, the silence tells
+};
+
+struct CrashRun {
+  RunConfig config;  // without endpoints
+  NodeId victim;
+  Death death = Death::kComputing;
+  Clock clock;  // of the victim's first thread
+  std::chrono::microseconds after{0};
+  std::int64_t blocks = 3;  // rows of the counting model
+};
+
+inline CrashRun crash_run(std::uint64_t seed) {
+  CounterRandom random(seed, Stream::kTest, 50);
+  CrashRun run;
+  run.config = random_run(seed);
+  run.config.cluster.nodes = 2 + static_cast<std::uint32_t>(random.next_below(2));
+  run.config.cluster.heartbeat = std::chrono::milliseconds(50);
+  const auto workers = static_cast<std::uint64_t>(run.config.cluster.cluster().workers());
+  run.config.train.total_iterations = static_cast<std::int64_t>(workers * (3 + random.next_below(10)));
+  // Many frames, so that there is a while in which a push is on its way in part.
+  if (random.next_below(2) == 0) {
+    run.config.cluster.frame_bytes = 4;
+    run.blocks = 40;
+  }
+  run.victim = NodeId(static_cast<std::uint32_t>(random.next_below(run.config.cluster.nodes)));
+  const std::uint64_t deaths = random.next_below(8);
+  run.death = deaths < 2 ? Death::kComputing : deaths < 7 ? Death::kAroundPush : Death::kStandingStill;
+  run.clock = Clock(static_cast<std::int64_t>(random.next_below(3)));
+  run.after = std::chrono::microseconds(random.next_below(run.blocks > 3 ? 3000 : 400));
+  if (run.death == Death::kStandingStill) run.config.cluster.lease = std::chrono::seconds(1);
+  return run;
+}
+
+inline CountingOptions counting_options(const CrashRun& run, std::uint64_t seed) {
+  CountingOptions options;
+  options.cluster = run.config.cluster.cluster();
+  options.blocks = run.blocks;
+  options.seed = seed;
+  if (run.config.sync.combine == CombineMode::kMean) {
+    options.gradient_scale = static_cast<float>(options.cluster.workers());
+  }
+  return options;
+}
+
+// What is known of a node after its death: how many steps each of its workers has begun, and that it is
+// dying. A file that both processes map.
+class LastWords {
+ public:
+  explicit LastWords(const std::string& path) {
+    const int file = ::open(path.c_str(), O_RDWR | O_CREAT, 0600);
+    PACELINE_ASSERT(file >= 0 && ::ftruncate(file, sizeof(Words)) == 0, "cannot make " + path);
+    void* const memory = ::mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    PACELINE_ASSERT(memory != MAP_FAILED, "cannot map " + path);
+    ::close(file);
+    words_ = static_cast<Words*>(memory);  // a fresh file is zero: so are the atomics
+  }
+  ~LastWords() { ::munmap(words_, sizeof(Words)); }
+  LastWords(const LastWords&) = delete;
+  LastWords& operator=(const LastWords&) = delete;
+
+  std::int64_t begun(Rank rank) const { return words_->begun[rank.value]; }
+  void begin_step(Rank rank) { words_->begun[rank.value].fetch_add(1); }
+  // Said just before: the kernel closes a killed process's connections before anybody can see it dead.
+  bool dying() const { return words_->dying; }
+  void say_dying() { words_->dying = true; }
+
+ private:
+  struct Words {
+    std::atomic<bool> dying;
+    std::atomic<std::int64_t> begun[64];
+  };
+  static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+  Words* words_ = nullptr;
+};
+
+}  // namespace paceline::testing
