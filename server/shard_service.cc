@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/params/partition.h"
+#include "common/sync/test_hooks.h"
 
 namespace paceline::server {
 namespace {
@@ -142,7 +143,10 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
 // An exact version may be asked for before the decision that retains it has come here from the authority.
 ShardService::Answer ShardService::when(const wire::Pull& pull) const {
   const Version now = shard_->now().version;
-  if (!pull.exact) return shard_->ready() && now >= pull.min_version ? Answer::kNow : Answer::kLater;
+  if (!pull.exact) {
+    const bool reached = now >= pull.min_version || sync::broken(sync::Mutant::kPullAnsweredTooSoon);
+    return shard_->ready() && reached ? Answer::kNow : Answer::kLater;
+  }
   if (shard_->retained(pull.min_version) != nullptr) return Answer::kNow;
   return now > pull.min_version ? Answer::kNever : Answer::kLater;
 }

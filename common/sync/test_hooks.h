@@ -1,7 +1,8 @@
 // What the tests need to look inside the core, and nothing else: mutants (each rule broken on purpose once,
 // so that a test can be seen to fail) and a count of elementary operations (so that O(1) is shown, not
-// timed). In every normal build all of it is constant and compiles to nothing; only tests/sim compiles the
-// core with PACELINE_TEST_HOOKS.
+// timed). In every normal build all of it is constant and compiles to nothing; only the mutant tests
+// (tests/sim for the core, tests/process for what servers and nodes do with it) compile it with
+// PACELINE_TEST_HOOKS.
 #pragma once
 
 #ifdef PACELINE_TEST_HOOKS
@@ -34,14 +35,27 @@ enum class Mutant {
   kReapplyForgetsNewest,     // read-my-writes loses the newest own gradient
   kReapplyRepeatsContained,  // an own gradient that the snapshot contains is added again
   kInstallOlder,             // a slice that arrives late replaces a newer one
+  kCoreCount,
+
+  // Outside the core: store and caches, found over real sockets.
+  kDifferenceForgotten = kCoreCount,  // a thread cache leaves the newest difference out of a refresh
+  kDifferenceTwice,                   // ... or adds it twice
+  kRefreshSkipped,                    // a thread computes with what it has, though the grant asks for newer
+  kOlderSliceKept,       // the process cache takes over a slice that arrives late (but not its stamp)
+  kDecisionTwice,        // a shard applies some decisions twice
+  kDecisionLeftOut,      // a shard goes on as if it had applied some decisions that it has not
+  kPullAnsweredTooSoon,  // a shard answers with what it has, not with the version that was asked for
   kCount
 };
 
 #ifdef PACELINE_TEST_HOOKS
+// Other symbols than in a normal build, so that a program may be hooked in part.
+inline namespace hooked {
 inline Mutant active_mutant = Mutant::kNone;
 inline std::uint64_t operations = 0;
 inline bool broken(Mutant m) { return active_mutant == m; }
 inline void count_operation() { ++operations; }
+}  // namespace hooked
 #else
 constexpr bool broken(Mutant) { return false; }
 constexpr void count_operation() {}

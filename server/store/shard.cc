@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/params/vector_ops.h"
+#include "common/sync/test_hooks.h"
 
 namespace paceline::server {
 namespace {
@@ -129,13 +130,9 @@ Status Shard::check(const wire::ApplyDecision& decision) const {
 
 Status Shard::apply(const wire::ApplyDecision& decision) {
   PACELINE_RETURN_IF_ERROR(check(decision));
-  if (!decision.contributions.empty()) {
-    if (decision.combine == wire::Combine::kEach) {
-      apply_each(decision);
-    } else {
-      apply_mean(decision);
-    }
-  }
+  using sync::Mutant;
+  if (!(sync::broken(Mutant::kDecisionLeftOut) && decision.sequence % 5 == 3)) apply_gradients(decision);
+  if (sync::broken(Mutant::kDecisionTwice) && decision.sequence % 5 == 3) apply_gradients(decision);
   const auto closes = [this](const wire::Contribution& c) {
     Clock& applied = now_.applied[settings_.cluster.rank_of(c.worker).value];
     applied = std::max(applied, c.clock.next());
@@ -150,6 +147,15 @@ Status Shard::apply(const wire::ApplyDecision& decision) {
   if (decision.retain) retained_.push_back(now_);
   ++next_sequence_;
   return Status::ok();
+}
+
+void Shard::apply_gradients(const wire::ApplyDecision& decision) {
+  if (decision.contributions.empty()) return;
+  if (decision.combine == wire::Combine::kEach) {
+    apply_each(decision);
+  } else {
+    apply_mean(decision);
+  }
 }
 
 void Shard::apply_each(const wire::ApplyDecision& decision) {

@@ -93,6 +93,7 @@ class Shard {
 
  private:
   Status check(const wire::ApplyDecision& decision) const;
+  void apply_gradients(const wire::ApplyDecision& decision);
   void apply_each(const wire::ApplyDecision& decision);
   void apply_mean(const wire::ApplyDecision& decision);
   std::string place_of(std::int64_t element) const;

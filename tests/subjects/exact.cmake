@@ -12,3 +12,12 @@ paceline_test(crash_guarantees_test SOURCES process/crash_guarantees_test.cc
   LIBS paceline_test_cluster LABELS sanitizer TIMEOUT 300)
 target_compile_definitions(crash_guarantees_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(crash_guarantees_test counting_node)
+
+# Store and caches once more, with each rule breakable: the linker takes these instead of the libraries' own.
+paceline_test(process_mutants_test
+  SOURCES process/mutants_test.cc
+    ${PROJECT_SOURCE_DIR}/server/shard_service.cc ${PROJECT_SOURCE_DIR}/server/store/shard.cc
+    ${PROJECT_SOURCE_DIR}/worker/cache/process_cache.cc ${PROJECT_SOURCE_DIR}/worker/cache/thread_cache.cc
+    ${PROJECT_SOURCE_DIR}/worker/train/read_parameters.cc
+  LIBS paceline_test_cluster paceline_train TIMEOUT 600)
+target_compile_definitions(process_mutants_test PRIVATE PACELINE_TEST_HOOKS)

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/params/vector_ops.h"
+#include "common/sync/test_hooks.h"
 
 namespace paceline {
 namespace {
@@ -38,7 +39,10 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
     if (slice->stamp.revision == had) continue;
     slice->copy_to(parameters_);
     for (const std::size_t place : own_.to_reapply(stamp_, ShardId(k), thread_)) {
-      accumulate(part(parameters_, ranges_[k]), part(differences_[place], ranges_[k]), 1.0F);
+      const bool newest = place + 1 == differences_.size();
+      if (newest && sync::broken(sync::Mutant::kDifferenceForgotten)) continue;
+      const float times = newest && sync::broken(sync::Mutant::kDifferenceTwice) ? 2.0F : 1.0F;
+      accumulate(part(parameters_, ranges_[k]), part(differences_[place], ranges_[k]), times);
     }
     ++copied;
   }

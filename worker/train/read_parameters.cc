@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/sync/test_hooks.h"
+
 namespace paceline {
 namespace {
 
@@ -48,6 +50,7 @@ Status read_parameters(Training& t, const Granted& granted) {
     enter_reading(t, exchange, first, Phase::kTCacheParam);
   } else {
     enter_reading(t, exchange, first, Phase::kPCacheParam);
+    if (!first && sync::broken(sync::Mutant::kRefreshSkipped)) return Status::ok();
     t.cache.refresh(t.process_cache.snapshot(), grant.clock);
   }
   return Status::ok();

@@ -1,0 +1,105 @@
+// The rules of the store and the caches broken on purpose once each (common/sync/test_hooks.h), and seen:
+// with every mutant some random schedule over real sockets must be judged wrong, and with none none. Those
+// files are compiled into this program a second time, with the mutants in them; each mutant runs in a process
+// of its own, since an assertion is as good a find as a checker's word.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/random.h"
+#include "common/sync/test_hooks.h"
+#include "tests/process/random_schedule.h"
+#include "worker/cache/process_cache.h"
+
+namespace paceline::testing {
+namespace {
+
+using sync::Mutant;
+
+constexpr std::uint64_t kSchedules = 120;  // most mutants are found within the first ten
+constexpr int kAtATime = 4;
+constexpr unsigned kSecondsMax = 60;  // a run that hangs is no find
+
+// Answers of one shard that arrive in any order, as they cannot over one connection: the process cache must
+// never hold an older slice than it has held.
+std::string violation_of_reordered_slices() {
+  ProcessCache cache({Range{0, 1}});
+  CounterRandom random(1, Stream::kTest);
+  std::int64_t newest = -1;
+  for (int i = 0; i < 100; ++i) {
+    const auto revision = static_cast<std::int64_t>(random.next_below(50));
+    auto slice = std::make_shared<Slice>();
+    slice->range = {0, 1};
+    slice->stamp = {Version(revision), Revision(revision), {Clock(0)}};
+    cache.install(ShardId(0), slice);
+    newest = std::max(newest, revision);
+    const std::int64_t held = cache.slice(ShardId(0))->stamp.revision.value;
+    if (held != newest) {
+      return "the process cache went from revision " + std::to_string(newest) + " to " + std::to_string(held);
+    }
+  }
+  return "";
+}
+
+// The first violation that any check finds; empty when none does.
+std::string first_violation() {
+  if (std::string found = violation_of_reordered_slices(); !found.empty()) return found;
+  std::atomic<std::uint64_t> next{1};
+  std::atomic<bool> found{false};
+  std::vector<std::string> first(kAtATime);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kAtATime; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t seed = next++; seed <= kSchedules && !found; seed = next++) {
+        const std::vector<std::string> violations = violations_of(seed);
+        if (violations.empty()) continue;
+        first[static_cast<std::size_t>(t)] = violations.front();
+        found = true;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::string& violation : first) {
+    if (!violation.empty()) return std::move(violation);
+  }
+  return "";
+}
+
+bool is_found(Mutant mutant) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(kSecondsMax);
+    sync::active_mutant = mutant;
+    const std::string violation = first_violation();
+    std::printf("mutant %2d: %s\n", static_cast<int>(mutant), violation.c_str());
+    std::fflush(stdout);
+    _exit(violation.empty() ? 0 : 1);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  if (WIFEXITED(status)) return WEXITSTATUS(status) != 0;
+  return WTERMSIG(status) == SIGABRT;
+}
+
+}  // namespace
+
+TEST_CASE("every_rule_of_store_and_caches_broken_on_purpose_is_found") {
+  for (int m = static_cast<int>(Mutant::kCoreCount); m < static_cast<int>(Mutant::kCount); ++m) {
+    INFO("mutant " << m << " of common/sync/test_hooks.h");
+    CHECK(is_found(static_cast<Mutant>(m)));
+  }
+}
+
+TEST_CASE("the_same_program_without_a_mutant_finds_nothing") { CHECK_FALSE(is_found(Mutant::kNone)); }
+
+}  // namespace paceline::testing

@@ -1,0 +1,15 @@
+// One random schedule over real sockets, judged: a run drawn from a seed (random_run.h), with jitter, nodes
+// that finish early and nodes that leave, every read of the counting model checked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace paceline::testing {
+
+// Runs the schedule of `seed`; every violation of a guarantee, and whatever else went wrong, as sentences.
+// Thread: any; several may run at a time.
+std::vector<std::string> violations_of(std::uint64_t seed);
+
+}  // namespace paceline::testing
