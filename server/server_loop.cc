@@ -62,6 +62,7 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   if (const auto* join = std::get_if<wire::Join>(&message->body)) return on_join(from, *join, now);
   if (const auto* join = std::get_if<wire::ShardJoin>(&message->body)) return on_shard_join(from, *join, now);
   if (!peer) {
+    if (std::holds_alternative<wire::Leave>(message->body)) return;  // whose join was refused says goodbye
     return refuse(from, failed_precondition(std::string(wire::name_of(message->body)) + " before a join"),
                   /*fatal=*/true);
   }

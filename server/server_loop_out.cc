@@ -110,9 +110,10 @@ void ServerLoop::on_tick() {
   if (!authority_) return check_authority(now);
   check_leases(now);
   authority_->tick(now);
-  if (options_.progress != nullptr && now >= next_progress_) {
+  // The first one as training begins: it says that everybody is there.
+  if (options_.progress != nullptr && now >= next_progress_ && authority_->training()) {
     next_progress_ = now + kProgressEvery;
-    if (authority_->training()) *options_.progress << authority_->progress(now) << std::endl;
+    *options_.progress << authority_->progress(now) << std::endl;
   }
 }
 

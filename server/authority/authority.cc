@@ -116,7 +116,7 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
       PACELINE_RETURN_IF_ERROR(step(sync::StopRequested{"target accuracy reached"}, now));
     }
   }
-  ask_evaluation();
+  ask_evaluation(now);
   return Status::ok();
 }
 
@@ -230,6 +230,7 @@ void Authority::tick(Ticks now) {
     status = step(sync::Tick{}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
   }
+  check_silence(now);
   advance_end(now);
 }
 

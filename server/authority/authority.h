@@ -8,7 +8,8 @@
 //   closing     shards report and go; the files are written; nodes are told
 //   over        result() says how it went
 //
-// Every wait of the end is for a peer, and is over when the peer's lease is. No I/O but through the Outbox,
+// Every wait of the end is for a peer, and is over when the peer's lease is; a node that lives but does not
+// say what it is asked for is waited for kReportLeases and kEvaluationLeases. No I/O but through the Outbox,
 // the log and the RunRecord; time is passed in, so tests need neither sockets nor waiting. Thread: one at a
 // time (the server's loop).
 #pragma once
@@ -37,6 +38,11 @@ sync::EngineConfig engine_config(const RunConfig& config);
 
 class Authority {
  public:
+  // How long a node that is alive may take, in leases: for its report once training is over, which it has at
+  // hand, and for one evaluation, which is a pass over the test data.
+  static constexpr int kReportLeases = 10;
+  static constexpr int kEvaluationLeases = 60;
+
   // Gathering begins now and may take cluster.start_timeout. `outbox` and `log` must outlive the authority.
   Authority(const RunConfig& config, RunRecord record, Outbox& outbox, const Log& log, Ticks now);
 
@@ -101,7 +107,8 @@ class Authority {
   void advance_end(Ticks now);
   bool model_is_written(Ticks now);
   void finish(Ticks now);
-  void ask_evaluation();
+  void check_silence(Ticks now);
+  void ask_evaluation(Ticks now);
   std::optional<NodeId> lowest_node() const;
   bool reports_are_in() const;
 
@@ -130,7 +137,9 @@ class Authority {
   std::int64_t sequence_ = 0;  // of the next decision
   Version decided_;            // of the last decision
   Ticks first_grant_;
+  Ticks ending_since_;
   EvaluationSchedule evaluation_;
+  Ticks evaluation_asked_at_;       // of the one under way
   Version evaluated_ = kNoVersion;  // last
   FinalModel model_;
   bool model_written_ = false;

@@ -45,7 +45,7 @@ void Authority::carry_out(const sync::Started&, Ticks now) {
             std::to_string(config_.cluster.shards) + " shards, threshold " + to_string(engine_.threshold()));
 }
 
-void Authority::carry_out(const sync::Apply& action, Ticks) {
+void Authority::carry_out(const sync::Apply& action, Ticks now) {
   wire::ApplyDecision decision;
   for (const sync::Contributor& c : action.contributors) {
     decision.contributions.push_back({c.worker, c.clock, c.weight});
@@ -68,7 +68,7 @@ void Authority::carry_out(const sync::Apply& action, Ticks) {
   }
   decided_ = action.version_after;
   send_decision(std::move(decision));
-  ask_evaluation();
+  ask_evaluation(now);
 }
 
 void Authority::send_decision(wire::ApplyDecision decision) {
@@ -135,6 +135,7 @@ void Authority::carry_out(const sync::RunFailed& action, Ticks) {
 void Authority::carry_out(const sync::AllFinished& action, Ticks now) {
   record_.training_over(now);
   stage_ = Stage::kEnding;
+  ending_since_ = now;
   if (action.reason == sync::EndReason::kNobodyLeft) {
     run_status_ = "failed";
     result_ = unavailable("every node was lost before its share was done");

@@ -35,7 +35,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     const Status status = step(sync::Lost{node}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
   }
-  ask_evaluation();
+  ask_evaluation(now);
   advance_end(now);
 }
 
@@ -86,7 +86,7 @@ void Authority::advance_end(Ticks now) {
       } else if (run_status_ != "failed") {
         evaluation_.reached_final(engine_.version());
       }
-      ask_evaluation();
+      ask_evaluation(now);
     }
     if (!model_is_written(now) || !evaluation_.idle() || !reports_are_in()) return;
     stage_ = Stage::kClosing;
@@ -137,9 +137,34 @@ void Authority::finish(Ticks) {
 }
 
 // Asks the lowest-numbered node for the evaluation that is due, if one is.
-void Authority::ask_evaluation() {
+void Authority::ask_evaluation(Ticks now) {
   const auto node = lowest_node();
-  if (const auto request = evaluation_.ask(node)) to_node(*node, *request);
+  const auto request = evaluation_.ask(node);
+  if (!request) return;
+  evaluation_asked_at_ = now;
+  to_node(*node, *request);
+}
+
+// A node whose heartbeats come but whose report does not would hold the end of the run open for ever.
+void Authority::check_silence(Ticks now) {
+  const auto lease = config_.cluster.lease;
+  const auto in_seconds = [](std::chrono::nanoseconds d) {
+    return std::to_string(std::chrono::ceil<std::chrono::seconds>(d).count()) + " s";
+  };
+  if (const auto asked = evaluation_.asked();
+      asked && now - evaluation_asked_at_ > kEvaluationLeases * lease) {
+    log_.warn("version " + to_string(asked->version) + " was not evaluated: node " + to_string(asked->node) +
+              " has not answered within " + in_seconds(kEvaluationLeases * lease));
+    evaluation_.reported(asked->node, asked->version);
+    to_shards(wire::Release{asked->version});
+    ask_evaluation(now);
+  }
+  if (stage_ != Stage::kEnding || now - ending_since_ <= kReportLeases * lease) return;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] != NodeState::kJoined || record_.has_report(NodeId(i))) continue;
+    lost(Peer::of(NodeId(i)),
+         "no report within " + in_seconds(kReportLeases * lease) + " of the end of training", now);
+  }
 }
 
 std::optional<NodeId> Authority::lowest_node() const {

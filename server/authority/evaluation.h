@@ -57,6 +57,16 @@ class EvaluationSchedule {
     return true;
   }
 
+  // Who has been asked for what and has not answered.
+  struct Asked {
+    NodeId node;
+    Version version;
+  };
+  std::optional<Asked> asked() const {
+    if (!asked_) return std::nullopt;
+    return Asked{*asked_, *current_};
+  }
+
   // The node has gone: another one is asked next.
   void gone(NodeId node) {
     if (asked_ == node) asked_.reset();

@@ -333,6 +333,47 @@ TEST_CASE("max_seconds and target_accuracy end a run well; a signal ends it as s
   CHECK(run.summary().test_accuracy.has_value());
 }
 
+TEST_CASE("a node that lives but never reports does not hold the end of the run open") {
+  Run run;
+  run.gather();
+  run.train(0, 3);
+  run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""});
+  run.answer_model(0, 1);
+  run.answer_model(1, 1);
+  run.node_reports(0);
+  run.pass(Authority::kReportLeases * run.config.cluster.lease);
+  CHECK(run.sent.of<wire::RunOver>(kShard0).empty());
+  run.pass(1ms);
+  CHECK(run.sent.of<wire::RunOver>(kShard0).size() == 1);
+  run.shard_reports(0);
+  run.shard_reports(1);
+  REQUIRE(run.authority->over());
+  CHECK(run.authority->result().is_ok());
+  REQUIRE(run.summary().lost.size() == 1);
+  CHECK(run.summary().lost[0] == "node 1: no report within 100 s of the end of training");
+}
+
+TEST_CASE("an evaluation that is never answered is given up, and the run ends without it") {
+  Run run;
+  run.gather();
+  run.train(0, 3);
+  run.answer_model(0, 1);
+  run.answer_model(1, 1);
+  run.node_reports(0);
+  run.node_reports(1);
+  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease);
+  CHECK(run.sent.of<wire::Release>(kShard0).empty());
+  run.pass(1ms);
+  CHECK(run.sent.of<wire::Release>(kShard0).size() == 1);
+  run.shard_reports(0);
+  run.shard_reports(1);
+  REQUIRE(run.authority->over());
+  CHECK(run.authority->result().is_ok());
+  CHECK_FALSE(run.summary().test_accuracy.has_value());
+  CHECK(run.refused(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""})
+            .is_ok());  // too late: ignored
+}
+
 TEST_CASE("what a peer may not say is refused, and the run goes on") {
   Run run;
   run.gather();

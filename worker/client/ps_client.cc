@@ -217,7 +217,7 @@ class PsClient::Impl {
   Status io_handle(ServerLink&, wire::Evaluate& request, wire::Payload&) { return evaluations_.put(request); }
   Status io_handle(ServerLink&, wire::Heartbeat&, wire::Payload&) { return Status::ok(); }
   Status io_handle(ServerLink& link, wire::Error& error, wire::Payload&) {
-    if (error.fatal) return {error.code, "refuses node " + to_string(options_.node) + ": " + error.message};
+    if (error.fatal) return {error.code, "refuses us: " + error.message};
     options_.log.warn(link.name() + " refused a message: " + error.message);
     return Status::ok();
   }
