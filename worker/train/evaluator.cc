@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -36,6 +37,9 @@ Status run_evaluator(TaskFactory& tasks, PsClient& client, const Log& log) {
     }
     PACELINE_RETURN_IF_ERROR(client.fetch_exact(request.version, parameters));
     auto metric = task->evaluate(parameters);
+    // A model that has diverged (train.on_nan: skip goes on with it) has no loss that could be reported.
+    if (metric.is_ok() && !std::isfinite(metric->loss_sum))
+      metric = invalid_argument("the test loss is not finite");
     if (!metric.is_ok()) {
       log.warn("evaluation of version " + to_string(request.version) +
                " failed: " + metric.status().message());
