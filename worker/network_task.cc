@@ -131,6 +131,8 @@ class NetworkTasks final : public TaskFactory {
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config) {
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
   PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
+  // Read again when it is needed. An hour into the run is no time to learn that it is missing.
+  PACELINE_RETURN_IF_ERROR(read_cifar10_test(config.data.path).status());
   return std::unique_ptr<TaskFactory>(std::make_unique<NetworkTasks>(config, std::move(network), train));
 }
 
