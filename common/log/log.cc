@@ -36,7 +36,8 @@ Result<spdlog::level::level_enum> parse_level(const std::string& name) {
   return invalid_argument("log level: got '" + name + "', expected debug, info, warn or error");
 }
 
-// Flushes at most once a second without a thread of its own: the next line does it.
+// Every line reaches the file at once but the debug ones, which are many: those at most a second later, with
+// the next line, so that no thread is needed.
 class File {
  public:
   File(const std::filesystem::path& path, const std::string& program, spdlog::level::level_enum level)
@@ -44,7 +45,7 @@ class File {
         terminal_(program, std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
     file_.set_level(level);
     file_.set_pattern("%Y-%m-%d %H:%M:%S.%e %-5l %v");
-    file_.flush_on(spdlog::level::warn);
+    file_.flush_on(spdlog::level::info);
     terminal_.set_level(spdlog::level::warn);
     terminal_.set_pattern("%n: %v");
   }

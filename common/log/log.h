@@ -22,7 +22,7 @@ class Log {
   // Forgets everything.
   Log();
   // Writes into `file` (begun anew) what is at least `level` ("debug", "info", "warn", "error"), flushed at
-  // once for warnings and errors, and otherwise by the first line that comes a second after the last flush.
+  // once but for debug lines, which the first line that comes a second after the last flush takes along.
   // Warnings and errors also go to standard error, as
   // "<program>: <text>".
   // Errors: kUnavailable when the file cannot be opened; kInvalidArgument an unknown level.
