@@ -95,6 +95,10 @@ wait_for() {
 }
 wait_for "${pids[0]}"
 result=$?
+# An authority that never got to a run (its port was taken, say) cannot tell the others.
+if [ "$result" -ne 0 ] && [ ! -e "$out/summary.json" ]; then
+  for pid in "${pids[@]:1}"; do kill -TERM "$pid" 2>/dev/null; done
+fi
 for ((n = 1; n < ${#pids[@]}; n++)); do
   wait_for "${pids[$n]}"
   status=$?
