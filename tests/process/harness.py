@@ -1,0 +1,307 @@
+"""Real daemons for daemons_test.py: processes with their error output, runs made of them, and a peer that speaks
+ZeroMQ's wire protocol by hand, so that it can say what no daemon of ours would.
+
+Nothing here sleeps: a test waits for a line, an end or bytes, each with a deadline. The test process adopts orphans
+(PR_SET_CHILD_SUBREAPER), so that whatever a daemon or a script leaves behind becomes its child and is found.
+"""
+
+import ctypes
+import json
+import os
+import pathlib
+import re
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import unittest
+
+DEADLINE = 60.0  # seconds; generous, for sanitizer builds on a busy machine. No test waits for it to pass.
+BIN = pathlib.Path()  # set by daemons_test.py
+SOURCE = pathlib.Path()
+PROGRESS = re.compile(r"^version \d+ ")  # the authority's progress line; the first comes as training begins
+
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def wait_for_exit(pid, deadline=DEADLINE):
+    """True once the process has ended; it is not reaped."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(int(deadline * 1000)))
+    finally:
+        os.close(fd)
+
+
+def children_of(parent):
+    """Process ids of a process's children."""
+    found = []
+    for task in os.listdir(f"/proc/{parent}/task"):
+        try:
+            with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as file:
+                found += [int(pid) for pid in file.read().split()]
+        except FileNotFoundError:
+            pass  # a thread that has just ended; its children are another's now
+    return found
+
+
+def children():
+    """This process's, adopted ones included."""
+    return children_of("self")
+
+
+def command_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return "?"
+
+
+class Program:
+    """A running program whose output is read as it comes, both streams."""
+
+    def __init__(self, *command, cwd=None):
+        self.name = pathlib.Path(str(command[0])).name
+        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, cwd=cwd,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+        self._changed = threading.Condition()
+        self._lines = {"out": [], "err": []}
+        self._threads = [threading.Thread(target=self._read, args=(stream, lines), daemon=True)
+                         for stream, lines in ((self.process.stdout, self._lines["out"]),
+                                               (self.process.stderr, self._lines["err"]))]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self, stream, lines):
+        for line in stream:
+            with self._changed:
+                lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        stream.close()
+
+    def wait_for_line(self, pattern):
+        """The first line of the error output that matches; fails when none has come by the deadline."""
+        expression = re.compile(pattern)
+
+        def found():
+            return next((line for line in self._lines["err"] if expression.search(line)), None)
+
+        with self._changed:
+            self._changed.wait_for(found, DEADLINE)
+            line = found()
+            if line is None:
+                raise AssertionError(f"{self.name}: no line '{pattern}' within {DEADLINE} s in {self._lines['err']}")
+            return line
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        """Waits for the end of the program; returns its exit status (-9: killed)."""
+        if not wait_for_exit(self.pid):
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{self.name}: still running after {DEADLINE} s; said {self._lines['err']}")
+        status = self.process.wait()
+        for thread in self._threads:
+            thread.join(DEADLINE)
+        return status
+
+    def errors(self):
+        """What it said on its error output but the progress lines; complete after end()."""
+        with self._changed:
+            return [line for line in self._lines["err"] if not PROGRESS.match(line)]
+
+    def output(self):
+        with self._changed:
+            return "\n".join(self._lines["out"])
+
+
+class DaemonTest(unittest.TestCase):
+    """A folder with a small data set and configuration for each test; nothing may be left behind."""
+
+    _data = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls._shared = pathlib.Path(tempfile.mkdtemp(prefix="paceline."))
+        made = subprocess.run([BIN / "paceline", "data", "synthesize", "--out", cls._shared / "data",
+                               "--train", "400", "--test", "100"], capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            raise AssertionError(made.stderr)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls._shared)
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="paceline."))  # short: socket paths have 107 bytes
+        self.run_dir = self.folder / "run"
+        self.config = self.folder / "run.yaml"
+        self.data = self._shared / "data"
+        self.programs = []
+        self.configure()
+
+    def tearDown(self):
+        for program in self.programs:
+            if program.process.poll() is None:
+                program.process.kill()
+        for program in self.programs:
+            program.end()
+        left = {pid: command_of(pid) for pid in children()}
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        shutil.rmtree(self.folder)
+        self.assertEqual(left, {}, "processes were left behind")
+        for program in self.programs:
+            for line in program.errors():
+                for trace in ("Sanitizer", "runtime error", "terminate called", "assertion", "  #"):
+                    self.assertNotIn(trace, line, program.errors())
+
+    # ---- runs
+
+    def configure(self, shards=1, text=""):
+        """Writes the configuration: 2 nodes with 2 workers and a network of one layer, without an end in sight."""
+        self.shards = shards
+        self.endpoints = [f"ipc://{self.folder}/{k}" for k in range(shards)]
+        self.config.write_text(f"""\
+run: {{seed: 3, out: {self.run_dir}}}
+cluster:
+  nodes: 2
+  threads_per_node: 2
+  shards: {shards}
+  endpoints: [{", ".join(f'"{e}"' for e in self.endpoints)}]
+  lease: 2s
+  heartbeat: 200ms
+  start_timeout: 30s
+train:
+  model: layers
+  layers: [{{kind: flatten}}, {{kind: dense, out: 10}}]
+  batch_size: 8
+  total_iterations: 100000000
+data: {{kind: synthetic, path: {self.data}}}
+""" + text, encoding="utf-8")
+
+    def start(self, *command):
+        program = Program(*command)
+        self.programs.append(program)
+        return program
+
+    def server(self, shard, *arguments):
+        return self.start(BIN / "paceline-server", self.config, "--shard", shard, *arguments)
+
+    def node(self, number, *arguments):
+        return self.start(BIN / "paceline-worker", self.config, "--node", number, *arguments)
+
+    def start_run(self, *overrides):
+        """All daemons of the run, one after another: servers, then nodes."""
+        servers = [self.server(k, *overrides) for k in range(self.shards)]
+        nodes = [self.node(i, *overrides) for i in range(2)]
+        return servers, nodes
+
+    def start_training(self, *overrides):
+        """As start_run(), and waits until the training has begun."""
+        servers, nodes = self.start_run(*overrides)
+        servers[0].wait_for_line(PROGRESS.pattern)
+        return servers, nodes
+
+    def wait_for_log(self, name, text):
+        """Until the file of that name in the run directory contains `text`: the directory is watched, not polled."""
+        path = self.run_dir / name
+        with FolderWatch(self.run_dir) as watch:
+            while not (path.exists() and text in path.read_text(encoding="utf-8")):
+                watch.wait(f"'{text}' in {path}")
+
+    # ---- what must be so
+
+    def paceline(self, *arguments):
+        return subprocess.run([str(a) for a in (BIN / "paceline", *arguments)], capture_output=True, text=True,
+                              timeout=DEADLINE, check=False)
+
+    def summary(self):
+        return json.loads((self.run_dir / "summary.json").read_text(encoding="utf-8"))
+
+    def assert_ends(self, program, status, *patterns):
+        """The program ends with that status, having said exactly these lines (regular expressions)."""
+        got = program.end()
+        said = program.errors()
+        self.assertEqual(len(said), len(patterns), f"{program.name} said {said}")
+        for line, pattern in zip(said, patterns):
+            self.assertRegex(line, f"^{pattern}$")
+        self.assertEqual(got, status, f"{program.name} said {said}")
+
+
+class FolderWatch:
+    """Waits for changes of the files in a folder (inotify)."""
+
+    IN_MODIFY, IN_CREATE = 0x2, 0x100
+
+    def __init__(self, folder):
+        folder.mkdir(exist_ok=True)
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if libc.inotify_add_watch(self._fd, str(folder).encode(), self.IN_MODIFY | self.IN_CREATE) < 0:
+            raise OSError(ctypes.get_errno(), f"cannot watch {folder}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self._fd)
+
+    def wait(self, what):
+        if not select.select([self._fd], [], [], DEADLINE)[0]:
+            raise AssertionError(f"nothing has changed within {DEADLINE} s of waiting for {what}")
+        os.read(self._fd, 65536)
+
+
+class ZmtpPeer:
+    """A DEALER by hand: ZMTP 3.0 with the NULL mechanism (rfc.zeromq.org/spec/23), over an ipc endpoint."""
+
+    def __init__(self, endpoint):
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(DEADLINE)
+        self._socket.connect(endpoint.removeprefix("ipc://"))
+        self._socket.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+        self._receive(64)
+        name, value = b"Socket-Type", b"DEALER"
+        ready = b"\x05READY" + bytes([len(name)]) + name + struct.pack(">I", len(value)) + value
+        self._socket.sendall(bytes([4, len(ready)]) + ready)
+        self.frame()
+
+    def send(self, *frames):
+        """One message."""
+        for frame in frames:
+            more = frame is not frames[-1]
+            self._socket.sendall(bytes([2 | more]) + struct.pack(">Q", len(frame)) + frame)
+
+    def frame(self):
+        """The next frame or command that the other side sends."""
+        flags = self._receive(1)[0]
+        size = struct.unpack(">Q", self._receive(8))[0] if flags & 2 else self._receive(1)[0]
+        return self._receive(size)
+
+    def close(self):
+        self._socket.close()
+
+    def _receive(self, size):
+        data = b""
+        while len(data) < size:
+            part = self._socket.recv(size - len(data))
+            if not part:
+                raise AssertionError("the server has closed the connection")
+            data += part
+        return data
+
