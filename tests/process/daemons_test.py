@@ -131,7 +131,7 @@ class Crashes(DaemonTest):
     def test_a_node_that_stands_still_is_lost_after_its_lease_and_learns_of_it(self):
         servers, nodes = self.start_training("run.max_seconds=3s", "cluster.lease=1s")
         nodes[1].send(signal.SIGSTOP)
-        servers[0].wait_for_line(r"node 1 lost: silent for 1\.\d s")
+        servers[0].wait_for_line(r"node 1 lost: silent for \d+\.\d s")
         nodes[1].send(signal.SIGCONT)
         self.assert_ends(nodes[1], 1, r"paceline-worker 1: server shard 0 \(ipc://.*/0\): refuses us: "
                          "node 1 has gone from this run|"
@@ -156,9 +156,9 @@ class Crashes(DaemonTest):
         servers[0].send(signal.SIGKILL)
         for i, node in enumerate(nodes):
             self.assert_ends(node, 1,
-                             rf"paceline-worker {i}: server shard 0 \({self.endpoints[0]}\) silent for 2\.\d s")
+                             rf"paceline-worker {i}: server shard 0 \({self.endpoints[0]}\) silent for \d+\.\d s")
         self.assert_ends(servers[1], 1,
-                         rf"paceline-server 1: the authority \({self.endpoints[0]}\) was silent for 2\.\d s")
+                         rf"paceline-server 1: the authority \({self.endpoints[0]}\) was silent for \d+\.\d s")
 
     def test_a_killed_shard_ends_the_run_and_everybody_names_it(self):
         self.configure(shards=2)
