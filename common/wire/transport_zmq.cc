@@ -24,13 +24,6 @@
 #include "common/wire/endpoint.h"
 #include "common/wire/transport.h"
 
-#ifdef __SANITIZE_THREAD__
-// libzmq is not instrumented: the thread sanitizer sees its system calls and allocations, but not the atomics
-// that order them, and would take every frame that its thread received for a race with the reader. So what
-// libzmq itself calls is not watched; everything of ours, the free callback on its thread included, is.
-extern "C" const char* __tsan_default_suppressions() { return "called_from_lib:libzmq.so\n"; }
-#endif
-
 namespace paceline::wire {
 
 struct Context::Impl {

@@ -7,4 +7,4 @@ paceline_test(sampler_test SOURCES unit/sampler_test.cc LIBS paceline_data rapid
 paceline_test(loader_test
   SOURCES unit/loader_test.cc
   LIBS paceline_data Threads::Threads
-  LABELS core sanitizer)
+  LABELS core)

@@ -3,7 +3,7 @@ add_library(paceline_test_cluster STATIC process/guarantee_checker.cc process/lo
 paceline_options(paceline_test_cluster)
 target_link_libraries(paceline_test_cluster PUBLIC paceline_server paceline_worker paceline_params paceline_report)
 
-paceline_test(guarantees_test SOURCES process/guarantees_test.cc LIBS paceline_test_cluster LABELS sanitizer TIMEOUT 600)
+paceline_test(guarantees_test SOURCES process/guarantees_test.cc LIBS paceline_test_cluster TIMEOUT 600)
 
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons_test.py.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
@@ -11,11 +11,10 @@ foreach(class WholeRuns Stops Crashes Starts NotFinite Garbage BadInput Scripts)
   add_test(NAME daemons.${class}
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons_test.py
             ${CMAKE_BINARY_DIR}/bin ${PROJECT_SOURCE_DIR} ${class})
-  set_tests_properties(daemons.${class} PROPERTIES TIMEOUT 600 LABELS sanitizer)
+  set_tests_properties(daemons.${class} PROPERTIES TIMEOUT 600)
   if(PACELINE_SANITIZE STREQUAL "thread")  # as in paceline_test()
     set_tests_properties(daemons.${class} PROPERTIES ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
   endif()
 endforeach()
-# What the sanitizers could find in these is found in the others.
-set_tests_properties(daemons.BadInput daemons.Scripts PROPERTIES LABELS "")
-add_dependencies(paceline_sanitizer_tests paceline paceline-server paceline-worker)
+# What the sanitizers could find in these is found in the others: scripts/test.sh runs them in the debug build alone.
+set_tests_properties(daemons.BadInput daemons.Scripts PROPERTIES LABELS plain)

@@ -1,10 +1,10 @@
 # The server: the store, membership, the authority, and a server over real sockets.
-paceline_test(store_test SOURCES unit/store_test.cc LIBS paceline_store LABELS sanitizer)
+paceline_test(store_test SOURCES unit/store_test.cc LIBS paceline_store)
 paceline_test(shard_service_test
   SOURCES unit/membership_test.cc unit/shard_service_test.cc
-  LIBS paceline_authority LABELS sanitizer)
-paceline_test(authority_test SOURCES unit/authority_test.cc LIBS paceline_authority LABELS sanitizer)
+  LIBS paceline_authority)
+paceline_test(authority_test SOURCES unit/authority_test.cc LIBS paceline_authority)
 find_package(Boost 1.74 REQUIRED)
 paceline_test(server_socket_test
   SOURCES process/server_socket_test.cc
-  LIBS paceline_server paceline_config Boost::headers LABELS sanitizer)
+  LIBS paceline_server paceline_config Boost::headers)

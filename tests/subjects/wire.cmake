@@ -3,12 +3,12 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(ZMQ REQUIRED IMPORTED_TARGET libzmq)
 
 paceline_test(wire_codec_test SOURCES unit/wire_codec_test.cc LIBS paceline_wire paceline_params
-  LABELS core sanitizer)
+  LABELS core)
 target_compile_definitions(wire_codec_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 paceline_test(wire_malformed_test SOURCES unit/wire_malformed_test.cc LIBS paceline_wire paceline_proto
-  LABELS core sanitizer)
-paceline_test(wire_transport_test SOURCES unit/wire_transport_test.cc LIBS paceline_wire LABELS core sanitizer)
-paceline_test(wire_faults_test SOURCES unit/wire_faults_test.cc LIBS paceline_wire PkgConfig::ZMQ LABELS core sanitizer)
+  LABELS core)
+paceline_test(wire_transport_test SOURCES unit/wire_transport_test.cc LIBS paceline_wire LABELS core)
+paceline_test(wire_faults_test SOURCES unit/wire_faults_test.cc LIBS paceline_wire PkgConfig::ZMQ LABELS core)
 
 # A seeded mutation fuzzer with a bounded number of rounds, fewer where a sanitizer slows each of them.
 add_executable(codec_fuzz fuzz/codec_fuzz.cc)
@@ -20,8 +20,7 @@ if(PACELINE_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
 else()
   add_test(NAME codec_fuzz COMMAND codec_fuzz 200000)
 endif()
-set_tests_properties(codec_fuzz PROPERTIES TIMEOUT 120 LABELS "core;sanitizer")
-add_dependencies(paceline_sanitizer_tests codec_fuzz)
+set_tests_properties(codec_fuzz PROPERTIES TIMEOUT 120 LABELS core)
 
 # The same property under libFuzzer, as long as one likes: clang only. Build with
 #   cmake -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DPACELINE_FUZZER=ON -DPACELINE_SANITIZE=address,undefined

@@ -1,12 +1,12 @@
 # The worker: caches, emulation, client, one iteration and where its time goes.
 paceline_test(worker_cache_test SOURCES unit/worker_cache_test.cc LIBS paceline_worker_cache paceline_params
-  LABELS core sanitizer)
-paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate LABELS core sanitizer)
+  LABELS core)
+paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate LABELS core)
 paceline_test(worker_train_test
   SOURCES unit/worker_attribution_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
-  LIBS paceline_train LABELS core sanitizer)
-paceline_test(worker_client_test SOURCES unit/worker_client_test.cc LIBS paceline_client LABELS core sanitizer)
+  LIBS paceline_train LABELS core)
+paceline_test(worker_client_test SOURCES unit/worker_client_test.cc LIBS paceline_client LABELS core)
 paceline_test(evaluate_test SOURCES unit/evaluate_test.cc
   LIBS paceline_tools paceline_network_task paceline_config paceline_data paceline_params)
 paceline_test(own_task_test SOURCES process/own_task_test.cc
-  LIBS paceline_example_linear paceline_worker paceline_server paceline_config paceline_params LABELS core sanitizer)
+  LIBS paceline_example_linear paceline_worker paceline_server paceline_config paceline_params LABELS core)
