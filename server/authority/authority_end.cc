@@ -70,7 +70,8 @@ void Authority::advance_end(Ticks now) {
   if (stage_ == Stage::kEnding) {
     if (!evaluation_.idle() && !lowest_node()) {
       log_.warn("nobody is left to evaluate the model");
-      evaluation_.abandon();
+      // Before the final state is retained, for which there may be no room otherwise.
+      for (const Version version : evaluation_.abandon()) to_shards(wire::Release{version});
     }
     if (!model_.requested()) {
       if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number

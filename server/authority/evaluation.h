@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/ids.h"
@@ -72,8 +73,14 @@ class EvaluationSchedule {
     if (asked_ == node) asked_.reset();
   }
 
-  // Nobody is left to ask.
-  void abandon() { *this = EvaluationSchedule(every_, skipped_); }
+  // Nobody is left to ask. What was retained for it and may be released.
+  std::vector<Version> abandon() {
+    std::vector<Version> retained;
+    if (current_) retained.push_back(*current_);
+    if (waiting_) retained.push_back(*waiting_);
+    *this = EvaluationSchedule(every_, skipped_);
+    return retained;
+  }
 
   bool idle() const { return !current_; }
   std::int64_t skipped() const { return skipped_; }

@@ -268,6 +268,32 @@ TEST_CASE("with every node lost the run has failed, and what was learned is kept
   CHECK(read_model_file(run.folder / "model.bin")->info.version == Version(1));
 }
 
+TEST_CASE("evaluations that nobody is left to do make room for the final model") {
+  RunConfig config = small_run();
+  config.train.eval_every_clocks = 1;
+  Run run(config);
+  run.gather();
+  run.train(0, 2);  // version 1 is being evaluated, 2 waits
+  std::size_t retained = 0;
+  run.authority->lost(kNode0, "a", run.now);
+  run.authority->lost(kNode1, "b", run.now);
+  for (const Sent::Entry& entry : run.sent.entries) {
+    if (entry.to != kShard1) continue;
+    const auto* decision = std::get_if<wire::ApplyDecision>(&entry.message.body);
+    if (decision != nullptr && decision->retain) ++retained;
+    if (std::holds_alternative<wire::Release>(entry.message.body)) --retained;
+    CHECK(retained <= kRetainedMax);
+  }
+  CHECK(retained == 1);  // the final model
+  CHECK(run.sent.of<wire::Release>(kShard1).size() == 2);
+  run.answer_model(0, 1);
+  run.answer_model(1, 1);
+  run.shard_reports(0);
+  run.shard_reports(1);
+  REQUIRE(run.authority->over());
+  CHECK(read_model_file(run.folder / "model.bin")->info.version == Version(2));
+}
+
 TEST_CASE("a NaN names worker, clock and tensor, and ends the run when it is to stop") {
   Run run;
   run.gather();
