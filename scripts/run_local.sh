@@ -11,6 +11,7 @@ set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+. "$root/scripts/lib/daemons.sh"
 fail() { echo "run_local: $1" >&2; exit "${2:-2}"; }
 
 config='' out='' force='' tcp='' bin="$root/build/release/bin"
@@ -57,61 +58,36 @@ fi
 effective=$("$bin/paceline" check-config "$config" "${overrides[@]}" --print) || exit 2
 printf '%s\n' "$effective" >"$out/config.yaml" || fail "cannot write $out/config.yaml" 1
 
-pids=()
-stops=0
-stop() {
-  stops=$((stops + 1))
-  if [ "$stops" -eq 1 ]; then
-    echo "run_local: stopping (again to end at once)" >&2
-    # The authority ends the run in order: final model, reports, then everybody else.
-    [ ${#pids[@]} -gt 0 ] && kill -TERM "${pids[0]}" 2>/dev/null
-  else
-    for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null; done
-  fi
-}
+tell() { kill -s "$2" "${pids[$1]}" 2>/dev/null; }
+training_began() { grep -qs 'training begins' "$out/server.log"; }
 # Whatever ends this script ends its daemons; setpriv lets the kernel see to it even if the script is killed.
+# shellcheck disable=SC2317 # called by the trap
 cleanup() {
   for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null; done
   [ -z "$sockets" ] || rm -rf "$sockets"
 }
-trap stop INT TERM
 trap cleanup EXIT
 
 # A process group of its own each: Ctrl-C in the terminal reaches this script alone, which passes it on in order.
 launch() { setpriv --pdeathsig KILL setsid "$@" </dev/null & pids+=($!); }
+[ -z "$force" ] || rm -f "$out/server.log" # or it would tell of the earlier run's training
 for ((k = 0; k < shards; k++)); do launch "$bin/paceline-server" "$out/config.yaml" --shard "$k" $force; done
 for ((i = 0; i < nodes; i++)); do launch "$bin/paceline-worker" "$out/config.yaml" --node "$i" $force; done
+trap stop INT TERM
 
-# The authority's status is the run's; a node that failed although the run went on is named.
-wait_for() {
-  local status
-  while :; do
-    wait "$1"
-    status=$?
-    # A trapped signal makes `wait` return early while the daemon still runs.
-    if [ "$status" -gt 128 ] && kill -0 "$1" 2>/dev/null; then continue; fi
-    return "$status"
-  done
-}
-wait_for "${pids[0]}"
+# The authority's status is the run's; a daemon that failed although the run went on is named.
+attend
 result=$?
-# An authority that never got to a run (its port was taken, say) cannot tell the others.
-if [ "$result" -ne 0 ] && [ ! -e "$out/summary.json" ]; then
-  for pid in "${pids[@]:1}"; do kill -TERM "$pid" 2>/dev/null; done
-fi
-for ((n = 1; n < ${#pids[@]}; n++)); do
-  wait_for "${pids[$n]}"
-  status=$?
-  if [ "$status" -ne 0 ] && [ "$result" -eq 0 ]; then
-    if [ "$n" -lt "$shards" ]; then name="server shard $n"; else name="node $((n - shards))"; fi
-    echo "run_local: $name ended with status $status although the run succeeded; see the logs in $out" >&2
+pids=()
+for n in "${!statuses[@]}"; do
+  if [ "${statuses[$n]}" -ne 0 ] && [ "$result" -eq 0 ]; then
+    echo "run_local: $(name_of "$n") ended with status ${statuses[$n]} although the run succeeded; see the logs in $out" >&2
   fi
 done
-pids=()
 
 if [ -e "$out/summary.json" ]; then "$bin/paceline" report "$out"; fi
-case "$result" in
-  0) exit 0 ;;
-  2) exit 2 ;;
-  *) echo "run_local: the run failed or was stopped; see $out/server.log" >&2; exit 1 ;;
-esac
+[ "$result" -ne 0 ] || exit 0
+# Status 2, wrong usage or configuration, is passed on from whichever daemon said it first.
+[ "$result" -ne 2 ] && [ "$early" != 2 ] || exit 2
+echo "run_local: the run failed or was stopped; see $out/server.log" >&2
+exit 1

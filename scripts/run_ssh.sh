@@ -7,16 +7,18 @@
 #     --ssh COMMAND how a host is reached (default: ssh -o BatchMode=yes)
 # cluster.endpoints must name the server hosts as the nodes reach them. Data must be at data.path on every node.
 # The run directory is run.out on every host; the authority's (first server) holds the reports.
-# Ctrl-C once: the run stops in order. Exit status: that of the authority.
+# Ctrl-C or SIGTERM once: the run stops in order and keeps its model. Twice: the daemons are ended at once. Three times:
+# so are the connections. Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/scripts/lib/daemons.sh"
 fail() { echo "run_ssh: $1" >&2; exit "${2:-2}"; }
 
 config='' hosts='' dir=$root ssh='ssh -o BatchMode=yes' force=''
 overrides=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     --dir) [ $# -ge 2 ] || fail "--dir needs a folder"; dir=$2; shift ;;
     --ssh) [ $# -ge 2 ] || fail "--ssh needs a command"; ssh=$2; shift ;;
     --force) force=--force ;;
@@ -26,14 +28,14 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-[ -n "$config" ] && [ -n "$hosts" ] || fail "a configuration and a host list are needed (see --help)"
+if [ -z "$config" ] || [ -z "$hosts" ]; then fail "a configuration and a host list are needed (see --help)"; fi
 [ -r "$hosts" ] || fail "cannot read the host list $hosts"
 bin="$root/build/release/bin"
 [ -x "$bin/paceline" ] || fail "$bin/paceline is not there; build it with scripts/build.sh"
 effective=$("$bin/paceline" check-config "$config" "${overrides[@]}" --print) || exit 2
 get() { "$bin/paceline" check-config "$config" "${overrides[@]}" --get "$1"; }
 nodes=$(get cluster.nodes) shards=$(get cluster.shards) out=$(get run.out) name=$(get run.name)
-[ -n "$out" ] && [ "$out" != null ] || fail "run.out must say where every host writes its run directory"
+case "$out" in '' | null) fail "run.out must say where every host writes its run directory" ;; esac
 
 servers=() workers=() line_number=0
 while read -r role host rest || [ -n "$role" ]; do
@@ -44,57 +46,68 @@ while read -r role host rest || [ -n "$role" ]; do
     node) workers+=("$host") ;;
     *) fail "$hosts:$line_number: got '$role', expected 'server HOST' or 'node HOST'" ;;
   esac
-  [ -n "$host" ] && [ -z "$rest" ] || fail "$hosts:$line_number: expected one host name after '$role'"
+  if [ -z "$host" ] || [ -n "$rest" ]; then fail "$hosts:$line_number: expected one host name after '$role'"; fi
 done <"$hosts"
 [ ${#servers[@]} -eq "$shards" ] || fail "$hosts names ${#servers[@]} servers, cluster.shards is $shards"
 [ ${#workers[@]} -eq "$nodes" ] || fail "$hosts names ${#workers[@]} nodes, cluster.nodes is $nodes"
 
-pids=()
-remote_config="/tmp/paceline-$name-$$.yaml"
+remote_config=$(printf '%q' "/tmp/paceline-$name-$$.yaml")
 quoted=$(printf '%q' "$dir")
-# A daemon runs in its ssh session and is told to stop when the session's input ends, so that a broken connection
-# leaves nothing running there. The authority's input is a pipe of its own: closing it stops the run in order.
-pipes=$(mktemp -d /tmp/paceline.XXXXXX)
-mkfifo "$pipes/authority" "$pipes/others"
-exec 8<>"$pipes/authority" 9<>"$pipes/others"
+log=$(printf '%q' "$out/server.log")
+mapfile -t every_host < <(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort -u)
+# A daemon runs in its ssh session, whose input, a pipe for each, says which signals it is to get, one to a line. Its end
+# is a TERM, so that a broken connection leaves nothing running there. The session ends when nobody holds its output
+# any more: the one who reads its input must not.
+pipes=$(mktemp -d /tmp/paceline.XXXXXX) || fail "cannot create a folder for pipes" 1
+inputs=()
 launch() {
-  local host=$1 input=$2 command=$3
-  # shellcheck disable=SC2086
-  $ssh "$host" "cd $quoted && exec 3<&0 && { $command </dev/null & pid=\$!; (cat <&3 >/dev/null; kill -TERM \$pid) & reader=\$!; wait \$pid; s=\$?; kill \$reader 2>/dev/null; exit \$s; }" <"$input" 8>&- 9>&- &
+  local host=$1 command=$2 input=$pipes/${#pids[@]} fd remote
+  mkfifo "$input" || fail "cannot create $input" 1
+  exec {fd}<>"$input"
+  inputs+=("$fd")
+  remote="cd $quoted && exec 3<&0 && { $command </dev/null 3<&- & pid=\$!;
+    { while read -r signal; do kill -s \"\$signal\" \$pid; done; kill -s TERM \$pid; } <&3 >/dev/null 2>&1 & reader=\$!;
+    exec 3<&-; wait \$pid; s=\$?; kill \$reader 2>/dev/null; exit \$s; }"
+  (
+    for fd in "${inputs[@]}"; do exec {fd}>&-; done # they end with this script, not with the last session
+    # shellcheck disable=SC2086 # a command of several words
+    exec $ssh "$host" "$remote" <"$input"
+  ) &
   pids+=($!)
 }
+tell() { echo "$2" >&"${inputs[$1]}"; }
+# Unknown, when the authority's host cannot be reached, counts as begun: nothing is to be ended for that.
+# shellcheck disable=SC2086
+training_began() { ! $ssh "${servers[0]}" "cd $quoted && ! grep -qs 'training begins' $log" </dev/null; }
+# shellcheck disable=SC2317 # called by the trap
 finish() {
-  exec 8>&- 9>&-
+  for fd in "${inputs[@]}"; do exec {fd}>&-; done
   for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null; done
   rm -rf "$pipes"
 }
 trap finish EXIT
-trap 'echo "run_ssh: stopping" >&2; exec 8>&-' INT TERM
 
-for host in $(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort -u); do
+for host in "${every_host[@]}"; do
   # shellcheck disable=SC2086
   printf '%s\n' "$effective" | $ssh "$host" "cat >$remote_config" || fail "cannot copy the configuration to $host" 1
 done
+if [ -n "$force" ]; then # or its log would tell of the earlier run's training
+  # shellcheck disable=SC2086
+  $ssh "${servers[0]}" "cd $quoted && rm -f $log" </dev/null || fail "cannot remove $out/server.log on ${servers[0]}" 1
+fi
 for ((k = 0; k < shards; k++)); do
-  input=$pipes/others
-  [ "$k" -ne 0 ] || input=$pipes/authority
-  launch "${servers[$k]}" "$input" "build/release/bin/paceline-server $remote_config --shard $k $force"
+  launch "${servers[$k]}" "build/release/bin/paceline-server $remote_config --shard $k $force"
 done
 for ((i = 0; i < nodes; i++)); do
-  launch "${workers[$i]}" "$pipes/others" "build/release/bin/paceline-worker $remote_config --node $i $force"
+  launch "${workers[$i]}" "build/release/bin/paceline-worker $remote_config --node $i $force"
 done
-wait_for() {
-  local status
-  while :; do
-    wait "$1"
-    status=$?
-    if [ "$status" -gt 128 ] && kill -0 "$1" 2>/dev/null; then continue; fi
-    return "$status"
-  done
-}
-wait_for "${pids[0]}"
+trap stop INT TERM
+attend
 result=$?
-for pid in "${pids[@]:1}"; do wait_for "$pid"; done
 pids=()
-for host in $(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort -u); do $ssh "$host" "rm -f $remote_config"; done
-exit "$result"
+# shellcheck disable=SC2086
+for host in "${every_host[@]}"; do $ssh "$host" "rm -f $remote_config" </dev/null; done
+[ "$result" -ne 0 ] || exit 0
+# Status 2, wrong usage or configuration, is passed on from whichever daemon said it first.
+[ "$result" -ne 2 ] && [ "$early" != 2 ] || exit 2
+exit 1

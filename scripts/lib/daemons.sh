@@ -1,0 +1,66 @@
+# The daemons of one run, attended to from their start to the end of the last. To be sourced by the scripts that start
+# a run. The script provides
+#   pids              the processes to wait for: all servers, the authority first, then all nodes
+#   shards            how many of them are servers
+#   tell N SIGNAL     sends a signal to daemon N (TERM asks it to end in order, KILL ends it)
+#   training_began    whether the run got that far
+# shellcheck shell=bash disable=SC2154
+
+pids=()
+statuses=()       # of the daemons that have ended, by their place in `pids`
+early=''          # the status of the first daemon that failed before the training began
+stop_signals=0
+
+name_of() { if [ "$1" -lt "$shards" ]; then echo "server shard $1"; else echo "node $(($1 - shards))"; fi; }
+
+tell_the_rest() {
+  local n
+  for n in "${!pids[@]}"; do [ -n "${statuses[$n]:-}" ] || tell "$n" "$1"; done
+}
+cut_off_the_rest() {
+  local n
+  for n in "${!pids[@]}"; do [ -n "${statuses[$n]:-}" ] || kill -KILL "${pids[$n]}" 2>/dev/null; done
+}
+
+# For SIGINT and SIGTERM. The first: the authority ends the run in order, with final model and reports, and everybody
+# else. The second: all daemons end at once. The third: so do the processes waited for, should they be others.
+stop() {
+  stop_signals=$((stop_signals + 1))
+  case "$stop_signals" in
+    1) echo "$(basename "$0" .sh): stopping (again to end at once)" >&2; tell 0 TERM ;;
+    2) tell_the_rest KILL ;;
+    *) cut_off_the_rest ;;
+  esac
+}
+
+# Returns when all daemons have ended, with the authority's status. One that fails before the training began ends the
+# run: the others would wait for it until cluster.start_timeout. Daemons that outlive the authority get `grace` seconds
+# (it may have told them that the run is over, or be gone without a word), are told to end, and then are ended.
+attend() {
+  local n status over='' grace=5 step=0
+  while [ "${#statuses[@]}" -lt "${#pids[@]}" ]; do
+    for n in "${!pids[@]}"; do
+      if [ -n "${statuses[$n]:-}" ] || kill -0 "${pids[$n]}" 2>/dev/null; then continue; fi
+      wait "${pids[$n]}"
+      status=$?
+      statuses[n]=$status
+      if [ "$n" -eq 0 ]; then over=$SECONDS; fi
+      if [ "$status" -ne 0 ] && [ "$stop_signals" -eq 0 ] && [ -z "$early" ] && ! training_began; then
+        early=$status grace=1
+        echo "$(basename "$0" .sh): $(name_of "$n") ended with status $status before the training began" >&2
+        stop_signals=1
+        [ -n "$over" ] || tell 0 TERM
+      fi
+    done
+    if [ -n "$over" ] && [ $((SECONDS - over)) -gt $((grace * (step + 1))) ]; then
+      step=$((step + 1))
+      case "$step" in
+        1) tell_the_rest TERM ;;
+        2) tell_the_rest KILL ;;
+        *) cut_off_the_rest ;;
+      esac
+    fi
+    sleep 0.2 # not `wait -n`, which misses processes that have ended before it is called
+  done
+  return "${statuses[0]}"
+}
