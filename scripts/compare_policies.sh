@@ -3,17 +3,20 @@
 # time of each, with the change in per cent against the first.
 #   scripts/compare_policies.sh CONFIG… [--out DIR] [--force] [--bin DIR] [key.path=value …]
 #     --out DIR   holds one run directory per configuration, named after its file (default runs/compare)
-#     --force     run again what is already there; without it finished runs are kept and only printed
-# Missing generated data is made first. key.path=value is given to every run.
+#     --force     run all again; without it a run that succeeded with the configuration it would have now is kept
+# Missing generated data is made first. key.path=value is given to every run. Ctrl-C or SIGTERM stops the run in order.
+# Exit status: 0 all succeeded, 1 a run failed or was stopped (nothing is run after it), 2 wrong usage or configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/scripts/lib/processes.sh"
+. "$root/scripts/lib/runs.sh"
 fail() { echo "compare_policies: $1" >&2; exit "${2:-2}"; }
 
 out="$root/runs/compare" force='' bin="$root/build/release/bin"
 configs=() overrides=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     --out) [ $# -ge 2 ] || fail "--out needs a folder"; out=$2; shift ;;
     --bin) [ $# -ge 2 ] || fail "--bin needs a folder"; bin=$2; shift ;;
     --force) force=--force ;;
@@ -26,10 +29,12 @@ done
 [ ${#configs[@]} -gt 0 ] || fail "no configuration given (see --help)"
 [ -x "$bin/paceline" ] || "$root/scripts/build.sh" release || fail "the build failed" 1
 
+trap pass_on INT TERM
+
 # All are checked before the first is run: an hour later is no time for a typing error.
 for config in "${configs[@]}"; do
   "$bin/paceline" check-config "$config" "${overrides[@]}" >/dev/null || exit 2
-  "$root/scripts/make_data.sh" "$config" --bin "$bin" "${overrides[@]}" || exit 1
+  run_child "$root/scripts/make_data.sh" "$config" --bin "$bin" "${overrides[@]}" || fail "no data for $config" 1
 done
 
 runs=() n=0
@@ -37,11 +42,22 @@ for config in "${configs[@]}"; do
   n=$((n + 1))
   run="$out/$(basename "$config" .yaml)"
   runs+=("$run")
-  if [ -z "$force" ] && [ -e "$run/summary.json" ]; then
-    echo "compare_policies: [$n/${#configs[@]}] $config: keeping the finished run in $run (--force runs it again)"
-    continue
+  line="compare_policies: [$n/${#configs[@]}] $config"
+  replace=$force
+  if [ -z "$force" ]; then
+    if can_keep "$bin/paceline" "$run" "$config" "${overrides[@]}"; then
+      echo "$line: keeping the finished run in $run (--force runs it again)"
+      continue
+    elif [ -n "$why_not" ]; then
+      echo "$line: the run in $run is replaced: $why_not"
+      replace=--force
+    fi
   fi
-  echo "compare_policies: [$n/${#configs[@]}] $config -> $run"
-  "$root/scripts/run_local.sh" "$config" --out "$run" $force --bin "$bin" "${overrides[@]}" || exit $?
+  echo "$line -> $run"
+  # shellcheck disable=SC2086 # --force or nothing
+  run_child "$root/scripts/run_local.sh" "$config" --out "$run" $replace --bin "$bin" "${overrides[@]}"
+  status=$?
+  [ -z "$stopped" ] || fail "stopped; the same command goes on with $config" 1
+  [ "$status" -eq 0 ] || fail "$config failed, see $run; nothing was compared" 1
 done
 "$bin/paceline" report "${runs[@]}"

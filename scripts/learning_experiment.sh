@@ -1,19 +1,24 @@
 #!/usr/bin/env bash
 # The learning experiment (docs/EXPERIMENTS.md): cifar_cnn_small on real CIFAR-10, 15 epochs, 16 workers x 16 samples
-# under each policy, beside one worker with 256. Resumable: a cell whose run directory is finished is kept.
+# under each policy, beside one worker with 256. Resumable: a cell that succeeded with the configuration it would have
+# now is kept.
 #   scripts/learning_experiment.sh CIFAR10_DIR [--out DIR] [--bin DIR] [CELL:SEED …]
 #     CELL   one, bsp, ssp, ssp-null, dtssp, dtssp-null, asp, ssp-each; all cells with seeds 1 and 2 when none is named
 # Prints the final test accuracy, the threshold, the seconds and where the curve is, one line per cell.
+# Ctrl-C or SIGTERM stops the cell in order. Exit status: 0 all cells succeeded, 1 some did not, 2 wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-fail() { echo "learning_experiment: $1" >&2; exit 2; }
+. "$root/scripts/lib/processes.sh"
+. "$root/scripts/lib/runs.sh"
+fail() { echo "learning_experiment: $1" >&2; exit "${2:-2}"; }
 
 data='' out="$root/runs/learning" bin="$root/build/release/bin" cells=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    --out) out=$2; shift ;;
-    --bin) bin=$2; shift ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    --out) [ $# -ge 2 ] || fail "--out needs a folder"; out=$2; shift ;;
+    --bin) [ $# -ge 2 ] || fail "--bin needs a folder"; bin=$2; shift ;;
+    -*) fail "unknown option '$1' (see --help)" ;;
     *:*) cells+=("$1") ;;
     *) data=$1 ;;
   esac
@@ -42,18 +47,40 @@ overrides_of() {
   esac
 }
 
-for cell in "${cells[@]}"; do
-  name=${cell%%:*} seed=${cell##*:} run="$out/$name-$seed"
-  overrides=$(overrides_of "$name") || fail "no cell '$name' (see --help)"
-  if [ ! -e "$run/summary.json" ]; then
-    # shellcheck disable=SC2086
-    "$root/scripts/run_local.sh" "$root/configs/learning.yaml" --bin "$bin" --out "$run" --force \
-      data.path="$data" run.seed="$seed" $overrides >"$run.log" 2>&1 || echo "$name:$seed failed, see $run.log" >&2
-  fi
-  python3 - "$run" "$cell" <<'PY'
+# One line of the table; 1 for a run that did not succeed.
+print_cell() {
+  python3 - "$1" "$2" <<'PY'
 import json, sys
-s = json.load(open(sys.argv[1] + "/summary.json"))
-print(f"{sys.argv[2]:<14} test accuracy {100 * s['test_accuracy']:.2f} %  threshold {s['final_threshold']}  "
-      f"{s['wall_seconds']:.0f} s  {s['status']}  {sys.argv[1]}/curve.csv", flush=True)
+run, cell = sys.argv[1:]
+with open(run + "/summary.json", encoding="utf-8") as file:
+    s = json.load(file)
+accuracy = "unknown" if s["test_accuracy"] is None else f"{100 * s['test_accuracy']:.2f} %"
+print(f"{cell:<14} test accuracy {accuracy}  threshold {s['final_threshold']}  {s['wall_seconds']:.0f} s  "
+      f"{s['status']}  {run}/curve.csv", flush=True)
+sys.exit(s["status"] != "ok")
 PY
+}
+
+for cell in "${cells[@]}"; do overrides_of "${cell%%:*}" >/dev/null || fail "no cell '${cell%%:*}' (see --help)"; done
+mkdir -p "$out" || fail "cannot create $out" 1
+trap pass_on INT TERM
+failed=0
+for cell in "${cells[@]}"; do
+  name=${cell%%:*} seed=${cell##*:} run="$out/${cell%%:*}-${cell##*:}"
+  read -ra overrides <<<"$(overrides_of "$name")"
+  overrides+=("data.path=$data" "run.seed=$seed")
+  if ! can_keep "$bin/paceline" "$run" "$root/configs/learning.yaml" "${overrides[@]}"; then
+    [ -z "$why_not" ] || echo "learning_experiment: $cell is run again: $why_not" >&2
+    run_child "$root/scripts/run_local.sh" "$root/configs/learning.yaml" --bin "$bin" --out "$run" --force \
+      "${overrides[@]}" >"$run.log" 2>&1
+    status=$?
+    [ -z "$stopped" ] || fail "stopped in $cell; the same command goes on with it" 1
+    if [ "$status" -ne 0 ]; then
+      echo "learning_experiment: $cell failed, see $run.log" >&2
+      failed=1
+      [ -e "$run/summary.json" ] || continue
+    fi
+  fi
+  print_cell "$run" "$cell" || failed=1
 done
+exit "$failed"

@@ -451,7 +451,7 @@ class Scripts(DaemonTest):
     def test_a_killed_run_local_takes_its_daemons_along(self):
         script = self.run_local()
         script.wait_for_line(harness.PROGRESS.pattern)
-        daemons = harness.children_of(script.pid)
+        daemons = [pid for pid in harness.children_of(script.pid) if "paceline-" in harness.command_of(pid)]
         self.assertEqual(len(daemons), 3)
         script.send(signal.SIGKILL)
         for pid in daemons:
@@ -512,6 +512,13 @@ class Scripts(DaemonTest):
         self.assertEqual(len(table), 2 + len(configs), table)
         for line, config in zip(table[2:], configs):
             self.assertRegex(line, rf"^{self.folder}/runs/{config.stem} +ok +{config.stem} ")
+        # The same again is kept, another configuration is not.
+        for seed, expected in ((3, "keeping the finished run"), (4, "is replaced: its configuration was another: had "
+                                                                    "seed: 3; now seed: 4")):
+            again = self.script("compare_policies.sh", configs[0], "--out", self.folder / "runs", "--bin", harness.BIN,
+                                "train.total_iterations=100", "cluster.nodes=2", f"run.seed={seed}")
+            self.assertEqual(again.end(), 0, again.errors())
+            self.assertIn(expected, again.output())
 
     def test_wrong_usage(self):
         hosts = self.folder / "hosts"
