@@ -54,7 +54,7 @@ done <"$hosts"
 remote_config=$(printf '%q' "/tmp/paceline-$name-$$.yaml")
 quoted=$(printf '%q' "$dir")
 log=$(printf '%q' "$out/server.log")
-mapfile -t every_host < <(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort -u)
+mapfile -t every_host <<<"$(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort -u)"
 # A daemon runs in its ssh session, whose input, a pipe for each, says which signals it is to get, one to a line. Its end
 # is a TERM, so that a broken connection leaves nothing running there. The session ends when nobody holds its output
 # any more: the one who reads its input must not.

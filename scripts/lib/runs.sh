@@ -22,7 +22,7 @@ can_keep() {
   if [ -z "$before" ]; then
     why_not="its config.yaml is not a configuration now"
   else
-    why_not=$(diff <(printf '%s\n' "$before") <(printf '%s\n' "$now") |
+    why_not=$(diff /dev/fd/3 /dev/fd/4 3<<<"$before" 4<<<"$now" |
       sed -n -e 's/^< *\(.*\)/had \1/p' -e 's/^> *\(.*\)/now \1/p' | head -n 4 | paste -sd ';' | sed 's/;/; /g')
     why_not="its configuration was another: $why_not"
   fi
