@@ -213,7 +213,7 @@ void ShardService::refuse(Peer from, const Status& why) {
   ++refused_;
   if (refused_ <= kRefusalsLogged) log_.warn("refused: " + why.message());
   if (refused_ == kRefusalsLogged) log_.warn("further refusals are counted, not logged");
-  // What was said twice is ignored; whoever asks for the impossible would wait for ever.
+  // What was said twice is ignored; after anything else, a gap say, the sender would wait for ever.
   const bool fatal = why.code() != StatusCode::kOutOfOrder;
   outbox_.send(from, {wire::Error{why.code(), why.message(), fatal}, {}});
 }

@@ -48,6 +48,9 @@ Status Engine::check_running(WorkerId worker, Clock clock, const char* what) con
       std::string(what) + " of worker " + to_string(worker) + " stamped " + to_string(clock);
   if (!config_.cluster.contains(worker)) return invalid_argument(who + ": there is no such worker");
   const Worker& w = at(config_.cluster.rank_of(worker));
+  if (clock > w.clock || (w.phase == Phase::kHeld && clock == w.clock)) {
+    return failed_precondition(who + ": not granted, it is at " + to_string(w.clock));
+  }
   if (w.phase != Phase::kRunning) return out_of_order(who + ": the worker has no grant");
   if (clock != w.clock) return out_of_order(who + ": expected " + to_string(w.clock));
   return Status::ok();

@@ -171,12 +171,13 @@ void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, T
   const Status status =
       step(sync::GradientArrived{from, arrived.worker, arrived.clock, arrived.samples, arrived.fault}, now);
   if (status.is_ok()) return;
-  // Of a worker that has just been lost, or one that pushed what it was not granted: no decision will ever
-  // take it.
+  // Of a worker that has just been lost, or one that pushed what does not fit: no decision will ever take it.
   outbox_.send(Peer::of(from), {wire::DiscardGradient{arrived.worker, arrived.clock}, {}});
   if (!engine_.is_live(arrived.worker)) return;
-  log_.warn("refused: " + status.message());
-  to_node(arrived.worker.node, wire::Error{status.code(), status.message(), false});
+  // Shards drop what they were sent twice, so this iteration can never be complete: its node cannot go on.
+  const Status why = Status(status).with_context("refused");
+  to_node(arrived.worker.node, wire::Error{why.code(), why.message(), /*fatal=*/true});
+  lost(Peer::of(arrived.worker.node), why.message(), now);
 }
 
 void Authority::begin_if_gathered(Ticks now) {

@@ -40,9 +40,11 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
   }
   const Inbox& box = inbox(push.worker);
   const Clock expected = box.partial ? box.gradients.back().clock() : box.next;
-  if (push.clock < expected || (box.partial && push.clock != expected)) {
-    return out_of_order(describe(push) + ": expected " + (box.partial ? "the rest of " : "at least ") +
-                        to_string(expected));
+  if (push.clock < expected) {
+    return out_of_order(describe(push) + ": it is here already, expected at least " + to_string(expected));
+  }
+  if (box.partial && push.clock != expected) {
+    return failed_precondition(describe(push) + ": expected the rest of " + to_string(expected));
   }
   if (box.partial && push.samples != box.gradients.back().samples()) {
     return invalid_argument(describe(push) + ": " + std::to_string(push.samples) + " samples, expected " +
@@ -50,8 +52,9 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
   }
   const std::int64_t received = box.partial ? box.gradients.back().received_ : 0;
   if (push.offset != received) {
-    return out_of_order(describe(push) + ": piece at " + std::to_string(push.offset) + ", expected " +
-                        std::to_string(received));
+    const std::string what = describe(push) + ": piece at " + std::to_string(push.offset) + ", expected " +
+                             std::to_string(received);
+    return push.offset < received ? out_of_order(what) : failed_precondition(what);
   }
   const auto floats = static_cast<std::int64_t>(payload.size / sizeof(float));
   const bool ends = floats == size_ - received;

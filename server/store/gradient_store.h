@@ -65,8 +65,8 @@ class GradientStore {
 
   // Takes one piece. Returns the gradient when this piece makes it whole (valid until it is discarded), else
   // nullptr. Errors leave everything as it was: kInvalidArgument unknown worker, no samples, a piece outside
-  // the range, `last` at the wrong place; kOutOfOrder a clock it already has, another clock while one is
-  // partial, a gap; kResourceExhausted beyond the bounds.
+  // the range, `last` at the wrong place; kOutOfOrder a clock or a piece it already has; kFailedPrecondition
+  // another clock while one is partial, a gap; kResourceExhausted beyond the bounds.
   Result<const Gradient*> add(const wire::Push& push, wire::Payload payload);
 
   // The whole gradient of `worker` stamped `clock`; nullptr when there is none.

@@ -56,8 +56,9 @@ Status Shard::initialize(const wire::InitialParameters& piece, std::span<const f
   const std::string what = "initial parameters of shard " + to_string(id_);
   if (ready()) return failed_precondition(what + ": they are here already");
   if (piece.offset != initialized_) {
-    return out_of_order(what + ": piece at " + std::to_string(piece.offset) + ", expected " +
-                        std::to_string(initialized_));
+    const std::string gap =
+        what + ": piece at " + std::to_string(piece.offset) + ", expected " + std::to_string(initialized_);
+    return piece.offset < initialized_ ? out_of_order(gap) : failed_precondition(gap);
   }
   const auto floats = static_cast<std::int64_t>(values.size());
   const std::int64_t end = piece.offset + floats;

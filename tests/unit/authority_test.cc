@@ -408,16 +408,41 @@ TEST_CASE("what a peer may not say is refused, and the run goes on") {
   report.metric = {1.0, 0, 10};
   CHECK(run.refused(kNode1, report).code() == StatusCode::kInvalidArgument);  // in another's name
   report.clock = Clock(5);
-  CHECK(run.refused(kNode0, report).code() == StatusCode::kOutOfOrder);
+  CHECK(run.refused(kNode0, report).code() == StatusCode::kFailedPrecondition);  // not granted
   CHECK(run.refused(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""}).code() ==
         StatusCode::kOutOfOrder);
   CHECK(run.refused(kNode0, wire::NodeReport{NodeId(1), {}, 0, 0, 0}).code() == StatusCode::kInvalidArgument);
   CHECK(run.refused(kNode0, wire::Grant{}).code() == StatusCode::kInvalidArgument);
-  // A push that nobody granted: no decision will take it, so its shard forgets it and its node hears of it.
-  run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(9), 10, ""});
-  CHECK(run.sent.of<wire::DiscardGradient>(kShard1).size() == 1);
-  CHECK(run.sent.of<wire::Error>(kNode1).size() == 1);
   CHECK_FALSE(run.authority->over());
+}
+
+TEST_CASE("an arrival that can never be decided is the end of its node, not of the run") {
+  Run run;
+  run.gather();
+  std::string why;
+  SECTION("nobody granted it") {
+    run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(9), 10, ""});
+    why = "not granted";
+  }
+  SECTION("it was granted, but too early: the worker is held") {
+    run.iterate(1, 0);
+    run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(1), 10, ""});
+    why = "not granted";
+  }
+  SECTION("the shards were told another number of samples") {
+    run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(1, 0), Clock(0), 10, ""});
+    run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 11, ""});
+    why = "expected 10";
+  }
+  CHECK_FALSE(run.sent.of<wire::DiscardGradient>(kShard1).empty());
+  const auto errors = run.sent.of<wire::Error>(kNode1);
+  REQUIRE(errors.size() == 1);
+  CHECK(errors[0].fatal);
+  CHECK_THAT(errors[0].message, Contains(why));
+  CHECK(run.sent.of<wire::NodeLost>(kShard0).size() == 1);
+  CHECK_FALSE(run.authority->over());
+  run.iterate(0, 0);
+  CHECK(run.sent.of<wire::Grant>(kNode0).size() == 2);  // the other one goes on
 }
 
 TEST_CASE("emulated steps that did not fit make the run invalid") {

@@ -69,6 +69,18 @@ TEST_CASE("a whole gradient is reported to the authority, one in another's name 
   CHECK(c.service->refused() == 1);
 }
 
+TEST_CASE("a push that came twice is ignored; one after a gap is an error that its sender cannot outlive") {
+  Conversation c;
+  c.initialize();
+  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
+  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
+  c.say(kNode0, push_of(kWorker, 1, 2), std::vector<float>(4));
+  const auto errors = c.sent.of<Error>(kNode0);
+  REQUIRE(errors.size() == 2);
+  CHECK_FALSE(errors[0].fatal);
+  CHECK(errors[1].fatal);
+}
+
 TEST_CASE("a pull is answered in pieces of one revision; the last carries the node's applied clocks") {
   Conversation c;
   c.initialize();

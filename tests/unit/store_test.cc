@@ -33,6 +33,7 @@ TEST_CASE("a shard is ready with the last piece of the initial parameters") {
   REQUIRE(shard.initialize({0, false}, std::vector<float>{1, 2, 3, 4, 5}).is_ok());
   CHECK_FALSE(shard.ready());
   CHECK(shard.initialize({4, true}, std::vector<float>{6, 7}).code() == StatusCode::kOutOfOrder);
+  CHECK(shard.initialize({6, true}, std::vector<float>{6}).code() == StatusCode::kFailedPrecondition);
   CHECK(shard.initialize({5, true}, std::vector<float>{6, 7}).code() == StatusCode::kInvalidArgument);
   REQUIRE(shard.initialize({5, true}, std::vector<float>{6}).is_ok());
   CHECK(shard.ready());
@@ -231,13 +232,14 @@ TEST_CASE("a push that is not the worker's next piece is refused and leaves ever
   CHECK(code(push_of(kFirst, 0), std::vector<float>(5)) == StatusCode::kInvalidArgument);  // last, but short
   CHECK(code(push_of(kFirst, 0, 0, false), six) == StatusCode::kInvalidArgument);  // whole, but not last
   CHECK(code(push_of(kFirst, 0, 0, false), {}) == StatusCode::kInvalidArgument);   // empty
-  CHECK(code(push_of(kFirst, 0, 2), {1, 1, 1, 1}) == StatusCode::kOutOfOrder);     // begins in the middle
+  CHECK(code(push_of(kFirst, 0, 2), {1, 1, 1, 1}) ==
+        StatusCode::kFailedPrecondition);  // begins in the middle
   CHECK(shard.gradients_held() == 0);
 
   REQUIRE(shard.push(push_of(kFirst, 4, 0, false), payload_of({1, 1})).is_ok());
-  CHECK(code(push_of(kFirst, 5), six) == StatusCode::kOutOfOrder);               // another clock in between
-  CHECK(code(push_of(kFirst, 4, 3), {1, 1, 1}) == StatusCode::kOutOfOrder);      // a gap
-  CHECK(code(push_of(kFirst, 4, 0, false), {1, 1}) == StatusCode::kOutOfOrder);  // the same piece again
+  CHECK(code(push_of(kFirst, 5), six) == StatusCode::kFailedPrecondition);  // another clock in between
+  CHECK(code(push_of(kFirst, 4, 3), {1, 1, 1}) == StatusCode::kFailedPrecondition);  // a gap
+  CHECK(code(push_of(kFirst, 4, 0, false), {1, 1}) == StatusCode::kOutOfOrder);      // the same piece again
   REQUIRE(shard.push(push_of(kFirst, 4, 2), payload_of({1, 1, 1, 1})).is_ok());
   CHECK(code(push_of(kFirst, 4), six) == StatusCode::kOutOfOrder);  // the same gradient again
 }
