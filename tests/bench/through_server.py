@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""One worker through the server against the same loop without one: what the server and the way to it add to a step.
+
+    cmake --build build/release --target benchmarks
+    tests/bench/through_server.py [--bin build/release/bin] [--rounds 5] [--steps N] [--model M]
+
+Through the server: paceline-server and paceline-worker, one node of one thread, BSP, nothing emulated, over ipc. Without:
+bench_bare_loop, the same loader, oneDNN gradient and Adam on parameters of its own. Both are given the same
+configuration, and their last parameters must agree bit for bit, so both did the same work.
+
+The two take turns, and who goes first changes with the round, so that a machine whose speed drifts treats them alike;
+`ratio` is the median over the rounds of (steps/s through the server / steps/s without). The first step, in which memory
+is touched and the first parameters travel, is in both. `cpu_ratio` is the same of the processor time of all processes
+per step, start-up taken off by subtracting a run of a few steps: what to make of a busy machine, where the wall time of
+two daemons that wait for each other also holds the wait for a free core. `phases_ms` is the daemons' own account of a
+step, the mean over all rounds. Exit status 1 when a `ratio` is below --limit or the parameters differ.
+"""
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CONFIG = """\
+run: {{name: through_server, out: {out}}}
+cluster: {{nodes: 1, threads_per_node: 1, endpoints: ["ipc://{out}/socket"]}}
+sync: {{policy: bsp}}
+train:
+  model: {model}
+  batch_size: {batch}
+  total_iterations: {steps}
+  eval_samples: 128           # the final evaluation, after the clock has stopped
+  optimizer: {{kind: adam, lr: 0.001}}
+data: {{kind: synthetic, path: {data}}}
+"""
+STEPS = {"cifar_cnn_small": 100, "cifar_cnn": 30}
+SHORT = 3  # steps of the runs that show what starting up costs
+TIMEOUT_SECONDS = 600  # of one run
+
+
+def out_of_time(*_):
+    raise TimeoutError(f"a run did not end within {TIMEOUT_SECONDS} s")
+
+
+def run_all(commands, folder):
+    """Runs the commands side by side; their processor seconds. What the first says on stdout stays in folder/stdout."""
+    processes = []
+    signal.alarm(TIMEOUT_SECONDS)
+    try:
+        for n, command in enumerate(commands):
+            with open(folder / f"stdout{n}", "w") as out, open(folder / f"stderr{n}", "w") as err:
+                processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err))
+        seconds = 0.0
+        for n, process in enumerate(processes):
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode != 0:
+                said = (folder / f"stderr{n}").read_text().strip()
+                sys.exit(f"{' '.join(map(str, commands[n]))}: exit status {process.returncode}: {said}")
+            seconds += usage.ru_utime + usage.ru_stime
+        return seconds
+    finally:
+        signal.alarm(0)
+        for process in processes:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+
+
+def bare(args, model, steps, folder):
+    config = folder / "config.yaml"
+    config.write_text(CONFIG.format(out=folder, model=model, batch=args.batch, steps=steps, data=args.data))
+    cpu = run_all([[args.bin / "bench_bare_loop", config, folder / "parameters"]], folder)
+    wall = json.loads((folder / "stdout0").read_text())["wall_seconds"]
+    return {"wall": wall, "cpu": cpu, "parameters": (folder / "parameters").read_bytes()}
+
+
+def through_server(args, model, steps, folder):
+    config = folder / "config.yaml"
+    config.write_text(CONFIG.format(out=folder, model=model, batch=args.batch, steps=steps, data=args.data))
+    cpu = run_all([[args.bin / "paceline-server", config],
+                   [args.bin / "paceline-worker", config, "--node", "0"]], folder)
+    summary = json.loads((folder / "summary.json").read_text())
+    if summary["status"] != "ok" or summary["iterations"] != steps:
+        sys.exit(f"through the server: status {summary['status']}, {summary['iterations']} of {steps} iterations")
+    return {"wall": summary["wall_seconds"], "cpu": cpu, "model": (folder / "model.bin").read_bytes(),
+            "phases": {name: phase["total_seconds"] for name, phase in summary["phases"].items()}}
+
+
+def in_new_folder(loop, args, model, steps):
+    with tempfile.TemporaryDirectory(prefix="paceline.") as folder:
+        return loop(args, model, steps, Path(folder))
+
+
+def compare(args, model):
+    steps = args.steps or STEPS[model]
+    loops = {"bare": bare, "server": through_server}
+    start_up = {name: statistics.median(in_new_folder(loop, args, model, SHORT)["cpu"] for _ in range(3))
+                for name, loop in loops.items()}
+    rounds = []
+    for n in range(args.rounds):
+        order = ["bare", "server"] if n % 2 == 0 else ["server", "bare"]
+        one = {name: in_new_folder(loops[name], args, model, steps) for name in order}
+        # A model file ends with its parameters (common/params/model_file.h).
+        one["same"] = one["server"]["model"].endswith(one["bare"]["parameters"])
+        rounds.append(one)
+
+    def wall_ms(name, one):
+        return one[name]["wall"] * 1e3 / steps
+
+    def cpu_ms(name, one):
+        return (one[name]["cpu"] - start_up[name]) * 1e3 / (steps - SHORT)
+
+    def median(values):
+        return round(statistics.median(values), 3)
+
+    result = {"model": model, "batch": args.batch, "steps": steps, "rounds": args.rounds}
+    for name in loops:
+        result[f"{name}_steps_per_second"] = median(1e3 / wall_ms(name, one) for one in rounds)
+        result[f"{name}_ms"] = median(wall_ms(name, one) for one in rounds)
+        result[f"{name}_cpu_ms"] = median(cpu_ms(name, one) for one in rounds)
+    ratios = [wall_ms("bare", one) / wall_ms("server", one) for one in rounds]
+    result["ratio"] = median(ratios)
+    result["cpu_ratio"] = median(cpu_ms("bare", one) / cpu_ms("server", one) for one in rounds)
+    result["ratios"] = [round(ratio, 3) for ratio in ratios]
+    result["phases_ms"] = {name: round(statistics.mean(one["server"]["phases"][name] for one in rounds) * 1e3 / steps, 3)
+                           for name in rounds[0]["server"]["phases"]}
+    result["same_parameters"] = all(one["same"] for one in rounds)
+    result["load"] = round(os.getloadavg()[0], 1)
+    return result
+
+
+def main():
+    root = Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=Path, default=root / "build/release/bin")
+    parser.add_argument("--data", type=Path, help="generated data set; default: a small one, made for this and removed")
+    parser.add_argument("--model", action="append", choices=STEPS, help="default: both")
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--steps", type=int, help=f"per run; default: {STEPS}; more than {SHORT}")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=0.9)
+    args = parser.parse_args()
+    if args.steps is not None and args.steps <= SHORT:
+        parser.error(f"--steps {args.steps}: expected more than {SHORT}")
+    for program in ("paceline", "paceline-server", "paceline-worker", "bench_bare_loop"):
+        if not (args.bin / program).exists():
+            parser.error(f"{args.bin / program} is not there: cmake --build build/release --target benchmarks")
+
+    signal.signal(signal.SIGALRM, out_of_time)
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="paceline.") as made:
+        if args.data is None:
+            args.data = Path(made) / "data"
+            subprocess.run([args.bin / "paceline", "data", "synthesize", "--out", args.data, "--train", "5000", "--test",
+                            "1000"], check=True, stdout=subprocess.DEVNULL)
+        for model in args.model or list(STEPS):
+            result = compare(args, model)
+            print(json.dumps(result), flush=True)
+            if not result["same_parameters"]:
+                print(f"{model}: the two loops ended with other parameters", file=sys.stderr)
+            failed = failed or result["ratio"] < args.limit or not result["same_parameters"]
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
