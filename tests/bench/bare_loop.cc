@@ -5,9 +5,10 @@
 // the last parameters must agree bit for bit: they are written as raw float32 for the script to compare.
 //
 //   bench_bare_loop CONFIG PARAMETERS_OUT      train.total_iterations steps of the run that CONFIG describes
+#include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <fstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,19 +38,23 @@ Status run(const std::string& config_path, const std::string& parameters_path) {
   tasks->initialize(parameters);
   OptimizerState optimizer(config.train.optimizer, tasks->layout().size());
 
+  std::vector<double> step_ms;
   const Ticks begin = steady_now();
   for (std::int64_t iteration = 0; iteration < config.train.total_iterations; ++iteration) {
+    const Ticks step_begin = steady_now();
     Step step;
     step.worker = worker;
     step.iteration = iteration;
     PACELINE_RETURN_IF_ERROR(task->load(step));
     PACELINE_ASSIGN_OR_RETURN([[maybe_unused]] const Metric metric, task->compute(parameters, gradient));
     optimizer.apply(parameters, gradient, config.train.optimizer.lr);
+    step_ms.push_back(to_seconds(steady_now() - step_begin) * 1e3);
   }
   const double seconds = to_seconds(steady_now() - begin);
 
-  std::printf("{\"iterations\": %lld, \"wall_seconds\": %.6f}\n",
-              static_cast<long long>(config.train.total_iterations), seconds);
+  std::nth_element(step_ms.begin(), step_ms.begin() + step_ms.size() / 2, step_ms.end());
+  std::printf("{\"iterations\": %lld, \"wall_seconds\": %.6f, \"p50_ms\": %.3f}\n",
+              static_cast<long long>(config.train.total_iterations), seconds, step_ms[step_ms.size() / 2]);
   return write_floats(parameters_path, parameters);
 }
 
