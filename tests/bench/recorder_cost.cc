@@ -1,7 +1,7 @@
-// What measuring costs: the calls that one training step makes of the phase recorder (worker/train/train_step.cc), in
-// their order, timed in many short batches. The relation to a step is printed and held to 1 %. The fastest batch
-// counts for the limit and the median is printed beside it: on a busy machine the one is what the recorder costs, the
-// other also what else went on.
+// What measuring costs: the calls that one training step makes of the phase recorder
+// (worker/train/train_step.cc), in their order, timed in many short batches. The relation to a step is
+// printed and held to 1 %. The fastest batch counts for the limit and the median is printed beside it: on a
+// busy machine the one is what the recorder costs, the other also what else went on.
 //
 //   bench_recorder_cost STEP_MS      e.g. bench_recorder_cost 35: the shortest step that is to be measured
 #include <algorithm>
