@@ -74,7 +74,10 @@ Status ShardService::handle(Peer from, wire::Message message) {
   } else if (const auto* decision = std::get_if<wire::ApplyDecision>(&body)) {
     return on_decision(*decision);
   } else if (const auto* discard = std::get_if<wire::DiscardGradient>(&body)) {
-    if (shard_) shard_->discard(discard->worker, discard->clock);
+    if (shard_) {
+      shard_->discard(discard->worker, discard->clock);
+      announce_withheld();
+    }
   } else if (const auto* lost = std::get_if<wire::NodeLost>(&body)) {
     on_lost(lost->node);
   } else if (const auto* release = std::get_if<wire::Release>(&body)) {
@@ -108,8 +111,18 @@ Status ShardService::on(Peer from, const wire::Push& push, wire::Payload payload
   }
   if (!shard_) return failed_precondition("push from worker " + to_string(push.worker) + " before a join");
   PACELINE_ASSIGN_OR_RETURN(auto arrived, shard_->push(push, std::move(payload)));
-  if (arrived) outbox_.send(Peer::of(kAuthority), {*std::move(arrived), {}});
+  if (!arrived) return Status::ok();
+  withheld_.push_back(*std::move(arrived));
+  announce_withheld();
   return Status::ok();
+}
+
+void ShardService::announce_withheld() {
+  std::erase_if(withheld_, [this](wire::GradientArrived& arrived) {
+    if (shard_->is_full(arrived.worker)) return false;
+    outbox_.send(Peer::of(kAuthority), {std::move(arrived), {}});
+    return true;
+  });
 }
 
 Status ShardService::on(Peer from, const wire::Pull& pull) {
@@ -198,6 +211,7 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
                                to_string(id_) + ": no node has joined here");
   }
   PACELINE_RETURN_IF_ERROR(shard_->apply(decision));
+  announce_withheld();
   answer_ready();
   return Status::ok();
 }
@@ -206,6 +220,8 @@ void ShardService::on_lost(NodeId node) {
   if (node.value >= cluster_.nodes) return;
   lost_[node.value] = true;
   pending_.drop(Peer::of(node));
+  std::erase_if(withheld_,
+                [node](const wire::GradientArrived& arrived) { return arrived.worker.node == node; });
   if (shard_) shard_->drop_partial(node);
 }
 

@@ -49,6 +49,7 @@ class ShardService {
   Status on(Peer from, const wire::Pull& pull);
   Status on_decision(const wire::ApplyDecision& decision);
   void on_lost(NodeId node);
+  void announce_withheld();
 
   enum class Answer { kNow, kLater, kNever };
   Answer when(const wire::Pull& pull) const;
@@ -65,7 +66,11 @@ class ShardService {
   std::uint64_t layout_hash_ = 0;
   PendingPulls pending_;
   std::vector<HeldPull> ready_;  // scratch of answer_ready()
-  std::vector<bool> lost_;       // by node
+  // Whole gradients that the authority has not been told of, since they fill their worker's bound: decisions
+  // about older ones are still under way on another connection, and until they come the worker is to be
+  // granted nothing that it would push here. At most one per worker.
+  std::vector<wire::GradientArrived> withheld_;
+  std::vector<bool> lost_;  // by node
   // By node: a token that every piece of a reply holds until ZeroMQ has let go of it, so that its use count
   // is the number of pieces still leaving.
   std::vector<std::shared_ptr<const int>> leaving_;

@@ -77,6 +77,8 @@ class GradientStore {
   // Forgets what `node` has sent in part. Whole gradients stay: the authority decides about them.
   void drop_partial(NodeId node);
 
+  // Whether this worker of the cluster has as many gradients here as it may have.
+  bool is_full(WorkerId worker) const { return inbox(worker).gradients.size() >= gradients_max_; }
   // Whole and partial gradients held now.
   std::size_t held() const;
 

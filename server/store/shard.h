@@ -77,6 +77,9 @@ class Shard {
   void discard(WorkerId worker, Clock clock) { gradients_.discard(worker, clock); }
   void drop_partial(NodeId node) { gradients_.drop_partial(node); }
 
+  // Another gradient of this worker would be refused.
+  bool is_full(WorkerId worker) const { return gradients_.is_full(worker); }
+
   const Snapshot& now() const { return now_; }
   // The retained version; the newest where one was retained twice (eager). nullptr when there is none.
   const Snapshot* retained(Version version) const;

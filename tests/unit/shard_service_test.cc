@@ -81,6 +81,21 @@ TEST_CASE("a push that came twice is ignored; one after a gap is an error that i
   CHECK(errors[1].fatal);
 }
 
+// Grant and decision travel on different connections: a worker may push on before the decision about its
+// last gradient is here. (Two are held where gradients are applied as they come.)
+TEST_CASE("a gradient that fills its worker's bound is announced when a decision has made room") {
+  Conversation c;
+  c.initialize();
+  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
+  c.say(kNode0, push_of(kWorker, 1), std::vector<float>(6));
+  CHECK(c.sent.to_authority<wire::GradientArrived>().size() == 1);  // or the third might come now
+  c.say(kTheAuthority, decision_of(0, {{kWorker, Clock(0), 1}}, 1));
+  const auto arrived = c.sent.to_authority<wire::GradientArrived>();
+  REQUIRE(arrived.size() == 2);
+  CHECK(arrived[1].clock == Clock(1));
+  CHECK(c.service->refused() == 0);
+}
+
 TEST_CASE("a pull is answered in pieces of one revision; the last carries the node's applied clocks") {
   Conversation c;
   c.initialize();
