@@ -21,3 +21,14 @@ paceline_test(process_mutants_test
     ${PROJECT_SOURCE_DIR}/worker/train/read_parameters.cc
   LIBS paceline_test_cluster paceline_train TIMEOUT 600)
 target_compile_definitions(process_mutants_test PRIVATE PACELINE_TEST_HOOKS)
+
+# Numbers of the programs as they are: a sanitizer's own memory and time would be measured instead.
+if(NOT PACELINE_SANITIZE)
+  paceline_test(memory_test SOURCES process/memory_test.cc LIBS paceline_test_cluster TIMEOUT 300)
+  find_package(Python3 COMPONENTS Interpreter)
+  if(Python3_FOUND)
+    add_test(NAME bytes_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/process/bytes_test.py
+      ${CMAKE_BINARY_DIR}/bin)
+    set_tests_properties(bytes_test PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+  endif()
+endif()
