@@ -3,8 +3,8 @@
 //
 // A gradient is partial until its `last` piece; only a whole one counts, so a sender that dies half-way
 // leaves no trace. Bounds: `gradients_max` gradients per worker, the partial one included (the largest
-// threshold + 2 suffices: DESIGN 3.1 lets a worker lead by s + 1), and a number of pieces per gradient, so
-// that a peer that sends one float at a time cannot make the bookkeeping grow.
+// threshold + 2: DESIGN 3.1 lets a worker lead by s + 1; eager at least 8, see shard.cc), and a number of
+// pieces per gradient, so that a peer that sends one float at a time cannot make the bookkeeping grow.
 //
 // Thread: one at a time (the server's loop).
 #pragma once

@@ -15,6 +15,11 @@ std::int64_t block_count(const ShardSettings& settings, Range range) {
   return (range.size() + settings.block_floats - 1) / settings.block_floats;
 }
 
+// Eager, a decision takes a gradient as soon as every shard holds it, but the worker is granted its next
+// clock by the authority, not by this shard: while decisions are on their way here, its gradients pile up.
+// This many at least, so that a shard whose decisions are late does not turn a healthy node away.
+constexpr std::int64_t kDecisionLag = 8;
+
 // A peer cuts its gradient into frames of cluster.frame_bytes, as we do. It may be set up with smaller ones,
 // but not with so small ones that the bookkeeping outweighs the gradient.
 constexpr std::int64_t kPiecesPerBlockMax = 64;
@@ -30,12 +35,12 @@ ShardSettings shard_settings(const RunConfig& config) {
   settings.optimizer = config.train.optimizer;
   settings.cluster = config.cluster.cluster();
   settings.block_floats = std::max<std::int64_t>(1, config.cluster.frame_bytes / std::int64_t{sizeof(float)});
-  std::int64_t largest_threshold = 0;
-  if (config.sync.apply == ApplyMode::kVersioned) {
-    if (config.sync.policy == PolicyKind::kSsp) largest_threshold = config.sync.threshold;
-    if (config.sync.policy == PolicyKind::kDtssp) largest_threshold = config.sync.threshold_max;
-  }
-  settings.gradients_max = static_cast<std::size_t>(largest_threshold + 2);
+  std::int64_t largest_threshold = 0;  // asp has none
+  if (config.sync.policy == PolicyKind::kSsp) largest_threshold = config.sync.threshold;
+  if (config.sync.policy == PolicyKind::kDtssp) largest_threshold = config.sync.threshold_max;
+  std::int64_t gradients_max = largest_threshold + 2;
+  if (config.sync.apply == ApplyMode::kEager) gradients_max = std::max(gradients_max, kDecisionLag);
+  settings.gradients_max = static_cast<std::size_t>(gradients_max);
   return settings;
 }
 

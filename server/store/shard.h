@@ -37,7 +37,9 @@ struct ShardSettings {
   OptimizerSection optimizer;
   Cluster cluster;
   std::int64_t block_floats = 1;  // floats per block and per Parameters frame, >= 1
-  std::size_t gradients_max = 2;  // held per worker: the largest threshold + 2; 2 where applied on arrival
+  // Held per worker: the largest threshold + 2; where each is applied on arrival at least 8, for decisions
+  // that are late here.
+  std::size_t gradients_max = 2;
 };
 ShardSettings shard_settings(const RunConfig& config);
 
