@@ -11,6 +11,9 @@
 namespace paceline::server {
 namespace {
 
+// Lists grow beyond it when they must.
+constexpr std::size_t kGradientsExpected = 16;
+
 std::string describe(const wire::Push& push) {
   return "push from worker " + to_string(push.worker) + " stamped " + to_string(push.clock);
 }
@@ -25,8 +28,10 @@ GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gra
       pieces_max_(pieces_max),
       inboxes_(cluster.workers()) {
   PACELINE_ASSERT(gradients_max >= 2 && pieces_max >= 1, "a store without room");
-  for (Inbox& box : inboxes_) box.gradients.reserve(gradients_max);
-  recycled_.reserve(cluster.workers() * gradients_max);
+  // The bound follows sync.threshold, which may be huge; what is used is a few.
+  const std::size_t expected = std::min(gradients_max, kGradientsExpected);
+  for (Inbox& box : inboxes_) box.gradients.reserve(expected);
+  recycled_.reserve(cluster.workers() * expected);
 }
 
 Status GradientStore::check(const wire::Push& push, const wire::Payload& payload) const {

@@ -261,6 +261,14 @@ TEST_CASE("a worker's gradients, and the pieces of one, are bounded") {
   CHECK(code == StatusCode::kResourceExhausted);
 }
 
+TEST_CASE("a huge bound costs nothing until it is used") {
+  const Cluster cluster{64, 16};
+  const std::size_t bound = std::size_t{1} << 50;  // reserving that would throw
+  Shard shard = ready_shard(cluster, 6, 0.0F, settings_of(cluster, 4, bound));
+  for (std::int64_t clock = 0; clock < 40; ++clock) push_whole(shard, kFirst, clock, std::vector<float>(6));
+  CHECK(shard.gradients_held() == 40);
+}
+
 TEST_CASE("the largest threshold bounds the gradients held") {
   RunConfig config;
   config.sync.policy = PolicyKind::kBsp;
