@@ -28,6 +28,7 @@
 #include "server/membership.h"
 #include "server/server.h"
 #include "server/shard_service.h"
+#include "server/unreachable.h"
 
 namespace paceline::server {
 
@@ -107,15 +108,7 @@ class ServerLoop {
   Ticks next_progress_;
 
   std::deque<std::pair<Speaker, wire::Message>> local_;  // from that speaker to the other one
-  // Found while sending. What such a peer said before may still be queued here (its last report, say), so it
-  // is lost only when nothing more has come from it for kQuietTicks.
-  struct Unreachable {
-    Peer peer;
-    std::string why;
-    Ticks since;
-    int ticks = 0;
-  };
-  std::vector<Unreachable> unreachable_;
+  Unreachable unreachable_;                              // found while sending
   std::int64_t refused_ = 0;
   bool ended_ = false;
   Status result_ = internal_error("the server's loop ended before the run");

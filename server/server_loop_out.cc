@@ -1,6 +1,4 @@
 // What goes out, and what time brings: heartbeats, leases, deadlines, the progress line, the end.
-#include <algorithm>
-#include <iterator>
 #include <ostream>
 #include <utility>
 
@@ -16,8 +14,6 @@ using std::chrono::seconds;
 // Held grants are announced after 200 ms, leases are seconds: this is fine enough for both.
 constexpr milliseconds kTick{50};
 constexpr seconds kProgressEvery{5};
-// Between two ticks every socket that has something is read at least once.
-constexpr int kQuietTicks = 2;
 // A tick that comes later than this was not late: the whole process stood still.
 constexpr milliseconds kPauseAtLeast{500};
 
@@ -45,32 +41,20 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   if (!status.is_ok()) cannot_send(to, status);
 }
 
-void ServerLoop::cannot_send(Peer to, const Status& why) {
-  // A message to it is missing, so it cannot go on with this run; without heartbeats it will notice.
-  const bool broken = why.code() == StatusCode::kUnavailable;
-  const bool known = std::any_of(unreachable_.begin(), unreachable_.end(),
-                                 [to](const Unreachable& other) { return other.peer == to; });
-  if (!known) unreachable_.push_back({to, broken ? "its connection broke" : why.message(), steady_now()});
-}
+// Called from within handlers, so what follows waits for the next tick.
+void ServerLoop::cannot_send(Peer to, const Status& why) { unreachable_.add(to, why, steady_now()); }
 
 void ServerLoop::check_unreachable(Ticks now) {
-  std::vector<Unreachable> still;
-  for (Unreachable& one : std::exchange(unreachable_, {})) {
-    if (membership_.is_gone(one.peer)) continue;
-    if (membership_.heard_since(one.peer, one.since)) one = {one.peer, std::move(one.why), now};
-    if (++one.ticks <= kQuietTicks) {
-      still.push_back(std::move(one));
-      continue;
-    }
-    membership_.remove(one.peer);
+  const auto heard = [this](Peer peer, Ticks when) { return membership_.heard_since(peer, when); };
+  for (const Unreachable::Entry& lost : unreachable_.take_lost(now, heard)) {
+    if (membership_.is_gone(lost.peer)) continue;
+    membership_.remove(lost.peer);
     if (authority_) {
-      authority_->lost(one.peer, one.why, now);
+      authority_->lost(lost.peer, lost.why, now);
     } else {
-      log_.info(to_string(one.peer) + " is out of reach: " + one.why);
+      log_.info(to_string(lost.peer) + " is out of reach: " + lost.why);
     }
   }
-  unreachable_.insert(unreachable_.begin(), std::make_move_iterator(still.begin()),
-                      std::make_move_iterator(still.end()));
 }
 
 void ServerLoop::send_to(const wire::PeerId& connection, wire::Body body) {

@@ -1,7 +1,7 @@
 # The server: the store, membership, the authority, and a server over real sockets.
 paceline_test(store_test SOURCES unit/store_test.cc LIBS paceline_store)
 paceline_test(shard_service_test
-  SOURCES unit/membership_test.cc unit/shard_service_test.cc
+  SOURCES unit/membership_test.cc unit/shard_service_test.cc unit/unreachable_test.cc
   LIBS paceline_authority)
 paceline_test(authority_test SOURCES unit/authority_test.cc LIBS paceline_authority)
 find_package(Boost 1.74 REQUIRED)

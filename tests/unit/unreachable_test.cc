@@ -1,0 +1,42 @@
+// Who cannot be sent to: lost at once when a message was dropped, when it has fallen silent otherwise.
+#include "server/unreachable.h"
+
+#include <catch2/catch.hpp>
+
+namespace paceline::server {
+namespace {
+
+const Peer kNode = Peer::of(NodeId(3));
+const auto kSilent = [](Peer, Ticks) { return false; };
+const auto kTalking = [](Peer, Ticks) { return true; };
+
+TEST_CASE("a peer whose queue was full is lost at the next tick, whatever it still says") {
+  Unreachable unreachable;
+  unreachable.add(kNode, resource_exhausted("65536 messages wait for it"), Ticks(1));
+  const auto lost = unreachable.take_lost(Ticks(2), kTalking);
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].peer == kNode);
+  CHECK(lost[0].why == "65536 messages wait for it");
+  CHECK(unreachable.take_lost(Ticks(3), kSilent).empty());
+}
+
+TEST_CASE("a peer whose connection broke is lost once nothing more has come from it") {
+  Unreachable unreachable;
+  unreachable.add(kNode, unavailable("no route"), Ticks(1));
+  for (int i = 0; i < 10; ++i) CHECK(unreachable.take_lost(Ticks(2), kTalking).empty());
+  unreachable.add(kNode, unavailable("no route"), Ticks(2));  // known already
+  for (int i = 1; i < Unreachable::kQuietTicks; ++i) CHECK(unreachable.take_lost(Ticks(3), kSilent).empty());
+  const auto lost = unreachable.take_lost(Ticks(3), kSilent);
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0].why == "its connection broke");
+}
+
+TEST_CASE("a dropped message ends the wait for a broken connection") {
+  Unreachable unreachable;
+  unreachable.add(kNode, unavailable("no route"), Ticks(1));
+  unreachable.add(kNode, resource_exhausted("full"), Ticks(1));
+  CHECK(unreachable.take_lost(Ticks(2), kTalking).size() == 1);
+}
+
+}  // namespace
+}  // namespace paceline::server
