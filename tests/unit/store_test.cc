@@ -1,4 +1,5 @@
 // A shard: what it takes, what it applies in which order, what stays as it was, and what it refuses.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -165,6 +166,27 @@ TEST_CASE("a retained version stays until it is released, and two are the most")
   CHECK(shard.retained(Version(1)) == nullptr);
   REQUIRE(shard.apply(third).is_ok());
   CHECK(shard.blocks_in_use() <= 3 * 2);  // its own, and at most two retained ones
+}
+
+TEST_CASE("a thousand decisions with two versions retained and a reply under way hold four times the range") {
+  Shard shard = shard_of_six();
+  const std::size_t range = shard.blocks_in_use();
+  Snapshot reply;  // of the last version: still leaving while the next is made
+  std::size_t most = 0;
+  for (std::int64_t clock = 0; clock < 1000; ++clock) {
+    if (clock > 2 && clock % 3 == 0) shard.release(Version(clock - 5));
+    push_whole(shard, kFirst, clock, std::vector<float>(6, 1.0F));
+    auto decision = decision_of(clock, {from(kFirst, clock)}, clock + 1);
+    decision.retain = clock % 3 == 0;
+    if (decision.retain && clock >= 6) REQUIRE(shard.retained_count() == 1);
+    REQUIRE(shard.apply(decision).is_ok());
+    most = std::max(most, shard.blocks_in_use());
+    reply = shard.now();
+  }
+  CHECK(shard.retained_count() == 2);
+  CHECK(most <= 4 * range);
+  CHECK(most > 3 * range);  // and all four were there at once
+  CHECK(shard.gradients_held() == 0);
 }
 
 TEST_CASE("decisions are applied in sequence, and a wrong one changes nothing") {
