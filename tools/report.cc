@@ -25,7 +25,13 @@ Result<FinishedRun> read_run(const std::string& folder) {
         folder + ": unfinished, it has no summary.json; wait for its end, or see its server.log");
   }
   PACELINE_ASSIGN_OR_RETURN(run.summary, std::move(summary));
-  PACELINE_ASSIGN_OR_RETURN(run.workers, read_phases(path));
+  Result<std::vector<WorkerPhases>> phases = read_phases(path);
+  // A run that failed before any node could report has no phases; what its summary says is still worth
+  // showing.
+  const bool none = phases.status().code() == StatusCode::kNotFound && run.summary.status != "ok";
+  if (!none) {
+    PACELINE_ASSIGN_OR_RETURN(run.workers, std::move(phases));
+  }
   return run;
 }
 

@@ -143,3 +143,22 @@ TEST_CASE("what_is_no_finished_run_ends_in_one_line_and_status_2") {
     CHECK(std::count(r.err.begin(), r.err.end(), '\n') == 1);
   }
 }
+
+TEST_CASE("a_run_that_failed_before_any_node_reported_is_still_shown") {
+  const TempFolder folder;
+  FinishedRun failed;
+  failed.summary.status = "failed";
+  failed.summary.reason = "node 1 has not joined within 60 s";
+  failed.summary.policy = "bsp";
+  REQUIRE(write_summary(folder.path(), failed.summary));
+  const Outcome shown = run_report({folder.path().string()});
+  CHECK(shown.status == 0);
+  CHECK_THAT(shown.out, Contains("node 1 has not joined within 60 s"));
+  CHECK_THAT(shown.out, !Contains("nan"));
+
+  // One that claims to be a success has lost its phases.
+  failed.summary.status = "ok";
+  failed.summary.reason.clear();
+  REQUIRE(write_summary(folder.path(), failed.summary));
+  CHECK(run_report({folder.path().string()}).status == 2);
+}
