@@ -26,6 +26,11 @@ Status RunningIteration::add(const GradientArrived& arrival) {
                             to_string(arrival.shard) + ", expected " + std::to_string(weight_) +
                             " as from the others");
   }
+  if (reported_ && arrival.weight != metric_.samples) {
+    return invalid_argument("weight: got " + std::to_string(arrival.weight) + " from shard " +
+                            to_string(arrival.shard) + ", expected " + std::to_string(metric_.samples) +
+                            " as in its report");
+  }
   arrived_[arrival.shard.value] = true;
   ++arrivals_;
   weight_ = arrival.weight;
@@ -41,6 +46,10 @@ Status RunningIteration::add(const StepReported& report, Version version, Revisi
   if (!report.empty && (metric.samples < 1 || metric.correct < 0 || metric.correct > metric.samples)) {
     return invalid_argument("metric: got " + std::to_string(metric.correct) + " correct of " +
                             std::to_string(metric.samples) + " samples");
+  }
+  if (!report.empty && arrivals_ > 0 && metric.samples != weight_) {
+    return invalid_argument("metric: got " + std::to_string(metric.samples) + " samples, expected " +
+                            std::to_string(weight_) + " as its gradient has");
   }
   if (report.computed_version > version || report.computed_revision > revision) {
     return invalid_argument("computed with version " + to_string(report.computed_version) + ", revision " +

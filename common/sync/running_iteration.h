@@ -25,12 +25,13 @@ class RunningIteration {
 
   // A shard holds its gradient. The worker and clock are this iteration's, the shard exists.
   // Errors, which change nothing: kOutOfOrder the shard said so before; kInvalidArgument weight < 1 or
-  // another than another shard's.
+  // another than another shard's or the report's samples.
   Status add(const GradientArrived& arrival);
 
   // The worker reports it; `version` and `revision` are the newest decided.
   // Errors, which change nothing: kOutOfOrder a second report; kInvalidArgument impossible metric or version,
-  // or empty although a gradient arrived; kFailedPrecondition parameters older than the grant allowed.
+  // other samples than the gradient's weight, or empty although a gradient arrived; kFailedPrecondition
+  // parameters older than the grant allowed.
   Status add(const StepReported& report, Version version, Revision revision);
 
   bool whole() const { return arrivals_ == arrived_.size(); }

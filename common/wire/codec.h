@@ -20,9 +20,9 @@ namespace paceline::wire {
 inline constexpr std::int64_t kNodesMax = 1 << 16;
 inline constexpr std::int64_t kThreadsMax = 1 << 12;  // of one node
 inline constexpr std::int64_t kShardsMax = 1 << 12;
-inline constexpr std::int64_t kFloatsMax = std::int64_t{1} << 40;  // in one model
-inline constexpr std::int64_t kCountMax = std::int64_t{1}
-                                          << 60;  // clocks, versions, samples, bytes, nanoseconds
+inline constexpr std::int64_t kFloatsMax = std::int64_t{1} << 40;   // in one model
+inline constexpr std::int64_t kCountMax = std::int64_t{1} << 60;    // clocks, versions, bytes, nanoseconds
+inline constexpr std::int64_t kSamplesMax = std::int64_t{1} << 32;  // of one iteration or one evaluation
 inline constexpr std::int64_t kTensorsMax = 1 << 16;
 inline constexpr std::int64_t kTensorRankMax = 16;
 inline constexpr std::int64_t kTensorNameBytesMax = 256;

@@ -31,7 +31,7 @@ inline ShardId shard_of(Fields& f, std::uint32_t v) {
   return ShardId(static_cast<std::uint32_t>(f.number("shard", v, 0, kShardsMax - 1)));
 }
 inline std::int64_t samples_of(Fields& f, std::int64_t v, std::int64_t min = 0) {
-  return f.number("samples", v, min, kCountMax);
+  return f.number("samples", v, min, kSamplesMax);
 }
 inline std::chrono::nanoseconds held_of(Fields& f, std::int64_t ns) {
   return std::chrono::nanoseconds(f.number("held_ns", ns, 0, kCountMax));
@@ -72,7 +72,7 @@ Metric metric_of(Fields& f, const M& in, bool loss_may_be_nan) {
   if (!loss_may_be_nan && !std::isfinite(metric.loss_sum)) {
     f.refuse("metric.loss_sum", std::to_string(metric.loss_sum), "a finite number");
   }
-  metric.samples = f.number("metric.samples", in.metric().samples(), 0, kCountMax);
+  metric.samples = f.number("metric.samples", in.metric().samples(), 0, kSamplesMax);
   metric.correct = f.number("metric.correct", in.metric().correct(), 0, metric.samples);
   return metric;
 }

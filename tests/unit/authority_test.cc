@@ -434,6 +434,14 @@ TEST_CASE("an arrival that can never be decided is the end of its node, not of t
     run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 11, ""});
     why = "expected 10";
   }
+  SECTION("its report said another number of samples") {
+    wire::StepReport report;
+    report.worker = WorkerId(1, 0);
+    report.metric = {1.0, 5, 9};
+    run.say(kNode1, report);
+    run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 10, ""});
+    why = "expected 9";
+  }
   CHECK_FALSE(run.sent.of<wire::DiscardGradient>(kShard1).empty());
   const auto errors = run.sent.of<wire::Error>(kNode1);
   REQUIRE(errors.size() == 1);

@@ -133,7 +133,7 @@ struct Generator {
   }
   void fill(Metric& v) {
     fill(v.loss_sum);
-    v.samples = number();
+    v.samples = std::min(number(), std::int64_t{1} << 32);
     v.correct = v.samples / 2;
   }
   void fill(PhaseStat& v) {
@@ -170,7 +170,8 @@ struct Generator {
     // What one field says about another.
     if constexpr (requires { m.protocol_version; }) m.protocol_version = kProtocolVersion;
     if constexpr (requires { m.offset; }) m.offset %= std::int64_t{1} << 39;
-    if constexpr (std::is_same_v<T, Push>) ++m.samples;
+    if constexpr (requires { m.samples; }) m.samples = std::min(m.samples, std::int64_t{1} << 32);
+    if constexpr (std::is_same_v<T, Push>) m.samples = std::max<std::int64_t>(m.samples, 1);
     if constexpr (std::is_same_v<T, Parameters>) {
       if (!m.last) m.applied.clear();
     }

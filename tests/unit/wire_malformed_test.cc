@@ -101,7 +101,11 @@ TEST_CASE("numbers out of range are refused") {
   }
   SECTION("a gradient of no samples") {
     h.mutable_push()->set_samples(0);
-    CHECK(refusal(h, zeros(4)) == "Push.samples: got 0, expected 1 to 1152921504606846976");
+    CHECK(refusal(h, zeros(4)) == "Push.samples: got 0, expected 1 to 4294967296");
+  }
+  SECTION("a gradient of so many samples that their sum could overflow") {
+    h.mutable_push()->set_samples((std::int64_t{1} << 32) + 1);
+    CHECK(refusal(h, zeros(4)) == "Push.samples: got 4294967297, expected 1 to 4294967296");
   }
   SECTION("a worker's thread beyond any node's") {
     h.mutable_push()->mutable_worker()->set_thread(4096);
@@ -163,6 +167,9 @@ TEST_CASE("a metric is finite unless it comes with its fault, and counts no more
   CHECK(refusal(h) == "StepReport.metric.loss_sum: got nan, expected a finite number");
   h.mutable_step_report()->set_fault("loss is nan");
   CHECK(refusal(h) == "accepted");
+  h = report();
+  h.mutable_step_report()->mutable_metric()->set_samples((std::int64_t{1} << 32) + 1);
+  CHECK(refusal(h) == "StepReport.metric.samples: got 4294967297, expected 0 to 4294967296");
   h = report();
   h.mutable_step_report()->mutable_metric()->set_samples(8);
   h.mutable_step_report()->mutable_metric()->set_correct(9);
