@@ -9,8 +9,8 @@ packages=(
   # libraries: transport, headers on the wire, event loop, log, YAML, command line, JSON, CPU kernels
   libzmq3-dev cppzmq-dev protobuf-compiler libprotobuf-dev libboost-dev libspdlog-dev libyaml-cpp-dev libcli11-dev
   nlohmann-json3-dev libdnnl-dev
-  # tests and benchmarks
-  catch2 librapidcheck-dev libbenchmark-dev python3
+  # tests
+  catch2 librapidcheck-dev python3
   # scripts: setpriv, namespaces for the byte-count test
   util-linux iproute2 procps
 )
