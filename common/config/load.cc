@@ -116,6 +116,10 @@ Result<RunConfig> parse_config(std::string_view text, const std::string& source,
                                            wrong->got, wrong->expected));
     }
     given.add(entry.key->path, entry.value.place);
+    if (entry.value.kind != Value::Kind::kList) continue;
+    for (std::size_t i = 0; i < entry.value.items.size(); ++i) {
+      given.add(entry.key->path + "[" + std::to_string(i) + "]", entry.value.items[i].place);
+    }
   }
   config::resolve(result, given);
   PACELINE_RETURN_IF_ERROR(config::validate(result, given));

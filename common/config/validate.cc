@@ -6,6 +6,7 @@
 #include "common/config/domain.h"
 #include "common/config/names.h"
 #include "common/config/schema.h"
+#include "common/network/network.h"
 
 namespace paceline::config {
 namespace {
@@ -102,6 +103,15 @@ void check_network(Judge& judge, const TrainSection& train) {
                   "model: " + train.model, "model: layers, or no train.layers");
   judge.refuse_if(listed && train.dropout != 0.0, {"train.dropout"}, "dropout is for the ready-made networks",
                   real({}).write(train.dropout), "a {kind: dropout, rate: …} among train.layers");
+  // Shapes are inferred here and not only in the workers, so that nobody starts for a network that cannot be.
+  if (!judge.verdict().is_ok()) return;
+  const auto network = build_network(train);
+  if (network.is_ok()) return;
+  const std::string& fault = network.status().message();  // "train.layers[3]: conv: kernel 9 is larger …"
+  const std::size_t end_of_key = fault.find(": ");
+  const std::string key = fault.substr(0, end_of_key);
+  judge.refuse_if(true, {key.c_str()}, "the network cannot be built", fault.substr(end_of_key + 2),
+                  "layers of which each fits the one before");
 }
 
 void check_optimizer(Judge& judge, const RunConfig& c) {
@@ -128,6 +138,9 @@ void check_optimizer(Judge& judge, const RunConfig& c) {
 }
 
 void check_data(Judge& judge, const DataSection& data) {
+  const bool none = judge.given().has("data.kind") && !judge.given().has("data.path");
+  judge.refuse_if(none && data.kind == DataKind::kSynthetic, {"data.kind"}, "synthetic without data.path",
+                  "no path", "data.path to name a folder that `paceline data synthesize --out DIR` wrote");
   judge.refuse_if(data.kind == DataKind::kCifar10 && data.path.empty(), {"data.kind"},
                   "cifar10 without data.path", "no path",
                   "data.path to name the folder with data_batch_1.bin … test_batch.bin");

@@ -13,7 +13,8 @@
 
 namespace paceline::config {
 
-// Which keys were given, and where; keys left at their defaults are absent.
+// Which keys, and elements of lists ("train.layers[3]"), were given, and where; those left at their defaults
+// are absent.
 class Given {
  public:
   explicit Given(std::string source) : source_(std::move(source)) {}

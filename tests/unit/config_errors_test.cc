@@ -166,6 +166,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {total_iterations: 5, optimizer: {schedule: {kind: cosine, warmup_versions: 5}}}",
             "train.optimizer.schedule.warmup_versions: "},
            {"data: {kind: cifar10}", "data.kind: cifar10 without data.path"},
+           {"data: {kind: synthetic}", "data.kind: synthetic without data.path"},
            {"cluster: {nodes: 3}\nemulate: {base_step: 1s, slowdown: [1, 2]}", "emulate.slowdown: "},
            {"emulate: {slowdown: [2]}", "emulate.slowdown: a slowdown without emulate.base_step"},
            {"emulate: {jitter: uniform, jitter_spread: 1}", "emulate.jitter_spread: "},
@@ -190,6 +191,20 @@ TEST_CASE("a_layer_refuses_fields_it_would_not_use_and_misses_those_it_needs") {
   CHECK_THAT(refusal(layers("{kind: lstm}")), Contains("train.layers[1].kind: unknown choice"));
   CHECK_THAT(refusal(layers("{out: 3}")), Contains("missing key kind"));
   CHECK_THAT(refusal(layers("dense")), Contains("wrong type"));
+}
+
+TEST_CASE("a_network_that_cannot_be_built_is_refused_at_the_line_of_its_layer") {
+  const std::string before = "train:\n  model: layers\n  layers:\n    - {kind: pool, kernel: 8}\n";
+  CHECK(
+      refusal(before + "    - {kind: conv, out: 4, kernel: 9, padding: 0}\n    - {kind: dense, out: 10}\n") ==
+      "run.yaml:5: train.layers[1]: the network cannot be built, got conv: kernel 9 is larger than its input "
+      "3x4x4 with padding 0, expected layers of which each fits the one before");
+  CHECK_THAT(refusal(before + "    - {kind: dense, out: 10}\n    - {kind: conv, out: 4, kernel: 1}\n"),
+             StartsWith("run.yaml:6: train.layers[2]: ") && Contains("needs an image"));
+  CHECK_THAT(refusal(before + "    - {kind: dense, out: 9}\n"),
+             StartsWith("run.yaml:5: train.layers[1]: ") && Contains("dense with out 10"));
+  CHECK_THAT(refusal("train: {model: layers}", {"train.layers=[{kind: dense, out: 3}]"}),
+             StartsWith("command line: train.layers[0]: the network cannot be built"));
 }
 
 TEST_CASE("a_missing_file_is_not_found_and_a_folder_is_no_configuration") {

@@ -115,8 +115,9 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
            "train: {eval_every_clocks: 3, optimizer: {lr: 0.1, epsilon: 1e-9}}",
            "emulate: {base_step: 1500us, slowdown: [1.1, 0.3333333333333333], jitter: lognormal}\ncluster: "
            "{nodes: 2}",
-           "train: {model: layers, layers: [{kind: conv, out: 3, kernel: 3}, {kind: relu}, {kind: flatten},\n"
-           "  {kind: pool, kernel: 3, stride: 2, padding: 1}, {kind: dropout, rate: 0.1}, {kind: dense, out: "
+           "train: {model: layers, layers: [{kind: conv, out: 3, kernel: 3}, {kind: relu},\n"
+           "  {kind: pool, kernel: 3, stride: 2, padding: 1}, {kind: flatten}, {kind: dropout, rate: 0.1}, "
+           "{kind: dense, out: "
            "10}]}",
        }) {
     const RunConfig config = loaded(text);

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/network/network.h"
 #include "common/random.h"
 #include "worker/model/backend.h"
-#include "worker/model/network.h"
 
 namespace paceline {
 

@@ -65,39 +65,39 @@ TEST_CASE("windows_count_stride_and_padding_as_the_textbook_does") {
 
 TEST_CASE("a_layer_that_does_not_fit_is_named_with_its_index") {
   CHECK(refusal({conv(4, 3), pool(2), conv(4, 40, 0, 0), dense(10)}) ==
-        "train.layers[2] (conv): kernel 40 is larger than its input 4x16x16 with padding 0");
-  CHECK(refusal({conv(0, 3), dense(10)}) == "train.layers[0] (conv): out 0, expected 1 to 65536");
-  CHECK(refusal({conv(4, -3), dense(10)}) == "train.layers[0] (conv): kernel -3, expected 1 to 1024");
-  CHECK(refusal({conv(4, 3, -1), dense(10)}) == "train.layers[0] (conv): stride -1, expected 1 to 1024");
-  CHECK(refusal({pool(2, 2, 2), dense(10)}) == "train.layers[0] (pool): padding 2, expected 0 to 1");
-  CHECK(refusal({dense(-1)}) == "train.layers[0] (dense): out -1, expected 1 to 65536");
+        "train.layers[2]: conv: kernel 40 is larger than its input 4x16x16 with padding 0");
+  CHECK(refusal({conv(0, 3), dense(10)}) == "train.layers[0]: conv: out 0, expected 1 to 65536");
+  CHECK(refusal({conv(4, -3), dense(10)}) == "train.layers[0]: conv: kernel -3, expected 1 to 1024");
+  CHECK(refusal({conv(4, 3, -1), dense(10)}) == "train.layers[0]: conv: stride -1, expected 1 to 1024");
+  CHECK(refusal({pool(2, 2, 2), dense(10)}) == "train.layers[0]: pool: padding 2, expected 0 to 1");
+  CHECK(refusal({dense(-1)}) == "train.layers[0]: dense: out -1, expected 1 to 65536");
   CHECK(refusal({flatten(), conv(4, 3), dense(10)}) ==
-        "train.layers[1] (conv): needs an image, but its input is a vector of 3072 units");
+        "train.layers[1]: conv: needs an image, but its input is a vector of 3072 units");
   CHECK(refusal({dense(8), pool(2), dense(10)}) ==
-        "train.layers[1] (pool): needs an image, but its input is a vector of 8 units");
+        "train.layers[1]: pool: needs an image, but its input is a vector of 8 units");
   CHECK(refusal({dropout(1.0), dense(10)}) ==
-        "train.layers[0] (dropout): rate 1.000000, expected 0 <= rate < 1");
+        "train.layers[0]: dropout: rate 1.000000, expected 0 <= rate < 1");
   CHECK(refusal({dropout(std::nan("")), dense(10)}) ==
-        "train.layers[0] (dropout): rate nan, expected 0 <= rate < 1");
+        "train.layers[0]: dropout: rate nan, expected 0 <= rate < 1");
 }
 
 TEST_CASE("the_last_layer_gives_one_logit_per_class") {
   CHECK(refusal({conv(4, 3), dense(12)}) ==
-        "train.layers[1] (dense): out 12 is last, expected dense with out 10 (the number of classes)");
+        "train.layers[1]: dense: out 12 is last, expected dense with out 10 (the number of classes)");
   CHECK(refusal({dense(10), relu()}) ==
-        "train.layers[1] (relu): it is last, expected dense with out 10 (the number of classes)");
+        "train.layers[1]: relu: it is last, expected dense with out 10 (the number of classes)");
 }
 
 TEST_CASE("a_field_that_a_layer_does_not_read_is_refused") {
-  CHECK(refusal({{.kind = LayerKind::kRelu, .out = 3}, dense(10)}) == "train.layers[0] (relu): has no `out`");
+  CHECK(refusal({{.kind = LayerKind::kRelu, .out = 3}, dense(10)}) == "train.layers[0]: relu: has no `out`");
   CHECK(refusal({{.kind = LayerKind::kDense, .out = 10, .kernel = 3}}) ==
-        "train.layers[0] (dense): has no `kernel`");
+        "train.layers[0]: dense: has no `kernel`");
   CHECK(refusal({{.kind = LayerKind::kDense, .out = 10, .stride = 1}}) ==
-        "train.layers[0] (dense): has no `stride`");
+        "train.layers[0]: dense: has no `stride`");
   CHECK(refusal({{.kind = LayerKind::kFlatten, .padding = 0}, dense(10)}) ==
-        "train.layers[0] (flatten): has no `padding`");
+        "train.layers[0]: flatten: has no `padding`");
   CHECK(refusal({{.kind = LayerKind::kDense, .out = 10, .rate = 0.5}}) ==
-        "train.layers[0] (dense): has no `rate`");
+        "train.layers[0]: dense: has no `rate`");
 }
 
 TEST_CASE("model_layers_and_dropout_must_agree") {
@@ -119,7 +119,7 @@ TEST_CASE("model_layers_and_dropout_must_agree") {
 
 TEST_CASE("a_network_too_large_to_count_is_refused_not_computed_modulo_2_to_the_64") {
   CHECK(refusal({conv(65536, 3, 0, 2), conv(65536, 3), dense(10)}) ==
-        "train.layers[0] (conv): its output 65536x34x34 has 75759616 floats per sample; no more than "
+        "train.layers[0]: conv: its output 65536x34x34 has 75759616 floats per sample; no more than "
         "67108864 can be");
 }
 

@@ -10,10 +10,10 @@
 #include <span>
 
 #include "common/config/run_config.h"
+#include "common/network/network.h"
 #include "common/status.h"
 #include "common/task/task.h"
 #include "worker/model/batch.h"
-#include "worker/model/network.h"
 
 namespace paceline {
 

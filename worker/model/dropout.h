@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "common/network/network.h"
 #include "worker/model/batch.h"
-#include "worker/model/network.h"
 
 namespace paceline {
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/model/network.h"
+#include "common/network/network.h"
 
 namespace paceline::onednn {
 

@@ -72,8 +72,8 @@ struct NetworkSpec {
 };
 
 // The network that `train` describes: cifar_cnn, cifar_cnn_small, or its own `layers`.
-// Errors: kInvalidArgument, naming key, layer index and what is wrong (`train.layers[3] (conv): kernel 9 is
-// larger ...`).
+// Errors: kInvalidArgument; the message begins with the key and a colon (`train.layers[3]: conv: kernel 9 is
+// larger ...`), which common/config's check relies on.
 Result<NetworkSpec> build_network(const TrainSection& train, Shape input = {3, 32, 32},
                                   std::int64_t classes = 10);
 

@@ -1,6 +1,6 @@
 // From a list of layers to a network: shapes are inferred front to back, and everything that does not fit is
 // refused with the layer's index. The bounds on sizes keep every later product of dimensions within 64 bits.
-#include "worker/model/network.h"
+#include "common/network/network.h"
 
 #include <cmath>
 #include <utility>
@@ -55,7 +55,7 @@ Result<std::vector<LayerConfig>> layers_of(const TrainSection& train, std::int64
 }
 
 std::string place(std::size_t index, LayerKind kind) {
-  return "train.layers[" + std::to_string(index) + "] (" + name_of(kind) + ")";
+  return "train.layers[" + std::to_string(index) + "]: " + name_of(kind);
 }
 
 Status check_range(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
@@ -190,8 +190,6 @@ class Builder {
   int convs_ = 0;
   int denses_ = 0;
 };
-
-// Whether a ReLU acts on this layer's output: a pool, dropout or flatten may stand between.
 
 }  // namespace
 
