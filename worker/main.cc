@@ -1,6 +1,5 @@
 // paceline-worker: the daemon of one node. A list of its parts.
 #include <csignal>
-#include <filesystem>
 #include <iostream>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "common/wire/transport.h"
 #include "worker/network_task.h"
 #include "worker/node.h"
+#include "worker/node_log.h"
 #include "worker/signals.h"
 
 namespace paceline {
@@ -32,19 +32,13 @@ int worker_main(int argc, char** argv) {
   if (!config.is_ok()) return fail(config.status(), kExitUsage);
   const NodeId node(command_line.options.index);
 
-  std::error_code error;
-  std::filesystem::create_directories(config->run.out, error);
-  if (error)
-    return fail(unavailable("cannot create " + config->run.out + ": " + error.message()), kExitFailedRun);
-  const auto log = Log::open(std::filesystem::path(config->run.out) / ("worker-" + to_string(node) + ".log"),
-                             "paceline-worker " + to_string(node), config->run.log_level);
-  if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
-
   auto tasks = make_network_tasks(*config);
-  if (!tasks.is_ok()) {
-    log->error(tasks.status().message());
-    return kExitUsage;
-  }
+  if (!tasks.is_ok())
+    return fail(Status(tasks.status()).with_context(command_line.options.config_path), kExitUsage);
+  const auto log_file = prepare_node_log(*config, node, command_line.options.force);
+  if (!log_file.is_ok()) return fail(log_file.status(), kExitFailedRun);
+  const auto log = Log::open(*log_file, "paceline-worker " + to_string(node), config->run.log_level);
+  if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
   wire::Context context;
   Node worker(*config, node, context, std::move(tasks).value(), *log);
   const SignalThread stop(signals, [&](int) { worker.request_stop("stopped by a signal"); });

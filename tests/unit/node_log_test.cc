@@ -1,0 +1,34 @@
+// A node's log is its own: a second process of the same node does not take it.
+#include "worker/node_log.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "tests/unit/temp_folder.h"
+
+namespace paceline {
+namespace {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("a log that is there is refused and left alone unless it is to be replaced") {
+  const testing::TempFolder folder;
+  RunConfig config;
+  config.run.out = (folder / "new/run").string();
+  const auto first = prepare_node_log(config, NodeId(2), false);
+  REQUIRE(first.is_ok());
+  CHECK(*first == folder / "new/run/worker-2.log");
+  std::ofstream(*first) << "a line of the live node";
+
+  const auto second = prepare_node_log(config, NodeId(2), false);
+  CHECK(second.status().code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(second.status().message(), Contains("worker-2.log") && Contains("--force"));
+  CHECK(std::filesystem::file_size(*first) > 0);
+  CHECK(prepare_node_log(config, NodeId(3), false).is_ok());
+
+  REQUIRE(prepare_node_log(config, NodeId(2), true).is_ok());
+  CHECK_FALSE(std::filesystem::exists(*first));
+}
+
+}  // namespace
+}  // namespace paceline
