@@ -48,9 +48,14 @@ Status Membership::check(const wire::Join& join) const {
   if (join.threads != cluster_.threads_per_node) {
     return mismatch(who, "threads", std::to_string(join.threads), std::to_string(cluster_.threads_per_node));
   }
-  if (layout_ && join.layout_hash != layout_->hash) {
+  if (first_ && join.layout_hash != first_->layout_hash) {
     return mismatch(who, "parameter layout", hex(join.layout_hash),
-                    hex(layout_->hash) + " as node " + to_string(layout_->node) + " has");
+                    hex(first_->layout_hash) + " as node " + to_string(first_->node) + " has");
+  }
+  if (first_ && join.data_fingerprint != first_->data_fingerprint) {
+    return mismatch(who, "data fingerprint", hex(join.data_fingerprint),
+                    hex(first_->data_fingerprint) + " as node " + to_string(first_->node) +
+                        " has: give every node the same training data");
   }
   return Status::ok();
 }
@@ -68,7 +73,7 @@ Result<Layout> Membership::admit(const wire::Join& join, const wire::PeerId& con
                     hex(layout.hash()) + " as its tensors say");
   }
   PACELINE_RETURN_IF_ERROR(enter(Peer::of(join.node), join.incarnation, connection, now));
-  if (!layout_) layout_ = {join.node, join.layout_hash};
+  if (!first_) first_ = {join.node, join.layout_hash, join.data_fingerprint};
   return layout;
 }
 

@@ -80,11 +80,13 @@ class Membership {
   std::vector<Member> nodes_;
   std::vector<Member> shards_;
   std::unordered_map<wire::PeerId, Peer> connections_;
-  struct FirstLayout {
+  // Of the first node that was let in: what the others must have, too.
+  struct FirstNode {
     NodeId node;
-    std::uint64_t hash = 0;
+    std::uint64_t layout_hash = 0;
+    std::uint64_t data_fingerprint = 0;
   };
-  std::optional<FirstLayout> layout_;
+  std::optional<FirstNode> first_;
 };
 
 }  // namespace paceline::server

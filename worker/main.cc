@@ -1,6 +1,7 @@
 // paceline-worker: the daemon of one node. A list of its parts.
 #include <csignal>
 #include <iostream>
+#include <string>
 #include <utility>
 
 #include "common/config/command_line.h"
@@ -16,8 +17,8 @@
 namespace paceline {
 namespace {
 
-int fail(const Status& status, int exit_status) {
-  std::cerr << "paceline-worker: " << status.message() << '\n';
+int fail(const Status& status, int exit_status, const std::string& program = "paceline-worker") {
+  std::cerr << program << ": " << status.message() << '\n';
   return exit_status;
 }
 
@@ -33,12 +34,15 @@ int worker_main(int argc, char** argv) {
   const NodeId node(command_line.options.index);
 
   auto tasks = make_network_tasks(*config);
-  if (!tasks.is_ok())
-    return fail(Status(tasks.status()).with_context(command_line.options.config_path), kExitUsage);
+  if (!tasks.is_ok()) return fail(tasks.status(), kExitUsage, "paceline-worker " + to_string(node));
   const auto log_file = prepare_node_log(*config, node, command_line.options.force);
-  if (!log_file.is_ok()) return fail(log_file.status(), kExitFailedRun);
+  if (!log_file.is_ok()) {
+    const bool refused = log_file.status().code() == StatusCode::kFailedPrecondition;
+    return fail(log_file.status(), refused ? kExitUsage : kExitFailedRun);
+  }
   const auto log = Log::open(*log_file, "paceline-worker " + to_string(node), config->run.log_level);
   if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
+
   wire::Context context;
   Node worker(*config, node, context, std::move(tasks).value(), *log);
   const SignalThread stop(signals, [&](int) { worker.request_stop("stopped by a signal"); });

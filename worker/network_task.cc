@@ -1,14 +1,15 @@
 #include "worker/network_task.h"
 
 #include <algorithm>
+#include <atomic>
 #include <span>
 #include <utility>
 
+#include "common/network/network.h"
 #include "worker/data/batch_maker.h"
 #include "worker/data/cifar10.h"
 #include "worker/data/loader.h"
 #include "worker/model/backend.h"
-#include "worker/model/network.h"
 
 namespace paceline {
 namespace {
@@ -41,15 +42,18 @@ class NetworkTrainer final : public Task {
   const MiniBatch* batch_ = nullptr;  // the queue's
 };
 
+using StopFlag = std::shared_ptr<const std::atomic<bool>>;
+
 // The evaluator's: the whole test set, in order.
 class NetworkEvaluator final : public Task {
  public:
   NetworkEvaluator(DataSetPtr test, std::int64_t samples, const Normalization& normalization,
-                   std::unique_ptr<NetworkBackend> backend)
+                   std::unique_ptr<NetworkBackend> backend, StopFlag stop)
       : test_(std::move(test)),
         samples_(samples == 0 ? test_->size() : std::min(samples, test_->size())),
         normalization_(normalization),
-        backend_(std::move(backend)) {}
+        backend_(std::move(backend)),
+        stop_(std::move(stop)) {}
 
   Status load(const Step&) override { return failed_precondition("an evaluator has no mini-batches"); }
   Result<Metric> compute(std::span<const float>, std::span<float>) override {
@@ -58,6 +62,7 @@ class NetworkEvaluator final : public Task {
   Result<Metric> evaluate(std::span<const float> parameters) override {
     Metric sum;
     for (std::int64_t first = 0; first < samples_; first += kEvaluationBatch) {
+      if (*stop_) return aborted("the evaluation was stopped");
       make_evaluation_batch(*test_, normalization_, first, std::min(kEvaluationBatch, samples_ - first),
                             batch_);
       PACELINE_ASSIGN_OR_RETURN(const Metric part, backend_->evaluate(parameters, view(batch_)));
@@ -74,15 +79,23 @@ class NetworkEvaluator final : public Task {
   Normalization normalization_;
   std::unique_ptr<NetworkBackend> backend_;
   MiniBatch batch_;
+  StopFlag stop_;
 };
 
 Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, const NetworkSpec& network,
-                                                     const Normalization& normalization) {
+                                                     const Normalization& normalization, StopFlag stop) {
   PACELINE_ASSIGN_OR_RETURN(DataSetPtr test, read_cifar10_test(config.data.path));
   PACELINE_ASSIGN_OR_RETURN(auto backend,
                             make_backend(config.train.backend, network, kEvaluationBatch, config.run.seed));
-  return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(std::move(test), config.train.eval_samples,
-                                                                  normalization, std::move(backend)));
+  return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(
+      std::move(test), config.train.eval_samples, normalization, std::move(backend), std::move(stop)));
+}
+
+Status check_data_path(const RunConfig& config) {
+  if (!config.data.path.empty()) return Status::ok();
+  return invalid_argument(
+      "data.path: no data set, got none, expected the folder with data_batch_1.bin … test_batch.bin "
+      "(data.path=DIR; `paceline data synthesize --out DIR` writes one)");
 }
 
 class NetworkTasks final : public TaskFactory {
@@ -90,6 +103,7 @@ class NetworkTasks final : public TaskFactory {
   NetworkTasks(const RunConfig& config, NetworkSpec network, const DataSetPtr& train)
       : config_(config),
         network_(std::move(network)),
+        data_fingerprint_(fingerprint(*train)),
         normalization_(normalization_of(*train)),
         loader_(std::make_shared<BatchMaker>(
                     train, normalization_,
@@ -98,6 +112,7 @@ class NetworkTasks final : public TaskFactory {
                 LoaderOptions{config.data.loader_threads, config.data.prefetch_batches}) {}
 
   const Layout& layout() const override { return network_.layout; }
+  std::uint64_t data_fingerprint() const override { return data_fingerprint_; }
   void initialize(std::span<float> parameters) const override {
     initialize_parameters(network_, config_.run.seed, parameters);
   }
@@ -109,8 +124,9 @@ class NetworkTasks final : public TaskFactory {
         std::make_unique<NetworkTrainer>(loader_.open(prediction(worker)), std::move(backend)));
   }
   Result<std::unique_ptr<Task>> make_evaluator() override {
-    return make_network_evaluator(config_, network_, normalization_);
+    return make_network_evaluator(config_, network_, normalization_, stop_evaluating_);
   }
+  void stop_evaluating() override { *stop_evaluating_ = true; }
 
  private:
   // Under `share: even` rank r of K runs the iterations r, r + K, ...; from a pool, whatever it is granted.
@@ -122,14 +138,17 @@ class NetworkTasks final : public TaskFactory {
 
   const RunConfig config_;
   const NetworkSpec network_;
+  const std::uint64_t data_fingerprint_;
   const Normalization normalization_;
   Loader loader_;
+  const std::shared_ptr<std::atomic<bool>> stop_evaluating_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace
 
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config) {
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
+  PACELINE_RETURN_IF_ERROR(check_data_path(config));
   PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
   // Read again when it is needed. An hour into the run is no time to learn that it is missing.
   PACELINE_RETURN_IF_ERROR(read_cifar10_test(config.data.path).status());
@@ -150,7 +169,8 @@ Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> 
   // The normalisation is the training set's: without that the test set's numbers would be others.
   PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
   PACELINE_ASSIGN_OR_RETURN(auto evaluator,
-                            make_network_evaluator(config, network, normalization_of(*train)));
+                            make_network_evaluator(config, network, normalization_of(*train),
+                                                   std::make_shared<const std::atomic<bool>>(false)));
   return evaluator->evaluate(parameters);
 }
 

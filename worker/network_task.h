@@ -11,9 +11,10 @@
 
 namespace paceline {
 
-// Builds the network, reads the training set and starts the loader threads. The test set is read by the
-// first make_evaluator().
-// Errors: those of build_network() and of the data set's files, naming key or file.
+// Builds the network, reads the training set and starts the loader threads. The test set is read now, to see
+// that it is whole, and again by the first make_evaluator(). The tasks' data_fingerprint() is the training
+// set's. Errors: those of build_network() and of the data set's files, naming key or file; kInvalidArgument
+// without a data.path.
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config);
 
 // The layout of the network that `config` describes. Errors: those of build_network().

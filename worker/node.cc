@@ -52,8 +52,9 @@ class Node::Impl {
         tasks_(std::move(tasks)),
         log_(std::move(log)),
         process_cache_(partition(tasks_->layout().size(), config_.cluster.shards)),
-        client_({config_.cluster, node, new_incarnation(), fingerprint(config_), log_}, tasks_->layout(),
-                context, process_cache_) {}
+        client_({config_.cluster, node, new_incarnation(), fingerprint(config_), tasks_->data_fingerprint(),
+                 log_},
+                tasks_->layout(), context, process_cache_) {}
 
   Status run() {
     PACELINE_RETURN_IF_ERROR(open_slots());
@@ -70,6 +71,7 @@ class Node::Impl {
     Status ended = conclude(results);
     log_.info("node " + to_string(node_) + " ends: " + (ended.is_ok() ? "the run is over" : ended.message()));
     client_.close(aborted("node " + to_string(node_) + " ends"));
+    tasks_->stop_evaluating();
     evaluator.join();
     return ended;
   }

@@ -8,7 +8,7 @@ Result<std::filesystem::path> prepare_node_log(const RunConfig& config, NodeId n
   const std::filesystem::path out(config.run.out);
   std::error_code error;
   std::filesystem::create_directories(out, error);
-  if (error) return unavailable("cannot make the run directory " + out.string() + ": " + error.message());
+  if (error) return unavailable("cannot create " + out.string() + ": " + error.message());
   std::filesystem::path file = out / ("worker-" + to_string(node) + ".log");
   if (!replace && std::filesystem::exists(file, error)) {
     return failed_precondition("the run directory " + out.string() + " already holds a run of node " +

@@ -105,7 +105,8 @@ struct Discard {
 // `worker` has no further iteration to do; it has left the clock table.
 struct FinishWorker {
   WorkerId worker;
-  std::string reason;  // "share done", or the reason of the stop
+  std::string reason;                // "share done", or the reason of the stop
+  std::chrono::nanoseconds held{0};  // how long the threshold had held the grant that does not come
 };
 
 // The run has failed (NaN under on_nan: stop). Everybody is told to finish, as after StopRequested.

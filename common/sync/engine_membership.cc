@@ -107,10 +107,11 @@ void Engine::stop(const std::string& reason) {
 
 void Engine::finish(Rank rank) {
   Worker& w = at(rank);
+  const auto held = w.phase == Phase::kHeld ? now_ - w.asked_at : std::chrono::nanoseconds::zero();
   w.phase = Phase::kFinished;
   clocks_.remove(w.clock);
   if (!stop_reason_) shares_done_ = true;
-  emit(FinishWorker{id(rank), stop_reason_.value_or("share done")});
+  emit(FinishWorker{id(rank), stop_reason_.value_or("share done"), held});
 }
 
 // Announces grants that are held for long: a worker's deadline is for silence, not for holding (DESIGN 4).

@@ -1,6 +1,6 @@
-// Task: what turns (parameters, mini-batch) into (gradient, loss, correct). The built-in one is the neural network of
-// worker/model; a library user drives the worker with a Task of their own (docs/ARCHITECTURE.md, "A task of your
-// own"; tests/process/counting_task.h is the smallest one).
+// Task: what turns (parameters, mini-batch) into (gradient, loss, correct). The built-in one is the neural
+// network of worker/model; a library user drives the worker with a Task of their own (docs/ARCHITECTURE.md,
+// "A task of your own"; tests/process/counting_task.h is the smallest one).
 //
 // The three calls of a training thread, in the order of the data's path:
 //   load(step)                    BATCH            get the mini-batch of this step
@@ -24,9 +24,10 @@ namespace paceline {
 // [iteration * batch_size, + batch_size) of the concatenated epoch permutations (DESIGN 3.4).
 struct Step {
   WorkerId worker;
-  Clock clock;                  // the timestamp of the gradient
+  Clock clock;  // the timestamp of the gradient
   std::int64_t iteration = 0;
-  // What the grant bounds the parameters of this step by, and what they are (DESIGN 3.2): version >= min_version.
+  // What the grant bounds the parameters of this step by, and what they are (DESIGN 3.2): version >=
+  // min_version.
   Threshold threshold;
   Version min_version;
   Version version;
@@ -41,9 +42,9 @@ class Task {
   // Makes the mini-batch of `step` the current one. Blocks until it is there.
   virtual Status load(const Step& step) = 0;
 
-  // Writes the gradient of the mean loss over the current mini-batch, at `parameters`, into `gradient`; both are
-  // float32 vectors of layout().size() elements. `gradient` is overwritten whole. A NaN or infinite result is not an
-  // error here: the trainer checks it.
+  // Writes the gradient of the mean loss over the current mini-batch, at `parameters`, into `gradient`; both
+  // are float32 vectors of layout().size() elements. `gradient` is overwritten whole. A NaN or infinite
+  // result is not an error here: the trainer checks it.
   virtual Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient) = 0;
 
   // The metric of `parameters` over the whole test set, without augmentation or dropout.
@@ -58,6 +59,10 @@ class TaskFactory {
 
   virtual const Layout& layout() const = 0;
 
+  // What the nodes of one run must have in common of the data: nodes whose fingerprints differ are refused
+  // when they join. 0 when there is nothing to compare.
+  virtual std::uint64_t data_fingerprint() const { return 0; }
+
   // Fills `parameters` (layout().size() floats) with initial values, a pure function of the run's seed.
   virtual void initialize(std::span<float> parameters) const = 0;
 
@@ -66,6 +71,9 @@ class TaskFactory {
 
   // A Task whose evaluate() is used by the evaluator thread. Called on the thread that will use it.
   virtual Result<std::unique_ptr<Task>> make_evaluator() = 0;
+
+  // The node ends: an evaluate() under way should return early, with any error; nobody will look at it.
+  virtual void stop_evaluating() {}
 };
 
 }  // namespace paceline

@@ -31,6 +31,7 @@ Body read(Fields& f, const proto::Join& in) {
   m.threads = static_cast<std::uint32_t>(f.number("threads", in.threads(), 1, kThreadsMax));
   m.config_fingerprint = in.config_fingerprint();
   m.layout_hash = in.layout_hash();
+  m.data_fingerprint = in.data_fingerprint();
   if (!f.length("tensors", in.tensors_size(), 1, kTensorsMax)) return m;
   std::int64_t offset = 0;
   for (const proto::Tensor& tensor : in.tensors()) {
@@ -122,7 +123,7 @@ Body read(Fields& f, const proto::Held& in) {
 }
 
 Body read(Fields& f, const proto::FinishWorker& in) {
-  return FinishWorker{worker_of(f, in), text_of(f, in.reason(), "reason")};
+  return FinishWorker{worker_of(f, in), text_of(f, in.reason(), "reason"), held_of(f, in.held_ns())};
 }
 
 // ---- evaluation

@@ -35,6 +35,7 @@ void put(const Join& m, proto::Header& header) {
   out.set_threads(m.threads);
   out.set_config_fingerprint(m.config_fingerprint);
   out.set_layout_hash(m.layout_hash);
+  out.set_data_fingerprint(m.data_fingerprint);
   for (const Tensor& tensor : m.tensors) {
     proto::Tensor& t = *out.add_tensors();
     t.set_name(tensor.name);
@@ -134,6 +135,7 @@ void put(const FinishWorker& m, proto::Header& header) {
   proto::FinishWorker& out = *header.mutable_finish_worker();
   put(m.worker, *out.mutable_worker());
   out.set_reason(text(m.reason));
+  out.set_held_ns(m.held.count());
 }
 
 void put(const Evaluate& m, proto::Header& header) {

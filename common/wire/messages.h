@@ -62,7 +62,8 @@ struct Join {
   std::uint32_t threads = 0;
   std::uint64_t config_fingerprint = 0;  // common/config: what all daemons must agree on
   std::uint64_t layout_hash = 0;
-  std::vector<Tensor> tensors{};  // the layout itself; offsets are not sent
+  std::vector<Tensor> tensors{};       // the layout itself; offsets are not sent
+  std::uint64_t data_fingerprint = 0;  // common/task: what the nodes' data must agree on
 };
 
 // A server accepts a node: the range of the flat vector it holds.
@@ -166,7 +167,8 @@ struct Held {
 // This worker has no further iteration to do.
 struct FinishWorker {
   WorkerId worker{};
-  std::string reason{};  // "share done", "max_seconds", "target accuracy reached", ...
+  std::string reason{};              // "share done", "max_seconds", "target accuracy reached", ...
+  std::chrono::nanoseconds held{0};  // how long the threshold had held the grant that does not come
 };
 
 // ---- evaluation

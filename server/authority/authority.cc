@@ -104,7 +104,13 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
   }
   to_shards(wire::Release{report.version});
   if (!report.fault.empty()) {
-    log_.warn("version " + to_string(report.version) + " was not evaluated: " + report.fault);
+    const std::string what = "version " + to_string(report.version) + " was not evaluated: " + report.fault;
+    log_.warn(what);
+    // A run is for its final model; one during training is worth less than going on.
+    if (model_.requested() && run_status_ == "ok") {
+      run_status_ = "failed";
+      result_ = failed_precondition("the final model, " + what);
+    }
   } else {
     record_.evaluation(report.version, engine_.threshold(), metric, now);
     evaluated_ = report.version;

@@ -123,7 +123,7 @@ void Authority::carry_out(const sync::Discard& action, Ticks) {
 void Authority::carry_out(const sync::FinishWorker& action, Ticks) {
   log_.info("worker " + to_string(action.worker) + " is finished: " + action.reason);
   if (nodes_[action.worker.node.value] != NodeState::kJoined) return;
-  to_node(action.worker.node, wire::FinishWorker{action.worker, action.reason});
+  to_node(action.worker.node, wire::FinishWorker{action.worker, action.reason, action.held});
 }
 
 void Authority::carry_out(const sync::RunFailed& action, Ticks) {

@@ -227,8 +227,16 @@ class Starts(DaemonTest):
                                  "give every daemon the same configuration$")
 
     def test_a_node_number_is_taken_once(self):
-        self.assertRegex(self.refused_node(0), r"^node 0: already taken by another process of this run "
+        self.assertRegex(self.refused_node(0, "--force"), r"^node 0: already taken by another process of this run "
                          r"\(incarnation 0x[0-9a-f]{16}, got 0x[0-9a-f]{16}\)$")
+
+    def test_the_log_of_a_live_node_is_left_alone(self):
+        server, node = self.server(0, "cluster.start_timeout=1s"), self.node(0)
+        self.wait_for_log("server.log", "node 0 joined")
+        self.assert_ends(self.node(0), 2, r"paceline-worker: the run directory .* already holds a run of node 0 "
+                         r"\(worker-0\.log\); choose another run\.out, or replace it with --force")
+        self.assertEqual((server.end(), node.end()), (1, 1))
+        self.assertIn("node 1 has not joined", (self.run_dir / "worker-0.log").read_text())
 
     def test_another_protocol_version_is_refused(self):
         server = self.server(0, "cluster.start_timeout=1s")
@@ -322,6 +330,9 @@ class BadInput(DaemonTest):
         self.assert_ends(self.node(0, f"data.path={data}"), 2, f"paceline-worker 0: data file '{batch}': got 5000 "
                          r"bytes, expected a multiple of 3073 \(3073 or 6146\); it is truncated or .*")
         batch.unlink()
+        self.assert_ends(self.node(0, f"data.path={data}"), 2, f"paceline-worker 0: data folder '{data}': got "
+                         r"data_batch_4\.bin, expected data_batch_3\.bin before it .*")
+        shutil.copy(self.data / batch.name, batch)
         (data / "test_batch.bin").unlink()
         self.assert_ends(self.node(0, f"data.path={data}"), 2,
                          f"paceline-worker 0: data file '{data}/test_batch.bin' does not exist; .*")
@@ -358,11 +369,13 @@ class NotFinite(DaemonTest):
 
     def test_skip_goes_on_and_counts(self):
         servers, nodes = self.start_run(*self.diverging, "train.on_nan=skip")
-        self.assert_ends(servers[0], 0, r"paceline-server: version \d+ was not evaluated: the test loss is not finite")
+        self.assert_ends(servers[0], 1, r"paceline-server: version \d+ was not evaluated: the test loss is not finite")
         for i, node in enumerate(nodes):
-            self.assertEqual(node.end(), 0, f"node {i}")
+            self.assertEqual(node.end(), 1, f"node {i}")
         summary = self.summary()
-        self.assertEqual(summary["status"], "ok")
+        # Training went on to its end; a final model without a loss is still no success.
+        self.assertEqual(summary["status"], "failed")
+        self.assertRegex(summary["reason"], r"the final model, version \d+ was not evaluated: the test loss is not finite")
         self.assertGreater(summary["skipped"], 0)
         self.assertEqual(summary["iterations"] + summary["skipped"], 400)
         self.assertIsNone(summary["test_accuracy"])

@@ -98,6 +98,7 @@ class JitteringTasks final : public TaskFactory {
  public:
   explicit JitteringTasks(std::unique_ptr<TaskFactory> tasks) : tasks_(std::move(tasks)) {}
   const Layout& layout() const override { return tasks_->layout(); }
+  std::uint64_t data_fingerprint() const override { return tasks_->data_fingerprint(); }
   void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
     PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));

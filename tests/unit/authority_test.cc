@@ -472,6 +472,33 @@ TEST_CASE("emulated steps that did not fit make the run invalid") {
   CHECK_THAT(run.summary().reason, Contains("2 of 6"));
 }
 
+TEST_CASE("a final model that could not be evaluated fails the run; one during training does not") {
+  RunConfig config = small_run();
+  config.train.eval_every_clocks = 1;
+  Run run(config);
+  run.gather();
+  run.train(0, 2);
+  run.say(kNode0, wire::EvaluationReport{Version(1), {}, "no memory"});
+  const bool finally = GENERATE(false, true);
+  run.say(kNode0, wire::EvaluationReport{Version(2), {1.0, 1, 10}, ""});
+  run.train(2, 3);
+  run.say(kNode0, wire::EvaluationReport{Version(3), {}, "test_batch.bin: cannot read it"});
+  const auto again = run.sent.of<wire::Evaluate>(kNode0).back();  // once more: the final model is worth it
+  REQUIRE((again.version == Version(3) && again.final_model));
+  const std::string fault = finally ? "test_batch.bin: cannot read it" : "";
+  run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, fault});
+  run.answer_model(0, 1);
+  run.answer_model(1, 1);
+  run.node_reports(0);
+  run.node_reports(1);
+  run.shard_reports(0);
+  run.shard_reports(1);
+  REQUIRE(run.authority->over());
+  CHECK(run.authority->result().is_ok() != finally);
+  CHECK(run.summary().status == (finally ? "failed" : "ok"));
+  if (finally) CHECK_THAT(run.summary().reason, Contains("final model") && Contains("cannot read it"));
+}
+
 TEST_CASE("a held grant is announced to its node") {
   Run run;
   run.gather();

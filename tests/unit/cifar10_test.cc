@@ -28,13 +28,16 @@ void write(const std::filesystem::path& file, const std::string& bytes) {
 
 TEST_CASE("the_training_batches_follow_each_other_in_the_order_of_their_numbers") {
   const TempFolder folder;
+  write(folder / "data_batch_1.bin", record(1) + record(2, 200, 255));
+  for (int n = 2; n <= 9; ++n) {
+    write(folder / ("data_batch_" + std::to_string(n) + ".bin"), record(0));
+  }
   write(folder / "data_batch_10.bin", record(3));
-  write(folder / "data_batch_9.bin", record(1) + record(2, 200, 255));
   write(folder / "test_batch.bin", record(9));
 
   const auto train = read_cifar10_train(folder.path());
   REQUIRE(train.status().message() == "");
-  CHECK((*train)->labels == std::vector<std::uint8_t>{1, 2, 3});
+  CHECK((*train)->labels == std::vector<std::uint8_t>{1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 3});
   CHECK((*train)->image(1).front() == 200);
   CHECK((*train)->image(1).back() == 255);
   CHECK((*train)->image(2).front() == 1);
@@ -75,6 +78,36 @@ TEST_CASE("a_batch_whose_number_is_none_is_refused_rather_than_left_out") {
   const auto train = read_cifar10_train(folder.path());
   REQUIRE(train.status().code() == StatusCode::kInvalidArgument);
   CHECK_THAT(train.status().message(), Contains("got '1 (copy)' where a number is expected"));
+}
+
+TEST_CASE("a_batch_that_is_missing_or_there_twice_is_named") {
+  const TempFolder folder;
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_4.bin"}) {
+    write(folder / name, record(0));
+  }
+  const auto gap = read_cifar10_train(folder.path());
+  REQUIRE(gap.status().code() == StatusCode::kNotFound);
+  CHECK_THAT(gap.status().message(), Contains("got data_batch_4.bin, expected data_batch_3.bin before it"));
+  write(folder / "data_batch_3.bin", record(0));
+  CHECK(read_cifar10_train(folder.path()).is_ok());
+  write(folder / "data_batch_03.bin", record(0));
+  const auto twice = read_cifar10_train(folder.path());
+  REQUIRE(twice.status().code() == StatusCode::kInvalidArgument);
+  CHECK_THAT(twice.status().message(), Contains("both data_batch_03.bin and data_batch_3.bin are number 3"));
+}
+
+TEST_CASE("a_set_with_another_label_pixel_size_or_order_has_another_fingerprint") {
+  const auto of = [](const std::string& records) {
+    const TempFolder folder;
+    write(folder / "data_batch_1.bin", records);
+    return fingerprint(**read_cifar10_train(folder.path()));
+  };
+  const std::uint64_t first = of(record(1, 5) + record(2));
+  CHECK(of(record(1, 5) + record(2)) == first);
+  CHECK(of(record(1, 5) + record(3)) != first);
+  CHECK(of(record(1, 6) + record(2)) != first);
+  CHECK(of(record(2) + record(1, 5)) != first);
+  CHECK(of(record(1, 5)) != first);
 }
 
 TEST_CASE("a_truncated_file_is_refused_with_its_size_and_the_sizes_it_could_have") {

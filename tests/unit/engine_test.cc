@@ -138,6 +138,31 @@ TEST_CASE("under_bsp_what_is_applied_does_not_depend_on_the_order_of_arrival") {
   CHECK(reference == applied(3));
 }
 
+TEST_CASE("a_worker_told_to_finish_while_it_is_held_hears_how_long_it_was") {
+  EngineConfig config = config_of(PolicyKind::kBsp, ApplyMode::kVersioned);
+  config.total_iterations = 100;
+  Engine engine(config);
+  const Cluster cluster = engine.config().cluster;
+  std::vector<Action> actions;
+  for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
+    engine.step(Joined{cluster.worker_at(Rank(r))}, Ticks(0), actions);
+  }
+  const WorkerId fast = cluster.worker_at(Rank(0));
+  StepReported report;
+  report.worker = fast;
+  report.metric = {1.0, 0, 32};
+  engine.step(report, Ticks(90), actions);
+  for (std::uint32_t k = 0; k < engine.config().shards; ++k) {
+    engine.step(GradientArrived{ShardId(k), fast, Clock(0), 32, ""}, Ticks(100), actions);
+  }
+  REQUIRE(engine.is_held(fast));
+  actions.clear();
+  engine.step(StopRequested{"max_seconds"}, Ticks(130), actions);
+  const auto* finish = std::get_if<FinishWorker>(&actions.front());
+  REQUIRE(finish != nullptr);
+  CHECK((finish->worker == fast && finish->held == std::chrono::nanoseconds(30)));
+}
+
 TEST_CASE("the_engine_names_who_has_not_joined") {
   Engine engine(config_of(PolicyKind::kSsp, ApplyMode::kVersioned));
   std::vector<Action> actions;

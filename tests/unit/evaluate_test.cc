@@ -82,5 +82,28 @@ TEST_CASE("evaluate says in one line what is missing or does not fit") {
   CHECK(out.str().empty());
 }
 
+TEST_CASE("a test set that is missing or cut short, or no data.path, is said before anything is trained") {
+  Run run;
+  REQUIRE(make_network_tasks(run.config).is_ok());
+  const std::filesystem::path test = std::filesystem::path(run.data) / "test_batch.bin";
+  std::filesystem::resize_file(test, std::filesystem::file_size(test) - 1);
+  const auto cut = make_network_tasks(run.config);
+  CHECK(cut.status().code() == StatusCode::kDataLoss);
+  CHECK_THAT(cut.status().message(), Catch::Contains("test_batch.bin': got"));
+  std::filesystem::remove(test);
+  CHECK(make_network_tasks(run.config).status().code() == StatusCode::kNotFound);
+  run.config.data.path.clear();
+  CHECK_THAT(make_network_tasks(run.config).status().message(), Catch::StartsWith("data.path: no data set"));
+}
+
+TEST_CASE("an evaluation ends early when its node does") {
+  Run run;
+  auto tasks = make_network_tasks(run.config).value();
+  auto evaluator = tasks->make_evaluator().value();
+  REQUIRE(evaluator->evaluate(run.model.parameters).is_ok());
+  tasks->stop_evaluating();
+  CHECK(evaluator->evaluate(run.model.parameters).status().code() == StatusCode::kAborted);
+}
+
 }  // namespace
 }  // namespace paceline

@@ -32,6 +32,7 @@ wire::Join join_of(std::uint32_t node, std::uint64_t incarnation = 1, std::int64
   join.config_fingerprint = kFingerprint;
   join.layout_hash = layout.hash();
   join.tensors = layout.tensors();
+  join.data_fingerprint = 0xDA7A;
   return join;
 }
 
@@ -78,6 +79,11 @@ TEST_CASE("what does not fit is refused with both values named") {
     join = join_of(1, 1, 9);
     got = "parameter layout 0x";
     expected = "as node 0 has";
+  }
+  SECTION("other data than the first node's") {
+    join.data_fingerprint = 0xDA7B;
+    got = "data fingerprint 0x000000000000da7b";
+    expected = "0x000000000000da7a as node 0 has";
   }
   SECTION("a layout that is not the one it says") {
     join.tensors[0].shape = {9};

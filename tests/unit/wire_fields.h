@@ -16,8 +16,8 @@ template <typename M>
 auto fields(M& m) {
   using T = std::remove_const_t<M>;
   if constexpr (std::is_same_v<T, Join>) {
-    auto& [a, b, c, d, e, f, g] = m;
-    return std::tie(a, b, c, d, e, f, g);
+    auto& [a, b, c, d, e, f, g, h] = m;
+    return std::tie(a, b, c, d, e, f, g, h);
   } else if constexpr (std::is_same_v<T, Grant>) {
     auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k);
@@ -39,9 +39,10 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat>) {
     auto& [a, b, c, d] = m;
     return std::tie(a, b, c, d);
-  } else if constexpr (std::is_same_v<T, EvaluationReport> || std::is_same_v<T, Error> ||
-                       std::is_same_v<T, ShardJoin> || std::is_same_v<T, Contribution> ||
-                       std::is_same_v<T, Metric> || std::is_same_v<T, Tensor>) {
+  } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||
+                       std::is_same_v<T, Error> || std::is_same_v<T, ShardJoin> ||
+                       std::is_same_v<T, Contribution> || std::is_same_v<T, Metric> ||
+                       std::is_same_v<T, Tensor>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, NodeLost> ||

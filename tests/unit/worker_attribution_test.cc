@@ -128,6 +128,16 @@ TEST_CASE("being held by the threshold is BARRIER") {
   b.expect_in(Phase::kBarrier);
 }
 
+TEST_CASE("being held until the news that nothing follows is BARRIER") {
+  Bench b(Reads::kFromServer);
+  b.exchange.before_instruction = [&, instructions = 0]() mutable {
+    if (++instructions <= kSteps) return;
+    b.exchange.held = kSteps * kDelay;
+    for (int i = 0; i < kSteps; ++i) b.delay();
+  };
+  b.expect_in(Phase::kBarrier);
+}
+
 TEST_CASE("parameters that come after the grant are PS_PARAM") {
   Bench b(Reads::kFromServer);
   b.exchange.while_awaiting = [&] { b.delay(); };

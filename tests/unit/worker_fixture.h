@@ -89,7 +89,7 @@ class FakeExchange final : public ParameterExchange {
   std::vector<Version> requested;
 
   void grant(wire::Grant grant) { instructions_.push_back(Granted{std::move(grant), {}}); }
-  void finish() { instructions_.push_back(Finished{"share done", {}}); }
+  void finish() { instructions_.push_back(Finished{"share done", {}, {}}); }
 
   Result<Instruction> next_instruction(std::uint32_t) override {
     before_instruction();
@@ -98,6 +98,7 @@ class FakeExchange final : public ParameterExchange {
     instructions_.pop_front();
     std::visit([&](auto& i) { i.arrived = time_.now(); }, next);
     if (auto* granted = std::get_if<Granted>(&next)) granted->grant.held = held;
+    if (auto* finished = std::get_if<Finished>(&next)) finished->held = held;
     return Result<Instruction>(std::move(next));
   }
   void push(LocalGradient gradient) override {

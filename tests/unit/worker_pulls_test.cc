@@ -145,8 +145,8 @@ TEST_CASE("closing releases who waits, for parameters and for grants") {
 TEST_CASE("a mailbox holds the grant and the news behind it, and no more") {
   Mailboxes mailboxes(2);
   CHECK(mailboxes.put(1, Granted{testing::grant_of(4, Threshold(1), 3), {}}).is_ok());
-  CHECK(mailboxes.put(1, Finished{"share done", {}}).is_ok());
-  CHECK(mailboxes.put(1, Finished{"share done", {}}).code() == StatusCode::kResourceExhausted);
+  CHECK(mailboxes.put(1, Finished{"share done", {}, {}}).is_ok());
+  CHECK(mailboxes.put(1, Finished{"share done", {}, {}}).code() == StatusCode::kResourceExhausted);
   CHECK(mailboxes.put(2, Finished{}).code() == StatusCode::kInvalidArgument);
   CHECK(std::get<Granted>(mailboxes.take(1).value()).grant.clock == Clock(4));
   CHECK(std::get<Finished>(mailboxes.take(1).value()).reason == "share done");

@@ -28,6 +28,7 @@ struct Granted {
 // The worker has no further iteration to do.
 struct Finished {
   std::string reason;
+  std::chrono::nanoseconds held{0};  // by the threshold, until this came instead of a grant
   Ticks arrived;
 };
 using Instruction = std::variant<Granted, Finished>;

@@ -136,13 +136,10 @@ class PsClient::Impl {
           [this, &link](Result<wire::Message> message) { io_receive(link, std::move(message)); });
       if (!socket.is_ok()) return close(std::move(Status(socket.status())).with_context(link.name()));
       link.socket = std::move(socket).value();
-      const wire::Join join{wire::kProtocolVersion,
-                            options_.node,
-                            options_.incarnation,
-                            options_.cluster.threads_per_node,
-                            options_.config_fingerprint,
-                            layout_.hash(),
-                            layout_.tensors()};
+      const wire::Join join{wire::kProtocolVersion,      options_.node,
+                            options_.incarnation,        options_.cluster.threads_per_node,
+                            options_.config_fingerprint, layout_.hash(),
+                            layout_.tensors(),           options_.data_fingerprint};
       if (Status sent = link.socket->send({join, {}}); !sent.is_ok()) return close(std::move(sent));
     }
     io_beat();
@@ -193,7 +190,7 @@ class PsClient::Impl {
     return io_instruct(grant.worker, Granted{grant, steady_now()});
   }
   Status io_handle(ServerLink&, wire::FinishWorker& finish, wire::Payload&) {
-    return io_instruct(finish.worker, Finished{finish.reason, steady_now()});
+    return io_instruct(finish.worker, Finished{finish.reason, finish.held, steady_now()});
   }
   Status io_instruct(WorkerId worker, Instruction instruction) {
     if (worker.node != options_.node) {

@@ -35,6 +35,7 @@ struct PsClientOptions {
   NodeId node;
   std::uint64_t incarnation = 0;         // a random number of this process
   std::uint64_t config_fingerprint = 0;  // what all daemons must agree on
+  std::uint64_t data_fingerprint = 0;    // and what all nodes' data must
   Log log;
 };
 

@@ -67,6 +67,19 @@ Result<std::vector<NumberedFile>> find_batches(const fs::path& folder) {
   std::sort(files.begin(), files.end(), [](const NumberedFile& a, const NumberedFile& b) {
     return std::tie(a.number, a.path) < std::tie(b.number, b.path);
   });
+  // A file that did not arrive, or arrived twice, would train on other data than everybody thinks.
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (files[i].number == i + 1) continue;
+    if (i > 0 && files[i].number == files[i - 1].number) {
+      return invalid_argument("data folder '" + folder.string() + "': both " +
+                              files[i - 1].path.filename().string() + " and " +
+                              files[i].path.filename().string() + " are number " +
+                              std::to_string(files[i].number) + "; move one away");
+    }
+    return not_found("data folder '" + folder.string() + "': got " + files[i].path.filename().string() +
+                     ", expected data_batch_" + std::to_string(i + 1) +
+                     ".bin before it (numbers from 1, without gaps)");
+  }
   return files;
 }
 

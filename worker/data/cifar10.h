@@ -14,8 +14,9 @@ namespace paceline {
 inline constexpr std::int64_t kRecordSize = 1 + kImageSize;  // bytes
 
 // The training set: every data_batch_<n>.bin of `folder`, one after another in the order of their numbers.
-// Errors: kNotFound no such folder, or no data_batch_<n>.bin in it (the message says how to get them);
-// kInvalidArgument a data_batch_*.bin whose * is not a number; and those of read_cifar10_file.
+// Errors: kNotFound no such folder, no data_batch_<n>.bin in it (the message says how to get them), or a gap
+// in their numbers, which are 1 .. n; kInvalidArgument a data_batch_*.bin whose * is not a number or one that
+// is there twice; and those of read_cifar10_file.
 Result<DataSetPtr> read_cifar10_train(const std::filesystem::path& folder);
 
 // The test set, test_batch.bin of `folder`. Errors: as above.

@@ -37,6 +37,8 @@ Status run_evaluator(TaskFactory& tasks, PsClient& client, const Log& log) {
     }
     PACELINE_RETURN_IF_ERROR(client.fetch_exact(request.version, parameters));
     auto metric = task->evaluate(parameters);
+    // The node ends, which is why the evaluation may have; nobody waits for its report.
+    if (Status closed = client.closed(); !closed.is_ok()) return closed;
     // A model that has diverged (train.on_nan: skip goes on with it) has no loss that could be reported.
     if (metric.is_ok() && !std::isfinite(metric->loss_sum))
       metric = invalid_argument("the test loss is not finite");

@@ -6,17 +6,21 @@
 namespace paceline {
 
 Result<wire::WorkerReport> run_trainer(Training& t) {
+  std::chrono::nanoseconds held{0};
   for (;;) {
     PACELINE_ASSIGN_OR_RETURN(const Instruction next, t.exchange.next_instruction(t.worker.thread));
     const auto* const granted = std::get_if<Granted>(&next);
-    if (granted == nullptr) break;
+    if (granted == nullptr) {
+      held = std::get<Finished>(next).held;
+      break;
+    }
     if (Status stepped = train_step(t, *granted); !stepped.is_ok()) {
       return std::move(stepped).with_context("worker " + to_string(t.worker) + " at clock " +
                                              to_string(granted->grant.clock));
     }
   }
   // The last exchange ended with the news that nothing follows.
-  if (t.phases.running()) t.phases.end({std::chrono::nanoseconds::zero(), std::nullopt, t.reporting});
+  if (t.phases.running()) t.phases.end({held, std::nullopt, t.reporting});
   return wire::WorkerReport{t.worker, t.phases.totals(), t.iterations, t.skipped, t.overruns};
 }
 
