@@ -1,4 +1,6 @@
-// curve.csv: how learning went, one row for each evaluation and each LPR window, in the order of time.
+// curve.csv: how learning went, one row for each evaluation and each LPR window, in the order in which they
+// became known: an evaluation's row has the seconds and the threshold of when its version was reached, so it
+// may stand after rows of later seconds.
 //
 //   seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy
 //   12.5,400,3,,1.204,0.57,0.561          an evaluation

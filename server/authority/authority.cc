@@ -45,7 +45,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
 }
 
 void Authority::node_joined(NodeId node, const Layout& layout, Ticks now) {
-  if (nodes_[node.value] != NodeState::kAbsent) return;  // the same one on a new connection
+  if (nodes_[node.value] != NodeState::kAbsent) return;  // it said so twice
   nodes_[node.value] = NodeState::kJoined;
   if (layout_.size() == 0) layout_ = layout;
   log_.info("node " + to_string(node) + " joined, " + std::to_string(config_.cluster.threads_per_node) +
@@ -98,7 +98,8 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
     return invalid_argument("evaluation by node " + to_string(from) + ": " + std::to_string(metric.correct) +
                             " correct of " + std::to_string(metric.samples) + " samples");
   }
-  if (!evaluation_.reported(from, report.version)) {
+  const auto reached = evaluation_.reported(from, report.version);
+  if (!reached) {
     return out_of_order("evaluation of version " + to_string(report.version) + " by node " + to_string(from) +
                         ": it was not asked for");
   }
@@ -112,7 +113,7 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
       result_ = failed_precondition("the final model, " + what);
     }
   } else {
-    record_.evaluation(report.version, engine_.threshold(), metric, now);
+    record_.evaluation(report.version, reached->seconds, reached->threshold, metric);
     evaluated_ = report.version;
     if (model_.requested()) record_.last_evaluation_is_final();
     const double accuracy = static_cast<double>(metric.correct) / static_cast<double>(metric.samples);

@@ -60,7 +60,7 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
   decision.revision_after = action.revision_after;
   if (action.version_after > decided_) {
     const std::int64_t skipped = evaluation_.skipped();
-    decision.retain = evaluation_.reached(action.version_after);
+    decision.retain = evaluation_.reached(action.version_after, {record_.seconds(now), engine_.threshold()});
     if (evaluation_.skipped() > skipped) {
       log_.info("version " + to_string(action.version_after) +
                 " is not evaluated: two evaluations are under way");

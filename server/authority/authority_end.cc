@@ -85,7 +85,7 @@ void Authority::advance_end(Ticks now) {
       if (config_.sync.apply == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
         record_.last_evaluation_is_final();
       } else if (run_status_ != "failed") {
-        evaluation_.reached_final(engine_.version());
+        evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold()});
       }
       ask_evaluation(now);
     }

@@ -19,25 +19,31 @@
 
 namespace paceline::server {
 
+// When a version was reached: what its row of curve.csv says, however long the evaluation takes.
+struct Moment {
+  double seconds = 0.0;  // since the first grant
+  Threshold threshold;
+};
+
 class EvaluationSchedule {
  public:
   // nullopt: only the final model.
   explicit EvaluationSchedule(std::optional<std::int64_t> every) : every_(every) {}
 
   // The version has been reached. True: retain it; it will be evaluated.
-  bool reached(Version version) {
+  bool reached(Version version, Moment moment = {}) {
     if (!every_ || version.value == 0 || version.value % *every_ != 0) return false;
     if (waiting_ || (current_ && final_)) {
       ++skipped_;
       return false;
     }
-    (current_ ? waiting_ : current_) = version;
+    (current_ ? waiting_ : current_) = Retained{version, moment};
     return true;
   }
 
   // The final model, once idle(): it is retained too.
-  void reached_final(Version version) {
-    current_ = version;
+  void reached_final(Version version, Moment moment = {}) {
+    current_ = Retained{version, moment};
     final_ = true;
   }
 
@@ -45,17 +51,19 @@ class EvaluationSchedule {
   std::optional<wire::Evaluate> ask(std::optional<NodeId> node) {
     if (!current_ || asked_ || !node) return std::nullopt;
     asked_ = node;
-    return wire::Evaluate{*current_, final_};
+    return wire::Evaluate{current_->version, final_};
   }
 
-  // A report of `node` about `version`. True: it was asked for, and the version may be released.
-  bool reported(NodeId node, Version version) {
-    if (asked_ != node || current_ != version) return false;
+  // A report of `node` about `version`: when that was reached, and the version may be released; nullopt: it
+  // was not asked for.
+  std::optional<Moment> reported(NodeId node, Version version) {
+    if (asked_ != node || !current_ || current_->version != version) return std::nullopt;
+    const Moment moment = current_->moment;
     asked_.reset();
     current_ = waiting_;
     waiting_.reset();
     final_ = false;
-    return true;
+    return moment;
   }
 
   // Who has been asked for what and has not answered.
@@ -65,7 +73,7 @@ class EvaluationSchedule {
   };
   std::optional<Asked> asked() const {
     if (!asked_) return std::nullopt;
-    return Asked{*asked_, *current_};
+    return Asked{*asked_, current_->version};
   }
 
   // The node has gone: another one is asked next.
@@ -76,8 +84,8 @@ class EvaluationSchedule {
   // Nobody is left to ask. What was retained for it and may be released.
   std::vector<Version> abandon() {
     std::vector<Version> retained;
-    if (current_) retained.push_back(*current_);
-    if (waiting_) retained.push_back(*waiting_);
+    if (current_) retained.push_back(current_->version);
+    if (waiting_) retained.push_back(waiting_->version);
     *this = EvaluationSchedule(every_, skipped_);
     return retained;
   }
@@ -90,8 +98,12 @@ class EvaluationSchedule {
       : every_(every), skipped_(skipped) {}
 
   std::optional<std::int64_t> every_;
-  std::optional<Version> current_;
-  std::optional<Version> waiting_;
+  struct Retained {
+    Version version;
+    Moment moment;
+  };
+  std::optional<Retained> current_;
+  std::optional<Retained> waiting_;
   std::optional<NodeId> asked_;
   bool final_ = false;
   std::int64_t skipped_ = 0;

@@ -39,10 +39,10 @@ void RunRecord::window(const sync::WindowClosed& window, Ticks now) {
   append(row);
 }
 
-void RunRecord::evaluation(Version version, Threshold threshold, const Metric& metric, Ticks now) {
+void RunRecord::evaluation(Version version, double seconds, Threshold threshold, const Metric& metric) {
   last_metric_ = metric;
   test_accuracy_ = accuracy_of(metric);
-  CurveRow row{seconds(now), version, threshold};
+  CurveRow row{seconds, version, threshold};
   row.test_accuracy = test_accuracy_;
   append(row);
 }

@@ -39,7 +39,8 @@ class RunRecord {
   void training_over(Ticks now) { wall_seconds_ = seconds(now); }
 
   void window(const sync::WindowClosed& window, Ticks now);
-  void evaluation(Version version, Threshold threshold, const Metric& metric, Ticks now);
+  // `seconds` since the first grant, and the threshold, when the version was reached.
+  void evaluation(Version version, double seconds, Threshold threshold, const Metric& metric);
   // The version evaluated last is the final one: its metric is the run's.
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
   void lost(NodeId node, const std::string& why);

@@ -268,6 +268,23 @@ TEST_CASE("with every node lost the run has failed, and what was learned is kept
   CHECK(read_model_file(run.folder / "model.bin")->info.version == Version(1));
 }
 
+TEST_CASE("an evaluation's row says when its version was reached, not when it was reported") {
+  RunConfig config = small_run();
+  config.train.eval_every_clocks = 1;
+  Run run(config);
+  run.gather();
+  run.now = run.now + 2s;
+  run.train(0, 1);
+  run.now = run.now + 5s;
+  run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 5, 10}, ""});
+  const auto curve = read_curve(run.config.run.out);
+  REQUIRE(curve.is_ok());
+  REQUIRE_FALSE(curve->empty());
+  CHECK(curve->back().version == Version(1));
+  CHECK(curve->back().seconds == Approx(2.0));
+  CHECK(curve->back().test_accuracy == 0.5);
+}
+
 TEST_CASE("evaluations that nobody is left to do make room for the final model") {
   RunConfig config = small_run();
   config.train.eval_every_clocks = 1;
