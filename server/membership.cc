@@ -93,9 +93,9 @@ Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerI
   if (member.state == State::kGone) {
     return failed_precondition(to_string(peer) + ": it has gone, and a run takes nobody back");
   }
-  // A shard has no incarnation: its parameters would be gone with its process, so a second connection is an
-  // intruder.
-  const bool same = member.incarnation == incarnation && (peer.is_node() || member.connection == connection);
+  // A join said twice is harmless; a second connection is an intruder, even of the same process: what was
+  // sent over the broken one is missing.
+  const bool same = member.incarnation == incarnation && member.connection == connection;
   if (member.state == State::kPresent && !same) {
     return failed_precondition(to_string(peer) +
                                ": already taken by another process of this run (incarnation " +
@@ -105,7 +105,6 @@ Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerI
   if (known != connections_.end() && known->second != peer) {
     return failed_precondition(to_string(peer) + ": this connection is " + to_string(known->second));
   }
-  if (member.state == State::kPresent) connections_.erase(member.connection);
   member = {State::kPresent, incarnation, connection, now};
   connections_[connection] = peer;
   return Status::ok();

@@ -1,9 +1,9 @@
 // Membership: which connections belong to which nodes and shards, and when each was last heard from. Pure:
 // time is passed in, so leases are tested without waiting.
 //
-// Identity is the number and the incarnation of a Join, not the connection: the same incarnation on a new
-// connection is the same node (a link was re-established), another incarnation is an intruder while the first
-// is there. Who has gone (lost, or left) does not come back into the same run.
+// Who has joined stays the only one of its number: another process (told apart by its incarnation) and
+// another connection are intruders. A connection that breaks is a loss, and who has gone (lost, or left) does
+// not come back into the same run.
 //
 // Thread: one at a time (the server's loop).
 #pragma once
