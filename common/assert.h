@@ -1,5 +1,5 @@
-// PACELINE_ASSERT: our own bugs, never the world's faults. Kept in release builds, prints its reason, and stops
-// the process: going on with a broken invariant would train a wrong model in silence.
+// PACELINE_ASSERT: our own bugs, never the world's faults. Kept in release builds, prints its reason, and
+// stops the process: going on with a broken invariant would train a wrong model in silence.
 #pragma once
 
 #include <cstdio>
@@ -16,7 +16,7 @@ namespace paceline {
 
 }  // namespace paceline
 
-#define PACELINE_ASSERT(condition, reason)                                                  \
-  do {                                                                                      \
+#define PACELINE_ASSERT(condition, reason)                                                    \
+  do {                                                                                        \
     if (!(condition)) ::paceline::assertion_failed(#condition, (reason), __FILE__, __LINE__); \
   } while (false)

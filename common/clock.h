@@ -29,7 +29,8 @@ struct Clock {
   friend constexpr Staleness operator-(Clock a, Clock b) { return Staleness(a.value - b.value); }
 };
 
-// Version v of the global parameters: every live worker's gradients stamped < v are in them. kNone: none held yet.
+// Version v of the global parameters: every live worker's gradients stamped < v are in them. kNone: none held
+// yet.
 struct Version {
   std::int64_t value = 0;
   constexpr Version() = default;
@@ -38,8 +39,8 @@ struct Version {
 };
 inline constexpr Version kNoVersion{-1};
 
-// The number of gradients applied, in the one order the authority decides for all shards. It always grows, also
-// where the version stands still (eager). kNoRevision: nothing held yet.
+// The number of gradients applied, in the one order the authority decides for all shards. It always grows,
+// also where the version stands still (eager). kNoRevision: nothing held yet.
 struct Revision {
   std::int64_t value = 0;
   constexpr Revision() = default;
@@ -48,7 +49,8 @@ struct Revision {
 };
 inline constexpr Revision kNoRevision{-1};
 
-// The threshold s: how far a worker may lead the slowest when it is granted an iteration. 0 is BSP, infinite ASP.
+// The threshold s: how far a worker may lead the slowest when it is granted an iteration. 0 is BSP, infinite
+// ASP.
 class Threshold {
  public:
   constexpr Threshold() = default;

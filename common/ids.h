@@ -36,7 +36,8 @@ struct WorkerId {
   auto operator<=>(const WorkerId&) const = default;
 };
 
-// A worker's place 0..K-1 in a run of K workers: node-major, the order in which gradients of one clock are applied.
+// A worker's place 0..K-1 in a run of K workers: node-major, the order in which gradients of one clock are
+// applied.
 struct Rank {
   std::uint32_t value = 0;
   constexpr Rank() = default;

@@ -1,6 +1,6 @@
-// Ticks: nanoseconds on a clock that only goes forward, as a bare value. Which clock is the caller's business: the
-// steady clock in the daemons (common/ticks.h), whatever they say in the simulator and the tests. That is why the
-// pure core includes this header and never the other one.
+// Ticks: nanoseconds on a clock that only goes forward, as a bare value. Which clock is the caller's
+// business: the steady clock in the daemons (common/ticks.h), whatever they say in the simulator and the
+// tests. That is why the pure core includes this header and never the other one.
 #pragma once
 
 #include <chrono>

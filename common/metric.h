@@ -1,4 +1,5 @@
-// Metric: what one iteration or one evaluation measured, as sums, so that those of several workers can be added.
+// Metric: what one iteration or one evaluation measured, as sums, so that those of several workers can be
+// added.
 #pragma once
 
 #include <cstdint>

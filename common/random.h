@@ -1,6 +1,6 @@
-// Counter-based randomness: every random number is a pure function of a key and a counter, so that it does not
-// depend on which thread asks, in which order, or how often. Philox4x32-10 (Salmon et al., "Parallel random
-// numbers: as easy as 1, 2, 3", SC 2011, section 4.3).
+// Counter-based randomness: every random number is a pure function of a key and a counter, so that it does
+// not depend on which thread asks, in which order, or how often. Philox4x32-10 (Salmon et al., "Parallel
+// random numbers: as easy as 1, 2, 3", SC 2011, section 4.3).
 //
 // Worked example: the crop of training sample 17 in epoch 3 under run seed 5 is
 //   CounterRandom(5, Stream::kAugment, 3, 17).next_below(9)
@@ -45,8 +45,10 @@ class CounterRandom {
  public:
   using result_type = std::uint32_t;
 
-  CounterRandom(std::uint64_t seed, Stream stream, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0) {
-    // The key identifies (seed, stream, a, b, c) through two chained Philox blocks; the counter then only counts.
+  CounterRandom(std::uint64_t seed, Stream stream, std::uint64_t a = 0, std::uint64_t b = 0,
+                std::uint64_t c = 0) {
+    // The key identifies (seed, stream, a, b, c) through two chained Philox blocks; the counter then only
+    // counts.
     const auto outer = philox4x32({static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(a >> 32),
                                    static_cast<std::uint32_t>(stream), 0x5EEDu},
                                   {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
@@ -82,7 +84,8 @@ class CounterRandom {
       if (low >= bound || low >= (-bound) % bound) return static_cast<std::uint64_t>(product >> 64);
     }
   }
-  // Standard normal (Box-Muller; the second value of a pair is thrown away to keep the stream position simple).
+  // Standard normal (Box-Muller; the second value of a pair is thrown away to keep the stream position
+  // simple).
   double next_normal() {
     const double u = 1.0 - next_double();
     const double v = next_double();

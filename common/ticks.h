@@ -1,5 +1,5 @@
-// The daemons' clock: Ticks (common/instant.h) read from this machine's steady clock. Not for the pure core, which
-// is told the time.
+// The daemons' clock: Ticks (common/instant.h) read from this machine's steady clock. Not for the pure core,
+// which is told the time.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// The layout of a model's parameters: named tensors laid one after another in one flat float32 vector. Every daemon
-// of a run must agree on it; its hash travels with the join (docs/PROTOCOL.md).
+// The layout of a model's parameters: named tensors laid one after another in one flat float32 vector. Every
+// daemon of a run must agree on it; its hash travels with the join (docs/PROTOCOL.md).
 #pragma once
 
 #include <cstdint>

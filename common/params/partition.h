@@ -1,4 +1,5 @@
-// How the flat parameter vector is cut into shards: contiguous, nearly equal, a pure function of its arguments.
+// How the flat parameter vector is cut into shards: contiguous, nearly equal, a pure function of its
+// arguments.
 #pragma once
 
 #include <cstdint>
