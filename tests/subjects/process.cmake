@@ -11,10 +11,10 @@ foreach(class WholeRuns Stops Crashes Starts NotFinite Garbage BadInput Scripts)
   add_test(NAME daemons.${class}
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons_test.py
             ${CMAKE_BINARY_DIR}/bin ${PROJECT_SOURCE_DIR} ${class})
-  set_tests_properties(daemons.${class} PROPERTIES TIMEOUT 600)
+  set_tests_properties(daemons.${class} PROPERTIES TIMEOUT 600 LABELS daemons)
   if(PACELINE_SANITIZE STREQUAL "thread")  # as in paceline_test()
     set_tests_properties(daemons.${class} PROPERTIES ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
   endif()
 endforeach()
 # What the sanitizers could find in these is found in the others: scripts/test.sh runs them in the debug build alone.
-set_tests_properties(daemons.BadInput daemons.Scripts PROPERTIES LABELS plain)
+set_tests_properties(daemons.BadInput daemons.Scripts PROPERTIES LABELS "daemons;plain")
