@@ -1,0 +1,112 @@
+// An Authority with its outbox, log and run directory, and the peers that talk to it: for the tests of
+// authority_test.cc and authority_end_test.cc.
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include "common/params/model_file.h"
+#include "common/report/curve.h"
+#include "common/report/run_summary.h"
+#include "server/authority/authority.h"
+#include "tests/unit/outbox_fixture.h"
+#include "tests/unit/store_fixture.h"
+#include "tests/unit/temp_folder.h"
+
+namespace paceline::server {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+const Peer kNode0 = Peer::of(NodeId(0));
+const Peer kNode1 = Peer::of(NodeId(1));
+const Peer kShard0 = Peer::of(ShardId(0));
+const Peer kShard1 = Peer::of(ShardId(1));
+
+// Two nodes with one thread each, two shards of four floats, BSP, three versions.
+RunConfig small_run() {
+  RunConfig config;
+  config.cluster.nodes = 2;
+  config.cluster.shards = 2;
+  config.cluster.endpoints = {"tcp://a:1", "tcp://b:2"};
+  config.train.total_iterations = 6;
+  config.train.model = "layers";
+  return config;
+}
+
+struct Run {
+  explicit Run(RunConfig c = small_run()) : config(std::move(c)) {
+    config.run.out = folder.path();
+    auto record = RunRecord::open(config, log);
+    REQUIRE(record.is_ok());
+    authority.emplace(config, std::move(record).value(), sent, log, now);
+  }
+  void say(Peer from, wire::Body body, std::vector<float> values = {}) {
+    CHECK(authority->handle(from, {std::move(body), payload_of(std::move(values))}, now).is_ok());
+  }
+  Status refused(Peer from, wire::Body body) { return authority->handle(from, {std::move(body), {}}, now); }
+  void pass(std::chrono::nanoseconds time) {
+    now = now + time;
+    authority->tick(now);
+  }
+  void gather() {
+    const Layout layout = layout_of(8);
+    authority->shard_joined(ShardId(1));
+    authority->node_joined(NodeId(0), layout, now);
+    authority->node_joined(NodeId(1), layout, now);
+    for (std::uint32_t k = 0; k < 2; ++k)
+      say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
+  }
+  void arrive(std::uint32_t node, std::int64_t clock) {
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      say(Peer::of(ShardId(k)), wire::GradientArrived{ShardId(k), WorkerId(node, 0), Clock(clock), 10, ""});
+    }
+  }
+  void iterate(std::uint32_t node, std::int64_t clock) {
+    arrive(node, clock);
+    wire::StepReport report;
+    report.worker = WorkerId(node, 0);
+    report.clock = Clock(clock);
+    report.computed_version = Version(clock);
+    report.metric = {1.0, 5, 10};
+    say(Peer::of(NodeId(node)), report);
+  }
+  void train(std::int64_t from, std::int64_t to) {
+    for (std::int64_t clock = from; clock < to; ++clock) {
+      iterate(0, clock);
+      iterate(1, clock);
+    }
+  }
+  void answer_model(std::uint32_t shard, float value) {
+    const auto pulls = sent.of<wire::Pull>(Peer::of(ShardId(shard)));
+    REQUIRE(pulls.size() == 1);
+    CHECK(pulls[0].exact);
+    const wire::Parameters piece{
+        pulls[0].request, ShardId(shard), pulls[0].min_version, Revision(6), 0, true, {}};
+    say(Peer::of(ShardId(shard)), piece, std::vector<float>(4, value));
+  }
+  void node_reports(std::uint32_t node) {
+    wire::NodeReport report;
+    report.node = NodeId(node);
+    report.workers.push_back({WorkerId(node, 0), {}, 3, 0, 0});
+    say(Peer::of(NodeId(node)), report);
+  }
+  void shard_reports(std::uint32_t shard) {
+    say(Peer::of(ShardId(shard)), wire::ShardReport{ShardId(shard), 100, 200, 3, 1});
+  }
+  RunSummary summary() {
+    auto read = read_summary(config.run.out);
+    REQUIRE(read.is_ok());
+    return *read;
+  }
+
+  testing::TempFolder folder;
+  RunConfig config;
+  Log log;
+  Sent sent;
+  Ticks now{1};
+  std::optional<Authority> authority;
+};
+
+}  // namespace
+}  // namespace paceline::server
