@@ -449,7 +449,7 @@ class Scripts(DaemonTest):
                 self.assertEqual(harness.children(), [])
 
     def test_run_local_ends_at_once_on_the_second_signal(self):
-        script = self.run_local()
+        script = self.run_local("cluster.lease=60s")  # or the run could end without the nodes that stand still
         script.wait_for_line(harness.PROGRESS.pattern)
         for pid in harness.children_of(script.pid):
             if b"paceline-worker" in harness.command_of(pid).encode():
