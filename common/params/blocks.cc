@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector register
+constexpr std::align_val_t kBlockAlignment{64};  // a cache line, and the widest vector register
 
 }  // namespace
 
@@ -66,11 +66,11 @@ class PoolCore {
   Block* create() const {
     auto block = std::make_unique<Block>();
     const auto bytes = static_cast<std::size_t>(block_floats_) * sizeof(float);
-    block->data = static_cast<float*>(::operator new(bytes, kAlignment));
+    block->data = static_cast<float*>(::operator new(bytes, kBlockAlignment));
     return block.release();
   }
   static void destroy(Block* block) {
-    ::operator delete(block->data, kAlignment);
+    ::operator delete(block->data, kBlockAlignment);
     delete block;
   }
 

@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "the parameters are wr
 using Json = nlohmann::json;
 constexpr std::string_view kMagic = "PACELIN1";
 constexpr std::size_t kFixedBytes = 16;
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kValuesAlignment = 64;
 constexpr std::size_t kFileBytesMax = std::size_t{1} << 38;
 
 std::uint32_t crc32c(std::string_view bytes) {
@@ -46,7 +46,7 @@ std::uint32_t read_u32(std::string_view bytes, std::size_t at) {
 }
 
 std::size_t data_begin(std::size_t header_bytes) {
-  return (kFixedBytes + header_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (kFixedBytes + header_bytes + kValuesAlignment - 1) / kValuesAlignment * kValuesAlignment;
 }
 
 std::string shape_text(const Tensor& tensor) {

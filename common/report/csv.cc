@@ -10,7 +10,7 @@
 namespace paceline::csv {
 namespace {
 
-constexpr std::size_t kFileBytesMax = std::size_t{1} << 30;
+constexpr std::size_t kCsvBytesMax = std::size_t{1} << 30;
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -50,7 +50,7 @@ std::string seconds_of(std::int64_t ns) {
 }
 
 Result<Table> Table::read(const std::filesystem::path& path, std::string_view header) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string content, read_file(path, kFileBytesMax));
+  PACELINE_ASSIGN_OR_RETURN(const std::string content, read_file(path, kCsvBytesMax));
   Table table;
   table.file_ = path.string();
   table.columns_ = split(header, ',');

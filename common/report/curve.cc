@@ -11,8 +11,8 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kHeader = "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy";
-constexpr const char* kFile = "curve.csv";
+constexpr const char* kCurveHeader = "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy";
+constexpr const char* kCurveFile = "curve.csv";
 
 std::string cell(const std::optional<double>& number) { return number ? csv::text_of(*number) : ""; }
 
@@ -38,9 +38,9 @@ Result<Threshold> threshold_at(const csv::Table& table, std::size_t row, std::si
 
 Result<CurveWriter> CurveWriter::open(const std::filesystem::path& run_dir) {
   CurveWriter writer;
-  writer.path_ = run_dir / kFile;
+  writer.path_ = run_dir / kCurveFile;
   writer.file_.open(writer.path_, std::ios::trunc);
-  writer.file_ << kHeader << '\n' << std::flush;
+  writer.file_ << kCurveHeader << '\n' << std::flush;
   if (!writer.file_)
     return unavailable("cannot write " + writer.path_.string() + ": " + std::strerror(errno));
   return writer;
@@ -53,13 +53,13 @@ Status CurveWriter::append(const CurveRow& row) {
 }
 
 Status write_curve(const std::filesystem::path& run_dir, std::span<const CurveRow> rows) {
-  std::string text = std::string(kHeader) + "\n";
+  std::string text = std::string(kCurveHeader) + "\n";
   for (const CurveRow& row : rows) text += line(row);
-  return write_file_atomically(run_dir / kFile, text);
+  return write_file_atomically(run_dir / kCurveFile, text);
 }
 
 Result<std::vector<CurveRow>> read_curve(const std::filesystem::path& run_dir) {
-  PACELINE_ASSIGN_OR_RETURN(const csv::Table table, csv::Table::read(run_dir / kFile, kHeader));
+  PACELINE_ASSIGN_OR_RETURN(const csv::Table table, csv::Table::read(run_dir / kCurveFile, kCurveHeader));
   std::vector<CurveRow> rows(table.rows());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     PACELINE_ASSIGN_OR_RETURN(rows[i].seconds, table.number(i, 0));

@@ -12,10 +12,10 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kHeader =
+constexpr const char* kPhasesHeader =
     "node,thread,phase,count,total_seconds,mean_ms,p50_ms,p95_ms,share,hidden_seconds";
 constexpr const char* kHistogramHeader = "node,thread,phase,ns,count";
-constexpr const char* kFile = "phases.csv";
+constexpr const char* kPhasesFile = "phases.csv";
 constexpr const char* kHistogramFile = "phases_histogram.csv";
 constexpr const char* kUnaccounted = "unaccounted";
 
@@ -104,7 +104,7 @@ Status read_histogram(const csv::Table& table, Reader& reader) {
 }  // namespace
 
 Status write_phases(const std::filesystem::path& run_dir, std::span<const WorkerPhases> workers) {
-  std::string rows = std::string(kHeader) + "\n";
+  std::string rows = std::string(kPhasesHeader) + "\n";
   std::string histogram = std::string(kHistogramHeader) + "\n";
   for (const auto& [worker, totals] : workers) {
     for (std::size_t i = 0; i < kPhaseCount; ++i) {
@@ -117,11 +117,11 @@ Status write_phases(const std::filesystem::path& run_dir, std::span<const Worker
     rows += prefix(worker) + kUnaccounted + "," + unaccounted_row(totals);
   }
   PACELINE_RETURN_IF_ERROR(write_file_atomically(run_dir / kHistogramFile, histogram));
-  return write_file_atomically(run_dir / kFile, rows);
+  return write_file_atomically(run_dir / kPhasesFile, rows);
 }
 
 Result<std::vector<WorkerPhases>> read_phases(const std::filesystem::path& run_dir) {
-  PACELINE_ASSIGN_OR_RETURN(const csv::Table rows, csv::Table::read(run_dir / kFile, kHeader));
+  PACELINE_ASSIGN_OR_RETURN(const csv::Table rows, csv::Table::read(run_dir / kPhasesFile, kPhasesHeader));
   PACELINE_ASSIGN_OR_RETURN(const csv::Table histogram,
                             csv::Table::read(run_dir / kHistogramFile, kHistogramHeader));
   Reader reader;
@@ -129,7 +129,7 @@ Result<std::vector<WorkerPhases>> read_phases(const std::filesystem::path& run_d
   PACELINE_RETURN_IF_ERROR(read_histogram(histogram, reader));
   for (const auto& [worker, totals] : reader.workers) {
     if (Status status = check(totals); !status) {
-      return data_loss((run_dir / kFile).string() + ": worker " + to_string(worker) + ": " +
+      return data_loss((run_dir / kPhasesFile).string() + ": worker " + to_string(worker) + ": " +
                        status.message());
     }
   }

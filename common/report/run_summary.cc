@@ -11,8 +11,8 @@ namespace {
 
 // Keys stay in the order of the contract, which is the order people read them in.
 using Json = nlohmann::ordered_json;
-constexpr const char* kFile = "summary.json";
-constexpr std::size_t kFileBytesMax = std::size_t{1} << 20;
+constexpr const char* kSummaryFile = "summary.json";
+constexpr std::size_t kSummaryBytesMax = std::size_t{1} << 20;
 
 Json optional_json(const std::optional<double>& number) {
   return number && std::isfinite(*number) ? Json(*number) : Json(nullptr);
@@ -119,13 +119,13 @@ Result<RunSummary> parse_summary(const std::string& text) {
 }
 
 Status write_summary(const std::filesystem::path& run_dir, const RunSummary& summary) {
-  return write_file_atomically(run_dir / kFile, to_json(summary));
+  return write_file_atomically(run_dir / kSummaryFile, to_json(summary));
 }
 
 Result<RunSummary> read_summary(const std::filesystem::path& run_dir) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(run_dir / kFile, kFileBytesMax));
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(run_dir / kSummaryFile, kSummaryBytesMax));
   Result<RunSummary> summary = parse_summary(text);
-  if (!summary.is_ok()) return Status(summary.status()).with_context((run_dir / kFile).string());
+  if (!summary.is_ok()) return Status(summary.status()).with_context((run_dir / kSummaryFile).string());
   return summary;
 }
 

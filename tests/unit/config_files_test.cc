@@ -19,7 +19,7 @@ std::string contents(const std::string& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-RunConfig loaded(const std::string& file) {
+RunConfig loaded_file(const std::string& file) {
   Result<RunConfig> config = load_config(path_of(file), {});
   if (!config) FAIL(config.status().message());
   return std::move(config).value();
@@ -28,7 +28,7 @@ RunConfig loaded(const std::string& file) {
 TEST_CASE("the_reference_is_what_the_schema_says_and_loads_as_the_defaults") {
   // When this fails: paceline check-config --reference > configs/reference.yaml
   CHECK(contents("reference.yaml") == reference_yaml());
-  CHECK(loaded("reference.yaml") == RunConfig{});
+  CHECK(loaded_file("reference.yaml") == RunConfig{});
 }
 
 TEST_CASE("every_key_of_the_reference_carries_its_effect_and_trade_off") {
@@ -45,12 +45,12 @@ TEST_CASE("every_key_of_the_reference_carries_its_effect_and_trade_off") {
 }
 
 TEST_CASE("the_four_policies_differ_only_in_sync") {
-  RunConfig bsp = loaded("bsp.yaml");
+  RunConfig bsp = loaded_file("bsp.yaml");
   const std::map<std::string, PolicyKind> others{
       {"asp.yaml", PolicyKind::kAsp}, {"ssp.yaml", PolicyKind::kSsp}, {"dtssp.yaml", PolicyKind::kDtssp}};
   for (const auto& [file, policy] : others) {
     INFO(file);
-    RunConfig other = loaded(file);
+    RunConfig other = loaded_file(file);
     CHECK(other.sync.policy == policy);
     CHECK(other.sync.combine == bsp.sync.combine);
     other.sync = bsp.sync;
@@ -59,7 +59,7 @@ TEST_CASE("the_four_policies_differ_only_in_sync") {
 }
 
 TEST_CASE("the_policies_have_the_values_of_the_dtssp_experiment") {
-  const RunConfig c = loaded("dtssp.yaml");
+  const RunConfig c = loaded_file("dtssp.yaml");
   CHECK(c.cluster.cluster().workers() == 16);
   CHECK(c.train.model == "cifar_cnn");
   CHECK(c.train.batch_size == 128);
@@ -71,11 +71,11 @@ TEST_CASE("the_policies_have_the_values_of_the_dtssp_experiment") {
   CHECK(c.sync.lpr.decrease_below == -5.0);
   CHECK(c.sync.combine == CombineMode::kEach);
   for (const char* file : {"bsp.yaml", "ssp.yaml", "dtssp.yaml"})
-    CHECK_FALSE(loaded(file).sync.refresh_clocks);
+    CHECK_FALSE(loaded_file(file).sync.refresh_clocks);
 }
 
 TEST_CASE("the_quickstart_is_dtssp_over_one_server_and_four_nodes_of_four") {
-  const RunConfig c = loaded("quickstart.yaml");
+  const RunConfig c = loaded_file("quickstart.yaml");
   CHECK(c.sync.policy == PolicyKind::kDtssp);
   CHECK(c.cluster.nodes == 4);
   CHECK(c.cluster.threads_per_node == 4);

@@ -42,7 +42,7 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
       const bool newest = place + 1 == differences_.size();
       if (newest && sync::broken(sync::Mutant::kDifferenceForgotten)) continue;
       const float times = newest && sync::broken(sync::Mutant::kDifferenceTwice) ? 2.0F : 1.0F;
-      accumulate(part(parameters_, ranges_[k]), part(differences_[place], ranges_[k]), times);
+      paceline::accumulate(part(parameters_, ranges_[k]), part(differences_[place], ranges_[k]), times);
     }
     ++copied;
   }
@@ -64,7 +64,7 @@ void ThreadCache::apply_locally(Clock clock, std::span<const float> gradient, do
   subtract(difference, difference, parameters_);
   if (scale != 1.0) paceline::scale(difference, static_cast<float>(scale));
   // Added as a refresh will add it, so that both give the same bits.
-  accumulate(parameters_, difference, 1.0F);
+  paceline::accumulate(parameters_, difference, 1.0F);
   own_.remember(clock);
   differences_.push_back(std::move(difference));
 }

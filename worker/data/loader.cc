@@ -38,21 +38,16 @@ class LoaderCore {
   asio::thread_pool* pool = nullptr;  // null: no loader threads; valid while not stopped
 };
 
-namespace {
-
-enum class SlotState { kFree, kQueued, kMaking, kReady, kHeld };
-enum class Job { kNone, kPosted };
-
-struct Slot {
-  SlotState state = SlotState::kFree;
-  Job job = Job::kNone;  // at most one in the pool, also when the slot was planned anew meanwhile
-  std::int64_t iteration = -1;
-  MiniBatch batch;  // written by whoever moved the slot to kMaking, outside the mutex
-};
-
-}  // namespace
-
 struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
+  enum class SlotState { kFree, kQueued, kMaking, kReady, kHeld };
+  enum class Job { kNone, kPosted };
+  struct Slot {
+    SlotState state = SlotState::kFree;
+    Job job = Job::kNone;  // at most one in the pool, also when the slot was planned anew meanwhile
+    std::int64_t iteration = -1;
+    MiniBatch batch;  // written by whoever moved the slot to kMaking, outside the mutex
+  };
+
   State(std::shared_ptr<LoaderCore> loader, const Prediction& prediction, std::uint32_t prefetch)
       : core(std::move(loader)), stride(prediction.stride), slots(std::size_t{prefetch} + 1) {}
 
@@ -72,7 +67,7 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
   LoaderCounts counts;
 };
 
-Slot* BatchQueue::State::find(std::int64_t iteration) {
+BatchQueue::State::Slot* BatchQueue::State::find(std::int64_t iteration) {
   const auto it = std::find_if(slots.begin(), slots.end(), [iteration](const Slot& slot) {
     return slot.state != SlotState::kFree && slot.state != SlotState::kHeld && slot.iteration == iteration;
   });
@@ -88,7 +83,7 @@ bool BatchQueue::State::is_planned(const Slot& slot, std::int64_t first) const {
 
 // A slot that may be given another iteration: a free one, or one made for a prediction that did not come
 // true.
-Slot* BatchQueue::State::reusable(std::int64_t first) {
+BatchQueue::State::Slot* BatchQueue::State::reusable(std::int64_t first) {
   Slot* stale = nullptr;
   for (Slot& slot : slots) {
     if (slot.state == SlotState::kFree) return &slot;
@@ -147,6 +142,8 @@ BatchQueue::~BatchQueue() {
 }
 
 Result<const MiniBatch*> BatchQueue::next(std::int64_t iteration) {
+  using Slot = State::Slot;
+  using SlotState = State::SlotState;
   PACELINE_ASSERT(iteration >= 0, "mini-batch of iteration " + std::to_string(iteration));
   State& state = *state_;
   LoaderCore& core = *state.core;
