@@ -20,12 +20,13 @@ import argparse
 import csv
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from processes import run_all
 
 CONFIG = """\
 run: {{name: through_server, out: {out}}}
@@ -41,36 +42,6 @@ data: {{kind: synthetic, path: {data}}}
 """
 STEPS = {"cifar_cnn_small": 100, "cifar_cnn": 30}
 SHORT = 3  # steps of the runs that show what starting up costs
-TIMEOUT_SECONDS = 600  # of one run
-
-
-def out_of_time(*_):
-    raise TimeoutError(f"a run did not end within {TIMEOUT_SECONDS} s")
-
-
-def run_all(commands, folder):
-    """Runs the commands side by side; their processor seconds. What the first says on stdout stays in folder/stdout."""
-    processes = []
-    signal.alarm(TIMEOUT_SECONDS)
-    try:
-        for n, command in enumerate(commands):
-            with open(folder / f"stdout{n}", "w") as out, open(folder / f"stderr{n}", "w") as err:
-                processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err))
-        seconds = 0.0
-        for n, process in enumerate(processes):
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode != 0:
-                said = (folder / f"stderr{n}").read_text().strip()
-                sys.exit(f"{' '.join(map(str, commands[n]))}: exit status {process.returncode}: {said}")
-            seconds += usage.ru_utime + usage.ru_stime
-        return seconds
-    finally:
-        signal.alarm(0)
-        for process in processes:
-            if process.returncode is None:
-                process.kill()
-                process.wait()
 
 
 def bare(args, model, steps, folder):
@@ -157,7 +128,6 @@ def main():
         if not (args.bin / program).exists():
             parser.error(f"{args.bin / program} is not there: cmake --build build/release --target benchmarks")
 
-    signal.signal(signal.SIGALRM, out_of_time)
     failed = False
     with tempfile.TemporaryDirectory(prefix="paceline.") as made:
         if args.data is None:

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""The parameter path beside its limit: one step of push + SGD + pull through paceline-server, and a raw ZeroMQ loop that
+moves the same bytes in the same frames (exchange/raw_loop.cc).
+
+    cmake --build build/release --target benchmarks
+    tests/bench/exchange.py [--bin build/release/bin] [--pairs 15] [--mb 4 40 256 1000] [--workers 1] [--shards 1]
+                            [--policy asp] [--transport tcp] [--json FILE]
+
+The steps compute nothing (exchange/no_compute_task.h): what is left is the exchange, read from the beginning of one
+step to that of the next. Everything a real step does to parameters is in it: the check for NaN, the local apply, the
+copy into the thread cache. `asp` has eager apply and overlaps what it can; `bsp` cannot overlap.
+
+The two take turns, and who goes first changes from pair to pair, so that a machine whose speed drifts treats them alike.
+`ratio` is the median over the pairs of (raw seconds / Paceline's seconds): 1 would be the limit. One JSON line for
+each size; exit status 1 when a ratio is below --limit.
+"""
+import argparse
+import json
+import os
+import socket
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from processes import run_all
+
+CONFIG = """\
+run: {{name: exchange, out: {out}, log_level: warn}}
+cluster: {{nodes: {workers}, threads_per_node: 1, shards: {shards}, endpoints: [{endpoints}], frame_bytes: {frame}}}
+sync: {{policy: {policy}}}
+train:
+  optimizer: {{kind: sgd, lr: 0.001}}
+  batch_size: 1
+  total_iterations: {steps}
+"""
+WARM_UP_STEPS = 5
+BYTES_PER_RUN = 4e9  # moved up by all workers together in one run; fewer steps of a large model
+
+
+def free_ports(count):
+    with_ports = [socket.socket() for _ in range(count)]
+    for one in with_ports:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in with_ports]
+    for one in with_ports:
+        one.close()
+    return ports
+
+
+def endpoints(args, count, folder):
+    if args.transport == "ipc":
+        return [f"ipc://{folder}/{k}" for k in range(count)]
+    return [f"tcp://127.0.0.1:{port}" for port in free_ports(count)]
+
+
+def seconds_per_step(folder, first, count):
+    """The mean over the workers, whose processes are [first, first + count) of those started in the folder."""
+    said = [json.loads((folder / f"stdout{n}").read_text())["seconds_per_step"] for n in range(first, first + count)]
+    return statistics.fmean(said)
+
+
+def raw(args, floats, steps, folder):
+    endpoint = endpoints(args, 1, folder)[0]
+    program, sizes = args.bin / "bench_raw_loop", [str(floats), str(args.frame)]
+    run_all([[program, "server", endpoint, *sizes, str(args.workers)]] +
+            [[program, "worker", endpoint, *sizes, str(steps), str(WARM_UP_STEPS)]] * args.workers, folder)
+    return seconds_per_step(folder, 1, args.workers)
+
+
+def path(args, floats, steps, folder):
+    config = folder / "config.yaml"
+    total = (steps + WARM_UP_STEPS) * args.workers
+    config.write_text(CONFIG.format(out=folder / "run", workers=args.workers, shards=args.shards, frame=args.frame,
+                                    endpoints=", ".join(f'"{e}"' for e in endpoints(args, args.shards, folder)),
+                                    policy=args.policy, steps=total))
+    servers = [[args.bin / "paceline-server", config, "--shard", str(k)] for k in range(args.shards)]
+    nodes = [[args.bin / "bench_path_worker", str(floats), str(WARM_UP_STEPS), config, "--node", str(n)]
+             for n in range(args.workers)]
+    run_all(servers + nodes, folder)
+    return seconds_per_step(folder, args.shards, args.workers)
+
+
+def compare(args, mb):
+    floats = int(mb * 1e6 / 4)
+    steps = max(10, min(2000, int(BYTES_PER_RUN / (mb * 1e6 * args.workers))))
+    loops, pairs = {"raw": raw, "paceline": path}, []
+    for n in range(args.pairs):
+        one = {}
+        for name in ["raw", "paceline"] if n % 2 == 0 else ["paceline", "raw"]:
+            with tempfile.TemporaryDirectory(prefix="paceline.") as folder:
+                one[name] = loops[name](args, floats, steps, Path(folder))
+        pairs.append(one)
+    result = {"mb": mb, "workers": args.workers, "shards": args.shards, "policy": args.policy,
+              "transport": args.transport, "frame_bytes": args.frame, "steps": steps, "pairs": args.pairs}
+    for name in loops:
+        result[f"{name}_ms"] = round(1e3 * statistics.median(one[name] for one in pairs), 3)
+    ratios = sorted(one["raw"] / one["paceline"] for one in pairs)
+    result["ratio"] = round(statistics.median(ratios), 3)
+    result["ratio_range"] = [round(ratios[0], 3), round(ratios[-1], 3)]
+    # Up and down, of all workers together.
+    result["paceline_gb_per_s"] = round(2 * mb * args.workers / result["paceline_ms"], 2)
+    result["load"] = round(os.getloadavg()[0], 1)
+    return result
+
+
+def congestion_control():
+    return Path("/proc/sys/net/ipv4/tcp_congestion_control").read_text().strip()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=Path, default=Path(__file__).resolve().parents[2] / "build/release/bin")
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--mb", type=float, nargs="+", default=[4, 40, 256, 1000])
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--shards", type=int, default=1)
+    parser.add_argument("--policy", choices=["asp", "bsp"], default="asp")
+    parser.add_argument("--transport", choices=["tcp", "ipc"], default="tcp")
+    parser.add_argument("--frame", type=int, default=512 * 1024, help="bytes of a payload frame")
+    parser.add_argument("--limit", type=float, default=0.0, help="the least ratio that is not a failure")
+    parser.add_argument("--json", type=Path, help="append the lines to this file, too")
+    args = parser.parse_args()
+    failed = False
+    for mb in args.mb:
+        result = compare(args, mb)
+        result["tcp_congestion_control"] = congestion_control()
+        line = json.dumps(result)
+        print(line, flush=True)
+        if args.json:
+            with open(args.json, "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        failed = failed or result["ratio"] < args.limit
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+// The limit of the parameter path: plain libzmq, no protocol. A server that applies SGD to each frame as it
+// arrives and answers it from its weights at once, and workers that send a gradient in frames, without a
+// copy, and copy what comes back. Same frame size, same memory switches, one ZeroMQ io thread a process, the
+// server's own kernel.
+//
+//   bench_raw_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS
+//   bench_raw_loop worker ENDPOINT FLOATS FRAME_BYTES STEPS WARM_UP_STEPS     prints {"seconds_per_step": …}
+//
+// The server ends when each worker has said goodbye (an empty frame). Frames may come in any order of
+// workers; a reply is torn when another worker's frame is applied while it leaves, which a parameter server
+// must not allow and this may.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <vector>
+#include <zmq.hpp>
+
+#include "common/params/optimizer.h"
+#include "common/wire/memory.h"
+
+namespace {
+
+using paceline::OptimizerKind;
+using paceline::OptimizerSection;
+using paceline::OptimizerState;
+
+struct Header {  // about as long as a Push or Parameters header
+  std::int64_t offset;
+  std::int64_t floats;
+  char rest[32];
+};
+
+struct Sizes {
+  std::int64_t floats;
+  std::int64_t frame;  // floats
+  std::int64_t frames() const { return (floats + frame - 1) / frame; }
+  std::int64_t size(std::int64_t k) const { return std::min(frame, floats - k * frame); }
+};
+
+void keep(void*, void*) {}  // the vectors outlive the context
+
+void send_frame(zmq::socket_t& socket, const Header& header, float* values) {
+  socket.send(zmq::message_t(&header, sizeof header), zmq::send_flags::sndmore);
+  const auto bytes = static_cast<std::size_t>(header.floats) * sizeof(float);
+  socket.send(zmq::message_t(values, bytes, &keep, nullptr), zmq::send_flags::none);
+}
+
+int serve(const std::string& endpoint, Sizes sizes, int workers) {
+  std::vector<float> weights(static_cast<std::size_t>(sizes.floats));
+  OptimizerSection settings;
+  settings.kind = OptimizerKind::kSgd;
+  OptimizerState optimizer(settings, sizes.floats);
+  optimizer.begin_step(1e-3);
+  zmq::context_t context(1);
+  zmq::socket_t socket(context, zmq::socket_type::router);
+  socket.set(zmq::sockopt::rcvhwm, 256);
+  socket.set(zmq::sockopt::sndhwm, 65536);
+  socket.bind(endpoint);
+  for (int left = workers; left > 0;) {
+    zmq::message_t id;
+    zmq::message_t head;
+    zmq::message_t payload;
+    (void)socket.recv(id);
+    (void)socket.recv(head);
+    if (head.size() != sizeof(Header)) {
+      --left;
+      continue;
+    }
+    (void)socket.recv(payload);
+    Header header;
+    std::memcpy(&header, head.data(), sizeof header);
+    const auto count = static_cast<std::size_t>(header.floats);
+    float* const part = weights.data() + header.offset;
+    optimizer.apply(header.offset, {part, count}, {part, count}, {payload.data<const float>(), count});
+    socket.send(id, zmq::send_flags::sndmore);
+    send_frame(socket, header, part);
+  }
+  return 0;
+}
+
+int work(const std::string& endpoint, Sizes sizes, std::int64_t steps, std::int64_t warm_up) {
+  std::vector<float> gradient(static_cast<std::size_t>(sizes.floats));
+  std::vector<float> parameters(static_cast<std::size_t>(sizes.floats));
+  zmq::context_t context(1);
+  zmq::socket_t socket(context, zmq::socket_type::dealer);
+  socket.set(zmq::sockopt::rcvhwm, 256);
+  socket.set(zmq::sockopt::sndhwm, 65536);
+  socket.connect(endpoint);
+  auto began = std::chrono::steady_clock::now();
+  for (std::int64_t step = 0; step < steps + warm_up; ++step) {
+    if (step == warm_up) began = std::chrono::steady_clock::now();
+    for (std::int64_t k = 0; k < sizes.frames(); ++k) {
+      send_frame(socket, {k * sizes.frame, sizes.size(k), {}}, gradient.data() + k * sizes.frame);
+    }
+    for (std::int64_t k = 0; k < sizes.frames(); ++k) {
+      zmq::message_t head;
+      zmq::message_t payload;
+      (void)socket.recv(head);
+      (void)socket.recv(payload);
+      Header header;
+      std::memcpy(&header, head.data(), sizeof header);
+      std::memcpy(parameters.data() + header.offset, payload.data(), payload.size());
+    }
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  socket.send(zmq::message_t(), zmq::send_flags::none);
+  std::cout << "{\"seconds_per_step\": " << took.count() / static_cast<double>(steps) << "}\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  paceline::wire::keep_freed_memory();
+  const std::string role = argc > 1 ? argv[1] : "";
+  if ((role == "server" && argc == 6) || (role == "worker" && argc == 7)) {
+    const Sizes sizes{std::stoll(argv[3]), std::stoll(argv[4]) / std::int64_t{sizeof(float)}};
+    if (role == "server") return serve(argv[2], sizes, std::stoi(argv[5]));
+    return work(argv[2], sizes, std::stoll(argv[5]), std::stoll(argv[6]));
+  }
+  std::cerr << "usage: bench_raw_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS\n"
+               "       bench_raw_loop worker ENDPOINT FLOATS FRAME_BYTES STEPS WARM_UP_STEPS\n";
+  return 2;
+}
