@@ -157,15 +157,16 @@ TEST_CASE("copying from the process cache is P_CACHE_PARAM") {
 
 TEST_CASE("reading from the thread cache is T_CACHE_PARAM") {
   Bench b(Reads::kFromThreadCache);
-  // Of the clock reads behind a grant, the first ends the exchange and the second begins BATCH.
-  int reads_since_grant = 2;
+  // Of the clock reads behind a grant, the first ends the exchange, the second the local apply that has waited
+  // for this read, and the third begins BATCH.
+  int reads_since_grant = 3;
   b.exchange.before_instruction = [&, instructions = 0]() mutable {
     const bool ends_exchange =
         ++instructions > 1 && instructions <= kSteps;  // not the first grant, not the end
     if (ends_exchange) reads_since_grant = 0;
   };
   b.on_clock_read = [&] {
-    if (++reads_since_grant == 2) b.delay();
+    if (++reads_since_grant == 3) b.delay();
   };
   b.expect_in(Phase::kTCacheParam);
 }

@@ -15,7 +15,12 @@ const Range kRight{2, 3};
 const std::vector<Range> kRanges = {kLeft, kRight};
 const OptimizerSection kSgd{};  // p <- p - lr g
 
-std::vector<float> values(const ThreadCache& cache) {
+std::shared_ptr<const std::vector<float>> own(std::vector<float> gradient) {
+  return std::make_shared<const std::vector<float>>(std::move(gradient));
+}
+
+std::vector<float> values(ThreadCache& cache) {
+  cache.settle();
   return {cache.parameters().begin(), cache.parameters().end()};
 }
 
@@ -71,9 +76,8 @@ TEST_CASE("a snapshot taken stays as it was when the cache moves on") {
 TEST_CASE("own gradients are seen at once, and counted once when the server's snapshot contains them") {
   ThreadCache cache(kSgd, {kLeft}, 0);
   cache.refresh({slice_of(kLeft, 2, {Clock(2)}, {10, 10})}, Clock(2));
-  const std::vector<float> ones = {1, 1};
-  cache.apply_locally(Clock(2), ones, 1.0, 1.0);
-  cache.apply_locally(Clock(3), ones, 1.0, 1.0);
+  cache.apply_locally(Clock(2), own({1, 1}), 1.0, 1.0);
+  cache.apply_locally(Clock(3), own({1, 1}), 1.0, 1.0);
   CHECK(values(cache) == std::vector<float>{8, 8});
 
   // Version 3 holds G(2) and another worker's, worth 3 in all: G(3) alone is added again.
@@ -86,11 +90,35 @@ TEST_CASE("own gradients are seen at once, and counted once when the server's sn
   CHECK(cache.differences() == 0);
 }
 
+TEST_CASE("an own gradient that the next snapshot contains is never applied here") {
+  ThreadCache cache(kSgd, kRanges, 0);
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0}), slice_of(kRight, 0, {Clock(0)}, {0})}, Clock(0));
+  const auto gradient = own({1, 1, 1});
+  cache.apply_locally(Clock(0), gradient, 1.0, 1.0);
+  CHECK(cache.waits());
+  const Snapshot half = {slice_of(kLeft, 1, {Clock(1)}, {-1, -1}), slice_of(kRight, 0, {Clock(0)}, {0})};
+  CHECK(cache.lacks_waiting(half));
+  const Snapshot whole = {half[0], slice_of(kRight, 1, {Clock(1)}, {-1})};
+  CHECK_FALSE(cache.lacks_waiting(whole));
+  cache.refresh(whole, Clock(1));
+  CHECK(gradient.use_count() == 1);  // let go: its buffer is free for the next gradient
+  CHECK(cache.differences() == 0);
+  CHECK(values(cache) == std::vector<float>{-1, -1, -1});
+}
+
+TEST_CASE("an own gradient that one slice of the next snapshot lacks is added to that slice") {
+  ThreadCache cache(kSgd, kRanges, 0);
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0}), slice_of(kRight, 0, {Clock(0)}, {0})}, Clock(0));
+  cache.apply_locally(Clock(0), own({1, 1, 1}), 1.0, 1.0);
+  cache.refresh({slice_of(kLeft, 1, {Clock(1)}, {-5, -5}), nullptr}, Clock(1));
+  CHECK(values(cache) == std::vector<float>{-5, -5, -1});
+}
+
 TEST_CASE("each slice is added what it lacks, and a difference lives as long as one slice lacks it") {
   ThreadCache cache(kSgd, kRanges, 0);
   cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0}), slice_of(kRight, 0, {Clock(0)}, {0})}, Clock(0));
-  cache.apply_locally(Clock(0), std::vector<float>{1, 1, 1}, 1.0, 1.0);
-  cache.apply_locally(Clock(1), std::vector<float>{2, 2, 2}, 1.0, 1.0);
+  cache.apply_locally(Clock(0), own({1, 1, 1}), 1.0, 1.0);
+  cache.apply_locally(Clock(1), own({2, 2, 2}), 1.0, 1.0);
 
   cache.refresh({slice_of(kLeft, 1, {Clock(1)}, {-1, -1}), slice_of(kRight, 2, {Clock(2)}, {-3})}, Clock(2));
   CHECK(values(cache) == std::vector<float>{-3, -3, -3});
@@ -109,7 +137,7 @@ TEST_CASE("the thread cache never goes back to an older slice") {
 TEST_CASE("the applied clock that counts is the thread's own") {
   ThreadCache second(kSgd, {kLeft}, 1);
   second.refresh({slice_of(kLeft, 0, {Clock(0), Clock(0)}, {0, 0})}, Clock(0));
-  second.apply_locally(Clock(0), std::vector<float>{1, 1}, 1.0, 1.0);
+  second.apply_locally(Clock(0), own({1, 1}), 1.0, 1.0);
   second.refresh({slice_of(kLeft, 1, {Clock(1), Clock(0)}, {5, 5})}, Clock(1));
   CHECK(values(second) == std::vector<float>{4, 4});
 }
@@ -117,7 +145,7 @@ TEST_CASE("the applied clock that counts is the thread's own") {
 TEST_CASE("a local apply is scaled by the worker's share where the server averages") {
   ThreadCache cache(kSgd, {kLeft}, 0);
   cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0})}, Clock(0));
-  cache.apply_locally(Clock(0), std::vector<float>{4, 8}, 1.0, 0.25);
+  cache.apply_locally(Clock(0), own({4, 8}), 1.0, 0.25);
   CHECK(values(cache) == std::vector<float>{-1, -2});
 }
 
@@ -127,9 +155,9 @@ TEST_CASE("the local optimizer keeps its state across refreshes") {
   momentum.momentum = 0.5;
   ThreadCache cache(momentum, {Range{0, 1}}, 0);
   cache.refresh({slice_of({0, 1}, 0, {Clock(0)}, {0})}, Clock(0));
-  cache.apply_locally(Clock(0), std::vector<float>{1}, 1.0, 1.0);  // u = 1
+  cache.apply_locally(Clock(0), own({1}), 1.0, 1.0);  // u = 1
   cache.refresh({slice_of({0, 1}, 1, {Clock(1)}, {10})}, Clock(1));
-  cache.apply_locally(Clock(1), std::vector<float>{1}, 1.0, 1.0);  // u = 1.5
+  cache.apply_locally(Clock(1), own({1}), 1.0, 1.0);  // u = 1.5
   CHECK(values(cache) == std::vector<float>{8.5});
 }
 

@@ -29,6 +29,8 @@ ThreadCache::ThreadCache(const OptimizerSection& optimizer, std::vector<Range> r
 std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
   PACELINE_ASSERT(snapshot.size() == ranges_.size(),
                   "a snapshot of " + std::to_string(snapshot.size()) + " shards");
+  if (lacks_waiting(snapshot)) settle();
+  waiting_.reset();
   std::size_t copied = 0;
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
     const Slice* const slice = snapshot[k].get();
@@ -54,18 +56,39 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
   return copied;
 }
 
-void ThreadCache::apply_locally(Clock clock, std::span<const float> gradient, double learning_rate,
-                                double scale) {
+void ThreadCache::apply_locally(Clock clock, std::shared_ptr<const std::vector<float>> gradient,
+                                double learning_rate, double scale) {
+  settle();
+  waiting_ = OwnGradient{clock, std::move(gradient), learning_rate, scale};
+  if (applies_at_once()) settle();
+}
+
+void ThreadCache::settle() {
+  if (!waiting_) return;
+  apply(*waiting_);
+  waiting_.reset();
+}
+
+bool ThreadCache::lacks_waiting(const Snapshot& snapshot) const {
+  if (!waiting_) return false;
+  cache::SnapshotStamp after = stamp_;
+  for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
+    if (snapshot[k] != nullptr) after.install(ShardId(k), snapshot[k]->stamp);
+  }
+  return waiting_->clock >= after.applied_everywhere(thread_);
+}
+
+void ThreadCache::apply(const OwnGradient& own) {
   if (!optimizer_) optimizer_.emplace(settings_, static_cast<std::int64_t>(parameters_.size()));
   std::vector<float> difference = std::exchange(spare_, {});
   difference.resize(parameters_.size());
-  optimizer_->begin_step(learning_rate);
-  optimizer_->apply(0, parameters_, difference, gradient);
+  optimizer_->begin_step(own.learning_rate);
+  optimizer_->apply(0, parameters_, difference, *own.values);
   subtract(difference, difference, parameters_);
-  if (scale != 1.0) paceline::scale(difference, static_cast<float>(scale));
+  if (own.scale != 1.0) paceline::scale(difference, static_cast<float>(own.scale));
   // Added as a refresh will add it, so that both give the same bits.
   paceline::accumulate(parameters_, difference, 1.0F);
-  own_.remember(clock);
+  own_.remember(own.clock);
   differences_.push_back(std::move(difference));
 }
 

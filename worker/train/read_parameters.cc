@@ -7,13 +7,16 @@
 namespace paceline {
 namespace {
 
+// Whether the last own gradient, whose local apply was left until it is needed, has to be applied first.
+enum class Settle { kNo, kYes };
+
 // From waiting to reading: ends the running exchange, or (first iteration) the first phase.
-void enter_reading(Training& t, const Exchange& exchange, bool first, Phase reading) {
-  if (first) {
-    t.phases.enter(reading);
-  } else {
-    t.phases.end_exchange(exchange, reading);
-  }
+void enter_reading(Training& t, const Exchange& exchange, bool first, Settle settle, Phase reading) {
+  if (first) return t.phases.enter(reading);
+  t.phases.end_exchange(exchange, settle == Settle::kYes ? Phase::kApplyGrads : reading);
+  if (settle == Settle::kNo) return;
+  t.cache.settle();
+  t.phases.enter(reading);
 }
 
 cache::PullBehindPush behind_push(const Training& t) {
@@ -47,11 +50,16 @@ Status read_parameters(Training& t, const Granted& granted) {
     exchange.parameters = installed - granted.arrived;
   }
   if (decision.source == cache::ReadSource::kThreadCache) {
-    enter_reading(t, exchange, first, Phase::kTCacheParam);
+    enter_reading(t, exchange, first, t.cache.waits() ? Settle::kYes : Settle::kNo, Phase::kTCacheParam);
   } else {
-    enter_reading(t, exchange, first, Phase::kPCacheParam);
-    if (!first && sync::broken(sync::Mutant::kRefreshSkipped)) return Status::ok();
-    t.cache.refresh(t.process_cache.snapshot(), grant.clock);
+    const Snapshot snapshot = t.process_cache.snapshot();
+    const Settle settle = t.cache.lacks_waiting(snapshot) ? Settle::kYes : Settle::kNo;
+    enter_reading(t, exchange, first, settle, Phase::kPCacheParam);
+    if (!first && sync::broken(sync::Mutant::kRefreshSkipped)) {
+      t.cache.settle();
+      return Status::ok();
+    }
+    t.cache.refresh(snapshot, grant.clock);
   }
   return Status::ok();
 }

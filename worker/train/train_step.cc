@@ -31,8 +31,9 @@ Status train_step(Training& t, const Granted& granted) {
   record_hidden(t, ahead);
 
   if (t.applies_locally && fault.empty()) {
-    t.phases.enter(Phase::kApplyGrads);
-    t.cache.apply_locally(grant.clock, *gradient, grant.learning_rate, grant.local_scale);
+    // What can wait is applied by the next read, if that needs it.
+    if (t.cache.applies_at_once()) t.phases.enter(Phase::kApplyGrads);
+    t.cache.apply_locally(grant.clock, gradient, grant.learning_rate, grant.local_scale);
   }
 
   // The exchange: gradient and clock go up, grant and parameters come down. Which phases its time belongs to
