@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/assert.h"
-#include "common/params/optimizer_kernels.h"
+#include "common/params/kernels.h"
 
 namespace paceline {
 namespace {
@@ -54,15 +54,16 @@ void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::
   const kernels::Piece piece{in.data(), out.data(), gradient.data(), n};
   const kernels::WeightDecay decay = weight_decay(settings_, learning_rate_);
   const auto rate = static_cast<float>(learning_rate_);
+  const kernels::Kernels& loops = kernels::best();
   switch (settings_.kind) {
     case OptimizerKind::kSgd:
-      return kernels::sgd(piece, rate, decay);
+      return loops.sgd(piece, rate, decay);
     case OptimizerKind::kMomentum:
-      return kernels::momentum(piece, first_.data() + offset,
-                               {rate, static_cast<float>(settings_.momentum), settings_.nesterov}, decay);
+      return loops.momentum(piece, first_.data() + offset,
+                            {rate, static_cast<float>(settings_.momentum), settings_.nesterov}, decay);
     case OptimizerKind::kAdam:
-      return kernels::adam(piece, first_.data() + offset, second_.data() + offset,
-                           adam_step(settings_, learning_rate_, steps_), decay);
+      return loops.adam(piece, first_.data() + offset, second_.data() + offset,
+                        adam_step(settings_, learning_rate_, steps_), decay);
   }
 }
 

@@ -1,4 +1,4 @@
-# Parameters: layout, partition, optimizers, schedules, blocks, model file, atomic files.
+# Parameters: layout, partition, optimizers, loops, schedules, blocks, model file, atomic files.
 paceline_test(params_test
   SOURCES unit/layout_test.cc unit/optimizer_test.cc unit/optimizer_plain.cc unit/schedule_test.cc
           unit/vector_ops_test.cc unit/blocks_test.cc unit/model_file_test.cc unit/atomic_file_test.cc
@@ -6,3 +6,11 @@ paceline_test(params_test
   LABELS core)
 # The tests' truth is compiled as it is written: one element after another.
 set_source_files_properties(unit/optimizer_plain.cc PROPERTIES COMPILE_OPTIONS "-O1;-fno-tree-vectorize")
+
+paceline_test(kernels_test SOURCES unit/kernels_test.cc LIBS paceline_params LABELS core)
+# Sanitizers add symbols of their own.
+find_package(Python3 COMPONENTS Interpreter QUIET)
+if(Python3_FOUND AND CMAKE_NM AND NOT PACELINE_SANITIZE AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  add_test(NAME kernel_symbols_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/unit/kernel_symbols_test.py
+    ${CMAKE_NM} $<TARGET_FILE:paceline_params>)
+endif()

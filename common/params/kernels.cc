@@ -1,0 +1,39 @@
+// Which instruction sets this build and this processor have.
+#include "common/params/kernels.h"
+
+#include "common/params/kernel_tables.h"
+
+namespace paceline::kernels {
+
+const Kernels* find(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kPlain:
+      return &kPlainKernels;
+#ifdef PACELINE_X86_KERNELS
+    // What __builtin_cpu_supports affirms, the processor has and the operating system has switched on.
+    case InstructionSet::kAvx2:
+      return __builtin_cpu_supports("avx2") ? &kAvx2Kernels : nullptr;
+    case InstructionSet::kAvx512:
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                     __builtin_cpu_supports("avx512dq")
+                 ? &kAvx512Kernels
+                 : nullptr;
+#else
+    case InstructionSet::kAvx2:
+    case InstructionSet::kAvx512:
+      return nullptr;
+#endif
+  }
+  return nullptr;
+}
+
+const Kernels& best() {
+  static const Kernels& chosen = []() -> const Kernels& {
+    if (const Kernels* avx512 = find(InstructionSet::kAvx512)) return *avx512;
+    if (const Kernels* avx2 = find(InstructionSet::kAvx2)) return *avx2;
+    return kPlainKernels;
+  }();
+  return chosen;
+}
+
+}  // namespace paceline::kernels

@@ -1,0 +1,88 @@
+// The loops over every parameter (the optimizers of optimizer.h, the flat-vector operations of vector_ops.h),
+// compiled once for each instruction set and chosen at run time. One pass over memory each: every array is
+// read once and written once.
+//
+// Every set gives the same bits: the same operations in the same order for each element, no FMA contraction,
+// no approximate reciprocal or root, no flushing of denormals (DESIGN 3.4). NaN is one value here: IEEE 754
+// leaves open which payload comes out of an operation with two of them.
+//
+// Not meant for callers at large, who take OptimizerState and vector_ops.h; the tests and benchmarks name a
+// set.
+//
+// How it is built: kernel_loops.h holds the loops, and kernels_plain.cc, kernels_avx2.cc and
+// kernels_avx512.cc compile them under their own options (CMakeLists.txt). On other processors than x86-64
+// only kPlain exists.
+//
+// Thread: any. The arrays are the caller's; they need no alignment beyond a float's.
+#pragma once
+
+#include <cstdint>
+
+namespace paceline::kernels {
+
+// kPlain is what every processor of the architecture has (on x86-64: SSE2). In order of preference, worst
+// first.
+enum class InstructionSet { kPlain, kAvx2, kAvx512 };
+
+// How weight decay enters; `weight` is wd for kCoupled and lr * wd for kDecoupled.
+enum class Decay { kNone, kCoupled, kDecoupled };
+struct WeightDecay {
+  Decay kind = Decay::kNone;
+  float weight = 0.0F;
+};
+
+// n elements; `out` and `in` are equal or disjoint, everything else is disjoint.
+struct Piece {
+  const float* in;
+  float* out;
+  const float* gradient;
+  std::int64_t n;
+};
+
+struct MomentumStep {
+  float learning_rate;
+  float momentum;
+  bool nesterov;
+};
+
+// rate = lr / (1 - b1^t), root_scale = 1 / sqrt(1 - b2^t): the two bias corrections.
+struct AdamStep {
+  float rate;
+  float root_scale;
+  float beta1;
+  float one_minus_beta1;
+  float beta2;
+  float one_minus_beta2;
+  float epsilon;
+};
+
+// The loops of one instruction set. The optimizers' state (`velocity`, `first`, `second`) is piece.n floats,
+// updated in place. Of the others, the arrays of one call are equal or disjoint; n >= 0.
+struct Kernels {
+  InstructionSet set;
+  const char* name;  // plain, avx2, avx512
+
+  void (*sgd)(const Piece& piece, float learning_rate, WeightDecay decay);
+  void (*momentum)(const Piece& piece, float* velocity, const MomentumStep& step, WeightDecay decay);
+  void (*adam)(const Piece& piece, float* first, float* second, const AdamStep& step, WeightDecay decay);
+
+  // sum = weight * gradient
+  void (*begin_sum)(float* sum, const float* gradient, float weight, std::int64_t n);
+  // sum = sum + weight * gradient
+  void (*add_weighted)(float* sum, const float* gradient, float weight, std::int64_t n);
+  // values = values * factor
+  void (*scale)(float* values, float factor, std::int64_t n);
+  // difference = minuend - subtrahend
+  void (*subtract)(float* difference, const float* minuend, const float* subtrahend, std::int64_t n);
+  // The index of the first NaN or infinity; n when there is none.
+  std::int64_t (*first_non_finite)(const float* values, std::int64_t n);
+};
+
+// The loops of `set`; nullptr when this build or this processor (or its operating system, which must save the
+// wide registers) does not have it. kPlain always exists.
+const Kernels* find(InstructionSet set);
+
+// The best set that there is, the same one on every call: what OptimizerState and vector_ops.h run.
+const Kernels& best();
+
+}  // namespace paceline::kernels
