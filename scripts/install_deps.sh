@@ -11,6 +11,8 @@ packages=(
   nlohmann-json3-dev libdnnl-dev
   # tests
   catch2 librapidcheck-dev python3
+  # benchmarks
+  libbenchmark-dev
   # scripts: setpriv, namespaces for the byte-count test
   util-linux iproute2 procps
 )

@@ -1,0 +1,254 @@
+// How close the optimizers come to the memory: each loop of common/params/kernels.h, for each instruction set
+// of this processor, beside its limit: a loop with the same loads and stores on the same arrays that only
+// adds, in the best instruction set. Loop and limit take turns, and who begins a pair alternates.
+//
+//   bench_apply_bandwidth [--benchmark_filter=adam/apart] [--benchmark_out=FILE]      (JSON)
+//
+// ratio: median over the pairs of the limit's time by the loop's, in the thread's processor time. Neither
+// waits, so on a quiet machine that is the time that passes, and on a busy one what others ran is not in it.
+// ratio_wall: the same of the time that passed. GBps, limit_GBps: what is loaded and stored, by the median
+// processor time; that a store first reads its cache line is not counted.
+//
+// Exit status 1 when the loops that OptimizerState runs (kernels::best) have a ratio under 0.85.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/params/kernels.h"
+
+namespace paceline {
+namespace {
+
+using kernels::InstructionSet;
+using kernels::Kernels;
+
+constexpr double kTarget = 0.85;
+
+enum class Optimizer { kSgd, kMomentum, kAdam };
+enum class Place { kInPlace, kApart };
+
+struct Free {
+  void operator()(float* p) const { std::free(p); }
+};
+using Array = std::unique_ptr<float[], Free>;
+
+Array filled(std::int64_t n, float value) {
+  const auto bytes = static_cast<std::size_t>(n) * sizeof(float);
+  Array array(static_cast<float*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64)));
+  std::fill_n(array.get(), n, value);
+  return array;
+}
+
+// The arrays of one optimizer; the ones it does not use are empty.
+struct Arrays {
+  Arrays(Optimizer optimizer, Place place, std::int64_t floats) : n(floats) {
+    in = filled(n, 1.0F);
+    gradient = filled(n, 1e-3F);
+    if (place == Place::kApart) apart = filled(n, 0.0F);
+    if (optimizer != Optimizer::kSgd) first = filled(n, 1e-3F);
+    if (optimizer == Optimizer::kAdam) second = filled(n, 1e-6F);
+  }
+  float* out() const { return apart ? apart.get() : in.get(); }
+
+  std::int64_t n;
+  Array in, gradient, apart, first, second;
+};
+
+// The limit: what has to be loaded is loaded, what has to be stored is stored, and between them lies one
+// addition.
+template <Optimizer kOptimizer>
+[[gnu::always_inline]] inline void only_add(const Arrays& a) {
+  const float* const in = a.in.get();
+  const float* const gradient = a.gradient.get();
+  float* const out = a.out();
+  float* const first = a.first.get();
+  float* const second = a.second.get();
+  const std::int64_t n = a.n;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float g = gradient[i];
+    if constexpr (kOptimizer != Optimizer::kSgd) first[i] = first[i] + g;
+    if constexpr (kOptimizer == Optimizer::kAdam) second[i] = second[i] + g;
+    out[i] = in[i] + g;
+  }
+}
+
+template <Optimizer kOptimizer>
+void limit_plain(const Arrays& arrays) {
+  only_add<kOptimizer>(arrays);
+}
+#if defined(__x86_64__)
+template <Optimizer kOptimizer>
+[[gnu::target("avx2")]] void limit_avx2(const Arrays& arrays) {
+  only_add<kOptimizer>(arrays);
+}
+template <Optimizer kOptimizer>
+[[gnu::target("avx512f,avx512vl,avx512dq,prefer-vector-width=256")]] void limit_avx512(const Arrays& arrays) {
+  only_add<kOptimizer>(arrays);
+}
+#endif
+
+template <Optimizer kOptimizer>
+void limit_of(InstructionSet set, const Arrays& arrays) {
+#if defined(__x86_64__)
+  if (set == InstructionSet::kAvx512) return limit_avx512<kOptimizer>(arrays);
+  if (set == InstructionSet::kAvx2) return limit_avx2<kOptimizer>(arrays);
+#endif
+  (void)set;
+  limit_plain<kOptimizer>(arrays);
+}
+
+void run_limit(Optimizer optimizer, const Arrays& arrays) {
+  const InstructionSet set = kernels::best().set;
+  if (optimizer == Optimizer::kSgd) return limit_of<Optimizer::kSgd>(set, arrays);
+  if (optimizer == Optimizer::kMomentum) return limit_of<Optimizer::kMomentum>(set, arrays);
+  limit_of<Optimizer::kAdam>(set, arrays);
+}
+
+void run_loop(Optimizer optimizer, const Kernels& loops, const Arrays& arrays) {
+  const kernels::Piece piece{arrays.in.get(), arrays.out(), arrays.gradient.get(), arrays.n};
+  constexpr float kRate = 1e-3F;
+  if (optimizer == Optimizer::kSgd) return loops.sgd(piece, kRate, {});
+  if (optimizer == Optimizer::kMomentum)
+    return loops.momentum(piece, arrays.first.get(), {kRate, 0.9F, false}, {});
+  loops.adam(piece, arrays.first.get(), arrays.second.get(),
+             {.rate = kRate,
+              .root_scale = 1.0F,
+              .beta1 = 0.9F,
+              .one_minus_beta1 = 0.1F,
+              .beta2 = 0.999F,
+              .one_minus_beta2 = 0.001F,
+              .epsilon = 1e-8F},
+             {});
+}
+
+double seconds_of(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+struct Seconds {
+  double wall, cpu;
+};
+
+template <typename Work>
+Seconds time_of(Work&& work) {
+  const double wall = seconds_of(CLOCK_MONOTONIC);
+  const double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+  work();
+  benchmark::ClobberMemory();
+  return {seconds_of(CLOCK_MONOTONIC) - wall, seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu};
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Loads and stores of one element.
+int streams_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::kSgd:
+      return 3;
+    case Optimizer::kMomentum:
+      return 5;
+    case Optimizer::kAdam:
+      return 7;
+  }
+  return 0;
+}
+
+// One iteration is one pair; the time that Google Benchmark shows is the loop's processor time.
+void measure(benchmark::State& state, Optimizer optimizer, Place place, const Kernels& loops,
+             std::int64_t n) {
+  const Arrays arrays(optimizer, place, n);
+  const auto limit = [&] { run_limit(optimizer, arrays); };
+  const auto loop = [&] { run_loop(optimizer, loops, arrays); };
+  limit();
+  loop();
+  std::vector<double> ratios, wall_ratios, loop_cpu, limit_cpu;
+  for (auto _ : state) {
+    const bool limit_first = ratios.size() % 2 == 0;
+    Seconds of_limit{}, of_loop{};
+    if (limit_first) of_limit = time_of(limit);
+    of_loop = time_of(loop);
+    if (!limit_first) of_limit = time_of(limit);
+    state.SetIterationTime(of_loop.cpu);
+    ratios.push_back(of_limit.cpu / of_loop.cpu);
+    wall_ratios.push_back(of_limit.wall / of_loop.wall);
+    loop_cpu.push_back(of_loop.cpu);
+    limit_cpu.push_back(of_limit.cpu);
+  }
+  const double gigabytes = 1e-9 * static_cast<double>(n) * streams_of(optimizer) * sizeof(float);
+  state.counters["ratio"] = median(ratios);
+  state.counters["ratio_wall"] = median(wall_ratios);
+  state.counters["GBps"] = gigabytes / median(loop_cpu);
+  state.counters["limit_GBps"] = gigabytes / median(limit_cpu);
+}
+
+void register_all() {
+  struct Size {
+    const char* name;
+    std::int64_t floats;
+    int pairs;
+  };
+  for (const Size& size : {Size{"1M", 1 << 20, 101}, Size{"64M", 1 << 26, 15}}) {
+    for (const auto& [optimizer, name] : {std::pair{Optimizer::kSgd, "sgd"},
+                                          {Optimizer::kMomentum, "momentum"},
+                                          {Optimizer::kAdam, "adam"}}) {
+      for (const auto& [place, where] : {std::pair{Place::kInPlace, "in_place"}, {Place::kApart, "apart"}}) {
+        for (InstructionSet set : {InstructionSet::kAvx512, InstructionSet::kAvx2, InstructionSet::kPlain}) {
+          const Kernels* const loops = kernels::find(set);
+          if (loops == nullptr) continue;
+          const std::string title = std::string(name) + "/" + where + "/" + loops->name + "/" + size.name;
+          benchmark::RegisterBenchmark(
+              title.c_str(),
+              [=](benchmark::State& state) { measure(state, optimizer, place, *loops, size.floats); })
+              ->UseManualTime()
+              ->Unit(benchmark::kMillisecond)
+              ->Iterations(size.pairs);
+        }
+      }
+    }
+  }
+}
+
+// The table on the console, and which of the loops in use missed the target.
+class Reporter : public benchmark::ConsoleReporter {
+ public:
+  void ReportRuns(const std::vector<Run>& runs) override {
+    ConsoleReporter::ReportRuns(runs);
+    const std::string in_use = std::string("/") + kernels::best().name + "/";
+    for (const Run& run : runs) {
+      const std::string name = run.benchmark_name();
+      if (name.find(in_use) != std::string::npos && run.counters.at("ratio") < kTarget)
+        missed_.push_back(name);
+    }
+  }
+  const std::vector<std::string>& missed() const { return missed_; }
+
+ private:
+  std::vector<std::string> missed_;
+};
+
+}  // namespace
+}  // namespace paceline
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  paceline::register_all();
+  paceline::Reporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  for (const std::string& name : reporter.missed())
+    std::printf("%s: under %.2f of its limit\n", name.c_str(), paceline::kTarget);
+  return reporter.missed().empty() ? 0 : 1;
+}
