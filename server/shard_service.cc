@@ -187,7 +187,7 @@ void ShardService::answer(Peer to, const wire::Pull& pull) {
       payload.owner = std::shared_ptr<const void>(static_cast<const void*>(values.data()),
                                                   [keep = snapshot.blocks.ref(i), token](const void*) {});
     }
-    if (piece.last) piece.applied = std::move(applied);
+    if (i == 0) piece.applied = std::move(applied);
     outbox_.send(to, {std::move(piece), std::move(payload)});
   }
 }

@@ -79,7 +79,9 @@ Body read(Fields& f, const proto::Pull& in) {
 }
 
 Body read(Fields& f, const proto::Parameters& in) {
-  if (!in.last() && in.applied_size() > 0) f.refuse("applied", "clocks before the last piece", "none");
+  if (in.offset() != 0 && in.applied_size() > 0) {
+    f.refuse("applied", "clocks behind the first piece", "none");
+  }
   return Parameters{in.request(),
                     shard_of(f, in.shard()),
                     version_of(f, in.version()),

@@ -127,7 +127,7 @@ struct Parameters {
   Revision revision{};
   std::int64_t offset = 0;
   bool last = false;
-  std::vector<Clock> applied{};  // in the last piece only
+  std::vector<Clock> applied{};  // in the first piece only
 };
 
 // "Not changed since the revision you have": no payload.

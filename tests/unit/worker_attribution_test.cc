@@ -157,8 +157,8 @@ TEST_CASE("copying from the process cache is P_CACHE_PARAM") {
 
 TEST_CASE("reading from the thread cache is T_CACHE_PARAM") {
   Bench b(Reads::kFromThreadCache);
-  // Of the clock reads behind a grant, the first ends the exchange, the second the local apply that has waited
-  // for this read, and the third begins BATCH.
+  // Of the clock reads behind a grant, the first ends the exchange, the second the local apply that has
+  // waited for this read, and the third begins BATCH.
   int reads_since_grant = 3;
   b.exchange.before_instruction = [&, instructions = 0]() mutable {
     const bool ends_exchange =

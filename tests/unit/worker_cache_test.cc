@@ -114,6 +114,48 @@ TEST_CASE("an own gradient that one slice of the next snapshot lacks is added to
   CHECK(values(cache) == std::vector<float>{-5, -5, -1});
 }
 
+// A slice in two pieces, as two frames bring it.
+std::shared_ptr<Slice> in_two_pieces(std::int64_t version, Clock applied, std::vector<float> values) {
+  auto slice = slice_of(kLeft, version, {applied}, {values[0]});
+  slice->pieces.push_back({1, testing::payload_of({values[1]})});
+  return slice;
+}
+
+TEST_CASE("a snapshot that is waited for is in place when it counts, whatever of it has landed") {
+  const auto next = in_two_pieces(1, Clock(1), {5, 6});
+  for (const std::size_t landed : {0, 1, 2}) {
+    ThreadCache cache(kSgd, {kLeft}, 0);
+    cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0})}, Clock(0));
+    for (std::size_t i = 0; i < landed; ++i) cache.land(ShardId(0), next->stamp, next->pieces[i]);
+    CHECK(cache.refresh({next}, Clock(1)) == 1);
+    CHECK(values(cache) == std::vector<float>{5, 6});
+  }
+}
+
+TEST_CASE("what has landed is given up for a newer slice, and an older slice does not land") {
+  ThreadCache cache(kSgd, {kLeft}, 0);
+  cache.refresh({slice_of(kLeft, 3, {Clock(0)}, {3, 3})}, Clock(0));
+  const auto older = in_two_pieces(2, Clock(0), {2, 2});
+  cache.land(ShardId(0), older->stamp, older->pieces[0]);
+  CHECK(values(cache) == std::vector<float>{3, 3});
+  const auto newer = in_two_pieces(4, Clock(0), {4, 4});
+  cache.land(ShardId(0), newer->stamp, newer->pieces[0]);
+  CHECK(cache.refresh({in_two_pieces(5, Clock(0), {5, 5})}, Clock(1)) == 1);
+  CHECK(values(cache) == std::vector<float>{5, 5});
+}
+
+TEST_CASE("an own gradient that a landing slice lacks is added to it") {
+  ThreadCache cache(kSgd, {kLeft}, 0);
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0})}, Clock(0));
+  cache.apply_locally(Clock(0), own({1, 2}), 1.0, 1.0);
+  cache.apply_locally(Clock(1), own({10, 20}), 1.0, 1.0);
+  const auto next = in_two_pieces(1, Clock(1), {-5, -5});  // holds G(0) and not G(1)
+  for (const SlicePiece& piece : next->pieces) cache.land(ShardId(0), next->stamp, piece);
+  cache.refresh({next}, Clock(2));
+  CHECK(values(cache) == std::vector<float>{-15, -25});
+  CHECK(cache.differences() == 1);
+}
+
 TEST_CASE("each slice is added what it lacks, and a difference lives as long as one slice lacks it") {
   ThreadCache cache(kSgd, kRanges, 0);
   cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0}), slice_of(kRight, 0, {Clock(0)}, {0})}, Clock(0));

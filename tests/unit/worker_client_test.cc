@@ -22,6 +22,10 @@ const Range kLeft{0, 3};
 const Range kRight{3, 5};
 
 // Two servers, a layout of five floats, frames of two floats.
+struct NoLanding : ParameterLanding {
+  void land(ShardId, const cache::SliceStamp&, const SlicePiece&) override {}
+};
+
 struct Fixture {
   TempFolder folder;
   wire::Context context;
@@ -31,6 +35,7 @@ struct Fixture {
   std::unique_ptr<ScriptedServer> left;
   std::unique_ptr<ScriptedServer> right;
   std::unique_ptr<PsClient> client;
+  NoLanding landing;
 
   Fixture() {
     REQUIRE(layout.add("w", {5}).is_ok());
@@ -158,7 +163,7 @@ TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that o
                payload_of({7, 7, 7}));
   f.right->send(wire::Parameters{ticket, ShardId(1), Version(1), Revision(1), 0, true, {Clock(1)}},
                 payload_of({8, 8}));
-  CHECK(f.client->await_parameters(ticket).is_ok());
+  CHECK(f.client->await_parameters(ticket, f.landing).is_ok());
   CHECK(f.cache.state().version == Version(1));
   CHECK(f.client->pulls_sent() == 2);
 }
@@ -251,7 +256,8 @@ TEST_CASE("leaving tells every server why and releases every waiter") {
   f.join();
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
   const Ticket ticket = f.client->request_parameters(Version(1));
-  auto pulling = std::async(std::launch::async, [&] { return f.client->await_parameters(ticket).status(); });
+  auto pulling =
+      std::async(std::launch::async, [&] { return f.client->await_parameters(ticket, f.landing).status(); });
   f.client->leave(aborted("stopped by a signal"));
   CHECK(waiting.get().message() == "stopped by a signal");
   CHECK(pulling.get().message() == "stopped by a signal");

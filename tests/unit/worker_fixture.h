@@ -113,10 +113,13 @@ class FakeExchange final : public ParameterExchange {
     requested.push_back(min_version);
     return requested.size() - 1;
   }
-  Result<Ticks> await_parameters(Ticket ticket) override {
+  Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override {
     while_awaiting();
     std::uint32_t shard = 0;
-    for (auto& slice : serve(requested.at(ticket))) cache_.install(ShardId(shard++), std::move(slice));
+    for (auto& slice : serve(requested.at(ticket))) {
+      for (const SlicePiece& piece : slice->pieces) landing.land(ShardId(shard), slice->stamp, piece);
+      cache_.install(ShardId(shard++), std::move(slice));
+    }
     return time_.now();
   }
   std::optional<Ticks> parameters_installed(Ticket) override { return std::nullopt; }

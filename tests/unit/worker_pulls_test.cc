@@ -16,16 +16,25 @@ using testing::slice_of;
 const Range kLeft{0, 3};
 const Range kRight{3, 4};
 
+// Remembers what lands.
+struct Landed : ParameterLanding {
+  std::vector<float> values;
+  void land(ShardId, const cache::SliceStamp&, const SlicePiece& piece) override {
+    values.insert(values.end(), piece.payload.floats().begin(), piece.payload.floats().end());
+  }
+};
+
 struct Fixture {
   ProcessCache cache{{kLeft, kRight}};
   Pulls pulls{cache, 1};
+  Landed landed;
 
   Status piece(Ticket ticket, std::uint32_t shard, std::int64_t version, std::int64_t offset,
                std::vector<float> values, bool last) {
     return pulls.accept(
         ShardId(shard),
         wire::Parameters{ticket, ShardId(shard), Version(version), Revision(version), offset, last,
-                         last ? std::vector<Clock>{Clock(version)} : std::vector<Clock>{}},
+                         offset == 0 ? std::vector<Clock>{Clock(version)} : std::vector<Clock>{}},
         payload_of(std::move(values)), Ticks(1000 + version));
   }
 };
@@ -41,12 +50,33 @@ TEST_CASE("an answer is installed with its last frame, and the ticket is answere
   CHECK(f.cache.slice(ShardId(0))->stamp.version == Version(2));
   CHECK_FALSE(f.pulls.answered(request.ticket).has_value());
   CHECK(f.piece(request.ticket, 1, 3, 0, {4}, true).is_ok());
-  CHECK(f.pulls.await(request.ticket).value() == Ticks(1003));
+  CHECK(f.pulls.await(request.ticket, f.landed).value() == Ticks(1003));
 
   std::vector<float> flat(4);
   for (const auto& slice : f.cache.snapshot()) slice->copy_to(flat);
   CHECK(flat == std::vector<float>{1, 2, 3, 4});
   CHECK(f.pulls.sent() == 2);
+}
+
+TEST_CASE("who waits for parameters gets them piece by piece, before the answer is whole") {
+  Fixture f;
+  const auto request = f.pulls.request(Version(2));
+  CHECK(f.piece(request.ticket, 0, 2, 0, {1, 2}, false).is_ok());
+  struct Finisher : Landed {  // the rest arrives once the first piece has landed
+    Fixture& f;
+    Ticket ticket;
+    Finisher(Fixture& fixture, Ticket t) : f(fixture), ticket(t) {}
+    void land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
+      Landed::land(shard, stamp, piece);
+      if (values.size() != 2) return;
+      CHECK(stamp.applied == std::vector{Clock(2)});
+      CHECK(f.piece(ticket, 0, 2, 2, {3}, true).is_ok());
+      CHECK(f.piece(ticket, 1, 2, 0, {4}, true).is_ok());
+    }
+  };
+  Finisher finisher(f, request.ticket);
+  CHECK(f.pulls.await(request.ticket, finisher).is_ok());
+  CHECK(finisher.values == std::vector<float>{1, 2});
 }
 
 TEST_CASE("threads that need the same share one pull; one that needs more sends its own") {
@@ -90,7 +120,7 @@ TEST_CASE("the next pull says which revision is here, and 'unchanged' answers it
                       Ticks(9))
               .is_ok());
   }
-  CHECK(f.pulls.await(request.ticket).value() == Ticks(9));
+  CHECK(f.pulls.await(request.ticket, f.landed).value() == Ticks(9));
   CHECK(f.cache.state().version == Version(5));
 }
 
@@ -132,7 +162,8 @@ TEST_CASE("closing releases who waits, for parameters and for grants") {
   Mailboxes mailboxes(1);
   const Ticket ticket = f.pulls.request(Version(2)).ticket;
   const Ticket exact = f.pulls.request_exact(Version(2)).ticket;
-  auto waiting = std::async(std::launch::async, [&] { return f.pulls.await(ticket).status().message(); });
+  auto waiting =
+      std::async(std::launch::async, [&] { return f.pulls.await(ticket, f.landed).status().message(); });
   auto collecting = std::async(std::launch::async, [&] { return f.pulls.collect(exact).status().message(); });
   auto idle = std::async(std::launch::async, [&] { return mailboxes.take(0).status().message(); });
   f.pulls.close(aborted("stopped"));

@@ -4,14 +4,17 @@
 
 namespace paceline {
 
-void Slice::copy_to(std::span<float> flat) const {
+void SlicePiece::copy_to(std::span<float> flat, const Range& range) const {
+  const std::span<const float> floats = payload.floats();
+  const std::int64_t begin = range.begin + offset;
+  PACELINE_ASSERT(begin + static_cast<std::int64_t>(floats.size()) <= static_cast<std::int64_t>(flat.size()),
+                  "a slice reaches beyond the parameter vector");
+  std::copy(floats.begin(), floats.end(), flat.begin() + begin);
+}
+
+void Slice::copy_to(std::span<float> flat, std::int64_t begin) const {
   for (const SlicePiece& piece : pieces) {
-    const std::span<const float> floats = piece.payload.floats();
-    const std::int64_t begin = range.begin + piece.offset;
-    PACELINE_ASSERT(
-        begin + static_cast<std::int64_t>(floats.size()) <= static_cast<std::int64_t>(flat.size()),
-        "a slice reaches beyond the parameter vector");
-    std::copy(floats.begin(), floats.end(), flat.begin() + begin);
+    if (piece.offset >= begin) piece.copy_to(flat, range);
   }
 }
 

@@ -17,6 +17,9 @@ namespace paceline {
 struct SlicePiece {
   std::int64_t offset = 0;
   wire::Payload payload;
+
+  // Copies it to its place in `flat`, the whole parameter vector, of which its shard has `range`.
+  void copy_to(std::span<float> flat, const Range& range) const;
 };
 
 // What one shard sent as one answer. Immutable and shared once installed.
@@ -25,8 +28,9 @@ struct Slice {
   cache::SliceStamp stamp;
   std::vector<SlicePiece> pieces;  // in order, without gaps, whole
 
-  // Copies the slice to its place in `flat`, the whole parameter vector.
-  void copy_to(std::span<float> flat) const;
+  // Copies the slice to its place in `flat`, the whole parameter vector, but for the pieces before its
+  // float `begin`.
+  void copy_to(std::span<float> flat, std::int64_t begin = 0) const;
 };
 
 // One slice per shard; an empty pointer where nothing has arrived yet.

@@ -1,5 +1,6 @@
 #include "worker/cache/thread_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/params/vector_ops.h"
@@ -26,12 +27,26 @@ ThreadCache::ThreadCache(const OptimizerSection& optimizer, std::vector<Range> r
       parameters_(floats_of(ranges_)),
       stamp_(static_cast<std::uint32_t>(ranges_.size())) {}
 
+void ThreadCache::land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) {
+  const std::uint32_t k = shard.value;
+  if (!cache::may_install(stamp_.slice(shard), stamp) || stamp.revision == stamp_.slice(shard).revision)
+    return;
+  if (!landing_) landing_.emplace(ranges_.size());
+  Landing& landing = (*landing_)[k];
+  if (piece.offset == 0) {
+    if (waiting_ && cache::must_reapply(waiting_->clock, stamp.applied[thread_])) apply_waiting_to(k);
+    landing = {stamp.revision, 0};
+  }
+  if (landing.revision != stamp.revision || landing.floats != piece.offset) return;
+  piece.copy_to(parameters_, ranges_[k]);
+  landing.floats += static_cast<std::int64_t>(piece.payload.floats().size());
+}
+
 std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
   PACELINE_ASSERT(snapshot.size() == ranges_.size(),
                   "a snapshot of " + std::to_string(snapshot.size()) + " shards");
-  if (lacks_waiting(snapshot)) settle();
-  waiting_.reset();
-  std::size_t copied = 0;
+  settle_for(snapshot);
+  std::size_t taken = 0;
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
     const Slice* const slice = snapshot[k].get();
     if (slice == nullptr) continue;
@@ -39,57 +54,93 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
     if (!stamp_.install(ShardId(k), slice->stamp)) continue;
     // The same revision under a newer version's name: the values are here already, own differences included.
     if (slice->stamp.revision == had) continue;
-    slice->copy_to(parameters_);
-    for (const std::size_t place : own_.to_reapply(stamp_, ShardId(k), thread_)) {
-      const bool newest = place + 1 == differences_.size();
-      if (newest && sync::broken(sync::Mutant::kDifferenceForgotten)) continue;
-      const float times = newest && sync::broken(sync::Mutant::kDifferenceTwice) ? 2.0F : 1.0F;
-      paceline::accumulate(part(parameters_, ranges_[k]), part(differences_[place], ranges_[k]), times);
-    }
-    ++copied;
+    take_over(k, *slice);
+    ++taken;
   }
+  landing_.reset();
   for (std::size_t dropped = own_.drop_contained(stamp_, thread_); dropped > 0; --dropped) {
     spare_ = std::move(differences_.front());
     differences_.pop_front();
   }
   taken_at_ = now;
-  return copied;
+  return taken;
+}
+
+void ThreadCache::take_over(std::uint32_t k, const Slice& slice) {
+  const bool landed = landing_ && (*landing_)[k].revision == slice.stamp.revision;
+  slice.copy_to(parameters_, landed ? (*landing_)[k].floats : 0);
+  for (const std::size_t place : own_.to_reapply(stamp_, ShardId(k), thread_)) {
+    const bool newest = place + 1 == differences_.size();
+    if (newest && sync::broken(sync::Mutant::kDifferenceForgotten)) continue;
+    const float times = newest && sync::broken(sync::Mutant::kDifferenceTwice) ? 2.0F : 1.0F;
+    paceline::accumulate(part(parameters_, ranges_[k]), part(differences_[place], ranges_[k]), times);
+  }
 }
 
 void ThreadCache::apply_locally(Clock clock, std::shared_ptr<const std::vector<float>> gradient,
                                 double learning_rate, double scale) {
   settle();
   waiting_ = OwnGradient{clock, std::move(gradient), learning_rate, scale};
+  waiting_->applied_to.assign(ranges_.size(), false);
+  if (!optimizer_) optimizer_.emplace(settings_, static_cast<std::int64_t>(parameters_.size()));
+  optimizer_->begin_step(learning_rate);
   if (applies_at_once()) settle();
 }
 
 void ThreadCache::settle() {
   if (!waiting_) return;
-  apply(*waiting_);
-  waiting_.reset();
+  for (std::size_t k = 0; k < ranges_.size(); ++k) apply_waiting_to(k);
+  remember_waiting();
 }
 
 bool ThreadCache::lacks_waiting(const Snapshot& snapshot) const {
-  if (!waiting_) return false;
+  return waiting_ && cache::must_reapply(waiting_->clock, stamp_after(snapshot).applied_everywhere(thread_));
+}
+
+void ThreadCache::settle_for(const Snapshot& snapshot) {
+  if (!waiting_) return;
+  const cache::SnapshotStamp after = stamp_after(snapshot);
+  for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
+    if (cache::must_reapply(waiting_->clock, after.applied(ShardId(k), thread_))) apply_waiting_to(k);
+  }
+  remember_waiting();
+}
+
+cache::SnapshotStamp ThreadCache::stamp_after(const Snapshot& snapshot) const {
   cache::SnapshotStamp after = stamp_;
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
     if (snapshot[k] != nullptr) after.install(ShardId(k), snapshot[k]->stamp);
   }
-  return waiting_->clock >= after.applied_everywhere(thread_);
+  return after;
 }
 
-void ThreadCache::apply(const OwnGradient& own) {
-  if (!optimizer_) optimizer_.emplace(settings_, static_cast<std::int64_t>(parameters_.size()));
-  std::vector<float> difference = std::exchange(spare_, {});
-  difference.resize(parameters_.size());
-  optimizer_->begin_step(own.learning_rate);
-  optimizer_->apply(0, parameters_, difference, *own.values);
-  subtract(difference, difference, parameters_);
+void ThreadCache::apply_waiting_to(std::size_t k) {
+  OwnGradient& own = *waiting_;
+  if (own.applied_to[k]) return;
+  own.applied_to[k] = true;
+  if (own.difference.empty()) {
+    own.difference = std::exchange(spare_, {});
+    own.difference.resize(parameters_.size());
+  }
+  const std::span<float> parameters = part(parameters_, ranges_[k]);
+  const std::span<float> difference = part(own.difference, ranges_[k]);
+  const auto gradient = std::span<const float>(*own.values)
+                            .subspan(static_cast<std::size_t>(ranges_[k].begin), parameters.size());
+  optimizer_->apply(ranges_[k].begin, parameters, difference, gradient);
+  subtract(difference, difference, parameters);
   if (own.scale != 1.0) paceline::scale(difference, static_cast<float>(own.scale));
   // Added as a refresh will add it, so that both give the same bits.
-  paceline::accumulate(parameters_, difference, 1.0F);
-  own_.remember(own.clock);
-  differences_.push_back(std::move(difference));
+  paceline::accumulate(parameters, difference, 1.0F);
+}
+
+// Where a slice contained the gradient already, its difference is whatever it was: it is never added there.
+void ThreadCache::remember_waiting() {
+  if (std::find(waiting_->applied_to.begin(), waiting_->applied_to.end(), true) !=
+      waiting_->applied_to.end()) {
+    own_.remember(waiting_->clock);
+    differences_.push_back(std::move(waiting_->difference));
+  }
+  waiting_.reset();
 }
 
 }  // namespace paceline

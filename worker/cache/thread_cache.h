@@ -14,6 +14,9 @@
 // that lacks the gradient. Under refresh_clocks: 1 the snapshot nearly always contains it, and three passes
 // over memory are saved.
 //
+// A snapshot that is waited for lands piece by piece (land()): its values are in their place, overwriting the
+// old ones, when the refresh() comes that makes them count.
+//
 // Worked example, one parameter. At version 2 the value is 10. The worker applies G(2) and G(3) locally:
 // differences {2: -1, 3: -1}, value 8. A snapshot of version 3 says 7 and contains G(2): the difference of 2
 // is dropped, that of 3 applied again, value 6.
@@ -34,19 +37,21 @@
 #include "common/cache/own_updates.h"
 #include "common/config/run_config.h"
 #include "common/params/optimizer.h"
+#include "worker/cache/landing.h"
 #include "worker/cache/snapshot.h"
 
 namespace paceline {
 
-class ThreadCache {
+class ThreadCache final : public ParameterLanding {
  public:
   // Local applies use `optimizer`'s kind and settings. `thread`: whose applied clocks of a slice are ours.
   ThreadCache(const OptimizerSection& optimizer, std::vector<Range> ranges, std::uint32_t thread);
 
-  // The whole parameter vector. Valid until the next refresh(), apply_locally() or settle(). Nothing waits
-  // (settle()).
+  // The whole parameter vector. Valid until the next land(), refresh(), apply_locally() or settle(). Nothing
+  // waits to be applied (settle()), and what has landed has been refreshed from.
   std::span<const float> parameters() const {
     PACELINE_ASSERT(!waiting_, "the gradient stamped " + to_string(waiting_->clock) + " is not applied");
+    PACELINE_ASSERT(!landing_, "parameters have landed and are not taken over");
     return parameters_;
   }
   // What the slices are made of, besides own differences.
@@ -54,9 +59,14 @@ class ThreadCache {
   // For cache::decide_read() and its like.
   cache::ThreadCacheState state() const { return {stamp_.version(), stamp_.revision(), taken_at_}; }
 
-  // Takes over every slice of `snapshot` that is newer than the one here and adds own differences again,
-  // after settle() where lacks_waiting() says so. `now`: the worker's clock. Returns how many slices were
-  // copied.
+  // Puts a piece of a slice that is on its way to its place, if the slice will be newer than the one here. An
+  // own gradient that waits and is not in it is applied to the slice's range first. refresh() has to follow
+  // before the parameters are used again.
+  void land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override;
+
+  // Takes over every slice of `snapshot` that is newer than the one here, as far as it has not landed, and
+  // adds own differences again, after settle_for(). `now`: the worker's clock. Returns how many slices were
+  // taken over.
   std::size_t refresh(const Snapshot& snapshot, Clock now);
 
   // Applies the own gradient stamped `clock` to the parameters, now or when it is needed, with the learning
@@ -69,24 +79,36 @@ class ThreadCache {
   // Whether apply_locally() applies at once: the optimizer has a state, which is to see every own gradient.
   bool applies_at_once() const { return settings_.kind != OptimizerKind::kSgd; }
 
+  bool waits() const { return waiting_.has_value(); }
   // Applies the gradient that waits, if there is one.
   void settle();
-  // Whether a refresh() from `snapshot` has to settle() first: a gradient waits and is not in all of its
-  // slices.
+  // Whether a gradient waits and is not in all slices of `snapshot`, or of those here that stay.
   bool lacks_waiting(const Snapshot& snapshot) const;
-  bool waits() const { return waiting_.has_value(); }
+  // Applies what waits to those slices that will lack it once `snapshot` is taken; nothing waits then.
+  void settle_for(const Snapshot& snapshot);
 
   // How many differences are kept: for tests of the bound.
   std::size_t differences() const { return differences_.size(); }
 
  private:
+  // The newest own gradient, applied slice by slice, when and where it is needed.
   struct OwnGradient {
     Clock clock;
     std::shared_ptr<const std::vector<float>> values;
     double learning_rate = 0.0;
     double scale = 1.0;
+    std::vector<float> difference{};  // what applying it has changed; empty before the first slice
+    std::vector<bool> applied_to{};   // per slice
   };
-  void apply(const OwnGradient& own);
+  // A slice on its way: its first `floats` are in place.
+  struct Landing {
+    Revision revision = kNoRevision;
+    std::int64_t floats = 0;
+  };
+  cache::SnapshotStamp stamp_after(const Snapshot& snapshot) const;
+  void apply_waiting_to(std::size_t k);
+  void remember_waiting();
+  void take_over(std::uint32_t k, const Slice& slice);
 
   OptimizerSection settings_;
   std::vector<Range> ranges_;
@@ -94,6 +116,7 @@ class ThreadCache {
   std::vector<float> parameters_;
   std::optional<OptimizerState> optimizer_;  // made by the first local apply: BSP needs none
   std::optional<OwnGradient> waiting_;
+  std::optional<std::vector<Landing>> landing_;  // per slice
   cache::SnapshotStamp stamp_;
   cache::OwnUpdates own_;                       // the timestamps of differences_
   std::deque<std::vector<float>> differences_;  // oldest first

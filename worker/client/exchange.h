@@ -17,6 +17,7 @@
 #include "common/instant.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
+#include "worker/cache/landing.h"
 
 namespace paceline {
 
@@ -64,9 +65,10 @@ class ParameterExchange {
   // thread that serves the purpose. The answer goes to the node's process cache. Does not wait.
   virtual Ticket request_parameters(Version min_version) = 0;
 
-  // Waits until what was asked for is in the process cache, and returns when that was. Errors: why the
-  // exchange was closed.
-  virtual Result<Ticks> await_parameters(Ticket ticket) = 0;
+  // Waits until what was asked for is in the process cache, and returns when that was. What arrives meanwhile
+  // is landed too: all of it, some of it, or nothing where it was there already. Errors: why the exchange was
+  // closed.
+  virtual Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) = 0;
 
   // The same without waiting; nullopt while it is not there.
   virtual std::optional<Ticks> parameters_installed(Ticket ticket) = 0;

@@ -297,7 +297,9 @@ Ticket PsClient::request_parameters(Version min_version) {
   return request.ticket;
 }
 
-Result<Ticks> PsClient::await_parameters(Ticket ticket) { return impl_->pulls_.await(ticket); }
+Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterLanding& landing) {
+  return impl_->pulls_.await(ticket, landing);
+}
 
 std::optional<Ticks> PsClient::parameters_installed(Ticket ticket) { return impl_->pulls_.answered(ticket); }
 

@@ -61,7 +61,7 @@ class PsClient final : public ParameterExchange {
   void push(LocalGradient gradient) override;
   void report(wire::StepReport report) override;
   Ticket request_parameters(Version min_version) override;
-  Result<Ticks> await_parameters(Ticket ticket) override;
+  Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
 
   // ---- for the evaluator thread

@@ -63,29 +63,34 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
                             ", expected " + (pull->exact ? "exactly " : "at least ") +
                             to_string(pull->min_version));
   }
+  if (piece.offset != answer.received || floats > range.size() - answer.received) {
+    return invalid_argument(describe(shard, piece.request) + ": " + std::to_string(floats) + " floats at " +
+                            std::to_string(piece.offset) + ", expected at " +
+                            std::to_string(answer.received) + " of " + std::to_string(range.size()));
+  }
   if (answer.slice == nullptr) {
-    answer.slice = std::make_shared<Slice>(Slice{range, {piece.version, piece.revision, {}}, {}});
+    if (piece.applied.size() != threads_) {
+      return invalid_argument(describe(shard, piece.request) + " begin with " +
+                              std::to_string(piece.applied.size()) + " applied clocks, expected " +
+                              std::to_string(threads_));
+    }
+    answer.slice = std::make_shared<Slice>(Slice{range, {piece.version, piece.revision, piece.applied}, {}});
   }
   if (piece.version != answer.slice->stamp.version || piece.revision != answer.slice->stamp.revision) {
     return invalid_argument(describe(shard, piece.request) + ": a piece of revision " +
                             to_string(piece.revision) + " behind pieces of revision " +
                             to_string(answer.slice->stamp.revision));
   }
-  if (piece.offset != answer.received || floats > range.size() - answer.received) {
-    return invalid_argument(describe(shard, piece.request) + ": " + std::to_string(floats) + " floats at " +
-                            std::to_string(piece.offset) + ", expected at " +
-                            std::to_string(answer.received) + " of " + std::to_string(range.size()));
-  }
   answer.slice->pieces.push_back({piece.offset, std::move(payload)});
   answer.received += floats;
-  if (!piece.last) return Status::ok();
-  if (answer.received != range.size() || piece.applied.size() != threads_) {
-    return invalid_argument(describe(shard, piece.request) + " end with " + std::to_string(answer.received) +
-                            " floats and " + std::to_string(piece.applied.size()) +
-                            " applied clocks, expected " + std::to_string(range.size()) + " and " +
-                            std::to_string(threads_));
+  if (!piece.last) {
+    changed_.notify_all();  // whoever waits can land it
+    return Status::ok();
   }
-  answer.slice->stamp.applied = piece.applied;
+  if (answer.received != range.size()) {
+    return invalid_argument(describe(shard, piece.request) + " end with " + std::to_string(answer.received) +
+                            " floats, expected " + std::to_string(range.size()));
+  }
   if (!pull->exact) cache_.install(shard, answer.slice);
   finish(piece.request, *pull, answer, now);
   return Status::ok();
@@ -120,11 +125,34 @@ void Pulls::finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now) {
   changed_.notify_all();
 }
 
-Result<Ticks> Pulls::await(Ticket ticket) {
+Result<Ticks> Pulls::await(Ticket ticket, ParameterLanding& landing) {
+  std::vector<std::size_t> taken(cache_.ranges().size(), 0);
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !closed_.is_ok() || !pulls_.contains(ticket); });
-  if (!closed_.is_ok()) return closed_;
-  return finished_at(ticket);
+  for (;;) {
+    if (!closed_.is_ok()) return closed_;
+    const auto pull = pulls_.find(ticket);
+    if (pull == pulls_.end()) return finished_at(ticket);
+    const std::vector<Arrived> pieces = arrived(pull->second, taken);
+    if (pieces.empty()) {
+      changed_.wait(lock);
+      continue;
+    }
+    lock.unlock();  // the next frames must not wait for the copy
+    for (const Arrived& each : pieces) landing.land(each.shard, each.stamp, each.piece);
+    lock.lock();
+  }
+}
+
+std::vector<Pulls::Arrived> Pulls::arrived(const Pull& pull, std::vector<std::size_t>& taken) {
+  std::vector<Arrived> pieces;
+  for (std::uint32_t k = 0; k < taken.size(); ++k) {
+    const Slice* const slice = pull.answers[k].slice.get();
+    if (slice == nullptr) continue;
+    for (; taken[k] < slice->pieces.size(); ++taken[k]) {
+      pieces.push_back({ShardId(k), slice->stamp, slice->pieces[taken[k]]});
+    }
+  }
+  return pieces;
 }
 
 std::optional<Ticks> Pulls::answered(Ticket ticket) const {

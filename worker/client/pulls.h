@@ -46,9 +46,9 @@ class Pulls {
   Status accept(ShardId shard, const wire::Parameters& piece, wire::Payload payload, Ticks now);
   Status accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now);
 
-  // Waits until every shard has answered; returns when the last one had (Ticks() when that was long ago: more
-  // than kFinishedKept requests before).
-  Result<Ticks> await(Ticket ticket);
+  // Waits until every shard has answered, landing on the way what comes; returns when the last one had
+  // (Ticks() when that was long ago: more than kFinishedKept requests before).
+  Result<Ticks> await(Ticket ticket, ParameterLanding& landing);
   // The same without waiting; nullopt while a shard has not.
   std::optional<Ticks> answered(Ticket ticket) const;
   // As await() for an exact pull, and hands over what arrived.
@@ -73,6 +73,13 @@ class Pulls {
     std::size_t open = 0;         // shards that have not answered whole
   };
 
+  // Pieces that have come since those counted in `taken` (per shard), which it then counts.
+  struct Arrived {
+    ShardId shard;
+    cache::SliceStamp stamp;
+    SlicePiece piece;
+  };
+  static std::vector<Arrived> arrived(const Pull& pull, std::vector<std::size_t>& taken);
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact);
   void finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now);

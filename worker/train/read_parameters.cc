@@ -7,15 +7,15 @@
 namespace paceline {
 namespace {
 
-// Whether the last own gradient, whose local apply was left until it is needed, has to be applied first.
-enum class Settle { kNo, kYes };
-
-// From waiting to reading: ends the running exchange, or (first iteration) the first phase.
-void enter_reading(Training& t, const Exchange& exchange, bool first, Settle settle, Phase reading) {
+// From waiting to reading: ends the running exchange, or (first iteration) the first phase. The last own
+// gradient, whose local apply was left until a read needs it, is applied first if this one does. `taken`: the
+// snapshot that is about to be taken; nullptr: none.
+void enter_reading(Training& t, const Exchange& exchange, bool first, Phase reading, const Snapshot* taken) {
   if (first) return t.phases.enter(reading);
-  t.phases.end_exchange(exchange, settle == Settle::kYes ? Phase::kApplyGrads : reading);
-  if (settle == Settle::kNo) return;
-  t.cache.settle();
+  const bool settles = taken == nullptr ? t.cache.waits() : t.cache.lacks_waiting(*taken);
+  t.phases.end_exchange(exchange, settles ? Phase::kApplyGrads : reading);
+  if (!settles) return;
+  taken == nullptr ? t.cache.settle() : t.cache.settle_for(*taken);
   t.phases.enter(reading);
 }
 
@@ -45,22 +45,19 @@ Status read_parameters(Training& t, const Granted& granted) {
   if (decision.source == cache::ReadSource::kServer) {
     ++t.server_reads;
     const Ticket ticket = t.exchange.request_parameters(decision.min_version);
-    PACELINE_ASSIGN_OR_RETURN(const Ticks installed, t.exchange.await_parameters(ticket));
+    PACELINE_ASSIGN_OR_RETURN(const Ticks installed, t.exchange.await_parameters(ticket, t.cache));
     // Negative when they came before the grant: then nothing was waited for.
     exchange.parameters = installed - granted.arrived;
   }
   if (decision.source == cache::ReadSource::kThreadCache) {
-    enter_reading(t, exchange, first, t.cache.waits() ? Settle::kYes : Settle::kNo, Phase::kTCacheParam);
-  } else {
-    const Snapshot snapshot = t.process_cache.snapshot();
-    const Settle settle = t.cache.lacks_waiting(snapshot) ? Settle::kYes : Settle::kNo;
-    enter_reading(t, exchange, first, settle, Phase::kPCacheParam);
-    if (!first && sync::broken(sync::Mutant::kRefreshSkipped)) {
-      t.cache.settle();
-      return Status::ok();
-    }
-    t.cache.refresh(snapshot, grant.clock);
+    enter_reading(t, exchange, first, Phase::kTCacheParam, nullptr);
+    return Status::ok();
   }
+  const Snapshot snapshot = t.process_cache.snapshot();
+  const bool skipped = !first && decision.source == cache::ReadSource::kProcessCache &&
+                       sync::broken(sync::Mutant::kRefreshSkipped);
+  enter_reading(t, exchange, first, Phase::kPCacheParam, skipped ? nullptr : &snapshot);
+  if (!skipped) t.cache.refresh(snapshot, grant.clock);
   return Status::ok();
 }
 

@@ -1,0 +1,21 @@
+// ParameterLanding: where a thread that waits for parameters takes them piece by piece, so that its copy of
+// them does not begin when the last has come. What has landed is a head start only: whether and when a slice
+// counts is decided by the process cache, as for any other (thread_cache.h).
+#pragma once
+
+#include "common/cache/snapshot.h"
+#include "common/ids.h"
+#include "worker/cache/snapshot.h"
+
+namespace paceline {
+
+// Thread: the one that waits.
+class ParameterLanding {
+ public:
+  virtual ~ParameterLanding() = default;
+  // A piece of the answer of `shard` that bears `stamp`; the pieces of one answer come in order, without
+  // gaps.
+  virtual void land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) = 0;
+};
+
+}  // namespace paceline
