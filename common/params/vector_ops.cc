@@ -21,7 +21,7 @@ void begin_sum(std::span<float> sum, std::span<const float> gradient, float weig
   kernels::best().begin_sum(sum.data(), gradient.data(), weight, std::ssize(sum));
 }
 
-void accumulate(std::span<float> sum, std::span<const float> gradient, float weight) {
+void add_weighted(std::span<float> sum, std::span<const float> gradient, float weight) {
   check_lengths(sum.size(), gradient.size());
   kernels::best().add_weighted(sum.data(), gradient.data(), weight, std::ssize(sum));
 }

@@ -4,7 +4,8 @@
 //
 // The mean of gradients g1, g2, g3 over n1, n2, n3 samples (combine: mean, DESIGN 3.3), always in worker
 // order:
-//   begin_sum(sum, g1, n1); accumulate(sum, g2, n2); accumulate(sum, g3, n3); scale(sum, 1 / (n1 + n2 + n3))
+//   begin_sum(sum, g1, n1); add_weighted(sum, g2, n2); add_weighted(sum, g3, n3);
+//   scale(sum, 1 / (n1 + n2 + n3))
 //
 // Thread: any; the vectors are the caller's. Vectors of one call have the same length and either are the same
 // or do not overlap.
@@ -21,7 +22,7 @@ void begin_sum(std::span<float> sum, std::span<const float> gradient, float weig
 
 // sum[i] += weight * gradient[i]. With weight 1 it is plain addition: how a worker re-applies its own
 // difference.
-void accumulate(std::span<float> sum, std::span<const float> gradient, float weight);
+void add_weighted(std::span<float> sum, std::span<const float> gradient, float weight);
 
 // values[i] *= factor
 void scale(std::span<float> values, float factor);

@@ -196,7 +196,7 @@ void Shard::apply_mean(const wire::ApplyDecision& decision) {
       gradients_.find(c.worker, c.clock)
           ->for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
             const auto part = sum.subspan(static_cast<std::size_t>(offset - block.begin), values.size());
-            first ? begin_sum(part, values, weight) : paceline::accumulate(part, values, weight);
+            first ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
           });
     }
     scale(sum, share);

@@ -16,7 +16,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 TEST_CASE("a_mean_is_weighted_by_samples") {
   std::vector<float> sum(2, 99.0F);  // whatever the buffer held does not matter
   begin_sum(sum, std::vector<float>{1.0F, 10.0F}, 16.0F);
-  paceline::accumulate(sum, std::vector<float>{4.0F, 40.0F}, 32.0F);
+  add_weighted(sum, std::vector<float>{4.0F, 40.0F}, 32.0F);
   scale(sum, 1.0F / 48.0F);
   CHECK(sum[0] == Approx(3.0F));
   CHECK(sum[1] == Approx(30.0F));
@@ -27,7 +27,7 @@ TEST_CASE("the_mean_of_equal_gradients_is_the_gradient_bit_for_bit") {
   const std::vector<float> gradient = {0.1F, -1e-7F, 3.3e12F};
   std::vector<float> sum(3);
   begin_sum(sum, gradient, 16.0F);
-  paceline::accumulate(sum, gradient, 16.0F);
+  add_weighted(sum, gradient, 16.0F);
   scale(sum, 1.0F / 32.0F);
   CHECK(sum == gradient);
 }
@@ -40,7 +40,7 @@ TEST_CASE("tails_get_the_same_treatment_at_every_length") {
       b[i] = 0.3F * static_cast<float>(i);
     }
     begin_sum(sum, a, 0.7F);
-    paceline::accumulate(sum, b, 1.1F);
+    add_weighted(sum, b, 1.1F);
     subtract(sum, sum, a);
     for (std::size_t i = 0; i < n; ++i) {
       const float scaled = 0.7F * a[i];

@@ -73,7 +73,7 @@ void ThreadCache::take_over(std::uint32_t k, const Slice& slice) {
     const bool newest = place + 1 == differences_.size();
     if (newest && sync::broken(sync::Mutant::kDifferenceForgotten)) continue;
     const float times = newest && sync::broken(sync::Mutant::kDifferenceTwice) ? 2.0F : 1.0F;
-    paceline::accumulate(part(parameters_, ranges_[k]), part(differences_[place], ranges_[k]), times);
+    add_weighted(part(parameters_, ranges_[k]), part(differences_[place], ranges_[k]), times);
   }
 }
 
@@ -130,7 +130,7 @@ void ThreadCache::apply_waiting_to(std::size_t k) {
   subtract(difference, difference, parameters);
   if (own.scale != 1.0) paceline::scale(difference, static_cast<float>(own.scale));
   // Added as a refresh will add it, so that both give the same bits.
-  paceline::accumulate(parameters, difference, 1.0F);
+  add_weighted(parameters, difference, 1.0F);
 }
 
 // Where a slice contained the gradient already, its difference is whatever it was: it is never added there.
