@@ -41,6 +41,8 @@ class Membership {
   std::optional<Peer> who(const wire::PeerId& connection) const;
   // Where to send to; nullptr when the peer has not joined or has gone.
   const wire::PeerId* connection_of(Peer peer) const;
+  // The connection it came over, whether it is still there or not; empty when it has never joined.
+  const wire::PeerId& last_connection_of(Peer peer) const { return at(peer).connection; }
   bool is_gone(Peer peer) const;
 
   void seen(Peer peer, Ticks now);

@@ -35,6 +35,8 @@ class Outbox {
  public:
   virtual ~Outbox() = default;
   virtual void send(Peer to, wire::Message message) = 0;
+  // Breaks the connection of a node that has gone: what is still queued for it is dropped.
+  virtual void disconnect(NodeId node) = 0;
 };
 
 }  // namespace paceline::server

@@ -19,8 +19,11 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       shard_port_(*this, Speaker::kShard),
       authority_port_(*this, Speaker::kAuthority),
       membership_(config.cluster, fingerprint_, shard),
-      service_(shard, config, shard_port_, log),
+      replies_left_(std::make_shared<Wake>(io, [this] { on_replies_left(); })),
+      service_(shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }),
       timer_(io) {}
+
+ServerLoop::~ServerLoop() { replies_left_->close(); }
 
 Status ServerLoop::open(wire::Context& context) {
   const std::vector<std::string>& endpoints = config_.cluster.endpoints;
@@ -63,8 +66,10 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   if (const auto* join = std::get_if<wire::ShardJoin>(&message->body)) return on_shard_join(from, *join, now);
   if (!peer) {
     if (std::holds_alternative<wire::Leave>(message->body)) return;  // whose join was refused says goodbye
-    return refuse(from, failed_precondition(std::string(wire::name_of(message->body)) + " before a join"),
-                  /*fatal=*/true);
+    return refuse(
+        from,
+        failed_precondition(std::string(wire::name_of(message->body)) + " before a join on this connection"),
+        /*fatal=*/true);
   }
   if (membership_.is_gone(*peer)) {
     // What it sent before it left may still be under way; one that was only taken for lost must learn of it.
@@ -88,6 +93,7 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     membership_.remove(Peer::of(join.node));
     return refuse(from, range.status(), /*fatal=*/true);
   }
+  router_->remember(from);
   send_to(from, wire::Welcome{shard_, *range});
   if (authority_) authority_->node_joined(join.node, *layout, now);
 }
@@ -150,24 +156,34 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
     if (error->fatal) return end(status);
     log_.warn(status.message());
   } else {
-    if (const auto* lost = std::get_if<wire::NodeLost>(&body)) {
-      if (lost->node.value < config_.cluster.nodes) membership_.remove(Peer::of(lost->node));
-    }
     to_service(Peer::of(kAuthority), std::move(*message));
   }
 }
 
 void ServerLoop::to_service(Peer from, wire::Message message) {
-  const Status status = service_.handle(from, std::move(message));
-  if (status.is_ok()) return;
+  if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
+    if (lost->node.value < config_.cluster.nodes) membership_.remove(Peer::of(lost->node));
+  }
+  judge(service_.handle(from, std::move(message)));
+}
+
+void ServerLoop::on_replies_left() {
+  if (ended_) return;
+  judge(service_.on_replies_left());
+  drain();
+}
+
+// What the shard's service says after each call.
+void ServerLoop::judge(const Status& shard_state) {
+  if (shard_state.is_ok()) return;
   // The shard's parameters are no longer what the authority takes them for.
   if (authority_) {
-    authority_->fail(status, steady_now());
+    authority_->fail(shard_state, steady_now());
     return;
   }
-  const Status said = dealer_->send({wire::Leave{status.message()}, {}});
+  const Status said = dealer_->send({wire::Leave{shard_state.message()}, {}});
   if (!said.is_ok()) log_.warn(said.message());
-  end(status);
+  end(shard_state);
 }
 
 // The authority ends the run for this shard.

@@ -29,6 +29,7 @@
 #include "server/server.h"
 #include "server/shard_service.h"
 #include "server/unreachable.h"
+#include "server/wake.h"
 
 namespace paceline::server {
 
@@ -36,6 +37,8 @@ class ServerLoop {
  public:
   ServerLoop(boost::asio::io_context& io, const RunConfig& config, ShardId shard, const Log& log,
              ServerOptions options);
+  ~ServerLoop();
+  ServerLoop(const ServerLoop&) = delete;
 
   [[nodiscard]] Status open(wire::Context& context);
   std::string endpoint() const { return router_->endpoint(); }
@@ -50,6 +53,7 @@ class ServerLoop {
     enum class Speaker { kShard, kAuthority };
     Port(ServerLoop& loop, Speaker speaker) : loop_(loop), speaker_(speaker) {}
     void send(Peer to, wire::Message message) override { loop_.send(speaker_, to, std::move(message)); }
+    void disconnect(NodeId node) override { loop_.disconnect(node); }
 
    private:
     ServerLoop& loop_;
@@ -65,12 +69,15 @@ class ServerLoop {
   void on_node(Peer from, wire::Message message, Ticks now);
   void on_shard(Peer from, const wire::Message& message, Ticks now);
   void to_service(Peer from, wire::Message message);
+  void on_replies_left();
+  void judge(const Status& shard_state);
   void run_over(const wire::RunOver& over);
   void drain();
 
   // What goes out, and time (server_loop_out.cc).
   void send(Speaker speaker, Peer to, wire::Message message);
   void send_to(const wire::PeerId& connection, wire::Body body);
+  void disconnect(NodeId node);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);
   void cannot_send(Peer to, const Status& why);
   void check_unreachable(Ticks now);
@@ -93,6 +100,7 @@ class ServerLoop {
   Port shard_port_;
   Port authority_port_;
   Membership membership_;
+  const std::shared_ptr<Wake> replies_left_;  // by ZeroMQ's thread
   ShardService service_;
   std::optional<Authority> authority_;  // shard 0 only
 

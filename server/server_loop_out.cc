@@ -62,6 +62,12 @@ void ServerLoop::send_to(const wire::PeerId& connection, wire::Body body) {
   if (!status.is_ok()) log_.debug(status.message());  // its peer is gone, or its lease will tell
 }
 
+// Its ZeroMQ connects anew, and what it then says is a stranger's.
+void ServerLoop::disconnect(NodeId node) {
+  const Status status = router_->disconnect(membership_.last_connection_of(Peer::of(node)));
+  if (!status.is_ok()) log_.debug(to_string(Peer::of(node)) + ": " + status.message());
+}
+
 void ServerLoop::refuse(const wire::PeerId& to, const Status& why, bool fatal) {
   ++refused_;
   constexpr std::int64_t kRefusalsLogged = 100;  // a stranger must not fill the disk
@@ -85,12 +91,14 @@ void ServerLoop::on_tick() {
   const auto pause = now - last_tick_ - kTick;
   if (pause > kPauseAtLeast) {
     membership_.forgive(pause);
+    service_.forgive(pause);
     authority_seen_ = authority_seen_ + pause;
     log_.debug("this process stood still for " + in_seconds(pause));
   }
   last_tick_ = now;
   check_unreachable(now);
   if (now >= next_heartbeat_) heartbeat(now);
+  service_.tick(now);
   if (!authority_) return check_authority(now);
   check_leases(now);
   authority_->tick(now);

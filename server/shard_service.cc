@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -29,16 +30,16 @@ double physical_memory_bytes() {
 
 }  // namespace
 
-ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log)
+ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
+                           std::function<void()> replies_left)
     : id_(id),
       config_(config),
       cluster_(config.cluster.cluster()),
       outbox_(outbox),
       log_(log),
       pending_(pulls_max(config.cluster)),
-      lost_(config.cluster.nodes, false) {
-  for (std::uint32_t n = 0; n < cluster_.nodes; ++n) leaving_.push_back(std::make_shared<const int>(0));
-}
+      lost_(config.cluster.nodes, false),
+      leaving_(config.cluster.nodes, std::move(replies_left)) {}
 
 Result<Range> ShardService::open(const Layout& layout) {
   if (shard_) return shard_->range();
@@ -71,9 +72,21 @@ Status ShardService::handle(Peer from, wire::Message message) {
       refusal = invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
                                  " to shard " + to_string(id_) + ": not for a shard");
     }
-  } else if (const auto* decision = std::get_if<wire::ApplyDecision>(&body)) {
-    return on_decision(*decision);
-  } else if (const auto* discard = std::get_if<wire::DiscardGradient>(&body)) {
+  } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
+    refusal = on(from, *pull);
+  } else if (must_wait(body)) {
+    postponed_.push_back(std::move(message));
+  } else {
+    return on_authority(std::move(message));
+  }
+  if (!refusal.is_ok()) refuse(from, refusal);
+  return Status::ok();
+}
+
+Status ShardService::on_authority(wire::Message message) {
+  const wire::Body& body = message.body;
+  if (const auto* decision = std::get_if<wire::ApplyDecision>(&body)) return on_decision(*decision);
+  if (const auto* discard = std::get_if<wire::DiscardGradient>(&body)) {
     if (shard_) {
       shard_->discard(discard->worker, discard->clock);
       announce_withheld();
@@ -81,15 +94,48 @@ Status ShardService::handle(Peer from, wire::Message message) {
   } else if (const auto* lost = std::get_if<wire::NodeLost>(&body)) {
     on_lost(lost->node);
   } else if (const auto* release = std::get_if<wire::Release>(&body)) {
-    if (shard_) shard_->release(release->version);
-  } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
-    refusal = on(from, *pull);
+    on_release(release->version);
   } else {
     return failed_precondition(std::string(wire::name_of(body)) + " from the authority to shard " +
                                to_string(id_) + ": not for a shard");
   }
-  if (!refusal.is_ok()) refuse(from, refusal);
   return Status::ok();
+}
+
+// A loss never waits: it may be what the others wait for.
+bool ShardService::must_wait(const wire::Body& body) {
+  if (std::holds_alternative<wire::NodeLost>(body)) return false;
+  if (!postponed_.empty()) return true;
+  const auto* decision = std::get_if<wire::ApplyDecision>(&body);
+  if (leaving_.exact() == 0) released_leaving_ = false;
+  return decision != nullptr && decision->retain && released_leaving_;
+}
+
+void ShardService::on_release(Version version) {
+  if (!shard_) return;
+  shard_->release(version);
+  released_leaving_ = leaving_.exact() > 0;
+}
+
+Status ShardService::on_replies_left() {
+  for (std::deque<wire::Message> waiting = std::exchange(postponed_, {}); !waiting.empty();) {
+    wire::Message message = std::move(waiting.front());
+    waiting.pop_front();
+    PACELINE_RETURN_IF_ERROR(handle(Peer::of(kAuthority), std::move(message)));
+  }
+  if (shard_) answer_ready();
+  return Status::ok();
+}
+
+void ShardService::tick(Ticks now) {
+  for (const NodeId node : leaving_.stuck(now, config_.cluster.lease)) {
+    if (lost_[node.value]) continue;
+    const auto lease = std::chrono::duration<double>(config_.cluster.lease).count();
+    char why[128];
+    std::snprintf(why, sizeof why, "it has taken none of the parameters it asked shard %s for in %.3g s",
+                  to_string(id_).c_str(), lease);
+    outbox_.send(Peer::of(kAuthority), {wire::NodeLost{node, why}, {}});
+  }
 }
 
 Status ShardService::on(Peer from, const wire::InitialParameters& piece, const wire::Payload& payload) {
@@ -129,7 +175,7 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
   if (!shard_) return failed_precondition("pull from " + to_string(from) + " before a join");
   // A node that asks without reading its answers would keep ever older blocks alive in the send queue.
   if (from.is_node()) {
-    const auto pieces = static_cast<std::size_t>(leaving_[from.number].use_count() - 1);
+    const auto pieces = static_cast<std::size_t>(leaving_.to(from.node()));
     const auto per_reply =
         static_cast<std::size_t>(std::max<std::int64_t>(1, shard_->now().blocks.block_count()));
     if (pieces > pulls_max(config_.cluster) * per_reply) {
@@ -137,7 +183,7 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
                                 " pieces are still on their way to it");
     }
   }
-  switch (when(pull)) {
+  switch (when(from, pull)) {
     case Answer::kNow:
       answer(from, pull);
       break;
@@ -154,18 +200,21 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
 }
 
 // An exact version may be asked for before the decision that retains it has come here from the authority.
-ShardService::Answer ShardService::when(const wire::Pull& pull) const {
-  const Version now = shard_->now().version;
+ShardService::Answer ShardService::when(Peer from, const wire::Pull& pull) {
+  const Snapshot& now = shard_->now();
   if (!pull.exact) {
-    const bool reached = now >= pull.min_version || sync::broken(sync::Mutant::kPullAnsweredTooSoon);
-    return shard_->ready() && reached ? Answer::kNow : Answer::kLater;
+    return shard_->ready() && leaving_.source(now, from, pull) != nullptr ? Answer::kNow : Answer::kLater;
   }
   if (shard_->retained(pull.min_version) != nullptr) return Answer::kNow;
-  return now > pull.min_version ? Answer::kNever : Answer::kLater;
+  return now.version > pull.min_version ? Answer::kNever : Answer::kLater;
 }
 
 void ShardService::answer(Peer to, const wire::Pull& pull) {
-  const Snapshot& snapshot = pull.exact ? *shard_->retained(pull.min_version) : shard_->now();
+  const Snapshot* const retained = pull.exact ? shard_->retained(pull.min_version) : nullptr;
+  const bool broken = sync::broken(sync::Mutant::kExactAnsweredFromNow);
+  const Snapshot& snapshot = !pull.exact ? *leaving_.source(shard_->now(), to, pull)
+                             : broken    ? shard_->now()
+                                         : *retained;
   std::vector<Clock> applied;
   if (to.is_node()) applied = Shard::applied_of(snapshot, cluster_, to.node());
   if (!pull.exact && pull.have == snapshot.revision) {
@@ -174,33 +223,39 @@ void ShardService::answer(Peer to, const wire::Pull& pull) {
         {wire::Unchanged{pull.request, id_, snapshot.version, snapshot.revision, std::move(applied)}, {}});
     return;
   }
+  // The mutant's lie is in the numbers alone.
+  const Version version = pull.exact ? pull.min_version : snapshot.version;
+  const Leaving::Reply reply = pull.exact ? leaving_.begin_exact(to) : leaving_.begin(to, snapshot);
   const std::int64_t blocks = std::max<std::int64_t>(1, snapshot.blocks.block_count());
   for (std::int64_t i = 0; i < blocks; ++i) {
-    wire::Parameters piece{pull.request, id_, snapshot.version, snapshot.revision, 0, i + 1 == blocks, {}};
+    wire::Parameters piece{pull.request, id_, version, snapshot.revision, 0, i + 1 == blocks, {}};
     wire::Payload payload;
     if (snapshot.blocks.block_count() > 0) {  // a range may be empty: more shards than parameters
-      const auto values = std::as_bytes(snapshot.blocks.block(i));
       piece.offset = snapshot.blocks.elements(i).begin;
-      payload.data = values.data();
-      payload.size = values.size();
-      const auto token = to.is_node() ? leaving_[to.number] : nullptr;
-      payload.owner = std::shared_ptr<const void>(static_cast<const void*>(values.data()),
-                                                  [keep = snapshot.blocks.ref(i), token](const void*) {});
+      payload = reply.piece(snapshot, i);
     }
     if (i == 0) piece.applied = std::move(applied);
     outbox_.send(to, {std::move(piece), std::move(payload)});
   }
 }
 
+// One after another: an answer to the first pull of a node may make its second wait.
 void ShardService::answer_ready() {
   ready_.clear();
-  pending_.take_ready([this](const HeldPull& p) { return when(p.pull) != Answer::kLater; }, ready_);
-  for (const HeldPull& p : ready_) {
-    if (when(p.pull) == Answer::kNow) {
-      answer(p.from, p.pull);
-    } else {
-      refuse(p.from, not_found("version " + to_string(p.pull.min_version) + " was not retained by shard " +
-                               to_string(id_)));
+  pending_.take_ready([this](const HeldPull& p) { return when(p.from, p.pull) != Answer::kLater; }, ready_);
+  for (HeldPull& p : ready_) {
+    switch (when(p.from, p.pull)) {
+      case Answer::kNow:
+        answer(p.from, p.pull);
+        break;
+      case Answer::kLater: {
+        const Status held = pending_.hold(std::move(p));
+        PACELINE_ASSERT(held.is_ok(), held.message());  // it has only just made room
+        break;
+      }
+      case Answer::kNever:
+        refuse(p.from, not_found("version " + to_string(p.pull.min_version) + " was not retained by shard " +
+                                 to_string(id_)));
     }
   }
 }
@@ -210,6 +265,7 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
     return failed_precondition("decision " + std::to_string(decision.sequence) + " at shard " +
                                to_string(id_) + ": no node has joined here");
   }
+  leaving_.settle();
   PACELINE_RETURN_IF_ERROR(shard_->apply(decision));
   announce_withheld();
   answer_ready();
@@ -223,6 +279,8 @@ void ShardService::on_lost(NodeId node) {
   std::erase_if(withheld_,
                 [node](const wire::GradientArrived& arrived) { return arrived.worker.node == node; });
   if (shard_) shard_->drop_partial(node);
+  // What it has not taken would keep states alive for as long as it pleases.
+  if (leaving_.to(node) > 0) outbox_.disconnect(node);
 }
 
 void ShardService::refuse(Peer from, const Status& why) {

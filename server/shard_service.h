@@ -4,22 +4,30 @@
 //
 //   node       InitialParameters, Push, Pull            -> Parameters | Unchanged | Error
 //   authority  ApplyDecision, DiscardGradient, NodeLost, Release, Pull
-//   to the authority: ShardReady, GradientArrived
+//   to the authority: ShardReady, GradientArrived, NodeLost (a node that does not read its answers)
+//
+// Memory: a pull waits rather than that the shard holds a third state of its parameters (server/store/
+// leaving.h), and a version is not retained in the place of a released one whose replies are still leaving:
+// what the authority has said since then waits, in order.
 //
 // Thread: the server's loop.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
-#include <memory>
+#include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "common/config/run_config.h"
+#include "common/instant.h"
 #include "common/log/log.h"
 #include "common/params/layout.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "server/peer.h"
+#include "server/store/leaving.h"
 #include "server/store/pending_pulls.h"
 #include "server/store/shard.h"
 
@@ -27,8 +35,11 @@ namespace paceline::server {
 
 class ShardService {
  public:
-  // `outbox` and `log` must outlive the service.
-  ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log);
+  // `outbox` and `log` must outlive the service. `replies_left` is called when replies have left for which
+  // somebody may be waiting, from any thread, perhaps from within a call of this service, perhaps after it is
+  // gone; it must see to it that on_replies_left() is called soon.
+  ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
+               std::function<void()> replies_left);
 
   // A node has come with this layout; the first one makes the shard. Returns the range held.
   // Errors: kResourceExhausted when the range does not fit into this machine's memory.
@@ -37,6 +48,14 @@ class ShardService {
   // One message. What is wrong with it is answered with Error and counted; the Status is of another kind: an
   // error says that this shard no longer agrees with the authority and the run cannot go on.
   [[nodiscard]] Status handle(Peer from, wire::Message message);
+
+  // Answers those who waited for replies to leave. The Status is as that of handle().
+  [[nodiscard]] Status on_replies_left();
+
+  // Time passes: a node that has taken nothing of what it asked for during a lease is reported as lost.
+  void tick(Ticks now);
+  // This process did not run for that long.
+  void forgive(std::chrono::nanoseconds pause) { leaving_.forgive(pause); }
 
   // Pull requests answered or held, and messages refused.
   std::int64_t pulls() const { return pulls_; }
@@ -47,12 +66,15 @@ class ShardService {
   Status on(Peer from, const wire::InitialParameters& piece, const wire::Payload& payload);
   Status on(Peer from, const wire::Push& push, wire::Payload payload);
   Status on(Peer from, const wire::Pull& pull);
+  Status on_authority(wire::Message message);
+  bool must_wait(const wire::Body& body);
   Status on_decision(const wire::ApplyDecision& decision);
+  void on_release(Version version);
   void on_lost(NodeId node);
   void announce_withheld();
 
   enum class Answer { kNow, kLater, kNever };
-  Answer when(const wire::Pull& pull) const;
+  Answer when(Peer from, const wire::Pull& pull);
   void answer(Peer to, const wire::Pull& pull);
   void answer_ready();
   void refuse(Peer from, const Status& why);
@@ -71,9 +93,9 @@ class ShardService {
   // granted nothing that it would push here. At most one per worker.
   std::vector<wire::GradientArrived> withheld_;
   std::vector<bool> lost_;  // by node
-  // By node: a token that every piece of a reply holds until ZeroMQ has let go of it, so that its use count
-  // is the number of pieces still leaving.
-  std::vector<std::shared_ptr<const int>> leaving_;
+  Leaving leaving_;
+  bool released_leaving_ = false;        // exact replies of a version that has been released
+  std::deque<wire::Message> postponed_;  // of the authority, since a decision found no room
   std::int64_t pulls_ = 0;
   std::int64_t refused_ = 0;
 };

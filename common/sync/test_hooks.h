@@ -41,10 +41,12 @@ enum class Mutant {
   kDifferenceForgotten = kCoreCount,  // a thread cache leaves the newest difference out of a refresh
   kDifferenceTwice,                   // ... or adds it twice
   kRefreshSkipped,                    // a thread computes with what it has, though the grant asks for newer
-  kOlderSliceKept,       // the process cache takes over a slice that arrives late (but not its stamp)
-  kDecisionTwice,        // a shard applies some decisions twice
-  kDecisionLeftOut,      // a shard goes on as if it had applied some decisions that it has not
-  kPullAnsweredTooSoon,  // a shard answers with what it has, not with the version that was asked for
+  kOlderSliceKept,         // the process cache takes over a slice that arrives late (but not its stamp)
+  kDecisionTwice,          // a shard applies some decisions twice
+  kDecisionLeftOut,        // a shard goes on as if it had applied some decisions that it has not
+  kPullAnsweredTooSoon,    // a shard answers with what it has, not with the version that was asked for
+  kExactAnsweredFromNow,   // an exact pull is answered with the current state
+  kSlowReadersNotCounted,  // a pull is answered with the newest state, whatever is still leaving
   kCount
 };
 

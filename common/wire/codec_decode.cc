@@ -241,7 +241,9 @@ Body read(Fields& f, const proto::DiscardGradient& in) {
   return DiscardGradient{worker_of(f, in), clock_of(f, in.clock())};
 }
 
-Body read(Fields& f, const proto::NodeLost& in) { return NodeLost{node_of(f, in.node())}; }
+Body read(Fields& f, const proto::NodeLost& in) {
+  return NodeLost{node_of(f, in.node()), text_of(f, in.why(), "why")};
+}
 
 Body read(Fields& f, const proto::Release& in) { return Release{version_of(f, in.version())}; }
 

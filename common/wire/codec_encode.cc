@@ -239,7 +239,10 @@ void put(const DiscardGradient& m, proto::Header& header) {
   header.mutable_discard_gradient()->set_clock(m.clock.value);
 }
 
-void put(const NodeLost& m, proto::Header& header) { header.mutable_node_lost()->set_node(m.node.value); }
+void put(const NodeLost& m, proto::Header& header) {
+  header.mutable_node_lost()->set_node(m.node.value);
+  header.mutable_node_lost()->set_why(text(m.why));
+}
 
 void put(const Release& m, proto::Header& header) { header.mutable_release()->set_version(m.version.value); }
 

@@ -7,7 +7,8 @@
 //   node -> authority      StepReport, EvaluationReport, NodeReport
 //   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
 //   authority -> node      Grant, Held, FinishWorker, Evaluate, RunOver
-//   shard -> authority     ShardJoin, ShardReady, GradientArrived, Parameters, ShardReport, Heartbeat, Leave
+//   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, ShardReport,
+//                          Heartbeat, Leave
 //   authority -> shard     ShardWelcome, ApplyDecision, DiscardGradient, NodeLost, Pull, Release, RunOver,
 //   Heartbeat
 #pragma once
@@ -274,8 +275,10 @@ struct DiscardGradient {
   WorkerId worker{};
   Clock clock{};
 };
+// To the shards: the node has gone. From a shard: it cannot be served.
 struct NodeLost {
   NodeId node{};
+  std::string why{};
 };
 // The retained version is no longer needed.
 struct Release {

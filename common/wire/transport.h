@@ -71,6 +71,14 @@ class RouterSocket {
   // Queues one message; the payload's owner is kept until ZeroMQ has let go of it (from any thread).
   // Errors: kUnavailable the peer is gone; kResourceExhausted its queue is full.
   virtual Status send(const PeerId& to, Message message) = 0;
+  // Keeps hold of the connection over which the message being handled came, so that disconnect() finds it.
+  // Only from within the handler.
+  virtual void remember(const PeerId& from) = 0;
+  // Breaks a remembered connection: what is queued for the peer is dropped, and the payloads are let go of
+  // soon (ZeroMQ has no way to take back what it was given, but it drops it with the connection). To the peer
+  // it looks like a network that broke; its ZeroMQ connects anew, as a stranger. Errors: kNotFound it was not
+  // remembered, or is closed already.
+  virtual Status disconnect(const PeerId& peer) = 0;
   virtual const TrafficCounters& counters() const = 0;
   virtual void close() = 0;
 };

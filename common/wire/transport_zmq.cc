@@ -18,10 +18,13 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <cstring>
+#include <unordered_map>
 #include <zmq.hpp>
 
+#include "common/assert.h"
 #include "common/wire/codec.h"
 #include "common/wire/endpoint.h"
+#include "common/wire/socket_id.h"
 #include "common/wire/transport.h"
 
 namespace paceline::wire {
@@ -149,6 +152,21 @@ class Pump : public std::enable_shared_from_this<Pump> {
     return Status::ok();
   }
 
+  void remember(const PeerId& from) {
+    PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
+    if (const auto socket = SocketId::of(zmq_msg_get(handled_->handle(), ZMQ_SRCFD))) {
+      connections_.insert_or_assign(from, *socket);
+    }
+  }
+
+  Status disconnect(const PeerId& peer) {
+    const auto known = connections_.find(peer);
+    if (known == connections_.end()) return not_found("disconnecting: the connection is not known");
+    const bool was_open = known->second.shut_down();
+    connections_.erase(known);
+    return was_open ? Status::ok() : not_found("disconnecting: the connection is closed already");
+  }
+
  private:
   // 0, or the error; a message leaves whole or not at all. ZeroMQ checks room and peer at the first frame.
   int send_frames(const PeerId* to, const std::string& header, const Payload* payload) {
@@ -237,7 +255,9 @@ class Pump : public std::enable_shared_from_this<Pump> {
       return deliver(from, internal_error(std::string("receiving: ") + error.what()));
     }
     ++counters_.messages_received;
+    handled_ = &frames[0];
     deliver(from, message_of(frames, count, bytes));
+    handled_ = nullptr;
   }
 
   Result<Message> message_of(zmq::message_t (&frames)[2], int count_of_frames, std::size_t bytes) {
@@ -284,8 +304,10 @@ class Pump : public std::enable_shared_from_this<Pump> {
   boost::asio::posix::stream_descriptor wake_;
   Handler handler_;
   TrafficCounters counters_;
-  bool scheduled_ = false;  // a drain() is posted
-  bool waiting_ = false;    // the descriptor is being waited for
+  zmq::message_t* handled_ = nullptr;                 // the header of the message being handled
+  std::unordered_map<PeerId, SocketId> connections_;  // those remembered
+  bool scheduled_ = false;                            // a drain() is posted
+  bool waiting_ = false;                              // the descriptor is being waited for
   bool in_handler_ = false;
   bool closed_ = false;
 };
@@ -297,6 +319,8 @@ class ZmqRouter final : public RouterSocket {
   ~ZmqRouter() override { pump_->close(); }
   std::string endpoint() const override { return endpoint_; }
   Status send(const PeerId& to, Message message) override { return pump_->send(&to, message); }
+  void remember(const PeerId& from) override { pump_->remember(from); }
+  Status disconnect(const PeerId& peer) override { return pump_->disconnect(peer); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close() override { pump_->close(); }
 

@@ -163,6 +163,12 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   } else if (const auto* report = std::get_if<wire::ShardReport>(&body)) {
     if (!shards_[from.value].reported) record_.add(*report);
     shards_[from.value].reported = true;
+  } else if (const auto* stuck = std::get_if<wire::NodeLost>(&body)) {
+    if (stuck->node.value >= nodes_.size()) {
+      return invalid_argument("shard " + to_string(from) + " has lost node " + to_string(stuck->node) +
+                              ": the run has nodes 0 to " + std::to_string(nodes_.size() - 1));
+    }
+    lost(Peer::of(stuck->node), stuck->why, now);
   } else if (const auto* leave = std::get_if<wire::Leave>(&body)) {
     lost(Peer::of(from), leave->fault, now);
   } else if (const auto* error = std::get_if<wire::Error>(&body)) {

@@ -29,7 +29,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     record_.lost(node, why);
     log_.warn(to_string(peer) + " lost: " + why);
   }
-  to_shards(wire::NodeLost{node});
+  to_shards(wire::NodeLost{node, why});
   evaluation_.gone(node);
   if (stage_ == Stage::kTraining) {
     const Status status = step(sync::Lost{node}, now);

@@ -9,9 +9,9 @@
 // gives
 //   p <- p - 0.1 * (32 g0 + 96 g1) / 128,  version 0 -> 1, revision 0 -> 2, applied clocks {1, 1}.
 //
-// Memory: the range once, once more while replies of the last version are leaving, at most kRetainedMax
-// retained versions (their unshared blocks), the optimizer's state, one block for the mean, and the
-// gradients' bound. No I/O, no clock. Thread: one at a time (the server's loop).
+// Memory: the range once, once more while replies of an older state are leaving (store/leaving.h sees to it
+// that it is one), at most kRetainedMax retained versions (their unshared blocks), the optimizer's state, one
+// block for the mean, and the gradients' bound. No I/O, no clock. Thread: one at a time (the server's loop).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Servers over real sockets, spoken to by a node whose every word is in the test.
 #include <catch2/catch.hpp>
+#include <future>
 
 #include "common/params/model_file.h"
 #include "common/report/run_summary.h"
@@ -174,6 +175,35 @@ TEST_CASE("a node that stops talking is lost after its lease") {
   const auto summary = read_summary(folder.path());
   REQUIRE(summary->lost.size() == 1);
   CHECK_THAT(summary->lost[0], Contains("node 0: silent for"));
+}
+
+// Its heartbeats come, so its lease does not tell. More frames than ZeroMQ and the system take in for it.
+TEST_CASE("a node that asks for parameters and does not read them is lost, and nothing stays queued for it") {
+  constexpr std::int64_t kManyFloats = 1'000'000;
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 1);
+  config.cluster.frame_bytes = 4096;
+  config.cluster.lease = 2s;
+  wire::Context context;
+  RunningServer server(config, ShardId(0), context);
+  ScriptedNode node(context, config.cluster.endpoints);
+  node.say(0, join_of(config, 0, kManyFloats));
+  node.hear<wire::Welcome>(0);
+  node.say(0, wire::InitialParameters{0, true}, std::vector<float>(kManyFloats / 5));
+  CHECK_THAT(node.hear<wire::Error>(0).message, Contains("expected the range to end at 1000000"));
+  for (std::int64_t begin = 0; begin < kManyFloats; begin += kManyFloats / 5) {
+    node.say(0, wire::InitialParameters{begin, begin + kManyFloats / 5 == kManyFloats},
+             std::vector<float>(kManyFloats / 5));
+  }
+  node.hear<wire::Grant>(0);
+  node.say(0, wire::Pull{1, Version(0), false, kNoRevision});
+  auto result = std::async(std::launch::async, [&] { return server.result(); });
+  while (result.wait_for(50ms) != std::future_status::ready) node.say(0, wire::Heartbeat{});
+  CHECK(result.get().code() == StatusCode::kUnavailable);
+  const auto summary = read_summary(folder.path());
+  REQUIRE(summary->lost.size() == 1);
+  CHECK_THAT(summary->lost[0],
+             Contains("node 0: it has taken none of the parameters it asked shard 0 for in 2 s"));
 }
 
 TEST_CASE("a run directory that holds a run is refused, and cleared when it may be") {

@@ -15,8 +15,9 @@ add_dependencies(crash_guarantees_test counting_node)
 
 # Store and caches once more, with each rule breakable: the linker takes these instead of the libraries' own.
 paceline_test(process_mutants_test
-  SOURCES process/mutants_test.cc
+  SOURCES process/mutants_test.cc unit/slow_readers.cc
     ${PROJECT_SOURCE_DIR}/server/shard_service.cc ${PROJECT_SOURCE_DIR}/server/store/shard.cc
+    ${PROJECT_SOURCE_DIR}/server/store/leaving.cc
     ${PROJECT_SOURCE_DIR}/worker/cache/process_cache.cc ${PROJECT_SOURCE_DIR}/worker/cache/thread_cache.cc
     ${PROJECT_SOURCE_DIR}/worker/train/read_parameters.cc
   LIBS paceline_test_cluster paceline_train TIMEOUT 600)

@@ -15,6 +15,9 @@ class Sent final : public Outbox {
     wire::Message message;
   };
   void send(Peer to, wire::Message message) override { entries.push_back({to, std::move(message)}); }
+  void disconnect(NodeId node) override {
+    std::erase_if(entries, [node](const Entry& entry) { return entry.to == Peer::of(node); });
+  }
 
   // Those of one kind sent to `to`, in order.
   template <typename Body>

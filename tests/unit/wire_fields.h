@@ -45,8 +45,7 @@ auto fields(M& m) {
                        std::is_same_v<T, Tensor>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
-  } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, NodeLost> ||
-                       std::is_same_v<T, Release>) {
+  } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release>) {
     auto& [a] = m;
     return std::tie(a);
   } else if constexpr (std::is_empty_v<T>) {

@@ -1,4 +1,5 @@
 // A router and dealers over real sockets: order, volume, lifetimes, and the edge-triggered wake-up.
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <catch2/catch.hpp>
@@ -198,6 +199,48 @@ TEST_CASE("a flood of messages leaves room for the rest of the loop") {
   for (int i = 0; i < 10'000; ++i) REQUIRE(dealer->send({Heartbeat{}, {}}).is_ok());
   REQUIRE(run_until(router.io, [&] { return received == 10'000; }));
   CHECK(received_when_posted_ran <= 64);  // one batch
+}
+
+// More than the peer's queue and the system's buffers hold, so that most of it is still here.
+TEST_CASE(
+    "a connection that is broken on purpose lets go of what was queued for its peer, and of no other's") {
+  const TemporaryFolder folder;
+  const std::string endpoint = GENERATE(true, false) ? folder.ipc("broken") : "tcp://127.0.0.1:0";
+  Context context;
+  std::vector<PeerId> peers;
+  RouterSocket* remember_on = nullptr;
+  Router router(context, endpoint, [&](const PeerId& from, Result<Message>) {
+    if (std::find(peers.begin(), peers.end(), from) != peers.end()) return;
+    peers.push_back(from);
+    remember_on->remember(from);
+  });
+  remember_on = router.socket.get();
+  boost::asio::io_context never_run{1};
+  boost::asio::io_context io{1};
+  const auto silent = connect(context, never_run, router.socket->endpoint(), [](Result<Message>) {});
+  REQUIRE(silent->send({Heartbeat{}, {}}).is_ok());
+  REQUIRE(run_until(router.io, [&] { return peers.size() == 1; }));
+  int heard = 0;
+  const auto reader = connect(context, io, router.socket->endpoint(), [&](Result<Message>) { ++heard; });
+  REQUIRE(reader->send({Heartbeat{}, {}}).is_ok());
+  REQUIRE(run_until(router.io, [&] { return peers.size() == 2; }));
+
+  constexpr int kMessages = 1500;
+  std::atomic<int> alive{0};
+  const std::vector<float> values(8 * 1024);
+  for (int i = 0; i < kMessages; ++i) {
+    ++alive;
+    const std::shared_ptr<const void> owner(values.data(), [&alive](const void*) { --alive; });
+    const Payload payload{owner, reinterpret_cast<const std::byte*>(values.data()),
+                          values.size() * sizeof(float)};
+    REQUIRE(router.socket->send(peers[0], {Parameters{}, payload}).is_ok());
+  }
+  CHECK(alive > 0);
+  REQUIRE(router.socket->disconnect(peers[0]).is_ok());
+  CHECK(run_until(router.io, [&] { return alive == 0; }));
+  CHECK(router.socket->disconnect(peers[0]).code() == StatusCode::kNotFound);
+  REQUIRE(router.socket->send(peers[1], {Heartbeat{}, {}}).is_ok());
+  CHECK(run_until(io, [&] { return heard == 1; }));
 }
 
 TEST_CASE("each peer gets its own answers") {

@@ -1,0 +1,116 @@
+// Leaving: the replies that the transport has been given and has not let go of, and the states of the shard
+// that they keep alive.
+//
+// A reply shares the blocks of the state it is made of; what overwrites that state then goes into copies. So
+// that a shard never holds more than parameters x (2 + retained versions), however slowly its nodes read, at
+// most one state is leaving at a time, besides exact ones, which are made of retained versions. A pull that
+// comes while an older state than the current one is leaving joins it, or waits until it has left:
+//
+//   revision 9 is current, 7 (version 3) is leaving to node 0
+//     node 1 has revision 5, needs version 3     joins: its answer is made of revision 7
+//     node 1 has revision 7, or needs version 4  waits; answered from what is current once 7 has left
+//     node 1 has revision 9                      nothing to send: never waits
+//
+// A node is answered with newer and newer revisions (DESIGN 3.2, monotonic), so each joins a state once, and
+// every state has left when its readers have read. A reader that does not read is found by stuck().
+//
+// Thread: the server's loop. Pieces are let go of on any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/instant.h"
+#include "common/wire/messages.h"
+#include "server/peer.h"
+#include "server/store/shard.h"
+
+namespace paceline::server {
+
+// How many pieces somebody else still holds. Thread: any.
+class PieceCount {
+ public:
+  // `none_left` is called by whoever lets go of the last one.
+  explicit PieceCount(std::function<void()> none_left = {}) : none_left_(std::move(none_left)) {}
+  void add() { count_.fetch_add(1, std::memory_order_relaxed); }
+  void let_go() {
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1 && none_left_) none_left_();
+  }
+  // What was done with a piece before it was let go of has happened for whoever no longer counts it.
+  std::int64_t value() const { return count_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<std::int64_t> count_{0};
+  const std::function<void()> none_left_;
+};
+
+class Leaving {
+ public:
+  // `none_left` is called when all pieces of a state have left: from any thread, at any time, also after this
+  // object is gone. It must only see to it that what waits is looked at again.
+  Leaving(std::uint32_t nodes, std::function<void()> none_left);
+
+  // What a pull (not an exact one) of `to` is to be answered with while `now` is current: `now`, or the older
+  // state that is leaving; nullptr: not before that has left, or the version is not there. Valid until
+  // the next call.
+  const Snapshot* source(const Snapshot& now, Peer to, const wire::Pull& pull);
+
+  // A reply that is being sent: each of its pieces is counted until its payload is let go of.
+  class Reply {
+   public:
+    // Block i of the state that the reply was begun with.
+    wire::Payload piece(const Snapshot& state, std::int64_t i) const;
+
+   private:
+    friend class Leaving;
+    std::shared_ptr<PieceCount> of_state_;
+    std::shared_ptr<PieceCount> to_node_;  // null: to the authority
+    std::int64_t* sent_ = nullptr;         // to that node
+  };
+  // A reply to `to` made of `state`, which source() said; or an exact one, made of a retained version. Used
+  // up before the next call.
+  Reply begin(Peer to, const Snapshot& state);
+  Reply begin_exact(Peer to);
+
+  // Lets go of what has left: before the current state is overwritten, since what is held is copied.
+  void settle();
+
+  // Pieces of exact replies, and pieces to one node.
+  std::int64_t exact() const { return exact_->value(); }
+  std::int64_t to(NodeId node) const { return readers_[node.value].pieces->value(); }
+
+  // The nodes of whose replies nothing has left for longer than `limit` although some are waiting; each is
+  // named once per `limit`. To be asked every now and then: progress is seen only here.
+  std::vector<NodeId> stuck(Ticks now, std::chrono::nanoseconds limit);
+  // This process itself did not run for that long.
+  void forgive(std::chrono::nanoseconds pause);
+
+ private:
+  struct State {
+    Snapshot snapshot;  // whole, so that others can join while parts of it have left
+    std::shared_ptr<PieceCount> pieces;
+  };
+  struct Reader {
+    std::shared_ptr<PieceCount> pieces = std::make_shared<PieceCount>();
+    Revision answered = kNoRevision;  // newest
+    std::int64_t sent = 0;            // pieces, since the start
+    std::int64_t left = 0;            // of these, when stuck() last looked
+    std::optional<Ticks> since;       // when that was seen to change
+  };
+  struct Piece;
+  Reply reply(Peer to, std::shared_ptr<PieceCount> of_state);
+
+  const std::function<void()> none_left_;
+  std::optional<State> state_;
+  std::shared_ptr<PieceCount> exact_;
+  std::vector<Reader> readers_;  // by node
+};
+
+}  // namespace paceline::server

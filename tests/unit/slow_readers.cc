@@ -1,0 +1,268 @@
+// The service, its nodes and the authority as one random walk. The one worker's gradients are all 1 at rate
+// 1, so that every element of revision r is -r: a piece says which state it is made of.
+#include "tests/unit/slow_readers.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/random.h"
+#include "server/shard_service.h"
+#include "tests/unit/store_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+constexpr std::int64_t kBlockFloats = 300;  // more than the transport copies
+constexpr int kSteps = 300;
+const WorkerId kPusher(0, 0);
+
+// What is queued for each node stays until that node reads it.
+class SlowOutbox final : public Outbox {
+ public:
+  void send(Peer to, wire::Message message) override {
+    if (to.is_node()) queues[to.number].push_back(std::move(message));
+  }
+  void disconnect(NodeId node) override { queues[node.value].clear(); }
+
+  std::map<std::uint32_t, std::deque<wire::Message>> queues;
+};
+
+class Walk {
+ public:
+  explicit Walk(std::uint64_t seed) : random_(seed, Stream::kTest) {
+    config_.cluster.nodes = 2 + static_cast<std::uint32_t>(below(4));
+    config_.cluster.threads_per_node = 1 + static_cast<std::uint32_t>(below(2));
+    config_.cluster.frame_bytes = kBlockFloats * static_cast<std::int64_t>(sizeof(float));
+    eager_ = below(2) == 0;
+    config_.sync.policy = eager_ ? PolicyKind::kAsp : PolicyKind::kSsp;
+    config_.sync.apply = eager_ ? ApplyMode::kEager : ApplyMode::kVersioned;
+    floats_ = kBlockFloats * (1 + static_cast<std::int64_t>(below(5))) - 1;
+    service_.emplace(ShardId(0), config_, outbox_, log_, [this] { left_ = true; });
+    nodes_.resize(config_.cluster.nodes);
+  }
+
+  std::string run() {
+    const auto opened = service_->open(layout_of(floats_));
+    if (!opened.is_ok()) return opened.status().message();
+    say(Peer::of(NodeId(0)), wire::InitialParameters{0, true},
+        std::vector<float>(static_cast<std::size_t>(floats_)));
+    for (int i = 0; i < kSteps && wrong_.empty(); ++i) {
+      step();
+      check_memory();
+    }
+    settle();
+    return wrong_;
+  }
+
+ private:
+  struct Request {
+    Version min_version;
+    bool exact = false;
+    std::int64_t received = 0;  // floats
+  };
+  struct Node {
+    bool lost = false;
+    Revision has = kNoRevision;
+    std::map<std::uint64_t, Request> open;
+  };
+
+  std::uint64_t below(std::uint64_t bound) { return random_.next_below(bound); }
+
+  void fault(const std::string& what) {
+    if (wrong_.empty()) wrong_ = what;
+  }
+  void say(Peer from, wire::Body body, std::vector<float> values = {}) {
+    const Status status = service_->handle(from, {std::move(body), payload_of(std::move(values))});
+    if (!status.is_ok()) fault(status.message());
+  }
+  void wake() {
+    left_ = false;
+    const Status status = service_->on_replies_left();
+    if (!status.is_ok()) fault(status.message());
+  }
+
+  void step() {
+    const auto what = below(100);
+    const auto node = static_cast<std::uint32_t>(below(nodes_.size()));
+    if (what < 25) {
+      decide();
+    } else if (what < 50) {
+      pull(node);
+    } else if (what < 55) {
+      pull_exact(node);
+    } else if (what < 60) {
+      release();
+    } else if (what < 90) {
+      read(node);
+    } else if (what < 99) {
+      if (left_) wake();
+    } else if (node != 0 && below(4) == 0) {
+      lose(node);
+    }
+  }
+
+  // The authority: a gradient of worker 0.0 is applied; at most two versions are retained as far as it knows.
+  void decide() {
+    if (sequence_ - applied_by_shard() >= 2) return;  // the shard has it wait, and the pusher with it
+    say(Peer::of(NodeId(0)), push_of(kPusher, sequence_),
+        std::vector<float>(static_cast<std::size_t>(floats_), 1));
+    if (!eager_ || below(3) == 0) ++version_;
+    wire::ApplyDecision decision = decision_of(sequence_, {{kPusher, Clock(sequence_), 1}}, version_);
+    ++sequence_;
+    decision.revision_after = Revision(sequence_);
+    const bool named_already = content_of_.contains(decision.version_after);
+    decision.retain = retained_.size() < kRetainedMax && !named_already && below(3) == 0;
+    if (decision.retain) {
+      retained_.push_back(decision.version_after);
+      content_of_[decision.version_after] = decision.revision_after;
+    }
+    say(Peer::of(kAuthority), decision);
+  }
+  std::int64_t applied_by_shard() const { return service_->shard()->now().revision.value; }
+
+  void release() {
+    if (retained_.empty()) return;
+    say(Peer::of(kAuthority), wire::Release{retained_.front()});
+    retained_.erase(retained_.begin());
+  }
+
+  void pull(std::uint32_t n) {
+    Node& node = nodes_[n];
+    if (node.lost || node.open.size() >= config_.cluster.threads_per_node + 2) return;
+    const std::int64_t oldest = std::max<std::int64_t>(0, version_ - 3);
+    const Version min_version(
+        oldest + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(version_ - oldest) + 2)));
+    node.open[++requests_] = {min_version};
+    say(Peer::of(NodeId(n)), wire::Pull{requests_, min_version, false, node.has});
+  }
+
+  void pull_exact(std::uint32_t n) {
+    Node& node = nodes_[n];
+    if (node.lost || retained_.empty() || node.open.size() >= config_.cluster.threads_per_node + 2) return;
+    node.open[++requests_] = {retained_.front(), true};
+    say(Peer::of(NodeId(n)), wire::Pull{requests_, retained_.front(), true, kNoRevision});
+  }
+
+  void lose(std::uint32_t n) {
+    nodes_[n].lost = true;
+    say(Peer::of(kAuthority), wire::NodeLost{NodeId(n), "the schedule says so"});
+  }
+
+  // The node takes one message; only then is its payload let go of.
+  void read(std::uint32_t n) {
+    auto& queue = outbox_.queues[n];
+    if (queue.empty()) return;
+    const wire::Message message = std::move(queue.front());
+    queue.pop_front();
+    if (const auto* piece = std::get_if<wire::Parameters>(&message.body)) {
+      take(n, *piece, message.payload.floats());
+    } else if (const auto* same = std::get_if<wire::Unchanged>(&message.body)) {
+      Node& node = nodes_[n];
+      const auto request = node.open.find(same->request);
+      if (request == node.open.end()) return fault("an answer to nothing");
+      if (same->version < request->second.min_version) fault("unchanged, but older than asked for");
+      if (same->revision > node.has) fault("unchanged, but the node has an older one");
+      node.open.erase(request);
+    } else if (const auto* error = std::get_if<wire::Error>(&message.body)) {
+      const bool late = error->code == StatusCode::kNotFound;  // exact, and released before it came
+      if (!late) return fault(error->message);
+      std::erase_if(nodes_[n].open, [](const auto& open) { return open.second.exact; });
+    }
+  }
+
+  void take(std::uint32_t n, const wire::Parameters& piece, std::span<const float> values) {
+    Node& node = nodes_[n];
+    const auto found = node.open.find(piece.request);
+    if (found == node.open.end()) return;  // of an exact pull that was given up
+    Request& request = found->second;
+    const bool right =
+        request.exact ? piece.version == request.min_version : piece.version >= request.min_version;
+    if (!right) fault("version " + to_string(piece.version) + " for " + to_string(request.min_version));
+    const Revision expected = request.exact ? content_of_[request.min_version] : piece.revision;
+    for (const float value : values) {
+      if (value != -static_cast<float>(expected.value)) {
+        return fault("revision " + to_string(expected) + " holds " + std::to_string(value));
+      }
+    }
+    request.received += static_cast<std::int64_t>(values.size());
+    if (!piece.last) return;
+    if (request.received != floats_) fault("an answer of " + std::to_string(request.received) + " floats");
+    if (!request.exact) {
+      if (piece.revision < node.has) {
+        fault("node " + std::to_string(n) + " had revision " + to_string(node.has) +
+              " and was answered with " + to_string(piece.revision));
+      }
+      node.has = piece.revision;
+    }
+    node.open.erase(found);
+  }
+
+  // A released version whose replies are still queued is in the place of a retained one.
+  void check_memory() {
+    const Shard& shard = *service_->shard();
+    std::set<Version> still_leaving;
+    for (const auto& [n, queue] : outbox_.queues) {
+      for (const wire::Message& message : queue) {
+        const auto* piece = std::get_if<wire::Parameters>(&message.body);
+        if (piece == nullptr || !nodes_[n].open.contains(piece->request)) continue;
+        if (nodes_[n].open[piece->request].exact && shard.retained(piece->version) == nullptr) {
+          still_leaving.insert(piece->version);
+        }
+      }
+    }
+    const std::size_t retained = shard.retained_count() + still_leaving.size();
+    const auto blocks = static_cast<std::size_t>(shard.now().blocks.block_count());
+    if (retained > kRetainedMax) fault(std::to_string(retained) + " versions are kept beside the parameters");
+    if (shard.blocks_in_use() > blocks * (2 + retained)) {
+      fault(std::to_string(shard.blocks_in_use()) + " blocks are alive, of a shard of " +
+            std::to_string(blocks) + " with " + std::to_string(retained) + " retained");
+    }
+  }
+
+  // Everybody reads and trains on until nobody waits.
+  void settle() {
+    for (int round = 0; round < 20 && wrong_.empty(); ++round) {
+      for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+        while (!outbox_.queues[n].empty() && wrong_.empty()) read(n);
+      }
+      if (left_) wake();
+      decide();
+      check_memory();
+    }
+    for (std::uint32_t n = 0; n < nodes_.size() && wrong_.empty(); ++n) {
+      if (!nodes_[n].lost && !nodes_[n].open.empty())
+        fault("a pull of node " + std::to_string(n) + " was never answered");
+    }
+  }
+
+  CounterRandom random_;
+  RunConfig config_;
+  bool eager_ = false;
+  std::int64_t floats_ = 0;
+  const Log log_;
+  SlowOutbox outbox_;
+  std::optional<ShardService> service_;
+  bool left_ = false;
+
+  std::int64_t sequence_ = 0;
+  std::int64_t version_ = 0;
+  std::vector<Version> retained_;  // as far as the authority knows
+  std::map<Version, Revision> content_of_;
+  std::vector<Node> nodes_;
+  std::uint64_t requests_ = 0;
+  std::string wrong_;
+};
+
+}  // namespace
+
+std::string violation_of_slow_readers(std::uint64_t seed) {
+  std::string wrong = Walk(seed).run();
+  return wrong.empty() ? wrong : "slow readers, seed " + std::to_string(seed) + ": " + wrong;
+}
+
+}  // namespace paceline::server

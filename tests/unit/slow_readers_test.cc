@@ -1,0 +1,182 @@
+// A shard's memory while its nodes read slowly: the bound under random schedules, and each rule by itself.
+#include "tests/unit/slow_readers.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <optional>
+#include <utility>
+
+#include "server/shard_service.h"
+#include "tests/unit/outbox_fixture.h"
+#include "tests/unit/store_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+using namespace std::chrono_literals;
+using wire::Parameters;
+
+const Peer kNode0 = Peer::of(NodeId(0));
+const Peer kNode1 = Peer::of(NodeId(1));
+const Peer kNode2 = Peer::of(NodeId(2));
+const Peer kTheAuthority = Peer::of(kAuthority);
+const WorkerId kWorker(0, 0);
+
+// Three nodes and one shard of six floats in blocks of four. Nothing leaves before `sent` is emptied.
+struct Conversation {
+  Conversation() {
+    config.cluster.nodes = 3;
+    config.cluster.lease = 10s;
+    config.cluster.frame_bytes = 4 * sizeof(float);
+    service.emplace(ShardId(0), config, sent, log, [this] { left = true; });
+    REQUIRE(service->open(layout_of(6)).is_ok());
+    say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
+  }
+  void say(Peer from, wire::Body body, std::vector<float> values = {}) {
+    REQUIRE(service->handle(from, {std::move(body), payload_of(std::move(values))}).is_ok());
+  }
+  void iterate(bool retain = false) {
+    say(kNode0, push_of(kWorker, clock), std::vector<float>(6, 1.0F));
+    auto decision = decision_of(clock, {{kWorker, Clock(clock), 1}}, clock + 1);
+    decision.revision_after = Revision(++clock);
+    decision.retain = retain;
+    say(kTheAuthority, decision);
+  }
+  void pull(Peer from, std::int64_t min_version, Revision have = kNoRevision, bool exact = false) {
+    say(from, wire::Pull{++requests, Version(min_version), exact, have});
+  }
+  // What was sent to `node` leaves, and the service is told if it asked to be.
+  void leave(Peer node) {
+    std::erase_if(sent.entries, [node](const Sent::Entry& entry) { return entry.to == node; });
+    if (std::exchange(left, false)) REQUIRE(service->on_replies_left().is_ok());
+  }
+  // The versions that `node` is being answered with.
+  std::vector<std::int64_t> answers(Peer node) const {
+    std::vector<std::int64_t> versions;
+    for (const auto& piece : sent.of<Parameters>(node)) {
+      if (piece.last) versions.push_back(piece.version.value);
+    }
+    return versions;
+  }
+
+  RunConfig config;
+  const Log log;
+  Sent sent;
+  bool left = false;
+  std::optional<ShardService> service;
+  std::int64_t clock = 0;
+  std::uint64_t requests = 0;
+};
+
+using Versions = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE(
+    "a shard never holds more than its parameters twice and what it retains, however slowly they read") {
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) REQUIRE(violation_of_slow_readers(seed) == "");
+}
+
+TEST_CASE("a pull joins the older state that is leaving, if that is new enough for it") {
+  Conversation c;
+  c.iterate();
+  c.pull(kNode0, 1);
+  c.iterate();
+  c.pull(kNode1, 1);
+  CHECK(c.answers(kNode1) == Versions{1});  // though version 2 is there
+  c.leave(kNode0);
+  c.pull(kNode2, 0);
+  CHECK(c.answers(kNode2) == Versions{1});  // still leaving, to node 1
+  CHECK(c.service->shard()->blocks_in_use() == 4);
+}
+
+TEST_CASE("a pull that the leaving state cannot serve waits until that has left") {
+  Conversation c;
+  c.iterate();
+  c.pull(kNode0, 1);
+  c.iterate();
+  SECTION("it needs a newer version") { c.pull(kNode1, 2); }
+  SECTION("it has that revision already") { c.pull(kNode1, 0, Revision(1)); }
+  CHECK(c.answers(kNode1).empty());
+  c.iterate();
+  c.leave(kNode0);
+  CHECK(c.answers(kNode1) == Versions{3});
+}
+
+TEST_CASE("a node is not answered twice with the same old state: it would never have left") {
+  Conversation c;
+  c.iterate();
+  c.pull(kNode0, 0);
+  c.iterate();
+  c.pull(kNode0, 0);  // sent before the first answer came
+  CHECK(c.answers(kNode0) == Versions{1});
+  c.leave(kNode0);
+  CHECK(c.answers(kNode0) == Versions{2});
+}
+
+TEST_CASE("who has the newest is told so, whatever is leaving") {
+  Conversation c;
+  c.iterate();
+  c.pull(kNode0, 1);
+  c.iterate();
+  c.pull(kNode1, 2, Revision(2));
+  CHECK(c.sent.of<wire::Unchanged>(kNode1).size() == 1);
+}
+
+TEST_CASE("exact pulls wait for nobody, and a retained version does not count as one that is leaving") {
+  Conversation c;
+  c.iterate(/*retain=*/true);
+  c.pull(kNode0, 1, kNoRevision, /*exact=*/true);
+  c.iterate();
+  c.pull(kNode1, 2);
+  CHECK(c.answers(kNode1) == Versions{2});
+  c.iterate();
+  c.pull(kNode2, 1, kNoRevision, /*exact=*/true);
+  CHECK(c.answers(kNode2) == Versions{1});
+}
+
+TEST_CASE("no version is retained in the place of a released one whose replies are still leaving") {
+  Conversation c;
+  c.iterate(/*retain=*/true);
+  c.pull(kNode1, 1, kNoRevision, /*exact=*/true);
+  c.say(kTheAuthority, wire::Release{Version(1)});
+  c.iterate(/*retain=*/true);
+  c.pull(kNode2, 2);
+  CHECK(c.service->shard()->now().version == Version(1));
+  c.leave(kNode1);
+  CHECK(c.service->shard()->now().version == Version(2));
+  CHECK(c.service->shard()->retained(Version(2)) != nullptr);
+  CHECK(c.answers(kNode2) == Versions{2});
+}
+
+TEST_CASE(
+    "a node that takes nothing of what it asked for during a lease is reported, and dropped once lost") {
+  Conversation c;
+  c.iterate();
+  c.pull(kNode1, 1);
+  c.pull(kNode2, 1);
+  Ticks now;
+  c.service->tick(now);
+  c.iterate();
+  c.pull(kNode0, 2);
+  c.sent.entries.erase(std::find_if(c.sent.entries.begin(), c.sent.entries.end(),
+                                    [](const Sent::Entry& entry) { return entry.to == kNode2; }));
+  c.service->tick(now + 9s);
+  c.service->forgive(1s);  // stood still itself
+  c.service->tick(now + 11s);
+  CHECK(c.sent.to_authority<wire::NodeLost>().empty());
+  c.service->tick(now + 12s);
+  const auto lost = c.sent.to_authority<wire::NodeLost>();
+  REQUIRE(lost.size() == 1);  // node 2 has taken a piece
+  CHECK(lost[0].node == NodeId(1));
+  CHECK(lost[0].why == "it has taken none of the parameters it asked shard 0 for in 10 s");
+  c.leave(kNode2);
+  CHECK(c.answers(kNode0).empty());
+  c.say(kTheAuthority, lost[0]);
+  CHECK(c.sent.of<Parameters>(kNode1).empty());
+  REQUIRE(c.left);
+  REQUIRE(c.service->on_replies_left().is_ok());
+  CHECK(c.answers(kNode0) == Versions{2});
+}
+
+}  // namespace paceline::server
