@@ -36,10 +36,11 @@ struct Read {
 struct CountingOptions {
   Cluster cluster;
   std::int64_t blocks = 3;
-  std::uint64_t seed = 1;                             // of the metric
-  float gradient_scale = 1.0F;                        // K under combine: mean, else 1
-  std::function<void(const Read&)> on_read;           // may be empty; called on the training thread
-  std::function<Status(const Step&)> before_compute;  // may be empty; delays or fails a step
+  std::uint64_t seed = 1;                                   // of the metric
+  float gradient_scale = 1.0F;                              // K under combine: mean, else 1
+  std::function<void(const Read&)> on_read;                 // may be empty; called on the training thread
+  std::function<Status(const Step&)> before_compute;        // may be empty; delays or fails a step
+  std::function<void(std::span<const float>)> on_evaluate;  // may be empty; on the evaluator's thread
 };
 
 class CountingTask : public Task {
@@ -66,6 +67,7 @@ class CountingTask : public Task {
   }
 
   Result<Metric> evaluate(std::span<const float> parameters) override {
+    if (options_.on_evaluate) options_.on_evaluate(parameters);
     double sum = 0.0;
     for (float p : parameters) sum += p;
     return Metric{sum, 0, 1};

@@ -17,6 +17,7 @@
 
 #include "common/random.h"
 #include "common/sync/test_hooks.h"
+#include "tests/process/exact_evaluations.h"
 #include "tests/process/random_schedule.h"
 #include "tests/unit/slow_readers.h"
 #include "worker/cache/process_cache.h"
@@ -54,6 +55,9 @@ std::string violation_of_reordered_slices() {
 // The first violation that any check finds; empty when none does.
 std::string first_violation() {
   if (std::string found = violation_of_reordered_slices(); !found.empty()) return found;
+  if (sync::broken(Mutant::kExactAnsweredFromNow) || sync::broken(Mutant::kNone)) {
+    if (std::string found = violation_of_evaluations(1); !found.empty()) return found;
+  }
   const bool of_memory = sync::broken(Mutant::kSlowReadersNotCounted) || sync::broken(Mutant::kNone);
   for (std::uint64_t seed = 1; of_memory && seed <= kSchedules; ++seed) {
     if (std::string found = server::violation_of_slow_readers(seed); !found.empty()) return found;

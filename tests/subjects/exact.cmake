@@ -13,9 +13,12 @@ paceline_test(crash_guarantees_test SOURCES process/crash_guarantees_test.cc
 target_compile_definitions(crash_guarantees_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(crash_guarantees_test counting_node)
 
+paceline_test(evaluation_test SOURCES process/evaluation_test.cc process/exact_evaluations.cc
+  LIBS paceline_test_cluster)
+
 # Store and caches once more, with each rule breakable: the linker takes these instead of the libraries' own.
 paceline_test(process_mutants_test
-  SOURCES process/mutants_test.cc unit/slow_readers.cc
+  SOURCES process/mutants_test.cc process/exact_evaluations.cc unit/slow_readers.cc
     ${PROJECT_SOURCE_DIR}/server/shard_service.cc ${PROJECT_SOURCE_DIR}/server/store/shard.cc
     ${PROJECT_SOURCE_DIR}/server/store/leaving.cc
     ${PROJECT_SOURCE_DIR}/worker/cache/process_cache.cc ${PROJECT_SOURCE_DIR}/worker/cache/thread_cache.cc
