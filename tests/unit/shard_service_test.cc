@@ -96,16 +96,16 @@ TEST_CASE("a gradient that fills its worker's bound is announced when a decision
   CHECK(c.service->refused() == 0);
 }
 
-TEST_CASE("a pull is answered in pieces of one revision; the last carries the node's applied clocks") {
+TEST_CASE("a pull is answered in pieces of one revision; the first carries the node's applied clocks") {
   Conversation c;
   c.initialize();
   c.iterate(0);
   c.say(kNode0, c.pull(1));
   const auto pieces = c.sent.of<Parameters>(kNode0);
   REQUIRE(pieces.size() == 2);
-  CHECK((pieces[0].offset == 0 && !pieces[0].last && pieces[0].applied.empty()));
-  CHECK((pieces[1].offset == 4 && pieces[1].last));
-  CHECK(pieces[1].applied == std::vector<Clock>{Clock(1)});
+  CHECK((pieces[0].offset == 0 && !pieces[0].last));
+  CHECK((pieces[1].offset == 4 && pieces[1].last && pieces[1].applied.empty()));
+  CHECK(pieces[0].applied == std::vector<Clock>{Clock(1)});
   CHECK((pieces[0].version == Version(1) && pieces[0].revision == Revision(1)));
   CHECK(c.sent.entries.back().message.payload.floats()[0] == 0.0F);  // 1 - 1
 }
