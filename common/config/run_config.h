@@ -40,6 +40,7 @@ struct ClusterSection {
   Duration lease = std::chrono::seconds(10);     // silence longer than this means lost
   Duration heartbeat = std::chrono::seconds(1);  // how often everyone says it is alive; lease > 2 x heartbeat
   std::int64_t frame_bytes = 512 * 1024;         // payload bytes per message, <= 1 MiB
+  std::optional<std::uint32_t> apply_threads;    // of a server; null: its cores, at most 4
 
   Cluster cluster() const { return {nodes, threads_per_node}; }
   bool operator==(const ClusterSection&) const = default;

@@ -118,6 +118,13 @@ void add_run_and_cluster(Schema& schema) {
            .effect = "Payload bytes per message when parameters and gradients are cut up.",
            .trade_off = "256 KiB to 1 MiB is fastest; small frames cost headers, one large message costs "
                         "page faults and unbounded buffers."}));
+  keys.push_back(row(PACELINE_FIELD(cluster.apply_threads), or_null(whole32(1, 256)), Scope::kOneDaemon,
+                     {.unit = "threads",
+                      .effect = "With how many a server applies a gradient to its shard; null: as many as it "
+                                "has cores, at most 4.",
+                      .trade_off = "Memory, not arithmetic, is the limit: two to four are enough. Models "
+                                   "under 16 MB are applied by "
+                                   "one anyway."}));
 }
 
 }  // namespace paceline::config

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "common/params/vector_ops.h"
@@ -19,6 +20,9 @@ std::int64_t block_count(const ShardSettings& settings, Range range) {
 // clock by the authority, not by this shard: while decisions are on their way here, its gradients pile up.
 // This many at least, so that a shard whose decisions are late does not turn a healthy node away.
 constexpr std::int64_t kDecisionLag = 8;
+
+// More gain nothing: a few cores take all that the memory gives.
+constexpr std::uint32_t kApplyThreadsMax = 4;
 
 // A peer cuts its gradient into frames of cluster.frame_bytes, as we do. It may be set up with smaller ones,
 // but not with so small ones that the bookkeeping outweighs the gradient.
@@ -41,6 +45,8 @@ ShardSettings shard_settings(const RunConfig& config) {
   std::int64_t gradients_max = largest_threshold + 2;
   if (config.sync.apply == ApplyMode::kEager) gradients_max = std::max(gradients_max, kDecisionLag);
   settings.gradients_max = static_cast<std::size_t>(gradients_max);
+  const std::uint32_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kApplyThreadsMax);
+  settings.apply_threads = config.cluster.apply_threads.value_or(cores);
   return settings;
 }
 
@@ -52,7 +58,8 @@ Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settin
       pool_(settings_.block_floats, static_cast<std::size_t>(block_count(settings_, range))),
       optimizer_(settings_.optimizer, range.size()),
       gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range)),
-      sum_(static_cast<std::size_t>(std::min(settings_.block_floats, range.size()))) {
+      apply_pool_(settings_.apply_threads),
+      sums_(apply_pool_.threads()) {
   now_.blocks = BlockRange(pool_, range.size());
   now_.applied.assign(settings_.cluster.workers(), Clock(0));
 }
@@ -168,7 +175,7 @@ void Shard::apply_each(const wire::ApplyDecision& decision) {
   for (const wire::Contribution& c : decision.contributions) {
     const Gradient& gradient = *gradients_.find(c.worker, c.clock);
     optimizer_.begin_step(decision.learning_rate);
-    for (std::int64_t i = 0; i < now_.blocks.block_count(); ++i) {
+    apply_pool_.run(now_.blocks.block_count(), [&](std::size_t, std::int64_t i) {
       const Range block = now_.blocks.elements(i);
       now_.blocks.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
         gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
@@ -176,7 +183,7 @@ void Shard::apply_each(const wire::ApplyDecision& decision) {
           optimizer_.apply(offset, in.subspan(at, values.size()), out.subspan(at, values.size()), values);
         });
       });
-    }
+    });
   }
 }
 
@@ -187,9 +194,10 @@ void Shard::apply_mean(const wire::ApplyDecision& decision) {
   for (const wire::Contribution& c : decision.contributions) samples += c.samples;
   const float share = 1.0F / static_cast<float>(samples);
   optimizer_.begin_step(decision.learning_rate);
-  for (std::int64_t i = 0; i < now_.blocks.block_count(); ++i) {
+  apply_pool_.run(now_.blocks.block_count(), [&](std::size_t thread, std::int64_t i) {
     const Range block = now_.blocks.elements(i);
-    const std::span<float> sum(sum_.data(), static_cast<std::size_t>(block.size()));
+    sums_[thread].resize(static_cast<std::size_t>(block.size()));
+    const std::span<float> sum(sums_[thread]);
     for (const wire::Contribution& c : decision.contributions) {
       const bool first = &c == &decision.contributions.front();
       const auto weight = static_cast<float>(c.samples);
@@ -203,7 +211,7 @@ void Shard::apply_mean(const wire::ApplyDecision& decision) {
     now_.blocks.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
       optimizer_.apply(block.begin, in, out, sum);
     });
-  }
+  });
 }
 
 const Snapshot* Shard::retained(Version version) const {

@@ -11,7 +11,8 @@
 //
 // Memory: the range once, once more while replies of an older state are leaving (store/leaving.h sees to it
 // that it is one), at most kRetainedMax retained versions (their unshared blocks), the optimizer's state, one
-// block for the mean, and the gradients' bound. No I/O, no clock. Thread: one at a time (the server's loop).
+// block for the mean and applying thread, and the gradients' bound. No I/O, no clock. Thread: one at a time
+// (the server's loop).
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@
 #include "common/params/optimizer.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
+#include "server/store/apply_pool.h"
 #include "server/store/gradient_store.h"
 
 namespace paceline::server {
@@ -40,6 +42,7 @@ struct ShardSettings {
   // Held per worker: the largest threshold + 2; where each is applied on arrival at least 8, for decisions
   // that are late here.
   std::size_t gradients_max = 2;
+  std::size_t apply_threads = 1;  // >= 1
 };
 ShardSettings shard_settings(const RunConfig& config);
 
@@ -112,7 +115,8 @@ class Shard {
   std::int64_t initialized_ = 0;  // floats of the initial values received
   OptimizerState optimizer_;
   GradientStore gradients_;
-  std::vector<float> sum_;  // one block of a clock's weighted sum
+  ApplyPool apply_pool_;
+  std::vector<std::vector<float>> sums_;  // per thread: one block of a clock's weighted sum
   std::vector<Snapshot> retained_;
   std::int64_t next_sequence_ = 0;
 };

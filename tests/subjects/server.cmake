@@ -1,5 +1,5 @@
 # The server: the store, membership, the authority, and a server over real sockets.
-paceline_test(store_test SOURCES unit/store_test.cc LIBS paceline_store)
+paceline_test(store_test SOURCES unit/apply_pool_test.cc unit/store_test.cc LIBS paceline_store)
 paceline_test(shard_service_test
   SOURCES unit/membership_test.cc unit/shard_service_test.cc unit/unreachable_test.cc
   LIBS paceline_authority)

@@ -72,12 +72,14 @@ TEST_CASE("mean: the gradients of a clock are averaged by samples and applied on
 }
 
 TEST_CASE("the same bits however the vector is cut into shards, blocks and pieces") {
-  const auto run = [](std::uint32_t shards, std::int64_t block, std::size_t piece, Combine combine) {
+  const auto run = [](std::uint32_t shards, std::int64_t block, std::size_t piece, Combine combine,
+                      std::size_t threads = 1) {
     constexpr std::int64_t kFloats = 37;
     std::vector<float> all;
     for (const Range range : partition(kFloats, shards)) {
       ShardSettings settings = settings_of(kTwo, block);
       settings.optimizer.kind = OptimizerKind::kAdam;
+      settings.apply_threads = threads;
       Shard shard(ShardId(0), range, layout_of(kFloats), settings);
       const auto at = [&](std::int64_t i) { return static_cast<float>(range.begin + i); };
       std::vector<float> values(static_cast<std::size_t>(range.size()));
@@ -114,7 +116,8 @@ TEST_CASE("the same bits however the vector is cut into shards, blocks and piece
   const std::vector<float> once = run(1, 64, 64, combine);
   CHECK(run(3, 4, 5, combine) == once);
   CHECK(run(1, 5, 3, combine) == once);
-  CHECK(run(50, 4, 4, combine) == once);  // more shards than parameters: some ranges are empty
+  CHECK(run(1, 3, 7, combine, 3) == once);  // several threads share the blocks
+  CHECK(run(50, 4, 4, combine) == once);    // more shards than parameters: some ranges are empty
 }
 
 TEST_CASE("what was handed out does not change when the next gradient is applied") {
