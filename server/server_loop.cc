@@ -87,10 +87,11 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
 
 void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks now) {
   const Result<Layout> layout = membership_.admit(join, from, now);
-  if (!layout.is_ok()) return refuse(from, layout.status(), /*fatal=*/true);
-  const Result<Range> range = service_.open(*layout);
+  const Result<Range> range = layout.is_ok() ? service_.open(*layout) : layout.status();
   if (!range.is_ok()) {
-    membership_.remove(Peer::of(join.node));
+    if (layout.is_ok()) membership_.remove(Peer::of(join.node));
+    const bool ours = join.node.value < config_.cluster.nodes;
+    if (authority_ && ours) authority_->join_refused(Peer::of(join.node), range.status().message());
     return refuse(from, range.status(), /*fatal=*/true);
   }
   router_->remember(from);
@@ -106,7 +107,11 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
                   /*fatal=*/true);
   }
   const Status status = membership_.admit(join, from, now);
-  if (!status.is_ok()) return refuse(from, status, /*fatal=*/true);
+  if (!status.is_ok()) {
+    const bool ours = join.shard.value < config_.cluster.shards;
+    if (ours) authority_->join_refused(Peer::of(join.shard), status.message());
+    return refuse(from, status, /*fatal=*/true);
+  }
   send_to(from, wire::ShardWelcome{});
   authority_->shard_joined(join.shard);
 }

@@ -58,6 +58,10 @@ void Authority::shard_joined(ShardId shard) {
   log_.info("shard " + to_string(shard) + " joined");
 }
 
+void Authority::join_refused(Peer peer, const std::string& why) {
+  if (stage_ == Stage::kGathering) refused_[peer] = why;
+}
+
 Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
   if (over()) return Status::ok();
   Status status = from.is_node() ? on_node(from.node(), message, now) : on_shard(from.shard(), message, now);
@@ -223,6 +227,19 @@ std::string Authority::missing() const {
   return absent + (count == 1 ? " has" : " have") + " not got the initial parameters from node 0";
 }
 
+// "; refused: node 1: protocol version 99, expected 1", of those who are still missing; empty when nobody was.
+std::string Authority::refusals() const {
+  constexpr std::size_t kNamed = 3;
+  std::string text;
+  std::size_t count = 0;
+  for (const auto& [peer, why] : refused_) {
+    const bool absent =
+        peer.is_node() ? nodes_[peer.number] == NodeState::kAbsent : !shards_[peer.number].joined;
+    if (absent && ++count <= kNamed) text += "; refused: " + why;
+  }
+  return text + (count > kNamed ? "; and " + std::to_string(count - kNamed) + " more" : "");
+}
+
 void Authority::tick(Ticks now) {
   if (over()) return;
   const auto start_timeout = config_.cluster.start_timeout;
@@ -232,7 +249,7 @@ void Authority::tick(Ticks now) {
     std::string text = std::to_string(seconds);
     text.erase(text.find_last_not_of('0') + 1);
     if (text.back() == '.') text.pop_back();
-    fail(deadline_exceeded(missing() + " within " + text + " s"), now);
+    fail(deadline_exceeded(missing() + " within " + text + " s" + refusals()), now);
     return;
   }
   if (stage_ == Stage::kTraining) {

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ class Authority {
   // The peer has been let in (server/membership.h).
   void node_joined(NodeId node, const Layout& layout, Ticks now);
   void shard_joined(ShardId shard);
+  // The join of a peer of this run was refused, and why: the usual cause of a run that does not begin.
+  void join_refused(Peer peer, const std::string& why);
 
   // A message from a peer that is in. The Status is what the peer is to be told when it was wrong.
   [[nodiscard]] Status handle(Peer from, const wire::Message& message, Ticks now);
@@ -85,6 +88,7 @@ class Authority {
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void begin_if_gathered(Ticks now);
   std::string missing() const;
+  std::string refusals() const;
 
   // The core's actions (authority_actions.cc).
   Status step(const sync::Event& event, Ticks now);
@@ -133,6 +137,7 @@ class Authority {
   };
   std::vector<ShardState> shards_;
   Layout layout_;
+  std::map<Peer, std::string> refused_;  // who was not let in, and why the last time
 
   std::int64_t sequence_ = 0;  // of the next decision
   Version decided_;            // of the last decision

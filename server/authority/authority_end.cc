@@ -43,7 +43,7 @@ void Authority::stop(const std::string& reason, Ticks now) {
   if (over() || run_status_ != "ok") return;
   if (stage_ == Stage::kGathering) {
     run_status_ = "stopped";
-    fail(aborted(reason), now);
+    fail(aborted(reason + " before training began; " + missing() + refusals()), now);
     return;
   }
   log_.warn("stopping: " + reason);

@@ -93,9 +93,10 @@ class Stops(DaemonTest):
         server, node = self.server(0), self.node(0)
         self.wait_for_log("server.log", "node 0 joined")
         server.send(signal.SIGTERM)
-        self.assert_ends(server, 1, "paceline-server: the run failed: stopped by a signal")
-        self.assert_ends(node, 1, "paceline-worker 0: stopped by a signal")
-        self.assertEqual(self.summary()["status"], "stopped")
+        why = "stopped by a signal before training began; node 1 has not joined"
+        self.assert_ends(server, 1, "paceline-server: the run failed: " + why)
+        self.assert_ends(node, 1, "paceline-worker 0: " + why)
+        self.assertEqual((self.summary()["status"], self.summary()["reason"]), ("stopped", why))
 
     def test_a_signal_at_a_node_is_its_goodbye_and_the_others_go_on(self):
         servers, nodes = self.start_training("run.max_seconds=1s")
@@ -213,9 +214,13 @@ class Starts(DaemonTest):
         told = re.fullmatch(rf"paceline-worker {number}: server shard 0 \({self.endpoints[0]}\): refuses us: (.*)",
                             other.errors()[0])
         self.assertTrue(told, other.errors())
+        why = "node 1 has not joined within 3 s"
+        if number == 1:
+            why += "; refused: " + re.escape(told[1])
         self.assert_ends(server, 1, "paceline-server: refused: " + re.escape(told[1]),
-                         "paceline-server: the run failed: node 1 has not joined within 3 s")
-        self.assert_ends(node, 1, "paceline-worker 0: node 1 has not joined within 3 s")
+                         "paceline-server: the run failed: " + why)
+        self.assert_ends(node, 1, "paceline-worker 0: " + why)
+        self.assertRegex(self.summary()["reason"], f"^{why}$")
         return told[1]
 
     def test_another_configuration_is_refused(self):
@@ -246,7 +251,8 @@ class Starts(DaemonTest):
         self.assertIn(b"node 1: protocol version 99, expected 1", peer.frame())
         peer.close()
         self.assert_ends(server, 1, "paceline-server: refused: node 1: protocol version 99, expected 1",
-                         "paceline-server: the run failed: node 0, node 1 have not joined within 1 s")
+                         "paceline-server: the run failed: node 0, node 1 have not joined within 1 s; "
+                         "refused: node 1: protocol version 99, expected 1")
 
     def test_another_layout_is_refused(self):
         server, node = self.server(0, "cluster.start_timeout=1s"), self.node(0)

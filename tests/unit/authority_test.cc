@@ -29,6 +29,26 @@ TEST_CASE("who is missing is named when the start takes too long") {
   CHECK(run.summary().status == "failed");
 }
 
+TEST_CASE("a stop before training names who had not joined, and who was refused why") {
+  Run run;
+  run.authority->node_joined(NodeId(0), layout_of(8), run.now);
+  std::string refused;
+  SECTION("nobody was refused") {}
+  SECTION("a node was, twice") {
+    run.authority->join_refused(kNode1, "node 1: threads 3, expected 1");
+    run.authority->join_refused(kNode1, "node 1: threads 2, expected 1");
+    refused = "; refused: node 1: threads 2, expected 1";
+  }
+  SECTION("somebody was who has come since") {
+    run.authority->join_refused(kNode0, "node 0: already taken");
+  }
+  run.authority->stop("stopped by a signal", run.now);
+  REQUIRE(run.authority->over());
+  CHECK(run.summary().status == "stopped");
+  CHECK(run.summary().reason ==
+        "stopped by a signal before training began; node 1, shard 1 have not joined" + refused);
+}
+
 TEST_CASE("a clock is decided once for all shards, in one sequence") {
   Run run;
   run.gather();
