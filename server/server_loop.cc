@@ -59,7 +59,9 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   if (!message.is_ok()) {
     log_.debug("malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " +
                message.status().message());
-    if (peer) refuse(from, message.status(), /*fatal=*/false);
+    // The socket has counted it.
+    if (peer)
+      send_to(from, wire::Error{message.status().code(), message.status().message(), /*fatal=*/false});
     return;
   }
   if (const auto* join = std::get_if<wire::Join>(&message->body)) return on_join(from, *join, now);
@@ -197,9 +199,12 @@ void ServerLoop::run_over(const wire::RunOver& over) {
   if (!authority_) end(Status(over.code, over.message));
 }
 
-// What the two speakers of this process have said to each other, in order, until nothing is left.
+// What the two speakers of this process have said to each other, in order, until nothing is left; and whom
+// they have refused for good.
 void ServerLoop::drain() {
-  while (!ended_ && !local_.empty()) {
+  while (!ended_ && !(local_.empty() && expelled_.empty())) {
+    for (const auto& [peer, why] : std::exchange(expelled_, {})) lose(peer, why, steady_now());
+    if (local_.empty()) continue;
     auto [speaker, message] = std::move(local_.front());
     local_.pop_front();
     if (speaker == Speaker::kShard) {

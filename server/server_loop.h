@@ -79,6 +79,7 @@ class ServerLoop {
   void send_to(const wire::PeerId& connection, wire::Body body);
   void disconnect(NodeId node);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);
+  void lose(Peer peer, const std::string& why, Ticks now);
   void cannot_send(Peer to, const Status& why);
   void check_unreachable(Ticks now);
   void schedule_tick();
@@ -117,6 +118,7 @@ class ServerLoop {
 
   std::deque<std::pair<Speaker, wire::Message>> local_;  // from that speaker to the other one
   Unreachable unreachable_;                              // found while sending
+  std::vector<std::pair<Peer, std::string>> expelled_;   // refused for good in this handler, and why
   std::int64_t refused_ = 0;
   bool ended_ = false;
   Status result_ = internal_error("the server's loop ended before the run");

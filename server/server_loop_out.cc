@@ -37,24 +37,32 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   }
   const wire::PeerId* connection = membership_.connection_of(to);
   if (connection == nullptr) return;  // it has gone, or never came
+  const auto* error = std::get_if<wire::Error>(&message.body);
+  if (error != nullptr && error->fatal) expelled_.emplace_back(to, "refused: " + error->message);
   const Status status = router_->send(*connection, std::move(message));
   if (!status.is_ok()) cannot_send(to, status);
 }
 
-// Called from within handlers, so what follows waits for the next tick.
-void ServerLoop::cannot_send(Peer to, const Status& why) { unreachable_.add(to, why, steady_now()); }
+// Called from within handlers, so what follows waits for the next tick. A shard cannot tell whether a node
+// whose connection broke had said all that it had to say to the authority, so there the lease tells.
+void ServerLoop::cannot_send(Peer to, const Status& why) {
+  if (authority_ || why.code() != StatusCode::kUnavailable) unreachable_.add(to, why, steady_now());
+}
 
 void ServerLoop::check_unreachable(Ticks now) {
   const auto heard = [this](Peer peer, Ticks when) { return membership_.heard_since(peer, when); };
-  for (const Unreachable::Entry& lost : unreachable_.take_lost(now, heard)) {
-    if (membership_.is_gone(lost.peer)) continue;
-    membership_.remove(lost.peer);
-    if (authority_) {
-      authority_->lost(lost.peer, lost.why, now);
-    } else {
-      log_.info(to_string(lost.peer) + " is out of reach: " + lost.why);
-    }
-  }
+  for (const Unreachable::Entry& lost : unreachable_.take_lost(now, heard)) lose(lost.peer, lost.why, now);
+}
+
+// The peer takes no further part, whether it knows that or not: it may go on talking.
+void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
+  if (membership_.is_gone(peer)) return;
+  membership_.remove(peer);
+  if (authority_) return authority_->lost(peer, why, now);
+  log_.warn(to_string(peer) + " lost: " + why);
+  const Status said =
+      dealer_->send({wire::NodeLost{peer.node(), "shard " + to_string(shard_) + ": " + why}, {}});
+  if (!said.is_ok()) end(Status(said).with_context("to the authority"));
 }
 
 void ServerLoop::send_to(const wire::PeerId& connection, wire::Body body) {
@@ -73,6 +81,8 @@ void ServerLoop::refuse(const wire::PeerId& to, const Status& why, bool fatal) {
   constexpr std::int64_t kRefusalsLogged = 100;  // a stranger must not fill the disk
   if (refused_ <= kRefusalsLogged) log_.warn("refused: " + why.message());
   send_to(to, wire::Error{why.code(), why.message(), fatal});
+  const std::optional<Peer> peer = membership_.who(to);
+  if (fatal && peer) expelled_.emplace_back(*peer, "refused: " + why.message());
 }
 
 void ServerLoop::schedule_tick() {
@@ -99,8 +109,8 @@ void ServerLoop::on_tick() {
   check_unreachable(now);
   if (now >= next_heartbeat_) heartbeat(now);
   service_.tick(now);
-  if (!authority_) return check_authority(now);
   check_leases(now);
+  if (!authority_) return check_authority(now);
   authority_->tick(now);
   // The first one as training begins: it says that everybody is there.
   if (options_.progress != nullptr && now >= next_progress_ && authority_->training()) {
@@ -120,12 +130,10 @@ void ServerLoop::heartbeat(Ticks now) {
   if (!status.is_ok()) log_.debug(status.message());  // it is not there yet, or its lease will tell
 }
 
-// The nodes' leases are the authority's: it alone decides who is lost.
+// A node that talks to the authority alone is of no use, so every shard looks; the authority decides.
 void ServerLoop::check_leases(Ticks now) {
   for (const Membership::Silence& silence : membership_.silent(now)) {
-    const std::string why = "silent for " + in_seconds(silence.silent);
-    membership_.remove(silence.peer);
-    authority_->lost(silence.peer, why, now);
+    lose(silence.peer, "silent for " + in_seconds(silence.silent), now);
   }
 }
 

@@ -199,7 +199,8 @@ struct WorkerReport {
   std::int64_t overruns = 0;  // emulated steps that did not fit (DESIGN 5)
 };
 
-// A node's last word before it leaves: the numbers of its threads.
+// A node's last word before it leaves, once all its workers are finished: the numbers of its threads, one
+// WorkerReport for each, in order.
 struct NodeReport {
   NodeId node{};
   std::vector<WorkerReport> workers{};
@@ -275,7 +276,8 @@ struct DiscardGradient {
   WorkerId worker{};
   Clock clock{};
 };
-// To the shards: the node has gone. From a shard: it cannot be served.
+// A node is out. To a shard: what it has of it in part is forgotten. From a shard: it can serve that node no
+// further, so no gradient of it will be whole any more.
 struct NodeLost {
   NodeId node{};
   std::string why{};

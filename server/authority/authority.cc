@@ -109,13 +109,7 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
   }
   to_shards(wire::Release{report.version});
   if (!report.fault.empty()) {
-    const std::string what = "version " + to_string(report.version) + " was not evaluated: " + report.fault;
-    log_.warn(what);
-    // A run is for its final model; one during training is worth less than going on.
-    if (model_.requested() && run_status_ == "ok") {
-      run_status_ = "failed";
-      result_ = failed_precondition("the final model, " + what);
-    }
+    not_evaluated(report.version, report.fault);
   } else {
     record_.evaluation(report.version, reached->seconds, reached->threshold, metric);
     evaluated_ = report.version;
@@ -136,13 +130,27 @@ Status Authority::on(NodeId from, const wire::NodeReport& report) {
     return invalid_argument("report from node " + to_string(from) + " in the name of node " +
                             to_string(report.node));
   }
-  for (const wire::WorkerReport& worker : report.workers) {
-    if (worker.worker.node != from || !config_.cluster.cluster().contains(worker.worker)) {
-      return invalid_argument("report of node " + to_string(from) + ": it has no worker " +
-                              to_string(worker.worker));
+  const std::string who = "report of node " + to_string(from);
+  if (record_.has_report(from)) return out_of_order(who + ": it has reported already");
+  const std::uint32_t threads = config_.cluster.threads_per_node;
+  if (report.workers.size() != threads) {
+    return invalid_argument(who + ": got " + std::to_string(report.workers.size()) + " workers, expected " +
+                            std::to_string(threads));
+  }
+  // In order, so that as many as there are threads are one of each.
+  for (std::uint32_t t = 0; t < threads; ++t) {
+    const wire::WorkerReport& worker = report.workers[t];
+    const WorkerId expected(from, t);
+    if (worker.worker != expected) {
+      return invalid_argument(who + ": got worker " + to_string(worker.worker) + " at place " +
+                              std::to_string(t) + ", expected " + to_string(expected));
     }
     PACELINE_RETURN_IF_ERROR(
         check(worker.phases).with_context("report of worker " + to_string(worker.worker)));
+    if (stage_ == Stage::kGathering || engine_.is_live(expected)) {
+      return failed_precondition(who + ": worker " + to_string(expected) + " is at clock " +
+                                 to_string(engine_.clock_of(expected)) + ", expected it to be finished");
+    }
   }
   record_.add(report);
   log_.info("node " + to_string(from) + " is done");
@@ -172,7 +180,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
       return invalid_argument("shard " + to_string(from) + " has lost node " + to_string(stuck->node) +
                               ": the run has nodes 0 to " + std::to_string(nodes_.size() - 1));
     }
-    lost(Peer::of(stuck->node), stuck->why, now);
+    expel(stuck->node, unavailable(stuck->why), now);
   } else if (const auto* leave = std::get_if<wire::Leave>(&body)) {
     lost(Peer::of(from), leave->fault, now);
   } else if (const auto* error = std::get_if<wire::Error>(&body)) {
@@ -192,9 +200,14 @@ void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, T
   outbox_.send(Peer::of(from), {wire::DiscardGradient{arrived.worker, arrived.clock}, {}});
   if (!engine_.is_live(arrived.worker)) return;
   // Shards drop what they were sent twice, so this iteration can never be complete: its node cannot go on.
-  const Status why = Status(status).with_context("refused");
-  to_node(arrived.worker.node, wire::Error{why.code(), why.message(), /*fatal=*/true});
-  lost(Peer::of(arrived.worker.node), why.message(), now);
+  expel(arrived.worker.node, Status(status).with_context("refused"), now);
+}
+
+// A node that cannot go on with this run, whether it knows that or not.
+void Authority::expel(NodeId node, const Status& why, Ticks now) {
+  if (nodes_[node.value] != NodeState::kJoined) return;
+  to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});
+  lost(Peer::of(node), why.message(), now);
 }
 
 void Authority::begin_if_gathered(Ticks now) {
@@ -227,7 +240,8 @@ std::string Authority::missing() const {
   return absent + (count == 1 ? " has" : " have") + " not got the initial parameters from node 0";
 }
 
-// "; refused: node 1: protocol version 99, expected 1", of those who are still missing; empty when nobody was.
+// "; refused: node 1: protocol version 99, expected 1", of those who are still missing; empty when nobody
+// was.
 std::string Authority::refusals() const {
   constexpr std::size_t kNamed = 3;
   std::string text;

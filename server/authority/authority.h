@@ -86,6 +86,7 @@ class Authority {
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
   Status on(NodeId from, const wire::NodeReport& report);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
+  void expel(NodeId node, const Status& why, Ticks now);
   void begin_if_gathered(Ticks now);
   std::string missing() const;
   std::string refusals() const;
@@ -110,6 +111,7 @@ class Authority {
   // The end (authority_end.cc).
   void advance_end(Ticks now);
   bool model_is_written(Ticks now);
+  void not_evaluated(Version version, const std::string& why);
   void finish(Ticks now);
   void check_silence(Ticks now);
   void ask_evaluation(Ticks now);

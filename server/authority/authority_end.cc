@@ -69,9 +69,11 @@ void Authority::fail(const Status& why, Ticks now) {
 void Authority::advance_end(Ticks now) {
   if (stage_ == Stage::kEnding) {
     if (!evaluation_.idle() && !lowest_node()) {
-      log_.warn("nobody is left to evaluate the model");
       // Before the final state is retained, for which there may be no room otherwise.
-      for (const Version version : evaluation_.abandon()) to_shards(wire::Release{version});
+      for (const Version version : evaluation_.abandon()) {
+        not_evaluated(version, "no node is left to do it");
+        to_shards(wire::Release{version});
+      }
     }
     if (!model_.requested()) {
       if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number
@@ -96,6 +98,21 @@ void Authority::advance_end(Ticks now) {
   if (stage_ != Stage::kClosing) return;
   if (std::all_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return s.reported; }))
     finish(now);
+}
+
+// A run is for its final model: one without a measure of it is no success. An evaluation during training is
+// worth less than going on.
+void Authority::not_evaluated(Version version, const std::string& why) {
+  const std::string what = "version " + to_string(version) + " was not evaluated: " + why;
+  log_.warn(what);
+  if (!model_.requested()) return;
+  const std::string said = "the final model, " + what;
+  if (run_status_ == "ok") {
+    run_status_ = "failed";
+    result_ = failed_precondition(said);
+  } else {
+    result_ = Status(result_.code(), result_.message() + "; " + said);
+  }
 }
 
 bool Authority::model_is_written(Ticks now) {
@@ -154,8 +171,8 @@ void Authority::check_silence(Ticks now) {
   };
   if (const auto asked = evaluation_.asked();
       asked && now - evaluation_asked_at_ > kEvaluationLeases * lease) {
-    log_.warn("version " + to_string(asked->version) + " was not evaluated: node " + to_string(asked->node) +
-              " has not answered within " + in_seconds(kEvaluationLeases * lease));
+    not_evaluated(asked->version, "node " + to_string(asked->node) + " has not answered within " +
+                                      in_seconds(kEvaluationLeases * lease));
     evaluation_.reported(asked->node, asked->version);
     to_shards(wire::Release{asked->version});
     ask_evaluation(now);

@@ -53,10 +53,10 @@ void RunRecord::lost(NodeId node, const std::string& why) {
 }
 
 void RunRecord::add(const wire::NodeReport& report) {
-  if (!reported_.insert(report.node).second) return;
+  reported_.insert(report.node);
   for (const wire::WorkerReport& worker : report.workers) {
     phases_.push_back({worker.worker, worker.phases});
-    steps_ += worker.iterations;
+    steps_ += worker.iterations + worker.skipped;
     totals_.overruns += worker.overruns;
   }
   totals_.parameter_reads += report.parameter_reads;

@@ -44,6 +44,7 @@ class RunRecord {
   // The version evaluated last is the final one: its metric is the run's.
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
   void lost(NodeId node, const std::string& why);
+  // Once for each node.
   void add(const wire::NodeReport& report);
   void add(const wire::ShardReport& report);
 
@@ -79,7 +80,7 @@ class RunRecord {
   std::optional<Metric> final_metric_;
   std::vector<WorkerPhases> phases_;
   std::set<NodeId> reported_;
-  std::int64_t steps_ = 0;  // iterations done, as the nodes counted them
+  std::int64_t steps_ = 0;  // iterations done, skipped ones included, as the nodes counted them
   RunSummary totals_;       // the sums over reports, and the lost
 };
 

@@ -79,6 +79,15 @@ TEST_CASE("a whole run over two shards, word by word") {
   CHECK(node.hear<wire::FinishWorker>(0).reason == "share done");
   const auto evaluate = node.hear<wire::Evaluate>(0);
   CHECK((evaluate.final_model && evaluate.version == Version(2)));
+  // What is refused, by the codec or by its meaning, is counted once each.
+  node.say(0, wire::Push{WorkerId(0, 0), Clock(2), 0, true, /*samples=*/0, {}, {}});
+  CHECK_THAT(node.hear<wire::Error>(0).message, Contains("samples"));
+  node.say(1, wire::Push{WorkerId(0, 0), Clock(2), 0, true, /*samples=*/0, {}, {}});
+  CHECK_THAT(node.hear<wire::Error>(1).message, Contains("samples"));
+  node.say(1, wire::Push{WorkerId(0, 0), Clock(1), 0, true, 4, Version(1), Revision(1)}, {2, 2});  // again
+  CHECK_FALSE(node.hear<wire::Error>(1).fatal);
+  node.say(0, wire::EvaluationReport{Version(1), {3.0, 9, 10}, ""});
+  CHECK_THAT(node.hear<wire::Error>(0).message, Contains("not asked for"));
   node.say(0, wire::Pull{8, evaluate.version, true, kNoRevision});
   CHECK(node.hear<wire::Parameters>(0).version == Version(2));
   node.say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
@@ -92,6 +101,7 @@ TEST_CASE("a whole run over two shards, word by word") {
   const auto summary = read_summary(folder.path());
   REQUIRE(summary.is_ok());
   CHECK((summary->status == "ok" && summary->iterations == 2 && summary->test_accuracy == 0.9));
+  CHECK(summary->malformed == 4);
   CHECK(summary->pulls == 5);         // two, one exact, and the authority's two of the final model
   CHECK(summary->bytes_pushed > 40);  // 2 x 5 floats and their headers
   CHECK(read_model_file(folder / "model.bin")->parameters == std::vector<float>{8, 8, 8, 6, 6});
@@ -189,8 +199,6 @@ TEST_CASE("a node that asks for parameters and does not read them is lost, and n
   ScriptedNode node(context, config.cluster.endpoints);
   node.say(0, join_of(config, 0, kManyFloats));
   node.hear<wire::Welcome>(0);
-  node.say(0, wire::InitialParameters{0, true}, std::vector<float>(kManyFloats / 5));
-  CHECK_THAT(node.hear<wire::Error>(0).message, Contains("expected the range to end at 1000000"));
   for (std::int64_t begin = 0; begin < kManyFloats; begin += kManyFloats / 5) {
     node.say(0, wire::InitialParameters{begin, begin + kManyFloats / 5 == kManyFloats},
              std::vector<float>(kManyFloats / 5));
@@ -204,6 +212,70 @@ TEST_CASE("a node that asks for parameters and does not read them is lost, and n
   REQUIRE(summary->lost.size() == 1);
   CHECK_THAT(summary->lost[0],
              Contains("node 0: it has taken none of the parameters it asked shard 0 for in 2 s"));
+}
+
+// Two nodes; node 1 goes on talking after it was refused for good.
+TEST_CASE("a node that is refused for good is lost at once, though it stays and talks") {
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 2);
+  config.cluster.nodes = 2;
+  wire::Context context;
+  RunningServer authority(config, ShardId(0), context);
+  RunningServer other(config, ShardId(1), context);
+  ScriptedNode good(context, config.cluster.endpoints);
+  ScriptedNode bad(context, config.cluster.endpoints);
+  good.say_to_all(join_of(config, 0, kFloats));
+  const Range ranges[] = {good.hear<wire::Welcome>(0).range, good.hear<wire::Welcome>(1).range};
+  bad.say_to_all(join_of(config, 1, kFloats));
+  bad.hear<wire::Welcome>(0);
+  bad.hear<wire::Welcome>(1);
+  const auto values = [&](std::size_t k) {
+    return std::vector<float>(static_cast<std::size_t>(ranges[k].size()), 1.0F);
+  };
+  for (std::size_t k = 0; k < 2; ++k) good.say(k, wire::InitialParameters{0, true}, values(k));
+  good.hear<wire::Grant>(0);
+  bad.hear<wire::Grant>(0);
+
+  std::string where;
+  std::string what = "push from node 1 in the name of worker 0.0";
+  const wire::Push in_anothers_name{WorkerId(0, 0), Clock(0), 0, true, 4, Version(0), Revision(0)};
+  SECTION("by the authority") {
+    wire::StepReport report;
+    report.worker = WorkerId(0, 0);
+    report.metric = {1.0, 2, 4};
+    bad.say(0, report);
+    what = "report from node 1 in the name of worker 0.0";
+  }
+  SECTION("by the authority's shard") { bad.say(0, in_anothers_name, values(0)); }
+  SECTION("by another shard") {
+    bad.say(1, in_anothers_name, values(1));
+    where = "shard 1: ";
+  }
+  const auto refusal = bad.hear<wire::Error>(where.empty() ? 0 : 1);
+  CHECK(refusal.fatal);
+  CHECK_THAT(refusal.message, Contains(what));
+
+  // The other one is waited for no longer. SGD, rate 1, mean of one: all that is left is its own gradient.
+  for (std::size_t k = 0; k < 2; ++k) {
+    good.say(k, wire::Push{WorkerId(0, 0), Clock(0), 0, true, 4, Version(0), Revision(0)}, values(k));
+  }
+  wire::StepReport report;
+  report.worker = WorkerId(0, 0);
+  report.metric = {1.0, 2, 4};
+  good.say(0, report);
+  CHECK(good.hear<wire::FinishWorker>(0).reason == "share done");
+  bad.say(1, wire::Pull{1, Version(0), false, kNoRevision});
+  CHECK_THAT(bad.hear<wire::Error>(1).message, Contains("node 1 has gone from this run"));
+  const auto evaluate = good.hear<wire::Evaluate>(0);
+  good.say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
+  wire::NodeReport numbers;
+  numbers.workers.push_back({WorkerId(0, 0), {}, 1, 0, 0});
+  good.say(0, numbers);
+  CHECK(good.hear<wire::RunOver>(0).code == StatusCode::kOk);
+  CHECK(authority.result().is_ok());
+  const auto summary = read_summary(folder.path());
+  REQUIRE(summary->lost.size() == 1);
+  CHECK(summary->lost[0] == "node 1: " + where + "refused: " + what);
 }
 
 TEST_CASE("a run directory that holds a run is refused, and cleared when it may be") {

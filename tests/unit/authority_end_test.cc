@@ -163,7 +163,7 @@ TEST_CASE("a node that lives but never reports does not hold the end of the run 
   CHECK(run.summary().lost[0] == "node 1: no report within 100 s of the end of training");
 }
 
-TEST_CASE("an evaluation that is never answered is given up, and the run ends without it") {
+TEST_CASE("a final evaluation that is never answered is given up, and fails the run") {
   Run run;
   run.gather();
   run.train(0, 3);
@@ -178,10 +178,34 @@ TEST_CASE("an evaluation that is never answered is given up, and the run ends wi
   run.shard_reports(0);
   run.shard_reports(1);
   REQUIRE(run.authority->over());
-  CHECK(run.authority->result().is_ok());
+  CHECK(run.summary().status == "failed");
+  CHECK(run.summary().reason ==
+        "the final model, version 3 was not evaluated: node 0 has not answered within 600 s");
   CHECK_FALSE(run.summary().test_accuracy.has_value());
   CHECK(run.refused(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""})
             .is_ok());  // too late: ignored
+}
+
+TEST_CASE("a final model that nobody is left to evaluate is said to be so, and is no success") {
+  Run run;
+  run.gather();
+  const bool stopped = GENERATE(false, true);
+  if (stopped) run.authority->stop("stopped by a signal", run.now);
+  run.train(0, stopped ? 1 : 3);
+  run.answer_model(0, 1);
+  run.answer_model(1, 1);
+  run.node_reports(0);
+  run.node_reports(1);
+  run.authority->lost(kNode0, "its connection broke", run.now);
+  run.authority->lost(kNode1, "its connection broke", run.now);
+  run.shard_reports(0);
+  run.shard_reports(1);
+  REQUIRE(run.authority->over());
+  CHECK_FALSE(run.summary().test_accuracy.has_value());
+  CHECK(run.summary().status == (stopped ? "stopped" : "failed"));
+  CHECK(run.summary().reason ==
+        (stopped ? "stopped by a signal; the final model, version 1 " : "the final model, version 3 ") +
+            std::string("was not evaluated: no node is left to do it"));
 }
 
 TEST_CASE("emulated steps that did not fit make the run invalid") {

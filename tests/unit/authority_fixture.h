@@ -57,15 +57,16 @@ struct Run {
     for (std::uint32_t k = 0; k < 2; ++k)
       say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
   }
-  void arrive(std::uint32_t node, std::int64_t clock) {
+  void arrive(std::uint32_t node, std::int64_t clock, std::uint32_t thread = 0) {
     for (std::uint32_t k = 0; k < 2; ++k) {
-      say(Peer::of(ShardId(k)), wire::GradientArrived{ShardId(k), WorkerId(node, 0), Clock(clock), 10, ""});
+      const WorkerId worker(node, thread);
+      say(Peer::of(ShardId(k)), wire::GradientArrived{ShardId(k), worker, Clock(clock), 10, ""});
     }
   }
-  void iterate(std::uint32_t node, std::int64_t clock) {
-    arrive(node, clock);
+  void iterate(std::uint32_t node, std::int64_t clock, std::uint32_t thread = 0) {
+    arrive(node, clock, thread);
     wire::StepReport report;
-    report.worker = WorkerId(node, 0);
+    report.worker = WorkerId(node, thread);
     report.clock = Clock(clock);
     report.computed_version = Version(clock);
     report.metric = {1.0, 5, 10};

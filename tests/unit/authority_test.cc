@@ -39,9 +39,7 @@ TEST_CASE("a stop before training names who had not joined, and who was refused 
     run.authority->join_refused(kNode1, "node 1: threads 2, expected 1");
     refused = "; refused: node 1: threads 2, expected 1";
   }
-  SECTION("somebody was who has come since") {
-    run.authority->join_refused(kNode0, "node 0: already taken");
-  }
+  SECTION("somebody was who has come since") { run.authority->join_refused(kNode0, "node 0: already taken"); }
   run.authority->stop("stopped by a signal", run.now);
   REQUIRE(run.authority->over());
   CHECK(run.summary().status == "stopped");
@@ -172,6 +170,40 @@ TEST_CASE("what a peer may not say is refused, and the run goes on") {
   CHECK_FALSE(run.authority->over());
 }
 
+TEST_CASE("a node's report comes once, after its workers' end, with each of its workers") {
+  RunConfig config = small_run();
+  config.cluster.threads_per_node = 2;
+  config.train.total_iterations = 4;
+  Run run(config);
+  const auto of = [](std::vector<WorkerId> workers) {
+    wire::NodeReport report;
+    report.node = NodeId(1);
+    for (const WorkerId worker : workers) report.workers.push_back({worker, {}, 1, 0, 0});
+    return report;
+  };
+  const auto refusal = [&](std::vector<WorkerId> workers, StatusCode code) {
+    const Status status = run.refused(kNode1, of(std::move(workers)));
+    CHECK(status.code() == code);
+    return status.message();
+  };
+  const WorkerId a(1, 0);
+  const WorkerId b(1, 1);
+  run.authority->node_joined(NodeId(1), layout_of(8), run.now);
+  CHECK_THAT(refusal({a, b}, StatusCode::kFailedPrecondition), Contains("worker 1.0 is at clock 0"));
+  run.gather();
+  CHECK_THAT(refusal({a, b}, StatusCode::kFailedPrecondition),
+             Contains("report of node 1: worker 1.0 is at clock 0, expected it to be finished"));
+  for (std::uint32_t node = 0; node < 2; ++node) {
+    for (std::uint32_t thread = 0; thread < 2; ++thread) run.iterate(node, 0, thread);
+  }
+  CHECK_THAT(refusal({a}, StatusCode::kInvalidArgument), Contains("got 1 workers, expected 2"));
+  CHECK_THAT(refusal({a, a}, StatusCode::kInvalidArgument),
+             Contains("got worker 1.0 at place 1, expected 1.1"));
+  CHECK_THAT(refusal({a, WorkerId(0, 1)}, StatusCode::kInvalidArgument), Contains("got worker 0.1"));
+  run.say(kNode1, of({a, b}));
+  CHECK_THAT(refusal({a, b}, StatusCode::kOutOfOrder), Contains("it has reported already"));
+}
+
 TEST_CASE("an arrival that can never be decided is the end of its node, not of the run") {
   Run run;
   run.gather();
@@ -207,6 +239,31 @@ TEST_CASE("an arrival that can never be decided is the end of its node, not of t
   CHECK_FALSE(run.authority->over());
   run.iterate(0, 0);
   CHECK(run.sent.of<wire::Grant>(kNode0).size() == 2);  // the other one goes on
+}
+
+TEST_CASE("a node that a shard can serve no further is told so and lost, whatever it goes on saying") {
+  Run run;
+  run.gather();
+  run.iterate(0, 0);
+  run.say(kShard1, wire::NodeLost{NodeId(1), "shard 1: refused: push from node 1 in the name of worker 0.0"});
+  const auto errors = run.sent.of<wire::Error>(kNode1);
+  REQUIRE(errors.size() == 1);
+  CHECK(errors[0].fatal);
+  CHECK(run.sent.of<wire::NodeLost>(kShard0).size() == 1);
+  CHECK(run.sent.of<wire::Grant>(kNode0).size() == 2);  // the other one goes on
+  run.say(kShard1, wire::NodeLost{NodeId(1), "again"});
+  CHECK(run.refused(kShard1, wire::NodeLost{NodeId(7), ""}).code() == StatusCode::kInvalidArgument);
+  CHECK(run.sent.of<wire::NodeLost>(kShard0).size() == 1);
+  run.authority->stop("enough", run.now);
+  run.iterate(0, 1);
+  run.say(kNode0, wire::EvaluationReport{Version(2), {1.0, 1, 10}, ""});
+  run.answer_model(0, 0);
+  run.answer_model(1, 0);
+  run.node_reports(0);
+  run.shard_reports(0);
+  run.shard_reports(1);
+  CHECK(run.summary().lost ==
+        std::vector<std::string>{"node 1: shard 1: refused: push from node 1 in the name of worker 0.0"});
 }
 
 TEST_CASE("a held grant is announced to its node") {
