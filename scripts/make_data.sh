@@ -16,6 +16,7 @@ get() { "$bin/paceline" check-config "${arguments[@]}" --get "$1"; }
 kind=$(get data.kind)
 [ "$kind" = synthetic ] || exit 0
 path=$(get data.path)
+[ "$path" != null ] || { echo "make_data: the configuration names no data.path" >&2; exit 2; }
 [ -e "$path/test_batch.bin" ] && exit 0
 echo "make_data: generating the synthetic data set in $path"
 exec "$bin/paceline" data synthesize --out "$path"

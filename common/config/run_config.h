@@ -131,7 +131,7 @@ struct TrainSection {
 enum class DataKind { kSynthetic, kCifar10 };
 struct DataSection {
   DataKind kind = DataKind::kSynthetic;
-  std::string path;      // folder with data_batch_*.bin and test_batch.bin
+  std::string path;      // folder with data_batch_*.bin and test_batch.bin; empty (YAML: null): none
   bool augment = false;  // random crop (pad 4) and horizontal flip
   std::uint32_t loader_threads = 1;
   std::uint32_t prefetch_batches = 2;  // mini-batches kept ready per worker

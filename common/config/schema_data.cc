@@ -3,6 +3,25 @@
 #include "common/config/schema.h"
 
 namespace paceline::config {
+namespace {
+
+// A folder, or null (in the struct: empty) where a task of the user's own brings its data.
+Domain<std::string> path_or_null() {
+  const std::string expected = "a path, or null";
+  const Domain<std::string> path = text(expected, [](const std::string& given) {
+    return given.empty() ? std::string("an empty path") : std::string();
+  });
+  return {
+      expected,
+      [path](const Value& value, std::string& field) -> std::optional<Fault> {
+        if (value.kind != Value::Kind::kNull) return path.read(value, field);
+        field.clear();
+        return std::nullopt;
+      },
+      [path](const std::string& field) { return field.empty() ? std::string("null") : path.write(field); }};
+}
+
+}  // namespace
 
 void add_data_and_emulate(Schema& schema) {
   using std::chrono::hours;
@@ -16,9 +35,10 @@ void add_data_and_emulate(Schema& schema) {
                      {.effect = "cifar10: the real images; synthetic: generated ones in the same format.",
                       .trade_off = "synthetic needs no download and is easier to learn."}));
   keys.push_back(
-      row(PACELINE_FIELD(data.path), text("a path", [](const std::string&) { return std::string(); }),
-          Scope::kOneDaemon,
-          {.effect = "The folder with data_batch_*.bin and test_batch.bin, whatever the kind.",
+      row(PACELINE_FIELD(data.path), path_or_null(), Scope::kOneDaemon,
+          {.effect =
+               "The folder with data_batch_*.bin and test_batch.bin, whatever the kind; null: a task of your "
+               "own brings its data.",
            .trade_off = "Relative to where a daemon is started; `paceline data synthesize` writes one."}));
   keys.push_back(
       row(PACELINE_FIELD(data.augment), boolean(), Scope::kWholeRun,
