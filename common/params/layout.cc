@@ -32,8 +32,7 @@ class Fnv1a {
 
 Result<std::size_t> Layout::add(std::string name, std::vector<std::int64_t> shape) {
   if (name.empty()) return invalid_argument("tensor " + std::to_string(tensors_.size()) + " has no name");
-  const auto same_name = [&](const Tensor& t) { return t.name == name; };
-  if (std::any_of(tensors_.begin(), tensors_.end(), same_name)) {
+  if (names_.contains(name)) {
     return invalid_argument("tensor '" + name + "' appears twice in the layout");
   }
   std::int64_t floats = 1;
@@ -50,6 +49,7 @@ Result<std::size_t> Layout::add(std::string name, std::vector<std::int64_t> shap
   }
   if (floats > kFloatsMax - size_)
     return invalid_argument("tensor '" + name + "' makes the layout longer than 2^40 floats");
+  names_.insert(name);
   tensors_.push_back({std::move(name), std::move(shape), size_});
   size_ += floats;
   return tensors_.size() - 1;

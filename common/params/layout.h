@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "common/status.h"
@@ -42,6 +43,7 @@ class Layout {
 
  private:
   std::vector<Tensor> tensors_;
+  std::unordered_set<std::string> names_;  // of the tensors: a join may bring 65,536 of them
   std::int64_t size_ = 0;
 };
 

@@ -51,6 +51,14 @@ TEST_CASE("a_layout_refuses_what_cannot_be_a_tensor") {
   CHECK(layout.tensors().size() == 2);
 }
 
+// The most that a join may bring (docs/PROTOCOL.md): looking through all names for each would take minutes.
+TEST_CASE("a_layout_of_65536_tensors_still_refuses_a_name_that_is_there") {
+  Layout layout;
+  for (int i = 0; i < 65536; ++i) REQUIRE(layout.add("tensor " + std::to_string(i), {1}).is_ok());
+  CHECK_FALSE(layout.add("tensor 65535", {1}).is_ok());
+  CHECK(layout.size() == 65536);
+}
+
 TEST_CASE("the_hash_tells_layouts_apart") {
   const auto hash_of = [](const std::string& name, const std::vector<std::int64_t>& shape) {
     Layout layout;
