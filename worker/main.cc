@@ -35,12 +35,12 @@ int worker_main(int argc, char** argv) {
 
   auto tasks = make_network_tasks(*config);
   if (!tasks.is_ok()) return fail(tasks.status(), kExitUsage, "paceline-worker " + to_string(node));
-  const auto log_file = prepare_node_log(*config, node, command_line.options.force);
-  if (!log_file.is_ok()) {
-    const bool refused = log_file.status().code() == StatusCode::kFailedPrecondition;
-    return fail(log_file.status(), refused ? kExitUsage : kExitFailedRun);
+  const auto prepared = prepare_node_log(*config, node, command_line.options.force);
+  if (!prepared.is_ok()) {
+    const bool refused = prepared.status().code() == StatusCode::kFailedPrecondition;
+    return fail(prepared.status(), refused ? kExitUsage : kExitFailedRun);
   }
-  const auto log = Log::open(*log_file, "paceline-worker " + to_string(node), config->run.log_level);
+  const auto log = Log::open(prepared->file, "paceline-worker " + to_string(node), config->run.log_level);
   if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
 
   wire::Context context;

@@ -1,23 +1,46 @@
+// The lock is the kernel's (flock), so it goes with its process however that ends.
 #include "worker/node_log.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
 #include <system_error>
 
 namespace paceline {
+namespace {
 
-Result<std::filesystem::path> prepare_node_log(const RunConfig& config, NodeId node, bool replace) {
+std::string reason(int error) { return std::generic_category().message(error); }
+
+}  // namespace
+
+Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, bool replace) {
   const std::filesystem::path out(config.run.out);
   std::error_code error;
   std::filesystem::create_directories(out, error);
   if (error) return unavailable("cannot create " + out.string() + ": " + error.message());
-  std::filesystem::path file = out / ("worker-" + to_string(node) + ".log");
-  if (!replace && std::filesystem::exists(file, error)) {
-    return failed_precondition("the run directory " + out.string() + " already holds a run of node " +
-                               to_string(node) + " (" + file.filename().string() +
-                               "); choose another run.out, or replace it with --force");
+  const std::filesystem::path file = out / ("worker-" + to_string(node) + ".log");
+  const std::string holds = "the run directory " + out.string() + " already holds a run of node " +
+                            to_string(node) + " (" + file.filename().string() + ")";
+  const bool was_there = std::filesystem::exists(file, error);
+  if (was_there && !replace) {
+    return failed_precondition(holds + "; choose another run.out, or replace it with --force");
   }
-  std::filesystem::remove(file, error);
-  if (error) return unavailable("cannot remove " + file.string() + ": " + error.message());
-  return file;
+  const int opened = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (opened < 0) return unavailable("cannot open " + file.string() + ": " + reason(errno));
+  const auto close = [](const int* descriptor) {
+    ::close(*descriptor);
+    delete descriptor;
+  };
+  const std::shared_ptr<const int> lock(new int(opened), close);
+  if (::flock(opened, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return failed_precondition(holds + ", and that node is still alive");
+    return unavailable("cannot lock " + file.string() + ": " + reason(errno));
+  }
+  if (::ftruncate(opened, 0) != 0) return unavailable("cannot empty " + file.string() + ": " + reason(errno));
+  return NodeLog{file, lock};
 }
 
 }  // namespace paceline

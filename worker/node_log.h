@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
 #include "common/config/run_config.h"
 #include "common/ids.h"
@@ -9,11 +10,15 @@
 
 namespace paceline {
 
-// Makes config.run.out where it is missing and returns the file for the log, <run.out>/worker-<node>.log,
-// which is then not there. One that is belongs to an earlier run or to a live node, and is removed only if
-// `replace`
-// (--force). Errors: kFailedPrecondition it is there (say --force); kUnavailable it cannot be made or
-// removed.
-Result<std::filesystem::path> prepare_node_log(const RunConfig& config, NodeId node, bool replace);
+// A log that no other process takes while this, or a copy of it, lives.
+struct NodeLog {
+  std::filesystem::path file;  // <run.out>/worker-<node>.log; there, and empty
+  std::shared_ptr<const void> lock;
+};
+
+// Makes config.run.out where it is missing, and the file. One that is there belongs to an earlier run, and is
+// emptied only if `replace` (--force), or to a live node, and then it is left alone whatever `replace` says.
+// Errors: kFailedPrecondition it is there (say --force), or a live node's; kUnavailable it cannot be made.
+Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, bool replace);
 
 }  // namespace paceline

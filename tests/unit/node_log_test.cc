@@ -17,17 +17,32 @@ TEST_CASE("a log that is there is refused and left alone unless it is to be repl
   config.run.out = (folder / "new/run").string();
   const auto first = prepare_node_log(config, NodeId(2), false);
   REQUIRE(first.is_ok());
-  CHECK(*first == folder / "new/run/worker-2.log");
-  std::ofstream(*first) << "a line of the live node";
+  CHECK(first->file == folder / "new/run/worker-2.log");
+  std::ofstream(first->file) << "a line of the live node";
 
   const auto second = prepare_node_log(config, NodeId(2), false);
   CHECK(second.status().code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(second.status().message(), Contains("worker-2.log") && Contains("--force"));
-  CHECK(std::filesystem::file_size(*first) > 0);
+  CHECK(std::filesystem::file_size(first->file) > 0);
   CHECK(prepare_node_log(config, NodeId(3), false).is_ok());
+}
 
+TEST_CASE("a log is replaced only when its process has ended") {
+  const testing::TempFolder folder;
+  RunConfig config;
+  config.run.out = folder.path().string();
+  auto first = prepare_node_log(config, NodeId(2), false);
+  REQUIRE(first.is_ok());
+  const std::filesystem::path file = first->file;
+  std::ofstream(file) << "a line of the live node";
+  const auto second = prepare_node_log(config, NodeId(2), true);
+  CHECK(second.status().code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(second.status().message(), Contains("worker-2.log") && Contains("still alive"));
+  CHECK(std::filesystem::file_size(file) > 0);
+
+  first->lock.reset();
   REQUIRE(prepare_node_log(config, NodeId(2), true).is_ok());
-  CHECK_FALSE(std::filesystem::exists(*first));
+  CHECK(std::filesystem::file_size(file) == 0);
 }
 
 }  // namespace
