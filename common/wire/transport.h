@@ -87,6 +87,10 @@ class RouterSocket {
 // silence.
 class DealerSocket {
  public:
+  // What becomes of queued messages at the end: they have the linger time to leave, or are dropped at once,
+  // since the server has said its last word and may be gone.
+  enum class Queued { kLeaves, kIsDropped };
+
   using Handler = std::function<void(Result<Message> message)>;
 
   static Result<std::unique_ptr<DealerSocket>> connect(Context& context, boost::asio::io_context& io,
@@ -95,7 +99,8 @@ class DealerSocket {
   virtual ~DealerSocket() = default;
   virtual Status send(Message message) = 0;
   virtual const TrafficCounters& counters() const = 0;
-  virtual void close() = 0;
+  virtual void close(Queued queued) = 0;
+  void close() { close(Queued::kLeaves); }
 };
 
 }  // namespace paceline::wire

@@ -131,6 +131,10 @@ class Pump : public std::enable_shared_from_this<Pump> {
     schedule();
   }
 
+  void do_not_linger() {
+    if (!closed_) socket_.set(zmq::sockopt::linger, 0);
+  }
+
   void close() {
     if (closed_) return;
     closed_ = true;
@@ -335,7 +339,10 @@ class ZmqDealer final : public DealerSocket {
   ~ZmqDealer() override { pump_->close(); }
   Status send(Message message) override { return pump_->send(nullptr, message); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
-  void close() override { pump_->close(); }
+  void close(Queued queued) override {
+    if (queued == Queued::kIsDropped) pump_->do_not_linger();
+    pump_->close();
+  }
 
  private:
   std::shared_ptr<Pump> pump_;

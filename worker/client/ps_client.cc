@@ -20,6 +20,8 @@
 
 namespace paceline {
 
+using Queued = wire::DealerSocket::Queued;
+
 // Members named io_* belong to the I/O thread; everything else is behind a lock, its own or mutex_.
 class PsClient::Impl {
  public:
@@ -236,8 +238,11 @@ class PsClient::Impl {
   void io_shut_down() {
     io_shut_ = true;
     heartbeat_.cancel();
+    // After the end of the run the servers are going: a heartbeat on its way to one that has gone would hold
+    // up this process's end for the linger time. A goodbye before it must still leave.
+    const bool over = run_over().has_value() && !left_;
     for (ServerLink& link : io_links_) {
-      if (link.socket) link.socket->close();
+      if (link.socket) link.socket->close(over ? Queued::kIsDropped : Queued::kLeaves);
       link.socket.reset();
     }
     io_.stop();
@@ -326,6 +331,5 @@ void PsClient::leave(const Status& why) { impl_->leave(why); }
 void PsClient::close(Status why) { impl_->close(std::move(why)); }
 Status PsClient::closed() const { return impl_->closed(); }
 std::optional<Status> PsClient::run_over() const { return impl_->run_over(); }
-std::int64_t PsClient::pulls_sent() const { return impl_->pulls_.sent(); }
 
 }  // namespace paceline
