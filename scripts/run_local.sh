@@ -49,8 +49,12 @@ mkdir -p "$out" || fail "cannot create $out" 1
 
 sockets=''
 if [ -z "$tcp" ]; then
-  # A short path: the address of a Unix socket has at most 107 bytes.
-  sockets=$(mktemp -d /tmp/paceline.XXXXXX) || fail "cannot create a folder for the sockets" 1
+  # A short path: the address of a Unix socket has at most 107 bytes. The folder is locked for as long as this script or
+  # one of its daemons lives; folders that nobody holds any more are of killed runs.
+  sockets=$(mktemp -d /tmp/paceline-run.XXXXXX) || fail "cannot create a folder for the sockets" 1
+  exec {lock}<"$sockets" && flock -n "$lock" || fail "cannot lock $sockets" 1
+  find /tmp -maxdepth 1 -type d -name 'paceline-run.*' -user "$(id -u)" -mmin +1 \
+    -exec flock -n {} rm -rf {} \; 2>/dev/null
   list=''
   for ((k = 0; k < shards; k++)); do list+="${list:+,}ipc://$sockets/$k"; done
   overrides+=("cluster.endpoints=[$list]")

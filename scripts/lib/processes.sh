@@ -9,6 +9,45 @@ wait_for() {
   wait "$1" # bash remembers it: the status of the process, not that of a wait cut short
 }
 
+# The ids of process $1 and of all that it has started, itself first.
+tree_of() {
+  local child
+  echo "$1"
+  for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do tree_of "$child"; done
+}
+
+# run_whole COMMAND…: runs a command whose own children would not hear of its end (apt, ninja), and returns its status.
+# After `trap end_whole INT TERM` the first of these signals ends all of them, and the script when they have ended; the
+# second kills them. To be called as `run_whole … || exit`.
+whole='' members='' signals=0
+end_whole() {
+  signals=$((signals + 1))
+  [ -n "$whole" ] || return 0
+  # shellcheck disable=SC2086 # one word for each process
+  if [ "$signals" -eq 1 ]; then
+    echo "$(basename "$0" .sh): stopping (again to end at once)" >&2
+    members=$(tree_of "$whole")
+    kill -TERM $members 2>/dev/null
+  else
+    kill -KILL $members 2>/dev/null
+  fi
+}
+run_whole() {
+  local status member
+  [ "$signals" -eq 0 ] || exit 1
+  setpriv --pdeathsig TERM "$@" <&0 & # its input stays the terminal: sudo may ask
+  whole=$!
+  [ "$signals" -eq 0 ] || { signals=0; end_whole; } # it came before the command had a name
+  wait_for "$whole"
+  status=$?
+  for member in $members; do
+    while kill -0 "$member" 2>/dev/null; do sleep 0.1; done
+  done
+  [ "$signals" -eq 0 ] || exit 1
+  whole=''
+  return "$status"
+}
+
 # run_child COMMAND…: runs another script and returns its status. After `trap pass_on INT TERM` each of these signals
 # reaches it as SIGTERM (a background process does not hear Ctrl-C), and `stopped` tells the caller to go no further.
 child='' stopped=''
