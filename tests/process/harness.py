@@ -29,6 +29,15 @@ PR_SET_CHILD_SUBREAPER = 36
 ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def temporary_folder():
+    """A folder /tmp/paceline-test-PID-…; what killed test processes left of theirs is removed (tests/unit/temp_folder.h)."""
+    for left in pathlib.Path(tempfile.gettempdir()).glob("paceline-test-*"):
+        owner = left.name.split("-")[2]
+        if owner.isdigit() and not pathlib.Path(f"/proc/{owner}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"paceline-test-{os.getpid()}-")
+
+
 def wait_for_exit(pid, deadline=DEADLINE):
     """True once the process has ended; it is not reaped."""
     try:
@@ -135,7 +144,7 @@ class DaemonTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls._shared = pathlib.Path(tempfile.mkdtemp(prefix="paceline."))
+        cls._shared = pathlib.Path(temporary_folder())
         made = subprocess.run([BIN / "paceline", "data", "synthesize", "--out", cls._shared / "data",
                                "--train", "400", "--test", "100"], capture_output=True, text=True, check=False)
         if made.returncode != 0:
@@ -146,7 +155,7 @@ class DaemonTest(unittest.TestCase):
         shutil.rmtree(cls._shared)
 
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="paceline."))  # short: socket paths have 107 bytes
+        self.folder = pathlib.Path(temporary_folder())  # short: socket paths have 107 bytes
         self.run_dir = self.folder / "run"
         self.config = self.folder / "run.yaml"
         self.data = self._shared / "data"
@@ -183,7 +192,7 @@ cluster:
   threads_per_node: 2
   shards: {shards}
   endpoints: [{", ".join(f'"{e}"' for e in self.endpoints)}]
-  lease: 2s
+  lease: 60s
   heartbeat: 200ms
   start_timeout: 30s
 train:

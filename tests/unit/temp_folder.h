@@ -1,8 +1,11 @@
-// A folder of a test's own that is gone with it.
+// A folder of a test's own that is gone with it. One whose process was killed is removed by the next test:
+// its name says whose it is, paceline-test-PID-….
 #pragma once
 
+#include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -15,7 +18,9 @@ namespace paceline::testing {
 class TempFolder {
  public:
   TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "paceline-test-XXXXXX").string();
+    remove_left_behind();
+    const std::string prefix = kPrefix + std::to_string(::getpid());
+    std::string name = (std::filesystem::temp_directory_path() / (prefix + "-XXXXXX")).string();
     PACELINE_ASSERT(::mkdtemp(name.data()) != nullptr, "no temporary folder " + name);
     path_ = name;
   }
@@ -29,6 +34,20 @@ class TempFolder {
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
+  static constexpr const char* kPrefix = "paceline-test-";
+
+  static void remove_left_behind() {
+    std::error_code ignored;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::temp_directory_path(), ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with(kPrefix)) continue;
+      const long owner = std::strtol(name.c_str() + std::string(kPrefix).size(), nullptr, 10);
+      const bool ended = owner > 0 && ::kill(static_cast<pid_t>(owner), 0) != 0 && errno == ESRCH;
+      if (ended) std::filesystem::remove_all(entry.path(), ignored);
+    }
+  }
+
   std::filesystem::path path_;
 };
 
