@@ -152,16 +152,4 @@ std::vector<Peer> Membership::present() const {
   return result;
 }
 
-std::vector<Peer> Membership::missing() const {
-  std::vector<Peer> result;
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i].state == State::kMissing) result.push_back(Peer::of(NodeId(i)));
-  }
-  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
-    const bool expected = self_ == kAuthority && ShardId(i) != self_;
-    if (expected && shards_[i].state == State::kMissing) result.push_back(Peer::of(ShardId(i)));
-  }
-  return result;
-}
-
 }  // namespace paceline::server

@@ -60,8 +60,6 @@ class Membership {
   void remove(Peer peer);
 
   std::vector<Peer> present() const;
-  // Nodes, then shards, that have never joined.
-  std::vector<Peer> missing() const;
 
  private:
   enum class State { kMissing, kPresent, kGone };

@@ -161,7 +161,6 @@ class Node::Impl {
     }
     wire::NodeReport report;
     report.node = node_;
-    report.pulls = client_.pulls_sent();
     for (const ThreadResult& result : results) {
       report.workers.push_back(result.report.value());
       report.parameter_reads += result.parameter_reads;

@@ -53,13 +53,10 @@ class Engine {
   // --- the state of the run, for reports, the log and the tests ---
   bool started() const { return started_; }
   bool finished() const { return finished_; }
-  // Who has not joined yet, in worker order.
-  std::vector<WorkerId> missing() const;
   // The clock of a worker of this run, live or not.
   Clock clock_of(WorkerId worker) const;
   bool is_live(WorkerId worker) const;
   bool is_held(WorkerId worker) const;
-  std::int64_t live_workers() const { return clocks_.live(); }
   // The smallest clock of the live workers; when there are none, the version.
   Clock min_clock() const;
   Version version() const { return version_; }

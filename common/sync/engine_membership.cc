@@ -132,14 +132,6 @@ Status Engine::on(const Tick&) {
   return Status::ok();
 }
 
-std::vector<WorkerId> Engine::missing() const {
-  std::vector<WorkerId> absent;
-  for (std::uint32_t r = 0; r < workers_.size(); ++r) {
-    if (at(Rank(r)).phase == Phase::kAbsent) absent.push_back(id(Rank(r)));
-  }
-  return absent;
-}
-
 Clock Engine::clock_of(WorkerId worker) const {
   PACELINE_ASSERT(config_.cluster.contains(worker), "no worker " + to_string(worker));
   return at(config_.cluster.rank_of(worker)).clock;

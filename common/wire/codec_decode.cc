@@ -174,7 +174,6 @@ Body read(Fields& f, const proto::NodeReport& in) {
     report.skipped = f.number("workers.skipped", w.skipped(), 0, kCountMax);
     report.overruns = f.number("workers.overruns", w.overruns(), 0, kCountMax);
   }
-  m.pulls = f.number("pulls", in.pulls(), 0, kCountMax);
   m.parameter_reads = f.number("parameter_reads", in.parameter_reads(), 0, kCountMax);
   m.server_reads = f.number("server_reads", in.server_reads(), 0, kCountMax);
   return m;

@@ -172,7 +172,6 @@ void put(const NodeReport& m, proto::Header& header) {
     w.set_skipped(report.skipped);
     w.set_overruns(report.overruns);
   }
-  out.set_pulls(m.pulls);
   out.set_parameter_reads(m.parameter_reads);
   out.set_server_reads(m.server_reads);
 }

@@ -204,7 +204,6 @@ struct WorkerReport {
 struct NodeReport {
   NodeId node{};
   std::vector<WorkerReport> workers{};
-  std::int64_t pulls = 0;            // Pull requests sent
   std::int64_t parameter_reads = 0;  // all reads; those a cache answered: parameter_reads - server_reads
   std::int64_t server_reads = 0;     // reads that had to wait for a server
 };

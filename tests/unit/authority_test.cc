@@ -165,7 +165,7 @@ TEST_CASE("what a peer may not say is refused, and the run goes on") {
   CHECK(run.refused(kNode0, report).code() == StatusCode::kFailedPrecondition);  // not granted
   CHECK(run.refused(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""}).code() ==
         StatusCode::kOutOfOrder);
-  CHECK(run.refused(kNode0, wire::NodeReport{NodeId(1), {}, 0, 0, 0}).code() == StatusCode::kInvalidArgument);
+  CHECK(run.refused(kNode0, wire::NodeReport{NodeId(1), {}, 0, 0}).code() == StatusCode::kInvalidArgument);
   CHECK(run.refused(kNode0, wire::Grant{}).code() == StatusCode::kInvalidArgument);
   CHECK_FALSE(run.authority->over());
 }

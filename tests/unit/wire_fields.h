@@ -31,12 +31,12 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, Held>) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
-  } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, NodeReport> ||
-                       std::is_same_v<T, WorkerReport> || std::is_same_v<T, GradientArrived> ||
-                       std::is_same_v<T, ShardReport>) {
+  } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, WorkerReport> ||
+                       std::is_same_v<T, GradientArrived> || std::is_same_v<T, ShardReport>) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
-  } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat>) {
+  } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
+                       std::is_same_v<T, NodeReport>) {
     auto& [a, b, c, d] = m;
     return std::tie(a, b, c, d);
   } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||

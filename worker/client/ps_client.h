@@ -84,9 +84,6 @@ class PsClient final : public ParameterExchange {
   // How the run ended, as the authority said; nullopt while it goes on.
   std::optional<Status> run_over() const;
 
-  // Pull messages sent.
-  std::int64_t pulls_sent() const;
-
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;

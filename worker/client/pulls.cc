@@ -38,7 +38,6 @@ Pulls::Request Pulls::start(Version version, bool exact) {
     const auto held = exact ? nullptr : cache_.slice(ShardId(k));
     request.pulls.push_back({request.ticket, version, exact, held ? held->stamp.revision : kNoRevision});
   }
-  sent_ += static_cast<std::int64_t>(shards);
   return request;
 }
 
@@ -181,11 +180,6 @@ void Pulls::close(Status why) {
   if (!closed_.is_ok()) return;
   closed_ = std::move(why);
   changed_.notify_all();
-}
-
-std::int64_t Pulls::sent() const {
-  std::lock_guard lock(mutex_);
-  return sent_;
 }
 
 }  // namespace paceline

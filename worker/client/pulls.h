@@ -57,9 +57,6 @@ class Pulls {
   // Releases every waiter, now and later, with `why` (not OK). The first close counts.
   void close(Status why);
 
-  // Pull messages handed out for sending since the start.
-  std::int64_t sent() const;
-
  private:
   struct Answer {
     std::shared_ptr<Slice> slice;  // being assembled; null before the first frame
@@ -92,7 +89,6 @@ class Pulls {
   std::map<Ticket, Pull> pulls_;
   std::map<Ticket, Ticks> finished_;  // the latest kFinishedKept, and when
   Ticket next_ = 1;
-  std::int64_t sent_ = 0;
   Status closed_;
 };
 
