@@ -16,6 +16,9 @@ tree_of() {
   for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do tree_of "$child"; done
 }
 
+# Whether process $1 has not ended; one that nobody has waited for yet (a zombie) has.
+is_running() { grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; }
+
 # run_whole COMMAND…: runs a command whose own children would not hear of its end (apt, ninja), and returns its status.
 # After `trap end_whole INT TERM` the first of these signals ends all of them, and the script when they have ended; the
 # second kills them. To be called as `run_whole … || exit`.
@@ -41,7 +44,7 @@ run_whole() {
   wait_for "$whole"
   status=$?
   for member in $members; do
-    while kill -0 "$member" 2>/dev/null; do sleep 0.1; done
+    while is_running "$member"; do sleep 0.1; done
   done
   [ "$signals" -eq 0 ] || exit 1
   whole=''

@@ -546,7 +546,7 @@ class Scripts(DaemonTest):
                 script.send(number)
                 self.assertEqual((script.end(), script.errors()),
                                  (1, ["installing", "quickstart: stopping (again to end at once)"]))
-                self.assertEqual(harness.children(), [])
+                self.wait_for_no_children(script)
 
     def test_run_ssh_runs_the_daemons_of_a_host_list(self):
         ssh = self.folder / "ssh"
