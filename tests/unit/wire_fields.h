@@ -173,7 +173,7 @@ struct Generator {
     if constexpr (requires { m.samples; }) m.samples = std::min(m.samples, std::int64_t{1} << 32);
     if constexpr (std::is_same_v<T, Push>) m.samples = std::max<std::int64_t>(m.samples, 1);
     if constexpr (std::is_same_v<T, Parameters>) {
-      if (!m.last) m.applied.clear();
+      if (m.offset != 0) m.applied.clear();
     }
   }
 
