@@ -36,7 +36,7 @@ fi
 overrides_of() {
   local ssp="sync.policy=ssp sync.threshold=3"
   local dtssp="sync.policy=dtssp sync.threshold=3 sync.threshold_min=3 sync.threshold_max=10"
-  local each="sync.combine=each train.optimizer.lr=0.00625" off="emulate.base_step=null"
+  local each="sync.combine=each train.optimizer.lr=0.0125" off="emulate.base_step=null"
   local one="cluster.nodes=1 cluster.threads_per_node=1 train.batch_size=256 train.total_iterations=2930"
   case "$1" in
     one) echo "sync.policy=bsp $one $off" ;;

@@ -1,6 +1,6 @@
 // A whole run in one process: servers and nodes as objects, each on its own thread with its own sockets, over
 // ipc in a folder of its own. Real engine, real store, real wire; only the process boundary is missing
-// (daemons_test.cc has that).
+// (tests/process/daemons/ has that).
 #pragma once
 
 #include <functional>

@@ -5,11 +5,14 @@ target_link_libraries(paceline_test_cluster PUBLIC paceline_server paceline_work
 
 paceline_test(guarantees_test SOURCES process/guarantees_test.cc LIBS paceline_test_cluster TIMEOUT 600)
 
-# The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons_test.py.
+# The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
-foreach(class WholeRuns Stops Crashes Starts NotFinite Garbage BadInput Scripts)
+foreach(test runs/WholeRuns runs/Stops crashes/Crashes crashes/Starts input/NotFinite input/Garbage input/BadInput
+        scripts/Scripts)
+  get_filename_component(class ${test} NAME)
+  get_filename_component(file ${test} DIRECTORY)
   add_test(NAME daemons.${class}
-    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons_test.py
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/${file}_test.py
             ${CMAKE_BINARY_DIR}/bin ${PROJECT_SOURCE_DIR} ${class})
   set_tests_properties(daemons.${class} PROPERTIES TIMEOUT 600 LABELS daemons)
   if(PACELINE_SANITIZE STREQUAL "thread")  # as in paceline_test()

@@ -1,5 +1,8 @@
-"""Real daemons for daemons_test.py: processes with their error output, runs made of them, and a peer that speaks
-ZeroMQ's wire protocol by hand, so that it can say what no daemon of ours would.
+"""Real daemons on real sockets: processes with their error output, runs made of them, and a peer that speaks ZeroMQ's
+wire protocol by hand, so that it can say what no daemon of ours would. Each fault must end in one clear line, a truthful
+exit status (0 ok, 1 failed or stopped, 2 wrong usage), no hang and no process left behind.
+
+    {runs,crashes,input,scripts}_test.py BIN SOURCE [Class[.test]…]     BIN: the folder of the programs, SOURCE: the checkout
 
 Nothing here sleeps: a test waits for a line, an end or bytes, each with a deadline. The test process adopts orphans
 (PR_SET_CHILD_SUBREAPER), so that whatever a daemon or a script leaves behind becomes its child and is found.
@@ -16,12 +19,13 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import threading
 import unittest
 
 DEADLINE = 60.0  # seconds; generous, for sanitizer builds on a busy machine. No test waits for it to pass.
-BIN = pathlib.Path()  # set by daemons_test.py
+BIN = pathlib.Path()  # set by main()
 SOURCE = pathlib.Path()
 PROGRESS = re.compile(r"^version \d+ ")  # the authority's progress line; the first comes as training begins
 
@@ -314,3 +318,9 @@ class ZmtpPeer:
             data += part
         return data
 
+
+def main():
+    """Runs the tests of the file that calls it."""
+    global BIN, SOURCE
+    BIN, SOURCE = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

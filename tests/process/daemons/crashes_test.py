@@ -1,0 +1,178 @@
+"""A part of a run dies, stands still or never comes. See harness.py."""
+
+import re
+import shutil
+import signal
+import socket
+
+import harness
+from harness import DaemonTest, ZmtpPeer
+
+
+class Crashes(DaemonTest):
+    """kill -9 of each part in the middle of a run."""
+
+    def test_a_killed_node_is_named_and_the_others_go_on(self):
+        servers, nodes = self.start_training("run.max_seconds=5s")
+        nodes[1].send(signal.SIGKILL)
+        self.assert_ends(servers[0], 0, "paceline-server: node 1 lost: its connection broke")
+        self.assert_ends(nodes[0], 0)
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["lost_nodes"]), ("ok", 1))
+        self.assertEqual(summary["lost"], ["node 1: its connection broke"])
+
+    def test_a_node_that_stands_still_is_lost_after_its_lease_and_learns_of_it(self):
+        servers, nodes = self.start_training("run.max_seconds=5s", "cluster.lease=3s")
+        nodes[1].send(signal.SIGSTOP)
+        servers[0].wait_for_line(r"node 1 lost: silent for \d+\.\d s")
+        nodes[1].send(signal.SIGCONT)
+        self.assert_ends(nodes[1], 1, r"paceline-worker 1: server shard 0 \(ipc://.*/0\): refuses us: "
+                         "node 1 has gone from this run|"
+                         r"paceline-worker 1: server shard 0 \(ipc://.*/0\) silent for \d+\.\d s")
+        self.assertEqual(servers[0].end(), 0)
+        self.assert_ends(nodes[0], 0)
+
+    def test_with_all_nodes_killed_the_run_has_failed(self):
+        servers, nodes = self.start_training()
+        for node in nodes:
+            node.send(signal.SIGKILL)
+        self.assertEqual(servers[0].end(), 1)
+        self.assertEqual(sorted(servers[0].errors()[:2]),
+                         [f"paceline-server: node {i} lost: its connection broke" for i in range(2)])
+        self.assertEqual(servers[0].errors()[2:],
+                         ["paceline-server: every node was lost before its share was done"])
+        self.assertEqual(self.summary()["status"], "failed")
+
+    def test_without_the_authority_everybody_ends_after_the_lease(self):
+        self.configure(shards=2)
+        servers, nodes = self.start_training("cluster.lease=3s")
+        servers[0].send(signal.SIGKILL)
+        for i, node in enumerate(nodes):
+            self.assert_ends(node, 1,
+                             rf"paceline-worker {i}: server shard 0 \({self.endpoints[0]}\) silent for \d+\.\d s")
+        self.assert_ends(servers[1], 1,
+                         rf"paceline-server 1: the authority \({self.endpoints[0]}\) was silent for \d+\.\d s")
+
+    def test_a_killed_shard_ends_the_run_and_everybody_names_it(self):
+        self.configure(shards=2)
+        servers, nodes = self.start_training()
+        servers[1].send(signal.SIGKILL)
+        lost = rf"server shard 1 \({self.endpoints[1]}\) lost: its connection broke"
+        self.assert_ends(servers[0], 1, "paceline-server: the run failed: " + lost)
+        for i, node in enumerate(nodes):
+            self.assert_ends(node, 1, f"paceline-worker {i}: " + lost)
+        self.assertRegex(self.summary()["reason"], lost)
+
+
+class Starts(DaemonTest):
+    """Who is missing, and who is not let in."""
+
+    def test_a_missing_node_is_named(self):
+        node = self.ready_node(0)
+        server = self.server(0, "cluster.start_timeout=3s")
+        self.assert_ends(server, 1, "paceline-server: the run failed: node 1 has not joined within 3 s")
+        self.assert_ends(node, 1, "paceline-worker 0: node 1 has not joined within 3 s")
+
+    def test_a_missing_shard_is_named(self):
+        self.configure(shards=2)
+        nodes = [self.ready_node(i) for i in range(2)]
+        server = self.server(0, "cluster.start_timeout=3s")
+        self.assert_ends(server, 1, "paceline-server: the run failed: shard 1 has not joined within 3 s")
+        for i, node in enumerate(nodes):
+            self.assert_ends(node, 1, rf"paceline-worker {i}: shard 1 has not joined within 3 s")
+
+    def test_a_missing_authority_is_named(self):
+        self.configure(shards=2)
+        self.assert_ends(self.server(1, "cluster.start_timeout=1s"), 1,
+                         rf"paceline-server 1: the authority \({self.endpoints[0]}\) has not answered within 1.0 s")
+        shard = self.server(1, "--force")
+        self.assert_ends(self.node(0, "cluster.start_timeout=3s"), 1, rf"paceline-worker 0: server shard 0 "
+                         rf"\({self.endpoints[0]}\) did not answer node 0's join within 3 s")
+        shard.send(signal.SIGTERM)
+        self.assert_ends(shard, 1, "paceline-server 1: stopped by a signal")
+
+    def test_a_port_in_use(self):
+        with socket.socket() as used:
+            used.bind(("127.0.0.1", 0))
+            used.listen()
+            endpoint = f"tcp://127.0.0.1:{used.getsockname()[1]}"
+            server = self.server(0, f"cluster.endpoints=[{endpoint}]")
+            self.assert_ends(server, 1, f"paceline-server: cannot bind {endpoint}: Address already in use")
+
+    def ready_node(self, number):
+        """A node that only waits for its servers: what it has to do takes long on a busy machine."""
+        node = self.node(number)
+        self.wait_for_log(f"worker-{number}.log", "")
+        return node
+
+    def refused_node(self, number, *overrides):
+        """A whole run but for this node, which must be refused; returns what it was told."""
+        server, node = self.server(0), self.node(0)
+        self.wait_for_log("server.log", "node 0 joined")
+        other = self.node(number, *overrides)
+        self.assertEqual(other.end(), 1)
+        self.assertEqual(len(other.errors()), 1, other.errors())
+        told = re.fullmatch(rf"paceline-worker {number}: server shard 0 \({self.endpoints[0]}\): refuses us: (.*)",
+                            other.errors()[0])
+        self.assertTrue(told, other.errors())
+        server.send(signal.SIGTERM)
+        why = "stopped by a signal before training began; node 1 has not joined"
+        if number == 1:
+            why += "; refused: " + re.escape(told[1])
+        self.assert_ends(server, 1, "paceline-server: refused: " + re.escape(told[1]),
+                         "paceline-server: the run failed: " + why)
+        self.assert_ends(node, 1, "paceline-worker 0: " + why)
+        self.assertRegex(self.summary()["reason"], f"^{why}$")
+        return told[1]
+
+    def test_another_configuration_is_refused(self):
+        for override in ("run.seed=4", "train.layers=[{kind: flatten}, {kind: dense, out: 5}, {kind: dense, out: 10}]"):
+            with self.subTest(override=override):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                self.assertRegex(self.refused_node(1, override),
+                                 "^node 1: configuration fingerprint 0x[0-9a-f]{16}, expected 0x[0-9a-f]{16}: "
+                                 "give every daemon the same configuration$")
+
+    def test_a_node_number_is_taken_once(self):
+        self.assertRegex(self.refused_node(0, f"run.out={self.folder}/another"), "^node 0: already taken by another "
+                         r"process of this run \(incarnation 0x[0-9a-f]{16}, got 0x[0-9a-f]{16}\)$")
+
+    def test_the_log_of_a_live_node_is_left_alone(self):
+        server, node = self.server(0), self.node(0)
+        self.wait_for_log("server.log", "node 0 joined")
+        self.assert_ends(self.node(0), 2, r"paceline-worker: the run directory .* already holds a run of node 0 "
+                         r"\(worker-0\.log\); choose another run\.out, or replace it with --force")
+        self.assert_ends(self.node(0, "--force"), 2, r"paceline-worker: the run directory .* already holds a run of "
+                         r"node 0 \(worker-0\.log\), and that node is still alive")
+        server.send(signal.SIGTERM)
+        self.assertEqual((server.end(), node.end()), (1, 1))
+        self.assertIn("node 1 has not joined", (self.run_dir / "worker-0.log").read_text())
+
+    def test_another_protocol_version_is_refused(self):
+        server = self.server(0)
+        self.wait_for_log("server.log", "listens on")
+        peer = ZmtpPeer(self.endpoints[0])
+        peer.send(b"\x0a\x04\x08\x63\x10\x01")  # Join {protocol_version: 99, node: 1}
+        self.assertIn(b"node 1: protocol version 99, expected 1", peer.frame())
+        peer.close()
+        server.send(signal.SIGTERM)
+        self.assert_ends(server, 1, "paceline-server: refused: node 1: protocol version 99, expected 1",
+                         "paceline-server: the run failed: stopped by a signal before training began; node 0, node 1 "
+                         "have not joined; refused: node 1: protocol version 99, expected 1")
+
+    def test_another_layout_is_refused(self):
+        server, node = self.server(0), self.node(0)
+        self.wait_for_log("server.log", "node 0 joined")
+        peer = ZmtpPeer(self.endpoints[0])
+        peer.send(join_of_another_layout(fingerprint=0))
+        expected = re.search(rb"expected 0x([0-9a-f]{16}): give every daemon", peer.frame())
+        peer.send(join_of_another_layout(fingerprint=int(expected[1], 16)))
+        self.assertRegex(peer.frame().decode(errors="replace"),
+                         "node 1: parameter layout 0x3d22d8b370a6fc7b, expected 0x[0-9a-f]{16} as node 0 has")
+        peer.close()
+        server.send(signal.SIGTERM)
+        self.assertEqual((server.end(), node.end()), (1, 1))
+
+
+if __name__ == "__main__":
+    harness.main()

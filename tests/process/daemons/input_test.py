@@ -1,0 +1,162 @@
+"""Bad input: configurations, data, peers that speak nonsense, gradients that are not finite. See harness.py."""
+
+import os
+import random
+import shutil
+import socket
+
+import harness
+from harness import DaemonTest, ZmtpPeer
+
+
+def join_of_another_layout(fingerprint):
+    """The Join of a node 1 with two threads and the layout {w [2, 3], b [3]} of docs/PROTOCOL.md, section 5."""
+    fields = (b"\x08\x01" + b"\x10\x01" + b"\x19" + bytes(7) + b"\x01" + b"\x20\x02" +
+              b"\x29" + fingerprint.to_bytes(8, "little") + b"\x31" + 0x3D22D8B370A6FC7B.to_bytes(8, "little") +
+              b"\x3a\x07\x0a\x01w\x12\x02\x02\x03" + b"\x3a\x06\x0a\x01b\x12\x01\x03")
+    return b"\x0a" + bytes([len(fields)]) + fields
+
+
+class BadInput(DaemonTest):
+    """Wrong configurations, arguments, data and folders: exit status 2, or 1 where the machine is to blame."""
+
+    def assert_both_refuse(self, pattern, *overrides):
+        """Server and node say the same one line."""
+        self.assert_ends(self.server(0, *overrides), 2, "paceline-server: " + pattern)
+        self.assert_ends(self.node(0, *overrides), 2, "paceline-worker: " + pattern)
+
+    def test_wrong_yaml_is_named_by_file_line_and_key(self):
+        for text, complaint in (
+                ("sync: {polcy: bsp}", r'sync\.polcy: unknown key, got "sync\.polcy", expected a key of '
+                 r"configs/reference\.yaml \(did you mean sync\.policy\?\)"),
+                ("sync: {policy: dtssp, threshold_min: 5, threshold_max: 4}", r"sync\.threshold_min: threshold_min > "
+                 r"threshold_max, got \[5, 4\], expected threshold_min <= threshold_max"),
+                ("sync: {lpr: {increase_above: .nan}}",
+                 r'sync\.lpr\.increase_above: not a finite number, got "\.nan", expected a number')):
+            with self.subTest(text=text):
+                self.configure(text=text + "\n")
+                line = self.config.read_text(encoding="utf-8").count("\n")
+                self.assert_both_refuse(rf"{self.config}:{line}: {complaint}")
+
+    def test_wrong_overrides_are_named_by_key(self):
+        for override, complaint in (
+                ("cluster.nodes=0",
+                 r'command line: cluster\.nodes: out of range, got "0", expected a whole number from 1 to 4096'),
+                ("cluster.threads_per_node=0", r'command line: cluster\.threads_per_node: out of range, got "0", '
+                 "expected a whole number from 1 to 256"),
+                ("cluster.nodes=two",
+                 r'command line: cluster\.nodes: wrong type, got "two", expected a whole number from 1 to 4096'),
+                ("train.optimizer.lr=.nan", r'command line: train\.optimizer\.lr: not a finite number, got "\.nan", '
+                 "expected a number above 0 and at most 1000"),
+                ("cluster.shards=2", r".*/run\.yaml:6: cluster\.endpoints: as many endpoints as shards are needed, "
+                 "got 1, expected 2")):
+            with self.subTest(override=override):
+                self.assert_both_refuse(complaint, override)
+
+    def test_wrong_arguments_are_usage_errors(self):
+        server, worker = harness.BIN / "paceline-server", harness.BIN / "paceline-worker"
+        for program, *arguments, complaint in (
+                (worker, self.config, "--node", 5,
+                 r"command line: --node: no such node, got 5, expected 0 to 1 \(cluster\.nodes\)"),
+                (server, self.config, "--shard", 3,
+                 r"command line: --shard: no such shard, got 3, expected 0 to 0 \(cluster\.shards\)"),
+                (worker, self.config, "--node", "x", r"Could not convert: --node = x \(see .*\)"),
+                (worker, self.config, r"--node is required \(see paceline-worker --help\)"),
+                (server, self.config, "--bogus", r"The following argument was not expected: --bogus \(see .*\)"),
+                (server, "absent.yaml", r'absent\.yaml: cannot read the configuration, got "No such file or '
+                 r'directory", expected a YAML file')):
+            with self.subTest(arguments=arguments):
+                self.assert_ends(self.start(program, *arguments), 2, f"{program.name}: {complaint}")
+
+    def test_missing_and_truncated_data(self):
+        data = self.folder / "other"
+        self.assert_ends(self.node(0, f"data.path={data}"), 2, f"paceline-worker 0: data folder '{data}' does not "
+                         "exist; generate a data set with .*")
+        shutil.copytree(self.data, data)
+        batch = data / "data_batch_3.bin"
+        os.truncate(batch, 5000)
+        self.assert_ends(self.node(0, f"data.path={data}"), 2, f"paceline-worker 0: data file '{batch}': got 5000 "
+                         r"bytes, expected a multiple of 3073 \(3073 or 6146\); it is truncated or .*")
+        batch.unlink()
+        self.assert_ends(self.node(0, f"data.path={data}"), 2, f"paceline-worker 0: data folder '{data}': got "
+                         r"data_batch_4\.bin, expected data_batch_3\.bin before it .*")
+        shutil.copy(self.data / batch.name, batch)
+        (data / "test_batch.bin").unlink()
+        self.assert_ends(self.node(0, f"data.path={data}"), 2,
+                         f"paceline-worker 0: data file '{data}/test_batch.bin' does not exist; .*")
+
+    def test_a_run_directory_is_used_once(self):
+        self.assertEqual(self.server(0, "cluster.start_timeout=10ms").end(), 1)
+        self.assert_ends(self.server(0), 2, rf"paceline-server: the run directory {self.run_dir} already holds a run "
+                         r"\(server\.log\); choose another run\.out, or replace it with --force")
+        self.assert_ends(self.server(0, "--force", "cluster.start_timeout=10ms"), 1, "paceline-server: the run failed: .*")
+
+    def test_a_run_directory_that_cannot_be_made(self):
+        file = self.folder / "file"
+        file.touch()
+        out = f"run.out={file}/run"
+        self.assert_ends(self.server(0, out), 1,
+                         f"paceline-server: cannot make the run directory {file}/run: Not a directory")
+        self.assert_ends(self.node(0, out), 1, f"paceline-worker: cannot create {file}/run: Not a directory")
+
+
+class NotFinite(DaemonTest):
+    """A learning rate at which two dense layers overflow within a few clocks."""
+
+    diverging = ("train.layers=[{kind: flatten}, {kind: dense, out: 16}, {kind: dense, out: 10}]",
+                 "train.optimizer.lr=1000", "train.total_iterations=400")
+
+    def test_stop_names_worker_clock_and_tensor(self):
+        servers, nodes = self.start_run(*self.diverging)
+        fault = r"worker \d\.\d at clock \d+: not finite: (loss|gradient of fc\d\.\w+) is -?(nan|inf).*"
+        self.assert_ends(servers[0], 1, "paceline-server: " + fault)
+        for i, node in enumerate(nodes):
+            self.assert_ends(node, 1, f"paceline-worker {i}: " + fault)
+        self.assertEqual(self.summary()["status"], "failed")
+        self.assertRegex(self.summary()["reason"], fault)
+
+    def test_skip_goes_on_and_counts(self):
+        servers, nodes = self.start_run(*self.diverging, "train.on_nan=skip")
+        self.assert_ends(servers[0], 1, r"paceline-server: version \d+ was not evaluated: the test loss is not finite")
+        for i, node in enumerate(nodes):
+            self.assertEqual(node.end(), 1, f"node {i}")
+        summary = self.summary()
+        # Training went on to its end; a final model without a loss is still no success.
+        self.assertEqual(summary["status"], "failed")
+        self.assertRegex(summary["reason"], r"the final model, version \d+ was not evaluated: the test loss is not finite")
+        self.assertGreater(summary["skipped"], 0)
+        self.assertEqual(summary["iterations"] + summary["skipped"], 400)
+        self.assertIsNone(summary["test_accuracy"])
+
+
+class Garbage(DaemonTest):
+    """Random bytes for a server in the middle of a run."""
+
+    def test_a_live_server_refuses_and_counts_it(self):
+        seed = random.randrange(2**32)
+        noise = random.Random(seed)
+        servers, nodes = self.start_training("run.max_seconds=5s")
+        for _ in range(20):
+            with socket.socket(socket.AF_UNIX) as raw:
+                raw.connect(self.endpoints[0].removeprefix("ipc://"))
+                try:
+                    raw.sendall(noise.randbytes(2000))
+                except OSError:
+                    pass  # refused before the last byte
+        peer = ZmtpPeer(self.endpoints[0])
+        for _ in range(20):
+            peer.send(noise.randbytes(60))
+            peer.send(noise.randbytes(20), noise.randbytes(60))
+        peer.send(b"\x0a\x04\x08\x63\x10\x01")  # a Join of version 99, whose answer says that all was taken
+        self.assertIn(b"protocol version 99", peer.frame())
+        peer.close()
+        with self.subTest(seed=seed):
+            self.assertEqual(servers[0].end(), 0)
+            for node in nodes:
+                self.assert_ends(node, 0)
+            self.assertEqual((self.summary()["status"], self.summary()["lost_nodes"]), ("ok", 0))
+            self.assertGreaterEqual(self.summary()["malformed"], 41)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,108 @@
+"""Whole runs of every policy, and runs that are stopped. See harness.py."""
+
+import signal
+
+import harness
+from harness import DaemonTest
+
+
+class WholeRuns(DaemonTest):
+    """A run of every policy, with everything that it leaves in its directory."""
+
+    def run_policy(self, *overrides):
+        self.configure(shards=2)
+        servers, nodes = self.start_run("train.total_iterations=200", *overrides)
+        for program in servers + nodes:
+            self.assert_ends(program, 0)
+        summary = self.summary()
+        self.assertEqual(summary["status"], "ok")
+        self.assertEqual(summary["iterations"], 200)
+        for name in ("config.yaml", "server.log", "server-1.log", "worker-0.log", "worker-1.log", "phases.csv",
+                     "curve.csv", "model.bin"):
+            self.assertTrue((self.run_dir / name).stat().st_size > 0, name)
+        report = self.paceline("report", self.run_dir)
+        self.assertEqual((report.returncode, report.stderr), (0, ""))
+        self.assertIn(f"{self.run_dir}: ok\n", report.stdout)
+        self.assertIn("all nodes (4 workers)", report.stdout)
+        evaluated = self.paceline("evaluate", self.run_dir)
+        self.assertEqual((evaluated.returncode, evaluated.stderr), (0, ""))
+        self.assertIn(f"test loss {summary['test_loss']:.4f}, accuracy {100 * summary['test_accuracy']:.2f} % of 100",
+                      evaluated.stdout)
+        return summary
+
+    def test_bsp(self):
+        self.assertEqual(self.run_policy("sync.policy=bsp")["max_grant_gap"], 0)
+
+    def test_asp(self):
+        self.assertIsNone(self.run_policy("sync.policy=asp")["final_threshold"])
+
+    def test_ssp(self):
+        summary = self.run_policy("sync.policy=ssp", "sync.threshold=2")
+        self.assertEqual(summary["final_threshold"], 2)
+        self.assertLessEqual(summary["max_grant_gap"], 2)
+
+    def test_dtssp(self):
+        summary = self.run_policy("sync.policy=dtssp", "sync.lpr.window_clocks=5")
+        self.assertTrue(3 <= summary["final_threshold"] <= 10, summary["final_threshold"])
+
+
+class Stops(DaemonTest):
+    """Ends before the last iteration: wanted ones are ok, a signal is not."""
+
+    def test_max_seconds_ends_well(self):
+        servers, nodes = self.start_run("run.max_seconds=300ms")
+        for program in servers + nodes:
+            self.assert_ends(program, 0)
+        self.assertEqual(self.summary()["status"], "ok")
+        self.assertGreaterEqual(self.summary()["wall_seconds"], 0.3)
+
+    def test_target_accuracy_ends_well(self):
+        servers, nodes = self.start_run("run.target_accuracy=0.01", "train.eval_every_clocks=5")
+        for program in servers + nodes:
+            self.assert_ends(program, 0)
+        self.assertEqual(self.summary()["status"], "ok")
+        self.assertGreaterEqual(self.summary()["test_accuracy"], 0.01)
+
+    def test_a_signal_at_the_authority_keeps_the_model(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(signal=number):
+                servers, nodes = self.start_training("--force")
+                servers[0].send(number)
+                self.assert_ends(servers[0], 1, r"paceline-server: stopping: stopped by a signal")
+                for i, node in enumerate(nodes):
+                    self.assert_ends(node, 1, rf"paceline-worker {i}: stopped by a signal")
+                self.assertEqual(self.summary()["status"], "stopped")
+                self.assertEqual(self.summary()["reason"], "stopped by a signal")
+                self.assertIsNotNone(self.summary()["test_accuracy"])
+                self.assertEqual(self.paceline("evaluate", self.run_dir).returncode, 0)
+
+    def test_a_signal_before_everybody_has_joined(self):
+        server, node = self.server(0), self.node(0)
+        self.wait_for_log("server.log", "node 0 joined")
+        server.send(signal.SIGTERM)
+        why = "stopped by a signal before training began; node 1 has not joined"
+        self.assert_ends(server, 1, "paceline-server: the run failed: " + why)
+        self.assert_ends(node, 1, "paceline-worker 0: " + why)
+        self.assertEqual((self.summary()["status"], self.summary()["reason"]), ("stopped", why))
+
+    def test_a_signal_at_a_node_is_its_goodbye_and_the_others_go_on(self):
+        servers, nodes = self.start_training("run.max_seconds=5s")
+        nodes[1].send(signal.SIGTERM)
+        self.assert_ends(servers[0], 0, "paceline-server: node 1 lost: stopped by a signal")
+        self.assert_ends(nodes[0], 0)
+        self.assert_ends(nodes[1], 1, "paceline-worker 1: stopped by a signal")
+        self.assertEqual(self.summary()["lost"], ["node 1: stopped by a signal"])
+
+    def test_a_second_signal_ends_a_daemon_at_once(self):
+        servers, nodes = self.start_training()
+        nodes[0].send(signal.SIGSTOP)  # its report never comes: the orderly end has to wait for the lease
+        servers[0].send(signal.SIGTERM)
+        servers[0].wait_for_line("stopping")
+        servers[0].send(signal.SIGTERM)
+        self.assert_ends(servers[0], 1, "paceline-server: stopping: stopped by a signal")
+        self.assertFalse((self.run_dir / "summary.json").exists())
+        nodes[0].send(signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    harness.main()
