@@ -3,9 +3,8 @@
 # under each policy, beside one worker with 256. Resumable: a cell that succeeded with the configuration it would have
 # now is kept.
 #   scripts/learning_experiment.sh CIFAR10_DIR [--out DIR] [--bin DIR] [CELL:SEED …]
-#     CELL   one, bsp, ssp, ssp-null, dtssp, dtssp-null, asp, ssp-each, ssp-each-null (equally fast, emulated nodes);
-#            ssp-busy, dtssp-busy (not emulated: sixteen threads on the cores there are).
-#            All cells with seeds 1 and 2 when none is named
+#     CELL   one, bsp, ssp, ssp-null, dtssp, dtssp-null, asp, ssp-each, ssp-each-null;
+#            all with seeds 1 and 2 when none is named
 # Prints the final test accuracy, the threshold, the seconds and where the curve is, one line per cell.
 # Ctrl-C or SIGTERM stops the cell in order. Exit status: 0 all cells succeeded, 1 some did not, 2 wrong usage.
 set -uo pipefail
@@ -17,7 +16,7 @@ fail() { echo "learning_experiment: $1" >&2; exit "${2:-2}"; }
 data='' out="$root/runs/learning" bin="$root/build/release/bin" cells=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     --out) [ $# -ge 2 ] || fail "--out needs a folder"; out=$2; shift ;;
     --bin) [ $# -ge 2 ] || fail "--bin needs a folder"; bin=$2; shift ;;
     -*) fail "unknown option '$1' (see --help)" ;;
@@ -28,7 +27,7 @@ while [ $# -gt 0 ]; do
 done
 [ -e "$data/test_batch.bin" ] || fail "no CIFAR-10 in '$data' (its binary format; see --help)"
 if [ ${#cells[@]} -eq 0 ]; then
-  for cell in one bsp ssp dtssp ssp-null dtssp-null asp ssp-each ssp-each-null ssp-busy dtssp-busy; do cells+=("$cell:1" "$cell:2"); done
+  for cell in one bsp ssp dtssp ssp-null dtssp-null asp ssp-each ssp-each-null; do cells+=("$cell:1" "$cell:2"); done
 fi
 
 # What a cell changes in configs/learning.yaml. One version is a step of 256 samples everywhere but under combine:
@@ -36,19 +35,17 @@ fi
 overrides_of() {
   local ssp="sync.policy=ssp sync.threshold=3"
   local dtssp="sync.policy=dtssp sync.threshold=3 sync.threshold_min=3 sync.threshold_max=10"
-  local each="sync.combine=each train.optimizer.lr=0.0125" off="emulate.base_step=null"
+  local each="sync.combine=each train.optimizer.kind=sgd train.optimizer.lr=0.0125"
   local one="cluster.nodes=1 cluster.threads_per_node=1 train.batch_size=256 train.total_iterations=2930"
   case "$1" in
-    one) echo "sync.policy=bsp $one $off" ;;
-    bsp) echo "sync.policy=bsp $off" ;; # the bits do not depend on who is fast: no time lost with emulation
+    one) echo "sync.policy=bsp $one" ;;
+    bsp) echo "sync.policy=bsp" ;;
     ssp) echo "$ssp" ;;
     ssp-null) echo "$ssp sync.refresh_clocks=null" ;;
-    ssp-busy) echo "$ssp $off" ;;
     ssp-each) echo "$ssp $each" ;;
     ssp-each-null) echo "$ssp $each sync.refresh_clocks=null" ;;
     dtssp) echo "$dtssp" ;;
     dtssp-null) echo "$dtssp sync.refresh_clocks=null" ;;
-    dtssp-busy) echo "$dtssp $off" ;;
     asp) echo "sync.policy=asp $each" ;;
     *) return 1 ;;
   esac
