@@ -40,6 +40,8 @@ enum class Mutant {
   // Outside the core: store and caches, found over real sockets.
   kDifferenceForgotten = kCoreCount,  // a thread cache leaves the newest difference out of a refresh
   kDifferenceTwice,                   // ... or adds it twice
+  kWaitingForgotten,                  // an own gradient whose local apply was put off is never applied
+  kLandedKept,                        // what has landed is kept, whichever slice follows
   kRefreshSkipped,                    // a thread computes with what it has, though the grant asks for newer
   kOlderSliceKept,         // the process cache takes over a slice that arrives late (but not its stamp)
   kDecisionTwice,          // a shard applies some decisions twice

@@ -144,6 +144,12 @@ TEST_CASE("parameters that come after the grant are PS_PARAM") {
   b.expect_in(Phase::kPsParam);
 }
 
+TEST_CASE("copying what arrives, after the last of it is there, is PS_PARAM") {
+  Bench b(Reads::kFromServer);
+  b.exchange.after_installing = [&] { b.delay(); };
+  b.expect_in(Phase::kPsParam);
+}
+
 TEST_CASE("copying from the process cache is P_CACHE_PARAM") {
   Bench b(Reads::kFromProcessCache);
   Revision seen = kNoRevision;

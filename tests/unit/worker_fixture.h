@@ -78,6 +78,7 @@ class FakeExchange final : public ParameterExchange {
   // pass.
   std::function<void()> before_instruction = [] {};
   std::function<void()> while_awaiting = [] {};
+  std::function<void()> after_installing = [] {};  // the waiting thread still copies
   std::function<void()> on_report = [] {};
   // The newest snapshot the servers have; what a request brings.
   std::function<std::vector<std::shared_ptr<Slice>>(Version min_version)> serve;
@@ -120,7 +121,9 @@ class FakeExchange final : public ParameterExchange {
       for (const SlicePiece& piece : slice->pieces) landing.land(ShardId(shard), slice->stamp, piece);
       cache_.install(ShardId(shard++), std::move(slice));
     }
-    return time_.now();
+    const Ticks installed = time_.now();
+    after_installing();
+    return installed;
   }
   std::optional<Ticks> parameters_installed(Ticket) override { return std::nullopt; }
 

@@ -154,6 +154,12 @@ TEST_CASE("what does not continue its answer is refused, with what was expected"
   refused(f.pulls.accept(ShardId(1), wire::Unchanged{ticket, ShardId(1), Version(2), Revision(2), {Clock(2)}},
                          Ticks()),
           "nothing is here");
+  // What has landed cannot turn out to be unchanged.
+  f.cache.install(ShardId(1), slice_of(kRight, 2, {Clock(2)}, {4}));
+  CHECK(f.piece(ticket, 1, 3, 0, {}, false).is_ok());
+  refused(f.pulls.accept(ShardId(1), wire::Unchanged{ticket, ShardId(1), Version(2), Revision(2), {Clock(2)}},
+                         Ticks()),
+          "'unchanged' behind 1 pieces");
 }
 
 TEST_CASE("closing releases who waits, for parameters and for grants") {

@@ -130,6 +130,13 @@ TEST_CASE("an emulated iteration lasts its time from its start, and one that doe
   CHECK(report->overruns == 1);
 }
 
+TEST_CASE("a grant that does not move the clock on ends its worker, in words") {
+  TrainFixture f;
+  f.exchange.grant(grant_of(3, Threshold(3), 3));
+  f.exchange.grant(grant_of(3, Threshold(3), 3));
+  CHECK_THAT(f.run().status().message(), Catch::Contains("granted clock 3, expected one above 3"));
+}
+
 TEST_CASE("a task that fails ends its worker, with worker and clock in the message") {
   TrainFixture f;
   f.exchange.grant(grant_of(0, Threshold(0), 0));

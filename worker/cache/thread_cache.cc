@@ -51,7 +51,10 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
     const Slice* const slice = snapshot[k].get();
     if (slice == nullptr) continue;
     const Revision had = stamp_.slice(ShardId(k)).revision;
-    if (!stamp_.install(ShardId(k), slice->stamp)) continue;
+    const bool newer = stamp_.install(ShardId(k), slice->stamp);
+    PACELINE_ASSERT(newer || !landing_ || (*landing_)[k].revision == kNoRevision,
+                    "what has landed is not in the snapshot that follows");
+    if (!newer) continue;
     // The same revision under a newer version's name: the values are here already, own differences included.
     if (slice->stamp.revision == had) continue;
     take_over(k, *slice);
@@ -67,7 +70,8 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
 }
 
 void ThreadCache::take_over(std::uint32_t k, const Slice& slice) {
-  const bool landed = landing_ && (*landing_)[k].revision == slice.stamp.revision;
+  const bool landed = landing_ && ((*landing_)[k].revision == slice.stamp.revision ||
+                                   sync::broken(sync::Mutant::kLandedKept));
   slice.copy_to(parameters_, landed ? (*landing_)[k].floats : 0);
   for (const std::size_t place : own_.to_reapply(stamp_, ShardId(k), thread_)) {
     const bool newest = place + 1 == differences_.size();
@@ -99,6 +103,7 @@ bool ThreadCache::lacks_waiting(const Snapshot& snapshot) const {
 
 void ThreadCache::settle_for(const Snapshot& snapshot) {
   if (!waiting_) return;
+  if (sync::broken(sync::Mutant::kWaitingForgotten)) return waiting_.reset();
   const cache::SnapshotStamp after = stamp_after(snapshot);
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
     if (cache::must_reapply(waiting_->clock, after.applied(ShardId(k), thread_))) apply_waiting_to(k);

@@ -165,8 +165,11 @@ class PsClient::Impl {
 
   void io_receive(ServerLink& link, Result<wire::Message> message) {
     link.heard = steady_now();
-    if (!message.is_ok())
-      return options_.log.warn(link.name() + " sent a malformed message: " + message.status().message());
+    // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
+    if (!message.is_ok()) {
+      return close(
+          invalid_argument(link.name() + " sent a malformed message: " + message.status().message()));
+    }
     Status handled =
         std::visit([&](auto& body) { return io_handle(link, body, message->payload); }, message->body);
     if (!handled.is_ok()) close(std::move(handled).with_context(link.name()));

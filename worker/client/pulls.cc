@@ -100,6 +100,10 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
   PACELINE_ASSIGN_OR_RETURN(Pull* const pull, find(shard, unchanged.shard, unchanged.request));
   Answer& answer = pull->answers[shard.value];
   const auto held = cache_.slice(shard);
+  if (answer.slice != nullptr) {
+    return invalid_argument(describe(shard, unchanged.request) + ": 'unchanged' behind " +
+                            std::to_string(answer.slice->pieces.size()) + " pieces");
+  }
   if (pull->exact || held == nullptr || unchanged.version < pull->min_version ||
       held->stamp.revision < unchanged.revision || unchanged.applied.size() != threads_) {
     return invalid_argument(describe(shard, unchanged.request) + ": 'unchanged' at version " +

@@ -46,8 +46,9 @@ Status read_parameters(Training& t, const Granted& granted) {
     ++t.server_reads;
     const Ticket ticket = t.exchange.request_parameters(decision.min_version);
     PACELINE_ASSIGN_OR_RETURN(const Ticks installed, t.exchange.await_parameters(ticket, t.cache));
-    // Negative when they came before the grant: then nothing was waited for.
-    exchange.parameters = installed - granted.arrived;
+    // Negative when they came before the grant: then nothing was waited for. Else until the last of them has
+    // landed.
+    exchange.parameters = (installed < granted.arrived ? installed : t.clock()) - granted.arrived;
   }
   if (decision.source == cache::ReadSource::kThreadCache) {
     enter_reading(t, exchange, first, Phase::kTCacheParam, nullptr);

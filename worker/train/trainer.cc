@@ -1,5 +1,6 @@
 #include "worker/train/trainer.h"
 
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -7,6 +8,7 @@ namespace paceline {
 
 Result<wire::WorkerReport> run_trainer(Training& t) {
   std::chrono::nanoseconds held{0};
+  std::optional<Clock> last;
   for (;;) {
     PACELINE_ASSIGN_OR_RETURN(const Instruction next, t.exchange.next_instruction(t.worker.thread));
     const auto* const granted = std::get_if<Granted>(&next);
@@ -14,9 +16,15 @@ Result<wire::WorkerReport> run_trainer(Training& t) {
       held = std::get<Finished>(next).held;
       break;
     }
+    const Clock clock = granted->grant.clock;
+    if (last && clock <= *last) {
+      return invalid_argument("worker " + to_string(t.worker) + ": granted clock " + to_string(clock) +
+                              ", expected one above " + to_string(*last));
+    }
+    last = clock;
     if (Status stepped = train_step(t, *granted); !stepped.is_ok()) {
       return std::move(stepped).with_context("worker " + to_string(t.worker) + " at clock " +
-                                             to_string(granted->grant.clock));
+                                             to_string(clock));
     }
   }
   // The last exchange ended with the news that nothing follows.
