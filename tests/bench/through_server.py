@@ -2,7 +2,7 @@
 """One worker through the server against the same loop without one: what the server and the way to it add to a step.
 
     cmake --build build/release --target benchmarks
-    tests/bench/through_server.py [--bin build/release/bin] [--rounds 5] [--steps N] [--model M]
+    tests/bench/through_server.py [--bin build/release/bin] [--rounds 5] [--steps N] [--model M] [--json FILE]
 
 Through the server: paceline-server and paceline-worker, one node of one thread, BSP, nothing emulated, over ipc. Without:
 bench_bare_loop, the same loader, oneDNN gradient and Adam on parameters of its own. Both are given the same
@@ -121,6 +121,7 @@ def main():
     parser.add_argument("--steps", type=int, help=f"per run; default: {STEPS}; more than {SHORT}")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=0.9)
+    parser.add_argument("--json", type=Path, help="append the lines to this file, too")
     args = parser.parse_args()
     if args.steps is not None and args.steps <= SHORT:
         parser.error(f"--steps {args.steps}: expected more than {SHORT}")
@@ -136,7 +137,11 @@ def main():
                             "1000"], check=True, stdout=subprocess.DEVNULL)
         for model in args.model or list(STEPS):
             result = compare(args, model)
-            print(json.dumps(result), flush=True)
+            line = json.dumps(result)
+            print(line, flush=True)
+            if args.json:
+                with open(args.json, "a", encoding="utf-8") as file:
+                    file.write(line + "\n")
             if not result["same_parameters"]:
                 print(f"{model}: the two loops ended with other parameters", file=sys.stderr)
             failed = failed or result["ratio"] < args.limit or not result["same_parameters"]
