@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Builds one preset into build/<preset>/, programs in build/<preset>/bin/.
 #   scripts/build.sh [release|debug|asan|tsan] [TARGET…]      release when not said; everything when no target is named
+# Ctrl-C or SIGTERM once: the compilers are stopped. Twice: they are ended at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/lib/processes.sh
 
 preset=${1:-release}
 [ $# -gt 0 ] && shift
@@ -10,12 +12,14 @@ case "$preset" in
   release | debug | asan | tsan) ;;
   *) echo "build.sh: unknown preset '$preset', expected release, debug, asan or tsan" >&2; exit 2 ;;
 esac
-cmake --preset "$preset" >"/tmp/paceline-configure-$$.log" 2>&1 || {
-  cat "/tmp/paceline-configure-$$.log" >&2
-  rm -f "/tmp/paceline-configure-$$.log"
+log=$(mktemp /tmp/paceline-configure.XXXXXX)
+trap 'rm -f "$log"' EXIT
+trap end_whole INT TERM
+# shellcheck disable=SC2016 # for the other shell to expand
+run_whole sh -c 'exec cmake --preset "$0" >"$1" 2>&1' "$preset" "$log" || {
+  cat "$log" >&2
   exit 1
 }
-rm -f "/tmp/paceline-configure-$$.log"
 targets=()
 for target in "$@"; do targets+=(--target "$target"); done
-cmake --build "build/$preset" "${targets[@]}"
+run_whole cmake --build "build/$preset" "${targets[@]}" || exit

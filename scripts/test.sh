@@ -2,16 +2,19 @@
 # Installs what is missing, builds, and runs the whole suite three times: the debug build, address + undefined
 # sanitizer, thread sanitizer.
 #   scripts/test.sh [debug|asan|tsan]…      all three when not said
+# Ctrl-C or SIGTERM once: what is under way is stopped. Twice: it is ended at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/lib/processes.sh
+trap end_whole INT TERM
 
 presets=("$@")
 [ ${#presets[@]} -gt 0 ] || presets=(debug asan tsan)
-scripts/install_deps.sh
+run_whole scripts/install_deps.sh || exit
 for preset in "${presets[@]}"; do
   started=$SECONDS
   echo "== build $preset"
-  scripts/build.sh "$preset"
+  run_whole scripts/build.sh "$preset" || exit
   echo "== test $preset (built in $((SECONDS - started)) s)"
   # Labelled plain: the scripts and bad input, in which a sanitizer could find nothing that it does not find elsewhere.
   # The threads of the daemons are those of the process tests that run servers and nodes in one process.
@@ -20,5 +23,7 @@ for preset in "${presets[@]}"; do
     asan) left_out=(-LE plain) ;;
     tsan) left_out=(-LE daemons) ;;
   esac
-  ctest --preset "$preset" -j "$(nproc)" --no-tests=error "${left_out[@]}"
+  # Whatever started this may ignore SIGINT, as a process in the background does; tests of that signal cannot.
+  run_whole env --default-signal=INT,QUIT ctest --preset "$preset" -j "$(nproc)" --no-tests=error \
+    "${left_out[@]}" || exit
 done

@@ -19,9 +19,9 @@ tree_of() {
 # Whether process $1 has not ended; one that nobody has waited for yet (a zombie) has.
 is_running() { grep -qs '^State:[[:space:]]*[^ZX[:space:]]' "/proc/$1/status"; }
 
-# run_whole COMMAND…: runs a command whose own children would not hear of its end (apt, ninja), and returns its status.
-# After `trap end_whole INT TERM` the first of these signals ends all of them, and the script when they have ended; the
-# second kills them. To be called as `run_whole … || exit`.
+# run_whole COMMAND…: runs a command whose own children would not hear of its end (apt, ninja, ctest), and returns its
+# status. After `trap end_whole INT TERM` the first of these signals ends all of them, and the script when they have
+# ended; the second kills them. To be called as `run_whole … || exit`.
 whole='' members='' signals=0
 end_whole() {
   signals=$((signals + 1))
@@ -31,6 +31,7 @@ end_whole() {
     echo "$(basename "$0" .sh): stopping (again to end at once)" >&2
     members=$(tree_of "$whole")
     kill -TERM $members 2>/dev/null
+    kill -CONT $members 2>/dev/null # one that is stopped hears of it now
   else
     kill -KILL $members 2>/dev/null
   fi
