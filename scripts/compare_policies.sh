@@ -27,14 +27,24 @@ while [ $# -gt 0 ]; do
   shift
 done
 [ ${#configs[@]} -gt 0 ] || fail "no configuration given (see --help)"
-[ -x "$bin/paceline" ] || "$root/scripts/build.sh" release || fail "the build failed" 1
+same=$(for config in "${configs[@]}"; do basename "$config" .yaml; done | sort | uniq -d | head -n 1)
+[ -z "$same" ] || fail "two configurations are named $same; a run directory is named after its configuration's file"
 
 trap pass_on INT TERM
+if [ ! -x "$bin/paceline" ]; then
+  [ "$bin" = "$root/build/release/bin" ] || fail "$bin/paceline is not there"
+  run_child "$root/scripts/build.sh" release || fail "${stopped:+stopped: }the build failed" 1
+fi
 
 # All are checked before the first is run: an hour later is no time for a typing error.
 for config in "${configs[@]}"; do
   "$bin/paceline" check-config "$config" "${overrides[@]}" >/dev/null || exit 2
-  run_child "$root/scripts/make_data.sh" "$config" --bin "$bin" "${overrides[@]}" || fail "no data for $config" 1
+  run_child "$root/scripts/make_data.sh" "$config" --bin "$bin" "${overrides[@]}"
+  case "$?" in
+    0) ;;
+    2) fail "no data for $config" ;;
+    *) fail "no data for $config" 1 ;;
+  esac
 done
 
 runs=() n=0

@@ -11,6 +11,7 @@ set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/processes.sh"
 . "$root/scripts/lib/runs.sh"
+. "$root/scripts/lib/yaml.sh"
 fail() { echo "learning_experiment: $1" >&2; exit "${2:-2}"; }
 
 data='' out="$root/runs/learning" bin="$root/build/release/bin" cells=()
@@ -25,6 +26,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+[ -x "$bin/paceline" ] || fail "$bin/paceline is not there; build it with scripts/build.sh"
 [ -e "$data/test_batch.bin" ] || fail "no CIFAR-10 in '$data' (its binary format; see --help)"
 if [ ${#cells[@]} -eq 0 ]; then
   for cell in one bsp ssp dtssp ssp-null dtssp-null asp ssp-each ssp-each-null; do cells+=("$cell:1" "$cell:2"); done
@@ -72,7 +74,7 @@ failed=0
 for cell in "${cells[@]}"; do
   name=${cell%%:*} seed=${cell##*:} run="$out/${cell%%:*}-${cell##*:}"
   read -ra overrides <<<"$(overrides_of "$name")"
-  overrides+=("data.path=$data" "run.seed=$seed")
+  overrides+=("data.path=$(yaml_string "$data")" "run.seed=$seed")
   if ! can_keep "$bin/paceline" "$run" "$root/configs/learning.yaml" "${overrides[@]}"; then
     [ -z "$why_not" ] || echo "learning_experiment: $cell is run again: $why_not" >&2
     run_child "$root/scripts/run_local.sh" "$root/configs/learning.yaml" --bin "$bin" --out "$run" --force \
@@ -82,7 +84,8 @@ for cell in "${cells[@]}"; do
     if [ "$status" -ne 0 ]; then
       echo "learning_experiment: $cell failed, see $run.log" >&2
       failed=1
-      [ -e "$run/summary.json" ] || continue
+      # With status 2 nothing was begun: what is there is an earlier run's.
+      if [ "$status" -eq 2 ] || [ ! -e "$run/summary.json" ]; then continue; fi
     fi
   fi
   print_cell "$run" "$cell" || failed=1

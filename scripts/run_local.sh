@@ -12,6 +12,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 . "$root/scripts/lib/daemons.sh"
+. "$root/scripts/lib/yaml.sh"
 fail() { echo "run_local: $1" >&2; exit "${2:-2}"; }
 
 config='' out='' force='' tcp='' bin="$root/build/release/bin"
@@ -39,13 +40,19 @@ effective=$("$bin/paceline" check-config "$config" "${overrides[@]}" --print) ||
 get() { "$bin/paceline" check-config "$config" "${overrides[@]}" --get "$1"; }
 nodes=$(get cluster.nodes) && shards=$(get cluster.shards) || exit 2
 [ -n "$out" ] || out=$(get run.out)
-[ -n "$out" ] && [ "$out" != null ] || out="$root/runs/$(get run.name)"
-overrides+=("run.out=$out")
+[ -n "$out" ] || out="$root/runs/$(get run.name)"
+overrides+=("run.out=$(yaml_string "$out")")
 
 if [ -e "$out/server.log" ] || [ -e "$out/summary.json" ] || [ -e "$out/curve.csv" ]; then
   [ -n "$force" ] || fail "$out holds an earlier run; give another --out, or --force to replace it"
 fi
 mkdir -p "$out" || fail "cannot create $out" 1
+# The server clears the folder, too, but may die before that: then an earlier run's log would tell of this one's
+# training, its summary would be printed as this one's, and its model would lie beside a config.yaml not its own.
+if [ -n "$force" ]; then
+  rm -f "$out"/{server.log,summary.json,curve.csv,phases.csv,phases_histogram.csv,model.bin} ||
+    fail "cannot clear $out" 1
+fi
 
 sockets=''
 if [ -z "$tcp" ]; then
@@ -74,7 +81,6 @@ trap cleanup EXIT
 
 # A process group of its own each: Ctrl-C in the terminal reaches this script alone, which passes it on in order.
 launch() { setpriv --pdeathsig KILL setsid "$@" </dev/null & pids+=($!); }
-[ -z "$force" ] || rm -f "$out/server.log" # or it would tell of the earlier run's training
 for ((k = 0; k < shards; k++)); do launch "$bin/paceline-server" "$out/config.yaml" --shard "$k" $force; done
 for ((i = 0; i < nodes; i++)); do launch "$bin/paceline-worker" "$out/config.yaml" --node "$i" $force; done
 trap stop INT TERM

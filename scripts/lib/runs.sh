@@ -17,6 +17,10 @@ can_keep() {
   fi
   comparable() { "$paceline" check-config "$@" --print 2>/dev/null | sed -e '/^#/d' -e '/^  out: /d' -e '/^  endpoints: /d'; }
   now=$(comparable "$@")
+  if [ -z "$now" ]; then
+    why_not="its configuration is refused now"
+    return 1
+  fi
   before=$(comparable "$run/config.yaml")
   [ "$now" != "$before" ] || return 0
   if [ -z "$before" ]; then
