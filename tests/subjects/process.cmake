@@ -8,7 +8,7 @@ paceline_test(guarantees_test SOURCES process/guarantees_test.cc LIBS paceline_t
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 foreach(test runs/WholeRuns runs/Stops crashes/Crashes crashes/Starts input/NotFinite input/Garbage input/BadInput
-        scripts/Scripts)
+        run_scripts/RunScripts scripts/Scripts)
   get_filename_component(class ${test} NAME)
   get_filename_component(file ${test} DIRECTORY)
   add_test(NAME daemons.${class}
@@ -20,4 +20,4 @@ foreach(test runs/WholeRuns runs/Stops crashes/Crashes crashes/Starts input/NotF
   endif()
 endforeach()
 # What the sanitizers could find in these is found in the others: scripts/test.sh runs them in the debug build alone.
-set_tests_properties(daemons.BadInput daemons.Scripts PROPERTIES LABELS "daemons;plain")
+set_tests_properties(daemons.BadInput daemons.RunScripts daemons.Scripts PROPERTIES LABELS "daemons;plain")

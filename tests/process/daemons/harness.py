@@ -2,7 +2,7 @@
 wire protocol by hand, so that it can say what no daemon of ours would. Each fault must end in one clear line, a truthful
 exit status (0 ok, 1 failed or stopped, 2 wrong usage), no hang and no process left behind.
 
-    {runs,crashes,input,scripts}_test.py BIN SOURCE [Class[.test]…]     BIN: the folder of the programs, SOURCE: the checkout
+    {runs,crashes,input,run_scripts,scripts}_test.py BIN SOURCE [Class[.test]…]     BIN: the folder of the programs, SOURCE: the checkout
 
 Nothing here sleeps: a test waits for a line, an end or bytes, each with a deadline. The test process adopts orphans
 (PR_SET_CHILD_SUBREAPER), so that whatever a daemon or a script leaves behind becomes its child and is found.
@@ -254,6 +254,29 @@ data: {{kind: synthetic, path: {self.data}}}
         for line, pattern in zip(said, patterns):
             self.assertRegex(line, f"^{pattern}$")
         self.assertEqual(got, status, f"{program.name} said {said}")
+
+
+class ScriptTest(DaemonTest):
+    """scripts/: what a user starts."""
+
+    def script(self, name, *arguments):
+        """A script on the run's configuration."""
+        return self.start("bash", SOURCE / "scripts" / name, *arguments)
+
+    def run_local(self, *arguments):
+        return self.script("run_local.sh", self.config, "--out", self.run_dir, "--bin", BIN, *arguments)
+
+    def wait_for_no_children(self, but):
+        """Everything that the script started has ended, or is killed here and reported."""
+        for pid in children():
+            if pid != but.pid:
+                self.assertTrue(wait_for_exit(pid), f"still there: {command_of(pid)}")
+                os.waitpid(pid, 0)
+
+    def stand_in(self, path, text):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/bin/sh\n" + text, encoding="utf-8")
+        path.chmod(0o755)
 
 
 class FolderWatch:
