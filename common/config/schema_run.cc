@@ -122,9 +122,8 @@ void add_run_and_cluster(Schema& schema) {
                      {.unit = "threads",
                       .effect = "With how many a server applies a gradient to its shard; null: as many as it "
                                 "has cores, at most 4.",
-                      .trade_off = "Memory, not arithmetic, is the limit: two to four are enough. Models "
-                                   "under 16 MB are applied by "
-                                   "one anyway."}));
+                      .trade_off = "Memory, not arithmetic, is the limit: two to four are enough. A shard of "
+                                   "up to 16 MB is applied by one anyway."}));
 }
 
 }  // namespace paceline::config

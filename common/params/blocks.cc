@@ -115,18 +115,4 @@ BlockRange::BlockRange(BlockPool& pool, std::int64_t size) : size_(size), block_
   }
 }
 
-void BlockRange::copy_to(std::int64_t offset, std::span<float> out) const {
-  const auto n = static_cast<std::int64_t>(out.size());
-  PACELINE_ASSERT(offset >= 0 && n <= size_ - offset,
-                  "[" + std::to_string(offset) + ", +" + std::to_string(n) + ") of " + std::to_string(size_));
-  for (std::int64_t done = 0; done < n;) {
-    const std::int64_t at = offset + done;
-    const Range held = elements(at / block_floats_);
-    const std::int64_t count = std::min(held.end - at, n - done);
-    std::memcpy(out.data() + done, block(at / block_floats_).data() + (at - held.begin),
-                static_cast<std::size_t>(count) * sizeof(float));
-    done += count;
-  }
-}
-
 }  // namespace paceline

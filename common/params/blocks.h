@@ -80,12 +80,6 @@ class BlockRef {
     return block_->data;
   }
 
-  // This reference as an owner for wire::Payload: the block stays as it is until the returned pointer is
-  // gone.
-  std::shared_ptr<const void> as_owner() const {
-    return {static_cast<const void*>(block_->data), [keep = *this](const void*) {}};
-  }
-
  private:
   friend class BlockPool;
   explicit BlockRef(detail::Block* block) : block_(block) {}
@@ -113,7 +107,8 @@ class BlockPool {
 };
 
 // `size` parameters in blocks of pool.block_floats(), the last one perhaps partly used. A copy is a snapshot:
-// it shares the blocks and never changes. Thread: one for each BlockRange; snapshots may go to other threads.
+// it shares the blocks and never changes. Thread: one for each BlockRange, but rewrite() of different blocks
+// may go on in several at once while nothing else is done with the range; snapshots may go to other threads.
 class BlockRange {
  public:
   BlockRange() = default;
@@ -149,9 +144,6 @@ class BlockRange {
     write(std::span<const float>(old.data(), n), std::span<float>(fresh.writable_data(), n));
     old = std::move(fresh);
   }
-
-  // Copies elements [offset, offset + out.size()) of the range to `out`.
-  void copy_to(std::int64_t offset, std::span<float> out) const;
 
  private:
   std::int64_t size_ = 0;

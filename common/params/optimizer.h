@@ -19,7 +19,8 @@
 // in any order. The state has then taken the gradient in: there is no way back, so a gradient that may still
 // be discarded (its sender can die half-way) must not have been begun.
 //
-// Thread: one at a time. Memory: 0 (sgd), 1 (momentum) or 2 (adam) floats for each parameter.
+// Thread: one at a time, but apply() of pieces that share no element may go on in several at once, between
+// one begin_step() and the next. Memory: 0 (sgd), 1 (momentum) or 2 (adam) floats for each parameter.
 #pragma once
 
 #include <cstdint>

@@ -8,13 +8,6 @@
 #include <mutex>
 
 namespace paceline::server {
-namespace {
-
-// Up to this many blocks (of 512 KiB, say: 2 ms) the caller works alone. Another thread would have to be
-// woken, and to be waited for when the cores are busy with gradients.
-constexpr std::int64_t kAloneMax = 32;
-
-}  // namespace
 
 struct ApplyPool::Helpers {
   explicit Helpers(std::size_t threads) : pool(threads) {}
@@ -28,14 +21,14 @@ ApplyPool::ApplyPool(std::size_t threads) : threads_(std::max<std::size_t>(1, th
 ApplyPool::ApplyPool(ApplyPool&&) noexcept = default;
 ApplyPool::~ApplyPool() = default;
 
-void ApplyPool::run(std::int64_t count, const std::function<void(std::size_t, std::int64_t)>& work) {
-  if (threads_ == 1 || count <= kAloneMax) {
+void ApplyPool::run(std::int64_t count, const std::function<void(std::size_t, std::int64_t)>& work) noexcept {
+  if (threads_ == 1 || count <= 1) {
     for (std::int64_t i = 0; i < count; ++i) work(0, i);
     return;
   }
   if (!helpers_) helpers_ = std::make_unique<Helpers>(threads_ - 1);
   std::atomic<std::int64_t> next{0};
-  const auto take_blocks = [&](std::size_t thread) {
+  const auto take_blocks = [&](std::size_t thread) noexcept {
     for (std::int64_t i = next++; i < count; i = next++) work(thread, i);
   };
   helpers_->busy = threads_ - 1;  // nobody else is here: the last run() has waited for all of them

@@ -24,9 +24,9 @@ class ApplyPool {
   std::size_t threads() const { return threads_; }
 
   // Calls work(thread, i) once for each i of [0, count), `thread` being one of [0, threads()) that nobody
-  // else has at that moment, and returns when all are done. The caller works alone where `count` is small:
-  // waking others takes longer than a few blocks. `work` must not throw.
-  void run(std::int64_t count, const std::function<void(std::size_t thread, std::int64_t i)>& work);
+  // else has at that moment, and returns when all are done. What throws in here, memory that is not to be
+  // had, ends the process: helpers that go on while the caller unwinds would work on what is gone.
+  void run(std::int64_t count, const std::function<void(std::size_t thread, std::int64_t i)>& work) noexcept;
 
  private:
   struct Helpers;

@@ -58,7 +58,7 @@ Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settin
       pool_(settings_.block_floats, static_cast<std::size_t>(block_count(settings_, range))),
       optimizer_(settings_.optimizer, range.size()),
       gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range)),
-      apply_pool_(settings_.apply_threads),
+      apply_pool_(range.size() <= settings_.apply_alone_floats ? 1 : settings_.apply_threads),
       sums_(apply_pool_.threads()) {
   now_.blocks = BlockRange(pool_, range.size());
   now_.applied.assign(settings_.cluster.workers(), Clock(0));

@@ -43,6 +43,9 @@ struct ShardSettings {
   // that are late here.
   std::size_t gradients_max = 2;
   std::size_t apply_threads = 1;  // >= 1
+  // A range of up to this many floats is applied by the loop's thread alone, which takes it some 2 ms: the
+  // others would have to be woken, and waited for when the cores are busy with gradients.
+  std::int64_t apply_alone_floats = std::int64_t{4} << 20;
 };
 ShardSettings shard_settings(const RunConfig& config);
 
@@ -63,8 +66,8 @@ class Shard {
   Range range() const { return range_; }
 
   // Node 0's initial values, in pieces from 0 without gaps; the shard is ready with the last.
-  // Errors: kOutOfOrder a gap; kInvalidArgument a piece beyond the range or `last` at the wrong place;
-  // kFailedPrecondition when ready already.
+  // Errors: kOutOfOrder a piece that is here already; kFailedPrecondition a gap, or when ready already;
+  // kInvalidArgument a piece beyond the range or `last` at the wrong place.
   [[nodiscard]] Status initialize(const wire::InitialParameters& piece, std::span<const float> values);
   bool ready() const { return now_.version >= Version(0); }
 
@@ -93,7 +96,6 @@ class Shard {
   // The applied clocks of one node's threads.
   static std::vector<Clock> applied_of(const Snapshot& snapshot, Cluster cluster, NodeId node);
 
-  const ShardSettings& settings() const { return settings_; }
   std::size_t gradients_held() const { return gradients_.held(); }
   std::size_t retained_count() const { return retained_.size(); }
   // Blocks alive: this shard's, the retained ones' and those of replies still leaving.

@@ -35,8 +35,10 @@ inline ShardSettings settings_of(Cluster cluster, std::int64_t block_floats = 4,
 }
 
 inline std::vector<float> values_of(const BlockRange& blocks) {
-  std::vector<float> values(static_cast<std::size_t>(blocks.size()));
-  blocks.copy_to(0, values);
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < blocks.block_count(); ++i) {
+    values.insert(values.end(), blocks.block(i).begin(), blocks.block(i).end());
+  }
   return values;
 }
 

@@ -80,6 +80,7 @@ TEST_CASE("the same bits however the vector is cut into shards, blocks and piece
       ShardSettings settings = settings_of(kTwo, block);
       settings.optimizer.kind = OptimizerKind::kAdam;
       settings.apply_threads = threads;
+      settings.apply_alone_floats = 0;  // as large ones are
       Shard shard(ShardId(0), range, layout_of(kFloats), settings);
       const auto at = [&](std::int64_t i) { return static_cast<float>(range.begin + i); };
       std::vector<float> values(static_cast<std::size_t>(range.size()));
