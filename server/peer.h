@@ -19,7 +19,6 @@ struct Peer {
   static Peer of(NodeId node) { return {Kind::kNode, node.value}; }
   static Peer of(ShardId shard) { return {Kind::kShard, shard.value}; }
   bool is_node() const { return kind == Kind::kNode; }
-  bool is_authority() const { return kind == Kind::kShard && number == kAuthority.value; }
   NodeId node() const { return NodeId(number); }
   ShardId shard() const { return ShardId(number); }
   auto operator<=>(const Peer&) const = default;
@@ -35,7 +34,8 @@ class Outbox {
  public:
   virtual ~Outbox() = default;
   virtual void send(Peer to, wire::Message message) = 0;
-  // Breaks the connection of a node that has gone: what is still queued for it is dropped.
+  // Breaks the connection of a node that has gone: what is still queued for it is dropped soon. It may fail
+  // for want of descriptors, and does nothing where it is broken already.
   virtual void disconnect(NodeId node) = 0;
 };
 

@@ -169,7 +169,11 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
 
 void ServerLoop::to_service(Peer from, wire::Message message) {
   if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
-    if (lost->node.value < config_.cluster.nodes) membership_.remove(Peer::of(lost->node));
+    const Peer node = Peer::of(lost->node);
+    if (lost->node.value < config_.cluster.nodes && !membership_.is_gone(node)) {
+      membership_.remove(node);
+      if (!authority_) log_.warn(to_string(node) + (lost->why.empty() ? " has left" : " lost: " + lost->why));
+    }
   }
   judge(service_.handle(from, std::move(message)));
 }

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -15,6 +17,9 @@ namespace {
 
 // A peer that sends nothing but nonsense must not fill the disk.
 constexpr std::int64_t kRefusalsLogged = 100;
+
+// How long a lost node may go on reading what was sent to it.
+constexpr std::chrono::seconds kFarewellMax{2};
 
 std::size_t pulls_max(const ClusterSection& cluster) { return cluster.threads_per_node + 2; }
 
@@ -38,8 +43,9 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
       outbox_(outbox),
       log_(log),
       pending_(pulls_max(config.cluster)),
-      lost_(config.cluster.nodes, false),
-      leaving_(config.cluster.nodes, std::move(replies_left)) {}
+      nodes_(config.cluster.nodes),
+      leaving_(cluster_, static_cast<std::int64_t>(shard_settings(config).gradients_max),
+               std::move(replies_left)) {}
 
 Result<Range> ShardService::open(const Layout& layout) {
   if (shard_) return shard_->range();
@@ -60,7 +66,7 @@ Status ShardService::handle(Peer from, wire::Message message) {
   Status refusal = Status::ok();
   wire::Body& body = message.body;
   if (from.is_node()) {
-    if (lost_[from.number]) {
+    if (nodes_[from.number].lost) {
       refusal = failed_precondition(to_string(from) + " was declared lost");
     } else if (const auto* push = std::get_if<wire::Push>(&body)) {
       refusal = on(from, *push, std::move(message.payload));
@@ -72,10 +78,10 @@ Status ShardService::handle(Peer from, wire::Message message) {
       refusal = invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
                                  " to shard " + to_string(id_) + ": not for a shard");
     }
-  } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
-    refusal = on(from, *pull);
   } else if (must_wait(body)) {
     postponed_.push_back(std::move(message));
+  } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
+    refusal = on(from, *pull);
   } else {
     return on_authority(std::move(message));
   }
@@ -128,13 +134,36 @@ Status ShardService::on_replies_left() {
 }
 
 void ShardService::tick(Ticks now) {
-  for (const NodeId node : leaving_.stuck(now, config_.cluster.lease)) {
-    if (lost_[node.value]) continue;
+  for (const NodeId id : leaving_.stuck(now, config_.cluster.lease)) {
+    Node& node = nodes_[id.value];
+    node.stuck = true;
+    if (node.lost) continue;
     const auto lease = std::chrono::duration<double>(config_.cluster.lease).count();
     char why[128];
     std::snprintf(why, sizeof why, "it has taken none of the parameters it asked shard %s for in %.3g s",
                   to_string(id_).c_str(), lease);
-    outbox_.send(Peer::of(kAuthority), {wire::NodeLost{node, why}, {}});
+    outbox_.send(Peer::of(kAuthority), {wire::NodeLost{id, why}, {}});
+  }
+  part_with_lost(now);
+}
+
+// What a lost node has not taken would keep states alive for as long as it pleases. But behind it lies the
+// Error that says why, so a node that reads has a while for that. Breaking may fail: it is tried until
+// nothing is left.
+void ShardService::part_with_lost(Ticks now) {
+  const auto farewell = std::min<std::chrono::nanoseconds>(kFarewellMax, config_.cluster.lease);
+  for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
+    Node& node = nodes_[n];
+    if (!node.lost || leaving_.to(NodeId(n)) == 0) continue;
+    if (!node.leaves_from) node.leaves_from = now;
+    if (node.stuck || now - *node.leaves_from > farewell) outbox_.disconnect(NodeId(n));
+  }
+}
+
+void ShardService::forgive(std::chrono::nanoseconds pause) {
+  leaving_.forgive(pause);
+  for (Node& node : nodes_) {
+    if (node.leaves_from) node.leaves_from = *node.leaves_from + pause;
   }
 }
 
@@ -203,38 +232,49 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
 ShardService::Answer ShardService::when(Peer from, const wire::Pull& pull) {
   const Snapshot& now = shard_->now();
   if (!pull.exact) {
-    return shard_->ready() && leaving_.source(now, from, pull) != nullptr ? Answer::kNow : Answer::kLater;
+    return shard_->ready() && leaving_.source(now, from, pull) ? Answer::kNow : Answer::kLater;
   }
   if (shard_->retained(pull.min_version) != nullptr) return Answer::kNow;
   return now.version > pull.min_version ? Answer::kNever : Answer::kLater;
 }
 
 void ShardService::answer(Peer to, const wire::Pull& pull) {
-  const Snapshot* const retained = pull.exact ? shard_->retained(pull.min_version) : nullptr;
-  const bool broken = sync::broken(sync::Mutant::kExactAnsweredFromNow);
-  const Snapshot& snapshot = !pull.exact ? *leaving_.source(shard_->now(), to, pull)
-                             : broken    ? shard_->now()
-                                         : *retained;
-  std::vector<Clock> applied;
-  if (to.is_node()) applied = Shard::applied_of(snapshot, cluster_, to.node());
-  if (!pull.exact && pull.have == snapshot.revision) {
-    outbox_.send(
-        to,
-        {wire::Unchanged{pull.request, id_, snapshot.version, snapshot.revision, std::move(applied)}, {}});
-    return;
+  if (pull.exact) {
+    const bool broken = sync::broken(sync::Mutant::kExactAnsweredFromNow);
+    const Snapshot& state = broken ? shard_->now() : *shard_->retained(pull.min_version);
+    // The mutant's lie is in the numbers alone.
+    return send_parameters(to, pull, state, pull.min_version, leaving_.begin_exact(to));
   }
-  // The mutant's lie is in the numbers alone.
-  const Version version = pull.exact ? pull.min_version : snapshot.version;
-  const Leaving::Reply reply = pull.exact ? leaving_.begin_exact(to) : leaving_.begin(to, snapshot);
-  const std::int64_t blocks = std::max<std::int64_t>(1, snapshot.blocks.block_count());
+  const Leaving::Source source = leaving_.source(shard_->now(), to, pull);
+  if (source.held != nullptr) {
+    const Leaving::Held& held = *source.held;
+    return outbox_.send(to,
+                        {wire::Unchanged{pull.request, id_, held.version, held.revision, held.applied}, {}});
+  }
+  const Snapshot& state = *source.state;
+  if (pull.have != state.revision) {
+    return send_parameters(to, pull, state, state.version, leaving_.begin(to, state));
+  }
+  leaving_.confirm(to, state);
+  outbox_.send(
+      to, {wire::Unchanged{pull.request, id_, state.version, state.revision, applied_for(to, state)}, {}});
+}
+
+std::vector<Clock> ShardService::applied_for(Peer to, const Snapshot& state) const {
+  return to.is_node() ? Shard::applied_of(state, cluster_, to.node()) : std::vector<Clock>();
+}
+
+void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state, Version version,
+                                   const Leaving::Reply& reply) {
+  const std::int64_t blocks = std::max<std::int64_t>(1, state.blocks.block_count());
   for (std::int64_t i = 0; i < blocks; ++i) {
-    wire::Parameters piece{pull.request, id_, version, snapshot.revision, 0, i + 1 == blocks, {}};
+    wire::Parameters piece{pull.request, id_, version, state.revision, 0, i + 1 == blocks, {}};
     wire::Payload payload;
-    if (snapshot.blocks.block_count() > 0) {  // a range may be empty: more shards than parameters
-      piece.offset = snapshot.blocks.elements(i).begin;
-      payload = reply.piece(snapshot, i);
+    if (state.blocks.block_count() > 0) {  // a range may be empty: more shards than parameters
+      piece.offset = state.blocks.elements(i).begin;
+      payload = reply.piece(state, i);
     }
-    if (i == 0) piece.applied = std::move(applied);
+    if (i == 0) piece.applied = applied_for(to, state);
     outbox_.send(to, {std::move(piece), std::move(payload)});
   }
 }
@@ -274,13 +314,12 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
 
 void ShardService::on_lost(NodeId node) {
   if (node.value >= cluster_.nodes) return;
-  lost_[node.value] = true;
+  nodes_[node.value].lost = true;
   pending_.drop(Peer::of(node));
   std::erase_if(withheld_,
                 [node](const wire::GradientArrived& arrived) { return arrived.worker.node == node; });
   if (shard_) shard_->drop_partial(node);
-  // What it has not taken would keep states alive for as long as it pleases.
-  if (leaving_.to(node) > 0) outbox_.disconnect(node);
+  if (nodes_[node.value].stuck && leaving_.to(node) > 0) outbox_.disconnect(node);
 }
 
 void ShardService::refuse(Peer from, const Status& why) {

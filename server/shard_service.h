@@ -52,10 +52,11 @@ class ShardService {
   // Answers those who waited for replies to leave. The Status is as that of handle().
   [[nodiscard]] Status on_replies_left();
 
-  // Time passes: a node that has taken nothing of what it asked for during a lease is reported as lost.
+  // Time passes: a node that has taken nothing of what it asked for during a lease is reported as lost, and
+  // the connection of a lost one that leaves its replies lying is broken.
   void tick(Ticks now);
   // This process did not run for that long.
-  void forgive(std::chrono::nanoseconds pause) { leaving_.forgive(pause); }
+  void forgive(std::chrono::nanoseconds pause);
 
   // Pull requests answered or held, and messages refused.
   std::int64_t pulls() const { return pulls_; }
@@ -71,11 +72,15 @@ class ShardService {
   Status on_decision(const wire::ApplyDecision& decision);
   void on_release(Version version);
   void on_lost(NodeId node);
+  void part_with_lost(Ticks now);
   void announce_withheld();
 
   enum class Answer { kNow, kLater, kNever };
   Answer when(Peer from, const wire::Pull& pull);
   void answer(Peer to, const wire::Pull& pull);
+  std::vector<Clock> applied_for(Peer to, const Snapshot& state) const;
+  void send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state, Version version,
+                       const Leaving::Reply& reply);
   void answer_ready();
   void refuse(Peer from, const Status& why);
 
@@ -92,7 +97,12 @@ class ShardService {
   // about older ones are still under way on another connection, and until they come the worker is to be
   // granted nothing that it would push here. At most one per worker.
   std::vector<wire::GradientArrived> withheld_;
-  std::vector<bool> lost_;  // by node
+  struct Node {
+    bool stuck = false;                // it took nothing for a lease
+    bool lost = false;                 // as the authority says
+    std::optional<Ticks> leaves_from;  // when it was first seen lost, with replies still to be read
+  };
+  std::vector<Node> nodes_;
   Leaving leaving_;
   bool released_leaving_ = false;        // exact replies of a version that has been released
   std::deque<wire::Message> postponed_;  // of the authority, since a decision found no room

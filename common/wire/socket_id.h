@@ -5,10 +5,12 @@
 // Thread: any; whoever owns the descriptor may close it at any time.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <optional>
 
 namespace paceline::wire {
@@ -22,15 +24,21 @@ class SocketId {
     return SocketId(descriptor, about.st_dev, about.st_ino);
   }
 
-  // Ends the connection in both directions, for its owner as if the network had broken it. False when it is
-  // closed already. What is looked at and shut down is a duplicate, which nobody can close meanwhile.
-  bool shut_down() const {
-    const int duplicate = dup(descriptor_);
+  // Ends the connection in both directions, for its owner as if the network had broken it. What is looked at
+  // and shut down is a duplicate, which nobody can close meanwhile.
+  enum class ShutDown {
+    kDone,
+    kClosedAlready,
+    kNoDescriptor,  // this process may open no more: it may be tried again
+  };
+  ShutDown shut_down() const {
+    const int duplicate = fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
+    if (duplicate < 0) return errno == EBADF ? ShutDown::kClosedAlready : ShutDown::kNoDescriptor;
     const std::optional<SocketId> there = of(duplicate);
     const bool same = there && there->device_ == device_ && there->inode_ == inode_;
     if (same) shutdown(duplicate, SHUT_RDWR);
-    if (duplicate >= 0) close(duplicate);
-    return same;
+    close(duplicate);
+    return same ? ShutDown::kDone : ShutDown::kClosedAlready;
   }
 
  private:

@@ -77,7 +77,8 @@ class RouterSocket {
   // Breaks a remembered connection: what is queued for the peer is dropped, and the payloads are let go of
   // soon (ZeroMQ has no way to take back what it was given, but it drops it with the connection). To the peer
   // it looks like a network that broke; its ZeroMQ connects anew, as a stranger. Errors: kNotFound it was not
-  // remembered, or is closed already.
+  // remembered, or is closed already; kResourceExhausted it stands, since this process can open no more files
+  // now: to be tried again.
   virtual Status disconnect(const PeerId& peer) = 0;
   virtual const TrafficCounters& counters() const = 0;
   virtual void close() = 0;

@@ -166,9 +166,13 @@ class Pump : public std::enable_shared_from_this<Pump> {
   Status disconnect(const PeerId& peer) {
     const auto known = connections_.find(peer);
     if (known == connections_.end()) return not_found("disconnecting: the connection is not known");
-    const bool was_open = known->second.shut_down();
+    const SocketId::ShutDown said = known->second.shut_down();
+    if (said == SocketId::ShutDown::kNoDescriptor) {
+      return resource_exhausted("disconnecting: this process can open no more files");
+    }
     connections_.erase(known);
-    return was_open ? Status::ok() : not_found("disconnecting: the connection is closed already");
+    return said == SocketId::ShutDown::kDone ? Status::ok()
+                                             : not_found("disconnecting: the connection is closed already");
   }
 
  private:

@@ -56,7 +56,7 @@ class Authority {
   // A message from a peer that is in. The Status is what the peer is to be told when it was wrong.
   [[nodiscard]] Status handle(Peer from, const wire::Message& message, Ticks now);
 
-  // The peer was silent past its lease, left, or could not be sent to. A node's workers leave the clock
+  // The peer was silent past its lease, left, was refused for good, or could not be sent to. A node's workers leave the clock
   // table; a node lost before training began, or a shard, is the end of the run.
   void lost(Peer peer, const std::string& why, Ticks now);
 

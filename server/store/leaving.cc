@@ -28,25 +28,45 @@ struct Leaving::Piece {
   Piece& operator=(const Piece&) = delete;
 };
 
-Leaving::Leaving(std::uint32_t nodes, std::function<void()> none_left)
-    : none_left_(std::move(none_left)), exact_(std::make_shared<PieceCount>(none_left_)), readers_(nodes) {}
+Leaving::Leaving(Cluster cluster, std::int64_t missing_max, std::function<void()> none_left)
+    : cluster_(cluster),
+      missing_max_(missing_max),
+      none_left_(std::move(none_left)),
+      exact_(std::make_shared<PieceCount>(none_left_)),
+      readers_(cluster.nodes) {}
 
 void Leaving::settle() {
   if (state_ && state_->pieces->value() == 0) state_.reset();
 }
 
-const Snapshot* Leaving::source(const Snapshot& now, Peer to, const wire::Pull& pull) {
+Leaving::Source Leaving::source(const Snapshot& now, Peer to, const wire::Pull& pull) {
   settle();
+  const bool reached = now.version >= pull.min_version || sync::broken(sync::Mutant::kPullAnsweredTooSoon);
+  if (!reached) return {};
   const bool current = !state_ || state_->snapshot.revision == now.revision || pull.have == now.revision ||
                        sync::broken(sync::Mutant::kSlowReadersNotCounted);
-  if (current) {
-    const bool reached = now.version >= pull.min_version || sync::broken(sync::Mutant::kPullAnsweredTooSoon);
-    return reached ? &now : nullptr;
-  }
+  if (current) return {.state = &now};
+  const Held nothing;
+  const Held& answered = to.is_node() ? readers_[to.number].answered : nothing;
+  const bool can_go_on = will_do(answered, now, to, pull);
   const Snapshot& older = state_->snapshot;
-  const Revision answered = to.is_node() ? readers_[to.number].answered : kNoRevision;
-  const bool newer_for_it = older.revision > std::max(pull.have, answered);
-  return newer_for_it && older.version >= pull.min_version ? &older : nullptr;
+  const bool joins =
+      older.revision > std::max(pull.have, answered.revision) && older.version >= pull.min_version;
+  if (joins && !(state_->awaited && can_go_on)) return {.state = &older};
+  if (can_go_on) return {.held = &answered};
+  state_->awaited = true;
+  return {};
+}
+
+bool Leaving::will_do(const Held& held, const Snapshot& now, Peer to, const wire::Pull& pull) const {
+  if (held.revision == kNoRevision || held.revision != pull.have || held.version < pull.min_version) {
+    return false;
+  }
+  const std::vector<Clock> applied = Shard::applied_of(now, cluster_, to.node());
+  for (std::size_t t = 0; t < applied.size(); ++t) {
+    if ((applied[t] - held.applied[t]).value > missing_max_) return false;
+  }
+  return true;
 }
 
 Leaving::Reply Leaving::begin(Peer to, const Snapshot& state) {
@@ -55,11 +75,15 @@ Leaving::Reply Leaving::begin(Peer to, const Snapshot& state) {
   } else if (state_->snapshot.version < state.version) {
     state_->snapshot = state;  // the same blocks under a newer name
   }
-  if (to.is_node()) {
-    Revision& answered = readers_[to.number].answered;
-    answered = std::max(answered, state.revision);
-  }
+  confirm(to, state);
   return reply(to, state_->pieces);
+}
+
+void Leaving::confirm(Peer to, const Snapshot& state) {
+  if (!to.is_node()) return;
+  Held& answered = readers_[to.number].answered;
+  if (state.revision < answered.revision || state.version < answered.version) return;
+  answered = {state.version, state.revision, Shard::applied_of(state, cluster_, to.node())};
 }
 
 Leaving::Reply Leaving::begin_exact(Peer to) { return reply(to, exact_); }

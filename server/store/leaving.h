@@ -7,12 +7,20 @@
 // comes while an older state than the current one is leaving joins it, or waits until it has left:
 //
 //   revision 9 is current, 7 (version 3) is leaving to node 0
-//     node 1 has revision 5, needs version 3     joins: its answer is made of revision 7
-//     node 1 has revision 7, or needs version 4  waits; answered from what is current once 7 has left
-//     node 1 has revision 9                      nothing to send: never waits
+//     node 1 has revision 5 (version 2), needs version 3   joins: its answer is made of revision 7
+//     node 1 has revision 7, needs version 3               is told that what it has will do
+//     node 1 has revision 7, needs version 4               waits; answered from what is current once 7 has
+//                                                          left
+//     node 1 has revision 9                                nothing to send: never waits
 //
-// A node is answered with newer and newer revisions (DESIGN 3.2, monotonic), so each joins a state once, and
-// every state has left when its readers have read. A reader that does not read is found by stuck().
+// Who waits must not wait for those who come after it: from then on only those join who cannot go on with
+// what they have. A node is answered with newer and newer revisions (DESIGN 3.2, monotonic), so each joins a
+// state once, and every state has left when its readers have read. A reader that does not read is found by
+// stuck().
+//
+// What a node has will do only while few of its own gradients are missing there, `missing_max` for each
+// thread: it keeps a difference for each of them (common/cache/own_updates.h), and under ASP nothing else
+// would bound these.
 //
 // Thread: the server's loop. Pieces are let go of on any thread.
 #pragma once
@@ -55,12 +63,23 @@ class Leaving {
  public:
   // `none_left` is called when all pieces of a state have left: from any thread, at any time, also after this
   // object is gone. It must only see to it that what waits is looked at again.
-  Leaving(std::uint32_t nodes, std::function<void()> none_left);
+  Leaving(Cluster cluster, std::int64_t missing_max, std::function<void()> none_left);
 
-  // What a pull (not an exact one) of `to` is to be answered with while `now` is current: `now`, or the older
-  // state that is leaving; nullptr: not before that has left, or the version is not there. Valid until
-  // the next call.
-  const Snapshot* source(const Snapshot& now, Peer to, const wire::Pull& pull);
+  // What a node has of this shard, and what of its own threads' gradients is in it.
+  struct Held {
+    Version version = kNoVersion;
+    Revision revision = kNoRevision;
+    std::vector<Clock> applied;
+  };
+  // What a pull (not an exact one) of `to` is to be answered with while `now` is current. Valid until the
+  // next call.
+  struct Source {
+    const Snapshot* state = nullptr;  // this: `now`, or the older state that is leaving
+    const Held* held = nullptr;       // or that it has this already, which is new enough
+    // Else nothing: not before the older state has left, or the version is not there.
+    explicit operator bool() const { return state != nullptr || held != nullptr; }
+  };
+  Source source(const Snapshot& now, Peer to, const wire::Pull& pull);
 
   // A reply that is being sent: each of its pieces is counted until its payload is let go of.
   class Reply {
@@ -78,6 +97,8 @@ class Leaving {
   // up before the next call.
   Reply begin(Peer to, const Snapshot& state);
   Reply begin_exact(Peer to);
+  // `to` has `state` and is told so.
+  void confirm(Peer to, const Snapshot& state);
 
   // Lets go of what has left: before the current state is overwritten, since what is held is copied.
   void settle();
@@ -96,17 +117,21 @@ class Leaving {
   struct State {
     Snapshot snapshot;  // whole, so that others can join while parts of it have left
     std::shared_ptr<PieceCount> pieces;
+    bool awaited = false;  // somebody waits for it to have left
   };
   struct Reader {
     std::shared_ptr<PieceCount> pieces = std::make_shared<PieceCount>();
-    Revision answered = kNoRevision;  // newest
-    std::int64_t sent = 0;            // pieces, since the start
-    std::int64_t left = 0;            // of these, when stuck() last looked
-    std::optional<Ticks> since;       // when that was seen to change
+    Held answered;               // what it was last answered with: the newest
+    std::int64_t sent = 0;       // pieces, since the start
+    std::int64_t left = 0;       // of these, when stuck() last looked
+    std::optional<Ticks> since;  // when that was seen to change
   };
   struct Piece;
+  bool will_do(const Held& held, const Snapshot& now, Peer to, const wire::Pull& pull) const;
   Reply reply(Peer to, std::shared_ptr<PieceCount> of_state);
 
+  const Cluster cluster_;
+  const std::int64_t missing_max_;
   const std::function<void()> none_left_;
   std::optional<State> state_;
   std::shared_ptr<PieceCount> exact_;

@@ -214,6 +214,29 @@ TEST_CASE("a node that asks for parameters and does not read them is lost, and n
              Contains("node 0: it has taken none of the parameters it asked shard 0 for in 2 s"));
 }
 
+// Why lies behind more frames than ZeroMQ and the system take in for it.
+TEST_CASE("a node that is refused for good reads why, though parameters are queued for it") {
+  constexpr std::int64_t kManyFloats = 1'000'000;
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 1);
+  config.cluster.frame_bytes = 4096;
+  wire::Context context;
+  RunningServer server(config, ShardId(0), context);
+  ScriptedNode node(context, config.cluster.endpoints);
+  node.say(0, join_of(config, 0, kManyFloats));
+  node.hear<wire::Welcome>(0);
+  for (std::int64_t begin = 0; begin < kManyFloats; begin += kManyFloats / 5) {
+    node.say(0, wire::InitialParameters{begin, begin + kManyFloats / 5 == kManyFloats},
+             std::vector<float>(kManyFloats / 5));
+  }
+  node.hear<wire::Grant>(0);
+  node.say(0, wire::Pull{1, Version(0), false, kNoRevision});
+  node.say(0, wire::Push{WorkerId(1, 0), Clock(0), 0, true, 4, Version(0), Revision(0)}, {1});
+  const auto refusal = node.hear<wire::Error>(0);
+  CHECK(refusal.fatal);
+  CHECK_THAT(refusal.message, Contains("in the name of worker 1.0"));
+}
+
 // Two nodes; node 1 goes on talking after it was refused for good.
 TEST_CASE("a node that is refused for good is lost at once, though it stays and talks") {
   const testing::TempFolder folder;

@@ -11,7 +11,8 @@ namespace paceline::server {
 //   memory     after every step at most blocks x (2 + retained versions) are alive
 //   answered   every pull is answered once everybody has read, with the version it asked for or a newer one
 //   monotonic  what a node is answered with never gets older
-//   content    a reply's numbers are those of its version, all of one state
+//   content    a reply's numbers are those of its version, all of one state; 'unchanged' is what the node has
+//   gone       what was sent to a lost node is not kept, though breaking its connection may fail
 // Thread: any.
 std::string violation_of_slow_readers(std::uint64_t seed);
 

@@ -103,6 +103,93 @@ TEST_CASE("a pull that the leaving state cannot serve waits until that has left"
   CHECK(c.answers(kNode1) == Versions{3});
 }
 
+// SSP and ASP: a refresh that is due, not required, must not make everybody wait for one slow reader.
+TEST_CASE("who can go on with what it has is told so while an older state than the current one is leaving") {
+  Conversation c;
+  c.iterate();
+  c.pull(kNode0, 1);
+  c.pull(kNode1, 1);
+  c.leave(kNode1);
+  c.iterate();
+  c.pull(kNode1, 1, Revision(1));
+  const auto same = c.sent.of<wire::Unchanged>(kNode1);
+  REQUIRE(same.size() == 1);
+  CHECK((same[0].version == Version(1) && same[0].revision == Revision(1)));
+  CHECK(same[0].applied == std::vector<Clock>{Clock(0)});  // of its own threads
+  SECTION("not when it needs more") { c.pull(kNode1, 2, Revision(1)); }
+  SECTION("not when it says that it has something else") { c.pull(kNode1, 0, Revision(0)); }
+  CHECK(c.sent.of<wire::Unchanged>(kNode1).size() == 1);
+  CHECK(c.answers(kNode1).empty());
+  c.leave(kNode0);
+  c.pull(kNode1, 0, Revision(1));
+  CHECK(c.answers(kNode1).back() == 2);  // once it has left, what is newest again
+}
+
+TEST_CASE("nobody goes on for ever with parameters that lack more and more of its own gradients") {
+  Conversation c;  // bsp: two of them
+  c.iterate();
+  c.pull(kNode1, 1);
+  c.pull(kNode0, 1);
+  c.leave(kNode0);
+  for (int i = 0; i < 2; ++i) {
+    c.iterate();  // of a worker of node 0
+    c.pull(kNode0, 1, Revision(1));
+  }
+  CHECK(c.sent.of<wire::Unchanged>(kNode0).size() == 2);
+  c.iterate();
+  c.pull(kNode0, 1, Revision(1));
+  CHECK(c.sent.of<wire::Unchanged>(kNode0).size() == 2);
+  c.leave(kNode1);
+  CHECK(c.answers(kNode0) == Versions{4});
+}
+
+TEST_CASE("while somebody waits for a state to have left, only those join it who cannot go on without") {
+  Conversation c;
+  c.iterate();
+  c.pull(kNode1, 1);
+  c.pull(kNode2, 1);
+  c.leave(kNode1);
+  c.leave(kNode2);
+  c.iterate();
+  c.pull(kNode0, 2);
+  c.iterate();
+  SECTION("nobody waits: it is given the newer one") {
+    c.pull(kNode1, 1, Revision(1));
+    CHECK(c.answers(kNode1) == Versions{2});
+  }
+  SECTION("node 2 waits") {
+    c.pull(kNode2, 3);
+    c.pull(kNode1, 1, Revision(1));
+    CHECK(c.sent.of<wire::Unchanged>(kNode1).size() == 1);
+    c.pull(kNode1, 2, Revision(1));
+    CHECK(c.answers(kNode1) == Versions{2});
+    c.leave(kNode0);
+    CHECK(c.answers(kNode2).empty());
+    c.leave(kNode1);
+    CHECK(c.answers(kNode2) == Versions{3});
+  }
+}
+
+TEST_CASE("a lost node that reads has a while to read why; then its connection is broken") {
+  Conversation c;
+  c.iterate();
+  c.pull(kNode1, 1);
+  c.iterate();
+  c.pull(kNode0, 2);
+  c.say(kTheAuthority, wire::NodeLost{NodeId(1), "refused"});
+  Ticks now;
+  c.service->tick(now);
+  c.service->tick(now + 2s);
+  c.service->forgive(1s);
+  c.service->tick(now + 3s);
+  CHECK(c.answers(kNode1) == Versions{1});
+  c.service->tick(now + 4s);
+  CHECK(c.sent.of<Parameters>(kNode1).empty());
+  REQUIRE(c.left);
+  REQUIRE(c.service->on_replies_left().is_ok());
+  CHECK(c.answers(kNode0) == Versions{2});
+}
+
 TEST_CASE("a node is not answered twice with the same old state: it would never have left") {
   Conversation c;
   c.iterate();
@@ -147,6 +234,25 @@ TEST_CASE("no version is retained in the place of a released one whose replies a
   CHECK(c.service->shard()->now().version == Version(2));
   CHECK(c.service->shard()->retained(Version(2)) != nullptr);
   CHECK(c.answers(kNode2) == Versions{2});
+}
+
+// Eager: a version may be retained twice, under one name.
+TEST_CASE("the authority's own pull does not overtake the decision that retains what it asks for") {
+  Conversation c;
+  c.iterate(/*retain=*/true);
+  c.iterate(/*retain=*/true);
+  c.pull(kNode1, 1, kNoRevision, /*exact=*/true);
+  c.say(kTheAuthority, wire::Release{Version(1)});
+  c.say(kNode0, push_of(kWorker, 2), std::vector<float>(6, 1.0F));
+  auto decision = decision_of(2, {{kWorker, Clock(2), 1}}, 2);
+  decision.revision_after = Revision(3);
+  decision.retain = true;
+  c.say(kTheAuthority, decision);
+  c.pull(kTheAuthority, 2, kNoRevision, /*exact=*/true);
+  CHECK(c.answers(kTheAuthority).empty());
+  c.leave(kNode1);
+  CHECK(c.answers(kTheAuthority) == Versions{2});
+  CHECK(c.sent.of<Parameters>(kTheAuthority)[0].revision == Revision(3));
 }
 
 TEST_CASE(

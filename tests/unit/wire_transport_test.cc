@@ -1,4 +1,6 @@
 // A router and dealers over real sockets: order, volume, lifetimes, and the edge-triggered wake-up.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/post.hpp>
@@ -54,6 +56,21 @@ class LoopThread {
  private:
   boost::asio::io_context& io_;
   std::thread thread_;
+};
+
+// While it lives, this process can open no file or socket more; what is open stays so.
+class NoMoreDescriptors {
+ public:
+  NoMoreDescriptors() {
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &old_) == 0);
+    const rlimit limit{3, old_.rlim_max};  // those that every process has
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  }
+  ~NoMoreDescriptors() { setrlimit(RLIMIT_NOFILE, &old_); }
+  NoMoreDescriptors(const NoMoreDescriptors&) = delete;
+
+ private:
+  rlimit old_{};
 };
 
 TEST_CASE("messages arrive in order and are answered, over ipc and tcp") {
@@ -236,6 +253,10 @@ TEST_CASE(
     REQUIRE(router.socket->send(peers[0], {Parameters{}, payload}).is_ok());
   }
   CHECK(alive > 0);
+  {
+    const NoMoreDescriptors none;
+    CHECK(router.socket->disconnect(peers[0]).code() == StatusCode::kResourceExhausted);
+  }
   REQUIRE(router.socket->disconnect(peers[0]).is_ok());
   CHECK(run_until(router.io, [&] { return alive == 0; }));
   CHECK(router.socket->disconnect(peers[0]).code() == StatusCode::kNotFound);
