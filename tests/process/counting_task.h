@@ -82,10 +82,8 @@ class CountingTask : public Task {
 class CountingFactory : public TaskFactory {
  public:
   explicit CountingFactory(CountingOptions options) : options_(std::move(options)) {
-    for (std::int64_t block = 0; block < options_.blocks; ++block) {
-      const auto added = layout_.add("count" + std::to_string(block), {options_.cluster.workers()});
-      PACELINE_ASSERT(added.is_ok(), added.status().message());
-    }
+    const auto added = layout_.add("counts", {options_.blocks, options_.cluster.workers()});
+    PACELINE_ASSERT(added.is_ok(), added.status().message());
   }
   const Layout& layout() const override { return layout_; }
   void initialize(std::span<float> parameters) const override {

@@ -41,10 +41,12 @@ inline CrashRun crash_run(std::uint64_t seed) {
   run.config.cluster.heartbeat = std::chrono::milliseconds(50);
   const auto workers = static_cast<std::uint64_t>(run.config.cluster.cluster().workers());
   run.config.train.total_iterations = static_cast<std::int64_t>(workers * (3 + random.next_below(10)));
-  // Many frames, so that there is a while in which a push is on its way in part.
+  // Many frames, so that there is a while in which a push is on its way in part; or a large vector.
   if (random.next_below(2) == 0) {
     run.config.cluster.frame_bytes = 4;
     run.blocks = 40;
+  } else {
+    run.blocks = random_rows(seed, run.config);
   }
   run.victim = NodeId(static_cast<std::uint32_t>(random.next_below(run.config.cluster.nodes)));
   const std::uint64_t deaths = random.next_below(8);

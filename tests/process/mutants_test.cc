@@ -21,6 +21,7 @@
 #include "tests/process/random_schedule.h"
 #include "tests/unit/slow_readers.h"
 #include "worker/cache/process_cache.h"
+#include "worker/cache/thread_cache.h"
 
 namespace paceline::testing {
 namespace {
@@ -52,9 +53,29 @@ std::string violation_of_reordered_slices() {
   return "";
 }
 
+// A slice lands, and a newer one is in the process cache before the thread takes that over: over real sockets
+// a matter of microseconds between two threads of a node.
+std::string violation_of_newer_than_landed() {
+  const float numbers[] = {0, 1, 2};
+  const auto slice = [&](std::int64_t revision) {
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&numbers[revision]);
+    const wire::Payload payload{std::shared_ptr<const void>(bytes, [](const void*) {}), bytes, sizeof(float)};
+    return std::make_shared<const Slice>(
+        Slice{{0, 1}, {Version(revision), Revision(revision), {Clock(0)}}, {{0, payload}}});
+  };
+  ThreadCache cache(OptimizerSection{}, {Range{0, 1}}, 0);
+  cache.refresh({slice(0)}, Clock(0));
+  const auto landing = slice(1);
+  cache.land(ShardId(0), landing->stamp, landing->pieces[0]);
+  cache.refresh({slice(2)}, Clock(1));
+  const float value = cache.parameters()[0];
+  return value == 2.0F ? "" : "revision 2 is taken over, " + std::to_string(value) + " is there";
+}
+
 // The first violation that any check finds; empty when none does.
 std::string first_violation() {
   if (std::string found = violation_of_reordered_slices(); !found.empty()) return found;
+  if (std::string found = violation_of_newer_than_landed(); !found.empty()) return found;
   if (sync::broken(Mutant::kExactAnsweredFromNow) || sync::broken(Mutant::kNone)) {
     if (std::string found = violation_of_evaluations(1); !found.empty()) return found;
   }

@@ -56,6 +56,17 @@ inline RunConfig random_run(std::uint64_t seed) {
   return config;
 }
 
+// The rows of the counting model for a run of `seed`. In one run of four the vector is so large, and cut into
+// such frames, that replies are sent from the shard's own blocks (up to 1 KiB the transport copies): states
+// that are leaving, and copy-on-write, take part.
+inline std::int64_t random_rows(std::uint64_t seed, RunConfig& config) {
+  CounterRandom random(seed, Stream::kTest, 40);
+  if (random.next_below(4) != 0) return 3;
+  constexpr std::int64_t kFloats = 3000;
+  config.cluster.frame_bytes = random.next_below(2) == 0 ? 2048 : 4096;
+  return kFloats / config.cluster.cluster().workers();
+}
+
 inline std::string describe(std::uint64_t seed, const RunConfig& c) {
   const char* policies[] = {"bsp", "asp", "ssp", "dtssp"};
   return "seed " + std::to_string(seed) + ": " + policies[static_cast<int>(c.sync.policy)] + " threshold " +
@@ -63,8 +74,9 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          (c.sync.combine == CombineMode::kMean ? " mean" : " each") + " refresh " +
          (c.sync.refresh_clocks ? std::to_string(*c.sync.refresh_clocks) : "null") + ", " +
          std::to_string(c.cluster.nodes) + " nodes x " + std::to_string(c.cluster.threads_per_node) + ", " +
-         std::to_string(c.cluster.shards) + " shards, " + std::to_string(c.train.total_iterations) +
-         " iterations " + (c.train.share == Share::kPool ? "pool" : "even");
+         std::to_string(c.cluster.shards) + " shards, frames of " + std::to_string(c.cluster.frame_bytes) +
+         ", " + std::to_string(c.train.total_iterations) + " iterations " +
+         (c.train.share == Share::kPool ? "pool" : "even");
 }
 
 }  // namespace paceline::testing

@@ -10,10 +10,10 @@
 namespace paceline::testing {
 
 std::vector<std::string> violations_of(std::uint64_t seed) {
-  const RunConfig config = random_run(seed);
-  GuaranteeChecker checker(config);
-
+  RunConfig config = random_run(seed);
   CountingOptions counting;
+  counting.blocks = random_rows(seed, config);
+  GuaranteeChecker checker(config);
   counting.cluster = config.cluster.cluster();
   counting.seed = seed;
   if (config.sync.combine == CombineMode::kMean) {
