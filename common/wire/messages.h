@@ -131,7 +131,8 @@ struct Parameters {
   std::vector<Clock> applied{};  // in the first piece only
 };
 
-// "Not changed since the revision you have": no payload.
+// "Go on with the revision you have": no payload. It is the newest, or new enough while an older state than
+// the newest is still being sent to others (docs/PROTOCOL.md, 6).
 struct Unchanged {
   std::uint64_t request = 0;
   ShardId shard{};
