@@ -22,7 +22,7 @@
 // is dropped, that of 3 applied again, value 6.
 //
 // Thread: its training thread only. Memory: one parameter vector, the optimizer's state, and one vector for
-// each own gradient that no snapshot taken contains (at most threshold + 1), recycled.
+// each own gradient that no snapshot taken contains (at most threshold + 1; under asp some eight), recycled.
 #pragma once
 
 #include <cstdint>
