@@ -58,13 +58,14 @@ class LoopThread {
   std::thread thread_;
 };
 
-// While it lives, this process can open no file or socket more; what is open stays so.
+// While it lives, this process can open no file or socket more; what is open stays so. No CHECK meanwhile:
+// the sanitizer opens a pipe to see whether the memory of an object is there.
 class NoMoreDescriptors {
  public:
   NoMoreDescriptors() {
     REQUIRE(getrlimit(RLIMIT_NOFILE, &old_) == 0);
     const rlimit limit{3, old_.rlim_max};  // those that every process has
-    REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    setrlimit(RLIMIT_NOFILE, &limit);      // if it fails, so does the check that follows
   }
   ~NoMoreDescriptors() { setrlimit(RLIMIT_NOFILE, &old_); }
   NoMoreDescriptors(const NoMoreDescriptors&) = delete;
@@ -253,10 +254,12 @@ TEST_CASE(
     REQUIRE(router.socket->send(peers[0], {Parameters{}, payload}).is_ok());
   }
   CHECK(alive > 0);
+  Status without_descriptors = Status::ok();
   {
     const NoMoreDescriptors none;
-    CHECK(router.socket->disconnect(peers[0]).code() == StatusCode::kResourceExhausted);
+    without_descriptors = router.socket->disconnect(peers[0]);
   }
+  CHECK(without_descriptors.code() == StatusCode::kResourceExhausted);
   REQUIRE(router.socket->disconnect(peers[0]).is_ok());
   CHECK(run_until(router.io, [&] { return alive == 0; }));
   CHECK(router.socket->disconnect(peers[0]).code() == StatusCode::kNotFound);
