@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Runs several configurations one after another on this machine and prints the comparison: barrier, network and total
-# time of each, with the change in per cent against the first.
+# time and the nine phases of each, with the change in per cent against the first.
 #   scripts/compare_policies.sh CONFIG… [--out DIR] [--force] [--bin DIR] [key.path=value …]
 #     --out DIR   holds one run directory per configuration, named after its file (default runs/compare)
-#     --force     run all again; without it a run that succeeded with the configuration it would have now is kept
+#     --force     run all again; without it a run that succeeded, with all its nodes and the configuration it would have
+#                 now, is kept
 # Missing generated data is made first. key.path=value is given to every run. Ctrl-C or SIGTERM stops the run in order.
-# Exit status: 0 all succeeded, 1 a run failed or was stopped (nothing is run after it), 2 wrong usage or configuration.
+# Exit status: 0 all succeeded, 1 a run failed, was stopped or lost nodes (nothing is run after it), 2 wrong usage or
+# configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/processes.sh"
@@ -16,7 +18,7 @@ out="$root/runs/compare" force='' bin="$root/build/release/bin"
 configs=() overrides=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     --out) [ $# -ge 2 ] || fail "--out needs a folder"; out=$2; shift ;;
     --bin) [ $# -ge 2 ] || fail "--bin needs a folder"; bin=$2; shift ;;
     --force) force=--force ;;
@@ -69,5 +71,7 @@ for config in "${configs[@]}"; do
   status=$?
   [ -z "$stopped" ] || fail "stopped; the same command goes on with $config" 1
   [ "$status" -eq 0 ] || fail "$config failed, see $run; nothing was compared" 1
+  lost=$(lost_nodes "$run")
+  [ -z "$lost" ] || fail "$config lost $lost, see $run; nothing was compared" 1
 done
 "$bin/paceline" report "${runs[@]}"

@@ -53,7 +53,7 @@ overrides_of() {
   esac
 }
 
-# One line of the table; 1 for a run that did not succeed.
+# One line of the table; 1 for a run that did not succeed, or not with all its nodes.
 print_cell() {
   python3 - "$1" "$2" <<'PY'
 import json, sys
@@ -61,9 +61,11 @@ run, cell = sys.argv[1:]
 with open(run + "/summary.json", encoding="utf-8") as file:
     s = json.load(file)
 accuracy = "unknown" if s["test_accuracy"] is None else f"{100 * s['test_accuracy']:.2f} %"
+lost = s["lost_nodes"]
+ended = s["status"] + (f", lost {lost} node{'s' * (lost > 1)}" if lost else "")
 print(f"{cell:<14} test accuracy {accuracy}  threshold {s['final_threshold']}  {s['wall_seconds']:.0f} s  "
-      f"{s['status']}  {run}/curve.csv", flush=True)
-sys.exit(s["status"] != "ok")
+      f"{ended}  {run}/curve.csv", flush=True)
+sys.exit(ended != "ok")
 PY
 }
 

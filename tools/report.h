@@ -1,6 +1,6 @@
 // `paceline report RUN…`: what the run directories say, as tables on the terminal. One run: its phases for
-// each node and overall, and how it ended. Several: barrier, network, compute and total time and the accuracy
-// of each, with the changes against the first in per cent.
+// each node and overall, and how it ended. Several: barrier, network, compute and total time, the accuracy
+// and the nine phases of each, with the changes against the first in per cent.
 #pragma once
 
 #include <iosfwd>

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
 namespace paceline {
 namespace {
@@ -66,6 +68,7 @@ std::string ending(const FinishedRun& run) {
                static_cast<double>(s.bytes_pushed) * 1e-6, static_cast<double>(s.bytes_pulled) * 1e-6,
                static_cast<long long>(s.pulls), static_cast<long long>(s.lost_nodes),
                static_cast<long long>(s.overruns));
+  for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
   text += "  test accuracy " + accuracy_text(s.test_accuracy);
   if (s.test_loss) text += line(", test loss %.4f", *s.test_loss);
   return text + "\n";
@@ -76,24 +79,107 @@ struct Times {
   double barrier, network, compute, total;
 };
 
-Times times_of(const RunSummary& s) {
-  const double workers = std::max<std::uint32_t>(s.workers(), 1);
-  const auto mean = [&](Phase phase) { return s[phase].total_seconds / workers; };
+// The phases of a summary are sums over the workers that reported; those of a lost node did not.
+double per_worker(const FinishedRun& run, double total_seconds) {
+  return total_seconds / static_cast<double>(std::max<std::size_t>(run.workers.size(), 1));
+}
+
+Times times_of(const FinishedRun& run) {
+  const RunSummary& s = run.summary;
+  const auto mean = [&](Phase phase) { return per_worker(run, s[phase].total_seconds); };
   return {mean(Phase::kBarrier), mean(Phase::kPsApplyGrads) + mean(Phase::kStep) + mean(Phase::kPsParam),
           mean(Phase::kComputeGrads), s.wall_seconds};
 }
 
-// "-12.3 %": the change from `first` to `now`. Without a meaning for the first run itself and against
-// nothing.
-std::string change(double first, double now, bool is_first) {
-  if (is_first) return "";
-  if (first == 0.0) return now == 0.0 ? "0.0 %" : "new";
-  return line("%+.1f %%", 100.0 * (now - first) / first);
+// The times of a run that failed, was stopped, overran its emulation or lost nodes are not its policy's.
+bool is_comparable(const FinishedRun& run) {
+  return run.summary.status == "ok" && run.summary.lost_nodes == 0;
 }
 
-std::string points(const std::optional<double>& first, const std::optional<double>& now, bool is_first) {
-  if (is_first || !first || !now) return "";
-  return line("%+.2f points", 100.0 * (*now - *first));
+// "-12.3 %": the change from `first` to `now`; "" for the first run itself, and where either says nothing.
+class Changes {
+ public:
+  Changes(const FinishedRun& first, const FinishedRun& run)
+      : shown_(&run != &first && is_comparable(first) && is_comparable(run)) {}
+
+  std::string percent(double first, double now) const {
+    if (!shown_) return "";
+    if (first == 0.0) return now == 0.0 ? "0.0 %" : "new";
+    return line("%+.1f %%", 100.0 * (now - first) / first);
+  }
+  std::string points(const std::optional<double>& first, const std::optional<double>& now) const {
+    if (!shown_ || !first || !now) return "";
+    return line("%+.2f points", 100.0 * (*now - *first));
+  }
+  std::string cell(double first, double now) const {
+    return line("%10.3f %9s", now, percent(first, now).c_str());
+  }
+
+ private:
+  bool shown_;
+};
+
+// Without the blanks that fill its last column.
+std::string ended(std::string row) {
+  row.erase(row.find_last_not_of(' ') + 1);
+  return row + "\n";
+}
+
+// Column headings: the last part of each run's name, where that tells them apart.
+std::vector<std::string> headings(std::span<const FinishedRun> runs) {
+  std::vector<std::string> names;
+  std::set<std::string> distinct;
+  for (const FinishedRun& run : runs) {
+    std::filesystem::path path(run.name);
+    if (path.filename().empty()) path = path.parent_path();  // "runs/bsp/"
+    names.push_back(path.filename().string());
+    distinct.insert(names.back());
+  }
+  if (distinct.size() == runs.size()) return names;
+  for (std::size_t i = 0; i < runs.size(); ++i) names[i] = runs[i].name;
+  return names;
+}
+
+// The nine phases, a column for each run.
+std::string phase_comparison(std::span<const FinishedRun> runs) {
+  const std::vector<std::string> names = headings(runs);
+  const auto row = [&](const char* name, auto total_seconds) {
+    std::string text = line("%-14s", name);
+    const double first = per_worker(runs.front(), total_seconds(runs.front().summary));
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const double now = per_worker(runs[i], total_seconds(runs[i].summary));
+      const int width = static_cast<int>(std::max<std::size_t>(names[i].size(), 20));
+      text += line(" %*s", width, Changes(runs.front(), runs[i]).cell(first, now).c_str());
+    }
+    return ended(text);
+  };
+  std::string text = line("%-14s", "phase s");
+  for (const std::string& name : names) text += line(" %20s", name.c_str());
+  text += "\n";
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    text += row(kPhaseNames[i], [i](const RunSummary& s) { return s.phases[i].total_seconds; });
+  }
+  return text + row("unaccounted", [](const RunSummary& s) { return s.unaccounted_seconds; });
+}
+
+// Why not to trust the times of a run, a line for each reason; "" when there is none.
+std::string caveats(const FinishedRun& run) {
+  const RunSummary& s = run.summary;
+  std::string text;
+  if (s.status != "ok") {
+    text += run.name + ": " + s.status + ", so without changes" + (s.reason.empty() ? "" : ": " + s.reason) +
+            "\n";
+  }
+  if (s.lost_nodes > 0) {
+    text += run.name + line(
+                           ": %lld of %u nodes lost, so without changes; seconds are of the %zu workers that "
+                           "reported\n",
+                           static_cast<long long>(s.lost_nodes), s.nodes, run.workers.size());
+  }
+  if (s.overruns > 0 && s.status != "invalid") {
+    text += run.name + line(": %lld emulated steps overran\n", static_cast<long long>(s.overruns));
+  }
+  return text;
 }
 
 }  // namespace
@@ -112,29 +198,29 @@ std::string phase_report(const FinishedRun& run) {
 }
 
 std::string comparison(std::span<const FinishedRun> runs) {
+  const FinishedRun& reference = runs.front();
   std::size_t width = 3;
   for (const FinishedRun& run : runs) width = std::max(width, run.name.size());
   const int w = static_cast<int>(width);
   std::string text = "Seconds for each worker (network: PS_APPLY_GRADS + STEP + PS_PARAM); changes against " +
-                     runs.front().name + "\n";
+                     reference.name + "\n";
   text += line("%-*s  %-7s %-6s %19s %19s %19s %19s  %s\n", w, "run", "status", "policy", "barrier s        ",
                "network s        ", "compute s        ", "total s        ", "test accuracy");
-  const Times first = times_of(runs.front().summary);
+  const Times first = times_of(reference);
+  std::string notes;
   for (const FinishedRun& run : runs) {
-    const bool is_first = &run == &runs.front();
-    const Times t = times_of(run.summary);
-    const auto cell = [&](double Times::*field) {
-      return line("%10.3f %9s", t.*field, change(first.*field, t.*field, is_first).c_str());
-    };
-    text += line("%-*s  %-7s %-6s%s%s%s%s  %s  %s", w, run.name.c_str(), run.summary.status.c_str(),
-                 run.summary.policy.c_str(), cell(&Times::barrier).c_str(), cell(&Times::network).c_str(),
-                 cell(&Times::compute).c_str(), cell(&Times::total).c_str(),
-                 accuracy_text(run.summary.test_accuracy).c_str(),
-                 points(runs.front().summary.test_accuracy, run.summary.test_accuracy, is_first).c_str());
-    text.erase(text.find_last_not_of(' ') + 1);
-    text += "\n";
+    const Changes changes(reference, run);
+    const Times t = times_of(run);
+    const auto cell = [&](double Times::*field) { return changes.cell(first.*field, t.*field); };
+    text += ended(line("%-*s  %-7s %-6s%s%s%s%s  %s  %s", w, run.name.c_str(), run.summary.status.c_str(),
+                       run.summary.policy.c_str(), cell(&Times::barrier).c_str(),
+                       cell(&Times::network).c_str(), cell(&Times::compute).c_str(),
+                       cell(&Times::total).c_str(), accuracy_text(run.summary.test_accuracy).c_str(),
+                       changes.points(reference.summary.test_accuracy, run.summary.test_accuracy).c_str()));
+    notes += caveats(run);
   }
-  return text;
+  text += "\n" + phase_comparison(runs);
+  return notes.empty() ? text : text + "\n" + notes;
 }
 
 }  // namespace paceline

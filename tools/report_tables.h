@@ -20,14 +20,15 @@ struct FinishedRun {
 // over the threads it covers, share is of their walls, and quantiles are of all their occurrences.
 std::string phase_report(const FinishedRun& run);
 
-// Several runs, one line each. Times are seconds for each worker, so that they add up to no more than the
-// total:
+// Several runs. First one line each, in seconds for each worker that reported, so that they add up to no more
+// than the total:
 //   barrier   BARRIER
 //   network   PS_APPLY_GRADS + STEP + PS_PARAM
 //   compute   COMPUTE_GRADS
 //   total     the wall of the run
-// Behind each time, its change against the first run in per cent; behind the accuracy, the difference in
-// points.
+// then the nine phases, a column for each run. Behind each time, its change against the first run in per
+// cent; behind the accuracy, the difference in points. Neither where one of the two runs is not ok or lost
+// nodes: such runs are named below the tables with the reason, and runs with overruns, too.
 std::string comparison(std::span<const FinishedRun> runs);
 
 }  // namespace paceline

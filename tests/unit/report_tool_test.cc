@@ -108,6 +108,58 @@ TEST_CASE("several_runs_are_compared_with_the_first") {
   CHECK(line_of(r.out, "run", a + " ok") == a + " ok ssp 0.200 0.000 0.200 0.500 80.00 %");
   CHECK(line_of(r.out, "run", b + " ok") ==
         b + " ok asp 0.050 -75.0 % 0.150 new 0.200 +0.0 % 0.400 -20.0 % 78.50 % -1.50 points");
+  CHECK(line_of(r.out, "phase s", "phase") == "phase s a b");
+  CHECK(line_of(r.out, "phase s", "BARRIER") == "BARRIER 0.200 0.050 -75.0 %");
+  CHECK(line_of(r.out, "phase s", "PS_PARAM") == "PS_PARAM 0.000 0.150 new");
+  CHECK(line_of(r.out, "phase s", "STEP") == "STEP 0.000 0.000 0.0 %");
+  CHECK(line_of(r.out, "phase s", "unaccounted") == "unaccounted 0.100 0.100 +0.0 %");
+}
+
+TEST_CASE("a_phase_column_is_headed_by_what_tells_the_runs_apart") {
+  const TempFolder folder;
+  write_run(folder / "a/run", two_nodes("a"));
+  write_run(folder / "b/run", two_nodes("b"));
+  const std::string a = (folder / "a/run").string(), b = (folder / "b/run").string();
+  CHECK(line_of(run_report({a, b}).out, "phase s", "phase") == "phase s " + a + " " + b);
+}
+
+TEST_CASE("a_run_that_lost_a_node_is_shown_by_the_workers_that_reported") {
+  const TempFolder folder;
+  FinishedRun lost = two_nodes("lost");
+  lost.workers.pop_back();  // node 1 never reported: the sums are those of node 0 alone
+  lost.summary.lost_nodes = 1;
+  lost.summary.lost = {"node 1: silent for 10.2 s"};
+  set_phases(lost.summary, lost.workers[0].totals);
+  write_run(folder / "whole", two_nodes("whole"));
+  write_run(folder / "lost", lost);
+  const std::string whole = (folder / "whole").string(), name = (folder / "lost").string();
+  const Outcome r = run_report({whole, name});
+  REQUIRE(r.status == 0);
+  CHECK(line_of(r.out, "run", name) == name + " ok ssp 0.100 0.000 0.300 0.500 80.00 %");
+  CHECK(line_of(r.out, "phase s", "COMPUTE_GRADS") == "COMPUTE_GRADS 0.200 0.300");
+  CHECK_THAT(r.out,
+             Contains(name + ": 1 of 2 nodes lost, so without changes; seconds are of the 1 workers that "
+                             "reported\n"));
+  CHECK_THAT(run_report({name}).out, Contains("  lost node 1: silent for 10.2 s\n"));
+  // Nothing is compared with it either.
+  CHECK(line_of(run_report({name, whole}).out, "run", whole) ==
+        whole + " ok ssp 0.200 0.000 0.200 0.500 80.00 %");
+}
+
+TEST_CASE("overruns_are_named_and_an_invalid_run_is_not_compared") {
+  const TempFolder folder;
+  FinishedRun few = two_nodes("few"), invalid = two_nodes("invalid");
+  few.summary.overruns = 3;
+  invalid.summary.status = "invalid";
+  invalid.summary.reason = "9 of 20 emulated steps took longer";
+  invalid.summary.overruns = 9;
+  write_run(folder / "few", few);
+  write_run(folder / "invalid", invalid);
+  const std::string a = (folder / "few").string(), b = (folder / "invalid").string();
+  const Outcome r = run_report({a, b});
+  CHECK(line_of(r.out, "run", b) == b + " invalid ssp 0.200 0.000 0.200 0.500 80.00 %");
+  CHECK_THAT(r.out, Contains(a + ": 3 emulated steps overran\n" + b +
+                             ": invalid, so without changes: 9 of 20 emulated steps took longer\n"));
 }
 
 TEST_CASE("a_failed_run_says_why_and_a_run_without_evaluation_says_so") {

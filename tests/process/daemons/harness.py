@@ -73,6 +73,11 @@ def children():
     return children_of("self")
 
 
+def descendants_of(parent):
+    """Process ids of a process's children, theirs, and so on."""
+    return [found for child in children_of(parent) for found in (child, *descendants_of(child))]
+
+
 def command_of(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

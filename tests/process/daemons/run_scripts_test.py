@@ -1,5 +1,6 @@
 """scripts/ that start runs: run_local, run_ssh, compare_policies and the learning experiment. See harness.py."""
 
+import json
 import os
 import re
 import shutil
@@ -128,8 +129,8 @@ class RunScripts(ScriptTest):
                              "train.total_iterations=100", "cluster.nodes=2")
         self.assertEqual(script.end(), 0, script.errors())
         table = script.output()[script.output().index("Seconds for each worker"):].splitlines()
-        self.assertEqual(len(table), 2 + len(configs), table)
-        for line, config in zip(table[2:], configs):
+        self.assertRegex(table[3 + len(configs)], "^phase s +bsp +ssp +asp$")
+        for line, config in zip(table[2:2 + len(configs)], configs):
             self.assertRegex(line, rf"^{self.folder}/runs/{config.stem} +ok +{config.stem} ")
         # The same again is kept, another configuration is not.
         for seed, expected in ((3, "keeping the finished run"), (4, "is replaced: its configuration was another: had "
@@ -138,6 +139,45 @@ class RunScripts(ScriptTest):
                                 "train.total_iterations=100", "cluster.nodes=2", f"run.seed={seed}")
             self.assertEqual(again.end(), 0, again.errors())
             self.assertIn(expected, again.output())
+
+    def test_compare_policies_does_not_compare_a_run_that_lost_a_node(self):
+        def compare(*overrides):
+            return self.script("compare_policies.sh", self.config, "--out", self.folder / "runs", "--bin",
+                               harness.BIN, *overrides)
+
+        run = self.folder / "runs/run"
+        script = compare("run.max_seconds=5s")
+        script.wait_for_line(harness.PROGRESS.pattern)
+        node = next(pid for pid in harness.descendants_of(script.pid) if "--node 1" in harness.command_of(pid))
+        os.kill(node, signal.SIGKILL)
+        self.assertEqual(script.end(), 1, script.errors())
+        self.assertEqual(script.errors()[-1], f"compare_policies: {self.config} lost 1 node, see {run}; nothing was "
+                         "compared")
+        script = compare("run.max_seconds=300ms")
+        self.assertEqual(script.end(), 0, script.errors())
+        self.assertIn(f"the run in {run} is replaced: it lost 1 node", script.output())
+
+    def test_a_cell_of_the_learning_experiment_that_lost_nodes_has_not_succeeded(self):
+        """Of the script, what is kept and what is printed: a stand-in for the run itself."""
+        checkout = self.folder / "checkout"
+        (checkout / "scripts").mkdir(parents=True)
+        for name in ("lib", "learning_experiment.sh"):
+            (checkout / "scripts" / name).symlink_to(harness.SOURCE / "scripts" / name)
+        (checkout / "configs").symlink_to(harness.SOURCE / "configs")
+        self.stand_in(checkout / "scripts/run_local.sh", f"""
+while [ "$1" != --out ]; do shift; done
+mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
+""")
+        for lost, status in ((4, 1), (0, 0)):
+            with self.subTest(lost=lost):
+                (self.folder / "summary.json").write_text(json.dumps(
+                    {"status": "ok", "wall_seconds": 1, "final_threshold": 3, "test_accuracy": 0.5,
+                     "lost_nodes": lost}, indent=2), encoding="utf-8")
+                script = self.start("bash", checkout / "scripts/learning_experiment.sh", self.data, "--bin",
+                                    harness.BIN, "--out", self.folder / "cells", "ssp:1")
+                self.assertEqual(script.end(), status, script.errors())
+                self.assertEqual("lost 4 nodes" in script.output(), lost == 4, script.output())
+        self.assertEqual(script.errors(), ["learning_experiment: ssp:1 is run again: it lost 4 nodes"])
 
     def test_compare_policies_tells_a_wrong_configuration_from_a_failure(self):
         data = self.folder / "data"
