@@ -326,8 +326,9 @@ void ShardService::refuse(Peer from, const Status& why) {
   ++refused_;
   if (refused_ <= kRefusalsLogged) log_.warn("refused: " + why.message());
   if (refused_ == kRefusalsLogged) log_.warn("further refusals are counted, not logged");
-  // What was said twice is ignored; after anything else, a gap say, the sender would wait for ever.
-  const bool fatal = why.code() != StatusCode::kOutOfOrder;
+  // What was said twice is ignored; who asks for a version that has been released (kNotFound) has been too
+  // slow with an evaluation, and goes on; after anything else, a gap say, the sender would wait for ever.
+  const bool fatal = why.code() != StatusCode::kOutOfOrder && why.code() != StatusCode::kNotFound;
   outbox_.send(from, {wire::Error{why.code(), why.message(), fatal}, {}});
 }
 

@@ -103,6 +103,11 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
                             " correct of " + std::to_string(metric.samples) + " samples");
   }
   const auto reached = evaluation_.reported(from, report.version);
+  if (!reached && evaluation_.late(from, report.version)) {
+    log_.info("node " + to_string(from) + " has evaluated version " + to_string(report.version) +
+              " too late: it was given up");
+    return Status::ok();
+  }
   if (!reached) {
     return out_of_order("evaluation of version " + to_string(report.version) + " by node " + to_string(from) +
                         ": it was not asked for");

@@ -173,7 +173,7 @@ void Authority::check_silence(Ticks now) {
       asked && now - evaluation_asked_at_ > kEvaluationLeases * lease) {
     not_evaluated(asked->version, "node " + to_string(asked->node) + " has not answered within " +
                                       in_seconds(kEvaluationLeases * lease));
-    evaluation_.reported(asked->node, asked->version);
+    evaluation_.give_up();
     to_shards(wire::Release{asked->version});
     ask_evaluation(now);
   }

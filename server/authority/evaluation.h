@@ -76,6 +76,17 @@ class EvaluationSchedule {
     return Asked{*asked_, current_->version};
   }
 
+  // Nobody waits for that report any longer: its version may be released.
+  void give_up() {
+    given_up_ = asked();
+    reported(given_up_->node, given_up_->version);
+  }
+  // Whether the report is of an evaluation that was given up, and so is no fault. (A node evaluates in the
+  // order in which it is asked.)
+  bool late(NodeId node, Version version) const {
+    return given_up_ && given_up_->node == node && version <= given_up_->version;
+  }
+
   // The node has gone: another one is asked next.
   void gone(NodeId node) {
     if (asked_ == node) asked_.reset();
@@ -86,7 +97,10 @@ class EvaluationSchedule {
     std::vector<Version> retained;
     if (current_) retained.push_back(current_->version);
     if (waiting_) retained.push_back(waiting_->version);
-    *this = EvaluationSchedule(every_, skipped_);
+    current_.reset();
+    waiting_.reset();
+    asked_.reset();
+    final_ = false;
     return retained;
   }
 
@@ -94,9 +108,6 @@ class EvaluationSchedule {
   std::int64_t skipped() const { return skipped_; }
 
  private:
-  EvaluationSchedule(std::optional<std::int64_t> every, std::int64_t skipped)
-      : every_(every), skipped_(skipped) {}
-
   std::optional<std::int64_t> every_;
   struct Retained {
     Version version;
@@ -105,6 +116,7 @@ class EvaluationSchedule {
   std::optional<Retained> current_;
   std::optional<Retained> waiting_;
   std::optional<NodeId> asked_;
+  std::optional<Asked> given_up_;  // the newest
   bool final_ = false;
   std::int64_t skipped_ = 0;
 };

@@ -186,6 +186,26 @@ TEST_CASE("a final evaluation that is never answered is given up, and fails the 
             .is_ok());  // too late: ignored
 }
 
+TEST_CASE("an evaluation that takes too long is given up, and its node is asked for the next") {
+  RunConfig config = small_run();
+  config.train.eval_every_clocks = 1;
+  Run run(config);
+  run.gather();
+  run.train(0, 2);
+  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease + 1ms);
+  REQUIRE(run.sent.of<wire::Release>(kShard0).size() == 1);
+  REQUIRE(run.sent.of<wire::Evaluate>(kNode0).size() == 2);
+  run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 9, 10}, ""});  // too late: ignored
+  run.say(kNode0, wire::EvaluationReport{Version(1), {}, "version 1 is not retained"});
+  CHECK(run.sent.of<wire::Release>(kShard0).size() == 1);
+  CHECK(run.refused(kNode1, wire::EvaluationReport{Version(1), {1.0, 9, 10}, ""}).code() ==
+        StatusCode::kOutOfOrder);
+  run.say(kNode0, wire::EvaluationReport{Version(2), {1.0, 5, 10}, ""});
+  const auto curve = read_curve(run.config.run.out);
+  REQUIRE(curve->size() == 1);
+  CHECK((curve->back().version == Version(2) && curve->back().test_accuracy == 0.5));
+}
+
 TEST_CASE("a final model that nobody is left to evaluate is said to be so, and is no success") {
   Run run;
   run.gather();

@@ -232,6 +232,34 @@ TEST_CASE("an exact version is fetched past the process cache") {
   CHECK(f.cache.state().version == kNoVersion);
 }
 
+TEST_CASE("of the evaluations asked for while none was taken, the newest is wanted") {
+  Fixture f;
+  f.join();
+  for (const std::int64_t version : {5, 10, 15, 20, 25, 30})
+    f.left->send(wire::Evaluate{Version(version), false});
+  f.left->send(grant_of(0, Threshold(0), 0));
+  REQUIRE(f.client->next_instruction(0).is_ok());  // so all of them are there
+  CHECK(f.client->next_evaluation()->version == Version(30));
+}
+
+TEST_CASE("a version that was released before it was fetched is no fault of the node, which goes on") {
+  Fixture f;
+  f.join();
+  std::vector<float> flat(5);
+  auto fetched = std::async(std::launch::async, [&] { return f.client->fetch_exact(Version(6), flat); });
+  REQUIRE(f.left->expect<wire::Pull>());
+  REQUIRE(f.right->expect<wire::Pull>());
+  for (const auto& server : {f.left.get(), f.right.get()}) {
+    server->send(wire::Error{StatusCode::kNotFound, "version 6 is not retained", false});
+  }
+  const Status late = fetched.get();
+  CHECK(late.code() == StatusCode::kNotFound);
+  CHECK_THAT(late.message(), Catch::Contains("server shard") && Catch::Contains("version 6 is not retained"));
+  CHECK(f.client->closed().is_ok());
+  f.left->send(grant_of(0, Threshold(0), 0));
+  CHECK(f.client->next_instruction(0).is_ok());
+}
+
 TEST_CASE("finish reports and ends with what the authority says of the run") {
   const bool well = GENERATE(true, false);
   Fixture f;

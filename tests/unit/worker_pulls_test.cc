@@ -134,6 +134,26 @@ TEST_CASE("an exact pull brings its version to the caller alone") {
   CHECK(f.cache.state().version == kNoVersion);
 }
 
+TEST_CASE(
+    "an exact pull that a shard refuses ends when all have said something, and leaves the next one alone") {
+  Fixture f;
+  CHECK_FALSE(f.pulls.refuse_exact(ShardId(0), not_found("released")));
+  f.pulls.request(Version(2));
+  const auto late = f.pulls.request_exact(Version(3));
+  auto collecting =
+      std::async(std::launch::async, [&] { return f.pulls.collect(late.ticket).status().message(); });
+  CHECK(f.piece(late.ticket, 0, 3, 0, {1, 2}, false).is_ok());
+  CHECK(f.pulls.refuse_exact(ShardId(1), not_found("released")));
+  CHECK_FALSE(f.pulls.refuse_exact(ShardId(1), not_found("released")));
+  CHECK(f.piece(late.ticket, 0, 3, 2, {3}, true).is_ok());
+  CHECK(collecting.get() == "released");
+
+  const auto next = f.pulls.request_exact(Version(4));
+  CHECK(f.piece(next.ticket, 0, 4, 0, {1, 2, 3}, true).is_ok());
+  CHECK(f.piece(next.ticket, 1, 4, 0, {4}, true).is_ok());
+  CHECK(f.pulls.collect(next.ticket).is_ok());
+}
+
 TEST_CASE("what does not continue its answer is refused, with what was expected") {
   Fixture f;
   const Ticket ticket = f.pulls.request(Version(2)).ticket;

@@ -1,11 +1,16 @@
-// The authority's requests to evaluate, on their way from the I/O thread to the evaluator thread.
+// The authority's request to evaluate, on its way from the I/O thread to the evaluator thread.
+//
+// The authority asks for one evaluation at a time, and for the next one only when it has the report or has
+// given up waiting for it. So whatever has not been taken when a request arrives is no longer wanted: there
+// is room for one, the newest.
 //
 // Thread: any. close() releases the waiter and is final.
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "common/status.h"
 #include "common/wire/messages.h"
@@ -14,28 +19,17 @@ namespace paceline {
 
 class EvaluationQueue {
  public:
-  // The authority keeps one evaluated and one waiting; the final model's may come behind them.
-  static constexpr std::size_t kRequestsMax = 4;
-
-  // Errors: kResourceExhausted when the authority asks for more than it may.
-  Status put(const wire::Evaluate& request) {
+  void put(const wire::Evaluate& request) {
     std::lock_guard lock(mutex_);
-    if (requests_.size() >= kRequestsMax) {
-      return resource_exhausted("the authority asks for an evaluation while " +
-                                std::to_string(requests_.size()) + " wait");
-    }
-    requests_.push_back(request);
+    wanted_ = request;
     arrived_.notify_one();
-    return Status::ok();
   }
 
   Result<wire::Evaluate> take() {
     std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [&] { return !closed_.is_ok() || !requests_.empty(); });
+    arrived_.wait(lock, [&] { return !closed_.is_ok() || wanted_; });
     if (!closed_.is_ok()) return closed_;
-    const wire::Evaluate request = requests_.front();
-    requests_.pop_front();
-    return request;
+    return *std::exchange(wanted_, std::nullopt);
   }
 
   void close(Status why) {
@@ -47,7 +41,7 @@ class EvaluationQueue {
  private:
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<wire::Evaluate> requests_;
+  std::optional<wire::Evaluate> wanted_;
   Status closed_;
 };
 

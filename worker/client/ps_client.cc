@@ -216,10 +216,18 @@ class PsClient::Impl {
   Status io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&) {
     return pulls_.accept(link.shard, unchanged, steady_now());
   }
-  Status io_handle(ServerLink&, wire::Evaluate& request, wire::Payload&) { return evaluations_.put(request); }
+  Status io_handle(ServerLink&, wire::Evaluate& request, wire::Payload&) {
+    evaluations_.put(request);
+    return Status::ok();
+  }
   Status io_handle(ServerLink&, wire::Heartbeat&, wire::Payload&) { return Status::ok(); }
   Status io_handle(ServerLink& link, wire::Error& error, wire::Payload&) {
     if (error.fatal) return {error.code, "refuses us: " + error.message};
+    // The exact version that the evaluator waits for has been released: it came too late.
+    if (error.code == StatusCode::kNotFound &&
+        pulls_.refuse_exact(link.shard, {error.code, link.name() + ": " + error.message})) {
+      return Status::ok();
+    }
     options_.log.warn(link.name() + " refused a message: " + error.message);
     return Status::ok();
   }

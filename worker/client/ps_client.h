@@ -68,7 +68,8 @@ class PsClient final : public ParameterExchange {
   // Waits for the authority's next request. Errors: why the client was closed, the orderly end of the run
   // included.
   Result<wire::Evaluate> next_evaluation();
-  // Fetches exactly the retained version `version` into `flat`, past the process cache.
+  // Fetches exactly the retained version `version` into `flat`, past the process cache. Errors: kNotFound it
+  // is no longer retained, and the client stays open; why the client was closed.
   Status fetch_exact(Version version, std::span<float> flat);
   void report_evaluation(wire::EvaluationReport report);
 

@@ -33,7 +33,7 @@ Pulls::Request Pulls::request_exact(Version version) {
 Pulls::Request Pulls::start(Version version, bool exact) {
   Request request{next_++, {}};
   const std::size_t shards = cache_.ranges().size();
-  pulls_.emplace(request.ticket, Pull{version, exact, std::vector<Answer>(shards), shards});
+  pulls_.emplace(request.ticket, Pull{version, exact, std::vector<Answer>(shards), shards, Status::ok()});
   for (std::uint32_t k = 0; k < shards; ++k) {
     const auto held = exact ? nullptr : cache_.slice(ShardId(k));
     request.pulls.push_back({request.ticket, version, exact, held ? held->stamp.revision : kNoRevision});
@@ -117,6 +117,18 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
   return Status::ok();
 }
 
+bool Pulls::refuse_exact(ShardId shard, Status why) {
+  std::lock_guard lock(mutex_);
+  for (auto& [ticket, pull] : pulls_) {
+    Answer& answer = pull.answers.at(shard.value);
+    if (!pull.exact || answer.whole) continue;
+    if (pull.refused.is_ok()) pull.refused = std::move(why);
+    finish(ticket, pull, answer, Ticks());
+    return true;
+  }
+  return false;
+}
+
 void Pulls::finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now) {
   answer.whole = true;
   if (--pull.open > 0) return;
@@ -173,9 +185,11 @@ Result<Snapshot> Pulls::collect(Ticket ticket) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !closed_.is_ok() || pulls_.at(ticket).open == 0; });
   if (!closed_.is_ok()) return closed_;
-  Snapshot snapshot;
-  for (Answer& answer : pulls_.at(ticket).answers) snapshot.push_back(std::move(answer.slice));
+  Pull pull = std::move(pulls_.at(ticket));
   pulls_.erase(ticket);
+  if (!pull.refused.is_ok()) return pull.refused;
+  Snapshot snapshot;
+  for (Answer& answer : pull.answers) snapshot.push_back(std::move(answer.slice));
   return snapshot;
 }
 

@@ -46,12 +46,16 @@ class Pulls {
   Status accept(ShardId shard, const wire::Parameters& piece, wire::Payload payload, Ticks now);
   Status accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now);
 
+  // `shard` cannot answer the exact pull it has not answered yet (a node has one at a time): it counts as its
+  // answer. False: it has none.
+  bool refuse_exact(ShardId shard, Status why);
+
   // Waits until every shard has answered, landing on the way what comes; returns when the last one had
   // (Ticks() when that was long ago: more than kFinishedKept requests before).
   Result<Ticks> await(Ticket ticket, ParameterLanding& landing);
   // The same without waiting; nullopt while a shard has not.
   std::optional<Ticks> answered(Ticket ticket) const;
-  // As await() for an exact pull, and hands over what arrived.
+  // As await() for an exact pull, and hands over what arrived. Errors: also what a shard refused it with.
   Result<Snapshot> collect(Ticket ticket);
 
   // Releases every waiter, now and later, with `why` (not OK). The first close counts.
@@ -68,6 +72,7 @@ class Pulls {
     bool exact = false;
     std::vector<Answer> answers;  // per shard
     std::size_t open = 0;         // shards that have not answered whole
+    Status refused;               // by the first shard that did, if one did
   };
 
   // Pieces that have come since those counted in `taken` (per shard), which it then counts.

@@ -35,8 +35,9 @@ Status run_evaluator(TaskFactory& tasks, PsClient& client, const Log& log) {
         continue;
       }
     }
-    PACELINE_RETURN_IF_ERROR(client.fetch_exact(request.version, parameters));
-    auto metric = task->evaluate(parameters);
+    const Status fetched = client.fetch_exact(request.version, parameters);
+    // Refused, while the client is open: this node came too late for that version, and trains on.
+    auto metric = fetched.is_ok() ? task->evaluate(parameters) : fetched;
     // The node ends, which is why the evaluation may have; nobody waits for its report.
     if (Status closed = client.closed(); !closed.is_ok()) return closed;
     // A model that has diverged (train.on_nan: skip goes on with it) has no loss that could be reported.
