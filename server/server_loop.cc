@@ -21,6 +21,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       membership_(config.cluster, fingerprint_, shard),
       replies_left_(std::make_shared<Wake>(io, [this] { on_replies_left(); })),
       service_(shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }),
+      background_(io, [this] { drain(); }),
       timer_(io) {}
 
 ServerLoop::~ServerLoop() { replies_left_->close(); }
@@ -37,7 +38,7 @@ Status ServerLoop::open(wire::Context& context) {
   started_at_ = last_tick_ = next_heartbeat_ = next_progress_ = authority_seen_ = now;
   if (is_authority()) {
     PACELINE_ASSIGN_OR_RETURN(RunRecord record, RunRecord::open(config_, log_));
-    authority_.emplace(config_, std::move(record), authority_port_, log_, now);
+    authority_.emplace(config_, std::move(record), authority_port_, background_, log_, now);
   } else {
     PACELINE_ASSIGN_OR_RETURN(dealer_, wire::DealerSocket::connect(context, io_, endpoints[kAuthority.value],
                                                                    {}, [this](Result<wire::Message> message) {

@@ -25,6 +25,7 @@
 #include "common/log/log.h"
 #include "common/wire/transport.h"
 #include "server/authority/authority.h"
+#include "server/background_thread.h"
 #include "server/membership.h"
 #include "server/server.h"
 #include "server/shard_service.h"
@@ -103,6 +104,7 @@ class ServerLoop {
   Membership membership_;
   const std::shared_ptr<Wake> replies_left_;  // by ZeroMQ's thread
   ShardService service_;
+  BackgroundThread background_;
   std::optional<Authority> authority_;  // shard 0 only
 
   std::unique_ptr<wire::RouterSocket> router_;

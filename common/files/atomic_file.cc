@@ -66,7 +66,7 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
 }
 
 // Writes, syncs and closes `temporary`; 0, or the errno.
-int fill(const std::filesystem::path& temporary, std::initializer_list<std::span<const std::byte>> pieces) {
+int fill(const std::filesystem::path& temporary, std::span<const std::span<const std::byte>> pieces) {
   Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file.is_open()) return errno;
   for (const auto& piece : pieces) {
@@ -79,7 +79,7 @@ int fill(const std::filesystem::path& temporary, std::initializer_list<std::span
 }  // namespace
 
 Status write_file_atomically(const std::filesystem::path& path,
-                             std::initializer_list<std::span<const std::byte>> pieces) {
+                             std::span<const std::span<const std::byte>> pieces) {
   const std::filesystem::path temporary = temporary_beside(path);
   int error = fill(temporary, pieces);
   if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
@@ -94,6 +94,11 @@ Status write_file_atomically(const std::filesystem::path& path,
     ::fsync(handle.get());
   }
   return Status::ok();
+}
+
+Status write_file_atomically(const std::filesystem::path& path,
+                             std::initializer_list<std::span<const std::byte>> pieces) {
+  return write_file_atomically(path, std::span(pieces.begin(), pieces.size()));
 }
 
 Status write_file_atomically(const std::filesystem::path& path, std::string_view text) {

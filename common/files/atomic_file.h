@@ -19,6 +19,8 @@ namespace paceline {
 // disk, quota or file size limit is used up; kUnavailable anything else (permissions, I/O). Thread: any; two
 // writers of one path: the last rename wins.
 [[nodiscard]] Status write_file_atomically(const std::filesystem::path& path,
+                                           std::span<const std::span<const std::byte>> pieces);
+[[nodiscard]] Status write_file_atomically(const std::filesystem::path& path,
                                            std::initializer_list<std::span<const std::byte>> pieces);
 [[nodiscard]] Status write_file_atomically(const std::filesystem::path& path, std::string_view text);
 

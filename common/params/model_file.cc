@@ -125,19 +125,30 @@ Result<ModelFile> parse(std::string_view bytes) {
 }  // namespace
 
 Status write_model_file(const std::filesystem::path& path, const ModelInfo& info,
-                        std::span<const float> parameters) {
-  PACELINE_ASSERT(
-      static_cast<std::int64_t>(parameters.size()) == info.layout.size(),
-      std::to_string(parameters.size()) + " floats, layout " + std::to_string(info.layout.size()));
-  const auto data = std::as_bytes(parameters);
-  const std::string header =
-      header_json(info, crc32c({reinterpret_cast<const char*>(data.data()), data.size()})).dump();
+                        std::span<const std::span<const float>> pieces) {
+  std::vector<std::span<const std::byte>> parts(1);  // the header's place
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> data_crc;
+  std::size_t floats = 0;
+  for (const std::span<const float> piece : pieces) {
+    floats += piece.size();
+    parts.push_back(std::as_bytes(piece));
+    data_crc.process_bytes(parts.back().data(), parts.back().size());
+  }
+  PACELINE_ASSERT(static_cast<std::int64_t>(floats) == info.layout.size(),
+                  std::to_string(floats) + " floats, layout " + std::to_string(info.layout.size()));
+  const std::string header = header_json(info, data_crc.checksum()).dump();
   std::string head(kMagic);
   append_u32(head, static_cast<std::uint32_t>(header.size()));
   append_u32(head, crc32c(header));
   head += header;
   head.resize(data_begin(header.size()), '\0');
-  return write_file_atomically(path, {std::as_bytes(std::span(head)), data});
+  parts.front() = std::as_bytes(std::span(head));
+  return write_file_atomically(path, parts);
+}
+
+Status write_model_file(const std::filesystem::path& path, const ModelInfo& info,
+                        std::span<const float> parameters) {
+  return write_model_file(path, info, std::span(&parameters, 1));
 }
 
 Result<ModelFile> read_model_file(const std::filesystem::path& path) {

@@ -38,8 +38,10 @@ struct ModelFile {
   std::vector<float> parameters;  // info.layout.size() floats
 };
 
-// Writes atomically (common/files/atomic_file.h, whose errors it returns). parameters.size() is
-// info.layout.size().
+// Writes atomically (common/files/atomic_file.h, whose errors it returns). The parameters are
+// info.layout.size() floats, in pieces or as one.
+[[nodiscard]] Status write_model_file(const std::filesystem::path& path, const ModelInfo& info,
+                                      std::span<const std::span<const float>> pieces);
 [[nodiscard]] Status write_model_file(const std::filesystem::path& path, const ModelInfo& info,
                                       std::span<const float> parameters);
 

@@ -31,10 +31,12 @@ sync::EngineConfig engine_config(const RunConfig& config) {
   return engine;
 }
 
-Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, const Log& log, Ticks now)
+Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, Background& background,
+                     const Log& log, Ticks now)
     : config_(config),
       record_(std::move(record)),
       outbox_(outbox),
+      background_(background),
       log_(log),
       started_at_(now),
       engine_(engine_config(config)),
@@ -63,7 +65,7 @@ void Authority::join_refused(Peer peer, const std::string& why) {
 }
 
 Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
-  if (over()) return Status::ok();
+  if (concluded()) return Status::ok();
   Status status = from.is_node() ? on_node(from.node(), message, now) : on_shard(from.shard(), message, now);
   begin_if_gathered(now);
   advance_end(now);
@@ -175,7 +177,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
            now);
     }
   } else if (const auto* piece = std::get_if<wire::Parameters>(&body)) {
-    const Status status = model_.add(*piece, message.payload.floats());
+    const Status status = model_.add(*piece, message.payload);
     if (!status.is_ok()) fail(status, now);
   } else if (const auto* report = std::get_if<wire::ShardReport>(&body)) {
     if (!shards_[from.value].reported) record_.add(*report);
@@ -260,7 +262,7 @@ std::string Authority::refusals() const {
 }
 
 void Authority::tick(Ticks now) {
-  if (over()) return;
+  if (concluded()) return;
   const auto start_timeout = config_.cluster.start_timeout;
   if (stage_ == Stage::kGathering && now - started_at_ > start_timeout) {
     const auto seconds =

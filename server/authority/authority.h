@@ -5,13 +5,15 @@
 //   gathering   until every node has joined and every shard holds the initial parameters
 //   training    messages -> events -> actions -> messages            (authority_actions.cc)
 //   ending      the final model is retained, fetched, written and evaluated; nodes report
-//   closing     shards report and go; the files are written; nodes are told
+//   closing     shards report and go
+//   filing      phases.csv and summary.json are written; nodes are told
 //   over        result() says how it went
 //
 // Every wait of the end is for a peer, and is over when the peer's lease is; a node that lives but does not
-// say what it is asked for is waited for kReportLeases and kEvaluationLeases. No I/O but through the Outbox,
-// the log and the RunRecord; time is passed in, so tests need neither sockets nor waiting. Thread: one at a
-// time (the server's loop).
+// say what it is asked for is waited for kReportLeases and kEvaluationLeases. Files are written in the
+// Background: a disk may be slower than any lease. No I/O but through it, the Outbox, the log and the
+// RunRecord's curve; time is passed in, so tests need neither sockets nor waiting. Thread: one at a time (the
+// server's loop).
 #pragma once
 
 #include <cstdint>
@@ -30,6 +32,7 @@
 #include "server/authority/evaluation.h"
 #include "server/authority/final_model.h"
 #include "server/authority/run_record.h"
+#include "server/background.h"
 #include "server/peer.h"
 
 namespace paceline::server {
@@ -44,8 +47,10 @@ class Authority {
   static constexpr int kReportLeases = 10;
   static constexpr int kEvaluationLeases = 60;
 
-  // Gathering begins now and may take cluster.start_timeout. `outbox` and `log` must outlive the authority.
-  Authority(const RunConfig& config, RunRecord record, Outbox& outbox, const Log& log, Ticks now);
+  // Gathering begins now and may take cluster.start_timeout. `outbox`, `background` and
+  // `log` must outlive the authority, and the authority all that `background` still calls.
+  Authority(const RunConfig& config, RunRecord record, Outbox& outbox, Background& background, const Log& log,
+            Ticks now);
 
   // The peer has been let in (server/membership.h).
   void node_joined(NodeId node, const Layout& layout, Ticks now);
@@ -56,8 +61,8 @@ class Authority {
   // A message from a peer that is in. The Status is what the peer is to be told when it was wrong.
   [[nodiscard]] Status handle(Peer from, const wire::Message& message, Ticks now);
 
-  // The peer was silent past its lease, left, was refused for good, or could not be sent to. A node's workers leave the clock
-  // table; a node lost before training began, or a shard, is the end of the run.
+  // The peer was silent past its lease, left, was refused for good, or could not be sent to. A node's workers
+  // leave the clock table; a node lost before training began, or a shard, is the end of the run.
   void lost(Peer peer, const std::string& why, Ticks now);
 
   // Time passes: deadlines, held grants, max_seconds.
@@ -65,7 +70,7 @@ class Authority {
 
   // A signal: the orderly end, with the model, but status "stopped".
   void stop(const std::string& reason, Ticks now);
-  // Ends at once, with status "failed": everybody is told why.
+  // Ends without a model, with status "failed": everybody is told why. It is over once that is in the files.
   void fail(const Status& why, Ticks now);
 
   bool over() const { return stage_ == Stage::kOver; }
@@ -76,7 +81,7 @@ class Authority {
   std::string progress(Ticks now);
 
  private:
-  enum class Stage { kGathering, kTraining, kEnding, kClosing, kOver };
+  enum class Stage { kGathering, kTraining, kEnding, kClosing, kFiling, kOver };
   enum class NodeState { kAbsent, kJoined, kGone };
 
   // Messages (authority.cc).
@@ -110,9 +115,13 @@ class Authority {
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);
-  bool model_is_written(Ticks now);
+  bool model_is_written();
+  void on_model_written(const Status& written, Ticks now);
   void not_evaluated(Version version, const std::string& why);
-  void finish(Ticks now);
+  void file();
+  void on_filed(const Status& written);
+  // Nothing that is still said changes how the run went.
+  bool concluded() const { return stage_ >= Stage::kFiling; }
   void check_silence(Ticks now);
   void ask_evaluation(Ticks now);
   std::optional<NodeId> lowest_node() const;
@@ -124,6 +133,7 @@ class Authority {
   const RunConfig config_;
   RunRecord record_;
   Outbox& outbox_;
+  Background& background_;
   const Log& log_;
   const Ticks started_at_;
   Stage stage_ = Stage::kGathering;
@@ -149,7 +159,8 @@ class Authority {
   Ticks evaluation_asked_at_;       // of the one under way
   Version evaluated_ = kNoVersion;  // last
   FinalModel model_;
-  bool model_written_ = false;
+  enum class ModelFile { kMissing, kBeingWritten, kWritten };
+  ModelFile model_file_ = ModelFile::kMissing;
 
   std::string run_status_ = "ok";  // "ok", "stopped", "failed", "invalid"
   Status result_;                  // not OK: why the run is not ok

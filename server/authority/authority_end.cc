@@ -7,7 +7,7 @@
 namespace paceline::server {
 
 void Authority::lost(Peer peer, const std::string& why, Ticks now) {
-  if (over()) return;
+  if (concluded()) return;
   if (!peer.is_node()) {
     // After its report a shard is meant to go.
     if (shards_[peer.number].reported) return;
@@ -40,7 +40,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
 }
 
 void Authority::stop(const std::string& reason, Ticks now) {
-  if (over() || run_status_ != "ok") return;
+  if (concluded() || run_status_ != "ok") return;
   if (stage_ == Stage::kGathering) {
     run_status_ = "stopped";
     fail(aborted(reason + " before training began; " + missing() + refusals()), now);
@@ -56,14 +56,14 @@ void Authority::stop(const std::string& reason, Ticks now) {
 }
 
 void Authority::fail(const Status& why, Ticks now) {
-  if (over()) return;
+  if (concluded()) return;
   if (run_status_ == "ok") run_status_ = "failed";
   result_ = why;
   log_.error("the run failed: " + why.message());
   if (stage_ == Stage::kTraining) record_.training_over(now);
   stage_ = Stage::kClosing;
   to_shards(wire::RunOver{why.code(), why.message()});
-  finish(now);
+  file();
 }
 
 void Authority::advance_end(Ticks now) {
@@ -91,13 +91,12 @@ void Authority::advance_end(Ticks now) {
       }
       ask_evaluation(now);
     }
-    if (!model_is_written(now) || !evaluation_.idle() || !reports_are_in()) return;
+    if (!model_is_written() || !evaluation_.idle() || !reports_are_in()) return;
     stage_ = Stage::kClosing;
     to_shards(wire::RunOver{result_.code(), result_.message()});
   }
   if (stage_ != Stage::kClosing) return;
-  if (std::all_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return s.reported; }))
-    finish(now);
+  if (std::all_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return s.reported; })) file();
 }
 
 // A run is for its final model: one without a measure of it is no success. An evaluation during training is
@@ -115,17 +114,23 @@ void Authority::not_evaluated(Version version, const std::string& why) {
   }
 }
 
-bool Authority::model_is_written(Ticks now) {
-  if (model_written_) return true;
-  if (!model_.complete()) return false;
-  model_written_ = true;
-  const Status status = model_.write(config_.run.out, config_.train.model, engine_.revision());
-  if (!status.is_ok()) {
-    fail(status, now);
-    return false;
+bool Authority::model_is_written() {
+  if (model_file_ == ModelFile::kMissing && model_.complete()) {
+    model_file_ = ModelFile::kBeingWritten;
+    background_.run(model_.writer(config_.run.out, config_.train.model, engine_.revision()),
+                    [this](const Status& written, Ticks now) { on_model_written(written, now); });
   }
+  return model_file_ == ModelFile::kWritten;
+}
+
+void Authority::on_model_written(const Status& written, Ticks now) {
+  if (!written.is_ok()) {
+    if (concluded()) log_.error(written.message());  // the run has failed for another reason
+    return fail(written, now);
+  }
+  model_file_ = ModelFile::kWritten;
   log_.info("the final model, version " + to_string(engine_.version()) + ", is written");
-  return true;
+  advance_end(now);
 }
 
 bool Authority::reports_are_in() const {
@@ -135,15 +140,20 @@ bool Authority::reports_are_in() const {
   return true;
 }
 
-void Authority::finish(Ticks) {
-  stage_ = Stage::kOver;
+void Authority::file() {
+  stage_ = Stage::kFiling;
   const std::string invalid = record_.invalid_because();
   if (run_status_ == "ok" && !invalid.empty()) {
     run_status_ = "invalid";
     result_ = failed_precondition(invalid);
     log_.error("the run is invalid: " + invalid);
   }
-  const Status written = record_.write(engine_, run_status_, result_.message());
+  background_.run(record_.writer(engine_, run_status_, result_.message()),
+                  [this](const Status& written, Ticks) { on_filed(written); });
+}
+
+void Authority::on_filed(const Status& written) {
+  stage_ = Stage::kOver;
   if (!written.is_ok()) {
     log_.error(written.message());
     if (result_.is_ok()) result_ = written;

@@ -1,7 +1,8 @@
-// Slices into one vector, and the vector into a file.
+// Pieces in order, and what makes a file of them.
 #include "server/authority/final_model.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/params/model_file.h"
 
@@ -16,28 +17,27 @@ void FinalModel::request(const Layout& layout, std::uint32_t shards, Version ver
   requested_ = true;
   version_ = version;
   layout_ = layout;
-  parameters_.resize(static_cast<std::size_t>(layout.size()));
-  for (const Range range : partition(layout.size(), shards)) slices_.push_back({range});
+  for (const Range range : partition(layout.size(), shards)) slices_.push_back({range, 0, false, {}});
   for (std::uint32_t k = 0; k < shards; ++k) {
     outbox.send(Peer::of(ShardId(k)), {wire::Pull{kRequest, version, /*exact=*/true, kNoRevision}, {}});
   }
 }
 
-Status FinalModel::add(const wire::Parameters& piece, std::span<const float> values) {
+Status FinalModel::add(const wire::Parameters& piece, wire::Payload payload) {
   const std::string what = "final model from shard " + to_string(piece.shard);
   if (!requested_ || piece.shard.value >= slices_.size() || piece.request != kRequest ||
       piece.version != version_) {
     return invalid_argument(what + ": version " + to_string(piece.version) + " was not asked for");
   }
   Slice& slice = slices_[piece.shard.value];
-  const auto floats = static_cast<std::int64_t>(values.size());
+  const auto floats = static_cast<std::int64_t>(payload.floats().size());
   if (slice.complete || piece.offset != slice.received || piece.offset + floats > slice.range.size() ||
       piece.last != (piece.offset + floats == slice.range.size())) {
     return out_of_order(what + ": " + std::to_string(floats) + " floats at " + std::to_string(piece.offset) +
                         ", expected the piece at " + std::to_string(slice.received) + " of " +
                         std::to_string(slice.range.size()));
   }
-  std::copy(values.begin(), values.end(), parameters_.begin() + (slice.range.begin + piece.offset));
+  slice.pieces.push_back(std::move(payload));
   slice.received += floats;
   slice.complete = piece.last;
   return Status::ok();
@@ -47,9 +47,18 @@ bool FinalModel::complete() const {
   return requested_ && std::all_of(slices_.begin(), slices_.end(), [](const Slice& s) { return s.complete; });
 }
 
-Status FinalModel::write(const std::filesystem::path& folder, const std::string& model,
-                         Revision revision) const {
-  return write_model_file(folder / "model.bin", {model, version_, revision, layout_}, parameters_);
+std::function<Status()> FinalModel::writer(const std::filesystem::path& folder, const std::string& model,
+                                           Revision revision) {
+  std::vector<wire::Payload> pieces;
+  for (Slice& slice : slices_) {
+    for (wire::Payload& piece : std::exchange(slice.pieces, {})) pieces.push_back(std::move(piece));
+  }
+  ModelInfo info{model, version_, revision, layout_};
+  return [file = folder / "model.bin", info = std::move(info), pieces = std::move(pieces)] {
+    std::vector<std::span<const float>> values;
+    for (const wire::Payload& piece : pieces) values.push_back(piece.floats());
+    return write_model_file(file, info, values);
+  };
 }
 
 }  // namespace paceline::server

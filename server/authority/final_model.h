@@ -1,10 +1,14 @@
 // The final model, put together from the shards' slices as their Parameters come in, and written to the run
 // directory. The authority asks every shard, its own included, for the same retained version.
 //
-// Pure but for write(). Thread: one at a time.
+// It may be gigabytes, so the pieces are kept as they came, its own shard's blocks and the others' frames,
+// and writing them is work for another thread (server/background.h).
+//
+// Thread: one at a time; the work of writer(): any.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,25 +26,26 @@ class FinalModel {
   void request(const Layout& layout, std::uint32_t shards, Version version, Outbox& outbox);
 
   // A piece. Errors: kOutOfOrder, kInvalidArgument when it is not the next of its shard.
-  [[nodiscard]] Status add(const wire::Parameters& piece, std::span<const float> values);
+  [[nodiscard]] Status add(const wire::Parameters& piece, wire::Payload payload);
 
   bool requested() const { return requested_; }
   bool complete() const;
-  // Writes model.bin into `folder`. Errors: those of write_model_file.
-  [[nodiscard]] Status write(const std::filesystem::path& folder, const std::string& model,
-                             Revision revision) const;
+  // What writes model.bin into `folder` and returns as write_model_file does. The parameters are its own from
+  // now on. Once, when complete().
+  std::function<Status()> writer(const std::filesystem::path& folder, const std::string& model,
+                                 Revision revision);
 
  private:
   struct Slice {
     Range range;
     std::int64_t received = 0;
     bool complete = false;
+    std::vector<wire::Payload> pieces;
   };
   bool requested_ = false;
   Version version_;
   Layout layout_;
   std::vector<Slice> slices_;
-  std::vector<float> parameters_;
 };
 
 }  // namespace paceline::server

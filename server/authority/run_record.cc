@@ -76,8 +76,8 @@ std::string RunRecord::invalid_because() const {
          " emulated steps took longer than emulate.base_step allows; raise it, or use fewer workers";
 }
 
-Status RunRecord::write(const sync::Engine& engine, const std::string& status,
-                        const std::string& reason) const {
+std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std::string& status,
+                                          const std::string& reason) const {
   RunSummary summary = totals_;
   summary.status = status;
   summary.reason = reason;
@@ -100,8 +100,10 @@ Status RunRecord::write(const sync::Engine& engine, const std::string& status,
   PhaseTotals merged;
   for (const WorkerPhases& worker : phases) merge(merged, worker.totals);
   set_phases(summary, merged);
-  if (!phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(config_.run.out, phases));
-  return write_summary(config_.run.out, summary);
+  return [out = config_.run.out, phases = std::move(phases), summary = std::move(summary)] {
+    if (!phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, phases));
+    return write_summary(out, summary);
+  };
 }
 
 }  // namespace paceline::server

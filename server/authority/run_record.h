@@ -1,10 +1,12 @@
 // RunRecord: what a run leaves behind. Collects what happened (curve rows as they come, lost nodes, the
-// reports of nodes and shards) and writes phases.csv and summary.json at the end (formats: common/report).
+// reports of nodes and shards) and makes phases.csv and summary.json of it at the end (formats:
+// common/report).
 //
-// Thread: one at a time (the server's loop).
+// Thread: one at a time (the server's loop); the work of writer(): any.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -57,10 +59,10 @@ class RunRecord {
   // timing says nothing (DESIGN 5). Empty: it is valid.
   std::string invalid_because() const;
 
-  // Writes phases.csv (when anybody reported) and summary.json. `status`: "ok", "stopped", "failed",
-  // "invalid". Errors: common/files/atomic_file.h.
-  [[nodiscard]] Status write(const sync::Engine& engine, const std::string& status,
-                             const std::string& reason) const;
+  // What writes phases.csv (when anybody reported) and summary.json, as things are now; it needs the record
+  // no more. `status`: "ok", "stopped", "failed", "invalid". Its errors: common/files/atomic_file.h.
+  std::function<Status()> writer(const sync::Engine& engine, const std::string& status,
+                                 const std::string& reason) const;
 
  private:
   RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)

@@ -18,16 +18,14 @@ TEST_CASE("a run to its end: model, evaluation, reports, files, and everybody is
 
   run.answer_model(0, 1.5F);
   run.answer_model(1, 2.5F);
-  run.node_reports(0);
-  run.node_reports(1);
+  run.nodes_report();
   CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
   CHECK(run.sent.of<wire::RunOver>(kNode1).empty());
-  run.shard_reports(0);
-  run.shard_reports(1);
+  run.shards_report();
 
-  REQUIRE(run.authority->over());
+  REQUIRE(run.over());
   CHECK(run.authority->result().is_ok());
   CHECK(run.sent.of<wire::RunOver>(kNode1).size() == 1);
   const RunSummary summary = run.summary();
@@ -44,17 +42,47 @@ TEST_CASE("a run to its end: model, evaluation, reports, files, and everybody is
   CHECK(read_curve(run.config.run.out)->back().test_accuracy == 0.75);
 }
 
+TEST_CASE("while a slow disk takes the final model the authority goes on, and the end waits for the file") {
+  Run run;
+  run.slow_disk = true;
+  run.gather();
+  run.train(0, 3);
+  run.answer_model(0, 1.5F);
+  run.answer_model(1, 2.5F);
+  CHECK(run.errands.waiting() == 1);
+  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.nodes_report();
+  run.authority->stop("stopped by a signal", run.now);
+  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease);
+  CHECK(run.errands.waiting() == 1);
+  CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
+  const bool full = GENERATE(false, true);
+  if (full) std::filesystem::create_directories(run.folder / "model.bin/in the way");
+  run.errands.do_all(run.now);
+  CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
+  if (!full) {
+    CHECK(run.sent.of<wire::RunOver>(kNode1).empty());
+    run.shards_report();
+    CHECK(run.errands.waiting() == 1);  // the summary
+    CHECK_FALSE(run.authority->over());
+  }
+  REQUIRE(run.over());
+  CHECK(run.sent.of<wire::RunOver>(kNode1).size() == 1);
+  CHECK(run.summary().status == (full ? "failed" : "ok"));
+  CHECK_THAT(run.summary().reason, Contains(full ? "cannot write" : ""));
+  for (const auto& file : std::filesystem::directory_iterator(run.folder.path()))
+    CHECK_FALSE(file.path().extension() == ".tmp");
+}
+
 TEST_CASE("with every node lost the run has failed, and what was learned is kept") {
   Run run;
   run.gather();
   run.train(0, 1);
   run.authority->lost(kNode0, "a", run.now);
   run.authority->lost(kNode1, "b", run.now);
-  run.answer_model(0, 1);
-  run.answer_model(1, 1);
-  run.shard_reports(0);
-  run.shard_reports(1);
-  REQUIRE(run.authority->over());
+  run.answer_model();
+  run.shards_report();
+  REQUIRE(run.over());
   CHECK(run.authority->result().code() == StatusCode::kUnavailable);
   CHECK(read_model_file(run.folder / "model.bin")->info.version == Version(1));
 }
@@ -94,11 +122,9 @@ TEST_CASE("evaluations that nobody is left to do make room for the final model")
   }
   CHECK(retained == 1);  // the final model
   CHECK(run.sent.of<wire::Release>(kShard1).size() == 2);
-  run.answer_model(0, 1);
-  run.answer_model(1, 1);
-  run.shard_reports(0);
-  run.shard_reports(1);
-  REQUIRE(run.authority->over());
+  run.answer_model();
+  run.shards_report();
+  REQUIRE(run.over());
   CHECK(read_model_file(run.folder / "model.bin")->info.version == Version(2));
 }
 
@@ -131,13 +157,10 @@ TEST_CASE("max_seconds and target_accuracy end a run well; a signal ends it as s
   }
   CHECK(run.sent.of<wire::FinishWorker>(kNode0).size() == 1);
   CHECK(run.sent.of<wire::FinishWorker>(kNode1).size() == 1);
-  run.answer_model(0, 1);
-  run.answer_model(1, 1);
-  run.node_reports(0);
-  run.node_reports(1);
-  run.shard_reports(0);
-  run.shard_reports(1);
-  REQUIRE(run.authority->over());
+  run.answer_model();
+  run.nodes_report();
+  run.shards_report();
+  REQUIRE(run.over());
   CHECK(run.authority->result().is_ok() == (status == "ok"));
   CHECK(run.summary().status == status);
   CHECK(run.summary().test_accuracy.has_value());
@@ -148,16 +171,14 @@ TEST_CASE("a node that lives but never reports does not hold the end of the run 
   run.gather();
   run.train(0, 3);
   run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""});
-  run.answer_model(0, 1);
-  run.answer_model(1, 1);
+  run.answer_model();
   run.node_reports(0);
   run.pass(Authority::kReportLeases * run.config.cluster.lease);
   CHECK(run.sent.of<wire::RunOver>(kShard0).empty());
   run.pass(1ms);
   CHECK(run.sent.of<wire::RunOver>(kShard0).size() == 1);
-  run.shard_reports(0);
-  run.shard_reports(1);
-  REQUIRE(run.authority->over());
+  run.shards_report();
+  REQUIRE(run.over());
   CHECK(run.authority->result().is_ok());
   REQUIRE(run.summary().lost.size() == 1);
   CHECK(run.summary().lost[0] == "node 1: no report within 100 s of the end of training");
@@ -167,17 +188,14 @@ TEST_CASE("a final evaluation that is never answered is given up, and fails the 
   Run run;
   run.gather();
   run.train(0, 3);
-  run.answer_model(0, 1);
-  run.answer_model(1, 1);
-  run.node_reports(0);
-  run.node_reports(1);
+  run.answer_model();
+  run.nodes_report();
   run.pass(Authority::kEvaluationLeases * run.config.cluster.lease);
   CHECK(run.sent.of<wire::Release>(kShard0).empty());
   run.pass(1ms);
   CHECK(run.sent.of<wire::Release>(kShard0).size() == 1);
-  run.shard_reports(0);
-  run.shard_reports(1);
-  REQUIRE(run.authority->over());
+  run.shards_report();
+  REQUIRE(run.over());
   CHECK(run.summary().status == "failed");
   CHECK(run.summary().reason ==
         "the final model, version 3 was not evaluated: node 0 has not answered within 600 s");
@@ -212,15 +230,12 @@ TEST_CASE("a final model that nobody is left to evaluate is said to be so, and i
   const bool stopped = GENERATE(false, true);
   if (stopped) run.authority->stop("stopped by a signal", run.now);
   run.train(0, stopped ? 1 : 3);
-  run.answer_model(0, 1);
-  run.answer_model(1, 1);
-  run.node_reports(0);
-  run.node_reports(1);
+  run.answer_model();
+  run.nodes_report();
   run.authority->lost(kNode0, "its connection broke", run.now);
   run.authority->lost(kNode1, "its connection broke", run.now);
-  run.shard_reports(0);
-  run.shard_reports(1);
-  REQUIRE(run.authority->over());
+  run.shards_report();
+  REQUIRE(run.over());
   CHECK_FALSE(run.summary().test_accuracy.has_value());
   CHECK(run.summary().status == (stopped ? "stopped" : "failed"));
   CHECK(run.summary().reason ==
@@ -233,15 +248,13 @@ TEST_CASE("emulated steps that did not fit make the run invalid") {
   run.gather();
   run.train(0, 3);
   run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, ""});
-  run.answer_model(0, 1);
-  run.answer_model(1, 1);
+  run.answer_model();
   run.node_reports(0);
   wire::NodeReport report;
   report.node = NodeId(1);
   report.workers.push_back({WorkerId(1, 0), {}, 3, 0, 2});
   run.say(kNode1, report);
-  run.shard_reports(0);
-  run.shard_reports(1);
+  run.shards_report();
   CHECK(run.authority->result().code() == StatusCode::kFailedPrecondition);
   CHECK(run.summary().status == "invalid");
   CHECK_THAT(run.summary().reason, Contains("2 of 6"));
@@ -262,13 +275,10 @@ TEST_CASE("a final model that could not be evaluated fails the run; one during t
   REQUIRE((again.version == Version(3) && again.final_model));
   const std::string fault = finally ? "test_batch.bin: cannot read it" : "";
   run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, fault});
-  run.answer_model(0, 1);
-  run.answer_model(1, 1);
-  run.node_reports(0);
-  run.node_reports(1);
-  run.shard_reports(0);
-  run.shard_reports(1);
-  REQUIRE(run.authority->over());
+  run.answer_model();
+  run.nodes_report();
+  run.shards_report();
+  REQUIRE(run.over());
   CHECK(run.authority->result().is_ok() != finally);
   CHECK(run.summary().status == (finally ? "failed" : "ok"));
   if (finally) CHECK_THAT(run.summary().reason, Contains("final model") && Contains("cannot read it"));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <deque>
 
 #include "common/params/model_file.h"
 #include "common/report/curve.h"
@@ -23,6 +24,25 @@ const Peer kNode1 = Peer::of(NodeId(1));
 const Peer kShard0 = Peer::of(ShardId(0));
 const Peer kShard1 = Peer::of(ShardId(1));
 
+// A Background whose work is done when it is told to: a disk as slow as a test likes.
+class Errands final : public Background {
+ public:
+  void run(std::function<Status()> work, std::function<void(const Status&, Ticks)> done) override {
+    waiting_.emplace_back(std::move(work), std::move(done));
+  }
+  void do_all(Ticks now) {
+    while (!waiting_.empty()) {
+      const auto [work, done] = std::move(waiting_.front());
+      waiting_.pop_front();
+      done(work(), now);
+    }
+  }
+  std::size_t waiting() const { return waiting_.size(); }
+
+ private:
+  std::deque<std::pair<std::function<Status()>, std::function<void(const Status&, Ticks)>>> waiting_;
+};
+
 // Two nodes with one thread each, two shards of four floats, BSP, three versions.
 RunConfig small_run() {
   RunConfig config;
@@ -39,10 +59,16 @@ struct Run {
     config.run.out = folder.path();
     auto record = RunRecord::open(config, log);
     REQUIRE(record.is_ok());
-    authority.emplace(config, std::move(record).value(), sent, log, now);
+    authority.emplace(config, std::move(record).value(), sent, errands, log, now);
   }
   void say(Peer from, wire::Body body, std::vector<float> values = {}) {
     CHECK(authority->handle(from, {std::move(body), payload_of(std::move(values))}, now).is_ok());
+    if (!slow_disk) errands.do_all(now);
+  }
+  // With all files written.
+  bool over() {
+    errands.do_all(now);
+    return authority->over();
   }
   Status refused(Peer from, wire::Body body) { return authority->handle(from, {std::move(body), {}}, now); }
   void pass(std::chrono::nanoseconds time) {
@@ -95,6 +121,18 @@ struct Run {
   void shard_reports(std::uint32_t shard) {
     say(Peer::of(ShardId(shard)), wire::ShardReport{ShardId(shard), 100, 200, 3, 1});
   }
+  void answer_model() {
+    answer_model(0, 1);
+    answer_model(1, 1);
+  }
+  void nodes_report() {
+    node_reports(0);
+    node_reports(1);
+  }
+  void shards_report() {
+    shard_reports(0);
+    shard_reports(1);
+  }
   RunSummary summary() {
     auto read = read_summary(config.run.out);
     REQUIRE(read.is_ok());
@@ -105,6 +143,8 @@ struct Run {
   RunConfig config;
   Log log;
   Sent sent;
+  Errands errands;
+  bool slow_disk = false;
   Ticks now{1};
   std::optional<Authority> authority;
 };

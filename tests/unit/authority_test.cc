@@ -20,9 +20,9 @@ TEST_CASE("who is missing is named when the start takes too long") {
   Run run;
   run.authority->node_joined(NodeId(0), layout_of(8), run.now);
   run.pass(59s);
-  CHECK_FALSE(run.authority->over());
+  CHECK_FALSE(run.over());
   run.pass(2s);
-  REQUIRE(run.authority->over());
+  REQUIRE(run.over());
   CHECK(run.authority->result().code() == StatusCode::kDeadlineExceeded);
   CHECK(run.authority->result().message() == "node 1, shard 1 have not joined within 60 s");
   CHECK(run.sent.of<wire::RunOver>(kNode0).size() == 1);
@@ -41,7 +41,7 @@ TEST_CASE("a stop before training names who had not joined, and who was refused 
   }
   SECTION("somebody was who has come since") { run.authority->join_refused(kNode0, "node 0: already taken"); }
   run.authority->stop("stopped by a signal", run.now);
-  REQUIRE(run.authority->over());
+  REQUIRE(run.over());
   CHECK(run.summary().status == "stopped");
   CHECK(run.summary().reason ==
         "stopped by a signal before training began; node 1, shard 1 have not joined" + refused);
@@ -99,8 +99,7 @@ TEST_CASE("a lost node is in the report, its shards forget it, and the others go
   run.answer_model(0, 0);
   run.answer_model(1, 0);
   run.node_reports(1);
-  run.shard_reports(0);
-  run.shard_reports(1);
+  run.shards_report();
   CHECK(run.authority->result().is_ok());
   CHECK(run.summary().lost == std::vector<std::string>{"node 0: silent for 10.2 s"});
 }
@@ -126,7 +125,7 @@ TEST_CASE("a shard that is lost, and a node lost before the start, end the run a
     run.say(kNode1, wire::Leave{"data/test_batch.bin: no such file"});
     CHECK_THAT(run.authority->result().message(), Contains("node 1") && Contains("test_batch.bin"));
   }
-  CHECK(run.authority->over());
+  CHECK(run.over());
   CHECK(run.summary().status == "failed");
 }
 
@@ -141,13 +140,10 @@ TEST_CASE("a NaN names worker, clock and tensor, and ends the run when it is to 
   report.worker = WorkerId(1, 0);
   report.metric = {1.0, 0, 10};
   run.say(kNode1, report);
-  run.answer_model(0, 1);
-  run.answer_model(1, 1);
-  run.node_reports(0);
-  run.node_reports(1);
-  run.shard_reports(0);
-  run.shard_reports(1);
-  REQUIRE(run.authority->over());
+  run.answer_model();
+  run.nodes_report();
+  run.shards_report();
+  REQUIRE(run.over());
   CHECK_THAT(run.authority->result().message(),
              Contains("1.0") && Contains("clock 0") && Contains("conv1.weight"));
   CHECK(run.summary().status == "failed");
@@ -167,7 +163,7 @@ TEST_CASE("what a peer may not say is refused, and the run goes on") {
         StatusCode::kOutOfOrder);
   CHECK(run.refused(kNode0, wire::NodeReport{NodeId(1), {}, 0, 0}).code() == StatusCode::kInvalidArgument);
   CHECK(run.refused(kNode0, wire::Grant{}).code() == StatusCode::kInvalidArgument);
-  CHECK_FALSE(run.authority->over());
+  CHECK_FALSE(run.over());
 }
 
 TEST_CASE("a node's report comes once, after its workers' end, with each of its workers") {
@@ -236,7 +232,7 @@ TEST_CASE("an arrival that can never be decided is the end of its node, not of t
   CHECK(errors[0].fatal);
   CHECK_THAT(errors[0].message, Contains(why));
   CHECK(run.sent.of<wire::NodeLost>(kShard0).size() == 1);
-  CHECK_FALSE(run.authority->over());
+  CHECK_FALSE(run.over());
   run.iterate(0, 0);
   CHECK(run.sent.of<wire::Grant>(kNode0).size() == 2);  // the other one goes on
 }
@@ -260,8 +256,7 @@ TEST_CASE("a node that a shard can serve no further is told so and lost, whateve
   run.answer_model(0, 0);
   run.answer_model(1, 0);
   run.node_reports(0);
-  run.shard_reports(0);
-  run.shard_reports(1);
+  run.shards_report();
   CHECK(run.summary().lost ==
         std::vector<std::string>{"node 1: shard 1: refused: push from node 1 in the name of worker 0.0"});
 }
