@@ -42,6 +42,7 @@ int worker_main(int argc, char** argv) {
   }
   const auto log = Log::open(prepared->file, "paceline-worker " + to_string(node), config->run.log_level);
   if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
+  if (!prepared->warning.empty()) log->warn(prepared->warning);
 
   wire::Context context;
   Node worker(*config, node, context, std::move(tasks).value(), *log);

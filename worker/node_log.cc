@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace paceline {
 namespace {
@@ -16,7 +17,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
 
 }  // namespace
 
-Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, bool replace) {
+Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, bool replace, LockFile lock_file) {
   const std::filesystem::path out(config.run.out);
   std::error_code error;
   std::filesystem::create_directories(out, error);
@@ -35,12 +36,14 @@ Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, bool repl
     delete descriptor;
   };
   const std::shared_ptr<const int> lock(new int(opened), close);
-  if (::flock(opened, LOCK_EX | LOCK_NB) != 0) {
+  std::string warning;
+  if (lock_file(opened, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return failed_precondition(holds + ", and that node is still alive");
-    return unavailable("cannot lock " + file.string() + ": " + reason(errno));
+    warning = "cannot lock " + file.string() + ": " + reason(errno) +
+              "; another process of this node would not be noticed before it joins";
   }
   if (::ftruncate(opened, 0) != 0) return unavailable("cannot empty " + file.string() + ": " + reason(errno));
-  return NodeLog{file, lock};
+  return NodeLog{file, lock, std::move(warning)};
 }
 
 }  // namespace paceline

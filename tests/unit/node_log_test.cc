@@ -2,6 +2,7 @@
 #include "worker/node_log.h"
 
 #include <catch2/catch.hpp>
+#include <cerrno>
 #include <fstream>
 
 #include "tests/unit/temp_folder.h"
@@ -25,6 +26,21 @@ TEST_CASE("a log that is there is refused and left alone unless it is to be repl
   CHECK_THAT(second.status().message(), Contains("worker-2.log") && Contains("--force"));
   CHECK(std::filesystem::file_size(first->file) > 0);
   CHECK(prepare_node_log(config, NodeId(3), false).is_ok());
+}
+
+TEST_CASE("a file system without locks is warned of, and the run goes on") {
+  const testing::TempFolder folder;
+  RunConfig config;
+  config.run.out = folder.path().string();
+  const auto no_locks = [](int, int) {
+    errno = ENOLCK;
+    return -1;
+  };
+  const auto log = prepare_node_log(config, NodeId(2), false, no_locks);
+  REQUIRE(log.is_ok());
+  CHECK(std::filesystem::exists(log->file));
+  CHECK_THAT(log->warning, Contains("cannot lock") && Contains("worker-2.log") && Contains("No locks"));
+  CHECK(prepare_node_log(config, NodeId(3), false)->warning.empty());
 }
 
 TEST_CASE("a log is replaced only when its process has ended") {

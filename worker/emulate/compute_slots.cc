@@ -45,6 +45,12 @@ Result<std::unique_ptr<ComputeSlots>> ComputeSlots::open(const std::string& dire
     const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (file < 0) return cannot("open", path);
     slots->slots_.push_back({file, false});
+    // A file system without locks is found now, not as slots that are never free.
+    if (::flock(file, LOCK_SH | LOCK_NB) == 0) {
+      (void)::flock(file, LOCK_UN);
+    } else if (errno != EWOULDBLOCK) {
+      return cannot("lock", path);
+    }
     if (::inotify_add_watch(slots->watch_, path.c_str(), IN_MODIFY | IN_CLOSE_WRITE) < 0)
       return cannot("watch", path);
   }

@@ -11,8 +11,7 @@ namespace paceline {
 
 // Serves evaluations until the client is closed; runs on the calling thread, at low priority: what the
 // training threads leave. A task that fails, or a version that is no longer there, is reported to the
-// authority, which goes on without that evaluation. Returns why it ended: the client's status, or the task
-// factory's when there is no evaluator at all.
+// authority, which goes on without that evaluation. Returns why the client was closed.
 Status run_evaluator(TaskFactory& tasks, PsClient& client, const Log& log);
 
 }  // namespace paceline
