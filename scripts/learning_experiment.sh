@@ -5,7 +5,8 @@
 #   scripts/learning_experiment.sh CIFAR10_DIR [--out DIR] [--bin DIR] [CELL:SEED …]
 #     CELL   one, bsp, ssp, ssp-null, dtssp, dtssp-null, asp, ssp-each, ssp-each-null;
 #            all with seeds 3 and 4 when none is named: others chose the rates
-# Prints the final test accuracy, the threshold, the seconds and where the curve is, one line per cell.
+# Prints the final test accuracy, the threshold, the seconds and where the curve is, one line per cell, and at the end
+# the curves side by side.
 # Ctrl-C or SIGTERM stops the cell in order. Exit status: 0 all cells succeeded, 1 some did not, 2 wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -17,7 +18,7 @@ fail() { echo "learning_experiment: $1" >&2; exit "${2:-2}"; }
 data='' out="$root/runs/learning" bin="$root/build/release/bin" cells=()
 while [ $# -gt 0 ]; do
   case "$1" in
-    -h | --help) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     --out) [ $# -ge 2 ] || fail "--out needs a folder"; out=$2; shift ;;
     --bin) [ $# -ge 2 ] || fail "--bin needs a folder"; bin=$2; shift ;;
     -*) fail "unknown option '$1' (see --help)" ;;
@@ -70,10 +71,25 @@ sys.exit(ended != "ok")
 PY
 }
 
+# The curves side by side: a line for each version at which all of them were evaluated.
+print_curves() {
+  python3 - "$@" <<'PY'
+import csv, os, sys
+curves = {}
+for run in sys.argv[1:]:
+    with open(run + "/curve.csv", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["test_accuracy"]]
+    curves[os.path.basename(run)] = {int(row["version"]): 100 * float(row["test_accuracy"]) for row in rows}
+print("\ntest accuracy in % by version\nversion  " + "  ".join(f"{name:>15}" for name in curves))
+for version in sorted(set.intersection(*map(set, curves.values()))):
+    print(f"{version:>7}  " + "  ".join(f"{curve[version]:>15.2f}" for curve in curves.values()))
+PY
+}
+
 for cell in "${cells[@]}"; do overrides_of "${cell%%:*}" >/dev/null || fail "no cell '${cell%%:*}' (see --help)"; done
 mkdir -p "$out" || fail "cannot create $out" 1
 trap pass_on INT TERM
-failed=0
+failed=0 curves=()
 for cell in "${cells[@]}"; do
   name=${cell%%:*} seed=${cell##*:} run="$out/${cell%%:*}-${cell##*:}"
   read -ra overrides <<<"$(overrides_of "$name")"
@@ -92,5 +108,7 @@ for cell in "${cells[@]}"; do
     fi
   fi
   print_cell "$run" "$cell" || failed=1
+  [ ! -e "$run/curve.csv" ] || curves+=("$run")
 done
+[ ${#curves[@]} -eq 0 ] || print_curves "${curves[@]}"
 exit "$failed"
