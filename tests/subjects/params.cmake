@@ -1,4 +1,4 @@
-# Parameters: layout, partition, optimizers, loops, schedules, blocks, model file, atomic files.
+# Parameters: layout, partition, optimizers, loops, schedules, blocks, model file, atomic files, encodings.
 paceline_test(params_test
   SOURCES unit/layout_test.cc unit/optimizer_test.cc unit/optimizer_plain.cc unit/schedule_test.cc
           unit/vector_ops_test.cc unit/blocks_test.cc unit/model_file_test.cc unit/atomic_file_test.cc
@@ -8,9 +8,13 @@ paceline_test(params_test
 set_source_files_properties(unit/optimizer_plain.cc PROPERTIES COMPILE_OPTIONS "-O1;-fno-tree-vectorize")
 
 paceline_test(kernels_test SOURCES unit/kernels_test.cc LIBS paceline_params LABELS core)
+paceline_test(encode_test SOURCES unit/encode_test.cc unit/conversions_test.cc LIBS paceline_encode paceline_params LABELS core)
 # Sanitizers add symbols of their own.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND AND CMAKE_NM AND NOT PACELINE_SANITIZE AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  add_test(NAME kernel_symbols_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/unit/kernel_symbols_test.py
-    ${CMAKE_NM} $<TARGET_FILE:paceline_params>)
+  set(symbols ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/unit/kernel_symbols_test.py ${CMAKE_NM})
+  add_test(NAME kernel_symbols_test COMMAND ${symbols} $<TARGET_FILE:paceline_params>
+    kernels_avx2.cc.o=paceline::kernels::kAvx2Kernels kernels_avx512.cc.o=paceline::kernels::kAvx512Kernels)
+  add_test(NAME conversion_symbols_test COMMAND ${symbols} $<TARGET_FILE:paceline_encode>
+    conversions_avx2.cc.o=paceline::conversions::kAvx2Conversions)
 endif()
