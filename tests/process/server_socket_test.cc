@@ -33,6 +33,24 @@ RunConfig config_in(const testing::TempFolder& folder, std::uint32_t shards) {
   return config;
 }
 
+// Joins a run of one node over one server, in which training then begins.
+void begin(ScriptedNode& node, const RunConfig& config, std::int64_t floats = kFloats) {
+  node.say(0, join_of(config, 0, floats));
+  node.hear<wire::Welcome>(0);
+  const std::int64_t piece = floats / 5;
+  for (std::int64_t at = 0; at < floats; at += piece) {
+    node.say(0, wire::InitialParameters{at, at + piece == floats},
+             std::vector<float>(static_cast<std::size_t>(piece)));
+  }
+  node.hear<wire::Grant>(0);
+}
+
+// Asks for more than ZeroMQ and the system take in for a node that reads nothing.
+void ask_for_more_than_is_read(ScriptedNode& node, const RunConfig& config) {
+  begin(node, config, 1'000'000);
+  node.say(0, wire::Pull{1, Version(0), false, kNoRevision});
+}
+
 TEST_CASE("a whole run over two shards, word by word") {
   const testing::TempFolder folder;
   const RunConfig config = config_in(folder, 2);
@@ -176,10 +194,7 @@ TEST_CASE("a node that stops talking is lost after its lease") {
   wire::Context context;
   RunningServer server(config, ShardId(0), context);
   ScriptedNode node(context, config.cluster.endpoints);
-  node.say(0, join_of(config, 0, kFloats));
-  node.hear<wire::Welcome>(0);
-  node.say(0, wire::InitialParameters{0, true}, std::vector<float>(kFloats));
-  node.hear<wire::Grant>(0);
+  begin(node, config);
   const Status& result = server.result();  // the node says nothing more
   CHECK(result.code() == StatusCode::kUnavailable);
   const auto summary = read_summary(folder.path());
@@ -187,9 +202,8 @@ TEST_CASE("a node that stops talking is lost after its lease") {
   CHECK_THAT(summary->lost[0], Contains("node 0: silent for"));
 }
 
-// Its heartbeats come, so its lease does not tell. More frames than ZeroMQ and the system take in for it.
+// Its heartbeats come, so its lease does not tell.
 TEST_CASE("a node that asks for parameters and does not read them is lost, and nothing stays queued for it") {
-  constexpr std::int64_t kManyFloats = 1'000'000;
   const testing::TempFolder folder;
   RunConfig config = config_in(folder, 1);
   config.cluster.frame_bytes = 4096;
@@ -197,14 +211,7 @@ TEST_CASE("a node that asks for parameters and does not read them is lost, and n
   wire::Context context;
   RunningServer server(config, ShardId(0), context);
   ScriptedNode node(context, config.cluster.endpoints);
-  node.say(0, join_of(config, 0, kManyFloats));
-  node.hear<wire::Welcome>(0);
-  for (std::int64_t begin = 0; begin < kManyFloats; begin += kManyFloats / 5) {
-    node.say(0, wire::InitialParameters{begin, begin + kManyFloats / 5 == kManyFloats},
-             std::vector<float>(kManyFloats / 5));
-  }
-  node.hear<wire::Grant>(0);
-  node.say(0, wire::Pull{1, Version(0), false, kNoRevision});
+  ask_for_more_than_is_read(node, config);
   auto result = std::async(std::launch::async, [&] { return server.result(); });
   while (result.wait_for(50ms) != std::future_status::ready) node.say(0, wire::Heartbeat{});
   CHECK(result.get().code() == StatusCode::kUnavailable);
@@ -214,23 +221,15 @@ TEST_CASE("a node that asks for parameters and does not read them is lost, and n
              Contains("node 0: it has taken none of the parameters it asked shard 0 for in 2 s"));
 }
 
-// Why lies behind more frames than ZeroMQ and the system take in for it.
+// Why lies behind more frames than it has read.
 TEST_CASE("a node that is refused for good reads why, though parameters are queued for it") {
-  constexpr std::int64_t kManyFloats = 1'000'000;
   const testing::TempFolder folder;
   RunConfig config = config_in(folder, 1);
   config.cluster.frame_bytes = 4096;
   wire::Context context;
   RunningServer server(config, ShardId(0), context);
   ScriptedNode node(context, config.cluster.endpoints);
-  node.say(0, join_of(config, 0, kManyFloats));
-  node.hear<wire::Welcome>(0);
-  for (std::int64_t begin = 0; begin < kManyFloats; begin += kManyFloats / 5) {
-    node.say(0, wire::InitialParameters{begin, begin + kManyFloats / 5 == kManyFloats},
-             std::vector<float>(kManyFloats / 5));
-  }
-  node.hear<wire::Grant>(0);
-  node.say(0, wire::Pull{1, Version(0), false, kNoRevision});
+  ask_for_more_than_is_read(node, config);
   node.say(0, wire::Push{WorkerId(1, 0), Clock(0), 0, true, 4, Version(0), Revision(0)}, {1});
   const auto refusal = node.hear<wire::Error>(0);
   CHECK(refusal.fatal);
