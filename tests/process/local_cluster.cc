@@ -57,6 +57,7 @@ Result<ClusterRun> run_cluster(
   if (!model) return Status(model.status()).with_context(authority);
   run.summary = std::move(summary).value();
   run.model = std::move(model).value();
+  if (auto phases = read_phases(config.run.out); phases) run.phases = std::move(phases).value();
   return run;
 }
 

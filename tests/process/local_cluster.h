@@ -10,6 +10,7 @@
 
 #include "common/config/run_config.h"
 #include "common/params/model_file.h"
+#include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
 #include "common/status.h"
 #include "common/task/task.h"
@@ -20,10 +21,11 @@ namespace paceline::testing {
 using StopNode = std::function<void(NodeId, const std::string& reason)>;
 
 struct ClusterRun {
-  std::vector<Status> servers;  // by shard
-  std::vector<Status> nodes;    // by node; OK for those elsewhere
-  RunSummary summary;           // as read back from summary.json
-  ModelFile model;              // as read back from model.bin
+  std::vector<Status> servers;       // by shard
+  std::vector<Status> nodes;         // by node; OK for those elsewhere
+  RunSummary summary;                // as read back from summary.json
+  ModelFile model;                   // as read back from model.bin
+  std::vector<WorkerPhases> phases;  // as read back from phases.csv; empty where no node reported
 };
 
 // Runs `config` (its endpoints and run.out are replaced) to the end on Tasks from `tasks`. A run that leaves

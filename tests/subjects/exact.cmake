@@ -13,6 +13,7 @@ paceline_test(crash_guarantees_test SOURCES process/crash_guarantees_test.cc
 target_compile_definitions(crash_guarantees_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(crash_guarantees_test counting_node)
 
+paceline_test(attribution_test SOURCES process/attribution_test.cc process/relay.cc LIBS paceline_test_cluster)
 paceline_test(evaluation_test SOURCES process/evaluation_test.cc process/exact_evaluations.cc
   LIBS paceline_test_cluster)
 
