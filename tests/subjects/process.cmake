@@ -7,17 +7,23 @@ paceline_test(guarantees_test SOURCES process/guarantees_test.cc LIBS paceline_t
 
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
-foreach(test runs/WholeRuns runs/Stops crashes/Crashes crashes/Starts input/NotFinite input/Garbage input/BadInput
-        run_scripts/RunScripts scripts/Scripts)
-  get_filename_component(class ${test} NAME)
-  get_filename_component(file ${test} DIRECTORY)
-  add_test(NAME daemons.${class}
-    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/${file}_test.py
-            ${CMAKE_BINARY_DIR}/bin ${PROJECT_SOURCE_DIR} ${class})
-  set_tests_properties(daemons.${class} PROPERTIES TIMEOUT 600 LABELS daemons)
-  if(PACELINE_SANITIZE STREQUAL "thread")  # as in paceline_test()
-    set_tests_properties(daemons.${class} PROPERTIES ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py)
+foreach(file ${daemon_tests})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})  # a new class is a new test
+  file(STRINGS ${file} classes REGEX "^class [A-Za-z]+\\(")
+  if(NOT classes)
+    message(FATAL_ERROR "${file}: no test class")
   endif()
+  foreach(class ${classes})
+    string(REGEX REPLACE "^class ([A-Za-z]+).*" "\\1" class ${class})
+    add_test(NAME daemons.${class}
+      COMMAND Python3::Interpreter ${file} ${CMAKE_BINARY_DIR}/bin ${PROJECT_SOURCE_DIR} ${class})
+    set_tests_properties(daemons.${class} PROPERTIES TIMEOUT 600 LABELS daemons)
+    if(PACELINE_SANITIZE STREQUAL "thread")  # as in paceline_test()
+      set_tests_properties(daemons.${class} PROPERTIES
+        ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+    endif()
+  endforeach()
 endforeach()
 # What the sanitizers could find in these is found in the others: scripts/test.sh runs them in the debug build alone.
 set_tests_properties(daemons.BadInput daemons.RunScripts daemons.Scripts PROPERTIES LABELS "daemons;plain")
