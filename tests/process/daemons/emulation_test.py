@@ -1,0 +1,54 @@
+"""A heterogeneous cluster emulated on one machine (DESIGN section 5), by the real daemons. See harness.py."""
+
+import csv
+
+import harness
+from harness import DaemonTest
+
+
+class Emulation(DaemonTest):
+    """Iterations last as long as they should; where they cannot, the run says so."""
+
+    READING_AND_COMPUTING = ("PS_PARAM", "P_CACHE_PARAM", "T_CACHE_PARAM", "BATCH", "COMPUTE_GRADS")
+
+    def seconds(self):
+        """By node, phase: what phases.csv says of its one worker."""
+        with open(self.run_dir / "phases.csv", encoding="utf-8", newline="") as file:
+            return {(int(row["node"]), row["phase"]): float(row["total_seconds"]) for row in csv.DictReader(file)}
+
+    def test_an_iteration_lasts_base_step_times_slowdown(self):
+        # So long that what an iteration really costs, and a machine that does something else, are small beside it.
+        iterations, fast, slow = 3, 0.5, 1.25
+        servers, nodes = self.start_run("cluster.threads_per_node=1", f"train.total_iterations={2 * iterations}",
+                                        "sync.policy=ssp", "sync.threshold=3", "emulate.base_step=500ms",
+                                        "emulate.slowdown=[1, 2.5]")
+        for program in servers + nodes:
+            self.assert_ends(program, 0)
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["overruns"], summary["iterations"]), ("ok", 0, 2 * iterations))
+        # Nothing ends early: these hold on the slowest machine.
+        self.assertGreaterEqual(summary["wall_seconds"], iterations * slow)
+        seconds = self.seconds()
+        for node, lasts in ((0, fast), (1, slow)):
+            spent = sum(seconds[node, phase] for phase in self.READING_AND_COMPUTING)
+            self.assertGreaterEqual(spent, iterations * lasts, f"node {node}: {seconds}")
+        # Each node has its own factor: the slow one's computing takes 2.5 times as long, less what a machine adds.
+        self.assertGreaterEqual(seconds[1, "COMPUTE_GRADS"], 1.6 * seconds[0, "COMPUTE_GRADS"], seconds)
+        self.assertEqual((seconds[0, "BARRIER"], seconds[1, "BARRIER"]), (0, 0))  # three ahead is allowed
+
+    def test_a_run_whose_steps_do_not_fit_is_invalid_and_says_so(self):
+        why = r"200 of 200 emulated steps took longer than emulate\.base_step allows; raise it, or use fewer workers"
+        servers, nodes = self.start_run("train.total_iterations=200", "emulate.base_step=1us")
+        self.assert_ends(servers[0], 1, f"paceline-server: the run is invalid: {why}")
+        for i, node in enumerate(nodes):
+            self.assert_ends(node, 1, f"paceline-worker {i}: {why}")
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["overruns"], summary["iterations"]), ("invalid", 200, 200))
+        self.assertRegex(summary["reason"], f"^{why}$")
+        report = self.paceline("report", self.run_dir)
+        self.assertIn(f"{self.run_dir}: invalid", report.stdout)
+        self.assertIn("overruns 200", report.stdout)
+
+
+if __name__ == "__main__":
+    harness.main()
