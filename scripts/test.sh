@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the whole suite three times: the debug build, address + undefined
-# sanitizer, thread sanitizer.
+# Installs what is missing, builds, and runs the tests: all of them in the debug build, then under the address + undefined
+# sanitizer and under the thread sanitizer what these can add to (docs/TESTING.md says what is left out, and why).
 #   scripts/test.sh [debug|asan|tsan]…      all three when not said
 # Ctrl-C or SIGTERM once: what is under way is stopped. Twice: it is ended at once.
 set -euo pipefail
@@ -16,12 +16,11 @@ for preset in "${presets[@]}"; do
   echo "== build $preset"
   run_whole scripts/build.sh "$preset" || exit
   echo "== test $preset (built in $((SECONDS - started)) s)"
-  # Labelled plain: the scripts and bad input, in which a sanitizer could find nothing that it does not find elsewhere.
-  # The threads of the daemons are those of the process tests that run servers and nodes in one process.
+  # The labels are given in tests/subjects/process.cmake.
   case "$preset" in
     debug) left_out=() ;;
     asan) left_out=(-LE plain) ;;
-    tsan) left_out=(-LE daemons) ;;
+    tsan) left_out=(-LE 'plain|not_tsan') ;;
   esac
   # Whatever started this may ignore SIGINT, as a process in the background does; tests of that signal cannot.
   run_whole env --default-signal=INT,QUIT ctest --preset "$preset" -j "$(nproc)" --no-tests=error \
