@@ -148,6 +148,7 @@ class Node::Impl {
   void evaluate() {
     const Status ended = run_evaluator(*tasks_, client_, log_);
     client_.close(ended);  // usually it is why the evaluator ended
+    stop_waiting();        // whoever still sleeps out an emulated step does it for nobody
   }
 
   // After the training threads: reports and waits for the end, or says goodbye.

@@ -53,6 +53,8 @@ class Engine {
   // --- the state of the run, for reports, the log and the tests ---
   bool started() const { return started_; }
   bool finished() const { return finished_; }
+  // Nobody is granted anything any more: a stop was asked for, or something was not finite.
+  bool stopping() const { return stop_reason_.has_value(); }
   // The clock of a worker of this run, live or not.
   Clock clock_of(WorkerId worker) const;
   bool is_live(WorkerId worker) const;

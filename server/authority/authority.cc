@@ -282,6 +282,7 @@ void Authority::tick(Ticks now) {
     status = step(sync::Tick{}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
   }
+  check_stop(now);
   check_silence(now);
   advance_end(now);
 }

@@ -10,8 +10,8 @@
 //   over        result() says how it went
 //
 // Every wait of the end is for a peer, and is over when the peer's lease is; a node that lives but does not
-// say what it is asked for is waited for kReportLeases and kEvaluationLeases. Files are written in the
-// Background: a disk may be slower than any lease. No I/O but through it, the Outbox, the log and the
+// say what it is asked for is waited for kStopLeases, kReportLeases and kEvaluationLeases. Files are written in
+// the Background: a disk may be slower than any lease. No I/O but through it, the Outbox, the log and the
 // RunRecord's curve; time is passed in, so tests need neither sockets nor waiting. Thread: one at a time (the
 // server's loop).
 #pragma once
@@ -42,8 +42,10 @@ sync::EngineConfig engine_config(const RunConfig& config);
 
 class Authority {
  public:
-  // How long a node that is alive may take, in leases: for its report once training is over, which it has at
-  // hand, and for one evaluation, which is a pass over the test data.
+  // How long a node that is alive may take, in leases: for the iteration it is in when the run is stopped,
+  // for its report once training is over, which it has at hand, and for one evaluation, which is a pass over
+  // the test data.
+  static constexpr int kStopLeases = 10;
   static constexpr int kReportLeases = 10;
   static constexpr int kEvaluationLeases = 60;
 
@@ -123,6 +125,7 @@ class Authority {
   // Nothing that is still said changes how the run went.
   bool concluded() const { return stage_ >= Stage::kFiling; }
   void check_silence(Ticks now);
+  void check_stop(Ticks now);
   void ask_evaluation(Ticks now);
   std::optional<NodeId> lowest_node() const;
   bool reports_are_in() const;
@@ -154,6 +157,7 @@ class Authority {
   std::int64_t sequence_ = 0;  // of the next decision
   Version decided_;            // of the last decision
   Ticks first_grant_;
+  std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
   EvaluationSchedule evaluation_;
   Ticks evaluation_asked_at_;       // of the one under way

@@ -5,6 +5,13 @@
 #include "server/authority/authority.h"
 
 namespace paceline::server {
+namespace {
+
+std::string in_seconds(std::chrono::nanoseconds d) {
+  return std::to_string(std::chrono::ceil<std::chrono::seconds>(d).count()) + " s";
+}
+
+}  // namespace
 
 void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (concluded()) return;
@@ -176,9 +183,6 @@ void Authority::ask_evaluation(Ticks now) {
 // A node whose heartbeats come but whose report does not would hold the end of the run open for ever.
 void Authority::check_silence(Ticks now) {
   const auto lease = config_.cluster.lease;
-  const auto in_seconds = [](std::chrono::nanoseconds d) {
-    return std::to_string(std::chrono::ceil<std::chrono::seconds>(d).count()) + " s";
-  };
   if (const auto asked = evaluation_.asked();
       asked && now - evaluation_asked_at_ > kEvaluationLeases * lease) {
     not_evaluated(asked->version, "node " + to_string(asked->node) + " has not answered within " +
@@ -192,6 +196,25 @@ void Authority::check_silence(Ticks now) {
     if (nodes_[i] != NodeState::kJoined || record_.has_report(NodeId(i))) continue;
     lost(Peer::of(NodeId(i)),
          "no report within " + in_seconds(kReportLeases * lease) + " of the end of training", now);
+  }
+}
+
+// A stop lets every worker finish the iteration it is in. One whose iteration does not end (a task that hangs
+// while its node's heartbeats go on) would make a stop, a signal's too, wait for ever.
+void Authority::check_stop(Ticks now) {
+  if (!training() || !engine_.stopping()) return;
+  if (!stopping_since_) stopping_since_ = now;
+  const auto allowed = kStopLeases * config_.cluster.lease;
+  if (now - *stopping_since_ <= allowed) return;
+  const Cluster cluster = config_.cluster.cluster();
+  for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
+    const WorkerId worker = cluster.worker_at(Rank(r));
+    if (!training() || !engine_.is_live(worker)) continue;  // losing one may have ended the training
+    expel(worker.node,
+          deadline_exceeded("worker " + to_string(worker) + " has not finished its iteration of clock " +
+                            to_string(engine_.clock_of(worker)) + " within " + in_seconds(allowed) +
+                            " of the stop"),
+          now);
   }
 }
 

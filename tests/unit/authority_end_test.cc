@@ -166,6 +166,48 @@ TEST_CASE("max_seconds and target_accuracy end a run well; a signal ends it as s
   CHECK(run.summary().test_accuracy.has_value());
 }
 
+TEST_CASE("an iteration that does not end does not hold up a stop for ever; its node is told") {
+  RunConfig config = small_run();
+  config.run.max_seconds = 30s;
+  Run run(config);
+  run.gather();
+  run.iterate(0, 0);
+  const bool signal = GENERATE(true, false);
+  if (signal) run.authority->stop("stopped by a signal", run.now);
+  run.pass(signal ? 0s : 30s);
+  run.pass(Authority::kStopLeases * config.cluster.lease);
+  CHECK(run.authority->training());
+  CHECK(run.sent.of<wire::Error>(kNode1).empty());
+  run.pass(1ms);
+  CHECK_FALSE(run.authority->training());
+  const auto told = run.sent.of<wire::Error>(kNode1);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].fatal);
+  CHECK(told[0].message == "worker 1.0 has not finished its iteration of clock 0 within 100 s of the stop");
+  CHECK(run.sent.of<wire::Error>(kNode0).empty());
+  run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
+  run.answer_model();
+  run.node_reports(0);
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(run.summary().status == (signal ? "stopped" : "ok"));
+  REQUIRE(run.summary().lost.size() == 1);
+  CHECK(run.summary().lost[0] == "node 1: " + told[0].message);
+}
+
+TEST_CASE("with every iteration stuck a stop ends all the same, as what it was") {
+  Run run;
+  run.gather();
+  run.authority->stop("stopped by a signal", run.now);
+  run.pass(0s);
+  run.pass(Authority::kStopLeases * run.config.cluster.lease + 1ms);
+  run.answer_model();
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(run.summary().status == "stopped");
+  CHECK(run.summary().lost.size() == 2);
+}
+
 TEST_CASE("a node that lives but never reports does not hold the end of the run open") {
   Run run;
   run.gather();

@@ -93,6 +93,18 @@ class Stops(DaemonTest):
         self.assert_ends(nodes[1], 1, "paceline-worker 1: stopped by a signal")
         self.assertEqual(self.summary()["lost"], ["node 1: stopped by a signal"])
 
+    def test_iterations_that_do_not_end_do_not_hold_up_a_stop(self):
+        servers, nodes = self.start_training("cluster.lease=1s", "emulate.base_step=1h")
+        servers[0].send(signal.SIGTERM)
+        stuck = r"worker {0}\.0 has not finished its iteration of clock 0 within 10 s of the stop"
+        self.assert_ends(servers[0], 1, "paceline-server: stopping: stopped by a signal",
+                         *("paceline-server: node {0} lost: ".format(i) + stuck.format(i) for i in range(2)),
+                         "paceline-server: version 0 was not evaluated: no node is left to do it")
+        for i, node in enumerate(nodes):
+            self.assert_ends(node, 1, rf"paceline-worker {i}: server shard 0 \({self.endpoints[0]}\): refuses us: "
+                             + stuck.format(i))
+        self.assertEqual(self.summary()["status"], "stopped")
+
     def test_a_second_signal_ends_a_daemon_at_once(self):
         servers, nodes = self.start_training()
         nodes[0].send(signal.SIGSTOP)  # its report never comes: the orderly end has to wait for the lease
