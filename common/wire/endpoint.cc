@@ -1,6 +1,8 @@
 // Names to addresses, by the system's resolver.
 #include "common/wire/endpoint.h"
 
+#include <sys/stat.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -22,11 +24,10 @@ Result<std::string> resolve_for_bind(const std::string& endpoint) {
   return std::string(kTcp) + found.begin()->endpoint().address().to_string() + endpoint.substr(colon);
 }
 
-bool ipc_is_served(const std::string& endpoint) {
-  constexpr std::string_view kIpc = "ipc://";
+namespace {
+
+bool is_served(const std::string& path) {
   using boost::asio::local::stream_protocol;
-  const std::string path = endpoint.substr(std::min(kIpc.size(), endpoint.size()));
-  if (!endpoint.starts_with(kIpc) || path.empty() || path == "*") return false;
   try {
     boost::asio::io_context io;
     boost::system::error_code error;
@@ -35,6 +36,28 @@ bool ipc_is_served(const std::string& endpoint) {
   } catch (const boost::system::system_error&) {
     return false;  // a path too long for a socket: ZeroMQ's bind will say so
   }
+}
+
+const char* kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return "an ordinary file";
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  return "a device or a pipe";
+}
+
+}  // namespace
+
+Status check_ipc_path(const std::string& endpoint) {
+  constexpr std::string_view kIpc = "ipc://";
+  const std::string path = endpoint.substr(std::min(kIpc.size(), endpoint.size()));
+  // '*' lets ZeroMQ choose a path; '@' is no path but a name of the kernel's.
+  if (!endpoint.starts_with(kIpc) || path.empty() || path == "*") return Status::ok();
+  struct stat about = {};
+  if (path[0] != '@' && lstat(path.c_str(), &about) == 0 && !S_ISSOCK(about.st_mode)) {
+    return invalid_argument("cannot bind " + endpoint + ": got " + kind_of(about.st_mode) + " at " + path +
+                            ", expected a socket or nothing there");
+  }
+  return is_served(path) ? unavailable("cannot bind " + endpoint + ": Address already in use") : Status::ok();
 }
 
 }  // namespace paceline::wire

@@ -62,7 +62,7 @@ class RouterSocket {
 
   // Binds to "tcp://host:port" (port 0 or "*": the system chooses, see endpoint()) or "ipc://path".
   // Errors: kUnavailable, naming endpoint and reason, when the port is in use or the address is not of this
-  // machine.
+  // machine; kInvalidArgument not an endpoint, or something that is no socket lies at the path.
   static Result<std::unique_ptr<RouterSocket>> bind(Context& context, boost::asio::io_context& io,
                                                     const std::string& endpoint, TransportOptions options,
                                                     Handler handler);

@@ -354,7 +354,7 @@ class ZmqDealer final : public DealerSocket {
 
 // Binds; a host name that ZeroMQ takes for an interface is resolved and tried again.
 Status bind_socket(zmq::socket_t& socket, const std::string& endpoint) {
-  if (ipc_is_served(endpoint)) return refused("cannot bind", endpoint, EADDRINUSE);
+  PACELINE_RETURN_IF_ERROR(check_ipc_path(endpoint));
   if (zmq_bind(socket.handle(), endpoint.c_str()) == 0) return Status::ok();
   if (zmq_errno() != ENODEV) return refused("cannot bind", endpoint, zmq_errno());
   Result<std::string> resolved = resolve_for_bind(endpoint);

@@ -5,6 +5,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/unit/wire_loop.h"
 
@@ -92,6 +94,24 @@ TEST_CASE("a peer that nobody ever was is kUnavailable") {
   Context context;
   Listener listener(context, folder.ipc("nobody"));
   CHECK(listener.socket->send("nobody", {Heartbeat{}, {}}).code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("what lies at an ipc path and is no socket is refused and left alone") {
+  Context context;
+  boost::asio::io_context io;
+  const TemporaryFolder folder;
+  const std::string endpoint = folder.ipc("thesis");
+  const std::string path = endpoint.substr(std::string("ipc://").size());
+  const bool file = GENERATE(true, false);
+  if (file) std::ofstream(path) << "three years of work";
+  if (!file) std::filesystem::create_directory(path);
+  const auto bound = RouterSocket::bind(context, io, endpoint, {}, [](const PeerId&, Result<Message>) {});
+  CHECK(bound.status().code() == StatusCode::kInvalidArgument);
+  CHECK(bound.status().message() == "cannot bind " + endpoint + ": got " +
+                                        (file ? "an ordinary file" : "a folder") + " at " + path +
+                                        ", expected a socket or nothing there");
+  CHECK(std::filesystem::exists(path));
+  if (file) CHECK(std::filesystem::file_size(path) == 19);
 }
 
 TEST_CASE("an address in use is refused, on tcp and on ipc") {
