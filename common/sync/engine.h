@@ -87,7 +87,6 @@ class Engine {
   Status on(const Joined& event);
   Status on(const GradientArrived& event);
   Status on(const StepReported& event);
-  Status on(const Left& event);
   Status on(const Lost& event);
   Status on(const StopRequested& event);
   Status on(const Tick& event);

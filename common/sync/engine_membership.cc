@@ -31,15 +31,6 @@ void Engine::begin_training() {
   settle();
 }
 
-Status Engine::on(const Left& event) {
-  if (!config_.cluster.contains(event.worker)) {
-    return invalid_argument("leave of worker " + to_string(event.worker) + ": there is no such worker");
-  }
-  depart(config_.cluster.rank_of(event.worker));
-  if (!broken(Mutant::kLeaverReleasesNobody)) settle();
-  return Status::ok();
-}
-
 Status Engine::on(const Lost& event) {
   if (event.node.value >= config_.cluster.nodes) {
     return invalid_argument("loss of node " + to_string(event.node) + ": there is no such node");

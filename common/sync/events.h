@@ -38,12 +38,7 @@ struct StepReported {
   std::string fault;   // the loss or tensor that was not finite; empty: all finite
 };
 
-// A training thread went on its own account; what it had completed stays.
-struct Left {
-  WorkerId worker;
-};
-
-// A node was silent past its lease: all its workers are gone.
+// A node was silent past its lease, or left: all its workers are gone. What they had completed stays.
 struct Lost {
   NodeId node;
 };
@@ -56,6 +51,6 @@ struct StopRequested {
 // Time passed. The only event for which nobody has to do anything; it lets held grants be announced.
 struct Tick {};
 
-using Event = std::variant<Joined, GradientArrived, StepReported, Left, Lost, StopRequested, Tick>;
+using Event = std::variant<Joined, GradientArrived, StepReported, Lost, StopRequested, Tick>;
 
 }  // namespace paceline::sync

@@ -125,8 +125,6 @@ class Scenario {
       const WorkerId w = worker_of(words[1]);
       const ShardId shard(static_cast<std::uint32_t>(options.number("shard", 0)));
       send(arrival(w, Clock(options.number("clock", known_clock(w))), shard, options));
-    } else if (verb == "leave") {
-      send(Left{worker_of(words[1])});
     } else if (verb == "lose") {
       send(Lost{NodeId(static_cast<std::uint32_t>(std::stoul(words[1])))});
     } else if (verb == "stop") {
@@ -199,7 +197,7 @@ std::string joined(const Words& lines) {
 }
 
 bool is_command(const std::string& verb) {
-  const Words verbs = {"cluster", "join", "step", "report", "arrive", "leave", "lose", "stop", "tick"};
+  const Words verbs = {"cluster", "join", "step", "report", "arrive", "lose", "stop", "tick"};
   return std::find(verbs.begin(), verbs.end(), verb) != verbs.end();
 }
 

@@ -111,11 +111,6 @@ void AuthorityChecker::note_clock_moved(Account& a) {
   clock_gap_ = std::max(clock_gap_, fastest - slowest());
 }
 
-bool AuthorityChecker::note(const Left& e) {
-  note_departure(e.worker);
-  return true;
-}
-
 bool AuthorityChecker::note(const Lost& e) {
   for (auto& [worker, account] : accounts_) {
     if (worker.node == e.node) note_departure(worker);

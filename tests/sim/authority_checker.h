@@ -42,7 +42,6 @@ class AuthorityChecker {
   bool note(const sync::Joined& e);
   bool note(const sync::GradientArrived& e);
   bool note(const sync::StepReported& e);
-  bool note(const sync::Left& e);
   bool note(const sync::Lost& e);
   bool note(const sync::StopRequested& e);
   bool note(const sync::Tick& e);

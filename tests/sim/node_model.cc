@@ -166,7 +166,8 @@ void NodeModel::finish_step(Thread& thread) {
   const auto leaves = world_.plan.leaves_at.find(thread.id);
   if (leaves != world_.plan.leaves_at.end() && leaves->second <= clock) {
     push(thread, false);
-    world_.tell_authority(here, sync::Left{thread.id});
+    dead_ = true;  // what its threads have sent still arrives
+    world_.tell_authority(here, sync::Lost{id_});
     return;
   }
   sync::StepReported report;

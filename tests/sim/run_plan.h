@@ -20,7 +20,7 @@ struct RunPlan {
   cache::FreshnessRules rules;
   std::vector<double> slowdown;               // per node
   std::map<NodeId, std::int64_t> dies_at_ns;  // silently, messages cut off half-way
-  std::map<WorkerId, Clock> leaves_at;        // after half a push of this clock, and says so
+  std::map<WorkerId, Clock> leaves_at;        // its node does, after half a push of this clock, and says so
   std::optional<std::int64_t> stop_at_ns;
   double nan_chance = 0.0;        // the worker finds it: an empty iteration
   double corrupt_chance = 0.0;    // a shard finds it: an invalid gradient
