@@ -37,7 +37,8 @@ std::string to_yaml(const RunConfig& config);
 Result<std::string> value_of(const RunConfig& config, const std::string& path);
 
 // FNV-1a (64 bit) over every key on which all daemons of a run must agree, and its value: seed, end of the
-// run, cluster shape, sync, train, data.kind and data.augment; not paths, endpoints, time-outs or log levels.
+// run, cluster shape, sync, train, data.kind and data.augment, emulate but its cores; not paths, endpoints,
+// time-outs or log levels.
 // It travels with the join, so that two daemons given different files notice.
 std::uint64_t fingerprint(const RunConfig& config);
 

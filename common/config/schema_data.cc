@@ -28,7 +28,7 @@ void add_data_and_emulate(Schema& schema) {
   using std::chrono::microseconds;
   schema.sections.push_back({"data", "what is learned from", Scope::kOneDaemon});
   schema.sections.push_back(
-      {"emulate", "a heterogeneous cluster on one machine; off while base_step is null", Scope::kOneDaemon});
+      {"emulate", "a heterogeneous cluster on one machine; off while base_step is null", Scope::kWholeRun});
   auto& keys = schema.keys;
 
   keys.push_back(row(PACELINE_FIELD(data.kind), choice<DataKind>(), Scope::kWholeRun,
@@ -55,22 +55,22 @@ void add_data_and_emulate(Schema& schema) {
                       .trade_off = "More rides out uneven loading; each holds batch_size x 12 KiB."}));
 
   keys.push_back(
-      row(PACELINE_FIELD(emulate.base_step), or_null(duration(microseconds(1), hours(1))), Scope::kOneDaemon,
+      row(PACELINE_FIELD(emulate.base_step), or_null(duration(microseconds(1), hours(1))), Scope::kWholeRun,
           {.effect = "Emulated time of one iteration of a node with slowdown 1; null: emulation is off.",
            .trade_off = "At least 2 x workers x real step / cores, or steps overrun and the run is marked "
                         "invalid (docs/CONFIG.md)."}));
   keys.push_back(row(PACELINE_FIELD(emulate.slowdown),
-                     list_of(real({.low = 0, .high = 1000, .open_low = true})), Scope::kOneDaemon,
+                     list_of(real({.low = 0, .high = 1000, .open_low = true})), Scope::kWholeRun,
                      {.unit = "factor per node",
                       .effect = "How much slower each node is; one value serves all, [] is 1 for all.",
                       .trade_off = "The spread decides what a policy can gain."}));
   keys.push_back(
-      row(PACELINE_FIELD(emulate.jitter), choice<JitterKind>(), Scope::kOneDaemon,
+      row(PACELINE_FIELD(emulate.jitter), choice<JitterKind>(), Scope::kWholeRun,
           {.effect = "The distribution of a random factor with mean 1 for each worker and clock.",
            .trade_off = "lognormal resembles measured clusters; exponential has the heavy tail that hurts "
                         "bsp most."}));
   keys.push_back(
-      row(PACELINE_FIELD(emulate.jitter_spread), real({.low = 0, .high = 3}), Scope::kOneDaemon,
+      row(PACELINE_FIELD(emulate.jitter_spread), real({.low = 0, .high = 3}), Scope::kWholeRun,
           {.unit = "uniform: half width; lognormal: sigma; exponential: random share",
            .effect = "How much the random factor varies.",
            .trade_off = "Large lets short delays hide the nodes' own speeds. uniform: below 1; exponential: "

@@ -133,7 +133,7 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
   for (const char* same :
        {"run.out=/elsewhere", "run.name=other", "run.log_level=debug", "data.path=/elsewhere",
         "cluster.endpoints=[ipc:///tmp/y]", "cluster.lease=1m", "cluster.frame_bytes=1MiB",
-        "data.loader_threads=2", "emulate.base_step=1s", "sync.policy=bsp"}) {
+        "data.loader_threads=2", "emulate.cores=9", "sync.policy=bsp"}) {
     INFO(same);
     CHECK(fingerprint(loaded(base, {same})) == expected);
   }
@@ -143,6 +143,13 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
         "train.optimizer.schedule.warmup_versions=1"}) {
     INFO(other);
     CHECK(fingerprint(loaded(base, {other})) != expected);
+  }
+  const std::string emulated = base + "\nemulate: {base_step: 1s}";
+  CHECK(fingerprint(loaded(emulated)) != expected);
+  for (const char* other : {"emulate.base_step=2s", "emulate.slowdown=[1, 2]", "emulate.jitter=lognormal",
+                            "emulate.jitter_spread=0.3"}) {
+    INFO(other);
+    CHECK(fingerprint(loaded(emulated, {other})) != fingerprint(loaded(emulated)));
   }
 }
 
