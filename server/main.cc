@@ -58,7 +58,10 @@ int server_main(int argc, char** argv) {
   wire::Context context;
   Server server(*config, shard, context, *log, ServerOptions{&std::cerr});
   const Status started = server.start();
-  if (!started.is_ok()) return fail(started);
+  if (!started.is_ok()) {
+    forget_run(*config, shard, given.config_path);
+    return fail(started);
+  }
   boost::asio::signal_set signals(server.io(), SIGINT, SIGTERM);
   stop_on_signals(signals, server);
 

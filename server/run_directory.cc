@@ -60,4 +60,13 @@ Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing ex
   return write_file_atomically(effective, to_yaml(config));
 }
 
+void forget_run(const RunConfig& config, ShardId shard, const fs::path& given_config) {
+  std::error_code ignored;  // what cannot be removed is what an earlier run may leave, too
+  for (const fs::path& mark : marks_of_a_run(config, shard)) fs::remove(mark, ignored);
+  const fs::path effective = fs::path(config.run.out) / "config.yaml";
+  if (shard == kAuthority && !fs::equivalent(effective, given_config, ignored))
+    fs::remove(effective, ignored);
+  if (fs::is_empty(config.run.out, ignored)) fs::remove(config.run.out, ignored);
+}
+
 }  // namespace paceline::server

@@ -1,7 +1,9 @@
 // Servers over real sockets, spoken to by a node whose every word is in the test.
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <future>
 
+#include "common/config/load.h"
 #include "common/params/model_file.h"
 #include "common/report/run_summary.h"
 #include "server/run_directory.h"
@@ -312,6 +314,31 @@ TEST_CASE("a run directory that holds a run is refused, and cleared when it may 
   CHECK(prepare_run_directory(config, ShardId(1), Existing::kRefuse, "given.yaml").is_ok());
   REQUIRE(prepare_run_directory(config, kAuthority, Existing::kReplace, "given.yaml").is_ok());
   CHECK_FALSE(std::filesystem::exists(folder / "summary.json"));
+}
+
+TEST_CASE("a run that never listened leaves a folder that may be used, and what was not its own") {
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 2);
+  config.run.out = (folder / "run").string();
+  const std::filesystem::path out(config.run.out);
+  const auto start = [&](ShardId shard, const std::filesystem::path& given) {
+    REQUIRE(prepare_run_directory(config, shard, Existing::kRefuse, given).is_ok());
+    std::ofstream(log_file(config, shard)) << "it begins";
+  };
+  start(kAuthority, "given.yaml");
+  forget_run(config, kAuthority, "given.yaml");
+  CHECK_FALSE(std::filesystem::exists(out));
+
+  std::filesystem::create_directory(out);
+  std::ofstream(out / "notes.txt") << "mine";
+  std::ofstream(out / "config.yaml") << to_yaml(config);
+  start(kAuthority, out / "config.yaml");
+  start(ShardId(1), out / "config.yaml");
+  forget_run(config, kAuthority, out / "config.yaml");
+  CHECK(std::filesystem::exists(out / "notes.txt"));
+  CHECK(std::filesystem::exists(out / "config.yaml"));
+  CHECK(std::filesystem::exists(log_file(config, ShardId(1))));
+  CHECK(prepare_run_directory(config, kAuthority, Existing::kRefuse, out / "config.yaml").is_ok());
 }
 
 }  // namespace

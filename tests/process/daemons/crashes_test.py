@@ -104,8 +104,18 @@ class Starts(DaemonTest):
             used.bind(("127.0.0.1", 0))
             used.listen()
             endpoint = f"tcp://127.0.0.1:{used.getsockname()[1]}"
-            server = self.server(0, f"cluster.endpoints=[{endpoint}]")
-            self.assert_ends(server, 1, f"paceline-server: cannot bind {endpoint}: Address already in use")
+            for _ in range(2):  # the first has not used up the run directory
+                server = self.server(0, f"cluster.endpoints=[{endpoint}]")
+                self.assert_ends(server, 1, f"paceline-server: cannot bind {endpoint}: Address already in use")
+                self.assertFalse(self.run_dir.exists())
+
+    def test_an_endpoint_that_is_a_file(self):
+        thesis = self.folder / "thesis.tex"
+        thesis.write_text("three years of work", encoding="utf-8")
+        self.assert_ends(self.server(0, f"cluster.endpoints=[ipc://{thesis}]"), 2,
+                         f"paceline-server: cannot bind ipc://{thesis}: got an ordinary file at {thesis}, "
+                         "expected a socket or nothing there")
+        self.assertEqual(thesis.read_text(encoding="utf-8"), "three years of work")
 
     def ready_node(self, number):
         """A node that only waits for its servers: what it has to do takes long on a busy machine."""
