@@ -34,7 +34,8 @@ int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostr
     return kExitOk;
   }
   // A comment, so that --print's output as a whole is a configuration.
-  out << (options.print ? "# " : "") << options.path << ": ok\n";
+  out << (options.print ? "# " : "") << options.path << ": ok"
+      << (config->data.path.empty() ? ", but no data.path: only for a task of your own" : "") << "\n";
   if (options.print) out << to_yaml(*config);
   return kExitOk;
 }

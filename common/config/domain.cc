@@ -38,13 +38,19 @@ std::string write_double(double number) {
   return {buffer.data(), end};
 }
 
+// Why a scalar is no whole number that fits: 1e3 and 2.0 are refused for how they are written.
+const char* not_whole(const Value& value) {
+  if (!looks_like_a_number(value)) return "wrong type";
+  const bool digits = value.text.find_first_not_of("0123456789", value.text[0] == '-') == std::string::npos;
+  return digits ? "out of range" : "not written as a whole number";
+}
+
 template <typename T>
 Domain<T> whole_number(T low, T high, const std::string& expected) {
   return {expected,
           [=](const Value& value, T& field) -> std::optional<Fault> {
             const auto number = is_plain_scalar(value) ? parse_number<T>(value.text) : std::nullopt;
-            if (!number)
-              return fault(value, looks_like_a_number(value) ? "out of range" : "wrong type", expected);
+            if (!number) return fault(value, not_whole(value), expected);
             if (*number < low || *number > high) return fault(value, "out of range", expected);
             field = *number;
             return std::nullopt;

@@ -110,8 +110,13 @@ void check_network(Judge& judge, const TrainSection& train) {
   const std::string& fault = network.status().message();  // "train.layers[3]: conv: kernel 9 is larger …"
   const std::size_t end_of_key = fault.find(": ");
   const std::string key = fault.substr(0, end_of_key);
-  judge.refuse_if(true, {key.c_str()}, "the network cannot be built", fault.substr(end_of_key + 2),
-                  "layers of which each fits the one before");
+  // Some faults say themselves what was expected: "dense: out 70000, expected 1 to 65536".
+  const std::string got = fault.substr(end_of_key + 2);
+  const std::string said = ", expected ";
+  const std::size_t end_of_got = got.find(said);
+  judge.refuse_if(true, {key.c_str()}, "the network cannot be built", got.substr(0, end_of_got),
+                  end_of_got == std::string::npos ? "layers of which each fits the one before"
+                                                  : got.substr(end_of_got + said.size()));
 }
 
 void check_optimizer(Judge& judge, const RunConfig& c) {

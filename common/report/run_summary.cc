@@ -113,8 +113,15 @@ std::string to_json(const RunSummary& summary) {
 Result<RunSummary> parse_summary(const std::string& text) {
   try {
     return summary_from(Json::parse(text));
+  } catch (const Json::parse_error& error) {
+    const bool cut_off = error.byte > text.size();
+    return data_loss(cut_off ? "cut off after " + std::to_string(text.size()) + " bytes"
+                             : "no JSON at byte " + std::to_string(error.byte) + " of " +
+                                   std::to_string(text.size()));
   } catch (const Json::exception& error) {
-    return data_loss(error.what());
+    const std::string what =
+        error.what();  // "[json.exception.type_error.302] type must be string, but is number"
+    return data_loss(what.substr(what.find("] ") + 2));
   }
 }
 

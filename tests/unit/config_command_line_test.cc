@@ -1,10 +1,12 @@
 // The command lines of the daemons and of check-config: what they accept, and the one line they refuse with.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <sstream>
 
 #include "common/config/daemon_options.h"
 #include "common/config/load.h"
+#include "tests/unit/temp_folder.h"
 #include "tools/check_config.h"
 
 namespace paceline {
@@ -89,6 +91,12 @@ TEST_CASE("check_config_says_ok_or_why_not") {
   std::ostringstream err;
   CHECK(check_config({.path = bsp()}, out, err) == 0);
   CHECK(out.str() == bsp() + ": ok\n");
+  const testing::TempFolder folder;
+  const std::string bare = (folder / "run.yaml").string();
+  std::ofstream(bare) << "run: {name: mine}\n";
+  std::ostringstream without_data;
+  CHECK(check_config({.path = bare}, without_data, err) == 0);
+  CHECK(without_data.str() == bare + ": ok, but no data.path: only for a task of your own\n");
   CHECK(check_config({.path = bsp(), .overrides = {"sync.threshold=3"}}, out, err) == 2);
   CHECK_THAT(err.str(), StartsWith("command line: sync.threshold: policy bsp does not use it"));
   CHECK(check_config({}, out, err) == 2);

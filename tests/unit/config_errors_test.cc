@@ -77,7 +77,9 @@ TEST_CASE("wrong_types_and_impossible_values_are_refused_key_by_key") {
   };
   for (const Case& bad :
        std::vector<Case>{{"run.seed=-1", "out of range"},
-                         {"run.seed=1.5", "out of range"},
+                         {"run.seed=1.5", "not written as a whole number"},
+                         {"train.total_iterations=1e3", "not written as a whole number"},
+                         {"train.total_iterations=99999999999999999999", "out of range"},
                          {"run.seed=\"1\"", "wrong type"},
                          {"run.name=a/b", "does not belong in a name"},
                          {"run.name=", "wrong type"},
@@ -206,6 +208,9 @@ TEST_CASE("a_network_that_cannot_be_built_is_refused_at_the_line_of_its_layer") 
              StartsWith("run.yaml:6: train.layers[2]: ") && Contains("needs an image"));
   CHECK_THAT(refusal(before + "    - {kind: dense, out: 9}\n"),
              StartsWith("run.yaml:5: train.layers[1]: ") && Contains("dense with out 10"));
+  CHECK(
+      refusal(before + "    - {kind: dense, out: 70000}\n    - {kind: dense, out: 10}\n") ==
+      "run.yaml:5: train.layers[1]: the network cannot be built, got dense: out 70000, expected 1 to 65536");
   CHECK_THAT(refusal("train: {model: layers}", {"train.layers=[{kind: dense, out: 3}]"}),
              StartsWith("command line: train.layers[0]: the network cannot be built"));
 }

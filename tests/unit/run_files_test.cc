@@ -129,10 +129,18 @@ TEST_CASE("a_broken_summary_is_refused_with_its_path") {
     REQUIRE(write_file_atomically(folder / "summary.json", bad));
     const Status status = read_summary(folder.path()).status();
     CHECK(status.code() == StatusCode::kDataLoss);
-    CHECK_THAT(status.message(), Contains("summary.json"));
+    CHECK_THAT(status.message(), Contains("summary.json") && !Contains("json.exception"));
   }
-  REQUIRE(write_file_atomically(folder / "summary.json", good.substr(0, good.size() / 2)));
-  CHECK(read_summary(folder.path()).status().code() == StatusCode::kDataLoss);
+  const auto fault_of = [&](const std::string& text) {
+    REQUIRE(write_file_atomically(folder / "summary.json", text));
+    const Status status = read_summary(folder.path()).status();
+    CHECK(status.code() == StatusCode::kDataLoss);
+    return status.message();
+  };
+  const std::string path = (folder / "summary.json").string();
+  CHECK(fault_of(good.substr(0, 100)) == path + ": cut off after 100 bytes");
+  CHECK(fault_of("") == path + ": cut off after 0 bytes");
+  CHECK(fault_of("{]}") == path + ": no JSON at byte 2 of 3");
 }
 
 TEST_CASE("phases_are_read_back_to_the_same_totals") {
