@@ -85,6 +85,7 @@ class ServerLoop {
   void check_unreachable(Ticks now);
   void schedule_tick();
   void on_tick();
+  void break_unfinished();
   void heartbeat(Ticks now);
   void check_authority(Ticks now);
   void check_leases(Ticks now);

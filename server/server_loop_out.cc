@@ -106,6 +106,7 @@ void ServerLoop::on_tick() {
     log_.debug("this process stood still for " + in_seconds(pause));
   }
   last_tick_ = now;
+  break_unfinished();
   check_unreachable(now);
   if (now >= next_heartbeat_) heartbeat(now);
   service_.tick(now);
@@ -117,6 +118,14 @@ void ServerLoop::on_tick() {
     next_progress_ = now + kProgressEvery;
     *options_.progress << authority_->progress(now) << std::endl;
   }
+}
+
+// Whoever fills this process's memory with a message that does not end.
+void ServerLoop::break_unfinished() {
+  const int broken = router_->break_unfinished();
+  if (broken == 0) return;
+  log_.warn("broke " + std::to_string(broken) + " connection" + (broken == 1 ? "" : "s") +
+            " that sent a message without an end");
 }
 
 void ServerLoop::heartbeat(Ticks now) {

@@ -24,6 +24,8 @@ class SocketId {
     return SocketId(descriptor, about.st_dev, about.st_ino);
   }
 
+  bool operator==(const SocketId&) const = default;
+
   // Ends the connection in both directions, for its owner as if the network had broken it. What is looked at
   // and shut down is a duplicate, which nobody can close meanwhile.
   enum class ShutDown {

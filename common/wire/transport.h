@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "common/instant.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
 
@@ -80,6 +81,10 @@ class RouterSocket {
   // remembered, or is closed already; kResourceExhausted it stands, since this process can open no more files
   // now: to be tried again.
   virtual Status disconnect(const PeerId& peer) = 0;
+  // Breaks the TCP connections that send a message without an end (unfinished.h), counts each as malformed,
+  // and returns how many. To be called several times a second: what arrives between two calls is held in
+  // memory.
+  virtual int break_unfinished() = 0;
   virtual const TrafficCounters& counters() const = 0;
   virtual void close() = 0;
 };
@@ -99,6 +104,8 @@ class DealerSocket {
                                                        Handler handler);
   virtual ~DealerSocket() = default;
   virtual Status send(Message message) = 0;
+  // When reading and decoding the message being handled began. Only from within the handler.
+  virtual Ticks received_at() const = 0;
   virtual const TrafficCounters& counters() const = 0;
   virtual void close(Queued queued) = 0;
   void close() { close(Queued::kLeaves); }

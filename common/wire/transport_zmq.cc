@@ -18,19 +18,23 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <cstring>
+#include <optional>
 #include <unordered_map>
 #include <zmq.hpp>
 
 #include "common/assert.h"
+#include "common/ticks.h"
 #include "common/wire/codec.h"
 #include "common/wire/endpoint.h"
 #include "common/wire/socket_id.h"
 #include "common/wire/transport.h"
+#include "common/wire/unfinished.h"
 
 namespace paceline::wire {
 
 struct Context::Impl {
-  zmq::context_t zmq{1};  // one I/O thread: more gained nothing
+  zmq::context_t zmq{1};                // one I/O thread: more gained nothing
+  std::atomic<std::int64_t> inproc{0};  // addresses given out; ZeroMQ is late to free one
 };
 
 Context::Context() : impl_(std::make_unique<Impl>()) {}
@@ -43,6 +47,11 @@ namespace {
 constexpr std::int64_t kFrameBytesRead = 4 * static_cast<std::int64_t>(kPayloadBytesMax);
 // Received messages that ZeroMQ holds for us per connection; beyond it the sender's queue fills up instead.
 constexpr int kReceiveQueueMessages = 256;
+// What ZeroMQ may hold of one connection besides whole messages: twice the largest message that is read.
+constexpr std::int64_t kUnfinishedBytesMax = 2 * kFrameBytesRead;
+// And while whole messages wait to be read: as many of them as may, with two full frames each.
+constexpr std::int64_t kUnreadBytesMax =
+    kUnfinishedBytesMax + kReceiveQueueMessages * 2 * static_cast<std::int64_t>(kPayloadBytesMax);
 // Messages read before timers and other sockets get their turn.
 constexpr int kBatch = 64;
 // Up to this a copy; beyond it sending from the caller's memory was measured faster at every size (by a
@@ -125,10 +134,36 @@ class Pump : public std::enable_shared_from_this<Pump> {
 
   zmq::socket_t& socket() { return socket_; }
   const TrafficCounters& counters() const { return counters_; }
+  Ticks received_at() const { return received_at_; }
 
   void start() {
     wake_.assign(socket_.get(zmq::sockopt::fd));
     schedule();
+  }
+
+  // From now on it is known who connects: ZeroMQ tells on a socket of its own, before it hands out anything
+  // of the connection.
+  void watch_accepted(Context& context) {
+    const std::string address = "inproc://accepted-" + std::to_string(context.impl().inproc++);
+    if (zmq_socket_monitor(socket_.handle(), address.c_str(), ZMQ_EVENT_ACCEPTED) != 0) throw zmq::error_t();
+    accepted_.emplace(context.impl().zmq, zmq::socket_type::pair);
+    accepted_->set(zmq::sockopt::rcvhwm, 0);  // at a bound it would hold up ZeroMQ's thread
+    accepted_->connect(address);
+  }
+
+  int break_unfinished() {
+    if (!accepted_) return 0;
+    zmq::message_t event;
+    zmq::message_t address;
+    while (receive(*accepted_, event) && receive(*accepted_, address)) {
+      std::int32_t descriptor = -1;  // behind the event's number, 16 bits
+      std::memcpy(&descriptor, event.data<std::byte>() + sizeof(std::uint16_t), sizeof descriptor);
+      unfinished_.accepted(descriptor);
+    }
+    const int broken = unfinished_.break_up([this] { return !has_input(); });
+    if (has_input()) schedule();  // asking may have swallowed the descriptor's notice
+    counters_.malformed += broken;
+    return broken;
   }
 
   void do_not_linger() {
@@ -139,7 +174,9 @@ class Pump : public std::enable_shared_from_this<Pump> {
     if (closed_) return;
     closed_ = true;
     if (wake_.is_open()) wake_.release();  // the descriptor is ZeroMQ's to close
-    socket_.close();                       // what is queued leaves within the linger time
+    if (accepted_) zmq_socket_monitor(socket_.handle(), nullptr, 0);
+    accepted_.reset();
+    socket_.close();  // what is queued leaves within the linger time
     if (!in_handler_) handler_ = nullptr;
   }
 
@@ -196,9 +233,10 @@ class Pump : public std::enable_shared_from_this<Pump> {
     return repeat_if_interrupted([&] { return socket_.send(frame, flags).has_value(); });
   }
 
-  bool receive_frame(zmq::message_t& frame) {
-    return repeat_if_interrupted([&] { return socket_.recv(frame, zmq::recv_flags::dontwait).has_value(); });
+  static bool receive(zmq::socket_t& socket, zmq::message_t& frame) {
+    return repeat_if_interrupted([&] { return socket.recv(frame, zmq::recv_flags::dontwait).has_value(); });
   }
+  bool receive_frame(zmq::message_t& frame) { return receive(socket_, frame); }
 
   static Status not_sent(const char* name, int error) {
     const std::string what = std::string("sending ") + name + ": ";
@@ -240,6 +278,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   }
 
   void read_one() {
+    received_at_ = steady_now();
     PeerId from;
     zmq::message_t frames[2];
     int count = 0;
@@ -264,6 +303,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
     }
     ++counters_.messages_received;
     handled_ = &frames[0];
+    if (accepted_) unfinished_.read_from(zmq_msg_get(handled_->handle(), ZMQ_SRCFD));
     deliver(from, message_of(frames, count, bytes));
     handled_ = nullptr;
   }
@@ -312,6 +352,9 @@ class Pump : public std::enable_shared_from_this<Pump> {
   boost::asio::posix::stream_descriptor wake_;
   Handler handler_;
   TrafficCounters counters_;
+  Ticks received_at_;                      // the message being handled
+  std::optional<zmq::socket_t> accepted_;  // a router's: who connects
+  Unfinished unfinished_{kUnfinishedBytesMax, kUnreadBytesMax};
   zmq::message_t* handled_ = nullptr;                 // the header of the message being handled
   std::unordered_map<PeerId, SocketId> connections_;  // those remembered
   bool scheduled_ = false;                            // a drain() is posted
@@ -329,6 +372,7 @@ class ZmqRouter final : public RouterSocket {
   Status send(const PeerId& to, Message message) override { return pump_->send(&to, message); }
   void remember(const PeerId& from) override { pump_->remember(from); }
   Status disconnect(const PeerId& peer) override { return pump_->disconnect(peer); }
+  int break_unfinished() override { return pump_->break_unfinished(); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close() override { pump_->close(); }
 
@@ -342,6 +386,7 @@ class ZmqDealer final : public DealerSocket {
   explicit ZmqDealer(std::shared_ptr<Pump> pump) : pump_(std::move(pump)) {}
   ~ZmqDealer() override { pump_->close(); }
   Status send(Message message) override { return pump_->send(nullptr, message); }
+  Ticks received_at() const override { return pump_->received_at(); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close(Queued queued) override {
     if (queued == Queued::kIsDropped) pump_->do_not_linger();
@@ -370,6 +415,7 @@ Result<std::unique_ptr<RouterSocket>> RouterSocket::bind(Context& context, boost
                                                          TransportOptions options, Handler handler) {
   try {
     auto pump = std::make_shared<Pump>(context, io, zmq::socket_type::router, options, std::move(handler));
+    pump->watch_accepted(context);
     PACELINE_RETURN_IF_ERROR(bind_socket(pump->socket(), endpoint));
     pump->start();
     return std::unique_ptr<RouterSocket>(std::make_unique<ZmqRouter>(std::move(pump)));

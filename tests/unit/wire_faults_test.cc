@@ -3,6 +3,7 @@
 #include <zmq.h>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -203,6 +204,88 @@ TEST_CASE("a frame too large to be worth reading ends its connection, not the so
   REQUIRE(dealer->send({Heartbeat{}, {}}).is_ok());
   CHECK(run_until(listener.io, [&] { return listener.accepted == 1; }));
   CHECK(listener.refused.empty());
+}
+
+// A DEALER by hand (ZMTP 3.0, NULL), which can send what ZeroMQ would not: one frame at a time.
+class EndlessSender {
+ public:
+  EndlessSender(boost::asio::io_context& io, const std::string& endpoint) : socket_(io) {
+    const auto port = static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
+    socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port});
+    std::string greeting(64, '\0');
+    greeting.replace(0, 1, "\xff").replace(9, 2, "\x7f\x03").replace(12, 4, "NULL");
+    const std::string ready =
+        std::string("\x05READY\x0bSocket-Type") + std::string("\0\0\0\x06", 4) + "DEALER";
+    send(greeting + std::string("\x04") + static_cast<char>(ready.size()) + ready);
+    // The other side must have got that far, too, before the first message.
+    receive(greeting.size());
+    receive(static_cast<unsigned char>(receive(2)[1]));
+  }
+  // False once the connection is broken.
+  bool send_frame(std::size_t bytes, bool more) {
+    std::string head(1, more ? '\x03' : '\x02');
+    for (int shift = 56; shift >= 0; shift -= 8) head += static_cast<char>((bytes >> shift) & 0xff);
+    return send(head + std::string(bytes, 'x'));
+  }
+
+ private:
+  std::string receive(std::size_t bytes) {
+    std::string got(bytes, '\0');
+    boost::asio::read(socket_, boost::asio::buffer(got));
+    return got;
+  }
+  bool send(const std::string& bytes) {
+    boost::system::error_code error;
+    boost::asio::write(socket_, boost::asio::buffer(bytes), error);
+    return !error;
+  }
+  boost::asio::ip::tcp::socket socket_;
+};
+
+TEST_CASE("a message without an end is not buffered without end") {
+  Context context;
+  Listener listener(context, "tcp://127.0.0.1:0");
+  EndlessSender endless(listener.io, listener.socket->endpoint());
+  const auto dealer = connect(context, listener.io, listener.socket->endpoint());
+  const bool after_a_message = GENERATE(false, true);
+  if (after_a_message) {
+    REQUIRE(endless.send_frame(100, false));
+    REQUIRE(run_until(listener.io, [&] { return listener.refused.size() == 1; }));
+  }
+  int sent = 0;
+  int broken = 0;
+  while (sent < 200 && endless.send_frame(1 << 20, true)) {
+    ++sent;
+    listener.io.restart();
+    listener.io.poll();
+    broken += listener.socket->break_unfinished();
+  }
+  CHECK(broken == 1);
+  CHECK(sent >= 8);
+  CHECK(sent < 200);
+  CHECK(listener.socket->counters().malformed == (after_a_message ? 2 : 1));
+  REQUIRE(dealer->send({Heartbeat{}, {}}).is_ok());
+  CHECK(run_until(listener.io, [&] { return listener.accepted == 1; }));
+  CHECK(listener.socket->break_unfinished() == 0);
+}
+
+TEST_CASE(
+    "whoever sends messages with an end is never broken, however much they send and however late it is "
+    "read") {
+  Context context;
+  Listener listener(context, "tcp://127.0.0.1:0");
+  const auto dealer = connect(context, listener.io, listener.socket->endpoint());
+  const auto values = std::make_shared<const std::vector<float>>(std::size_t{1} << 18);
+  const Payload payload{values, reinterpret_cast<const std::byte*>(values->data()), values->size() * 4};
+  constexpr int kMessages = 60;
+  for (int i = 0; i < kMessages; ++i) REQUIRE(dealer->send({Push{}, payload}).is_ok());
+  int broken = 0;
+  CHECK(run_until(listener.io, [&] {
+    broken += listener.socket->break_unfinished();
+    return listener.accepted + static_cast<int>(listener.refused.size()) == kMessages;
+  }));
+  broken += listener.socket->break_unfinished();
+  CHECK(broken == 0);
 }
 
 TEST_CASE("bytes that are not ZeroMQ's do no harm") {

@@ -1,0 +1,54 @@
+#include "common/wire/unfinished.h"
+
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+
+#include <iterator>
+#include <optional>
+
+namespace paceline::wire {
+namespace {
+
+// What its owner has taken from a TCP connection so far; nothing where there is none.
+std::optional<std::int64_t> taken_from(int descriptor) {
+  tcp_info info = {};
+  socklen_t size = sizeof info;
+  if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  // Asked for second, so that a byte that arrives in between is not counted as taken.
+  int unread = 0;
+  if (ioctl(descriptor, SIOCINQ, &unread) != 0) return std::nullopt;
+  return static_cast<std::int64_t>(info.tcpi_bytes_received) - unread;
+}
+
+}  // namespace
+
+void Unfinished::accepted(int descriptor) {
+  const auto socket = SocketId::of(descriptor);
+  if (socket) connections_.insert_or_assign(descriptor, Connection{*socket});
+}
+
+int Unfinished::break_up(const std::function<bool()>& all_read) {
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    const std::optional<std::int64_t> taken = taken_from(it->first);
+    const bool there = taken && SocketId::of(it->first) == it->second.socket;  // not closed, and TCP
+    if (there) it->second.taken = *taken;
+    it = there ? std::next(it) : connections_.erase(it);
+  }
+  const std::int64_t allowed = all_read() ? held_bytes_max_ : held_bytes_max_unread_;
+  int broken = 0;
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    auto& [descriptor, connection] = *it;
+    if (read_from_.contains(descriptor)) connection.taken_before = connection.taken;
+    // What cannot be broken now, since no descriptor is free, is looked at again.
+    const bool breaks = connection.taken - connection.taken_before > allowed &&
+                        connection.socket.shut_down() != SocketId::ShutDown::kNoDescriptor;
+    broken += breaks ? 1 : 0;
+    it = breaks ? connections_.erase(it) : std::next(it);
+  }
+  read_from_.clear();
+  return broken;
+}
+
+}  // namespace paceline::wire
