@@ -6,7 +6,7 @@
 // DESIGN 6, of an exchange that blocked for T, each taking from what the ones before left:
 //   BARRIER         min(T, the time the authority held the grant for the threshold)
 //   PS_PARAM        from the grant until the last parameter was installed, another thread's transfer included
-//   STEP            building and parsing the clock report
+//   STEP            building and parsing the clock report, on the training thread and on its I/O thread
 //   PS_APPLY_GRADS  the rest: upload, queues, application
 // The four add up to T exactly.
 //

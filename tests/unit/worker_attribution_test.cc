@@ -118,6 +118,27 @@ TEST_CASE("building the clock report is STEP") {
   b.expect_in(Phase::kStep);
 }
 
+TEST_CASE("what the I/O thread does to a report and its answer is STEP, too") {
+  Bench b(Reads::kFromServer);
+  const bool parsing = GENERATE(false, true);
+  (parsing ? b.exchange.report_time.parsing : b.exchange.report_time.building) = kDelay;
+  b.exchange.before_instruction = [&, first = true]() mutable {
+    if (!first) b.delay();
+    first = false;
+  };
+  b.expect_in(Phase::kStep);
+}
+
+TEST_CASE("so it is where the answer is that nothing follows") {
+  Bench b(Reads::kFromServer);
+  b.exchange.before_instruction = [&, instructions = 0]() mutable {
+    if (++instructions <= kSteps) return;
+    b.exchange.report_time = {kSteps / 2 * kDelay, kSteps / 2 * kDelay};
+    for (int i = 0; i < kSteps; ++i) b.delay();
+  };
+  b.expect_in(Phase::kStep);
+}
+
 TEST_CASE("being held by the threshold is BARRIER") {
   Bench b(Reads::kFromServer);
   b.exchange.held = kDelay;

@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 
+#include "common/ticks.h"
 #include "tests/unit/scripted_server.h"
 #include "tests/unit/temp_folder.h"
 #include "tests/unit/worker_fixture.h"
@@ -165,6 +166,50 @@ TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that o
                 payload_of({8, 8}));
   CHECK(f.client->await_parameters(ticket, f.landing).is_ok());
   CHECK(f.cache.state().version == Version(1));
+}
+
+TEST_CASE("an instruction says what building the report and parsing the answer took on the I/O thread") {
+  Fixture f;
+  f.join();
+  f.left->send(grant_of(0, Threshold(0), 0));
+  const auto first = f.client->next_instruction(0);
+  REQUIRE(first.is_ok());
+  CHECK(std::get<Granted>(*first).report.building == 0ns);
+  CHECK(std::get<Granted>(*first).report.parsing > 0ns);
+  const Ticks begun = steady_now();
+  f.client->report({WorkerId(0, 0), Clock(0), Metric{1.0, 1, 2}});
+  REQUIRE(f.left->expect<wire::StepReport>());
+  const bool goes_on = GENERATE(true, false);
+  goes_on ? f.left->send(grant_of(1, Threshold(0), 1))
+          : f.left->send(wire::FinishWorker{WorkerId(0, 0), "share done", {}});
+  const auto next = f.client->next_instruction(0);
+  REQUIRE(next.is_ok());
+  const ReportTime took = std::visit([](const auto& i) { return i.report; }, *next);
+  CHECK(took.building > 0ns);
+  CHECK(took.parsing > 0ns);
+  CHECK(took.building + took.parsing <= steady_now() - begun);
+}
+
+TEST_CASE("a live authority that never answers a report ends the node with what it waits for") {
+  Fixture f;
+  f.options.cluster.lease = 500ms;
+  f.join();
+  f.left->send(grant_of(4, Threshold(0), 4));
+  REQUIRE(f.client->next_instruction(0).is_ok());
+  f.client->report({WorkerId(0, 0), Clock(4), Metric{1.0, 1, 2}});
+  auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
+  while (waiting.wait_for(50ms) != std::future_status::ready) {  // until GrantWatch::kAtLeast has passed
+    f.left->send(wire::Heartbeat{});
+    f.right->send(wire::Heartbeat{});
+  }
+  const Status status = waiting.get();
+  CHECK(status.code() == StatusCode::kDeadlineExceeded);
+  CHECK_THAT(
+      status.message(),
+      Catch::Matches(R"(server shard 0 \(ipc://.*/0\) lives, but: worker 0\.0 reported its iteration )"
+                     R"(of clock 4 and for \d+\.\d s got neither a grant, nor that it is held, nor that )"
+                     R"(it is finished)"));
+  CHECK(f.left->expect<wire::Leave>()->fault == status.message());
 }
 
 TEST_CASE("the gradient is the caller's again once every byte has left") {

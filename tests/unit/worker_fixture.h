@@ -84,6 +84,7 @@ class FakeExchange final : public ParameterExchange {
   std::function<std::vector<std::shared_ptr<Slice>>(Version min_version)> serve;
 
   std::chrono::nanoseconds held{0};  // what every grant says
+  ReportTime report_time;            // what every instruction says
 
   std::vector<LocalGradient> pushed;
   std::vector<wire::StepReport> reported;
@@ -97,7 +98,12 @@ class FakeExchange final : public ParameterExchange {
     if (instructions_.empty()) return aborted("the script is over");
     Instruction next = instructions_.front();
     instructions_.pop_front();
-    std::visit([&](auto& i) { i.arrived = time_.now(); }, next);
+    std::visit(
+        [&](auto& i) {
+          i.arrived = time_.now();
+          i.report = report_time;
+        },
+        next);
     if (auto* granted = std::get_if<Granted>(&next)) granted->grant.held = held;
     if (auto* finished = std::get_if<Finished>(&next)) finished->held = held;
     return Result<Instruction>(std::move(next));

@@ -21,16 +21,24 @@
 
 namespace paceline {
 
+// What building a report and parsing its answer took, on whatever thread that was done.
+struct ReportTime {
+  std::chrono::nanoseconds building{0};
+  std::chrono::nanoseconds parsing{0};
+};
+
 // The worker may begin an iteration. `arrived`: when this process had it.
 struct Granted {
   wire::Grant grant;
   Ticks arrived;
+  ReportTime report = {};
 };
 // The worker has no further iteration to do.
 struct Finished {
   std::string reason;
   std::chrono::nanoseconds held{0};  // by the threshold, until this came instead of a grant
   Ticks arrived;
+  ReportTime report = {};
 };
 using Instruction = std::variant<Granted, Finished>;
 

@@ -14,6 +14,7 @@
 
 #include "common/ticks.h"
 #include "worker/client/evaluation_queue.h"
+#include "worker/client/grant_watch.h"
 #include "worker/client/mailboxes.h"
 #include "worker/client/pulls.h"
 #include "worker/client/server_link.h"
@@ -21,6 +22,11 @@
 namespace paceline {
 
 using Queued = wire::DealerSocket::Queued;
+
+// How long a live server may send nothing of the parameters that it was asked for, in leases. Long, since a
+// pull that needs a newer version waits while an older one leaves for a node that reads slowly
+// (docs/ARCHITECTURE.md, "Parameters in memory").
+constexpr int kPullLeases = 60;
 
 // Members named io_* belong to the I/O thread; everything else is behind a lock, its own or mutex_.
 class PsClient::Impl {
@@ -31,7 +37,9 @@ class PsClient::Impl {
         context_(context),
         pulls_(cache, options_.cluster.threads_per_node),
         mailboxes_(options_.cluster.threads_per_node),
-        heartbeat_(io_) {
+        heartbeat_(io_),
+        io_grants_(options_.node, options_.cluster.threads_per_node, options_.cluster.lease),
+        io_times_(options_.cluster.threads_per_node) {
     for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {
       io_links_.push_back(
           {ShardId(k), options_.cluster.endpoints.at(k), cache.ranges()[k], nullptr, false, {}});
@@ -62,17 +70,33 @@ class PsClient::Impl {
   // Sends on the I/O thread; what cannot be sent closes the client.
   template <typename Send>
   void on_links(Send send) {
-    boost::asio::post(io_, [this, send = std::move(send)] {
-      for (ServerLink& link : io_links_) {
-        if (link.socket == nullptr) continue;  // never connected, or shut down
-        if (Status sent = send(link); !sent.is_ok()) return close(std::move(sent));
-      }
-    });
+    boost::asio::post(io_, [this, send = std::move(send)] { io_on_links(send); });
   }
   void to_authority(wire::Body body) {
-    on_links([body = std::move(body)](ServerLink& link) {
-      return link.shard == kAuthority ? link.socket->send({body, {}}).with_context("to " + link.name())
-                                      : Status::ok();
+    on_links([body = std::move(body)](ServerLink& link) { return io_send_to_authority(link, body); });
+  }
+
+  void push(LocalGradient gradient) {
+    boost::asio::post(io_, [this, gradient = std::move(gradient)] {
+      // An owner of its own: it says when this push has left, whoever else holds the gradient.
+      const auto owner = std::make_shared<const std::shared_ptr<const std::vector<float>>>(gradient.values);
+      io_grants_.pushed(gradient.worker.thread, owner);
+      const wire::Push push{
+          gradient.worker,           gradient.clock, 0, false, gradient.samples, gradient.computed_version,
+          gradient.computed_revision};
+      io_on_links([&](ServerLink& link) {
+        return link.send_in_frames(push, owner, gradient.values->data() + link.range.begin,
+                                   options_.cluster.frame_bytes);
+      });
+    });
+  }
+
+  void report(wire::StepReport report) {
+    boost::asio::post(io_, [this, report = std::move(report)] {
+      const Ticks begun = steady_now();
+      io_grants_.reported(report.worker.thread, report.clock, begun);
+      io_on_links([&](ServerLink& link) { return io_send_to_authority(link, report); });
+      io_times_[report.worker.thread] = steady_now() - begun;
     });
   }
 
@@ -131,6 +155,18 @@ class PsClient::Impl {
 
   // ---- on the I/O thread
 
+  template <typename Send>
+  void io_on_links(const Send& send) {
+    for (ServerLink& link : io_links_) {
+      if (link.socket == nullptr) continue;  // never connected, or shut down
+      if (Status sent = send(link); !sent.is_ok()) return close(std::move(sent));
+    }
+  }
+  static Status io_send_to_authority(ServerLink& link, const wire::Body& body) {
+    return link.shard == kAuthority ? link.socket->send({body, {}}).with_context("to " + link.name())
+                                    : Status::ok();
+  }
+
   void io_connect() {
     for (ServerLink& link : io_links_) {
       auto socket = wire::DealerSocket::connect(
@@ -147,8 +183,19 @@ class PsClient::Impl {
     io_beat();
   }
 
+  // What the servers owe this node, though they live.
+  Status io_check_answers() {
+    if (!closed().is_ok()) return Status::ok();  // nobody waits any more
+    const Ticks now = steady_now();
+    if (Status due = io_grants_.check(now); !due.is_ok()) {
+      return std::move(due).with_context(io_links_[kAuthority.value].name() + " lives, but");
+    }
+    return pulls_.check(now, kPullLeases * options_.cluster.lease);
+  }
+
   // Every cluster.heartbeat: says that we live, and looks who does not.
   void io_beat() {
+    if (Status answered = io_check_answers(); !answered.is_ok()) return leave(answered);
     for (const ServerLink& link : io_links_) {
       if (Status alive = link.check_silence(steady_now(), options_.cluster.lease); !alive.is_ok()) {
         return close(std::move(alive));
@@ -182,6 +229,9 @@ class PsClient::Impl {
                               "), expected shard " + to_string(link.shard) + " with [" +
                               std::to_string(link.range.begin) + ", " + std::to_string(link.range.end) + ")");
     }
+    if (!link.welcomed && link.shard == kAuthority) {
+      io_grants_.joined(options_.cluster.start_timeout, steady_now());
+    }
     std::lock_guard lock(mutex_);
     if (!link.welcomed) {
       link.welcomed = true;
@@ -191,20 +241,33 @@ class PsClient::Impl {
     }
     return Status::ok();
   }
-  Status io_handle(ServerLink&, wire::Grant& grant, wire::Payload&) {
-    return io_instruct(grant.worker, Granted{grant, steady_now()});
+  Status io_handle(ServerLink& link, wire::Grant& grant, wire::Payload&) {
+    PACELINE_RETURN_IF_ERROR(io_check_ours(grant.worker));
+    return io_instruct(grant.worker.thread, Granted{grant, steady_now(), io_report_time(link, grant.worker)});
   }
-  Status io_handle(ServerLink&, wire::FinishWorker& finish, wire::Payload&) {
-    return io_instruct(finish.worker, Finished{finish.reason, finish.held, steady_now()});
+  Status io_handle(ServerLink& link, wire::FinishWorker& finish, wire::Payload&) {
+    PACELINE_RETURN_IF_ERROR(io_check_ours(finish.worker));
+    return io_instruct(finish.worker.thread, Finished{finish.reason, finish.held, steady_now(),
+                                                      io_report_time(link, finish.worker)});
   }
-  Status io_instruct(WorkerId worker, Instruction instruction) {
-    if (worker.node != options_.node) {
-      return invalid_argument("an instruction for worker " + to_string(worker) + " sent to node " +
-                              to_string(options_.node));
-    }
-    return mailboxes_.put(worker.thread, std::move(instruction));
+  Status io_check_ours(WorkerId worker) const {
+    if (worker.node == options_.node && worker.thread < options_.cluster.threads_per_node)
+      return Status::ok();
+    return invalid_argument("an instruction for worker " + to_string(worker) + " sent to node " +
+                            to_string(options_.node) + " with " +
+                            std::to_string(options_.cluster.threads_per_node) + " thread(s)");
+  }
+  // The report that is answered was encoded on this thread, the answer decoded.
+  ReportTime io_report_time(const ServerLink& link, WorkerId worker) const {
+    return {io_times_[worker.thread], steady_now() - link.socket->received_at()};
+  }
+  Status io_instruct(std::uint32_t thread, Instruction instruction) {
+    io_grants_.instructed(thread);
+    return mailboxes_.put(thread, std::move(instruction));
   }
   Status io_handle(ServerLink&, wire::Held& held, wire::Payload&) {
+    PACELINE_RETURN_IF_ERROR(io_check_ours(held.worker));
+    io_grants_.held(held.worker.thread, steady_now());
     options_.log.debug("worker " + to_string(held.worker) + " held at clock " + to_string(held.clock) + ": " +
                        to_string(held.lead) + " ahead of " + to_string(held.waits_for) + ", threshold " +
                        to_string(held.threshold));
@@ -270,6 +333,8 @@ class PsClient::Impl {
   boost::asio::io_context io_;
   boost::asio::steady_timer heartbeat_;
   std::vector<ServerLink> io_links_;
+  GrantWatch io_grants_;
+  std::vector<std::chrono::nanoseconds> io_times_;  // per thread: what sending its last report took
   bool io_shut_ = false;
   std::thread thread_;
 };
@@ -291,17 +356,9 @@ Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {
   return impl_->mailboxes_.take(thread);
 }
 
-void PsClient::push(LocalGradient gradient) {
-  impl_->on_links(
-      [gradient = std::move(gradient), frame = impl_->options_.cluster.frame_bytes](ServerLink& link) {
-        const wire::Push push{
-            gradient.worker,           gradient.clock, 0, false, gradient.samples, gradient.computed_version,
-            gradient.computed_revision};
-        return link.send_in_frames(push, gradient.values, gradient.values->data() + link.range.begin, frame);
-      });
-}
+void PsClient::push(LocalGradient gradient) { impl_->push(std::move(gradient)); }
 
-void PsClient::report(wire::StepReport report) { impl_->to_authority(std::move(report)); }
+void PsClient::report(wire::StepReport report) { impl_->report(std::move(report)); }
 
 Ticket PsClient::request_parameters(Version min_version) {
   Pulls::Request request = impl_->pulls_.request(min_version);

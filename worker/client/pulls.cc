@@ -1,5 +1,6 @@
 #include "worker/client/pulls.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -33,7 +34,8 @@ Pulls::Request Pulls::request_exact(Version version) {
 Pulls::Request Pulls::start(Version version, bool exact) {
   Request request{next_++, {}};
   const std::size_t shards = cache_.ranges().size();
-  pulls_.emplace(request.ticket, Pull{version, exact, std::vector<Answer>(shards), shards, Status::ok()});
+  pulls_.emplace(request.ticket,
+                 Pull{version, exact, std::vector<Answer>(shards), shards, Status::ok(), std::nullopt});
   for (std::uint32_t k = 0; k < shards; ++k) {
     const auto held = exact ? nullptr : cache_.slice(ShardId(k));
     request.pulls.push_back({request.ticket, version, exact, held ? held->stamp.revision : kNoRevision});
@@ -48,6 +50,7 @@ Result<Pulls::Pull*> Pulls::find(ShardId from, ShardId named, std::uint64_t requ
   if (found->second.answers.at(from.value).whole) {
     return invalid_argument(describe(from, request) + ": it has been answered already");
   }
+  found->second.silent_since.reset();
   return &found->second;
 }
 
@@ -114,6 +117,23 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
   }
   cache_.confirm(shard, {unchanged.version, unchanged.revision, unchanged.applied});
   finish(unchanged.request, *pull, answer, now);
+  return Status::ok();
+}
+
+Status Pulls::check(Ticks now, std::chrono::nanoseconds allowed) {
+  std::lock_guard lock(mutex_);
+  for (auto& [ticket, pull] : pulls_) {
+    if (!pull.silent_since) pull.silent_since = now;
+    if (pull.open == 0 || now - *pull.silent_since <= allowed) continue;
+    const auto open = std::find_if(pull.answers.begin(), pull.answers.end(),
+                                   [](const Answer& answer) { return !answer.whole; });
+    const ShardId shard(static_cast<std::uint32_t>(open - pull.answers.begin()));
+    return deadline_exceeded(
+        describe(shard, ticket) + ", version " + to_string(pull.min_version) +
+        (pull.exact ? "" : " or newer") + ": nothing for " +
+        std::to_string(std::chrono::floor<std::chrono::seconds>(now - *pull.silent_since).count()) +
+        " s, though the server lives");
+  }
   return Status::ok();
 }
 

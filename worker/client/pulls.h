@@ -9,6 +9,7 @@
 // Thread: any. Memory: one slice per pull and shard in flight, received into the transport's own buffers.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -46,6 +47,10 @@ class Pulls {
   Status accept(ShardId shard, const wire::Parameters& piece, wire::Payload payload, Ticks now);
   Status accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now);
 
+  // kDeadlineExceeded, naming pull and shard, when nothing more of an answer has come for longer than
+  // `allowed`. To be called now and then: a pull waits from the first call that sees it.
+  Status check(Ticks now, std::chrono::nanoseconds allowed);
+
   // `shard` cannot answer the exact pull it has not answered yet (a node has one at a time): it counts as its
   // answer. False: it has none.
   bool refuse_exact(ShardId shard, Status why);
@@ -70,9 +75,10 @@ class Pulls {
   struct Pull {
     Version min_version;
     bool exact = false;
-    std::vector<Answer> answers;  // per shard
-    std::size_t open = 0;         // shards that have not answered whole
-    Status refused;               // by the first shard that did, if one did
+    std::vector<Answer> answers;        // per shard
+    std::size_t open = 0;               // shards that have not answered whole
+    Status refused;                     // by the first shard that did, if one did
+    std::optional<Ticks> silent_since;  // as check() first saw it, or the last frame of an answer
   };
 
   // Pieces that have come since those counted in `taken` (per shard), which it then counts.

@@ -41,7 +41,7 @@ Status read_parameters(Training& t, const Granted& granted) {
       t.freshness, {grant.clock, grant.min_version, newest.version, newest.revision, behind}, t.cache.state(),
       t.process_cache.state());
 
-  Exchange exchange{grant.held, std::nullopt, t.reporting};
+  Exchange exchange{grant.held, std::nullopt, report_time(t, granted.report)};
   if (decision.source == cache::ReadSource::kServer) {
     ++t.server_reads;
     const Ticket ticket = t.exchange.request_parameters(decision.min_version);

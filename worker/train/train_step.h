@@ -53,8 +53,13 @@ struct Training {
   std::int64_t overruns = 0;
   std::int64_t parameter_reads = 0;
   std::int64_t server_reads = 0;          // of them, those that waited for a server
-  std::chrono::nanoseconds reporting{0};  // spent on the last step report
+  std::chrono::nanoseconds reporting{0};  // this thread's part of the last step report
 };
+
+// Phase STEP of the exchange that ends: the training thread's part and what was done for it elsewhere.
+inline std::chrono::nanoseconds report_time(const Training& t, const ReportTime& elsewhere) {
+  return t.reporting + elsewhere.building + elsewhere.parsing;
+}
 
 // Runs the iteration that `granted` allows, from reading the parameters to sending gradient and report. When
 // it returns, the exchange is under way: the next grant ends it. Errors: the exchange was closed, or the task

@@ -7,13 +7,13 @@
 namespace paceline {
 
 Result<wire::WorkerReport> run_trainer(Training& t) {
-  std::chrono::nanoseconds held{0};
+  Finished finished;
   std::optional<Clock> last;
   for (;;) {
     PACELINE_ASSIGN_OR_RETURN(const Instruction next, t.exchange.next_instruction(t.worker.thread));
     const auto* const granted = std::get_if<Granted>(&next);
     if (granted == nullptr) {
-      held = std::get<Finished>(next).held;
+      finished = std::get<Finished>(next);
       break;
     }
     const Clock clock = granted->grant.clock;
@@ -28,7 +28,7 @@ Result<wire::WorkerReport> run_trainer(Training& t) {
     }
   }
   // The last exchange ended with the news that nothing follows.
-  if (t.phases.running()) t.phases.end({held, std::nullopt, t.reporting});
+  if (t.phases.running()) t.phases.end({finished.held, std::nullopt, report_time(t, finished.report)});
   return wire::WorkerReport{t.worker, t.phases.totals(), t.iterations, t.skipped, t.overruns};
 }
 

@@ -1,0 +1,61 @@
+// GrantWatch: what the authority owes each training thread, and since when. Its heartbeats say that it lives,
+// not that it has a word for us: behind a report it sends a grant, the news that nothing follows, or, each
+// second, that it holds the grant (Held). A live authority that says none of them would be waited for for
+// ever.
+//
+//   join           the first instruction is due; everybody else must have joined, so start_timeout comes on
+//   top report         the next one is due; while the push before it still leaves this process, nothing is
+//   late Held           it is known there, and held: waiting anew Grant, Finish  nothing is due
+//
+// Time is passed in. Thread: the I/O thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/instant.h"
+#include "common/status.h"
+
+namespace paceline {
+
+class GrantWatch {
+ public:
+  // How long the authority may say nothing of a thread that waits, in leases; and no less than this, since a
+  // lease may be short while a server applies for seconds.
+  static constexpr int kLeases = 3;
+  static constexpr std::chrono::seconds kAtLeast{3};
+
+  GrantWatch(NodeId node, std::uint32_t threads, std::chrono::nanoseconds lease);
+
+  // The authority has welcomed this node; training begins within `start_timeout`.
+  void joined(std::chrono::nanoseconds start_timeout, Ticks now);
+  // `thread` has a push on its way: `push` expires when its last byte has left.
+  void pushed(std::uint32_t thread, std::weak_ptr<const void> push) { at(thread).push = std::move(push); }
+  // Its report is sent.
+  void reported(std::uint32_t thread, Clock clock, Ticks now);
+  void held(std::uint32_t thread, Ticks now);
+  void instructed(std::uint32_t thread) { at(thread).since.reset(); }
+
+  // kDeadlineExceeded, naming the worker and what it waits for, when the authority owes a word for too long.
+  Status check(Ticks now);
+
+ private:
+  struct Waiting {
+    std::optional<Ticks> since;  // nothing is due without
+    std::chrono::nanoseconds allowed{0};
+    std::optional<Clock> reported;
+    std::weak_ptr<const void> push;
+  };
+  Waiting& at(std::uint32_t thread) { return threads_.at(thread); }
+
+  const NodeId node_;
+  const std::chrono::nanoseconds allowed_;
+  std::vector<Waiting> threads_;
+};
+
+}  // namespace paceline
