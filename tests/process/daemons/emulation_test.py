@@ -17,24 +17,30 @@ class Emulation(DaemonTest):
             return {(int(row["node"]), row["phase"]): float(row["total_seconds"]) for row in csv.DictReader(file)}
 
     def test_an_iteration_lasts_base_step_times_slowdown(self):
-        # So long that what an iteration really costs, and a machine that does something else, are small beside it.
+        # A machine that stands still for half a second makes a step overrun; then once more.
+        if not any(self.run_at_pace() for _ in range(3)):
+            self.skipTest("this machine is too busy to emulate steps of 500 ms")
+
+    def run_at_pace(self):
+        """Whether every step fitted. What is asserted holds on the slowest machine, since nothing ends early."""
         iterations, fast, slow = 3, 0.5, 1.25
         servers, nodes = self.start_run("cluster.threads_per_node=1", f"train.total_iterations={2 * iterations}",
                                         "sync.policy=ssp", "sync.threshold=3", "emulate.base_step=500ms",
-                                        "emulate.slowdown=[1, 2.5]")
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
+                                        "emulate.slowdown=[1, 2.5]", "--force")
+        ended = [program.end() for program in servers + nodes]
         summary = self.summary()
-        self.assertEqual((summary["status"], summary["overruns"], summary["iterations"]), ("ok", 0, 2 * iterations))
-        # Nothing ends early: these hold on the slowest machine.
+        fitted = summary["overruns"] == 0
+        self.assertEqual(ended, [0 if fitted else 1] * 3, [program.errors() for program in servers + nodes])
+        self.assertEqual((summary["status"], summary["iterations"]), ("ok" if fitted else "invalid", 2 * iterations))
         self.assertGreaterEqual(summary["wall_seconds"], iterations * slow)
         seconds = self.seconds()
         for node, lasts in ((0, fast), (1, slow)):
             spent = sum(seconds[node, phase] for phase in self.READING_AND_COMPUTING)
             self.assertGreaterEqual(spent, iterations * lasts, f"node {node}: {seconds}")
-        # Each node has its own factor: the slow one's computing takes 2.5 times as long, less what a machine adds.
-        self.assertGreaterEqual(seconds[1, "COMPUTE_GRADS"], 1.6 * seconds[0, "COMPUTE_GRADS"], seconds)
         self.assertEqual((seconds[0, "BARRIER"], seconds[1, "BARRIER"]), (0, 0))  # three ahead is allowed
+        if fitted:  # each node has its own factor: 2.5 times as long, less what the machine adds to the shorter
+            self.assertGreaterEqual(seconds[1, "COMPUTE_GRADS"], 1.6 * seconds[0, "COMPUTE_GRADS"], seconds)
+        return fitted
 
     def test_a_run_whose_steps_do_not_fit_is_invalid_and_says_so(self):
         why = r"200 of 200 emulated steps took longer than emulate\.base_step allows; raise it, or use fewer workers"
