@@ -30,10 +30,10 @@ end_whole() {
   if [ "$signals" -eq 1 ]; then
     echo "$(basename "$0" .sh): stopping (again to end at once)" >&2
     members=$(tree_of "$whole")
-    kill -TERM $members 2>/dev/null
-    kill -CONT $members 2>/dev/null # one that is stopped hears of it now
+    kill -TERM $members 2>/dev/null || true # root's, under sudo, hear Ctrl-C itself, not this
+    kill -CONT $members 2>/dev/null || true # one that is stopped hears of it now
   else
-    kill -KILL $members 2>/dev/null
+    kill -KILL $members 2>/dev/null || true
   fi
 }
 run_whole() {

@@ -49,6 +49,22 @@ class Scripts(ScriptTest):
                     self.wait_for_no_children(script)
             self.stand_in(checkout / step, "true\n")
 
+    def test_ctrl_c_ends_an_installation_under_sudo(self):
+        checkout = self.checkout()
+        (checkout / "scripts/install_deps.sh").unlink()
+        (checkout / "scripts/install_deps.sh").symlink_to(harness.SOURCE / "scripts/install_deps.sh")
+        # What sudo runs belongs to root: a user's SIGTERM does not reach it, the terminal's SIGINT does.
+        for tool, text in (("id", "echo 1000\n"), ("dpkg-query", "exit 1\n"), ("sudo", "trap '' TERM\n\"$@\"\n"),
+                           ("apt-get", "echo working >&2\nsleep 1000\n")):
+            self.stand_in(checkout / "tools" / tool, text)
+        # A session, so that all of it and nothing else is what a terminal would send Ctrl-C to.
+        script = self.start("setsid", "env", f"PATH={checkout}/tools:{os.environ['PATH']}", "bash",
+                            checkout / "scripts/quickstart.sh")
+        script.wait_for_line("working")
+        os.killpg(script.pid, signal.SIGINT)
+        self.assertEqual(script.end(), 1, script.errors())
+        self.wait_for_no_children(script)
+
     def test_the_suite_hears_sigint_although_test_sh_runs_it_in_the_background(self):
         checkout = self.checkout()
         self.stand_in(checkout / "tools/ctest", "grep SigIgn /proc/self/status >&2\n")
