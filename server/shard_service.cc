@@ -45,7 +45,7 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
       pending_(pulls_max(config.cluster)),
       nodes_(config.cluster.nodes),
       leaving_(cluster_, static_cast<std::int64_t>(shard_settings(config).gradients_max),
-               std::move(replies_left)) {}
+               config.cluster.parameter_encoding, std::move(replies_left)) {}
 
 Result<Range> ShardService::open(const Layout& layout) {
   if (shard_) return shard_->range();
@@ -243,7 +243,7 @@ void ShardService::answer(Peer to, const wire::Pull& pull) {
     const bool broken = sync::broken(sync::Mutant::kExactAnsweredFromNow);
     const Snapshot& state = broken ? shard_->now() : *shard_->retained(pull.min_version);
     // The mutant's lie is in the numbers alone.
-    return send_parameters(to, pull, state, pull.min_version, leaving_.begin_exact(to));
+    return send_parameters(to, pull, state, pull.min_version, leaving_.begin_exact(to, state));
   }
   const Leaving::Source source = leaving_.source(shard_->now(), to, pull);
   if (source.held != nullptr) {
@@ -266,13 +266,14 @@ std::vector<Clock> ShardService::applied_for(Peer to, const Snapshot& state) con
 
 void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state, Version version,
                                    const Leaving::Reply& reply) {
-  const std::int64_t blocks = std::max<std::int64_t>(1, state.blocks.block_count());
+  const BlockRange& cut = shard_->now().blocks;  // as every state of this shard is
+  const std::int64_t blocks = std::max<std::int64_t>(1, cut.block_count());
   for (std::int64_t i = 0; i < blocks; ++i) {
     wire::Parameters piece{pull.request, id_, version, state.revision, 0, i + 1 == blocks, {}};
     wire::Payload payload;
-    if (state.blocks.block_count() > 0) {  // a range may be empty: more shards than parameters
-      piece.offset = state.blocks.elements(i).begin;
-      payload = reply.piece(state, i);
+    if (cut.block_count() > 0) {  // a range may be empty: more shards than parameters
+      piece.offset = cut.elements(i).begin;
+      payload = reply.piece(i);
     }
     if (i == 0) piece.applied = applied_for(to, state);
     outbox_.send(to, {std::move(piece), std::move(payload)});

@@ -65,17 +65,19 @@ inline Fault fault(const Value& value, std::string what, std::string expected) {
   return {value.place, "", std::move(what), describe(value), std::move(expected)};
 }
 
-// One of an enum's spellings (common/config/names.h).
+// One of an enum's spellings (common/config/names.h): all, or those for which `is_one` holds.
 template <typename E>
-Domain<E> choice() {
+Domain<E> choice(bool (*is_one)(E) = [](E) { return true; }) {
   std::vector<std::string> words;
-  for (const auto& [value, name] : EnumNames<E>::table) words.emplace_back(name);
+  for (const auto& [value, name] : EnumNames<E>::table) {
+    if (is_one(value)) words.emplace_back(name);
+  }
   const std::string expected = alternatives(words);
   return {expected,
-          [expected](const Value& value, E& field) -> std::optional<Fault> {
+          [expected, is_one](const Value& value, E& field) -> std::optional<Fault> {
             const std::optional<E> found =
                 value.kind == Value::Kind::kScalar ? named<E>(value.text) : std::nullopt;
-            if (!found) return fault(value, "unknown choice", expected);
+            if (!found || !is_one(*found)) return fault(value, "unknown choice", expected);
             field = *found;
             return std::nullopt;
           },

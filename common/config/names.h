@@ -29,6 +29,11 @@ PACELINE_ENUM_NAMES(PolicyKind, {{PolicyKind::kBsp, "bsp"},
 PACELINE_ENUM_NAMES(ApplyMode, {{ApplyMode::kVersioned, "versioned"}, {ApplyMode::kEager, "eager"}});
 PACELINE_ENUM_NAMES(CombineMode, {{CombineMode::kEach, "each"}, {CombineMode::kMean, "mean"}});
 PACELINE_ENUM_NAMES(LprMetric, {{LprMetric::kAccuracy, "accuracy"}, {LprMetric::kLoss, "loss"}});
+PACELINE_ENUM_NAMES(Encoding, {{Encoding::kFp32, "fp32"},
+                               {Encoding::kFp16, "fp16"},
+                               {Encoding::kBf16, "bf16"},
+                               {Encoding::kInt8, "int8"},
+                               {Encoding::kTopK, "top_k"}});
 PACELINE_ENUM_NAMES(OptimizerKind, {{OptimizerKind::kSgd, "sgd"},
                                     {OptimizerKind::kMomentum, "momentum"},
                                     {OptimizerKind::kAdam, "adam"}});

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/encode/encoding.h"
 #include "common/ids.h"
 #include "common/sync/modes.h"
 
@@ -39,8 +40,12 @@ struct ClusterSection {
   Duration start_timeout = std::chrono::seconds(60);
   Duration lease = std::chrono::seconds(10);     // silence longer than this means lost
   Duration heartbeat = std::chrono::seconds(1);  // how often everyone says it is alive; lease > 2 x heartbeat
-  std::int64_t frame_bytes = 512 * 1024;         // payload bytes per message, <= 1 MiB
-  std::optional<std::uint32_t> apply_threads;    // of a server; null: its cores, at most 4
+  // Payload bytes per message, <= 1 MiB; with another encoding than fp32 as many floats, in fewer bytes.
+  std::int64_t frame_bytes = 512 * 1024;
+  Encoding gradient_encoding = Encoding::kFp32;   // of pushes
+  std::optional<double> top_k_share;              // of a frame's floats, kept by top_k; null with the others
+  Encoding parameter_encoding = Encoding::kFp32;  // of answers, but for exact ones: fp32, fp16 or bf16
+  std::optional<std::uint32_t> apply_threads;     // of a server; null: its cores, at most 4
 
   Cluster cluster() const { return {nodes, threads_per_node}; }
   bool operator==(const ClusterSection&) const = default;

@@ -115,9 +115,29 @@ void add_run_and_cluster(Schema& schema) {
   keys.push_back(
       row(PACELINE_FIELD(cluster.frame_bytes), bytes(4, 1 << 20, 4), Scope::kOneDaemon,
           {.unit = "bytes",
-           .effect = "Payload bytes per message when parameters and gradients are cut up.",
+           .effect = "Payload bytes per message when parameters and gradients are cut up, as float32; with "
+                     "another encoding as many floats, in fewer bytes.",
            .trade_off = "256 KiB to 1 MiB is fastest; small frames cost headers, one large message costs "
                         "page faults and unbounded buffers."}));
+  keys.push_back(row(
+      PACELINE_FIELD(cluster.gradient_encoding), choice<Encoding>(), Scope::kWholeRun,
+      {.effect = "How gradients travel: 4 bytes a value, 2 (fp16, bf16), 1 (int8), or 8 for each value kept "
+                 "(top_k). int8 and top_k send later what they left out (error feedback).",
+       .trade_off = "Fewer bytes where the network is the limit, for time to encode and a coarser gradient; "
+                    "fp16 has more digits, bf16 the range of fp32."}));
+  keys.push_back(
+      row(PACELINE_FIELD(cluster.top_k_share), or_null(real({.low = 0, .high = 1, .open_low = true})),
+          Scope::kWholeRun,
+          {.unit = "fraction of the values of each frame",
+           .effect = "How many values top_k keeps: the largest in magnitude. null with any other "
+                     "gradient_encoding.",
+           .trade_off = "0.01 is a fiftieth of fp32's bytes; the smaller, the later the rest comes. "
+                        "From 0.5 on fp32 is smaller."}));
+  keys.push_back(row(
+      PACELINE_FIELD(cluster.parameter_encoding), choice<Encoding>(only_rounds), Scope::kWholeRun,
+      {.effect = "How parameters travel to the nodes; evaluation and the model file see them as they are.",
+       .trade_off = "Half the bytes, for parameters that are read with 11 (fp16) or 8 (bf16) binary digits; "
+                    "the servers keep all 24."}));
   keys.push_back(row(PACELINE_FIELD(cluster.apply_threads), or_null(whole32(1, 256)), Scope::kOneDaemon,
                      {.unit = "threads",
                       .effect = "With how many a server applies a gradient to its shard; null: as many as it "

@@ -1,6 +1,7 @@
 #include "common/config/validate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "common/config/domain.h"
@@ -56,6 +57,23 @@ void check_cluster(Judge& judge, const ClusterSection& cluster) {
       "a lease that one late heartbeat can end",
       "lease " + write_duration(cluster.lease) + " with heartbeat " + write_duration(cluster.heartbeat),
       "lease > 2 x heartbeat");
+}
+
+void check_encoding(Judge& judge, const ClusterSection& cluster) {
+  const bool top_k = cluster.gradient_encoding == Encoding::kTopK;
+  judge.refuse_if(cluster.top_k_share && !top_k, {"cluster.top_k_share"}, "only top_k keeps a share",
+                  std::string("gradient_encoding: ") + name_of(cluster.gradient_encoding),
+                  "gradient_encoding: top_k, or no top_k_share");
+  judge.refuse_if(top_k && !cluster.top_k_share, {"cluster.gradient_encoding"}, "top_k without its share",
+                  "no top_k_share", "cluster.top_k_share above 0 and at most 1");
+  if (!top_k || !cluster.top_k_share) return;
+  // Each value kept is 8 bytes, and a message carries 1 MiB.
+  const auto kept = std::ceil(*cluster.top_k_share * static_cast<double>(cluster.frame_bytes / 4));
+  judge.refuse_if(kept * 8 > (1 << 20), {"cluster.top_k_share", "cluster.frame_bytes"},
+                  "a message would be larger than 1MiB",
+                  real({}).write(*cluster.top_k_share) + " of " + std::to_string(cluster.frame_bytes / 4) +
+                      " values, 8 bytes each",
+                  "a smaller share, or smaller frame_bytes");
 }
 
 void check_application(Judge& judge, const SyncSection& sync) {
@@ -209,6 +227,7 @@ Status validate(const RunConfig& config, const Given& given) {
   check_applies(judge, config);
   check_run(judge, config);
   check_cluster(judge, config.cluster);
+  check_encoding(judge, config.cluster);
   check_application(judge, config.sync);
   check_threshold(judge, config.sync);
   check_network(judge, config.train);

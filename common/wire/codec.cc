@@ -36,19 +36,38 @@ Status wrong_payload(const Body& body, std::size_t got, const std::string& expec
                           " bytes, expected " + expected);
 }
 
-Status check_payload(const Body& body, std::size_t bytes) {
+std::string name_of(Encoding encoding) {
+  constexpr const char* kNames[] = {"fp32", "fp16", "bf16", "int8", "top_k"};
+  return kNames[static_cast<std::size_t>(encoding)];
+}
+
+bool may_come_in(Encoding encoding, const Body& body) {
+  if (std::holds_alternative<Push>(body)) return true;
+  return std::holds_alternative<Parameters>(body) ? only_rounds(encoding) : encoding == Encoding::kFp32;
+}
+
+Status check_payload(const Body& body, const Payload& payload) {
+  const std::size_t bytes = payload.size;
   const std::optional<Piece> piece = piece_of(body);
   if (!piece.has_value()) return bytes == 0 ? Status::ok() : wrong_payload(body, bytes, "none");
   if (bytes > kPayloadBytesMax) {
     return wrong_payload(body, bytes, "at most " + std::to_string(kPayloadBytesMax));
   }
-  if (bytes % sizeof(float) != 0) return wrong_payload(body, bytes, "a multiple of 4");
+  if (!may_come_in(payload.encoding, body)) {
+    return wrong_payload(body, bytes, "none as " + name_of(payload.encoding));
+  }
+  if (payload.encoding == Encoding::kFp32 && bytes % sizeof(float) != 0) {
+    return wrong_payload(body, bytes, "a multiple of 4");
+  }
+  if (!fits(payload.encoding, payload.count(), bytes)) {
+    return wrong_payload(body, bytes,
+                         std::to_string(payload.count()) + " floats as " + name_of(payload.encoding));
+  }
   // A shard with an empty range still takes part: its piece is empty, the first and the last.
   if (bytes == 0 && !(piece->offset == 0 && piece->last)) {
     return wrong_payload(body, bytes, "at least one float (offset " + std::to_string(piece->offset) + ")");
   }
-  const auto floats = static_cast<std::int64_t>(bytes / sizeof(float));
-  if (piece->offset > kFloatsMax - floats) {
+  if (piece->offset > kFloatsMax - payload.count()) {
     return wrong_payload(body, bytes, "offset " + std::to_string(piece->offset) + " + floats at most 2^40");
   }
   return Status::ok();
@@ -57,9 +76,11 @@ Status check_payload(const Body& body, std::size_t bytes) {
 // ZeroMQ may hand out small messages at any address inside its receive buffer.
 Payload aligned_for_float(Payload payload) {
   if (reinterpret_cast<std::uintptr_t>(payload.data) % alignof(float) == 0) return payload;
-  const std::shared_ptr<float[]> copy(new float[payload.size / sizeof(float)]);
+  const std::shared_ptr<float[]> copy(new float[(payload.size + sizeof(float) - 1) / sizeof(float)]);
   std::memcpy(copy.get(), payload.data, payload.size);
-  return {copy, reinterpret_cast<const std::byte*>(copy.get()), payload.size};
+  payload.data = reinterpret_cast<const std::byte*>(copy.get());
+  payload.owner = copy;
+  return payload;
 }
 
 Status check_header_size(std::size_t bytes) {
@@ -71,8 +92,8 @@ Status check_header_size(std::size_t bytes) {
 }  // namespace
 
 Result<std::string> encode(const Message& message) {
-  PACELINE_RETURN_IF_ERROR(check_payload(message.body, message.payload.size));
-  const proto::Header header = to_proto(message.body);
+  PACELINE_RETURN_IF_ERROR(check_payload(message.body, message.payload));
+  const proto::Header header = to_proto(message);
   PACELINE_RETURN_IF_ERROR(check_header_size(header.ByteSizeLong()).with_context(name_of(message.body)));
   return header.SerializeAsString();
 }
@@ -85,7 +106,10 @@ Result<Message> decode(std::string_view bytes, Payload payload) {
                             " bytes that are no header, expected proto/paceline.proto's Header");
   }
   PACELINE_ASSIGN_OR_RETURN(Body body, from_proto(header));
-  PACELINE_RETURN_IF_ERROR(check_payload(body, payload.size));
+  PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(header));
+  payload.encoding = form.encoding;
+  payload.encoded_floats = form.floats;
+  PACELINE_RETURN_IF_ERROR(check_payload(body, payload));
   return Message{std::move(body), aligned_for_float(std::move(payload))};
 }
 

@@ -34,10 +34,11 @@ inline constexpr std::int64_t kContributionsMax = 1'000'000;
 // many tensors) or when payload and message do not fit together, by the same rules as in decode().
 Result<std::string> encode(const Message& message);
 
-// The message of a header frame and its payload frame (empty when there was none). The payload is not copied
-// unless it is not aligned for float. A Join or ShardJoin of another protocol version is delivered with that
-// version and its sender alone, so that the receiver can name both; of everything else each field is checked.
-// Errors: kInvalidArgument "<Message>.<field>: got <x>, expected <y>".
+// The message of a header frame and its payload frame (empty when there was none), whose bytes are of the
+// number that its encoding asks for. The payload is not copied unless it is not aligned for float, nor
+// decoded. A Join or ShardJoin of another protocol version is delivered with that version and its sender
+// alone, so that the receiver can name both; of everything else each field is checked. Errors:
+// kInvalidArgument "<Message>.<field>: got <x>, expected <y>".
 Result<Message> decode(std::string_view header, Payload payload);
 
 }  // namespace paceline::wire

@@ -253,6 +253,17 @@ Body read(Fields& f, const proto::ShardReport& in) {
                      f.number("malformed", in.malformed(), 0, kCountMax)};
 }
 
+// `last`: the last of the encodings that this message may come in.
+template <typename Proto>
+Result<PayloadForm> form_of(const char* name, const Proto& in, Encoding last) {
+  Fields f(name);
+  PayloadForm form;
+  form.encoding = static_cast<Encoding>(f.number("encoding", in.encoding(), 0, static_cast<int>(last)));
+  form.floats = f.number("floats", in.floats(), 0, form.encoding == Encoding::kFp32 ? 0 : kPayloadFloatsMax);
+  if (!f.is_ok()) return f.status();
+  return form;
+}
+
 template <typename Proto>
 Result<Body> checked(const char* name, const Proto& in) {
   Fields fields(name);
@@ -323,6 +334,12 @@ Result<Body> from_proto(const proto::Header& header) {
       break;
   }
   return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 27");
+}
+
+Result<PayloadForm> payload_form(const proto::Header& header) {
+  if (header.has_push()) return form_of("Push", header.push(), Encoding::kTopK);
+  if (header.has_parameters()) return form_of("Parameters", header.parameters(), Encoding::kBf16);
+  return PayloadForm{};
 }
 
 }  // namespace paceline::wire

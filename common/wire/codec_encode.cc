@@ -67,6 +67,12 @@ void put(const Push& m, proto::Header& header) {
   out.set_computed_revision(m.computed_revision.value);
 }
 
+template <typename Out>
+void put_form(const Payload& payload, Out& out) {
+  out.set_encoding(static_cast<proto::Encoding>(payload.encoding));
+  out.set_floats(payload.encoded_floats);
+}
+
 void put(const StepReport& m, proto::Header& header) {
   proto::StepReport& out = *header.mutable_step_report();
   put(m.worker, *out.mutable_worker());
@@ -262,9 +268,11 @@ static_assert(static_cast<int>(StatusCode::kInternal) == proto::INTERNAL);
 
 }  // namespace
 
-proto::Header to_proto(const Body& body) {
+proto::Header to_proto(const Message& message) {
   proto::Header header;
-  std::visit([&](const auto& message) { put(message, header); }, body);
+  std::visit([&](const auto& body) { put(body, header); }, message.body);
+  if (header.has_push()) put_form(message.payload, *header.mutable_push());
+  if (header.has_parameters()) put_form(message.payload, *header.mutable_parameters());
   return header;
 }
 

@@ -8,9 +8,16 @@
 namespace paceline::wire {
 
 // codec_encode.cc: cannot fail; free text is made printable and bounded.
-proto::Header to_proto(const Body& body);
+proto::Header to_proto(const Message& message);
 
 // codec_decode.cc: every field checked, payload aside. Errors: kInvalidArgument.
 Result<Body> from_proto(const proto::Header& header);
+
+// codec_decode.cc: how the payload says its floats. Errors: kInvalidArgument.
+struct PayloadForm {
+  Encoding encoding = Encoding::kFp32;
+  std::int64_t floats = 0;  // 0 where float32
+};
+Result<PayloadForm> payload_form(const proto::Header& header);
 
 }  // namespace paceline::wire

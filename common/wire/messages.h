@@ -1,6 +1,6 @@
 // Every message of Paceline, as a plain struct. A message on the wire is one header frame (these fields, in
-// protobuf) and at most one payload frame of <= 1 MiB (float32, little endian). docs/PROTOCOL.md describes
-// them byte by byte; only the codec (codec.cc) knows how they are encoded.
+// protobuf) and at most one payload frame of <= 1 MiB: floats, as common/encode/encoding.h says.
+// docs/PROTOCOL.md describes them byte by byte; only the codec (codec.cc) knows how they are encoded.
 //
 // Who talks to whom:
 //   node -> every server   Join, InitialParameters (node 0), Push, Pull, Heartbeat, Leave
@@ -23,7 +23,9 @@
 #include <variant>
 #include <vector>
 
+#include "common/assert.h"
 #include "common/clock.h"
+#include "common/encode/encoding.h"
 #include "common/ids.h"
 #include "common/params/layout.h"
 #include "common/params/partition.h"
@@ -34,8 +36,10 @@
 namespace paceline::wire {
 
 // Raised with every incompatible change; a peer with another one is refused, both values named.
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::size_t kPayloadBytesMax = 1 << 20;
+// A payload in fewer bytes stands for no more floats than one in float32 could.
+inline constexpr std::int64_t kPayloadFloatsMax = kPayloadBytesMax / sizeof(float);
 inline constexpr std::size_t kHeaderBytesMax = 1 << 20;
 
 // Bytes that stay valid while `owner` lives: sent without a copy, or received into the library's own buffer.
@@ -43,10 +47,20 @@ struct Payload {
   std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;
   std::size_t size = 0;
+  // How the bytes say floats, and how many where their number does not: Push and Parameters say it on the
+  // wire. The codec has checked that they fit (fits()) and that data is aligned for float.
+  Encoding encoding = Encoding::kFp32;
+  std::int64_t encoded_floats = 0;  // 0 where float32: size says it
 
   bool empty() const { return size == 0; }
-  // The bytes as float32; the codec has checked that size is a multiple of 4 and data is aligned for float.
+  // How many floats these are.
+  std::int64_t count() const {
+    return encoding == Encoding::kFp32 ? static_cast<std::int64_t>(size / sizeof(float)) : encoded_floats;
+  }
+  std::span<const std::byte> bytes() const { return {data, size}; }
+  // The bytes as float32, which they are.
   std::span<const float> floats() const {
+    PACELINE_ASSERT(encoding == Encoding::kFp32, "a payload that is to be decoded first");
     return {reinterpret_cast<const float*>(data), size / sizeof(float)};
   }
 };
@@ -84,8 +98,8 @@ struct InitialParameters {
 // -------------------------------------------------------------------------------------------
 
 // A piece of worker's gradient stamped `clock`, for one server's range. Pieces of one gradient come in order,
-// without gaps; the gradient counts with its `last` one. Payload: float32 at [offset, offset + n) of the
-// range.
+// without gaps; the gradient counts with its `last` one. Payload: floats [offset, offset + n) of the range,
+// in the run's gradient encoding.
 struct Push {
   WorkerId worker{};
   Clock clock{};
@@ -120,7 +134,8 @@ struct Pull {
 
 // A piece of a server's range, in order, without gaps. All pieces of one answer are of one revision.
 // `applied[t]`: the applied clock of thread t of the asking node: own gradients stamped < applied[t] are
-// contained. Payload: float32 at [offset, offset + n) of the range.
+// contained. Payload: floats [offset, offset + n) of the range, in the run's parameter encoding; float32
+// where the pull was exact.
 struct Parameters {
   std::uint64_t request = 0;
   ShardId shard{};

@@ -29,8 +29,9 @@ Status FinalModel::add(const wire::Parameters& piece, wire::Payload payload) {
       piece.version != version_) {
     return invalid_argument(what + ": version " + to_string(piece.version) + " was not asked for");
   }
+  if (payload.encoding != Encoding::kFp32) return invalid_argument(what + ": not as float32");
   Slice& slice = slices_[piece.shard.value];
-  const auto floats = static_cast<std::int64_t>(payload.floats().size());
+  const std::int64_t floats = payload.count();
   if (slice.complete || piece.offset != slice.received || piece.offset + floats > slice.range.size() ||
       piece.last != (piece.offset + floats == slice.range.size())) {
     return out_of_order(what + ": " + std::to_string(floats) + " floats at " + std::to_string(piece.offset) +

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "common/config/names.h"
+#include "common/encode/encode.h"
 #include "common/params/vector_ops.h"
 
 namespace paceline::server {
@@ -21,11 +23,15 @@ std::string describe(const wire::Push& push) {
 }  // namespace
 
 GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max,
-                             std::size_t pieces_max)
+                             std::size_t pieces_max, Encoding encoding)
     : cluster_(cluster),
       size_(size),
       gradients_max_(gradients_max),
       pieces_max_(pieces_max),
+      encoding_(encoding),
+      // Idle are only blocks that were in use, so what is held for reuse never adds to the most there was.
+      decoded_(std::max<std::int64_t>(1, size),
+               cluster.workers() * std::min(gradients_max, kGradientsExpected)),
       inboxes_(cluster.workers()) {
   PACELINE_ASSERT(gradients_max >= 2 && pieces_max >= 1, "a store without room");
   // The bound follows sync.threshold, which may be huge; what is used is a few.
@@ -61,12 +67,17 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
                              std::to_string(received);
     return push.offset < received ? out_of_order(what) : failed_precondition(what);
   }
-  const auto floats = static_cast<std::int64_t>(payload.size / sizeof(float));
+  if (payload.encoding != encoding_ && !payload.empty()) {
+    return invalid_argument(describe(push) + ": its floats come as " + name_of(payload.encoding) +
+                            ", expected " + name_of(encoding_));
+  }
+  const std::int64_t floats = payload.count();
   const bool ends = floats == size_ - received;
-  if (payload.size % sizeof(float) != 0 || floats > size_ - received || ends != push.last) {
-    return invalid_argument(describe(push) + ": " + std::to_string(payload.size) + " bytes at float " +
-                            std::to_string(received) + (push.last ? " as the last piece" : "") +
-                            ", expected the range to end at " + std::to_string(size_));
+  if (!fits(payload.encoding, floats, payload.size) || floats > size_ - received || ends != push.last) {
+    return invalid_argument(describe(push) + ": " + std::to_string(floats) + " floats in " +
+                            std::to_string(payload.size) + " bytes at float " + std::to_string(received) +
+                            (push.last ? " as the last piece" : "") + ", expected the range to end at " +
+                            std::to_string(size_));
   }
   if (floats == 0 && !push.last) return invalid_argument(describe(push) + ": an empty piece");
   if (!box.partial && box.gradients.size() >= gradients_max_) {
@@ -82,26 +93,42 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
 Result<const Gradient*> GradientStore::add(const wire::Push& push, wire::Payload payload) {
   PACELINE_RETURN_IF_ERROR(check(push, payload));
   Inbox& box = inbox(push.worker);
+  BlockRef fresh;
+  if (encoding_ != Encoding::kFp32) {
+    BlockRef& into = box.partial ? box.gradients.back().decoded_ : fresh;
+    PACELINE_ASSIGN_OR_RETURN(payload, decoded(push, payload, into));
+  }
   if (!box.partial) {
     if (recycled_.empty()) recycled_.emplace_back();
     box.gradients.push_back(std::move(recycled_.back()));
     recycled_.pop_back();
-    Gradient& fresh = box.gradients.back();
-    fresh.worker_ = push.worker;
-    fresh.clock_ = push.clock;
-    fresh.samples_ = push.samples;
+    Gradient& begun = box.gradients.back();
+    begun.worker_ = push.worker;
+    begun.clock_ = push.clock;
+    begun.samples_ = push.samples;
+    begun.decoded_ = std::move(fresh);
     box.partial = true;
   }
   Gradient& gradient = box.gradients.back();
   if (!gradient.non_finite_) {
     if (const auto index = first_non_finite(payload.floats())) gradient.non_finite_ = push.offset + *index;
   }
-  gradient.received_ += static_cast<std::int64_t>(payload.size / sizeof(float));
+  gradient.received_ += payload.count();
   gradient.pieces_.push_back({push.offset, std::move(payload)});
   if (!push.last) return static_cast<const Gradient*>(nullptr);
   box.partial = false;
   box.next = push.clock.next();
   return static_cast<const Gradient*>(&gradient);
+}
+
+// The block is the gradient's alone, and the piece's place in it is nobody else's.
+Result<wire::Payload> GradientStore::decoded(const wire::Push& push, const wire::Payload& payload,
+                                             BlockRef& into) {
+  if (!into) into = decoded_.acquire();
+  const std::span<float> floats(into.writable_data() + push.offset,
+                                static_cast<std::size_t>(payload.count()));
+  PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats).with_context(describe(push)));
+  return wire::Payload{nullptr, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }
 
 const Gradient* GradientStore::find(WorkerId worker, Clock clock) const {
@@ -137,6 +164,7 @@ void GradientStore::drop_partial(NodeId node) {
 
 void GradientStore::recycle(Gradient gradient) {
   gradient.pieces_.clear();  // the buffers go now, the list's memory stays
+  gradient.decoded_.reset();
   gradient.received_ = 0;
   gradient.non_finite_.reset();
   recycled_.push_back(std::move(gradient));

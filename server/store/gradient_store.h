@@ -1,5 +1,7 @@
 // The gradients a shard holds and has not applied: each worker's pieces as they came, in the buffers they
 // were received into (nothing is copied), until the authority decides their turn or has them discarded.
+// Pieces in another encoding than float32 are decoded as they come, into one recycled buffer for each
+// gradient.
 //
 // A gradient is partial until its `last` piece; only a whole one counts, so a sender that dies half-way
 // leaves no trace. Bounds: `gradients_max` gradients per worker, the partial one included (the largest
@@ -15,7 +17,9 @@
 #include <span>
 #include <vector>
 
+#include "common/encode/encoding.h"
 #include "common/ids.h"
+#include "common/params/blocks.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
 
@@ -47,8 +51,8 @@ class Gradient {
   friend class GradientStore;
   struct Piece {
     std::int64_t begin = 0;
-    wire::Payload payload;
-    std::int64_t end() const { return begin + static_cast<std::int64_t>(payload.size / sizeof(float)); }
+    wire::Payload payload;  // float32
+    std::int64_t end() const { return begin + payload.count(); }
   };
   WorkerId worker_;
   Clock clock_;
@@ -56,17 +60,20 @@ class Gradient {
   std::int64_t received_ = 0;
   std::optional<std::int64_t> non_finite_;
   std::vector<Piece> pieces_;
+  BlockRef decoded_;  // what the pieces point into, where they came in fewer bytes
 };
 
 class GradientStore {
  public:
-  // For a range of `size` floats. `pieces_max` >= 1, `gradients_max` >= 2.
-  GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max, std::size_t pieces_max);
+  // For a range of `size` floats. `pieces_max` >= 1, `gradients_max` >= 2. `encoding`: of every piece.
+  GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max, std::size_t pieces_max,
+                Encoding encoding = Encoding::kFp32);
 
   // Takes one piece. Returns the gradient when this piece makes it whole (valid until it is discarded), else
   // nullptr. Errors leave everything as it was: kInvalidArgument unknown worker, no samples, a piece outside
-  // the range, `last` at the wrong place; kOutOfOrder a clock or a piece it already has; kFailedPrecondition
-  // another clock while one is partial, a gap; kResourceExhausted beyond the bounds.
+  // the range, `last` at the wrong place, another encoding, or bytes that it cannot be; kOutOfOrder a clock
+  // or a piece it already has; kFailedPrecondition another clock while one is partial, a gap;
+  // kResourceExhausted beyond the bounds.
   Result<const Gradient*> add(const wire::Push& push, wire::Payload payload);
 
   // The whole gradient of `worker` stamped `clock`; nullptr when there is none.
@@ -91,12 +98,15 @@ class GradientStore {
   Inbox& inbox(WorkerId worker) { return inboxes_[cluster_.rank_of(worker).value]; }
   const Inbox& inbox(WorkerId worker) const { return inboxes_[cluster_.rank_of(worker).value]; }
   Status check(const wire::Push& push, const wire::Payload& payload) const;
+  Result<wire::Payload> decoded(const wire::Push& push, const wire::Payload& payload, BlockRef& into);
   void recycle(Gradient gradient);
 
   Cluster cluster_;
   std::int64_t size_;
   std::size_t gradients_max_;
   std::size_t pieces_max_;
+  Encoding encoding_;
+  BlockPool decoded_;               // of the range's size; made as gradients need them
   std::vector<Inbox> inboxes_;      // by rank
   std::vector<Gradient> recycled_;  // empty, for their pieces' memory
 };

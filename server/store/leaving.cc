@@ -28,9 +28,11 @@ struct Leaving::Piece {
   Piece& operator=(const Piece&) = delete;
 };
 
-Leaving::Leaving(Cluster cluster, std::int64_t missing_max, std::function<void()> none_left)
+Leaving::Leaving(Cluster cluster, std::int64_t missing_max, Encoding encoding,
+                 std::function<void()> none_left)
     : cluster_(cluster),
       missing_max_(missing_max),
+      encoder_{encoding},
       none_left_(std::move(none_left)),
       exact_(std::make_shared<PieceCount>(none_left_)),
       readers_(cluster.nodes) {}
@@ -71,12 +73,19 @@ bool Leaving::will_do(const Held& held, const Snapshot& now, Peer to, const wire
 
 Leaving::Reply Leaving::begin(Peer to, const Snapshot& state) {
   if (!state_ || state_->snapshot.revision != state.revision) {
-    state_ = State{state, std::make_shared<PieceCount>(none_left_)};
+    state_ = State{state, {}, std::make_shared<PieceCount>(none_left_)};
   } else if (state_->snapshot.version < state.version) {
-    state_->snapshot = state;  // the same blocks under a newer name
+    state_->snapshot.version = state.version;  // the same parameters under a newer name
+    state_->snapshot.applied = state.applied;
   }
   confirm(to, state);
-  return reply(to, state_->pieces);
+  Reply begun = reply(to, state_->pieces);
+  if (encoder_.encoding == Encoding::kFp32) {
+    begun.state_ = &state_->snapshot;
+  } else {
+    begun.encoded_by_ = this;
+  }
+  return begun;
 }
 
 void Leaving::confirm(Peer to, const Snapshot& state) {
@@ -86,7 +95,11 @@ void Leaving::confirm(Peer to, const Snapshot& state) {
   answered = {state.version, state.revision, Shard::applied_of(state, cluster_, to.node())};
 }
 
-Leaving::Reply Leaving::begin_exact(Peer to) { return reply(to, exact_); }
+Leaving::Reply Leaving::begin_exact(Peer to, const Snapshot& retained) {
+  Reply begun = reply(to, exact_);
+  begun.state_ = &retained;
+  return begun;
+}
 
 Leaving::Reply Leaving::reply(Peer to, std::shared_ptr<PieceCount> of_state) {
   Reply reply;
@@ -99,11 +112,40 @@ Leaving::Reply Leaving::reply(Peer to, std::shared_ptr<PieceCount> of_state) {
   return reply;
 }
 
-wire::Payload Leaving::Reply::piece(const Snapshot& state, std::int64_t i) const {
-  const auto values = std::as_bytes(state.blocks.block(i));
+wire::Payload Leaving::Reply::piece(std::int64_t i) const {
   if (sent_ != nullptr) ++*sent_;
-  const auto held = std::make_shared<const Piece>(state.blocks.ref(i), of_state_, to_node_);
-  return {std::shared_ptr<const void>(held, values.data()), values.data(), values.size()};
+  const EncodedBlock* const encoded = encoded_by_ == nullptr ? nullptr : &encoded_by_->encoded(i);
+  const BlockRef& block = encoded == nullptr ? state_->blocks.ref(i) : encoded->bytes;
+  const auto held = std::make_shared<const Piece>(block, of_state_, to_node_);
+  const auto* const bytes = reinterpret_cast<const std::byte*>(block.data());
+  wire::Payload payload{std::shared_ptr<const void>(held, bytes), bytes};
+  if (encoded == nullptr) {
+    payload.size = state_->blocks.block(i).size_bytes();
+  } else {
+    payload.size = encoded->size;
+    payload.encoding = encoded_by_->encoder_.encoding;
+    payload.encoded_floats = encoded->floats;
+  }
+  return payload;
+}
+
+// Block by block, so that the first is on its way while the next is encoded.
+const Leaving::EncodedBlock& Leaving::encoded(std::int64_t i) {
+  State& state = *state_;
+  if (i == std::ssize(state.encoded)) {
+    const BlockRange& blocks = state.snapshot.blocks;
+    if (!encoded_pool_) {
+      const auto bytes = static_cast<std::int64_t>(encoder_.bytes_of(blocks.block_floats()));
+      const auto floats = (bytes + std::int64_t{sizeof(float)} - 1) / std::int64_t{sizeof(float)};
+      encoded_pool_.emplace(floats, static_cast<std::size_t>(blocks.block_count()));
+    }
+    const std::span<const float> values = blocks.block(i);
+    EncodedBlock block{encoded_pool_->acquire(), encoder_.bytes_of(std::ssize(values)), std::ssize(values)};
+    encoder_.encode(values, {reinterpret_cast<std::byte*>(block.bytes.writable_data()), block.size});
+    state.encoded.push_back(std::move(block));
+    if (std::ssize(state.encoded) == blocks.block_count()) state.snapshot.blocks = BlockRange();
+  }
+  return state.encoded[static_cast<std::size_t>(i)];
 }
 
 std::vector<NodeId> Leaving::stuck(Ticks now, std::chrono::nanoseconds limit) {

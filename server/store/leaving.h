@@ -18,6 +18,9 @@
 // state once, and every state has left when its readers have read. A reader that does not read is found by
 // stuck().
 //
+// Where parameters travel in another encoding than float32, a state that is leaving is encoded once, as its
+// first reply is made: its readers share those bytes, and the state's blocks are held no longer than that.
+//
 // What a node has will do only while few of its own gradients are missing there, `missing_max` for each
 // thread: it keeps a difference for each of them (common/cache/own_updates.h), and under ASP nothing else
 // would bound these.
@@ -34,6 +37,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/encode/encode.h"
 #include "common/ids.h"
 #include "common/instant.h"
 #include "common/wire/messages.h"
@@ -61,9 +65,10 @@ class PieceCount {
 
 class Leaving {
  public:
-  // `none_left` is called when all pieces of a state have left: from any thread, at any time, also after this
-  // object is gone. It must only see to it that what waits is looked at again.
-  Leaving(Cluster cluster, std::int64_t missing_max, std::function<void()> none_left);
+  // `encoding`: of all replies but exact ones. `none_left` is called when all pieces of a state have left:
+  // from any thread, at any time, also after this object is gone. It must only see to it that what waits is
+  // looked at again.
+  Leaving(Cluster cluster, std::int64_t missing_max, Encoding encoding, std::function<void()> none_left);
 
   // What a node has of this shard, and what of its own threads' gradients is in it.
   struct Held {
@@ -74,8 +79,9 @@ class Leaving {
   // What a pull (not an exact one) of `to` is to be answered with while `now` is current. Valid until the
   // next call.
   struct Source {
-    const Snapshot* state = nullptr;  // this: `now`, or the older state that is leaving
-    const Held* held = nullptr;       // or that it has this already, which is new enough
+    // This: `now`, or the older state that is leaving, whose blocks may have gone: begin() knows.
+    const Snapshot* state = nullptr;
+    const Held* held = nullptr;  // or that it has this already, which is new enough
     // Else nothing: not before the older state has left, or the version is not there.
     explicit operator bool() const { return state != nullptr || held != nullptr; }
   };
@@ -84,11 +90,13 @@ class Leaving {
   // A reply that is being sent: each of its pieces is counted until its payload is let go of.
   class Reply {
    public:
-    // Block i of the state that the reply was begun with.
-    wire::Payload piece(const Snapshot& state, std::int64_t i) const;
+    // Block i of the state that the reply was begun with. To be asked for from 0 on, in order.
+    wire::Payload piece(std::int64_t i) const;
 
    private:
     friend class Leaving;
+    const Snapshot* state_ = nullptr;  // as it is, or
+    Leaving* encoded_by_ = nullptr;    // what is leaving, encoded
     std::shared_ptr<PieceCount> of_state_;
     std::shared_ptr<PieceCount> to_node_;  // null: to the authority
     std::int64_t* sent_ = nullptr;         // to that node
@@ -96,7 +104,7 @@ class Leaving {
   // A reply to `to` made of `state`, which source() said; or an exact one, made of a retained version. Used
   // up before the next call.
   Reply begin(Peer to, const Snapshot& state);
-  Reply begin_exact(Peer to);
+  Reply begin_exact(Peer to, const Snapshot& retained);
   // `to` has `state` and is told so.
   void confirm(Peer to, const Snapshot& state);
 
@@ -114,8 +122,16 @@ class Leaving {
   void forgive(std::chrono::nanoseconds pause);
 
  private:
+  // The bytes of one block.
+  struct EncodedBlock {
+    BlockRef bytes;
+    std::size_t size = 0;
+    std::int64_t floats = 0;
+  };
   struct State {
-    Snapshot snapshot;  // whole, so that others can join while parts of it have left
+    // Whole, so that others can join while parts of it have left; its blocks until all of them are encoded.
+    Snapshot snapshot;
+    std::vector<EncodedBlock> encoded;  // the first of the blocks, or all
     std::shared_ptr<PieceCount> pieces;
     bool awaited = false;  // somebody waits for it to have left
   };
@@ -129,9 +145,12 @@ class Leaving {
   struct Piece;
   bool will_do(const Held& held, const Snapshot& now, Peer to, const wire::Pull& pull) const;
   Reply reply(Peer to, std::shared_ptr<PieceCount> of_state);
+  const EncodedBlock& encoded(std::int64_t i);
 
   const Cluster cluster_;
   const std::int64_t missing_max_;
+  const Encoder encoder_;
+  std::optional<BlockPool> encoded_pool_;  // made by the first reply
   const std::function<void()> none_left_;
   std::optional<State> state_;
   std::shared_ptr<PieceCount> exact_;

@@ -45,6 +45,7 @@ ShardSettings shard_settings(const RunConfig& config) {
   std::int64_t gradients_max = largest_threshold + 2;
   if (config.sync.apply == ApplyMode::kEager) gradients_max = std::max(gradients_max, kDecisionLag);
   settings.gradients_max = static_cast<std::size_t>(gradients_max);
+  settings.gradient_encoding = config.cluster.gradient_encoding;
   const std::uint32_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kApplyThreadsMax);
   settings.apply_threads = config.cluster.apply_threads.value_or(cores);
   return settings;
@@ -57,7 +58,8 @@ Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settin
       settings_(std::move(settings)),
       pool_(settings_.block_floats, static_cast<std::size_t>(block_count(settings_, range))),
       optimizer_(settings_.optimizer, range.size()),
-      gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range)),
+      gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range),
+                 settings_.gradient_encoding),
       apply_pool_(range.size() <= settings_.apply_alone_floats ? 1 : settings_.apply_threads),
       sums_(apply_pool_.threads()) {
   now_.blocks = BlockRange(pool_, range.size());

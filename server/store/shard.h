@@ -42,7 +42,8 @@ struct ShardSettings {
   // Held per worker: the largest threshold + 2; where each is applied on arrival at least 8, for decisions
   // that are late here.
   std::size_t gradients_max = 2;
-  std::size_t apply_threads = 1;  // >= 1
+  Encoding gradient_encoding = Encoding::kFp32;  // of pushes
+  std::size_t apply_threads = 1;                 // >= 1
   // A range of up to this many floats is applied by the loop's thread alone, which takes it some 2 ms: the
   // others would have to be woken, and waited for when the cores are busy with gradients.
   std::int64_t apply_alone_floats = std::int64_t{4} << 20;

@@ -45,6 +45,8 @@ struct Shape {
   std::uint32_t nodes = 1;
   std::uint32_t threads = 1;
   std::uint32_t shards = 1;
+  Encoding gradients = Encoding::kFp32;
+  Encoding parameters = Encoding::kFp32;
 };
 
 RunConfig config_of(Backend backend, OptimizerKind optimizer, const Shape& shape) {
@@ -54,6 +56,9 @@ RunConfig config_of(Backend backend, OptimizerKind optimizer, const Shape& shape
   config.cluster.threads_per_node = shape.threads;
   config.cluster.shards = shape.shards;
   config.cluster.frame_bytes = 4096;  // pushes and replies of several frames
+  config.cluster.gradient_encoding = shape.gradients;
+  config.cluster.parameter_encoding = shape.parameters;
+  if (shape.gradients == Encoding::kTopK) config.cluster.top_k_share = 0.1;
   config.sync.policy = PolicyKind::kBsp;
   config.sync.combine = CombineMode::kMean;
   config.train.backend = backend;
@@ -138,6 +143,7 @@ class JitteringTasks final : public TaskFactory {
 struct Trained {
   std::vector<float> parameters;
   std::vector<std::uint32_t> order;  // see Order
+  RunSummary summary;
 };
 
 Trained train(const RunConfig& config) {
@@ -153,7 +159,7 @@ Trained train(const RunConfig& config) {
   // A machine that is too slow for what it emulates marks the run invalid; its bits are as good.
   REQUIRE((run->summary.status == "ok" || run->summary.overruns > 0));
   REQUIRE(run->summary.final_version == Version(kSteps));
-  return {run->model.parameters, order.ranks()};
+  return {run->model.parameters, order.ranks(), run->summary};
 }
 
 std::vector<float> train(Backend backend, OptimizerKind optimizer, const Shape& shape) {
@@ -238,6 +244,37 @@ TEST_CASE("the_same_seed_gives_the_same_bits_whatever_the_shards_nodes_threads_a
     orders.insert(again.order);
   }
   CHECK(orders.size() > 1);  // or nothing was shown about the order of arrival
+}
+
+TEST_CASE("the_same_seed_gives_the_same_bits_in_every_encoding_and_in_16_bits_whatever_the_shards") {
+  const Encoding gradients = GENERATE(Encoding::kFp16, Encoding::kBf16, Encoding::kInt8, Encoding::kTopK);
+  const Encoding parameters = gradients == Encoding::kBf16 ? Encoding::kBf16 : Encoding::kFp16;
+  CAPTURE(static_cast<int>(gradients));
+  const auto run = [&](std::uint32_t nodes, std::uint32_t threads, std::uint32_t shards) {
+    return train(
+        config_of(Backend::kReference, OptimizerKind::kSgd, {nodes, threads, shards, gradients, parameters}));
+  };
+  const Trained first = run(2, 2, 1);
+  CHECK(same_bits(run(2, 2, 1).parameters, first.parameters));
+  CHECK(same_bits(run(4, 1, 1).parameters, first.parameters));
+  if (only_rounds(gradients)) {
+    CHECK(same_bits(run(2, 2, 3).parameters, first.parameters));
+    CHECK(same_bits(run(4, 1, 3).parameters, first.parameters));
+  }
+  // It is another way than that of float32, to nearly the same place; and fewer bytes.
+  const Trained plain = train(config_of(Backend::kReference, OptimizerKind::kSgd, {2, 2, 1}));
+  const double apart = relative_distance(first.parameters, plain.parameters);
+  WARN("gradients in encoding " << static_cast<int>(gradients) << ": " << apart << ", pushed "
+                                << first.summary.bytes_pushed << " of " << plain.summary.bytes_pushed
+                                << " bytes, pulled " << first.summary.bytes_pulled << " of "
+                                << plain.summary.bytes_pulled);
+  CHECK(apart > 0.0);
+  CHECK(apart < (only_rounds(gradients) ? 0.1 : 1.0));
+  const double most = only_rounds(gradients) ? 0.55 : 0.35;  // of small frames the headers count
+  CHECK(static_cast<double>(first.summary.bytes_pushed) <
+        most * static_cast<double>(plain.summary.bytes_pushed));
+  CHECK(static_cast<double>(first.summary.bytes_pulled) <
+        0.65 * static_cast<double>(plain.summary.bytes_pulled));
 }
 
 }  // namespace paceline::testing

@@ -1,5 +1,5 @@
 // The guarantees of DESIGN 3.2 over real sockets: random schedules of every policy, apply mode, combine mode,
-// share and shard count, with jitter, nodes that finish early and nodes that leave; every single read of the
+// share, shard count and encoding in which the counting model is exact, with jitter, nodes that finish early and nodes that leave; every single read of the
 // counting model is checked. A failure prints the seed; to run that schedule alone, set kFirstSeed to it and
 // kSchedules to 1.
 #include <atomic>

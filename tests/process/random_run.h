@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/config/names.h"
 #include "common/config/run_config.h"
 #include "common/random.h"
 
@@ -36,6 +37,13 @@ inline RunConfig random_run(std::uint64_t seed) {
   config.train.optimizer.lr = 1.0;
   if (random.next_below(3) == 0)
     config.train.eval_every_clocks = 1 + static_cast<std::int64_t>(random.next_below(4));
+
+  // Encodings in which the small whole numbers of the counting model are exact.
+  CounterRandom encodings(seed, Stream::kTest, 41);
+  const Encoding exact[] = {Encoding::kFp32, Encoding::kFp16, Encoding::kBf16, Encoding::kTopK};
+  config.cluster.gradient_encoding = exact[encodings.next_below(4)];
+  if (config.cluster.gradient_encoding == Encoding::kTopK) config.cluster.top_k_share = 1.0;
+  config.cluster.parameter_encoding = exact[encodings.next_below(3)];
 
   SyncSection& sync = config.sync;
   sync.policy = static_cast<PolicyKind>(random.next_below(4));
@@ -75,8 +83,9 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          (c.sync.refresh_clocks ? std::to_string(*c.sync.refresh_clocks) : "null") + ", " +
          std::to_string(c.cluster.nodes) + " nodes x " + std::to_string(c.cluster.threads_per_node) + ", " +
          std::to_string(c.cluster.shards) + " shards, frames of " + std::to_string(c.cluster.frame_bytes) +
-         ", " + std::to_string(c.train.total_iterations) + " iterations " +
-         (c.train.share == Share::kPool ? "pool" : "even");
+         ", gradients " + name_of(c.cluster.gradient_encoding) + ", parameters " +
+         name_of(c.cluster.parameter_encoding) + ", " + std::to_string(c.train.total_iterations) +
+         " iterations " + (c.train.share == Share::kPool ? "pool" : "even");
 }
 
 }  // namespace paceline::testing

@@ -110,6 +110,7 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
   for (const char* text : {
            "run: {}",
            "sync: {policy: asp}",
+           "cluster: {gradient_encoding: top_k, top_k_share: 0.01, parameter_encoding: bf16}",
            "sync: {policy: dtssp, threshold: 5, threshold_max: 6, combine: each, refresh_clocks: null}",
            "run: {name: x, out: 'a \"quoted\" \\\\ path', max_seconds: 1h, target_accuracy: 0.1}\n"
            "train: {eval_every_clocks: 3, optimizer: {lr: 0.1, epsilon: 1e-9}}",
@@ -140,7 +141,8 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
   for (const char* other :
        {"run.seed=2", "cluster.nodes=3", "cluster.threads_per_node=2", "sync.policy=ssp", "sync.combine=each",
         "train.batch_size=64", "train.optimizer.lr=0.02", "data.augment=true", "run.max_seconds=1h",
-        "train.optimizer.schedule.warmup_versions=1"}) {
+        "train.optimizer.schedule.warmup_versions=1", "cluster.gradient_encoding=int8",
+        "cluster.parameter_encoding=fp16"}) {
     INFO(other);
     CHECK(fingerprint(loaded(base, {other})) != expected);
   }

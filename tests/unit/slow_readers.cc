@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/encode/encode.h"
 #include "common/random.h"
 #include "server/shard_service.h"
 #include "tests/unit/store_fixture.h"
@@ -43,6 +44,9 @@ class Walk {
     config_.cluster.threads_per_node = 1 + static_cast<std::uint32_t>(below(2));
     config_.cluster.frame_bytes = kBlockFloats * static_cast<std::int64_t>(sizeof(float));
     eager_ = below(2) == 0;
+    // In half the bytes the small whole numbers of this walk are exact.
+    const Encoding encodings[] = {Encoding::kFp32, Encoding::kFp16, Encoding::kBf16};
+    config_.cluster.parameter_encoding = encodings[below(3)];
     config_.sync.policy = eager_ ? PolicyKind::kAsp : PolicyKind::kSsp;
     config_.sync.apply = eager_ ? ApplyMode::kEager : ApplyMode::kVersioned;
     floats_ = kBlockFloats * (1 + static_cast<std::int64_t>(below(5))) - 1;
@@ -171,7 +175,10 @@ class Walk {
     const wire::Message message = std::move(queue.front());
     queue.pop_front();
     if (const auto* piece = std::get_if<wire::Parameters>(&message.body)) {
-      take(n, *piece, message.payload.floats());
+      std::vector<float> values(static_cast<std::size_t>(message.payload.count()));
+      const Status decoded = decode(message.payload.encoding, message.payload.bytes(), values);
+      if (!decoded.is_ok()) fault(decoded.message());
+      take(n, *piece, values);
     } else if (const auto* same = std::get_if<wire::Unchanged>(&message.body)) {
       Node& node = nodes_[n];
       const auto request = node.open.find(same->request);
@@ -216,6 +223,20 @@ class Walk {
     node.open.erase(found);
   }
 
+  // What is leaving in fewer bytes is there once, however many read it.
+  void check_encoded(std::size_t blocks) {
+    std::set<const std::byte*> buffers;
+    for (const auto& [n, queue] : outbox_.queues) {
+      for (const wire::Message& message : queue) {
+        if (message.payload.encoding != Encoding::kFp32) buffers.insert(message.payload.data);
+      }
+    }
+    if (buffers.size() > blocks) {
+      fault(std::to_string(buffers.size()) + " encoded blocks are alive, of a shard of " +
+            std::to_string(blocks));
+    }
+  }
+
   // A released version whose replies are still queued is in the place of a retained one.
   void check_memory() {
     const Shard& shard = *service_->shard();
@@ -231,6 +252,7 @@ class Walk {
     }
     const std::size_t retained = shard.retained_count() + still_leaving.size();
     const auto blocks = static_cast<std::size_t>(shard.now().blocks.block_count());
+    check_encoded(blocks);
     if (retained > kRetainedMax) fault(std::to_string(retained) + " versions are kept beside the parameters");
     if (shard.blocks_in_use() > blocks * (2 + retained)) {
       fault(std::to_string(shard.blocks_in_use()) + " blocks are alive, of a shard of " +

@@ -8,7 +8,7 @@
 namespace paceline::server {
 
 // Runs the schedule of `seed`; the first of these that did not hold, empty when all did:
-//   memory     after every step at most blocks x (2 + retained versions) are alive
+//   memory     after every step at most blocks x (2 + retained versions) are alive, encoded ones once
 //   answered   every pull is answered once everybody has read, with the version it asked for or a newer one
 //   monotonic  what a node is answered with never gets older
 //   content    a reply's numbers are those of its version, all of one state; 'unchanged' is what the node has

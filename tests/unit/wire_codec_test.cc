@@ -44,6 +44,8 @@ TEST_CASE("every message comes back as it was, field by field") {
       REQUIRE(same(message.body, back.body));
       REQUIRE(back.payload.data == message.payload.data);  // handed through, not copied
       REQUIRE(back.payload.size == message.payload.size);
+      REQUIRE(back.payload.encoding == message.payload.encoding);
+      REQUIRE(back.payload.count() == message.payload.count());
     }
   }
 }
@@ -93,6 +95,15 @@ TEST_CASE("the layout hash is the one docs/PROTOCOL.md works out") {
   CHECK(protocol_page().find("`" + hash.str() + "`") != std::string::npos);
 }
 
+TEST_CASE("the bytes of an int8 Push are those of docs/PROTOCOL.md") {
+  alignas(float) const std::uint8_t bytes[] = {0x00, 0x00, 0x00, 0x3c, 0x7f, 0xc0};  // 2^-7, 127, -64
+  const Payload payload{nullptr, reinterpret_cast<const std::byte*>(bytes), sizeof bytes, Encoding::kInt8, 2};
+  const Push push{WorkerId(1, 3), Clock(7), 0, true, 128, Version(5), Revision(80)};
+  const std::string push_bytes = hex(encode({push, payload}).value());
+  CHECK(push_bytes == "22 15 0a 04 08 01 10 03 10 07 20 01 28 80 01 30 05 38 50 40 03 48 02");
+  CHECK(protocol_page().find(push_bytes) != std::string::npos);
+}
+
 TEST_CASE("an infinite threshold travels as infinite, and zero as zero") {
   CHECK(std::get<Grant>(there_and_back({Grant{.threshold = Threshold::infinite()}, {}}).body)
             .threshold.is_infinite());
@@ -122,6 +133,10 @@ TEST_CASE("a payload that is not aligned for float is copied to where it is") {
       there_and_back({Push{.last = true, .samples = 1}, {nullptr, bytes + 1, sizeof(value)}});
   CHECK(back.payload.data != bytes + 1);
   CHECK(back.payload.floats()[0] == 2.5F);
+  const Message odd =
+      there_and_back({Push{.last = true, .samples = 1}, {nullptr, bytes + 1, 5, Encoding::kInt8, 1}});
+  CHECK(reinterpret_cast<std::uintptr_t>(odd.payload.data) % alignof(float) == 0);
+  CHECK(std::memcmp(odd.payload.data, bytes + 1, 5) == 0);
 }
 
 TEST_CASE("free text is made printable and cut to its bound before it is sent") {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <tuple>
 #include <type_traits>
 
@@ -177,6 +178,21 @@ struct Generator {
     }
   }
 
+  // Floats in this encoding; of kTopK some pairs, whose offsets need not be right.
+  Payload payload(Encoding encoding) {
+    const std::size_t floats = 1 + random.next_below(100);
+    const std::size_t bytes[] = {4 * floats, 2 * floats, 2 * floats, 4 + floats,
+                                 8 * (1 + random.next_below(floats))};
+    auto values = std::make_shared<std::vector<float>>(2 * floats, 0.5F);
+    for (std::size_t i = 0; encoding == Encoding::kTopK && i < values->size(); i += 2) {
+      (*values)[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i / 2 + random.next_below(16) / 15));
+    }
+    const auto* data = reinterpret_cast<const std::byte*>(values->data());
+    const bool plain = encoding == Encoding::kFp32;
+    return {values, data, bytes[static_cast<std::size_t>(encoding)], encoding,
+            plain ? 0 : static_cast<std::int64_t>(floats)};
+  }
+
   // A message of the kind at `index` in Body, with the payload it needs.
   template <std::size_t I = 0>
   Message message(std::size_t index) {
@@ -187,9 +203,10 @@ struct Generator {
     fill(body);
     Message out{body, {}};
     if constexpr (requires { body.offset; }) {
-      auto values = std::make_shared<std::vector<float>>(1 + random.next_below(100), 0.5F);
-      const auto* bytes = reinterpret_cast<const std::byte*>(values->data());
-      out.payload = {values, bytes, values->size() * sizeof(float)};
+      const auto encodings = std::is_same_v<decltype(body), Push>         ? 5u
+                             : std::is_same_v<decltype(body), Parameters> ? 3u
+                                                                          : 1u;
+      out.payload = payload(static_cast<Encoding>(random.next_below(encodings)));
     }
     return out;
   }

@@ -288,7 +288,43 @@ TEST_CASE("a payload comes where it belongs, whole floats and at most 1 MiB") {
   CHECK(refusal(push()) == "accepted");  // an empty shard
 }
 
+TEST_CASE("a payload in fewer bytes has as many as its encoding and its floats ask for") {
+  const auto said = [](int encoding, std::int64_t floats) {
+    proto::Header h = push();
+    h.mutable_push()->set_encoding(static_cast<proto::Encoding>(encoding));
+    h.mutable_push()->set_floats(floats);
+    return h;
+  };
+  CHECK(refusal(said(1, 3), zeros(6)) == "accepted");
+  CHECK(refusal(said(1, 3), zeros(5)) == "Push.payload: got 5 bytes, expected 3 floats as fp16");
+  CHECK(refusal(said(2, 2), zeros(6)) == "Push.payload: got 6 bytes, expected 2 floats as bf16");
+  CHECK(refusal(said(3, 3), zeros(7)) == "accepted");
+  CHECK(refusal(said(3, 3), zeros(8)) == "Push.payload: got 8 bytes, expected 3 floats as int8");
+  CHECK(refusal(said(3, 0), zeros(4)) == "Push.payload: got 4 bytes, expected 0 floats as int8");
+  CHECK(refusal(said(4, 3), zeros(16)) == "accepted");
+  CHECK(refusal(said(4, 3), zeros(12)) == "Push.payload: got 12 bytes, expected 3 floats as top_k");
+  CHECK(refusal(said(4, 3), zeros(32)) == "Push.payload: got 32 bytes, expected 3 floats as top_k");
+  CHECK(refusal(said(4, 3)) == "Push.payload: got 0 bytes, expected 3 floats as top_k");
+  CHECK(refusal(said(3, 0)) == "accepted");  // an empty shard
+  CHECK(refusal(said(5, 3), zeros(4)) == "Push.encoding: got 5, expected 0 to 4");
+  CHECK(refusal(said(-1, 3), zeros(4)) == "Push.encoding: got -1, expected 0 to 4");
+  CHECK(refusal(said(0, 1), zeros(4)) == "Push.floats: got 1, expected 0 to 0");
+  CHECK(refusal(said(1, -1), zeros(4)) == "Push.floats: got -1, expected 0 to 262144");
+  CHECK(refusal(said(4, kPayloadFloatsMax + 1), zeros(8)) == "Push.floats: got 262145, expected 0 to 262144");
+  proto::Header h;
+  h.mutable_parameters()->set_last(true);
+  h.mutable_parameters()->set_encoding(proto::BF16);
+  h.mutable_parameters()->set_floats(2);
+  CHECK(refusal(h, zeros(4)) == "accepted");
+  h.mutable_parameters()->set_encoding(proto::INT8);
+  CHECK(refusal(h, zeros(6)) == "Parameters.encoding: got 3, expected 0 to 2");
+}
+
 TEST_CASE("encode() refuses the same payloads as decode()") {
+  const Payload half = zeros(2);
+  CHECK(encode({InitialParameters{.last = true}, {half.owner, half.data, 2, Encoding::kFp16, 1}})
+            .status()
+            .message() == "InitialParameters.payload: got 2 bytes, expected none as fp16");
   CHECK(encode({Heartbeat{}, zeros(4)}).status().message() ==
         "Heartbeat.payload: got 4 bytes, expected none");
   CHECK(encode({Push{.samples = 1}, {}}).status().message() ==

@@ -4,6 +4,7 @@
 #include <future>
 #include <memory>
 
+#include "common/encode/encode.h"
 #include "common/ticks.h"
 #include "tests/unit/scripted_server.h"
 #include "tests/unit/temp_folder.h"
@@ -210,6 +211,57 @@ TEST_CASE("a live authority that never answers a report ends the node with what 
                      R"(of clock 4 and for \d+\.\d s got neither a grant, nor that it is held, nor that )"
                      R"(it is finished)"));
   CHECK(f.left->expect<wire::Leave>()->fault == status.message());
+}
+
+TEST_CASE("gradients go up and parameters come down in fewer bytes") {
+  Fixture f;
+  f.options.cluster.threads_per_node = 2;
+  f.options.cluster.gradient_encoding = Encoding::kTopK;
+  f.options.cluster.top_k_share = 0.5;
+  f.options.cluster.parameter_encoding = Encoding::kFp16;
+  f.join();
+  const auto push = [&](std::uint32_t thread, std::vector<float> gradient) {
+    f.client->push({WorkerId(0, thread), Clock(0), 2, Version(0), Revision(0),
+                    std::make_shared<const std::vector<float>>(std::move(gradient))});
+  };
+  // The floats of the next frame that `server` gets.
+  const auto next = [](ScriptedServer& server) {
+    REQUIRE(server.expect<wire::Push>());
+    std::vector<float> values(static_cast<std::size_t>(server.payload().count()));
+    CHECK(server.payload().encoding == Encoding::kTopK);
+    REQUIRE(decode(Encoding::kTopK, server.payload().bytes(), values).is_ok());
+    return values;
+  };
+  using Values = std::vector<float>;
+  push(0, {1, 2, 3, 5, 4});  // frames of two floats, one of each is sent
+  CHECK(next(*f.left) == Values{0, 2});
+  CHECK(next(*f.left) == Values{3});
+  CHECK(next(*f.right) == Values{5, 0});
+  push(1, {4, 1, 0, 0, 0});  // another thread owes nothing of it
+  CHECK(next(*f.left) == Values{4, 0});
+  push(0, {1, 1, 0, 0, 0});  // with what was left out
+  CHECK(next(*f.left) == Values{0});
+  CHECK(next(*f.left) == Values{2, 0});
+
+  const Ticket ticket = f.client->request_parameters(Version(0));
+  const auto half = [](const Values& values) {
+    const Encoder encoder{Encoding::kFp16};
+    const auto owner = std::make_shared<Values>(values.size());
+    auto* const bytes = reinterpret_cast<std::byte*>(owner->data());
+    encoder.encode(values, {bytes, 2 * values.size()});
+    return wire::Payload{owner, bytes, 2 * values.size(), Encoding::kFp16, std::ssize(values)};
+  };
+  const std::vector<Clock> applied{Clock(0), Clock(0)};
+  REQUIRE(f.left->expect<wire::Pull>());
+  f.left->send(wire::Parameters{ticket, ShardId(0), Version(0), Revision(0), 0, true, applied},
+               half({0.5F, 1, 65504}));
+  REQUIRE(f.right->expect<wire::Pull>());
+  f.right->send(wire::Parameters{ticket, ShardId(1), Version(0), Revision(0), 0, true, applied},
+                half({-2, 3}));
+  REQUIRE(f.client->await_parameters(ticket, f.landing).is_ok());
+  Values flat(5);
+  for (const auto& slice : f.cache.snapshot()) slice->copy_to(flat);
+  CHECK(flat == Values{0.5F, 1, 65504, -2, 3});
 }
 
 TEST_CASE("the gradient is the caller's again once every byte has left") {

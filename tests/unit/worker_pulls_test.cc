@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 
+#include "common/encode/encode.h"
 #include "tests/unit/worker_fixture.h"
 #include "worker/client/mailboxes.h"
 #include "worker/client/pulls.h"
@@ -206,6 +207,49 @@ TEST_CASE("a mailbox holds the grant and the news behind it, and no more") {
   CHECK(mailboxes.put(2, Finished{}).code() == StatusCode::kInvalidArgument);
   CHECK(std::get<Granted>(mailboxes.take(1).value()).grant.clock == Clock(4));
   CHECK(std::get<Finished>(mailboxes.take(1).value()).reason == "share done");
+}
+
+TEST_CASE("answers in half the bytes are decoded once, on their way into the process cache") {
+  Fixture f;
+  Pulls pulls{f.cache, 1, Encoding::kBf16};
+  const auto answer = [&](Ticket ticket, std::uint32_t shard, std::int64_t version, std::int64_t offset,
+                          const std::vector<float>& values, bool last, Encoding encoding = Encoding::kBf16) {
+    const Encoder encoder{encoding};
+    const auto owner = std::make_shared<std::vector<float>>(values.size() + 1);
+    const std::span<std::byte> bytes(reinterpret_cast<std::byte*>(owner->data()),
+                                     encoder.bytes_of(std::ssize(values)));
+    encoder.encode(values, bytes);
+    wire::Payload payload{owner, bytes.data(), bytes.size()};
+    payload.encoding = encoding;
+    if (encoding != Encoding::kFp32) payload.encoded_floats = std::ssize(values);
+    return pulls.accept(
+        ShardId(shard),
+        wire::Parameters{ticket, ShardId(shard), Version(version), Revision(version), offset, last,
+                         offset == 0 ? std::vector<Clock>{Clock(version)} : std::vector<Clock>{}},
+        payload, Ticks(1));
+  };
+  for (std::int64_t version = 1; version <= 4; ++version) {  // the buffers are used again
+    const auto v = static_cast<float>(version);
+    const Ticket ticket = pulls.request(Version(version)).ticket;
+    const Snapshot before = f.cache.snapshot();
+    CHECK(answer(ticket, 0, version, 0, {v, 1}, false).is_ok());
+    CHECK(answer(ticket, 0, version, 2, {3}, true).is_ok());
+    CHECK(answer(ticket, 1, version, 0, {4 * v}, true).is_ok());
+    f.landed.values.clear();
+    CHECK(pulls.await(ticket, f.landed).is_ok());
+    std::vector<float> flat(4);
+    for (const auto& slice : f.cache.snapshot()) slice->copy_to(flat);
+    CHECK(flat == std::vector<float>{v, 1, 3, 4 * v});
+    if (version == 1) continue;
+    for (const auto& slice : before) slice->copy_to(flat);  // who still has the older one reads that
+    CHECK(flat == std::vector<float>{v - 1, 1, 3, 4 * (v - 1)});
+  }
+  const Ticket ticket = pulls.request(Version(9)).ticket;
+  CHECK_THAT(answer(ticket, 0, 9, 0, {1, 2, 3}, true, Encoding::kFp32).message(),
+             Catch::Contains("in encoding 0, expected 2"));
+  const Ticket exact = pulls.request_exact(Version(9)).ticket;
+  CHECK_THAT(answer(exact, 0, 9, 0, {1, 2, 3}, true).message(), Catch::Contains("in encoding 2, expected 0"));
+  CHECK(answer(exact, 0, 9, 0, {1, 2, 3}, true, Encoding::kFp32).is_ok());
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ struct Finished {
 };
 using Instruction = std::variant<Granted, Finished>;
 
-// A gradient on its way out. The values are shared with the transport until every byte has left, and do not
-// change.
+// A gradient on its way out. The values are shared with the exchange until every byte has left or is encoded,
+// and do not change.
 struct LocalGradient {
   WorkerId worker;
   Clock clock;
@@ -63,7 +63,8 @@ class ParameterExchange {
   // Waits for what node-local training thread `thread` is to do next. Errors: why the exchange was closed.
   virtual Result<Instruction> next_instruction(std::uint32_t thread) = 0;
 
-  // Sends a gradient, without copying it and without waiting.
+  // Sends a gradient, without waiting: from its own memory, or as other bytes that the exchange makes of it
+  // first. Of one thread, one after another.
   virtual void push(LocalGradient gradient) = 0;
 
   // Says that the iteration is complete; behind its push. Does not wait.

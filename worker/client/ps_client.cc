@@ -14,6 +14,7 @@
 
 #include "common/ticks.h"
 #include "worker/client/evaluation_queue.h"
+#include "worker/client/gradient_encoder.h"
 #include "worker/client/grant_watch.h"
 #include "worker/client/mailboxes.h"
 #include "worker/client/pulls.h"
@@ -35,7 +36,7 @@ class PsClient::Impl {
       : options_(std::move(options)),
         layout_(layout),
         context_(context),
-        pulls_(cache, options_.cluster.threads_per_node),
+        pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding),
         mailboxes_(options_.cluster.threads_per_node),
         heartbeat_(io_),
         io_grants_(options_.node, options_.cluster.threads_per_node, options_.cluster.lease),
@@ -43,6 +44,12 @@ class PsClient::Impl {
     for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {
       io_links_.push_back(
           {ShardId(k), options_.cluster.endpoints.at(k), cache.ranges()[k], nullptr, false, {}});
+    }
+    const Encoding encoding = options_.cluster.gradient_encoding;
+    if (encoding == Encoding::kFp32) return;
+    const Encoder encoder{encoding, options_.cluster.top_k_share.value_or(1.0)};
+    for (std::uint32_t t = 0; t < options_.cluster.threads_per_node; ++t) {
+      encoders_.emplace_back(encoder, cache.ranges(), frame_floats(options_.cluster.frame_bytes));
     }
   }
 
@@ -77,15 +84,25 @@ class PsClient::Impl {
   }
 
   void push(LocalGradient gradient) {
-    boost::asio::post(io_, [this, gradient = std::move(gradient)] {
+    const wire::Push push{
+        gradient.worker,           gradient.clock, 0, false, gradient.samples, gradient.computed_version,
+        gradient.computed_revision};
+    if (encoders_.empty()) return push_plain(push, std::move(gradient.values));
+    // On the training thread, whose encoder it is; the gradient itself is let go of here.
+    auto frames = encoders_.at(gradient.worker.thread).encode(*gradient.values);
+    boost::asio::post(io_, [this, push, frames = std::move(frames)] {
+      io_grants_.pushed(push.worker.thread, frames.front().front().payload.owner);
+      io_on_links([&](ServerLink& link) { return link.send_encoded(push, frames[link.shard.value]); });
+    });
+  }
+
+  void push_plain(const wire::Push& push, std::shared_ptr<const std::vector<float>> values) {
+    boost::asio::post(io_, [this, push, values = std::move(values)] {
       // An owner of its own: it says when this push has left, whoever else holds the gradient.
-      const auto owner = std::make_shared<const std::shared_ptr<const std::vector<float>>>(gradient.values);
-      io_grants_.pushed(gradient.worker.thread, owner);
-      const wire::Push push{
-          gradient.worker,           gradient.clock, 0, false, gradient.samples, gradient.computed_version,
-          gradient.computed_revision};
+      const auto owner = std::make_shared<const std::shared_ptr<const std::vector<float>>>(values);
+      io_grants_.pushed(push.worker.thread, owner);
       io_on_links([&](ServerLink& link) {
-        return link.send_in_frames(push, owner, gradient.values->data() + link.range.begin,
+        return link.send_in_frames(push, owner, values->data() + link.range.begin,
                                    options_.cluster.frame_bytes);
       });
     });
@@ -141,6 +158,7 @@ class PsClient::Impl {
   Pulls pulls_;
   Mailboxes mailboxes_;
   EvaluationQueue evaluations_;
+  std::vector<GradientEncoder> encoders_;  // by thread, which alone uses its own; none: float32
 
  private:
   std::string silent_servers() const {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/cache/freshness.h"
+#include "common/encode/encode.h"
 
 namespace paceline {
 namespace {
@@ -13,9 +14,22 @@ std::string describe(ShardId shard, std::uint64_t request) {
   return "parameters from shard " + to_string(shard) + " for request " + std::to_string(request);
 }
 
+// Blocks kept for reuse, per shard: the process cache has a slice while the next one comes.
+constexpr std::size_t kSlicesKept = 2;
+
+std::int64_t largest(const std::vector<Range>& ranges) {
+  std::int64_t floats = 1;
+  for (const Range& range : ranges) floats = std::max(floats, range.size());
+  return floats;
+}
+
 }  // namespace
 
-Pulls::Pulls(ProcessCache& cache, std::uint32_t threads) : cache_(cache), threads_(threads) {}
+Pulls::Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding)
+    : cache_(cache),
+      threads_(threads),
+      encoding_(encoding),
+      decoded_(largest(cache.ranges()), kSlicesKept * cache.ranges().size()) {}
 
 Pulls::Request Pulls::request(Version min_version) {
   std::lock_guard lock(mutex_);
@@ -55,11 +69,17 @@ Result<Pulls::Pull*> Pulls::find(ShardId from, ShardId named, std::uint64_t requ
 }
 
 Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload payload, Ticks now) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   PACELINE_ASSIGN_OR_RETURN(Pull* const pull, find(shard, piece.shard, piece.request));
   Answer& answer = pull->answers[shard.value];
   const Range range = cache_.ranges()[shard.value];
-  const auto floats = static_cast<std::int64_t>(payload.floats().size());
+  const std::int64_t floats = payload.count();
+  const Encoding expected = pull->exact ? Encoding::kFp32 : encoding_;
+  if (payload.encoding != expected && !payload.empty()) {
+    return invalid_argument(describe(shard, piece.request) + ": in encoding " +
+                            std::to_string(static_cast<int>(payload.encoding)) + ", expected " +
+                            std::to_string(static_cast<int>(expected)));
+  }
   if (piece.version < pull->min_version || (pull->exact && piece.version != pull->min_version)) {
     return invalid_argument(describe(shard, piece.request) + ": version " + to_string(piece.version) +
                             ", expected " + (pull->exact ? "exactly " : "at least ") +
@@ -82,6 +102,12 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
     return invalid_argument(describe(shard, piece.request) + ": a piece of revision " +
                             to_string(piece.revision) + " behind pieces of revision " +
                             to_string(answer.slice->stamp.revision));
+  }
+  if (payload.encoding != Encoding::kFp32) {
+    // Nobody must wait for it: an answer that is not whole is assembled by this thread alone, and stays.
+    lock.unlock();
+    PACELINE_ASSIGN_OR_RETURN(payload, decoded(answer, piece, payload));
+    lock.lock();
   }
   answer.slice->pieces.push_back({piece.offset, std::move(payload)});
   answer.received += floats;
@@ -135,6 +161,16 @@ Status Pulls::check(Ticks now, std::chrono::nanoseconds allowed) {
         " s, though the server lives");
   }
   return Status::ok();
+}
+
+Result<wire::Payload> Pulls::decoded(Answer& answer, const wire::Parameters& piece,
+                                     const wire::Payload& payload) {
+  if (answer.decoded == nullptr) answer.decoded = std::make_shared<BlockRef>(decoded_.acquire());
+  const std::span<float> floats(answer.decoded->writable_data() + piece.offset,
+                                static_cast<std::size_t>(payload.count()));
+  PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats));
+  return wire::Payload{answer.decoded, reinterpret_cast<const std::byte*>(floats.data()),
+                       floats.size_bytes()};
 }
 
 bool Pulls::refuse_exact(ShardId shard, Status why) {

@@ -6,17 +6,20 @@
 // it is newer than what is there (a late answer does no harm). An exact pull, for the evaluator, keeps its
 // slices to itself.
 //
-// Thread: any. Memory: one slice per pull and shard in flight, received into the transport's own buffers.
+// Thread: any, but for accept(). Memory: one slice per pull and shard in flight, received into the
+// transport's own buffers, or decoded into recycled ones of our own, once for all threads.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "common/params/blocks.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "worker/cache/process_cache.h"
@@ -28,8 +31,9 @@ class Pulls {
  public:
   static constexpr std::size_t kFinishedKept = 64;
 
-  // `threads`: of this node; how many applied clocks a slice must carry.
-  Pulls(ProcessCache& cache, std::uint32_t threads);
+  // `threads`: of this node; how many applied clocks a slice must carry. `encoding`: of all answers but exact
+  // ones, which are float32.
+  Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding = Encoding::kFp32);
 
   // What to send for a request: one Pull per shard, in shard order; empty when another thread's pull serves
   // it.
@@ -42,8 +46,9 @@ class Pulls {
   // Exactly the retained `version`, for collect().
   Request request_exact(Version version);
 
-  // A frame of an answer from `shard`. Errors: kInvalidArgument when it does not continue its answer (wrong
-  // offset, length, revision, version or shard, or a request that was never made): the shard and we disagree.
+  // A frame of an answer from `shard`, decoded if it needs that. Thread: the client's I/O thread. Errors:
+  // kInvalidArgument when it does not continue its answer (wrong encoding, offset, length, revision, version
+  // or shard, or a request that was never made): the shard and we disagree.
   Status accept(ShardId shard, const wire::Parameters& piece, wire::Payload payload, Ticks now);
   Status accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now);
 
@@ -68,8 +73,9 @@ class Pulls {
 
  private:
   struct Answer {
-    std::shared_ptr<Slice> slice;  // being assembled; null before the first frame
-    std::int64_t received = 0;     // floats
+    std::shared_ptr<Slice> slice;       // being assembled; null before the first frame
+    std::shared_ptr<BlockRef> decoded;  // what its pieces point into, where they came in fewer bytes
+    std::int64_t received = 0;          // floats
     bool whole = false;
   };
   struct Pull {
@@ -90,11 +96,14 @@ class Pulls {
   static std::vector<Arrived> arrived(const Pull& pull, std::vector<std::size_t>& taken);
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact);
+  Result<wire::Payload> decoded(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
   void finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now);
   Result<Pull*> find(ShardId from, ShardId named, std::uint64_t request);
 
   ProcessCache& cache_;
   std::uint32_t threads_;
+  const Encoding encoding_;
+  BlockPool decoded_;  // of the largest range's size; made as answers need them
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Ticket, Pull> pulls_;

@@ -15,8 +15,7 @@ Status ServerLink::check_silence(Ticks now, std::chrono::nanoseconds lease) cons
 template <typename Body>
 Status ServerLink::send_in_frames(Body body, const std::shared_ptr<const void>& owner, const float* values,
                                   std::int64_t frame_bytes) {
-  const std::int64_t frame =
-      std::max<std::int64_t>(1, frame_bytes / static_cast<std::int64_t>(sizeof(float)));
+  const std::int64_t frame = frame_floats(frame_bytes);
   std::int64_t offset = 0;
   do {  // an empty range still sends its one, last, empty frame: the shard counts it like any other
     const std::int64_t floats = std::min(frame, range.size() - offset);
@@ -27,6 +26,15 @@ Status ServerLink::send_in_frames(Body body, const std::shared_ptr<const void>& 
     PACELINE_RETURN_IF_ERROR(socket->send({body, std::move(payload)}).with_context("to " + name()));
     offset += floats;
   } while (offset < range.size());
+  return Status::ok();
+}
+
+Status ServerLink::send_encoded(wire::Push push, const std::vector<EncodedFrame>& frames) {
+  for (const EncodedFrame& frame : frames) {
+    push.offset = frame.offset;
+    push.last = &frame == &frames.back();
+    PACELINE_RETURN_IF_ERROR(socket->send({push, frame.payload}).with_context("to " + name()));
+  }
   return Status::ok();
 }
 

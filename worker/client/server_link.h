@@ -4,17 +4,25 @@
 // Thread: the I/O thread.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/ids.h"
 #include "common/instant.h"
 #include "common/params/partition.h"
 #include "common/status.h"
 #include "common/wire/transport.h"
+#include "worker/client/gradient_encoder.h"
 
 namespace paceline {
+
+// The floats of a frame of cluster.frame_bytes, whatever their encoding.
+inline std::int64_t frame_floats(std::int64_t frame_bytes) {
+  return std::max<std::int64_t>(1, frame_bytes / static_cast<std::int64_t>(sizeof(float)));
+}
 
 struct ServerLink {
   ShardId shard;
@@ -36,6 +44,8 @@ struct ServerLink {
   template <typename Body>
   Status send_in_frames(Body body, const std::shared_ptr<const void>& owner, const float* values,
                         std::int64_t frame_bytes);
+  // Sends a gradient that is encoded already, frame by frame, each as `push` with its offset.
+  Status send_encoded(wire::Push push, const std::vector<EncodedFrame>& frames);
 };
 
 }  // namespace paceline

@@ -1,0 +1,81 @@
+#include "worker/client/gradient_encoder.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/params/vector_ops.h"
+
+namespace paceline {
+namespace {
+
+// Frames begin on cache lines of their own.
+constexpr std::size_t kAlignment = 64;
+// Gradients on their way, at most: see the header.
+constexpr std::size_t kBuffers = 2;
+
+std::int64_t buffer_floats(std::size_t bytes) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float)));
+}
+
+}  // namespace
+
+std::vector<GradientEncoder::Place> GradientEncoder::places_of(const Encoder& encoder,
+                                                               const std::vector<Range>& ranges,
+                                                               std::int64_t frame_floats) {
+  std::vector<Place> places;
+  std::size_t begin = 0;
+  for (std::size_t shard = 0; shard < ranges.size(); ++shard) {
+    const Range& range = ranges[shard];
+    std::int64_t offset = 0;
+    do {
+      const std::int64_t floats = std::min(frame_floats, range.size() - offset);
+      const std::size_t bytes = encoder.bytes_of(floats);
+      places.push_back({shard, offset, {range.begin + offset, range.begin + offset + floats}, begin, bytes});
+      begin += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      offset += floats;
+    } while (offset < range.size());
+  }
+  return places;
+}
+
+GradientEncoder::GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats)
+    : encoder_(encoder),
+      shards_(ranges.size()),
+      places_(places_of(encoder, ranges, frame_floats)),
+      buffers_(buffer_floats(places_.back().begin + places_.back().bytes), kBuffers) {}
+
+std::vector<std::vector<EncodedFrame>> GradientEncoder::encode(std::span<const float> gradient) {
+  const auto buffer = std::make_shared<BlockRef>(buffers_.acquire());
+  auto* const bytes = reinterpret_cast<std::byte*>(buffer->writable_data());
+  if (!only_rounds(encoder_.encoding) && residual_.empty()) residual_.resize(gradient.size());
+  std::vector<std::vector<EncodedFrame>> frames(shards_);
+  for (const Place& place : places_) {
+    const std::span<std::byte> out(bytes + place.begin, place.bytes);
+    if (only_rounds(encoder_.encoding)) {
+      encoder_.encode(gradient.subspan(static_cast<std::size_t>(place.floats.begin),
+                                       static_cast<std::size_t>(place.floats.size())),
+                      out);
+    } else {
+      encode_owed(gradient, place, out);
+    }
+    frames[place.shard].push_back(
+        {place.offset, {buffer, out.data(), out.size(), encoder_.encoding, place.floats.size()}});
+  }
+  return frames;
+}
+
+void GradientEncoder::encode_owed(std::span<const float> gradient, const Place& place,
+                                  std::span<std::byte> out) {
+  const auto begin = static_cast<std::size_t>(place.floats.begin);
+  const auto n = static_cast<std::size_t>(place.floats.size());
+  const std::span<float> owed = std::span<float>(residual_).subspan(begin, n);
+  add_weighted(owed, gradient.subspan(begin, n), 1.0F);
+  encoder_.encode(owed, out);
+  sent_.resize(n);
+  const Status decoded = decode(encoder_.encoding, out, sent_);
+  PACELINE_ASSERT(decoded.is_ok(), decoded.message());
+  subtract(owed, owed, sent_);
+}
+
+}  // namespace paceline

@@ -1,0 +1,73 @@
+// A training thread's gradients in fewer bytes: each cut into frames, as the servers' blocks are, each frame
+// encoded on its own (common/encode/encode.h), all into one recycled buffer that is shared with the
+// transport.
+//
+// int8 and top_k leave something out of every gradient. Error feedback sends it later: what is encoded is the
+// gradient plus what all earlier ones still lack, and what that encoding leaves out is kept.
+//
+//   sent = encode(gradient + residual);  residual = (gradient + residual) - decode(sent)
+//
+// Worked example, top_k keeping one of two: gradients (3, 2), (1, 1) are sent as (3, 0), then, of (1, 3), as
+// (0, 3); the residual is (1, 0), and what was sent plus the residual is what was computed: (4, 3).
+//
+// Stich et al., Sparsified SGD with Memory (NeurIPS 2018), section 2; Seide et al., 1-Bit SGD (Interspeech
+// 2014), section 3.
+//
+// Thread: one at a time (the training thread). Memory: a gradient's bytes for each that is on its way (the
+// one that the next grant waits for, and perhaps the one before, of which the transport is late to let go);
+// with error feedback a residual of the gradient's size and one frame.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/encode/encode.h"
+#include "common/params/blocks.h"
+#include "common/params/partition.h"
+#include "common/wire/messages.h"
+
+namespace paceline {
+
+// One frame of a gradient: its floats begin at `offset` of the shard's range.
+struct EncodedFrame {
+  std::int64_t offset = 0;
+  wire::Payload payload;
+};
+
+class GradientEncoder {
+ public:
+  // `ranges`: of the shards; `frame_floats` >= 1: floats of a frame, at most.
+  GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats);
+
+  // The frames of `gradient`, the whole flat vector, by shard; an empty range has one frame of nothing. What
+  // they say is no longer part of what is owed.
+  std::vector<std::vector<EncodedFrame>> encode(std::span<const float> gradient);
+
+  // What the gradients encoded so far lack, the whole flat vector; empty where nothing is kept, or before the
+  // first.
+  std::span<const float> residual() const { return residual_; }
+
+ private:
+  // Where a frame lies in the vector and where its bytes in the buffer: the same for every gradient.
+  struct Place {
+    std::size_t shard = 0;
+    std::int64_t offset = 0;  // in the shard's range
+    Range floats;
+    std::size_t begin = 0;
+    std::size_t bytes = 0;
+  };
+  static std::vector<Place> places_of(const Encoder& encoder, const std::vector<Range>& ranges,
+                                      std::int64_t frame_floats);
+  void encode_owed(std::span<const float> gradient, const Place& place, std::span<std::byte> out);
+
+  const Encoder encoder_;
+  const std::size_t shards_;
+  const std::vector<Place> places_;
+  BlockPool buffers_;
+  std::vector<float> residual_;
+  std::vector<float> sent_;  // one frame, as the servers will have it
+};
+
+}  // namespace paceline
