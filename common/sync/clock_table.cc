@@ -23,14 +23,21 @@ void ClockTable::advance(Clock from) {
 void ClockTable::remove(Clock at) {
   --count_at(at);
   --live_;
-  ++departed_[at.value];
+  const auto completed = static_cast<std::size_t>(at.value - base_);
+  if (departed_.size() < completed) departed_.resize(completed);
+  for (std::size_t i = 0; i < completed; ++i) {
+    count_operation();
+    ++departed_[i];
+  }
   trim();
 }
 
 std::int64_t ClockTable::contributors(Clock stamp) const {
-  std::int64_t count = live_;
-  for (auto it = departed_.upper_bound(stamp.value); it != departed_.end(); ++it) count += it->second;
-  return count;
+  count_operation();
+  PACELINE_ASSERT(stamp.value >= base_,
+                  "clock " + to_string(stamp) + " is below the base " + std::to_string(base_));
+  const auto place = static_cast<std::size_t>(stamp.value - base_);
+  return live_ + (place < departed_.size() ? departed_[place] : 0);
 }
 
 Clock ClockTable::min_clock() const {
@@ -56,14 +63,13 @@ void ClockTable::trim() {
   while (!counts_.empty() && counts_.front() == 0) {
     count_operation();
     counts_.pop_front();
+    if (!departed_.empty()) departed_.pop_front();
     ++base_;
   }
   while (!counts_.empty() && counts_.back() == 0) {
     count_operation();
     counts_.pop_back();
   }
-  // Nobody is granted a clock below the base any more.
-  departed_.erase(departed_.begin(), departed_.upper_bound(base_));
 }
 
 }  // namespace paceline::sync

@@ -6,12 +6,14 @@
 // One of the two at 4 completes an iteration: [1, 2, 0, 1]; the other as well: [0, 3, 0, 1] -> base 5, [3, 0,
 // 1]. The base only moves forward and each entry is dropped once, so a step costs O(1) amortised however many
 // workers there are; the memory is the largest difference of clocks, not the number of workers or of steps.
+//
+// Who departs ahead of the base leaves gradients behind that are still to be counted: one at each clock that
+// it completed, as many at most as it took steps, so that too is O(1) amortised.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 
 #include "common/clock.h"
 
@@ -33,7 +35,7 @@ class ClockTable {
   Clock min_clock() const;
   Clock max_clock() const;
   // How many gradients stamped `stamp` there will be unless somebody goes: the live workers, and those that
-  // completed it before they departed. O(distinct clocks at which somebody departed ahead of the min clock).
+  // completed it before they departed. `stamp` is not below the min clock.
   std::int64_t contributors(Clock stamp) const;
   // How many clocks are spanned; for the test that memory is bounded.
   std::size_t span() const { return counts_.size(); }
@@ -45,8 +47,7 @@ class ClockTable {
   std::int64_t base_ = 0;            // the clock that counts_[0] stands for
   std::deque<std::int64_t> counts_;  // live workers per clock; neither end is 0 unless empty
   std::int64_t live_ = 0;
-  std::map<std::int64_t, std::int64_t>
-      departed_;  // workers per clock > base_ that they stood at when they departed
+  std::deque<std::int64_t> departed_;  // [i]: how many departed that had completed clock base_ + i
 };
 
 }  // namespace paceline::sync

@@ -10,17 +10,17 @@ namespace paceline::sync {
 
 void HeldGrants::add(Rank worker, Clock needed) {
   count_operation();
-  by_needed_[needed].push_back(worker);
+  by_needed_[needed].insert(worker);
   ++size_;
 }
 
 void HeldGrants::remove(Rank worker, Clock needed) {
   const auto bucket = by_needed_.find(needed);
   PACELINE_ASSERT(bucket != by_needed_.end(), "nobody waits for clock " + to_string(needed));
-  const auto place = std::find(bucket->second.begin(), bucket->second.end(), worker);
-  PACELINE_ASSERT(place != bucket->second.end(),
+  count_operation();
+  const bool was_there = bucket->second.erase(worker) == 1;
+  PACELINE_ASSERT(was_there,
                   "rank " + std::to_string(worker.value) + " does not wait for clock " + to_string(needed));
-  bucket->second.erase(place);
   if (bucket->second.empty()) by_needed_.erase(bucket);
   --size_;
 }
@@ -28,9 +28,7 @@ void HeldGrants::remove(Rank worker, Clock needed) {
 std::vector<Rank> HeldGrants::take_released(Clock floor) {
   std::vector<Rank> released;
   while (!by_needed_.empty() && by_needed_.begin()->first <= floor) {
-    std::vector<Rank>& bucket = by_needed_.begin()->second;
-    // The order of arrival depends on timing; what follows from it must not.
-    std::sort(bucket.begin(), bucket.end());
+    const std::set<Rank>& bucket = by_needed_.begin()->second;
     for (const Rank worker : bucket) {
       count_operation();
       released.push_back(worker);
@@ -44,7 +42,10 @@ std::vector<Rank> HeldGrants::take_released(Clock floor) {
 std::vector<Rank> HeldGrants::take_all() {
   std::vector<Rank> everybody;
   for (const auto& [needed, bucket] : by_needed_) {
-    everybody.insert(everybody.end(), bucket.begin(), bucket.end());
+    for (const Rank worker : bucket) {
+      count_operation();
+      everybody.push_back(worker);
+    }
   }
   std::sort(everybody.begin(), everybody.end());
   by_needed_.clear();

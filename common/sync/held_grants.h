@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "common/clock.h"
@@ -31,7 +32,7 @@ class HeldGrants {
   std::size_t size() const { return size_; }
 
  private:
-  std::map<Clock, std::vector<Rank>> by_needed_;
+  std::map<Clock, std::set<Rank>> by_needed_;  // in worker order: that of arrival depends on timing
   std::size_t size_ = 0;
 };
 

@@ -46,10 +46,12 @@ TEST_CASE("the_table_agrees_with_a_search_over_all_workers") {
   CounterRandom random(3, Stream::kTest);
   ClockTable table = table_of(20);
   std::vector<Clock> clocks(20);
+  std::vector<Clock> departed;
   for (int i = 0; i < 5000; ++i) {
     const std::size_t w = random.next_below(clocks.size());
     if (clocks.size() > 3 && random.next_below(300) == 0) {
       table.remove(clocks[w]);
+      departed.push_back(clocks[w]);
       clocks.erase(clocks.begin() + static_cast<std::ptrdiff_t>(w));
     } else {
       table.advance(clocks[w]);
@@ -58,6 +60,11 @@ TEST_CASE("the_table_agrees_with_a_search_over_all_workers") {
     const auto [slowest, fastest] = std::minmax_element(clocks.begin(), clocks.end());
     REQUIRE(table.min_clock() == *slowest);
     REQUIRE(table.max_clock() == *fastest);
+    for (Clock stamp = *slowest; stamp <= *fastest; stamp = stamp.next()) {
+      const auto completed =
+          std::count_if(departed.begin(), departed.end(), [&](Clock at) { return at > stamp; });
+      REQUIRE(table.contributors(stamp) == static_cast<std::int64_t>(clocks.size()) + completed);
+    }
     REQUIRE(table.span() == static_cast<std::size_t>((*fastest - *slowest).value + 1));
   }
 }

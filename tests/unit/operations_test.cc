@@ -1,6 +1,7 @@
 // Finding the min clock and deciding a step costs O(1) amortised, however many workers there are: counted in
 // elementary operations on the clock table and the held grants (common/sync/test_hooks.h), not timed.
 #include <catch2/catch.hpp>
+#include <vector>
 
 #include "common/random.h"
 #include "common/sync/engine.h"
@@ -9,54 +10,107 @@
 namespace paceline::sync {
 namespace {
 
-// Operations per step of a run of `workers` in which whoever may go on is drawn at random.
-double operations_per_step(std::uint32_t workers, PolicyKind kind) {
-  EngineConfig config;
-  config.cluster = {workers, 1};
-  config.policy.kind = kind;
-  config.policy.threshold = 3;
-  config.apply = kind == PolicyKind::kAsp ? ApplyMode::kEager : ApplyMode::kVersioned;
-  config.combine = CombineMode::kEach;
-  config.total_iterations = std::int64_t{workers} * 1000;
-  Engine engine(config);
-  std::vector<Action> actions;
-  std::vector<Grant> runnable;
-  const auto take = [&](const Event& event) {
-    actions.clear();
-    engine.step(event, Ticks(0), actions);
-    for (const Action& action : actions) {
-      if (const auto* grant = std::get_if<Grant>(&action)) runnable.push_back(*grant);
-    }
-  };
-  for (std::uint32_t n = 0; n < workers; ++n) take(Joined{WorkerId(n, 0)});
+enum class Departures { kNone, kOneInTen };
 
-  CounterRandom random(1, Stream::kTest);
-  const std::int64_t steps = 20 * std::int64_t{workers};
-  operations = 0;
-  for (std::int64_t i = 0; i < steps; ++i) {
-    std::swap(runnable[random.next_below(runnable.size())], runnable.back());
-    const Grant grant = runnable.back();
-    runnable.pop_back();
-    take(GradientArrived{ShardId(0), grant.worker, grant.clock, 1, ""});
+struct Cost {
+  double operations_per_step = 0.0;
+  std::int64_t departed = 0;
+  std::int64_t threshold_changes = 0;
+};
+
+// A run of `workers`, a node each, in which whoever may go on is drawn at random, and now and then who is
+// lost. Under DTSSP learning goes up and down with every clock, and the threshold with it: all who are held
+// are filed anew each time.
+class Run {
+ public:
+  Run(std::uint32_t workers, PolicyKind kind) : engine_(config_of(workers, kind)), gone_(workers) {
+    for (std::uint32_t n = 0; n < workers; ++n) take(Joined{WorkerId(n, 0)});
+  }
+
+  Cost cost(Departures departures) {
+    const auto workers = static_cast<std::int64_t>(gone_.size());
+    const std::int64_t steps = 20 * workers;
+    operations = 0;
+    for (std::int64_t i = 0; i < steps; ++i) {
+      if (departures == Departures::kOneInTen && random_.next_below(200) == 0) lose_somebody();
+      step();
+    }
+    cost_.operations_per_step = static_cast<double>(operations) / static_cast<double>(steps);
+    return cost_;
+  }
+
+ private:
+  static EngineConfig config_of(std::uint32_t workers, PolicyKind kind) {
+    EngineConfig config;
+    config.cluster = {workers, 1};
+    config.policy.kind = kind;
+    config.policy.threshold = 3;
+    config.policy.threshold_min = 1;
+    config.policy.threshold_max = 6;
+    config.policy.increase_above = 5.0;
+    config.policy.decrease_below = -5.0;
+    config.window_clocks = 1;
+    config.apply = kind == PolicyKind::kAsp ? ApplyMode::kEager : ApplyMode::kVersioned;
+    config.combine = CombineMode::kEach;
+    config.total_iterations = std::int64_t{workers} * 1000;
+    return config;
+  }
+
+  void take(const Event& event) {
+    actions_.clear();
+    engine_.step(event, Ticks(0), actions_);
+    for (const Action& action : actions_) {
+      if (const auto* grant = std::get_if<Grant>(&action)) runnable_.push_back(*grant);
+      if (std::holds_alternative<ThresholdChanged>(action)) ++cost_.threshold_changes;
+      REQUIRE_FALSE(std::holds_alternative<Reject>(action));
+    }
+  }
+
+  void lose_somebody() {
+    const auto node = static_cast<std::uint32_t>(random_.next_below(gone_.size()));
+    if (gone_[node] || cost_.departed + 1 == static_cast<std::int64_t>(gone_.size())) return;
+    gone_[node] = true;
+    ++cost_.departed;
+    take(Lost{NodeId(node)});
+  }
+
+  void step() {
+    Grant grant;
+    do {
+      std::swap(runnable_[random_.next_below(runnable_.size())], runnable_.back());
+      grant = runnable_.back();
+      runnable_.pop_back();
+    } while (gone_[grant.worker.node.value]);
+    take(GradientArrived{ShardId(0), grant.worker, grant.clock, 10, ""});
     StepReported report;
     report.worker = grant.worker;
     report.clock = grant.clock;
-    report.metric.samples = 1;
+    report.metric = {1.0, grant.clock.value % 2 == 0 ? 1 : 9, 10};
     report.computed_version = grant.version;
     take(report);
   }
-  return static_cast<double>(operations) / static_cast<double>(steps);
-}
+
+  Engine engine_;
+  std::vector<bool> gone_;  // by node
+  std::vector<Action> actions_;
+  std::vector<Grant> runnable_;
+  CounterRandom random_{1, Stream::kTest};
+  Cost cost_;
+};
 
 TEST_CASE("a_step_costs_the_same_with_ten_and_with_ten_thousand_workers") {
-  for (const PolicyKind kind : {PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kAsp}) {
-    const double few = operations_per_step(10, kind);
-    const double many = operations_per_step(10'000, kind);
-    INFO("policy " << static_cast<int>(kind) << ": " << few << " and " << many << " operations per step");
-    CHECK(few > 0.9);
-    CHECK(many < 6.0);
-    CHECK(many < few * 1.5 + 0.5);
-  }
+  const PolicyKind kind = GENERATE(PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kAsp);
+  const Departures departures = GENERATE(Departures::kNone, Departures::kOneInTen);
+  const Cost few = Run(10, kind).cost(departures);
+  const Cost many = Run(10'000, kind).cost(departures);
+  INFO("policy " << static_cast<int>(kind) << ", " << many.departed
+                 << " departed: " << few.operations_per_step << " and " << many.operations_per_step
+                 << " operations per step, " << many.threshold_changes << " changes of the threshold");
+  CHECK(few.operations_per_step > 0.9);
+  CHECK(many.operations_per_step < 10.0);
+  CHECK(many.operations_per_step < few.operations_per_step * 1.5 + 0.5);
+  CHECK((many.departed > 500) == (departures == Departures::kOneInTen));
+  CHECK((many.threshold_changes > 5) == (kind == PolicyKind::kDtssp));
 }
 
 }  // namespace
