@@ -37,6 +37,7 @@ int run_until_death(std::uint64_t seed, const std::string& words_file,
     }).detach();
     return Status::ok();
   };
+  options.after_compute = [&](const Step& step) { words.end_compute(options.cluster.rank_of(step.worker)); };
 
   wire::Context context;
   Node node(run.config, run.victim, context, std::make_unique<CountingFactory>(options));

@@ -3,7 +3,8 @@
 //
 // The flat vector is `blocks` rows of one element per worker. The gradient of worker w is -1 in its own
 // column and 0 elsewhere; with SGD at learning rate 1 the server then adds 1 to that column for each gradient
-// it applies. So, in any vector that any worker computes with:
+// it applies (so it does with momentum 0, and with Adam whose betas are 0). So, in any vector that any worker
+// computes with:
 //   own column        = own clock, exactly       read-my-writes: each own update once, none missing, none
 //   twice column of j       >= min(c - s, share of j)  model state: every gradient stamped <= c - s - 1 is
 //   contained column of j       never falls                monotonic rows of a column  equal in the final
@@ -40,6 +41,7 @@ struct CountingOptions {
   float gradient_scale = 1.0F;                              // K under combine: mean, else 1
   std::function<void(const Read&)> on_read;                 // may be empty; called on the training thread
   std::function<Status(const Step&)> before_compute;        // may be empty; delays or fails a step
+  std::function<void(const Step&)> after_compute;           // may be empty; before anything of it is sent
   std::function<void(std::span<const float>)> on_evaluate;  // may be empty; on the evaluator's thread
 };
 
@@ -63,6 +65,7 @@ class CountingTask : public Task {
     // A metric that goes up and down, so that the LPR moves DTSSP's threshold.
     CounterRandom random(options_.seed, Stream::kTest, static_cast<std::uint64_t>(own),
                          static_cast<std::uint64_t>(step_.clock.value));
+    if (options_.after_compute) options_.after_compute(step_);
     return Metric{random.next_double() * 10.0, static_cast<std::int64_t>(random.next_below(11)), 10};
   }
 

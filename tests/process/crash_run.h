@@ -68,8 +68,8 @@ inline CountingOptions counting_options(const CrashRun& run, std::uint64_t seed)
   return options;
 }
 
-// What is known of a node after its death: how many steps each of its workers has begun, and that it is
-// dying. A file that both processes map.
+// What is known of a node after its death: how many steps each of its workers has begun and computed, and
+// that it is dying. A file that both processes map.
 class LastWords {
  public:
   explicit LastWords(const std::string& path) {
@@ -86,6 +86,8 @@ class LastWords {
 
   std::int64_t begun(Rank rank) const { return words_->begun[rank.value]; }
   void begin_step(Rank rank) { words_->begun[rank.value].fetch_add(1); }
+  std::int64_t computed(Rank rank) const { return words_->computed[rank.value]; }
+  void end_compute(Rank rank) { words_->computed[rank.value].fetch_add(1); }
   // Said just before: the kernel closes a killed process's connections before anybody can see it dead.
   bool dying() const { return words_->dying; }
   void say_dying() { words_->dying = true; }
@@ -94,6 +96,7 @@ class LastWords {
   struct Words {
     std::atomic<bool> dying;
     std::atomic<std::int64_t> begun[64];
+    std::atomic<std::int64_t> computed[64];
   };
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);
   Words* words_ = nullptr;

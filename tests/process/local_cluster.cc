@@ -1,10 +1,12 @@
 #include "tests/process/local_cluster.h"
 
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "common/wire/transport.h"
 #include "server/server.h"
+#include "tests/process/relay.h"
 #include "tests/unit/temp_folder.h"
 #include "worker/node.h"
 
@@ -12,7 +14,8 @@ namespace paceline::testing {
 
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
-    const std::function<void(const RunConfig&)>& elsewhere) {
+    const std::function<void(const RunConfig&)>& elsewhere,
+    const std::function<void(const wire::Body&)>& overhear) {
   const TempFolder folder;
   config.run.out = (folder.path() / "run").string();
   std::filesystem::create_directory(config.run.out);
@@ -28,13 +31,23 @@ Result<ClusterRun> run_cluster(
         std::make_unique<server::Server>(config, ShardId(k), context, Log(), server::ServerOptions{}));
     PACELINE_RETURN_IF_ERROR(servers.back()->start());
   }
+  std::optional<Relay> relay;
+  RunConfig of_nodes = config;
+  if (overhear) {
+    of_nodes.cluster.endpoints[0] += ".relay";
+    relay.emplace(context, config.cluster.endpoints[0], of_nodes.cluster.endpoints[0],
+                  [&overhear](const wire::Body& message) {
+                    overhear(message);
+                    return std::chrono::nanoseconds(0);
+                  });
+  }
   std::vector<std::unique_ptr<Node>> nodes(config.cluster.nodes);
   const StopNode stop = [&nodes](NodeId node, const std::string& reason) {
     nodes[node.value]->request_stop(reason);
   };
   for (std::uint32_t i = 0; i < config.cluster.nodes; ++i) {
     std::unique_ptr<TaskFactory> its = tasks(NodeId(i), stop);
-    if (its != nullptr) nodes[i] = std::make_unique<Node>(config, NodeId(i), context, std::move(its));
+    if (its != nullptr) nodes[i] = std::make_unique<Node>(of_nodes, NodeId(i), context, std::move(its));
   }
   if (elsewhere) elsewhere(config);
 
@@ -49,6 +62,7 @@ Result<ClusterRun> run_cluster(
     if (nodes[i] != nullptr) threads.emplace_back([&, i] { run.nodes[i] = nodes[i]->run(); });
   }
   for (std::thread& thread : threads) thread.join();
+  relay.reset();  // whatever was said has been heard
 
   auto summary = read_summary(config.run.out);
   auto model = read_model_file(std::filesystem::path(config.run.out) / "model.bin");

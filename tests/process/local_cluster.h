@@ -14,6 +14,7 @@
 #include "common/report/run_summary.h"
 #include "common/status.h"
 #include "common/task/task.h"
+#include "common/wire/messages.h"
 
 namespace paceline::testing {
 
@@ -33,8 +34,12 @@ struct ClusterRun {
 //
 // Where `tasks` gives nullptr for a node, that node runs elsewhere (another process, or a script):
 // `elsewhere` starts it. It is called once, with the configuration as it is run, when the servers listen.
+//
+// With an `overhear`, what the nodes here and the authority say to each other goes through a Relay that shows
+// it every message.
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
-    const std::function<void(const RunConfig&)>& elsewhere = {});
+    const std::function<void(const RunConfig&)>& elsewhere = {},
+    const std::function<void(const wire::Body&)>& overhear = {});
 
 }  // namespace paceline::testing

@@ -1,7 +1,8 @@
 // The rules of the store and the caches broken on purpose once each (common/sync/test_hooks.h), and seen:
-// with every mutant some random schedule over real sockets must be judged wrong, and with none none. Those
-// files are compiled into this program a second time, with the mutants in them; each mutant runs in a process
-// of its own, since an assertion is as good a find as a checker's word.
+// with every mutant some random schedule over real sockets must be judged wrong, and with none none. So are
+// those rules of the core whose breach shows in what is granted and read. The files are compiled into this
+// program a second time, with the mutants in them; each mutant runs in a process of its own, since an
+// assertion is as good a find as a checker's word.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +31,13 @@ using sync::Mutant;
 
 constexpr std::uint64_t kSchedules = 120;  // most mutants are found within the first ten
 constexpr int kAtATime = 4;
+
+// Of the core: who is granted when, DTSSP's threshold, and what the caches take for fresh. What the others
+// break (a node's death half-way, the order of sums) the simulation sees (tests/sim/mutant_test.cc).
+constexpr Mutant kCoreMutants[] = {
+    Mutant::kFloorIsAverage,          Mutant::kLeadOneTooFar,        Mutant::kVersionBeforeAllArrived,
+    Mutant::kThresholdUnclamped,      Mutant::kLprSignAsPrinted,     Mutant::kStaleCacheAccepted,
+    Mutant::kProcessCacheAlwaysFresh, Mutant::kReapplyForgetsNewest, Mutant::kReapplyRepeatsContained};
 constexpr unsigned kSecondsMax = 60;  // a run that hangs is no find
 
 // Answers of one shard that arrive in any order, as they cannot over one connection: the process cache must
@@ -122,6 +130,13 @@ bool is_found(Mutant mutant) {
 }
 
 }  // namespace
+
+TEST_CASE("every_rule_of_grants_and_freshness_broken_on_purpose_is_found_over_sockets") {
+  for (const Mutant mutant : kCoreMutants) {
+    INFO("mutant " << static_cast<int>(mutant) << " of common/sync/test_hooks.h");
+    CHECK(is_found(mutant));
+  }
+}
 
 TEST_CASE("every_rule_of_store_and_caches_broken_on_purpose_is_found") {
   for (int m = static_cast<int>(Mutant::kCoreCount); m < static_cast<int>(Mutant::kCount); ++m) {

@@ -2,9 +2,11 @@
 // tests draw their thousands of schedules from.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "common/config/names.h"
 #include "common/config/run_config.h"
@@ -20,21 +22,65 @@ inline void spin_for(std::chrono::nanoseconds duration) {
   }
 }
 
+// What the guarantees are asked of: every way to synchronise, on so many shards. The seed walks through them
+// in turn, so that any range of seeds has the same number of each; all else is drawn.
+struct Combination {
+  PolicyKind policy;
+  ApplyMode apply;
+  std::uint32_t shards;
+};
+inline constexpr std::size_t kCombinations = 18;
+
+inline Combination combination_of(std::uint64_t seed) {
+  constexpr std::array<std::pair<PolicyKind, ApplyMode>, 6> kWays{
+      {{PolicyKind::kBsp, ApplyMode::kVersioned},
+       {PolicyKind::kAsp, ApplyMode::kEager},
+       {PolicyKind::kSsp, ApplyMode::kVersioned},
+       {PolicyKind::kSsp, ApplyMode::kEager},
+       {PolicyKind::kDtssp, ApplyMode::kVersioned},
+       {PolicyKind::kDtssp, ApplyMode::kEager}}};
+  const auto [policy, apply] = kWays[seed % kWays.size()];
+  return {policy, apply, 1 + static_cast<std::uint32_t>(seed / kWays.size() % 3)};
+}
+
+// A place of its own for each combination.
+inline std::size_t place_of(const Combination& c) {
+  const auto way = static_cast<std::size_t>(c.policy) +
+                   (c.policy >= PolicyKind::kSsp ? 2 * static_cast<std::size_t>(c.apply) : 0);
+  return way * 3 + (c.shards - 1);
+}
+
+// Settings of every kind of optimizer under which the counting model counts: the server adds 1 for each
+// gradient of -1. SGD's local apply waits until a read needs it; the others' state is updated at once:
+// another path through the thread cache. Adam looks at a gradient's sign alone, so the share of a mean is
+// lost on it.
+inline OptimizerSection counting_optimizer(CounterRandom& random, CombineMode combine) {
+  OptimizerSection optimizer;
+  optimizer.lr = 1.0;
+  if (random.next_below(2) == 0) return optimizer;
+  optimizer.kind = OptimizerKind::kMomentum;
+  optimizer.momentum = 0.0;
+  if (combine == CombineMode::kMean || random.next_below(2) == 0) return optimizer;
+  optimizer.kind = OptimizerKind::kAdam;
+  optimizer.beta1 = 0.0;
+  optimizer.beta2 = 0.0;
+  return optimizer;
+}
+
 inline RunConfig random_run(std::uint64_t seed) {
   CounterRandom random(seed, Stream::kTest, 1);
+  const Combination combination = combination_of(seed);
   RunConfig config;
   config.run.seed = seed;
   config.cluster.nodes = 1 + static_cast<std::uint32_t>(random.next_below(3));
   config.cluster.threads_per_node = 1 + static_cast<std::uint32_t>(random.next_below(3));
-  config.cluster.shards = 1 + static_cast<std::uint32_t>(random.next_below(3));
+  config.cluster.shards = combination.shards;
   // Small frames, so that a push to a shard is several messages.
   config.cluster.frame_bytes = random.next_below(2) == 0 ? 4 : 512 * 1024;
   config.train.total_iterations =
       config.cluster.cluster().workers() + static_cast<std::int64_t>(random.next_below(60));
   config.train.share = random.next_below(2) == 0 ? Share::kEven : Share::kPool;
   config.train.batch_size = 10;
-  config.train.optimizer.kind = OptimizerKind::kSgd;
-  config.train.optimizer.lr = 1.0;
   if (random.next_below(3) == 0)
     config.train.eval_every_clocks = 1 + static_cast<std::int64_t>(random.next_below(4));
 
@@ -46,16 +92,15 @@ inline RunConfig random_run(std::uint64_t seed) {
   config.cluster.parameter_encoding = exact[encodings.next_below(3)];
 
   SyncSection& sync = config.sync;
-  sync.policy = static_cast<PolicyKind>(random.next_below(4));
+  sync.policy = combination.policy;
   const std::int64_t refresh[] = {0, 1, 2, 5};
   const std::int64_t r = refresh[random.next_below(4)];
   sync.refresh_clocks = r == 0 ? std::optional<std::int64_t>() : r;
   if (sync.policy == PolicyKind::kAsp && !sync.refresh_clocks) sync.refresh_clocks = 1;
-  sync.apply = sync.policy == PolicyKind::kBsp   ? ApplyMode::kVersioned
-               : sync.policy == PolicyKind::kAsp ? ApplyMode::kEager
-                                                 : static_cast<ApplyMode>(random.next_below(2));
+  sync.apply = combination.apply;
   sync.combine =
       sync.apply == ApplyMode::kEager ? CombineMode::kEach : static_cast<CombineMode>(random.next_below(2));
+  config.train.optimizer = counting_optimizer(random, sync.combine);
   sync.threshold = static_cast<std::int64_t>(random.next_below(4));
   sync.threshold_min = 0;
   sync.threshold_max = sync.threshold + static_cast<std::int64_t>(random.next_below(4));
@@ -85,7 +130,8 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          std::to_string(c.cluster.shards) + " shards, frames of " + std::to_string(c.cluster.frame_bytes) +
          ", gradients " + name_of(c.cluster.gradient_encoding) + ", parameters " +
          name_of(c.cluster.parameter_encoding) + ", " + std::to_string(c.train.total_iterations) +
-         " iterations " + (c.train.share == Share::kPool ? "pool" : "even");
+         " iterations " + (c.train.share == Share::kPool ? "pool" : "even") + ", " +
+         name_of(c.train.optimizer.kind);
 }
 
 }  // namespace paceline::testing

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "tests/process/counting_task.h"
+#include "tests/process/grant_checker.h"
 #include "tests/process/guarantee_checker.h"
 #include "tests/process/local_cluster.h"
 #include "tests/process/random_run.h"
@@ -14,6 +15,7 @@ std::vector<std::string> violations_of(std::uint64_t seed) {
   CountingOptions counting;
   counting.blocks = random_rows(seed, config);
   GuaranteeChecker checker(config);
+  GrantChecker grants(config);
   counting.cluster = config.cluster.cluster();
   counting.seed = seed;
   if (config.sync.combine == CombineMode::kMean) {
@@ -27,7 +29,7 @@ std::vector<std::string> violations_of(std::uint64_t seed) {
   const NodeId leaver(static_cast<std::uint32_t>(random.next_below(counting.cluster.nodes)));
   const Clock leaves_at(static_cast<std::int64_t>(random.next_below(6)));
 
-  const auto run = run_cluster(config, [&](NodeId node, const StopNode& stop) {
+  const auto tasks = [&](NodeId node, const StopNode& stop) {
     CountingOptions options = counting;
     options.before_compute = [&, node, stop, seed](const Step& step) {
       CounterRandom jitter(seed, Stream::kTest, 3 + counting.cluster.rank_of(step.worker).value,
@@ -40,7 +42,9 @@ std::vector<std::string> violations_of(std::uint64_t seed) {
       return Status::ok();
     };
     return std::make_unique<CountingFactory>(options);
-  });
+  };
+  const auto run =
+      run_cluster(config, tasks, {}, [&grants](const wire::Body& message) { grants.hear(message); });
 
   std::vector<std::string> violations = checker.violations();
   if (!run) {
@@ -49,6 +53,9 @@ std::vector<std::string> violations_of(std::uint64_t seed) {
     if (!run->servers[0]) violations.push_back("authority: " + run->servers[0].message());
     checker.on_end(run->summary, run->model.parameters, counting.blocks);
     violations = checker.violations();
+    const std::vector<std::string> wrong = grants.violations(run->summary, /*all_count=*/!one_leaves);
+    violations.insert(violations.end(), wrong.begin(), wrong.end());
+    if (grants.grants() < checker.reads()) violations.push_back("not every grant was heard");
   }
   if (checker.reads() == 0) violations.push_back("nobody read anything");
   for (std::string& violation : violations) violation = describe(seed, config) + ": " + violation;

@@ -9,20 +9,13 @@
 namespace paceline::testing {
 
 Relay::Relay(wire::Context& context, const std::string& server, const std::string& endpoint, Delay delay)
-    : delay_(std::move(delay)) {
+    : context_(context), server_(server), delay_(std::move(delay)) {
   auto router = wire::RouterSocket::bind(context, io_, endpoint, {},
                                          [this](const wire::PeerId& from, Result<wire::Message> message) {
-                                           node_ = from;
-                                           come(up_, std::move(message));
+                                           come(link_of(from).up, std::move(message));
                                          });
   PACELINE_ASSERT(router.is_ok(), router.status().message());
   router_ = std::move(router).value();
-  auto dealer = wire::DealerSocket::connect(
-      context, io_, server, {}, [this](Result<wire::Message> message) { come(down_, std::move(message)); });
-  PACELINE_ASSERT(dealer.is_ok(), dealer.status().message());
-  dealer_ = std::move(dealer).value();
-  up_.send = [this](wire::Message message) { return dealer_->send(std::move(message)); };
-  down_.send = [this](wire::Message message) { return router_->send(node_, std::move(message)); };
   thread_ = std::thread([this] {
     const auto until_stopped = boost::asio::make_work_guard(io_);
     io_.run();
@@ -32,10 +25,25 @@ Relay::Relay(wire::Context& context, const std::string& server, const std::strin
 Relay::~Relay() {
   boost::asio::post(io_, [this] {
     router_->close();
-    dealer_->close();
+    // Nobody speaks any more: what is left is for those who have gone.
+    for (auto& [node, link] : links_) link->dealer->close(wire::DealerSocket::Queued::kIsDropped);
     io_.stop();
   });
   thread_.join();
+}
+
+Relay::Link& Relay::link_of(const wire::PeerId& node) {
+  std::unique_ptr<Link>& link = links_[node];
+  if (link != nullptr) return *link;
+  link = std::make_unique<Link>(io_);
+  auto dealer = wire::DealerSocket::connect(
+      context_, io_, server_, {},
+      [this, at = link.get()](Result<wire::Message> message) { come(at->down, std::move(message)); });
+  PACELINE_ASSERT(dealer.is_ok(), dealer.status().message());
+  link->dealer = std::move(dealer).value();
+  link->up.send = [at = link.get()](wire::Message message) { return at->dealer->send(std::move(message)); };
+  link->down.send = [this, node](wire::Message message) { return router_->send(node, std::move(message)); };
+  return *link;
 }
 
 void Relay::come(Way& way, Result<wire::Message> message) {

@@ -1,6 +1,7 @@
-// A relay between one node and one server: what either says goes on to the other in the order in which it was
+// A relay between nodes and one server: what either says goes on to the other in the order in which it was
 // said, and what the test chooses is held back for a while first, together with all that lies behind it. To
-// the node it is a server that is slow to take, or to say, just that.
+// the node it is a server that is slow to take, or to say, just that. A test that holds nothing back hears
+// all that is said: a report before the server can have it, a grant after the server has sent it.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,10 +21,11 @@ namespace paceline::testing {
 
 class Relay {
  public:
-  // How long a message is held back; 0: not at all. Called on the relay's thread.
+  // How long a message is held back; 0: not at all. Called on the relay's thread, with every message as it
+  // comes.
   using Delay = std::function<std::chrono::nanoseconds(const wire::Body&)>;
 
-  // Listens at `endpoint` for one node, for which it speaks to the server at `server`.
+  // Listens at `endpoint` for nodes, and speaks for each to the server at `server`.
   Relay(wire::Context& context, const std::string& server, const std::string& endpoint, Delay delay);
   ~Relay();
   Relay(const Relay&) = delete;
@@ -47,17 +50,25 @@ class Relay {
     std::function<Status(wire::Message)> send;
   };
 
+  // A node and its connection to the server.
+  struct Link {
+    explicit Link(boost::asio::io_context& io) : up(io), down(io) {}
+    Way up;
+    Way down;
+    std::unique_ptr<wire::DealerSocket> dealer;
+  };
+
+  Link& link_of(const wire::PeerId& node);
   void come(Way& way, Result<wire::Message> message);
   void go_on(Way& way);
 
+  wire::Context& context_;
+  const std::string server_;
   const Delay delay_;
   std::atomic<std::int64_t> held_ns_{0};
   boost::asio::io_context io_;
-  Way up_{io_};
-  Way down_{io_};
-  wire::PeerId node_;
   std::unique_ptr<wire::RouterSocket> router_;
-  std::unique_ptr<wire::DealerSocket> dealer_;
+  std::map<wire::PeerId, std::unique_ptr<Link>> links_;
   std::thread thread_;
 };
 

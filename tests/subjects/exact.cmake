@@ -8,22 +8,22 @@ target_link_libraries(counting_node PRIVATE paceline_worker)
 set_target_properties(counting_node PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 paceline_test(half_push_test SOURCES process/half_push_test.cc
   LIBS paceline_test_cluster paceline_config)
-paceline_test(crash_guarantees_test SOURCES process/crash_guarantees_test.cc
+paceline_test(crash_guarantees_test SOURCES process/crash_guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_cluster TIMEOUT 300)
 target_compile_definitions(crash_guarantees_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(crash_guarantees_test counting_node)
 
-paceline_test(attribution_test SOURCES process/attribution_test.cc process/relay.cc LIBS paceline_test_cluster)
+paceline_test(attribution_test SOURCES process/attribution_test.cc LIBS paceline_test_cluster)
 paceline_test(evaluation_test SOURCES process/evaluation_test.cc process/exact_evaluations.cc
   LIBS paceline_test_cluster)
 
-# Store and caches once more, with each rule breakable: the linker takes these instead of the libraries' own.
+# Store, caches and core once more, with each rule breakable: the linker takes these instead of the libraries' own.
 paceline_test(process_mutants_test
   SOURCES process/mutants_test.cc process/exact_evaluations.cc unit/slow_readers.cc
     ${PROJECT_SOURCE_DIR}/server/shard_service.cc ${PROJECT_SOURCE_DIR}/server/store/shard.cc
     ${PROJECT_SOURCE_DIR}/server/store/leaving.cc
     ${PROJECT_SOURCE_DIR}/worker/cache/process_cache.cc ${PROJECT_SOURCE_DIR}/worker/cache/thread_cache.cc
-    ${PROJECT_SOURCE_DIR}/worker/train/read_parameters.cc
+    ${PROJECT_SOURCE_DIR}/worker/train/read_parameters.cc ${SYNC_SOURCES} ${CACHE_SOURCES}
   LIBS paceline_test_cluster paceline_train TIMEOUT 600)
 target_compile_definitions(process_mutants_test PRIVATE PACELINE_TEST_HOOKS)
 

@@ -1,9 +1,14 @@
-add_library(paceline_test_cluster STATIC process/guarantee_checker.cc process/local_cluster.cc
-  process/random_schedule.cc)
+add_library(paceline_test_cluster STATIC process/grant_checker.cc process/guarantee_checker.cc
+  process/local_cluster.cc process/random_schedule.cc process/relay.cc)
 paceline_options(paceline_test_cluster)
 target_link_libraries(paceline_test_cluster PUBLIC paceline_server paceline_worker paceline_params paceline_report)
 
-paceline_test(guarantees_test SOURCES process/guarantees_test.cc LIBS paceline_test_cluster TIMEOUT 600)
+# The main of programs whose random schedules can be chosen on the command line.
+add_library(paceline_seeds_main OBJECT process/seeds_main.cc)
+paceline_options(paceline_seeds_main)
+
+paceline_test(guarantees_test SOURCES process/guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
+  LIBS paceline_test_cluster TIMEOUT 600)
 
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)

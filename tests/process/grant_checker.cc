@@ -1,0 +1,151 @@
+#include "tests/process/grant_checker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+namespace paceline::testing {
+namespace {
+
+std::string name_of(const wire::Grant& grant) {
+  return "grant of worker " + to_string(grant.worker) + " at clock " + to_string(grant.clock) +
+         " under threshold " + to_string(grant.threshold);
+}
+
+double learned(const Metric& window, LprMetric metric) {
+  const auto samples = static_cast<double>(window.samples);
+  return metric == LprMetric::kAccuracy ? static_cast<double>(window.correct) / samples
+                                        : -window.loss_sum / samples;
+}
+
+}  // namespace
+
+GrantChecker::GrantChecker(const RunConfig& config)
+    : config_(config), cluster_(config.cluster.cluster()), reported_(cluster_.workers(), 0) {}
+
+void GrantChecker::node_is_elsewhere(NodeId node, std::function<std::int64_t(std::uint32_t rank)> completed) {
+  elsewhere_ = node;
+  completed_elsewhere_ = std::move(completed);
+}
+
+std::int64_t GrantChecker::completed(std::uint32_t rank) const {
+  const bool is_elsewhere = elsewhere_ && cluster_.worker_at(Rank(rank)).node == *elsewhere_;
+  return is_elsewhere ? completed_elsewhere_(rank) : reported_[rank];
+}
+
+void GrantChecker::hear(const wire::Body& message) {
+  if (const auto* report = std::get_if<wire::StepReport>(&message)) on_report(*report);
+  if (const auto* grant = std::get_if<wire::Grant>(&message)) on_grant(*grant);
+}
+
+void GrantChecker::on_report(const wire::StepReport& report) {
+  const std::uint32_t rank = cluster_.rank_of(report.worker).value;
+  if (report.clock.value != reported_[rank]++) {
+    faults_.push_back("worker " + to_string(report.worker) + " reports clock " + to_string(report.clock) +
+                      ": its clocks have a gap");
+  }
+  Metric& window = windows_[report.clock.value / config_.sync.lpr.window_clocks.value_or(1)];
+  window.loss_sum += report.metric.loss_sum;
+  window.correct += report.metric.correct;
+  window.samples += report.metric.samples;
+}
+
+void GrantChecker::on_grant(const wire::Grant& grant) {
+  HeardGrant heard{grant, {}};
+  for (std::uint32_t j = 0; j < cluster_.workers(); ++j) heard.completed.push_back(completed(j));
+  const std::uint32_t own = cluster_.rank_of(grant.worker).value;
+  if (heard.completed[own] != grant.clock.value) {
+    faults_.push_back(name_of(grant) + ": it has reported " + std::to_string(heard.completed[own]));
+  }
+  if (!threshold_is_of_policy(grant.threshold)) faults_.push_back(name_of(grant) + ": not the policy's");
+  const std::int64_t oldest = grant.threshold.is_infinite()
+                                  ? 0
+                                  : std::max<std::int64_t>(0, grant.clock.value - grant.threshold.value());
+  if (grant.min_version.value != oldest) {
+    faults_.push_back(name_of(grant) + ": allows version " + to_string(grant.min_version) + ", expected " +
+                      std::to_string(oldest));
+  }
+  heard_.push_back(std::move(heard));
+}
+
+bool GrantChecker::threshold_is_of_policy(Threshold threshold) const {
+  const SyncSection& sync = config_.sync;
+  switch (sync.policy) {
+    case PolicyKind::kBsp:
+      return threshold == Threshold(0);
+    case PolicyKind::kAsp:
+      return threshold.is_infinite();
+    case PolicyKind::kSsp:
+      return threshold == Threshold(sync.threshold);
+    case PolicyKind::kDtssp:
+      return threshold >= Threshold(sync.threshold_min) && threshold <= Threshold(sync.threshold_max);
+  }
+  return false;
+}
+
+// DESIGN 3.5, from the reports: the threshold after k windows have closed.
+std::vector<Threshold> GrantChecker::thresholds_by_window() const {
+  const SyncSection& sync = config_.sync;
+  std::int64_t s = sync.threshold;
+  std::vector<Threshold> thresholds{Threshold(s)};
+  std::optional<double> before;
+  for (std::int64_t k = 0; windows_.contains(k); ++k) {
+    const double now = learned(windows_.at(k), sync.lpr.metric);
+    if (before) {
+      const double gain = now - *before;
+      const double percent = *before != 0.0 ? gain / std::fabs(*before) * 100.0 : gain * INFINITY;
+      if (percent > sync.lpr.increase_above) s = std::min(s + 1, sync.threshold_max);
+      if (percent < sync.lpr.decrease_below) s = std::max(s - 1, sync.threshold_min);
+    }
+    before = now;
+    thresholds.emplace_back(s);
+  }
+  return thresholds;
+}
+
+// What worker `rank`, which was still at work then, shows to be wrong with a grant.
+std::optional<std::string> GrantChecker::fault_of(const HeardGrant& heard, std::uint32_t rank) const {
+  const wire::Grant& grant = heard.grant;
+  const std::int64_t clock = heard.completed[rank];
+  const std::string standing =
+      ", worker " + to_string(cluster_.worker_at(Rank(rank))) + " stood at " + std::to_string(clock);
+  if (!grant.threshold.is_infinite() && grant.clock.value - clock > grant.threshold.value()) {
+    return name_of(grant) + ": the threshold is exceeded" + standing;
+  }
+  if (grant.min_clock.value > clock) {
+    return name_of(grant) + ": said to be of min clock " + to_string(grant.min_clock) + standing;
+  }
+  if (grant.version.value > clock) {
+    return name_of(grant) + ": version " + to_string(grant.version) + " is said to exist" + standing;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> GrantChecker::violations(const RunSummary& summary, bool all_count) const {
+  std::vector<std::string> found = faults_;
+  std::int64_t lead_max = 0;
+  for (const HeardGrant& heard : heard_) {
+    for (std::uint32_t j = 0; j < cluster_.workers(); ++j) {
+      if (completed(j) <= heard.completed[j]) continue;  // its last: it may have been told to finish
+      if (auto fault = fault_of(heard, j)) found.push_back(*std::move(fault));
+      lead_max = std::max(lead_max, heard.grant.clock.value - heard.completed[j]);
+    }
+  }
+  if (lead_max > summary.max_grant_gap.value) {
+    found.push_back("a grant was " + std::to_string(lead_max) + " ahead, max_grant_gap says " +
+                    to_string(summary.max_grant_gap));
+  }
+  if (config_.sync.policy != PolicyKind::kDtssp || !all_count) return found;
+  const std::vector<Threshold> expected = thresholds_by_window();
+  for (const HeardGrant& heard : heard_) {
+    const auto closed =
+        static_cast<std::size_t>(heard.grant.version.value / config_.sync.lpr.window_clocks.value_or(1));
+    if (closed < expected.size() && heard.grant.threshold == expected[closed]) continue;
+    found.push_back(name_of(heard.grant) + ": after " + std::to_string(closed) +
+                    " windows it is not what was learned");
+  }
+  return found;
+}
+
+}  // namespace paceline::testing
