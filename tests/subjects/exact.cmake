@@ -30,6 +30,7 @@ target_compile_definitions(process_mutants_test PRIVATE PACELINE_TEST_HOOKS)
 # Numbers of the programs as they are: a sanitizer's own memory and time would be measured instead.
 if(NOT PACELINE_SANITIZE)
   paceline_test(memory_test SOURCES process/memory_test.cc LIBS paceline_test_cluster TIMEOUT 300)
+  paceline_test(worker_memory_test SOURCES process/worker_memory_test.cc LIBS paceline_test_cluster)
   find_package(Python3 COMPONENTS Interpreter)
   if(Python3_FOUND)
     add_test(NAME bytes_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/process/bytes_test.py
