@@ -40,14 +40,18 @@ struct RunSummary {
   std::optional<double> test_loss;
   std::int64_t bytes_pushed = 0;  // header and payload bytes given to ZeroMQ
   std::int64_t bytes_pulled = 0;
-  std::int64_t pulls = 0;
+  std::int64_t pulls = 0;         // that the shards took, each one for itself; evaluations' too
   std::int64_t lost_nodes = 0;    // how many
   std::vector<std::string> lost;  // which and why: "node 2: silent for 10.2 s"; the key is absent when empty
   std::int64_t overruns = 0;      // emulated steps that did not fit
   std::int64_t skipped = 0;       // iterations without a gradient (NaN under on_nan: skip)
   std::int64_t malformed = 0;     // messages the servers refused
-  std::int64_t parameter_reads = 0;  // by workers, at the beginning of an iteration ...
-  std::int64_t server_reads = 0;     // ... of which so many had to wait for a server; a cache had the others
+  // By workers, at the beginning of an iteration. Of them server_reads had to wait for a server; the others a
+  // cache answered, and sent nothing. What a cache has may have come down behind the push: pulls / (shards x
+  // parameter_reads) is how many transfers there were for each read, many under refresh_clocks: 1, few under
+  // null.
+  std::int64_t parameter_reads = 0;
+  std::int64_t server_reads = 0;
   std::array<PhaseSum, kPhaseCount> phases;
   double unaccounted_seconds = 0.0;
 

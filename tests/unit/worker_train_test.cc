@@ -43,6 +43,29 @@ TEST_CASE("reads that a cache answers send nothing: SSP, refresh only when requi
   CHECK(f.task.computed_with[2] == std::vector<float>{-2, -2});
 }
 
+TEST_CASE("a read that finds its cache fresh enough sends nothing, however often it is refreshed") {
+  const bool every_clock = GENERATE(true, false);
+  TrainFixture f;
+  if (!every_clock) f.refresh_clocks.reset();
+  constexpr std::int64_t kReads = 5;
+  for (std::int64_t c = 0; c < kReads; ++c) f.exchange.grant(grant_of(c, Threshold(10), c));
+  f.exchange.finish();
+  // What was asked for behind the push, here or by another thread, is there when the grant is.
+  f.exchange.on_report = [&] {
+    const auto next = static_cast<std::int64_t>(f.exchange.pushed.size());
+    f.cache.install(ShardId(0), testing::slice_of(TrainFixture::kAll, next, {Clock(next)}, {0, 0}));
+  };
+  std::size_t before = 0;
+  std::vector<std::size_t> sent;  // by each read
+  f.exchange.before_instruction = [&] { before = f.exchange.requested.size(); };
+  f.task.on_load = [&] { sent.push_back(f.exchange.requested.size() - before); };
+  REQUIRE(f.run().is_ok());
+  CHECK(sent == std::vector<std::size_t>{1, 0, 0, 0, 0});
+  CHECK(f.training().server_reads == 1);
+  // Kept fresh at every clock, each read has had a transfer of its own, behind the push; else none has.
+  CHECK(f.exchange.requested.size() == (every_clock ? 1 + kReads : 1));
+}
+
 TEST_CASE("under BSP each iteration computes with exactly the granted version, asked for with the push") {
   TrainFixture f;
   f.applies_locally = false;
