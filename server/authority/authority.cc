@@ -42,6 +42,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       engine_(engine_config(config)),
       nodes_(config.cluster.nodes, NodeState::kAbsent),
       shards_(config.cluster.shards),
+      granted_at_(config.cluster.cluster().workers()),
       evaluation_(config.train.eval_every_clocks) {
   shards_[kAuthority.value].joined = true;
 }
@@ -92,9 +93,16 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
     return invalid_argument("report from node " + to_string(from) + " in the name of worker " +
                             to_string(report.worker));
   }
-  return step(sync::StepReported{report.worker, report.clock, report.metric, report.computed_version,
-                                 report.computed_revision, report.skipped, report.fault},
-              now);
+  // Read first: the next grant may follow at once.
+  const Cluster cluster = config_.cluster.cluster();
+  const Ticks granted =
+      cluster.contains(report.worker) ? granted_at_[cluster.rank_of(report.worker).value] : now;
+  PACELINE_RETURN_IF_ERROR(
+      step(sync::StepReported{report.worker, report.clock, report.metric, report.computed_version,
+                              report.computed_revision, report.skipped, report.fault},
+           now));
+  longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
+  return Status::ok();
 }
 
 Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks now) {

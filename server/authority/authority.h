@@ -10,8 +10,8 @@
 //   over        result() says how it went
 //
 // Every wait of the end is for a peer, and is over when the peer's lease is; a node that lives but does not
-// say what it is asked for is waited for kStopLeases, kReportLeases and kEvaluationLeases. Files are written in
-// the Background: a disk may be slower than any lease. No I/O but through it, the Outbox, the log and the
+// say what it is asked for is waited for kStopLeases, kReportLeases and kEvaluationLeases. Files are written
+// in the Background: a disk may be slower than any lease. No I/O but through it, the Outbox, the log and the
 // RunRecord's curve; time is passed in, so tests need neither sockets nor waiting. Thread: one at a time (the
 // server's loop).
 #pragma once
@@ -46,6 +46,8 @@ class Authority {
   // for its report once training is over, which it has at hand, and for one evaluation, which is a pass over
   // the test data.
   static constexpr int kStopLeases = 10;
+  // And for that iteration, where iterations are longer, so many times the longest one seen.
+  static constexpr int kStopIterations = 3;
   static constexpr int kReportLeases = 10;
   static constexpr int kEvaluationLeases = 60;
 
@@ -157,6 +159,8 @@ class Authority {
   std::int64_t sequence_ = 0;  // of the next decision
   Version decided_;            // of the last decision
   Ticks first_grant_;
+  std::vector<Ticks> granted_at_;                  // by rank: the last grant
+  std::chrono::nanoseconds longest_iteration_{0};  // from a grant to its report
   std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
   EvaluationSchedule evaluation_;

@@ -76,7 +76,8 @@ void Authority::send_decision(wire::ApplyDecision decision) {
   to_shards(decision);
 }
 
-void Authority::carry_out(const sync::Grant& action, Ticks) {
+void Authority::carry_out(const sync::Grant& action, Ticks now) {
+  granted_at_[config_.cluster.cluster().rank_of(action.worker).value] = now;
   wire::Grant grant;
   grant.worker = action.worker;
   grant.clock = action.clock;

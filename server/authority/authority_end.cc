@@ -204,7 +204,8 @@ void Authority::check_silence(Ticks now) {
 void Authority::check_stop(Ticks now) {
   if (!training() || !engine_.stopping()) return;
   if (!stopping_since_) stopping_since_ = now;
-  const auto allowed = kStopLeases * config_.cluster.lease;
+  const auto allowed = std::max<std::chrono::nanoseconds>(kStopLeases * config_.cluster.lease,
+                                                          kStopIterations * longest_iteration_);
   if (now - *stopping_since_ <= allowed) return;
   const Cluster cluster = config_.cluster.cluster();
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {

@@ -195,6 +195,21 @@ TEST_CASE("an iteration that does not end does not hold up a stop for ever; its 
   CHECK(run.summary().lost[0] == "node 1: " + told[0].message);
 }
 
+TEST_CASE("a stop waits for long iterations where iterations are long") {
+  Run run;
+  run.gather();
+  run.pass(60s);
+  run.iterate(0, 0);
+  run.authority->stop("stopped by a signal", run.now);
+  run.pass(0s);
+  run.pass(Authority::kStopIterations * 60s);
+  CHECK(run.authority->training());
+  CHECK(run.sent.of<wire::Error>(kNode1).empty());
+  run.pass(1ms);
+  CHECK_FALSE(run.authority->training());
+  CHECK(run.sent.of<wire::Error>(kNode1).size() == 1);
+}
+
 TEST_CASE("with every iteration stuck a stop ends all the same, as what it was") {
   Run run;
   run.gather();

@@ -193,7 +193,7 @@ TEST_CASE("an instruction says what building the report and parsing the answer t
 
 TEST_CASE("a live authority that never answers a report ends the node with what it waits for") {
   Fixture f;
-  f.options.cluster.lease = 500ms;
+  f.options.cluster.lease = 300ms;
   f.join();
   f.left->send(grant_of(4, Threshold(0), 4));
   REQUIRE(f.client->next_instruction(0).is_ok());

@@ -11,14 +11,9 @@ GrantWatch::GrantWatch(NodeId node, std::uint32_t threads, std::chrono::nanoseco
       allowed_(std::max<std::chrono::nanoseconds>(kLeases * lease, kAtLeast)),
       threads_(threads) {}
 
-void GrantWatch::joined(std::chrono::nanoseconds start_timeout, Ticks now) {
-  for (Waiting& waiting : threads_) waiting = {now, start_timeout + allowed_, std::nullopt, {}};
-}
-
 void GrantWatch::reported(std::uint32_t thread, Clock clock, Ticks now) {
   Waiting& waiting = at(thread);
   waiting.since = now;
-  waiting.allowed = allowed_;
   waiting.reported = clock;
 }
 
@@ -26,7 +21,6 @@ void GrantWatch::held(std::uint32_t thread, Ticks now) {
   Waiting& waiting = at(thread);
   if (!waiting.since) return;
   waiting.since = now;
-  waiting.allowed = allowed_;
 }
 
 Status GrantWatch::check(Ticks now) {
@@ -34,15 +28,13 @@ Status GrantWatch::check(Ticks now) {
     Waiting& waiting = threads_[thread];
     if (!waiting.since) continue;
     if (!waiting.push.expired()) waiting.since = now;
-    if (now - *waiting.since <= waiting.allowed) continue;
+    if (now - *waiting.since <= allowed_) continue;
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f s", to_seconds(now - *waiting.since));
     const std::string worker = "worker " + to_string(WorkerId(node_, thread));
-    return deadline_exceeded(waiting.reported
-                                 ? worker + " reported its iteration of clock " +
-                                       to_string(*waiting.reported) + " and for " + seconds +
-                                       " got neither a grant, nor that it is held, nor that it is finished"
-                                 : worker + " waits for its first grant since " + seconds);
+    return deadline_exceeded(worker + " reported its iteration of clock " + to_string(waiting.reported) +
+                             " and for " + seconds +
+                             " got neither a grant, nor that it is held, nor that it is finished");
   }
   return Status::ok();
 }

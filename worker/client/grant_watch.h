@@ -3,9 +3,11 @@
 // second, that it holds the grant (Held). A live authority that says none of them would be waited for for
 // ever.
 //
-//   join           the first instruction is due; everybody else must have joined, so start_timeout comes on
-//   top report         the next one is due; while the push before it still leaves this process, nothing is
-//   late Held           it is known there, and held: waiting anew Grant, Finish  nothing is due
+//   report         the next instruction is due; not late while the push before it is still leaving
+//   Held           the authority has the report and holds the grant: due anew
+//   Grant, Finish  nothing is due
+//
+// Before its first grant a thread waits as long as the authority does for those who are missing.
 //
 // Time is passed in. Thread: the I/O thread.
 #pragma once
@@ -27,13 +29,11 @@ class GrantWatch {
  public:
   // How long the authority may say nothing of a thread that waits, in leases; and no less than this, since a
   // lease may be short while a server applies for seconds.
-  static constexpr int kLeases = 3;
+  static constexpr int kLeases = 10;
   static constexpr std::chrono::seconds kAtLeast{3};
 
   GrantWatch(NodeId node, std::uint32_t threads, std::chrono::nanoseconds lease);
 
-  // The authority has welcomed this node; training begins within `start_timeout`.
-  void joined(std::chrono::nanoseconds start_timeout, Ticks now);
   // `thread` has a push on its way: `push` expires when its last byte has left.
   void pushed(std::uint32_t thread, std::weak_ptr<const void> push) { at(thread).push = std::move(push); }
   // Its report is sent.
@@ -47,8 +47,7 @@ class GrantWatch {
  private:
   struct Waiting {
     std::optional<Ticks> since;  // nothing is due without
-    std::chrono::nanoseconds allowed{0};
-    std::optional<Clock> reported;
+    Clock reported;
     std::weak_ptr<const void> push;
   };
   Waiting& at(std::uint32_t thread) { return threads_.at(thread); }

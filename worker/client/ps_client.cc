@@ -24,8 +24,8 @@ namespace paceline {
 
 using Queued = wire::DealerSocket::Queued;
 
-// How long a live server may send nothing of the parameters that it was asked for, in leases. Long, since a
-// pull that needs a newer version waits while an older one leaves for a node that reads slowly
+// How long a live server may send nothing of existing parameters that it was asked for, in leases. Long,
+// since a pull that needs a newer version waits while an older one leaves for a node that reads slowly
 // (docs/ARCHITECTURE.md, "Parameters in memory").
 constexpr int kPullLeases = 60;
 
@@ -246,9 +246,6 @@ class PsClient::Impl {
                               std::to_string(welcome.range.begin) + ", " + std::to_string(welcome.range.end) +
                               "), expected shard " + to_string(link.shard) + " with [" +
                               std::to_string(link.range.begin) + ", " + std::to_string(link.range.end) + ")");
-    }
-    if (!link.welcomed && link.shard == kAuthority) {
-      io_grants_.joined(options_.cluster.start_timeout, steady_now());
     }
     std::lock_guard lock(mutex_);
     if (!link.welcomed) {

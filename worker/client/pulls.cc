@@ -148,8 +148,10 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
 
 Status Pulls::check(Ticks now, std::chrono::nanoseconds allowed) {
   std::lock_guard lock(mutex_);
+  const Version known = cache_.newest_known().version;
   for (auto& [ticket, pull] : pulls_) {
-    if (!pull.silent_since) pull.silent_since = now;
+    const bool due = pull.exact || pull.min_version <= known;
+    if (!due || !pull.silent_since) pull.silent_since = now;
     if (pull.open == 0 || now - *pull.silent_since <= allowed) continue;
     const auto open = std::find_if(pull.answers.begin(), pull.answers.end(),
                                    [](const Answer& answer) { return !answer.whole; });

@@ -53,7 +53,8 @@ class Pulls {
   Status accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now);
 
   // kDeadlineExceeded, naming pull and shard, when nothing more of an answer has come for longer than
-  // `allowed`. To be called now and then: a pull waits from the first call that sees it.
+  // `allowed` although the version is known to exist: until then the servers hold the pull. To be called now
+  // and then: a pull waits from the first call that sees it.
   Status check(Ticks now, std::chrono::nanoseconds allowed);
 
   // `shard` cannot answer the exact pull it has not answered yet (a node has one at a time): it counts as its
