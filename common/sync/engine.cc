@@ -23,9 +23,11 @@ EngineConfig checked(EngineConfig config) {
 Engine::Engine(EngineConfig config)
     : config_(checked(std::move(config))),
       policy_(make_policy(config_.policy)),
-      workers_(config_.cluster.workers(), Worker(config_.shards)),
       lpr_(config_.lpr_metric, window_clocks_of(config_)),
-      share_(config_.share, config_.cluster, config_.total_iterations) {}
+      share_(config_.share, config_.cluster, config_.total_iterations) {
+  workers_.reserve(config_.cluster.workers());
+  for (std::uint32_t r = 0; r < config_.cluster.workers(); ++r) workers_.emplace_back(config_.shards);
+}
 
 void Engine::step(const Event& event, Ticks now, std::vector<Action>& actions) {
   PACELINE_ASSERT(now >= now_, "time went back");
@@ -43,16 +45,18 @@ void Engine::step(const Event& event, Ticks now, std::vector<Action>& actions) {
   out_ = nullptr;
 }
 
+// The words are put together only for what is refused: a message that is right costs no string.
 Status Engine::check_running(WorkerId worker, Clock clock, const char* what) const {
-  const std::string who =
-      std::string(what) + " of worker " + to_string(worker) + " stamped " + to_string(clock);
-  if (!config_.cluster.contains(worker)) return invalid_argument(who + ": there is no such worker");
+  const auto who = [&] {
+    return std::string(what) + " of worker " + to_string(worker) + " stamped " + to_string(clock);
+  };
+  if (!config_.cluster.contains(worker)) return invalid_argument(who() + ": there is no such worker");
   const Worker& w = at(config_.cluster.rank_of(worker));
   if (clock > w.clock || (w.phase == Phase::kHeld && clock == w.clock)) {
-    return failed_precondition(who + ": not granted, it is at " + to_string(w.clock));
+    return failed_precondition(who() + ": not granted, it is at " + to_string(w.clock));
   }
-  if (w.phase != Phase::kRunning) return out_of_order(who + ": the worker has no grant");
-  if (clock != w.clock) return out_of_order(who + ": expected " + to_string(w.clock));
+  if (w.phase != Phase::kRunning) return out_of_order(who() + ": the worker has no grant");
+  if (clock != w.clock) return out_of_order(who() + ": expected " + to_string(w.clock));
   return Status::ok();
 }
 
@@ -63,8 +67,11 @@ Status Engine::on(const GradientArrived& event) {
   }
   PACELINE_RETURN_IF_ERROR(check_running(event.worker, event.clock, "gradient"));
   const Rank rank = config_.cluster.rank_of(event.worker);
-  PACELINE_RETURN_IF_ERROR(at(rank).running.add(event).with_context(
-      "gradient of worker " + to_string(event.worker) + " stamped " + to_string(event.clock)));
+  Status added = at(rank).running.add(event);
+  if (!added.is_ok()) {
+    return std::move(added).with_context("gradient of worker " + to_string(event.worker) + " stamped " +
+                                         to_string(event.clock));
+  }
   after_message(rank);
   return Status::ok();
 }
@@ -72,10 +79,11 @@ Status Engine::on(const GradientArrived& event) {
 Status Engine::on(const StepReported& event) {
   PACELINE_RETURN_IF_ERROR(check_running(event.worker, event.clock, "report"));
   const Rank rank = config_.cluster.rank_of(event.worker);
-  PACELINE_RETURN_IF_ERROR(at(rank)
-                               .running.add(event, version_, revision_)
-                               .with_context("report of worker " + to_string(event.worker) + " stamped " +
-                                             to_string(event.clock)));
+  Status added = at(rank).running.add(event, version_, revision_);
+  if (!added.is_ok()) {
+    return std::move(added).with_context("report of worker " + to_string(event.worker) + " stamped " +
+                                         to_string(event.clock));
+  }
   after_message(rank);
   return Status::ok();
 }

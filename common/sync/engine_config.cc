@@ -3,6 +3,8 @@
 #include <cmath>
 #include <string>
 
+#include "common/sync/running_iteration.h"
+
 namespace paceline::sync {
 namespace {
 
@@ -39,7 +41,10 @@ Status validate(const EngineConfig& config) {
   if (config.cluster.threads_per_node < 1) {
     return invalid_argument("threads_per_node: got 0, expected 1 or more");
   }
-  if (config.shards < 1) return invalid_argument("shards: got 0, expected 1 or more");
+  if (config.shards < 1 || config.shards > RunningIteration::kShardsMax) {
+    return invalid_argument("shards: got " + std::to_string(config.shards) + ", expected 1 to " +
+                            std::to_string(RunningIteration::kShardsMax));
+  }
   if (config.total_iterations < 1) {
     return invalid_argument("total_iterations: got " + std::to_string(config.total_iterations) +
                             ", expected 1 or more");

@@ -39,9 +39,9 @@ struct EngineConfig {
   std::chrono::nanoseconds held_notice_every = std::chrono::seconds(1);         // and the following ones
 };
 
-// Errors: kInvalidArgument, naming the field, for anything an Engine cannot run with: no workers, shards or
-// iterations, a negative threshold, threshold outside [min, max], min > max, limits that are not finite or
-// decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean.
+// Errors: kInvalidArgument, naming the field, for anything an Engine cannot run with: no workers, shards (or
+// more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, limits that are
+// not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean.
 Status validate(const EngineConfig& config);
 
 // The LPR window W in clocks: as configured, or 20,000 samples' worth of clocks, rounded up (DESIGN 3.5).

@@ -7,14 +7,23 @@
 namespace paceline::sync {
 
 void RunningIteration::begin(std::int64_t iteration, Version min_version) {
-  const auto shards = arrived_.size();
-  *this = RunningIteration(static_cast<std::uint32_t>(shards));
+  *this = RunningIteration(shards_);
   iteration_ = iteration;
   min_version_ = min_version;
 }
 
+const std::string& RunningIteration::fault() const {
+  static const std::string none;
+  return fault_ ? *fault_ : none;
+}
+
+void RunningIteration::note(const std::string& fault) {
+  if (!fault_ && !fault.empty()) fault_ = std::make_unique<const std::string>(fault);
+}
+
 Status RunningIteration::add(const GradientArrived& arrival) {
-  if (arrived_[arrival.shard.value] && !broken(Mutant::kDuplicateArrivalCounts)) {
+  const std::uint64_t shard = std::uint64_t{1} << arrival.shard.value;
+  if ((arrived_ & shard) != 0 && !broken(Mutant::kDuplicateArrivalCounts)) {
     return out_of_order("shard " + to_string(arrival.shard) + " already holds it");
   }
   if (reported_ && empty_) return out_of_order("it was reported empty");
@@ -31,10 +40,10 @@ Status RunningIteration::add(const GradientArrived& arrival) {
                             to_string(arrival.shard) + ", expected " + std::to_string(metric_.samples) +
                             " as in its report");
   }
-  arrived_[arrival.shard.value] = true;
+  arrived_ |= shard;
   ++arrivals_;
   weight_ = arrival.weight;
-  if (fault_.empty()) fault_ = arrival.fault;
+  note(arrival.fault);
   return Status::ok();
 }
 
@@ -63,9 +72,9 @@ Status RunningIteration::add(const StepReported& report, Version version, Revisi
   reported_ = true;
   empty_ = report.empty;
   metric_ = report.metric;
-  if (fault_.empty()) fault_ = report.fault;
-  if (fault_.empty() && report.empty) fault_ = "empty iteration";
-  if (fault_.empty() && !std::isfinite(report.metric.loss_sum)) fault_ = "loss";
+  note(report.fault);
+  if (report.empty) note("empty iteration");
+  if (!std::isfinite(report.metric.loss_sum)) note("loss");
   return Status::ok();
 }
 

@@ -3,11 +3,9 @@
 // the min clock pass a gradient that can still be lost with its sender.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "common/clock.h"
 #include "common/status.h"
@@ -15,10 +13,16 @@
 
 namespace paceline::sync {
 
+// There is one for each worker, and with many workers each message finds its own out of the processor's
+// caches: so it is small, and nothing that an ordinary step needs lies elsewhere (docs/PERFORMANCE.md).
+//
 // Thread: one.
 class RunningIteration {
  public:
-  explicit RunningIteration(std::uint32_t shards) : arrived_(shards, false) {}
+  static constexpr std::uint32_t kShardsMax = 64;
+
+  // `shards`: 1 to kShardsMax.
+  explicit RunningIteration(std::uint32_t shards) : shards_(shards) {}
 
   // A new iteration was granted: nothing of it is known yet.
   void begin(std::int64_t iteration, Version min_version);
@@ -34,28 +38,32 @@ class RunningIteration {
   // parameters older than the grant allowed.
   Status add(const StepReported& report, Version version, Revision revision);
 
-  bool whole() const { return arrivals_ == arrived_.size(); }
+  bool whole() const { return arrivals_ == shards_; }
   bool reported() const { return reported_; }
   bool complete() const;
   // The gradient is whole and can be applied.
-  bool has_gradient() const { return whole() && fault_.empty(); }
+  bool has_gradient() const { return whole() && fault_ == nullptr; }
 
   std::int64_t iteration() const { return iteration_; }
   std::int64_t weight() const { return weight_; }
   const Metric& metric() const { return metric_; }
   // What was not finite, as far as is known; empty: nothing.
-  const std::string& fault() const { return fault_; }
+  const std::string& fault() const;
 
  private:
-  std::int64_t iteration_ = 0;
-  Version min_version_;
-  std::vector<bool> arrived_;
-  std::size_t arrivals_ = 0;
-  std::int64_t weight_ = 0;
+  // The first fault counts.
+  void note(const std::string& fault);
+
+  std::uint64_t arrived_ = 0;  // bit k: shard k holds it
+  std::uint32_t shards_;
+  std::uint16_t arrivals_ = 0;
   bool reported_ = false;
   bool empty_ = false;
+  std::int64_t weight_ = 0;
+  std::int64_t iteration_ = 0;
+  Version min_version_;
   Metric metric_;
-  std::string fault_;
+  std::unique_ptr<const std::string> fault_;  // apart, being rare
 };
 
 }  // namespace paceline::sync

@@ -33,6 +33,7 @@ TEST_CASE("what_an_engine_cannot_run_with_is_refused_and_named") {
   refused([](auto& c) { c.cluster.nodes = 0; }, "nodes");
   refused([](auto& c) { c.cluster.threads_per_node = 0; }, "threads_per_node");
   refused([](auto& c) { c.shards = 0; }, "shards");
+  refused([](auto& c) { c.shards = 65; }, "shards");
   refused([](auto& c) { c.total_iterations = 0; }, "total_iterations");
   refused([](auto& c) { c.batch_size = 0; }, "batch_size");
   refused([](auto& c) { c.window_clocks = 0; }, "window_clocks");
