@@ -20,8 +20,15 @@ def end_in_order(*_):
 signal.signal(signal.SIGTERM, end_in_order)
 
 
-def run_all(commands, folder):
-    """Runs the commands side by side; their processor seconds. What the n-th says stays in folder/stdout<n>, stderr<n>.
+def available_bytes():
+    """What new processes may take without anything being pushed out of memory."""
+    with open("/proc/meminfo") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+
+
+def run_all(commands, folder, peaks=None):
+    """Runs the commands side by side; their processor seconds. What the n-th says stays in folder/stdout<n>, stderr<n>;
+    the most memory it had in use (VmHWM), in bytes, becomes peaks[n].
 
     The first that fails ends all of them and the benchmark, which says which it was."""
     processes = {}
@@ -46,6 +53,8 @@ def run_all(commands, folder):
                 said = (folder / f"stderr{n}").read_text().strip()
                 sys.exit(f"{' '.join(map(str, commands[n]))}: exit status {process.returncode}: {said}")
             seconds += usage.ru_utime + usage.ru_stime
+            if peaks is not None:
+                peaks[n] = usage.ru_maxrss * 1024
         return seconds
     finally:
         signal.alarm(0)

@@ -34,26 +34,28 @@ void StepTimes::step_begins(Clock clock) {
   const Time now = std::chrono::steady_clock::now();
   if (clock < Clock(warm_up_steps_)) return;
   const std::lock_guard lock(mutex_);
-  if (clock == Clock(warm_up_steps_)) {
-    if (threads_++ == 0) first_ = now;
-    return;
-  }
-  ++steps_;
-  last_ = now;
+  if (clock == Clock(warm_up_steps_)) ++threads_;
+  begins_.push_back(now);
 }
 
 double StepTimes::seconds_per_step() const {
   const std::lock_guard lock(mutex_);
-  if (steps_ == 0) return 0.0;
-  return std::chrono::duration<double>(last_ - first_).count() * static_cast<double>(threads_) /
-         static_cast<double>(steps_);
+  const std::int64_t steps = static_cast<std::int64_t>(begins_.size()) - threads_;
+  if (steps <= 0) return 0.0;
+  return std::chrono::duration<double>(begins_.back() - begins_.front()).count() *
+         static_cast<double>(threads_) / static_cast<double>(steps);
+}
+
+std::vector<std::chrono::steady_clock::time_point> StepTimes::begins() const {
+  const std::lock_guard lock(mutex_);
+  return begins_;
 }
 
 NoComputeTasks::NoComputeTasks(std::int64_t floats, StepTimes& times) : times_(times) {
   constexpr std::int64_t kTensorFloats = 1 << 20;
   for (std::int64_t begin = 0; begin < floats; begin += kTensorFloats) {
     const auto added = layout_.add("tensor" + std::to_string(begin / kTensorFloats),
-                                     {std::min(kTensorFloats, floats - begin)});
+                                   {std::min(kTensorFloats, floats - begin)});
     PACELINE_ASSERT(added.is_ok(), added.status().message());
   }
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "common/task/task.h"
 
@@ -20,15 +21,15 @@ class StepTimes {
   void step_begins(Clock clock);
   // Mean seconds from the beginning of a step to that of the next one, over the threads; 0 without any.
   double seconds_per_step() const;
+  // When each step after the warm-up began, in order. For one thread.
+  std::vector<std::chrono::steady_clock::time_point> begins() const;
 
  private:
   using Time = std::chrono::steady_clock::time_point;
   const std::int64_t warm_up_steps_;
   mutable std::mutex mutex_;
   std::int64_t threads_ = 0;
-  std::int64_t steps_ = 0;
-  Time first_;  // of the thread that passed the warm-up first
-  Time last_;
+  std::vector<Time> begins_;  // of all threads
 };
 
 // A vector of `floats` parameters in tensors of at most 1 Mi floats, all zero.

@@ -1,5 +1,6 @@
 """scripts/ that install, build, test and measure. See harness.py."""
 
+import json
 import os
 import signal
 import sys
@@ -87,9 +88,13 @@ class Scripts(ScriptTest):
 
     def test_bench_measures_what_a_program_misses_and_passes_on_what_fails(self):
         checkout = self.checkout()
-        for program in ("tests/bench/exchange.py", "tests/bench/through_server.py",
+        for program in ("tests/bench/exchange.py", "tests/bench/through_server.py", "tests/bench/small_messages.py",
+                        "tests/bench/memory.py", "build/release/bin/bench_step_decision",
                         "build/release/bin/bench_recorder_cost"):
             self.stand_in(checkout / program, "true\n")
+        self.stand_in(checkout / "build/release/bin/bench_memory_bandwidth", """echo '{"benchmark": "memory", "mb": 64}'\n""")
+        (checkout / "tests/bench/table.py").symlink_to(harness.SOURCE / "tests/bench/table.py")
+        result = self.folder / "bench.json"
         apply = checkout / "build/release/bin/bench_apply_bandwidth"
         missed = ["bench: bench_apply_bandwidth: a figure missed its target"]
         for ends, status, complaint in (("exit 0", 0, []), ("exit 1", 0, missed),
@@ -97,8 +102,11 @@ class Scripts(ScriptTest):
                                         ("kill -SEGV $$", 1, ["bench: bench_apply_bandwidth ended with status 139"])):
             with self.subTest(ends=ends):
                 self.stand_in(apply, ends + "\n")
-                script = self.start_in(checkout, "scripts/bench.sh", "--out", self.folder / "bench.jsonl")
+                script = self.start_in(checkout, "scripts/bench.sh", "--out", result)
                 self.assertEqual(script.end(), status, script.errors())
+                if status == 0:
+                    self.assertEqual(json.loads(result.read_text())["measurements"],
+                                     [{"benchmark": "memory", "mb": 64}] * 2)
                 self.assertEqual([line for line in script.errors() if line.startswith("bench: ")], complaint)
         apply.unlink()
         script = self.start_in(checkout, "scripts/bench.sh")

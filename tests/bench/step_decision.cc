@@ -1,0 +1,248 @@
+// What the synchronisation core's decision about one step costs, by the number of workers: sync::Engine as
+// the authority drives it, from "every shard holds the gradient" and "the step is reported" to the actions
+// that follow, grants included.
+//
+//   bench_step_decision [--benchmark_filter=ssp] [--benchmark_out=FILE]      (JSON)
+//
+// Steps come in random order: whoever is granted is as likely as anybody else granted to report next. Who
+// reports when is recorded beforehand, from an engine of the same configuration, and then replayed: what is
+// timed is the engine and nothing but. One iteration replays a run with 10 workers and the same number of
+// steps with all of them, in turns, so that a machine whose speed drifts treats them alike.
+//
+// ns_per_step, ns_with_10: medians of the thread's processor time, which on a quiet machine is the time that
+// passes. ratio_to_10: median over the pairs. wall_ns_per_step: the time that passed. worst_us: the longest
+// that one step took in wall time, median over the runs: the step that lets everybody else go.
+//
+// Exit status 1 when a step with 100,000 workers costs more than 1 us or more than twice that with 10.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/assert.h"
+#include "common/sync/engine.h"
+
+namespace paceline {
+namespace {
+
+using sync::Action;
+using sync::Engine;
+using sync::EngineConfig;
+
+constexpr double kTargetNs = 1000.0;
+constexpr double kTargetRatio = 2.0;
+constexpr std::int64_t kSteps = 500'000;  // of a run; at least one clock for everybody
+
+EngineConfig config_of(PolicyKind policy, ApplyMode apply, CombineMode combine, std::uint32_t shards,
+                       std::uint32_t workers) {
+  EngineConfig config;
+  config.cluster = {workers, 1};
+  config.shards = shards;
+  config.policy.kind = policy;
+  config.policy.threshold = 3;
+  config.apply = apply;
+  config.combine = combine;
+  // Not one that anybody reaches: the end of a run is not what is measured.
+  config.total_iterations = 100 * kSteps;
+  config.batch_size = 1;
+  config.window_clocks = 2;  // dtssp: the threshold moves all the time, and the held are filed anew
+  return config;
+}
+
+// One worker's completed iteration.
+struct Arrival {
+  WorkerId worker;
+  Clock clock;
+};
+
+// An engine in which everybody has joined and been granted the first iteration.
+class Run {
+ public:
+  explicit Run(const EngineConfig& config) : engine_(config) {
+    for (std::uint32_t r = 0; r < config.cluster.workers(); ++r) {
+      engine_.step(sync::Joined{config.cluster.worker_at(Rank(r))}, now_, actions_);
+    }
+  }
+
+  // Everything the authority tells the engine about one step, and all that follows from it. The metric makes
+  // windows better and worse in turns.
+  const std::vector<Action>& step(const Arrival& arrival) {
+    actions_.clear();
+    now_ = now_ + std::chrono::nanoseconds(1);
+    for (std::uint32_t k = 0; k < engine_.config().shards; ++k) {
+      engine_.step(sync::GradientArrived{ShardId(k), arrival.worker, arrival.clock, 128, {}}, now_, actions_);
+    }
+    sync::StepReported report;
+    report.worker = arrival.worker;
+    report.clock = arrival.clock;
+    report.metric.samples = 128;
+    report.metric.loss_sum = 128.0;
+    report.metric.correct = arrival.clock.value / 2 % 2 == 0 ? 32 : 64;
+    report.computed_version = engine_.version();
+    report.computed_revision = engine_.revision();
+    engine_.step(std::move(report), now_, actions_);
+    return actions_;
+  }
+
+  // The grants with which everybody begins.
+  const std::vector<Action>& begun() const { return actions_; }
+
+ private:
+  Engine engine_;
+  Ticks now_;
+  std::vector<Action> actions_;
+};
+
+std::vector<Arrival> random_arrivals(const EngineConfig& config, std::int64_t steps) {
+  Run run(config);
+  std::vector<Arrival> granted;
+  const auto note = [&](const std::vector<Action>& actions) {
+    for (const Action& action : actions) {
+      PACELINE_ASSERT(!std::holds_alternative<sync::Reject>(action), "no step is refused");
+      if (const auto* grant = std::get_if<sync::Grant>(&action))
+        granted.push_back({grant->worker, grant->clock});
+    }
+  };
+  note(run.begun());
+  std::mt19937_64 random(1);
+  std::vector<Arrival> arrivals;
+  while (static_cast<std::int64_t>(arrivals.size()) < steps) {
+    std::swap(granted[std::uniform_int_distribution<std::size_t>(0, granted.size() - 1)(random)],
+              granted.back());
+    arrivals.push_back(granted.back());
+    granted.pop_back();
+    note(run.step(arrivals.back()));
+  }
+  return arrivals;
+}
+
+std::int64_t nanoseconds_of(clockid_t clock) {
+  timespec t{};
+  clock_gettime(clock, &t);
+  return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+struct Replay {
+  double cpu_ns, wall_ns;  // per step
+};
+
+Replay replay(const EngineConfig& config, const std::vector<Arrival>& arrivals) {
+  Run run(config);
+  const std::int64_t wall = nanoseconds_of(CLOCK_MONOTONIC);
+  const std::int64_t cpu = nanoseconds_of(CLOCK_THREAD_CPUTIME_ID);
+  for (const Arrival& arrival : arrivals) benchmark::DoNotOptimize(run.step(arrival).size());
+  const auto steps = static_cast<double>(arrivals.size());
+  return {static_cast<double>(nanoseconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu) / steps,
+          static_cast<double>(nanoseconds_of(CLOCK_MONOTONIC) - wall) / steps};
+}
+
+// Apart from replay(), since asking for the time costs as much as a decision.
+double worst_step_us(const EngineConfig& config, const std::vector<Arrival>& arrivals) {
+  Run run(config);
+  std::int64_t worst = 0;
+  for (const Arrival& arrival : arrivals) {
+    const std::int64_t begin = nanoseconds_of(CLOCK_MONOTONIC);
+    benchmark::DoNotOptimize(run.step(arrival).size());
+    worst = std::max(worst, nanoseconds_of(CLOCK_MONOTONIC) - begin);
+  }
+  return 1e-3 * static_cast<double>(worst);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// One iteration is one pair; the time that Google Benchmark shows is that of one step.
+void measure(benchmark::State& state, const EngineConfig& many) {
+  EngineConfig few = many;
+  few.cluster = {10, 1};
+  const std::vector<Arrival> arrivals_of_few = random_arrivals(few, kSteps);
+  const std::vector<Arrival> arrivals_of_many = random_arrivals(many, kSteps);
+  std::vector<double> ratios, cpu, cpu_of_few, wall, worst;
+  for (auto _ : state) {
+    const bool few_first = ratios.size() % 2 == 0;
+    Replay of_few{}, of_many{};
+    if (few_first) of_few = replay(few, arrivals_of_few);
+    of_many = replay(many, arrivals_of_many);
+    if (!few_first) of_few = replay(few, arrivals_of_few);
+    if (worst.size() < 3) worst.push_back(worst_step_us(many, arrivals_of_many));
+    state.SetIterationTime(1e-9 * of_many.cpu_ns);
+    ratios.push_back(of_many.cpu_ns / of_few.cpu_ns);
+    cpu.push_back(of_many.cpu_ns);
+    cpu_of_few.push_back(of_few.cpu_ns);
+    wall.push_back(of_many.wall_ns);
+  }
+  state.counters["ns_per_step"] = median(cpu);
+  state.counters["ns_with_10"] = median(cpu_of_few);
+  state.counters["ratio_to_10"] = median(ratios);
+  state.counters["wall_ns_per_step"] = median(wall);
+  state.counters["worst_us"] = median(worst);
+}
+
+void register_all() {
+  struct Policy {
+    const char* name;
+    PolicyKind kind;
+    ApplyMode apply;
+    CombineMode combine;
+    std::uint32_t shards = 1;
+  };
+  for (const Policy& policy :
+       {Policy{"ssp/versioned/mean", PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kMean},
+        Policy{"ssp/eager/each", PolicyKind::kSsp, ApplyMode::kEager, CombineMode::kEach},
+        Policy{"ssp/versioned/each/2_shards", PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kEach, 2},
+        Policy{"dtssp/versioned/each", PolicyKind::kDtssp, ApplyMode::kVersioned, CombineMode::kEach},
+        Policy{"bsp/versioned/mean", PolicyKind::kBsp, ApplyMode::kVersioned, CombineMode::kMean},
+        Policy{"asp/eager/each", PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach}}) {
+    for (const std::uint32_t workers : {10U, 1'000U, 100'000U}) {
+      const EngineConfig config =
+          config_of(policy.kind, policy.apply, policy.combine, policy.shards, workers);
+      benchmark::RegisterBenchmark((std::string(policy.name) + "/" + std::to_string(workers)).c_str(),
+                                   [config](benchmark::State& state) { measure(state, config); })
+          ->UseManualTime()
+          ->Unit(benchmark::kNanosecond)
+          ->Iterations(15);
+    }
+  }
+}
+
+// The table on the console, and what missed a target.
+class Reporter : public benchmark::ConsoleReporter {
+ public:
+  void ReportRuns(const std::vector<Run>& runs) override {
+    ConsoleReporter::ReportRuns(runs);
+    for (const Run& run : runs) {
+      const std::string name = run.benchmark_name();
+      if (name.find("/100000/") == std::string::npos) continue;
+      if (run.counters.at("ns_per_step") > kTargetNs || run.counters.at("ratio_to_10") > kTargetRatio)
+        missed_.push_back(name);
+    }
+  }
+  const std::vector<std::string>& missed() const { return missed_; }
+
+ private:
+  std::vector<std::string> missed_;
+};
+
+}  // namespace
+}  // namespace paceline
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  paceline::register_all();
+  paceline::Reporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter);
+  for (const std::string& name : reporter.missed())
+    std::printf("%s: over %.0f ns or over %.1f times the cost with 10 workers\n", name.c_str(),
+                paceline::kTargetNs, paceline::kTargetRatio);
+  return reporter.missed().empty() ? 0 : 1;
+}
