@@ -67,7 +67,8 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
                              std::to_string(received);
     return push.offset < received ? out_of_order(what) : failed_precondition(what);
   }
-  if (payload.encoding != encoding_ && !payload.empty()) {
+  // Of an empty range, too: what is kept is taken for what this store decodes.
+  if (payload.encoding != encoding_) {
     return invalid_argument(describe(push) + ": its floats come as " + name_of(payload.encoding) +
                             ", expected " + name_of(encoding_));
   }

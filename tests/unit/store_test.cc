@@ -1,5 +1,6 @@
 // A shard: what it takes, what it applies in which order, what stays as it was, and what it refuses.
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -376,6 +377,22 @@ TEST_CASE("a gradient comes in the run's encoding or not at all") {
   Shard other = shard_of_six();
   const auto half = other.push(push_of(kFirst, 0), encoded_of({Encoding::kFp16}, {1, 2, 3, 4, 5, 6}));
   CHECK(half.status().message() == "push from worker 0.0 stamped 0: its floats come as fp16, expected fp32");
+}
+
+TEST_CASE("a push of nothing, to a shard of an empty range, comes in the run's encoding, too") {
+  const std::array all{Encoding::kFp32, Encoding::kFp16, Encoding::kBf16, Encoding::kInt8, Encoding::kTopK};
+  for (const Encoding expected : all) {
+    for (const Encoding encoding : all) {
+      CAPTURE(static_cast<int>(expected), static_cast<int>(encoding));
+      ShardSettings settings = settings_of(kTwo);
+      settings.gradient_encoding = expected;
+      Shard shard(ShardId(1), {6, 6}, layout_of(6), std::move(settings));
+      REQUIRE(shard.initialize({0, true}, {}).is_ok());
+      const auto pushed = shard.push(push_of(kFirst, 0), {nullptr, nullptr, 0, encoding, 0});
+      CHECK(pushed.is_ok() == (encoding == expected));
+      CHECK(shard.gradients_held() == (encoding == expected ? 1U : 0U));
+    }
+  }
 }
 
 TEST_CASE("an encoded gradient that is half here when its node is lost is forgotten") {
