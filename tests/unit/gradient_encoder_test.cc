@@ -106,6 +106,33 @@ TEST_CASE("what is left out comes later") {
   CHECK(pair({0, 0}) == std::vector<float>{1, 0});
 }
 
+TEST_CASE("a sum beyond float32 is sent as it is, and its frame owes nothing any more") {
+  const auto [encoder_of, before, most] = GENERATE(table<Encoder, float, float>(
+      {{Encoder{Encoding::kTopK, 0.5}, 2e38F, 3e38F}, {Encoder{Encoding::kInt8}, 1e36F, 3.4e38F}}));
+  GradientEncoder encoder(encoder_of, {{0, 4}}, 2);
+  const auto sent = [&](std::vector<float> gradient) {
+    std::vector<float> out(4);
+    const auto frames = encoder.encode(gradient);
+    for (std::size_t i = 0; i < 2; ++i) {
+      REQUIRE(decode(encoder_of.encoding, frames[0][i].payload.bytes(), std::span(out).subspan(2 * i, 2))
+                  .is_ok());
+    }
+    return out;
+  };
+  sent({most, before, 127, 0.25F});
+  REQUIRE(encoder.residual()[1] == before);
+  REQUIRE(encoder.residual()[3] == 0.25F);
+  const auto overflown = sent({0, most, 0, 0});
+  CHECK_FALSE(std::isfinite(overflown[1]));
+  CHECK(encoder.residual()[0] == 0.0F);
+  CHECK(encoder.residual()[1] == 0.0F);
+  // The other frame has lost nothing, and this one works again.
+  CHECK(overflown[3] + encoder.residual()[3] == 0.25F);
+  const auto next = sent({127, 0, 0, 0});
+  CHECK(next[0] == 127.0F);
+  CHECK(next[1] == 0.0F);
+}
+
 TEST_CASE("a gradient's bytes stay as they are while somebody holds them, and their memory is used again") {
   GradientEncoder encoder({Encoding::kFp16}, kRanges, 4);
   const std::vector<float> ones(kFloats, 1.0F);

@@ -76,6 +76,8 @@ void GradientEncoder::encode_owed(std::span<const float> gradient, const Place& 
   const Status decoded = decode(encoder_.encoding, out, sent_);
   PACELINE_ASSERT(decoded.is_ok(), decoded.message());
   subtract(owed, owed, sent_);
+  // A sum beyond float32 has been sent as what it is, and inf - inf would be owed for ever.
+  if (first_non_finite(owed)) std::fill(owed.begin(), owed.end(), 0.0F);
 }
 
 }  // namespace paceline

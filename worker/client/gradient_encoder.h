@@ -13,6 +13,9 @@
 // Stich et al., Sparsified SGD with Memory (NeurIPS 2018), section 2; Seide et al., 1-Bit SGD (Interspeech
 // 2014), section 3.
 //
+// A sum that float32 cannot hold is sent as it is, so that the servers find it (train.on_nan), and nothing is
+// owed of its frame any more: no later gradient can make up for infinity.
+//
 // Thread: one at a time (the training thread). Memory: a gradient's bytes for each that is on its way (the
 // one that the next grant waits for, and perhaps the one before, of which the transport is late to let go);
 // with error feedback a residual of the gradient's size and one frame.
