@@ -3,10 +3,9 @@
 //
 // In the order of an iteration at clock c:
 //   decide_read()          with the grant: thread cache, process cache, or wait for the servers
-//   prefetch()             while computing: fetch what the next iteration is certain to require, if it exists
-//   already pull_with_push()       about to push stamp c: let the parameters for c + 1 come down with its
-//   grant serves()               before sending any pull: does one that another thread of the node sent do as
-//   well?
+//   prefetch()             while computing: fetch what the next iteration will require, if it exists already
+//   pull_with_push()       about to push stamp c: let the parameters for c + 1 come down with its grant
+//   serves()               before sending a pull: does one of another thread of the node do as well?
 //
 // Worked example, SSP s = 3, refresh_clocks = 1, versioned. Granted clock 8: min_version 5, version 6 exists.
 // The thread holds version 5, taken at its clock 7. Nothing is required (5 >= 5), but its snapshot is 8 - 7
