@@ -47,7 +47,8 @@ namespace {
 constexpr std::int64_t kFrameBytesRead = 4 * static_cast<std::int64_t>(kPayloadBytesMax);
 // Received messages that ZeroMQ holds for us per connection; beyond it the sender's queue fills up instead.
 constexpr int kReceiveQueueMessages = 256;
-// What ZeroMQ may hold of one connection besides whole messages: twice the largest message that is read.
+// What ZeroMQ may hold of one connection besides whole messages: a message of two of the largest frames that
+// are read.
 constexpr std::int64_t kUnfinishedBytesMax = 2 * kFrameBytesRead;
 // And while whole messages wait to be read: as many of them as may, with two full frames each.
 constexpr std::int64_t kUnreadBytesMax =
