@@ -53,7 +53,7 @@ class Node::Impl {
         log_(std::move(log)),
         process_cache_(partition(tasks_->layout().size(), config_.cluster.shards)),
         client_({config_.cluster, node, new_incarnation(), fingerprint(config_), tasks_->data_fingerprint(),
-                 log_},
+                 log_, [this] { on_closed(); }},
                 tasks_->layout(), context, process_cache_) {}
 
   Status run() {
@@ -71,15 +71,13 @@ class Node::Impl {
     Status ended = conclude(results);
     log_.info("node " + to_string(node_) + " ends: " + (ended.is_ok() ? "the run is over" : ended.message()));
     client_.close(aborted("node " + to_string(node_) + " ends"));
-    tasks_->stop_evaluating();
     evaluator.join();
     return ended;
   }
 
   void request_stop(const std::string& reason) {
-    client_.close(
-        aborted(reason));  // the threads end behind their running steps; then conclude() says goodbye
-    stop_waiting();
+    // The threads end behind their running steps; then conclude() says goodbye.
+    client_.close(aborted(reason));
   }
 
  private:
@@ -107,10 +105,7 @@ class Node::Impl {
       threads.emplace_back([this, t, &result = results[t]] {
         train_worker(WorkerId(node_, t), result);
         // One worker that cannot go on ends its node: nobody else can do its share.
-        if (!result.report.is_ok()) {
-          client_.close(result.report.status());
-          stop_waiting();
-        }
+        if (!result.report.is_ok()) client_.close(result.report.status());
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -148,7 +143,6 @@ class Node::Impl {
   void evaluate() {
     const Status ended = run_evaluator(*tasks_, client_, log_);
     client_.close(ended);  // usually it is why the evaluator ended
-    stop_waiting();        // whoever still sleeps out an emulated step does it for nobody
   }
 
   // After the training threads: reports and waits for the end, or says goodbye.
@@ -170,8 +164,11 @@ class Node::Impl {
     return client_.finish(std::move(report));
   }
 
-  void stop_waiting() {
+  // Whoever still sleeps out an emulated step or evaluates does it for nobody. Thread: whichever closes the
+  // client.
+  void on_closed() {
     pace_.stop();
+    tasks_->stop_evaluating();
     std::lock_guard lock(slots_mutex_);
     if (slots_ != nullptr) slots_->stop();
   }

@@ -73,6 +73,7 @@ class TaskFactory {
   virtual Result<std::unique_ptr<Task>> make_evaluator() = 0;
 
   // The node ends: an evaluate() under way should return early, with any error; nobody will look at it.
+  // Thread: any. Returns soon.
   virtual void stop_evaluating() {}
 };
 

@@ -133,6 +133,7 @@ class PsClient::Impl {
     if (left_.exchange(true)) return;
     on_links([fault = why.message()](ServerLink& link) {
       return link.socket->send({wire::Leave{fault}, {}});
+    options_.on_closed();
     });
     close(why);
   }

@@ -14,6 +14,7 @@
 // its status.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,6 +38,9 @@ struct PsClientOptions {
   std::uint64_t config_fingerprint = 0;  // what all daemons must agree on
   std::uint64_t data_fingerprint = 0;    // and what all nodes' data must
   Log log;
+  // Called once, when the client closes, by whichever thread closes it: for waits that the client does not
+  // know. It returns soon and does not call back.
+  std::function<void()> on_closed = [] {};
 };
 
 class PsClient final : public ParameterExchange {
