@@ -124,6 +124,8 @@ class Authority {
   void not_evaluated(Version version, const std::string& why);
   void file();
   void on_filed(const Status& written);
+  // Tells the nodes that are still here how the run went, once.
+  void end_nodes();
   // Nothing that is still said changes how the run went.
   bool concluded() const { return stage_ >= Stage::kFiling; }
   void check_silence(Ticks now);

@@ -70,6 +70,8 @@ void Authority::fail(const Status& why, Ticks now) {
   if (stage_ == Stage::kTraining) record_.training_over(now);
   stage_ = Stage::kClosing;
   to_shards(wire::RunOver{why.code(), why.message()});
+  // At once: the shards go now, and would be missed while a slow disk takes the files.
+  end_nodes();
   file();
 }
 
@@ -165,10 +167,16 @@ void Authority::on_filed(const Status& written) {
     log_.error(written.message());
     if (result_.is_ok()) result_ = written;
   }
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i] == NodeState::kJoined) to_node(NodeId(i), wire::RunOver{result_.code(), result_.message()});
-  }
+  end_nodes();
   log_.info("the run is over: " + run_status_);
+}
+
+void Authority::end_nodes() {
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] != NodeState::kJoined) continue;
+    to_node(NodeId(i), wire::RunOver{result_.code(), result_.message()});
+    nodes_[i] = NodeState::kGone;
+  }
 }
 
 // Asks the lowest-numbered node for the evaluation that is due, if one is.

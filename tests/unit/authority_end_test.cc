@@ -74,6 +74,28 @@ TEST_CASE("while a slow disk takes the final model the authority goes on, and th
     CHECK_FALSE(file.path().extension() == ".tmp");
 }
 
+TEST_CASE("a run that fails tells shards and nodes together, however long its files take") {
+  Run run;
+  run.slow_disk = true;
+  run.gather();
+  const bool writing = GENERATE(false, true);
+  if (writing) {  // the model, when the failure comes
+    run.train(0, 3);
+    run.answer_model();
+  }
+  run.authority->lost(kShard1, "silent for 10 s", run.now);
+  CHECK(run.errands.waiting() == (writing ? 2 : 1));
+  for (const Peer peer : {kShard0, kNode0, kNode1}) {
+    const auto told = run.sent.of<wire::RunOver>(peer);
+    REQUIRE(told.size() == 1);
+    CHECK_THAT(told[0].message, Contains("silent for 10 s"));
+  }
+  CHECK_FALSE(run.authority->over());
+  REQUIRE(run.over());
+  CHECK(run.sent.of<wire::RunOver>(kNode0).size() == 1);
+  CHECK(run.summary().status == "failed");
+}
+
 TEST_CASE("with every node lost the run has failed, and what was learned is kept") {
   Run run;
   run.gather();

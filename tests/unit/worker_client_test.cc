@@ -1,5 +1,6 @@
 // The client against scripted servers over real sockets: joining, one iteration's messages, silence, and
 // letting go of every waiter.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
 #include <memory>
@@ -375,9 +376,32 @@ TEST_CASE("finish reports and ends with what the authority says of the run") {
   CHECK(status.message() == (well ? "" : "loss is nan"));
 }
 
-TEST_CASE("leaving tells every server why and releases every waiter") {
+TEST_CASE("a node that is done waits for the authority alone: the other shards go before it is told") {
   Fixture f;
+  f.options.cluster.lease = 500ms;
   f.join();
+  auto ended = std::async(std::launch::async, [&] { return f.client->finish({}); });
+  REQUIRE(f.left->expect<wire::NodeReport>());
+  f.right.reset();
+  const auto until = std::chrono::steady_clock::now() + 1200ms;
+  while (std::chrono::steady_clock::now() < until) {
+    REQUIRE(f.left->expect<wire::Heartbeat>());
+    f.left->send(wire::Heartbeat{});
+  }
+  const bool told = GENERATE(true, false);
+  if (told) f.left->send(wire::RunOver{});
+  const Status status = ended.get();
+  INFO(status.message());
+  CHECK(status.is_ok() == told);
+  if (!told) CHECK_THAT(status.message(), Catch::Contains("server shard 0") && Catch::Contains("silent"));
+}
+
+TEST_CASE("leaving tells every server why and releases every waiter, those it does not know of, too") {
+  Fixture f;
+  std::atomic<int> closed = 0;
+  f.options.on_closed = [&closed] { ++closed; };
+  f.join();
+  CHECK(closed == 0);
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
   const Ticket ticket = f.client->request_parameters(Version(1));
   auto pulling =
@@ -387,6 +411,10 @@ TEST_CASE("leaving tells every server why and releases every waiter") {
   CHECK(pulling.get().message() == "stopped by a signal");
   CHECK(f.left->expect<wire::Leave>()->fault == "stopped by a signal");
   CHECK(f.right->expect<wire::Leave>()->fault == "stopped by a signal");
+  f.client->close(aborted("again"));
+  CHECK(closed == 1);
+  f.client.reset();
+  CHECK(closed == 1);
 }
 
 TEST_CASE("a refused push is no end; parameters that nobody asked for are") {

@@ -117,6 +117,12 @@ class PsClient::Impl {
     });
   }
 
+  // Behind its report a node needs nothing of the other shards, which go before the nodes are told.
+  void finish(wire::NodeReport report) {
+    boost::asio::post(io_, [this] { io_only_authority_ = true; });
+    to_authority(std::move(report));
+  }
+
   void close(Status why) {
     {
       std::lock_guard lock(mutex_);
@@ -127,13 +133,13 @@ class PsClient::Impl {
     mailboxes_.close(why);
     evaluations_.close(why);
     pulls_.close(std::move(why));
+    options_.on_closed();
   }
 
   void leave(const Status& why) {
     if (left_.exchange(true)) return;
     on_links([fault = why.message()](ServerLink& link) {
       return link.socket->send({wire::Leave{fault}, {}});
-    options_.on_closed();
     });
     close(why);
   }
@@ -216,7 +222,8 @@ class PsClient::Impl {
   void io_beat() {
     if (Status answered = io_check_answers(); !answered.is_ok()) return leave(answered);
     for (const ServerLink& link : io_links_) {
-      if (Status alive = link.check_silence(steady_now(), options_.cluster.lease); !alive.is_ok()) {
+      const bool needed = link.shard == kAuthority || !io_only_authority_;
+      if (Status alive = link.check_silence(steady_now(), options_.cluster.lease); needed && !alive.is_ok()) {
         return close(std::move(alive));
       }
       // A full queue is no reason to give up: what fills it will show as silence soon enough.
@@ -351,6 +358,7 @@ class PsClient::Impl {
   std::vector<ServerLink> io_links_;
   GrantWatch io_grants_;
   std::vector<std::chrono::nanoseconds> io_times_;  // per thread: what sending its last report took
+  bool io_only_authority_ = false;                  // whose silence alone is still a fault
   bool io_shut_ = false;
   std::thread thread_;
 };
@@ -407,7 +415,7 @@ Status PsClient::fetch_exact(Version version, std::span<float> flat) {
 void PsClient::report_evaluation(wire::EvaluationReport report) { impl_->to_authority(std::move(report)); }
 
 Status PsClient::finish(wire::NodeReport report) {
-  impl_->to_authority(std::move(report));
+  impl_->finish(std::move(report));
   return impl_->wait_for_run_over();
 }
 

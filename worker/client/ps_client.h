@@ -78,7 +78,8 @@ class PsClient final : public ParameterExchange {
   void report_evaluation(wire::EvaluationReport report);
 
   // ---- the end
-  // Sends the node's numbers and waits until the authority ends the run. OK when it ended well.
+  // Sends the node's numbers and waits until the authority ends the run. OK when it ended well. From here on
+  // the authority alone must be heard of: it sees to the other shards, which end before the nodes.
   Status finish(wire::NodeReport report);
   // Says goodbye, so that nobody waits for this node, and why. Closes the client.
   void leave(const Status& why);
