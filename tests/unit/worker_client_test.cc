@@ -308,6 +308,33 @@ TEST_CASE("a held grant is no silence: news of it restart the deadline") {
   CHECK(waiting.get().is_ok());
 }
 
+TEST_CASE("servers that were not heard of while this process stood still are not taken for silent") {
+  Fixture f;
+  f.options.cluster.lease = 1500ms;
+  std::promise<void> stands;
+  std::promise<void> goes_on;
+  std::promise<void> noticed;
+  bool said = false;
+  std::shared_future<void> let_go = goes_on.get_future().share();
+  // The I/O thread logs a refusal, and stands still in that.
+  f.options.log = Log::to([&](LogLevel level, const std::string& text) {
+    if (text.find("stood still") != std::string::npos && !std::exchange(said, true)) noticed.set_value();
+    if (level != LogLevel::kWarn) return;
+    stands.set_value();
+    let_go.wait();
+  });
+  f.join();
+  f.left->send(wire::Error{StatusCode::kOutOfOrder, "push of clock 3, expected 4", false});
+  REQUIRE(stands.get_future().wait_for(20s) == std::future_status::ready);
+  CHECK(let_go.wait_for(2500ms) == std::future_status::timeout);  // the servers say nothing either
+  goes_on.set_value();
+  REQUIRE(noticed.get_future().wait_for(20s) == std::future_status::ready);
+  for (const auto& server : {f.left.get(), f.right.get()}) server->send(wire::Heartbeat{});
+  f.left->send(grant_of(0, Threshold(0), 0));
+  CHECK(f.client->next_instruction(0).is_ok());
+  CHECK(f.client->closed().is_ok());
+}
+
 TEST_CASE("an exact version is fetched past the process cache") {
   Fixture f;
   f.join();

@@ -58,6 +58,16 @@ TEST_CASE("a report is answered in time by a grant, or by the news that the gran
   }
 }
 
+TEST_CASE("a pause of this process counts against nobody") {
+  Watched w;
+  w.watch.reported(1, Clock(7), w.now);
+  CHECK(w.after(kAllowed).is_ok());
+  w.now = w.now + 1h;
+  w.watch.forgive(1h);
+  CHECK(w.after(0s).is_ok());
+  CHECK_FALSE(w.after(1ms).is_ok());
+}
+
 TEST_CASE("nothing is late while the push is still on its way out") {
   Watched w;
   auto push = std::make_shared<const int>(0);

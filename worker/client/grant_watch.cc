@@ -23,6 +23,12 @@ void GrantWatch::held(std::uint32_t thread, Ticks now) {
   waiting.since = now;
 }
 
+void GrantWatch::forgive(std::chrono::nanoseconds pause) {
+  for (Waiting& waiting : threads_) {
+    if (waiting.since) waiting.since = *waiting.since + pause;
+  }
+}
+
 Status GrantWatch::check(Ticks now) {
   for (std::uint32_t thread = 0; thread < threads_.size(); ++thread) {
     Waiting& waiting = threads_[thread];

@@ -41,6 +41,8 @@ class GrantWatch {
   void held(std::uint32_t thread, Ticks now);
   void instructed(std::uint32_t thread) { at(thread).since.reset(); }
 
+  // This process itself did not run for that long: nobody else is to blame for the silence.
+  void forgive(std::chrono::nanoseconds pause);
   // kDeadlineExceeded, naming the worker and what it waits for, when the authority owes a word for too long.
   Status check(Ticks now);
 

@@ -28,6 +28,8 @@ using Queued = wire::DealerSocket::Queued;
 // since a pull that needs a newer version waits while an older one leaves for a node that reads slowly
 // (docs/ARCHITECTURE.md, "Parameters in memory").
 constexpr int kPullLeases = 60;
+// A heartbeat that comes later than this was not late: the whole process stood still.
+constexpr std::chrono::milliseconds kPauseAtLeast{500};
 
 // Members named io_* belong to the I/O thread; everything else is behind a lock, its own or mutex_.
 class PsClient::Impl {
@@ -205,6 +207,7 @@ class PsClient::Impl {
                             layout_.tensors(),           options_.data_fingerprint};
       if (Status sent = link.socket->send({join, {}}); !sent.is_ok()) return close(std::move(sent));
     }
+    io_beat_due_ = steady_now();
     io_beat();
   }
 
@@ -218,8 +221,21 @@ class PsClient::Impl {
     return pulls_.check(now, kPullLeases * options_.cluster.lease);
   }
 
+  // Whoever was stopped (SIGSTOP, a paused container) finds everybody's last message old.
+  void io_forgive_pause() {
+    const Ticks now = steady_now();
+    const auto pause = now - io_beat_due_;
+    io_beat_due_ = now + options_.cluster.heartbeat;
+    if (pause <= kPauseAtLeast) return;
+    for (ServerLink& link : io_links_) link.heard = link.heard + pause;
+    io_grants_.forgive(pause);
+    pulls_.forgive(pause);
+    options_.log.debug("this process stood still for " + std::to_string(to_seconds(pause)) + " s");
+  }
+
   // Every cluster.heartbeat: says that we live, and looks who does not.
   void io_beat() {
+    io_forgive_pause();
     if (Status answered = io_check_answers(); !answered.is_ok()) return leave(answered);
     for (const ServerLink& link : io_links_) {
       const bool needed = link.shard == kAuthority || !io_only_authority_;
@@ -357,6 +373,7 @@ class PsClient::Impl {
   boost::asio::steady_timer heartbeat_;
   std::vector<ServerLink> io_links_;
   GrantWatch io_grants_;
+  Ticks io_beat_due_;
   std::vector<std::chrono::nanoseconds> io_times_;  // per thread: what sending its last report took
   bool io_only_authority_ = false;                  // whose silence alone is still a fault
   bool io_shut_ = false;

@@ -146,6 +146,13 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
   return Status::ok();
 }
 
+void Pulls::forgive(std::chrono::nanoseconds pause) {
+  std::lock_guard lock(mutex_);
+  for (auto& [ticket, pull] : pulls_) {
+    if (pull.silent_since) pull.silent_since = *pull.silent_since + pause;
+  }
+}
+
 Status Pulls::check(Ticks now, std::chrono::nanoseconds allowed) {
   std::lock_guard lock(mutex_);
   const Version known = cache_.newest_known().version;

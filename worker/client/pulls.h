@@ -56,6 +56,8 @@ class Pulls {
   // `allowed` although the version is known to exist: until then the servers hold the pull. To be called now
   // and then: a pull waits from the first call that sees it.
   Status check(Ticks now, std::chrono::nanoseconds allowed);
+  // This process itself did not run for that long: nobody else is to blame for the silence.
+  void forgive(std::chrono::nanoseconds pause);
 
   // `shard` cannot answer the exact pull it has not answered yet (a node has one at a time): it counts as its
   // answer. False: it has none.
