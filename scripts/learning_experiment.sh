@@ -39,7 +39,7 @@ overrides_of() {
   local ssp="sync.policy=ssp sync.threshold=3"
   local dtssp="sync.policy=dtssp sync.threshold=3 sync.threshold_min=3 sync.threshold_max=10"
   local each="sync.combine=each train.optimizer.kind=sgd train.optimizer.lr=0.0125"
-  each+=" train.optimizer.schedule.warmup_versions=293"
+  each+=" train.optimizer.schedule.warmup_versions=293 train.optimizer.beta1=0.9" # what nobody reads: at its default
   local one="cluster.nodes=1 cluster.threads_per_node=1 train.batch_size=256 train.total_iterations=2930"
   case "$1" in
     one) echo "sync.policy=bsp $one" ;;

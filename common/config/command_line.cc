@@ -19,7 +19,12 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const
   } catch (const CLI::ParseError& error) {
     std::string reason = error.what();
     std::replace(reason.begin(), reason.end(), '\n', ' ');
-    err << app.get_name() << ": " << reason << " (see " << app.get_name() << " --help)\n";
+    std::string name = app.get_name();  // of the subcommand that was called, whose --help has the answer
+    for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+      at = at->get_subcommands().front();
+      name += " " + at->get_name();
+    }
+    err << name << ": " << reason << " (see " << name << " --help)\n";
     return kExitUsage;
   }
 }

@@ -7,13 +7,16 @@
 namespace paceline {
 
 DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const char* const* argv,
-                                            std::ostream& out, std::ostream& err) {
+                                            std::ostream& out, std::ostream& err,
+                                            const std::string& program) {
   const bool server = role == DaemonRole::kServer;
   DaemonCommandLine line;
   DaemonOptions& options = line.options;
   CLI::App app(server ? "Holds the parameters (one shard of them); shard 0 also decides who may go on."
                       : "Trains: one node with cluster.threads_per_node workers.",
-               server ? "paceline-server" : "paceline-worker");
+               !program.empty() ? program
+               : server         ? "paceline-server"
+                                : "paceline-worker");
   app.add_option("CONFIG", options.config_path, "The run's YAML file; every daemon gets the same")
       ->required();
   if (server) {

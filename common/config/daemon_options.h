@@ -32,8 +32,10 @@ struct DaemonCommandLine {
   DaemonOptions options;
 };
 
+// `program`: what --help and usage errors call it, "paceline-server" or "paceline-worker" when empty.
 DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const char* const* argv,
-                                            std::ostream& out, std::ostream& err);
+                                            std::ostream& out, std::ostream& err,
+                                            const std::string& program = "");
 
 // load_config plus what only a daemon needs: a run directory (run.out), and an index that the cluster has.
 // Errors: as load_config, one line each; the daemon prints it and exits with kExitUsage.

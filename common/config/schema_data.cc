@@ -78,7 +78,8 @@ void add_data_and_emulate(Schema& schema) {
   keys.push_back(
       row(PACELINE_FIELD(emulate.cores), whole32(1, 4096), Scope::kOneDaemon,
           {.unit = "compute slots",
-           .effect = "How many gradients may be computed at once by all nodes of this machine.",
+           .effect = "How many gradients the run's nodes on one machine (those with the same run.out) may "
+                     "compute at once.",
            .trade_off = "The machine's cores; more lets emulated nodes fight for the processor."}));
 }
 

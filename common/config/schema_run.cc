@@ -48,11 +48,11 @@ void add_run_and_cluster(Schema& schema) {
   schema.sections.push_back({"cluster", "who takes part and how they find each other", Scope::kWholeRun});
   auto& keys = schema.keys;
 
-  keys.push_back(row(PACELINE_FIELD(run.name),
-                     text("1 to 100 letters, digits, dashes, underscores or dots", check_name),
-                     Scope::kOneDaemon,
-                     {.effect = "The run's name in logs, reports and comparisons.",
-                      .trade_off = "None; tell the runs of a comparison apart with it."}));
+  keys.push_back(
+      row(PACELINE_FIELD(run.name), text("1 to 100 letters, digits, dashes, underscores or dots", check_name),
+          Scope::kOneDaemon,
+          {.effect = "Names the run's folder, runs/NAME, where scripts/run_local.sh is told no other.",
+           .trade_off = "Reports call a run by its folder."}));
   keys.push_back(row(
       PACELINE_FIELD(run.seed), any_uint64(), Scope::kWholeRun,
       {.effect = "All randomness of the run is a function of it.",
@@ -72,10 +72,11 @@ void add_run_and_cluster(Schema& schema) {
           {.unit = "fraction",
            .effect = "Stop when an evaluation reaches this test accuracy; null: never.",
            .trade_off = "Measures time to accuracy; as fine as train.eval_every_clocks, which it needs."}));
-  keys.push_back(row(PACELINE_FIELD(run.log_level), one_of({"debug", "info", "warn", "error"}),
-                     Scope::kOneDaemon,
-                     {.effect = "The least severe messages that reach the logs.",
-                      .trade_off = "debug logs every grant, which costs time in short steps."}));
+  keys.push_back(
+      row(PACELINE_FIELD(run.log_level), one_of({"debug", "info", "warn", "error"}), Scope::kOneDaemon,
+          {.effect = "The least severe messages that reach the logs.",
+           .trade_off =
+               "debug adds every version and every worker that is held, which costs time in short steps."}));
 
   keys.push_back(
       row(PACELINE_FIELD(cluster.nodes), whole32(1, 4096), Scope::kWholeRun,

@@ -175,10 +175,12 @@ void check_emulation(Judge& judge, const RunConfig& c) {
   judge.refuse_if(factors > 1 && factors != c.cluster.nodes, {"emulate.slowdown", "cluster.nodes"},
                   "one factor, or one for each node", std::to_string(factors) + " factors",
                   "1 or " + std::to_string(c.cluster.nodes));
-  // `base_step: null` says that emulation is off on purpose; a slowdown alone is a forgotten base_step.
-  judge.refuse_if(!emulate.base_step && factors > 0 && !judge.given().has("emulate.base_step"),
-                  {"emulate.slowdown"}, "a slowdown without emulate.base_step emulates nothing",
-                  "no base_step", "base_step: a duration, or base_step: null to switch emulation off");
+  // `base_step: null` says that emulation is off on purpose; a slowdown or jitter alone is a forgotten
+  // base_step.
+  const bool forgotten = !emulate.base_step && !judge.given().has("emulate.base_step");
+  const std::string expected = "base_step: a duration, or base_step: null to switch emulation off";
+  judge.refuse_if(forgotten && factors > 0, {"emulate.slowdown"},
+                  "a slowdown without emulate.base_step emulates nothing", "no base_step", expected);
   const double limit =
       emulate.jitter == JitterKind::kUniform || emulate.jitter == JitterKind::kExponential ? 1.0 : 3.0;
   const bool too_wide = emulate.jitter_spread > limit ||
@@ -187,6 +189,8 @@ void check_emulation(Judge& judge, const RunConfig& c) {
                   std::string("too wide for jitter: ") + name_of(emulate.jitter),
                   real({}).write(emulate.jitter_spread),
                   emulate.jitter == JitterKind::kUniform ? "below 1, so that no factor is 0" : "at most 1");
+  judge.refuse_if(forgotten && emulate.jitter != JitterKind::kNone, {"emulate.jitter"},
+                  "a jitter without emulate.base_step emulates nothing", "no base_step", expected);
 }
 
 // A threshold under bsp would be silently ignored; better to say so.
@@ -195,6 +199,48 @@ void check_applies(Judge& judge, const RunConfig& c) {
     judge.refuse_if(!key.applies(c) && judge.given().has(key.path), {key.path.c_str()},
                     std::string("policy ") + name_of(c.sync.policy) + " does not use it", "a value",
                     "none or null (" + key.words.fallback + ")");
+  }
+}
+
+// Keys that only some of the kinds beside them read. Their defaults stand in every written configuration,
+// whatever the kind, and say nothing.
+struct Reader {
+  const char* key;
+  bool (*reads)(const RunConfig&);
+  const char* who;
+};
+template <OptimizerKind kind>
+bool optimizer_is(const RunConfig& c) {
+  return c.train.optimizer.kind == kind;
+}
+template <ScheduleKind kind>
+bool schedule_is(const RunConfig& c) {
+  return c.train.optimizer.schedule.kind == kind;
+}
+bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
+bool jitters(const RunConfig& c) { return c.emulate.jitter != JitterKind::kNone; }
+
+const Reader kReaders[] = {
+    {"train.optimizer.momentum", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},
+    {"train.optimizer.beta1", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
+    {"train.optimizer.beta2", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
+    {"train.optimizer.epsilon", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
+    {"train.optimizer.decoupled", decays, "a weight_decay above 0"},
+    {"train.optimizer.schedule.step_versions", schedule_is<ScheduleKind::kStep>, "kind: step"},
+    {"train.optimizer.schedule.step_factor", schedule_is<ScheduleKind::kStep>, "kind: step"},
+    {"train.optimizer.schedule.total_versions", schedule_is<ScheduleKind::kCosine>, "kind: cosine"},
+    {"train.optimizer.schedule.final_factor", schedule_is<ScheduleKind::kCosine>, "kind: cosine"},
+    {"emulate.jitter_spread", jitters, "a jitter"},
+};
+
+void check_readers(Judge& judge, const RunConfig& c) {
+  static const RunConfig defaults;
+  for (const Reader& reader : kReaders) {
+    const Key* key = schema().find(reader.key);
+    const std::string got = key->write(c);
+    const bool given = judge.given().has(reader.key) && got != key->write(defaults);
+    judge.refuse_if(given && !reader.reads(c), {reader.key}, "nobody reads it", got,
+                    std::string(reader.who) + ", or no value");
   }
 }
 
@@ -234,6 +280,7 @@ Status validate(const RunConfig& config, const Given& given) {
   check_optimizer(judge, config);
   check_data(judge, config.data);
   check_emulation(judge, config);
+  check_readers(judge, config);
   return judge.verdict();
 }
 

@@ -184,6 +184,24 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"data: {kind: synthetic}", "data.kind: synthetic without data.path"},
            {"cluster: {nodes: 3}\nemulate: {base_step: 1s, slowdown: [1, 2]}", "emulate.slowdown: "},
            {"emulate: {slowdown: [2]}", "emulate.slowdown: a slowdown without emulate.base_step"},
+           {"train: {optimizer: {kind: sgd, momentum: 0.5}}",
+            "train.optimizer.momentum: nobody reads it, got 0.5, "
+            "expected kind: momentum, or no value"},
+           {"train: {optimizer: {kind: momentum, beta1: 0.1}}", "train.optimizer.beta1: nobody reads it"},
+           {"train: {optimizer: {beta2: 0.1}}", "train.optimizer.beta2: nobody reads it"},
+           {"train: {optimizer: {epsilon: 0.1}}", "train.optimizer.epsilon: nobody reads it"},
+           {"train: {optimizer: {kind: adam, decoupled: true}}",
+            "train.optimizer.decoupled: nobody reads it"},
+           {"train: {optimizer: {schedule: {step_factor: 0.5}}}",
+            "train.optimizer.schedule.step_factor: nobody"},
+           {"train: {optimizer: {schedule: {step_versions: 5}}}",
+            "train.optimizer.schedule.step_versions: nobody"},
+           {"train: {optimizer: {schedule: {total_versions: 5}}}",
+            "train.optimizer.schedule.total_versions: nobody"},
+           {"train: {optimizer: {schedule: {final_factor: 0.5}}}",
+            "train.optimizer.schedule.final_factor: nobody"},
+           {"emulate: {jitter: lognormal}", "emulate.jitter: a jitter without emulate.base_step"},
+           {"emulate: {base_step: 1s, jitter_spread: 0.5}", "emulate.jitter_spread: nobody reads it"},
            {"emulate: {jitter: uniform, jitter_spread: 1}", "emulate.jitter_spread: "},
            {"emulate: {jitter: exponential, jitter_spread: 1.5}", "emulate.jitter_spread: "}}) {
     INFO(bad.text);
@@ -191,6 +209,16 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
     const std::string where =
         std::string("run.yaml:") + (std::string(bad.text).find('\n') == std::string::npos ? "1" : "2");
     CHECK_THAT(line, StartsWith(where + ": " + bad.start));
+  }
+}
+
+TEST_CASE("a_key_that_nobody_reads_is_accepted_at_its_default_and_where_emulation_is_switched_off") {
+  for (const char* text :
+       {"train: {optimizer: {kind: sgd, momentum: 0.9, beta1: 0.9}}",
+        "train: {optimizer: {kind: sgd, weight_decay: 0.1, decoupled: true}}",
+        "emulate: {base_step: null, jitter: lognormal, jitter_spread: 0.5, slowdown: [2]}"}) {
+    INFO(text);
+    CHECK(parse_config(text, "run.yaml", {}).is_ok());
   }
 }
 

@@ -113,7 +113,7 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
            "cluster: {gradient_encoding: top_k, top_k_share: 0.01, parameter_encoding: bf16}",
            "sync: {policy: dtssp, threshold: 5, threshold_max: 6, combine: each, refresh_clocks: null}",
            "run: {name: x, out: 'a \"quoted\" \\\\ path', max_seconds: 1h, target_accuracy: 0.1}\n"
-           "train: {eval_every_clocks: 3, optimizer: {lr: 0.1, epsilon: 1e-9}}",
+           "train: {eval_every_clocks: 3, optimizer: {kind: adam, lr: 0.1, epsilon: 1e-9}}",
            "emulate: {base_step: 1500us, slowdown: [1.1, 0.3333333333333333], jitter: lognormal}\ncluster: "
            "{nodes: 2}",
            "train: {model: layers, layers: [{kind: conv, out: 3, kernel: 3}, {kind: relu},\n"
@@ -146,7 +146,7 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
     INFO(other);
     CHECK(fingerprint(loaded(base, {other})) != expected);
   }
-  const std::string emulated = base + "\nemulate: {base_step: 1s}";
+  const std::string emulated = base + "\nemulate: {base_step: 1s, jitter: uniform}";
   CHECK(fingerprint(loaded(emulated)) != expected);
   for (const char* other : {"emulate.base_step=2s", "emulate.slowdown=[1, 2]", "emulate.jitter=lognormal",
                             "emulate.jitter_spread=0.3"}) {
