@@ -11,7 +11,7 @@ namespace paceline {
 int data_synthesize(const SyntheticOptions& options, std::ostream& out, std::ostream& err) {
   const Status status = write_synthetic(options);
   if (!status.is_ok()) {
-    err << status.message() << "\n";
+    err << "paceline data synthesize: " << status.message() << "\n";
     const bool usage =
         status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kFailedPrecondition;
     return usage ? kExitUsage : kExitFailedRun;
@@ -35,7 +35,9 @@ void add_data_synthesize(CLI::App& app, int& exit_status) {
   command->add_option("--out", arguments->out, "Folder to write to; made when missing")->required();
   command->add_option("--train", options.train_samples, "Training samples")->capture_default_str();
   command->add_option("--test", options.test_samples, "Test samples")->capture_default_str();
-  command->add_option("--seed", options.seed, "Same seed, same bytes")->capture_default_str();
+  command->add_option("--seed", options.seed, "Same seed, same bytes")
+      ->check(CLI::NonNegativeNumber)  // or CLI11 would take -1 for the largest number
+      ->capture_default_str();
   command->add_flag("--force", arguments->force, "Overwrite a data set that is already there");
   command->callback([arguments, &exit_status] {
     arguments->options.out = arguments->out;

@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <iostream>
 #include <memory>
+#include <system_error>
 
 #include "common/config/command_line.h"
 #include "common/config/load.h"
@@ -23,9 +24,19 @@ Result<Evaluation> evaluate_run(const EvaluateOptions& options) {
   const std::filesystem::path run = options.run;
   PACELINE_ASSIGN_OR_RETURN(RunConfig config, load_config((run / "config.yaml").string(), {}));
   if (!options.data.empty()) config.data.path = options.data;
+  if (config.data.path.empty()) {
+    return failed_precondition(run.string() +
+                               ": trained with a task of your own (it has no data.path), which only the "
+                               "program that trained it can evaluate");
+  }
   PACELINE_ASSIGN_OR_RETURN(const ModelFile model, read_model_file(run / "model.bin"));
   PACELINE_ASSIGN_OR_RETURN(const Layout expected, network_layout(config));
   PACELINE_RETURN_IF_ERROR(require_layout(model, expected, run / "model.bin"));
+  std::error_code error;
+  if (!std::filesystem::is_directory(config.data.path, error)) {
+    return not_found("data folder '" + config.data.path +
+                     "' does not exist; say where the data set is with --data FOLDER");
+  }
   PACELINE_ASSIGN_OR_RETURN(const Metric metric, evaluate_network(config, model.parameters));
   return Evaluation{model.info, metric};
 }

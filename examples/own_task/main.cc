@@ -1,37 +1,57 @@
 // paceline-example-own-task CONFIG --node I [key.path=value …]: a worker that trains
 // examples/own_task/linear_task.h instead of a network. The server is paceline-server, as for any run:
 //
-//   paceline-server examples/own_task/linear.yaml & paceline-example-own-task examples/own_task/linear.yaml
-//   --node 0
+//   paceline-server examples/own_task/linear.yaml &
+//   paceline-example-own-task examples/own_task/linear.yaml --node 0
 #include <iostream>
 #include <memory>
+#include <string>
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
+#include "common/log/log.h"
 #include "common/wire/transport.h"
 #include "examples/own_task/linear_task.h"
 #include "worker/node.h"
+#include "worker/node_log.h"
 #include "worker/signals.h"
+
+namespace {
+
+const std::string kProgram = "paceline-example-own-task";
+
+int fail(const paceline::Status& status, int exit_status) {
+  std::cerr << kProgram << ": " << status.message() << '\n';
+  return exit_status;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace paceline;
   const BlockedSignals signals;
 
   const DaemonCommandLine command_line =
-      parse_daemon_command_line(DaemonRole::kWorker, argc, argv, std::cout, std::cerr);
+      parse_daemon_command_line(DaemonRole::kWorker, argc, argv, std::cout, std::cerr, kProgram);
   if (command_line.exit_status) return *command_line.exit_status;
   const auto config = load_daemon_config(DaemonRole::kWorker, command_line.options);
-  if (!config.is_ok()) {
-    std::cerr << config.status().message() << '\n';
-    return kExitUsage;
+  if (!config.is_ok()) return fail(config.status(), kExitUsage);
+  const NodeId node(command_line.options.index);
+  const auto prepared = prepare_node_log(*config, node, command_line.options.force);
+  if (!prepared.is_ok()) {
+    const bool refused = prepared.status().code() == StatusCode::kFailedPrecondition;
+    return fail(prepared.status(), refused ? kExitUsage : kExitFailedRun);
   }
+  const auto log = Log::open(prepared->file, kProgram + " " + to_string(node), config->run.log_level);
+  if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
+  if (!prepared->warning.empty()) log->warn(prepared->warning);
 
   wire::Context context;
-  Node node(*config, NodeId(command_line.options.index), context,
-            std::make_unique<example::LinearTasks>(config->run.seed, config->train.batch_size));
-  const SignalThread stop(signals, [&](int) { node.request_stop("stopped by a signal"); });
+  Node worker(*config, node, context,
+              std::make_unique<example::LinearTasks>(config->run.seed, config->train.batch_size), *log);
+  const SignalThread stop(signals, [&](int) { worker.request_stop("stopped by a signal"); });
 
-  const Status ended = node.run();
-  if (!ended.is_ok()) std::cerr << ended.message() << '\n';
+  const Status ended = worker.run();
+  if (!ended.is_ok()) log->error(ended.message());
   return ended.is_ok() ? kExitOk : kExitFailedRun;
 }

@@ -69,7 +69,16 @@ TEST_CASE("evaluate says in one line what is missing or does not fit") {
   REQUIRE(run.write().is_ok());
   err.str("");
   CHECK(evaluate({run.folder.path().string(), "/nonexistent"}, out, err) == 2);
-  CHECK_THAT(err.str(), Catch::Contains("/nonexistent"));
+  CHECK_THAT(err.str(), Catch::Contains("data folder '/nonexistent' does not exist; say where") &&
+                            Catch::Contains("--data FOLDER"));
+
+  RunConfig own_task = run.config;
+  own_task.data.path.clear();
+  std::ofstream(run.folder / "config.yaml") << to_yaml(own_task);
+  err.str("");
+  CHECK(evaluate({run.folder.path().string(), {}}, out, err) == 2);
+  CHECK_THAT(err.str(), Catch::Contains("trained with a task of your own"));
+  std::ofstream(run.folder / "config.yaml") << to_yaml(run.config);
 
   Layout other;
   REQUIRE(other.add("w", {3}).is_ok());

@@ -36,13 +36,13 @@ std::vector<std::uint8_t> records_of(std::uint64_t seed, Split split, std::int64
 }
 
 Status check(const SyntheticOptions& options) {
-  if (options.out.empty()) return invalid_argument("synthetic data: no output folder given");
+  if (options.out.empty()) return invalid_argument("no output folder given");
   if (options.train_samples < kTrainFiles || options.train_samples > kSamplesMax) {
-    return invalid_argument("synthetic data: " + std::to_string(options.train_samples) +
+    return invalid_argument(std::to_string(options.train_samples) +
                             " training samples, expected 5..1000000 (one per file at least)");
   }
   if (options.test_samples < 1 || options.test_samples > kSamplesMax) {
-    return invalid_argument("synthetic data: " + std::to_string(options.test_samples) +
+    return invalid_argument(std::to_string(options.test_samples) +
                             " test samples, expected 1..1000000");
   }
   return Status::ok();

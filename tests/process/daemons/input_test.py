@@ -60,6 +60,17 @@ class BadInput(DaemonTest):
             with self.subTest(arguments=arguments):
                 self.assert_ends(self.start(program, *arguments), 2, f"{program.name}: {complaint}")
 
+    def test_wrong_arguments_of_a_subcommand_point_to_its_own_help(self):
+        out = self.folder / "made"
+        for arguments, complaint in (
+                ((), r"--out is required \(see paceline data synthesize --help\)"),
+                (("--out", out, "--seed", "-1"), r"--seed: .*-1.* \(see paceline data synthesize --help\)"),
+                (("--out", out, "--train", "3"), r"3 training samples, expected 5\.\.1000000 .*")):
+            with self.subTest(arguments=arguments):
+                program = self.start(harness.BIN / "paceline", "data", "synthesize", *arguments)
+                self.assert_ends(program, 2, f"paceline data synthesize: {complaint}")
+                self.assertFalse(out.exists())
+
     def test_missing_and_truncated_data(self):
         data = self.folder / "other"
         self.assert_ends(self.node(0, f"data.path={data}"), 2, f"paceline-worker 0: data folder '{data}' does not "

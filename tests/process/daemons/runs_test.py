@@ -46,6 +46,23 @@ class WholeRuns(DaemonTest):
         self.assertTrue(3 <= summary["final_threshold"] <= 10, summary["final_threshold"])
 
 
+    def test_a_task_of_the_users_own(self):
+        program = harness.BIN / "paceline-example-own-task"
+        self.assert_ends(self.start(program, "--nonsense"), 2, f"{program.name}: .* \\(see {program.name} --help\\)")
+        config = harness.SOURCE / "examples/own_task/linear.yaml"
+        arguments = (f"run.out={self.run_dir}", f"cluster.endpoints=['{self.endpoints[0]}']")
+        server = self.start(harness.BIN / "paceline-server", config, *arguments)
+        node = self.start(program, config, "--node", 0, *arguments)
+        self.assert_ends(server, 0)
+        self.assert_ends(node, 0)
+        self.assertLess(self.summary()["test_loss"], 0.01)
+        self.assertIn("the run is over", (self.run_dir / "worker-0.log").read_text(encoding="utf-8"))
+        self.assert_ends(self.start(program, config, "--node", 0, *arguments), 2,
+                         f"{program.name}: the run directory .* already holds a run of node 0 .*")
+        self.assert_ends(self.start(harness.BIN / "paceline", "evaluate", self.run_dir), 2,
+                         f"paceline evaluate: {self.run_dir}: trained with a task of your own .*")
+
+
 class Stops(DaemonTest):
     """Ends before the last iteration: wanted ones are ok, a signal is not."""
 
