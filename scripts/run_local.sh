@@ -12,6 +12,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 . "$root/scripts/lib/daemons.sh"
+. "$root/scripts/lib/runs.sh"
 . "$root/scripts/lib/yaml.sh"
 fail() { echo "run_local: $1" >&2; exit "${2:-2}"; }
 
@@ -35,23 +36,25 @@ for program in paceline paceline-server paceline-worker; do
   [ -x "$bin/$program" ] || fail "$bin/$program is not there; build it with scripts/build.sh"
 done
 
-# The effective configuration is worked out once and given to every daemon. `get` reads one key of it.
-effective=$("$bin/paceline" check-config "$config" "${overrides[@]}" --print) || exit 2
+# The effective configuration is worked out once and given to every daemon. `get` reads one key of it. The data are looked
+# at here, too: one line says what is wrong with them, where every node would say it.
+"$bin/paceline" check-config "$config" "${overrides[@]}" --data >/dev/null || exit 2
 get() { "$bin/paceline" check-config "$config" "${overrides[@]}" --get "$1"; }
-nodes=$(get cluster.nodes) && shards=$(get cluster.shards) || exit 2
+nodes=$(get cluster.nodes) && shards=$(get cluster.shards) && data=$(get data.path) || exit 2
 [ -n "$out" ] || out=$(get run.out)
 [ -n "$out" ] || out="$root/runs/$(get run.name)"
 overrides+=("run.out=$(yaml_string "$out")")
+overrides+=("data.path=$(yaml_string "$(realpath -sm "$data")")") # `paceline evaluate` may be called from elsewhere
 
-if [ -e "$out/server.log" ] || [ -e "$out/summary.json" ] || [ -e "$out/curve.csv" ]; then
-  [ -n "$force" ] || fail "$out holds an earlier run; give another --out, or --force to replace it"
-fi
+made=''
+[ -d "$out" ] || made=folder
+[ -e "$out/config.yaml" ] || made="$made config"
 mkdir -p "$out" || fail "cannot create $out" 1
-# The server clears the folder, too, but may die before that: then an earlier run's log would tell of this one's
-# training, its summary would be printed as this one's, and its model would lie beside a config.yaml not its own.
-if [ -n "$force" ]; then
-  rm -f "$out"/{server.log,summary.json,curve.csv,phases.csv,phases_histogram.csv,model.bin} ||
-    fail "cannot clear $out" 1
+if [ -n "$(run_files "$out")" ]; then
+  [ -n "$force" ] || fail "$out holds an earlier run; give another --out, or --force to replace it"
+  # The server clears the folder, too, but may die before that: then an earlier run's log would tell of this one's
+  # training, its summary would be printed as this one's, and its model would lie beside a config.yaml not its own.
+  run_files "$out" -delete || fail "cannot clear $out" 1
 fi
 
 sockets=''
@@ -97,7 +100,19 @@ done
 
 if [ -e "$out/summary.json" ]; then "$bin/paceline" report "$out"; fi
 [ "$result" -ne 0 ] || exit 0
-# Status 2, wrong usage or configuration, is passed on from whichever daemon said it first.
-[ "$result" -ne 2 ] && [ "$early" != 2 ] || exit 2
-echo "run_local: the run failed or was stopped; see $out/server.log" >&2
-exit 1
+# Status 2, wrong usage or configuration, is passed on from whichever daemon said it first. Of a run that was never one
+# nothing is kept, so that the corrected command is not refused.
+if [ "$result" -eq 2 ] || [ "$early" = 2 ]; then
+  run_files "$out" -delete
+  case "$made" in *config) rm -f "$out/config.yaml" ;; esac
+  case "$made" in folder*) rmdir "$out" 2>/dev/null ;; esac
+  exit 2
+fi
+why=$(run_reason "$out")
+case "$(run_status "$out")" in
+  invalid) why="the run is invalid: $why" ;;
+  stopped) why="the run was stopped${why:+: $why}" ;;
+  failed) why="the run failed${why:+: $why}" ;;
+  *) why="the run failed or was stopped" ;;
+esac
+fail "$why; see $out/server.log" 1

@@ -59,7 +59,7 @@ mapfile -t every_host <<<"$(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort
 # is a TERM, so that a broken connection leaves nothing running there. The session ends when nobody holds its output
 # any more: the one who reads its input must not.
 pipes=$(mktemp -d /tmp/paceline.XXXXXX) || fail "cannot create a folder for pipes" 1
-inputs=()
+inputs=() copied=()
 launch() {
   local host=$1 command=$2 input=$pipes/${#pids[@]} fd remote
   mkfifo "$input" || fail "cannot create $input" 1
@@ -84,10 +84,13 @@ finish() {
   for fd in "${inputs[@]}"; do exec {fd}>&-; done
   for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null; done
   rm -rf "$pipes"
+  # shellcheck disable=SC2086
+  for host in "${copied[@]}"; do $ssh "$host" "rm -f $remote_config" </dev/null; done
 }
 trap finish EXIT
 
 for host in "${every_host[@]}"; do
+  copied+=("$host")
   # shellcheck disable=SC2086
   printf '%s\n' "$effective" | $ssh "$host" "cat >$remote_config" || fail "cannot copy the configuration to $host" 1
 done
@@ -105,8 +108,6 @@ trap stop INT TERM
 attend
 result=$?
 pids=()
-# shellcheck disable=SC2086
-for host in "${every_host[@]}"; do $ssh "$host" "rm -f $remote_config" </dev/null; done
 [ "$result" -ne 0 ] || exit 0
 # Status 2, wrong usage or configuration, is passed on from whichever daemon said it first.
 [ "$result" -ne 2 ] && [ "$early" != 2 ] || exit 2

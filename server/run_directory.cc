@@ -1,6 +1,8 @@
 // Refusing, clearing and making the run directory.
 #include "server/run_directory.h"
 
+#include <optional>
+#include <string>
 #include <system_error>
 #include <vector>
 
@@ -19,10 +21,35 @@ std::vector<fs::path> marks_of_a_run(const RunConfig& config, ShardId shard) {
   return {log_file(config, shard), out / "curve.csv", out / "summary.json"};
 }
 
-// What would contradict the new run if it stayed.
+// The number in "worker-3.log" or "server-3.log"; nothing in any other name.
+std::optional<std::uint64_t> daemon_of(const std::string& name, const std::string& role) {
+  if (!name.starts_with(role) || !name.ends_with(".log")) return std::nullopt;
+  const std::string digits = name.substr(role.size(), name.size() - role.size() - 4);
+  const bool number =
+      !digits.empty() && digits.size() < 10 && digits.find_first_not_of("0123456789") == std::string::npos;
+  return number ? std::optional(std::stoull(digits)) : std::nullopt;
+}
+
+// The logs of nodes and shards that the new run does not have. Those that it has begin theirs anew, and may
+// have done so already.
+std::vector<fs::path> logs_of_others(const RunConfig& config) {
+  std::vector<fs::path> logs;
+  std::error_code error;
+  for (fs::directory_iterator it(config.run.out, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (daemon_of(name, "worker-").value_or(0) >= config.cluster.nodes ||
+        daemon_of(name, "server-").value_or(0) >= config.cluster.shards) {
+      logs.push_back(it->path());
+    }
+  }
+  return logs;
+}
+
+// What would contradict the new run if it stayed; scripts/lib/runs.sh (run_files) knows the same.
 std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
   std::vector<fs::path> files = marks_of_a_run(config, shard);
   if (shard != kAuthority) return files;
+  for (const fs::path& log : logs_of_others(config)) files.push_back(log);
   for (const char* name : {"phases.csv", "phases_histogram.csv", "model.bin"}) {
     files.push_back(fs::path(config.run.out) / name);
   }
@@ -57,7 +84,9 @@ Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing ex
   if (shard != kAuthority) return Status::ok();
   const fs::path effective = out / "config.yaml";
   if (fs::exists(effective, error) && fs::equivalent(effective, given_config, error)) return Status::ok();
-  return write_file_atomically(effective, to_yaml(config));
+  RunConfig recorded = config;  // `paceline evaluate` may be called from another folder
+  if (!config.data.path.empty()) recorded.data.path = fs::absolute(config.data.path, error).string();
+  return write_file_atomically(effective, to_yaml(recorded));
 }
 
 void forget_run(const RunConfig& config, ShardId shard, const fs::path& given_config) {

@@ -6,6 +6,7 @@
 
 #include "common/config/command_line.h"
 #include "common/config/load.h"
+#include "worker/network_task.h"
 
 namespace paceline {
 
@@ -23,6 +24,12 @@ int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostr
   if (!config) {
     err << config.status().message() << "\n";
     return kExitUsage;
+  }
+  if (options.data) {
+    if (const Status data = check_data(*config); !data.is_ok()) {
+      err << "paceline check-config: " << data.message() << "\n";
+      return kExitUsage;
+    }
   }
   if (!options.get.empty()) {
     const Result<std::string> value = value_of(*config, options.get);
@@ -46,6 +53,7 @@ void add_check_config(CLI::App& app, int& exit_status) {
   const auto options = std::make_shared<CheckConfigOptions>();
   command->add_option("FILE", options->path, "The configuration");
   command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
+  command->add_flag("--data", options->data, "Read the data set, too, as every node does when it starts");
   command->add_flag("--print", options->print, "Print the effective configuration, every key");
   command->add_option("--get", options->get, "Print the effective value of this key and nothing else");
   command->add_flag("--reference", options->reference,

@@ -1,5 +1,5 @@
 // `paceline check-config FILE [key.path=value …]`: says whether a configuration is one, before any daemon
-// starts.
+// starts; with --data, whether its data set is one.
 #pragma once
 
 #include <iosfwd>
@@ -15,6 +15,7 @@ namespace paceline {
 struct CheckConfigOptions {
   std::string path = {};
   std::vector<std::string> overrides = {};
+  bool data = false;       // also reads the data set, as every node does when it starts
   bool print = false;      // also the effective configuration: every key, loadable again
   std::string get = {};    // instead: the effective value of this key, plainly, for scripts
   bool reference = false;  // instead: configs/reference.yaml

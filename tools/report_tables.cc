@@ -191,6 +191,7 @@ std::string phase_report(const FinishedRun& run) {
     merge(nodes[worker.node], totals);
     merge(all, totals);
   }
+  if (run.workers.empty()) return ending(run);  // nobody trained, or nobody could report
   std::string text;
   for (const auto& [node, totals] : nodes) text += phase_table("node " + to_string(node), totals) + "\n";
   text += phase_table("all nodes (" + std::to_string(run.workers.size()) + " workers)", all) + "\n";

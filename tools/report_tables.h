@@ -16,8 +16,9 @@ struct FinishedRun {
   std::vector<WorkerPhases> workers;
 };
 
-// One run: a phase table for each node and one over all, then how the run ended. In a table, total is the sum
-// over the threads it covers, share is of their walls, and quantiles are of all their occurrences.
+// One run: a phase table for each node and one over all (none where no worker reported), then how the run
+// ended. In a table, total is the sum over the threads it covers, share is of their walls, and quantiles are
+// of all their occurrences.
 std::string phase_report(const FinishedRun& run);
 
 // Several runs. First one line each, in seconds for each worker that reported, so that they add up to no more

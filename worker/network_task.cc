@@ -155,6 +155,12 @@ Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config)
   return std::unique_ptr<TaskFactory>(std::make_unique<NetworkTasks>(config, std::move(network), train));
 }
 
+Status check_data(const RunConfig& config) {
+  PACELINE_RETURN_IF_ERROR(check_data_path(config));
+  PACELINE_RETURN_IF_ERROR(read_cifar10_train(config.data.path).status());
+  return read_cifar10_test(config.data.path).status();
+}
+
 Result<Layout> network_layout(const RunConfig& config) {
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
   return std::move(network.layout);

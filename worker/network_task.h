@@ -17,6 +17,10 @@ namespace paceline {
 // without a data.path.
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config);
 
+// Whether the data set is there and whole: reads it, and keeps nothing. Errors: those of make_network_tasks()
+// that concern the data.
+[[nodiscard]] Status check_data(const RunConfig& config);
+
 // The layout of the network that `config` describes. Errors: those of build_network().
 Result<Layout> network_layout(const RunConfig& config);
 

@@ -1,5 +1,6 @@
 #include "worker/node.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -68,6 +69,7 @@ class Node::Impl {
 
     std::thread evaluator([this] { evaluate(); });
     std::vector<ThreadResult> results = train();
+    remove_slot_files(results);
     Status ended = conclude(results);
     log_.info("node " + to_string(node_) + " ends: " + (ended.is_ok() ? "the run is over" : ended.message()));
     client_.close(aborted("node " + to_string(node_) + " ends"));
@@ -90,6 +92,12 @@ class Node::Impl {
     std::lock_guard lock(slots_mutex_);
     slots_ = std::move(slots);
     return Status::ok();
+  }
+
+  // A worker that was granted something says that all nodes had joined, with their slots open.
+  void remove_slot_files(const std::vector<ThreadResult>& results) {
+    const auto trained = [](const ThreadResult& result) { return result.parameter_reads > 0; };
+    if (slots_ != nullptr && std::any_of(results.begin(), results.end(), trained)) slots_->remove_files();
   }
 
   void send_initial_parameters() {

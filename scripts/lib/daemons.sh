@@ -11,6 +11,9 @@ statuses=()       # of the daemons that have ended, by their place in `pids`
 early=''          # the status of the first daemon that failed before the training began
 stop_signals=0
 
+messages=2 # where to say something; `attend` sends bash's own remarks about daemons that were killed elsewhere
+say() { echo "$(basename "$0" .sh): $1" >&"$messages"; }
+
 name_of() { if [ "$1" -lt "$shards" ]; then echo "server shard $1"; else echo "node $(($1 - shards))"; fi; }
 
 tell_the_rest() {
@@ -27,17 +30,19 @@ cut_off_the_rest() {
 stop() {
   stop_signals=$((stop_signals + 1))
   case "$stop_signals" in
-    1) echo "$(basename "$0" .sh): stopping (again to end at once)" >&2; tell 0 TERM ;;
+    1) say "stopping (again to end at once)"; tell 0 TERM ;;
     2) tell_the_rest KILL ;;
     *) cut_off_the_rest ;;
   esac
 }
 
 # Returns when all daemons have ended, with the authority's status. One that fails before the training began ends the
-# run: the others would wait for it until cluster.start_timeout. Daemons that outlive the authority get `grace` seconds
-# (it may have told them that the run is over, or be gone without a word), are told to end, and then are ended.
+# run: the others would wait for it until cluster.start_timeout. They are ended at once, since there is nothing to keep
+# and the failed one has said why. Daemons that outlive the authority get `grace` seconds (it may have told them that the
+# run is over, or be gone without a word), are told to end, and then are ended.
 attend() {
   local n status over='' grace=5 step=0
+  exec {messages}>&2
   while [ "${#statuses[@]}" -lt "${#pids[@]}" ]; do
     for n in "${!pids[@]}"; do
       if [ -n "${statuses[$n]:-}" ] || kill -0 "${pids[$n]}" 2>/dev/null; then continue; fi
@@ -46,10 +51,9 @@ attend() {
       statuses[n]=$status
       if [ "$n" -eq 0 ]; then over=$SECONDS; fi
       if [ "$status" -ne 0 ] && [ "$stop_signals" -eq 0 ] && [ -z "$early" ] && ! training_began; then
-        early=$status grace=1
-        echo "$(basename "$0" .sh): $(name_of "$n") ended with status $status before the training began" >&2
-        stop_signals=1
-        [ -n "$over" ] || tell 0 TERM
+        early=$status grace=1 stop_signals=2 over=$SECONDS
+        say "$(name_of "$n") ended with status $status before the training began"
+        tell_the_rest KILL
       fi
     done
     if [ -n "$over" ] && [ $((SECONDS - over)) -gt $((grace * (step + 1))) ]; then
@@ -61,6 +65,6 @@ attend() {
       esac
     fi
     sleep 0.2 # not `wait -n`, which misses processes that have ended before it is called
-  done
+  done 2>/dev/null
   return "${statuses[0]}"
 }

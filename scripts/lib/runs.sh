@@ -1,5 +1,19 @@
-# What a run directory is worth to a script that would make the same run. To be sourced.
+# Run directories: what is in one, how its run ended, and what it is worth to a script that would make the same run. To be
+# sourced.
 # shellcheck shell=bash
+
+# run_files RUN [-delete]: names, or removes, what a run leaves in its folder beside its config.yaml.
+run_files() {
+  find "$1" -maxdepth 1 -type f \( -name server.log -o -name 'server-[0-9]*.log' -o -name 'worker-[0-9]*.log' \
+    -o -name curve.csv -o -name phases.csv -o -name phases_histogram.csv -o -name summary.json -o -name model.bin \
+    -o -name 'compute-slot-[0-9]*' \) "${@:2}"
+}
+
+# run_status RUN: ok, failed, stopped or invalid, as its summary says; empty when it has none. run_reason RUN: why.
+run_status() { sed -n 's/^ *"status": *"\([a-z]*\)".*/\1/p' "$1/summary.json" 2>/dev/null; }
+run_reason() {
+  sed -n 's/^ *"reason": *"\(.*\)",$/\1/p' "$1/summary.json" 2>/dev/null | sed -e 's/\\\(["\\]\)/\1/g'
+}
 
 # lost_nodes RUN: "1 node" or "4 nodes" where the run in the folder RUN lost some, empty where it did not. It went on
 # with the others, so its status does not say so; but its learning and its times are those of a smaller cluster.
@@ -9,15 +23,15 @@ lost_nodes() {
 }
 
 # can_keep PACELINE RUN CONFIG [key.path=value …]: whether the run in the folder RUN succeeded with all its nodes and had
-# the configuration that these arguments come to now; where it was written and where its daemons met do not count. If not, `why_not` says
-# why (empty when there was no run).
+# the configuration that these arguments come to now; where it was written and where its daemons met do not count. If not,
+# `why_not` says why (empty when there was no run).
 why_not=''
 can_keep() {
   local paceline=$1 run=$2 status lost now before
   shift 2
   why_not=''
   [ -e "$run/config.yaml" ] || return 1
-  status=$(sed -n 's/^ *"status": *"\([a-z]*\)".*/\1/p' "$run/summary.json" 2>/dev/null)
+  status=$(run_status "$run")
   if [ "$status" != ok ]; then
     why_not="it did not succeed (${status:-it has no summary.json})"
     return 1
@@ -27,7 +41,13 @@ can_keep() {
     why_not="it lost $lost"
     return 1
   fi
-  comparable() { "$paceline" check-config "$@" --print 2>/dev/null | sed -e '/^#/d' -e '/^  out: /d' -e '/^  endpoints: /d'; }
+  comparable() { # a run has the whole path of its data, whatever the configuration says
+    local text data
+    text=$("$paceline" check-config "$@" --print 2>/dev/null) || return
+    data=$("$paceline" check-config "$@" --get data.path) || return
+    sed -e '/^#/d' -e '/^  \(out\|endpoints\|path\): /d' <<<"$text"
+    printf '  path: %s\n' "$(realpath -sm "$data")"
+  }
   now=$(comparable "$@")
   if [ -z "$now" ]; then
     why_not="its configuration is refused now"

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <future>
+#include <set>
 
 #include "common/config/load.h"
 #include "common/params/model_file.h"
@@ -339,6 +340,31 @@ TEST_CASE("a run that never listened leaves a folder that may be used, and what 
   CHECK(std::filesystem::exists(out / "config.yaml"));
   CHECK(std::filesystem::exists(log_file(config, ShardId(1))));
   CHECK(prepare_run_directory(config, kAuthority, Existing::kRefuse, out / "config.yaml").is_ok());
+}
+
+TEST_CASE("of an earlier run's logs those stay that the new run's daemons write") {
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 2);
+  config.cluster.nodes = 2;
+  for (const char* name : {"worker-1.log", "worker-2.log", "worker-x.log", "server-1.log", "server-2.log"}) {
+    std::ofstream(folder / name) << "a line";
+  }
+  REQUIRE(prepare_run_directory(config, kAuthority, Existing::kReplace, "given.yaml").is_ok());
+  std::set<std::string> left;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    left.insert(file.path().filename().string());
+  }
+  CHECK(left == std::set<std::string>{"config.yaml", "server-1.log", "worker-1.log", "worker-x.log"});
+}
+
+TEST_CASE("the recorded configuration finds its data from anywhere") {
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 2);
+  config.data.path = "some/data";
+  REQUIRE(prepare_run_directory(config, kAuthority, Existing::kRefuse, "given.yaml").is_ok());
+  const auto recorded = load_config(folder / "config.yaml", {});
+  REQUIRE(recorded.is_ok());
+  CHECK(recorded->data.path == (std::filesystem::current_path() / "some/data").string());
 }
 
 }  // namespace

@@ -103,6 +103,22 @@ TEST_CASE("two processes' slots are the same ones: a slot held through one file 
   CHECK(waiting.get());
 }
 
+TEST_CASE(
+    "slots whose files are removed still are those of all who opened them, and another run's files stay") {
+  const TempFolder folder;
+  auto mine = ComputeSlots::open(folder.path().string(), 1).value();
+  auto theirs = ComputeSlots::open(folder.path().string(), 1).value();
+  mine->remove_files();
+  CHECK(std::filesystem::is_empty(folder.path()));
+  {
+    const ComputeSlot held = mine->acquire(0s).value();
+    CHECK(theirs->acquire(0s).status().code() == StatusCode::kDeadlineExceeded);
+  }
+  auto other_run = ComputeSlots::open(folder.path().string(), 1).value();
+  theirs->remove_files();
+  CHECK(std::filesystem::exists(folder / "compute-slot-0"));
+}
+
 TEST_CASE("the slot of a process that dies is free again") {
   const TempFolder folder;
   auto slots = ComputeSlots::open(folder.path().string(), 1).value();

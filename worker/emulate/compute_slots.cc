@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ Result<std::unique_ptr<ComputeSlots>> ComputeSlots::open(const std::string& dire
     const std::string path = directory + "/compute-slot-" + std::to_string(i);
     const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (file < 0) return cannot("open", path);
-    slots->slots_.push_back({file, false});
+    slots->slots_.push_back({path, file, false});
     // A file system without locks is found now, not as slots that are never free.
     if (::flock(file, LOCK_SH | LOCK_NB) == 0) {
       (void)::flock(file, LOCK_UN);
@@ -124,6 +125,15 @@ void ComputeSlots::release(std::size_t index) {
   // The byte wakes whoever watches, in this process or another.
   const char byte = 0;
   (void)!::pwrite(slots_[index].file, &byte, 1, 0);
+}
+
+void ComputeSlots::remove_files() {
+  for (const Slot& slot : slots_) {
+    struct stat mine {};
+    struct stat there {};
+    if (::fstat(slot.file, &mine) != 0 || ::stat(slot.path.c_str(), &there) != 0) continue;
+    if (mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) ::unlink(slot.path.c_str());
+  }
 }
 
 void ComputeSlots::stop() {

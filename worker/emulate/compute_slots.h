@@ -2,10 +2,10 @@
 // machine. Who computes a real gradient holds one, so that sixteen emulated workers do not fight for two
 // cores and a gradient takes as long beside them as alone (DESIGN section 5).
 //
-// A slot is an exclusive flock(2) on a file of the run directory: the kernel gives it back when its process
-// dies. Who waits is woken by inotify(7): releasing writes a byte, dying closes the file. A kernel that
-// closes a dead process's file announces that just before it drops the lock, hence one look more after
-// kLookAgain.
+// A slot is an exclusive flock(2) on a file compute-slot-<n> of the run directory, there while the run is:
+// the kernel gives it back when its process dies. Who waits is woken by inotify(7): releasing writes a byte,
+// dying closes the file. A kernel that closes a dead process's file announces that just before it drops the
+// lock, hence one look more after kLookAgain.
 #pragma once
 
 #include <chrono>
@@ -54,12 +54,17 @@ class ComputeSlots {
   // `deadline`.
   Result<ComputeSlot> acquire(std::chrono::nanoseconds deadline);
 
+  // Removes the files, to be called once every process of the run has opened them (all keep theirs). A file
+  // of another process's is left alone.
+  void remove_files();
+
   // Releases every waiter, now and later, with kAborted. Slots that are held stay held.
   void stop();
 
  private:
   friend class ComputeSlot;
   struct Slot {
+    std::string path;
     int file = -1;
     bool held = false;  // by a thread of this process: flock cannot tell its threads apart
   };

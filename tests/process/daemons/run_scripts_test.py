@@ -69,6 +69,57 @@ class RunScripts(ScriptTest):
         self.assertIn(f"run_local: node 1 ended with status 137 although the run succeeded; see the logs in "
                       f"{self.run_dir}", script.errors())
 
+    def test_data_that_are_not_there_are_said_once_and_leave_nothing(self):
+        script = self.run_local(f"data.path={self.folder}/none")
+        self.assertEqual(script.end(), 2)
+        self.assertEqual(len(script.errors()), 1, script.errors())
+        self.assertRegex(script.errors()[0], f"^paceline check-config: data folder '{self.folder}/none' does not exist; ")
+        self.assertEqual(script.output(), "")
+        self.assertFalse(self.run_dir.exists())
+
+    def test_a_node_that_refuses_before_the_training_ends_the_run_which_leaves_nothing(self):
+        programs = self.folder / "bin"
+        self.stand_in(programs / "paceline-worker", "echo 'paceline-worker: no such thing' >&2\nexit 2\n")
+        for name in ("paceline", "paceline-server"):
+            (programs / name).symlink_to(harness.BIN / name)
+        script = self.script("run_local.sh", self.config, "--out", self.run_dir, "--bin", programs, "cluster.nodes=1")
+        self.assertEqual((script.end(), script.output()), (2, ""))
+        self.assertEqual(script.errors(), ["paceline-worker: no such thing",
+                                           "run_local: node 0 ended with status 2 before the training began"])
+        self.assertFalse(self.run_dir.exists())
+        # Not its own: the configuration of an earlier run, even where the run itself is to be replaced.
+        self.assertEqual(self.run_local("train.total_iterations=4").end(), 0)
+        script = self.script("run_local.sh", self.run_dir / "config.yaml", "--out", self.run_dir, "--bin", programs,
+                             "--force", "cluster.nodes=1")
+        self.assertEqual(script.end(), 2, script.errors())
+        self.assertEqual([file.name for file in self.run_dir.iterdir()], ["config.yaml"])
+
+    def test_run_local_says_what_became_of_a_run_that_is_invalid(self):
+        script = self.run_local("train.total_iterations=40", "emulate.base_step=1us")
+        self.assertEqual(script.end(), 1)
+        self.assertRegex(script.errors()[-1], r"^run_local: the run is invalid: \d+ of 40 emulated steps took longer .*; "
+                         f"see {self.run_dir}/server.log$")
+        self.assertEqual(list(self.run_dir.glob("compute-slot-*")), [])
+
+    def test_force_leaves_nothing_of_the_earlier_run(self):
+        self.configure(shards=2)
+        self.assertEqual(self.run_local("train.total_iterations=4").end(), 0)
+        (self.run_dir / "compute-slot-0").touch()  # of a run that was killed
+        (self.run_dir / "notes").touch()
+        self.configure(shards=1)
+        script = self.run_local("train.total_iterations=4", "cluster.nodes=1", "--force")
+        self.assertEqual(script.end(), 0, script.errors())
+        expected = {"config.yaml", "curve.csv", "model.bin", "notes", "phases.csv", "phases_histogram.csv",
+                    "server.log", "summary.json", "worker-0.log"}
+        self.assertEqual({file.name for file in self.run_dir.iterdir()}, expected)
+        self.configure(shards=2)  # the same by the daemons alone
+        self.assertEqual(self.run_local("train.total_iterations=4", "--force").end(), 0)
+        self.configure(shards=1)
+        arguments = ("train.total_iterations=4", "cluster.nodes=1", "--force")
+        server, node = self.server(0, *arguments), self.node(0, *arguments)
+        self.assertEqual((server.end(), node.end()), (0, 0))
+        self.assertEqual({file.name for file in self.run_dir.iterdir()}, expected)
+
     def test_run_local_with_a_port_in_use_ends_soon(self):
         with socket.socket() as used:
             used.bind(("127.0.0.1", 0))
@@ -111,12 +162,19 @@ class RunScripts(ScriptTest):
                             "train.total_iterations=100")
         self.assertEqual(script.end(), 0, script.errors())
         self.assertEqual(self.summary()["status"], "ok")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number):
+                script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force")
+                script.wait_for_line(harness.PROGRESS.pattern)
+                script.send(number)
+                self.assertEqual(script.end(), 1, script.errors())
+                self.assertEqual(self.summary()["status"], "stopped")
+                self.wait_for_no_children(script)
+        # A host that the configuration cannot be copied to: the others do not keep it either.
+        ssh.write_text('#!/bin/sh\n[ "$1" = alpha ] || exit 255\nshift\nexec sh -c "$*"\n', encoding="utf-8")
         script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force")
-        script.wait_for_line(harness.PROGRESS.pattern)
-        script.send(signal.SIGINT)
-        self.assertEqual(script.end(), 1, script.errors())
-        self.assertEqual(self.summary()["status"], "stopped")
-        self.wait_for_no_children(script)
+        self.assertEqual((script.end(), script.errors()), (1, ["run_ssh: cannot copy the configuration to beta"]))
+        self.assertEqual(list(Path("/tmp").glob(f"paceline-*-{script.pid}.yaml")), [])
 
     def test_compare_policies_prints_one_table(self):
         configs = []
@@ -197,6 +255,34 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
         script = self.start("bash", "-c", '. "$0/scripts/lib/runs.sh"; can_keep "$@" || echo "$why_not"',
                             harness.SOURCE, "absent/paceline", self.run_dir, self.config)
         self.assertEqual((script.end(), script.output()), (0, "its configuration is refused now"))
+
+    def test_a_run_finds_its_data_from_anywhere_and_is_kept(self):
+        (self.folder / "near").symlink_to(self.data)
+        overrides = ("data.path=near", "train.total_iterations=4")
+        script = self.start("env", "-C", self.folder, "bash", harness.SOURCE / "scripts/run_local.sh", self.config,
+                            "--out", "run", "--bin", harness.BIN, *overrides)
+        self.assertEqual(script.end(), 0, script.errors())
+        evaluated = self.start("env", "-C", "/", harness.BIN / "paceline", "evaluate", self.run_dir)
+        self.assertEqual(evaluated.end(), 0, evaluated.errors())
+        for data, reason in (("near", ""), ("far", "its configuration was another: had path: .*near; now path: .*far")):
+            script = self.start("env", "-C", self.folder, "bash", "-c",
+                                '. "$0/scripts/lib/runs.sh"; can_keep "$@" || echo "$why_not"', harness.SOURCE,
+                                harness.BIN / "paceline", "run", self.config, f"data.path={data}", overrides[1])
+            self.assertEqual(script.end(), 0, script.errors())
+            self.assertRegex(script.output(), f"^{reason}$")
+
+    def test_the_readmes_own_run_runs_as_it_stands(self):
+        blocks = [[line[4:] for line in block.splitlines()] for block in
+                  (harness.SOURCE / "README.md").read_text(encoding="utf-8").split("\n\n") if block.startswith("    ")]
+        mine = next(block for block in blocks if block[0].startswith("run: "))
+        hosts = next(block for block in blocks if block[0].startswith("server "))
+        self.config.write_text("\n".join(mine) + "\n", encoding="utf-8")
+        small = (f"data.path={self.data}", "train.total_iterations=8")
+        script = self.run_local(*small)
+        self.assertEqual((script.end(), script.errors()), (0, []))
+        self.assertEqual(self.summary()["iterations"], 8)
+        nodes = self.paceline("check-config", self.config, "--get", "cluster.nodes").stdout.strip()
+        self.assertEqual([line.split()[0] for line in hosts], ["server"] + ["node"] * int(nodes))
 
     def test_run_local_does_not_print_an_earlier_run_as_this_one(self):
         self.assertEqual(self.run_local("train.total_iterations=4").end(), 0)

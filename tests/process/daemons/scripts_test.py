@@ -79,12 +79,25 @@ class Scripts(ScriptTest):
         (checkout / "build/release").mkdir(parents=True)
         (checkout / "build/release/bin").symlink_to(harness.BIN)
         self.start("mkdir", self.folder / "user").end()
-        script = self.start("env", "-C", self.folder / "user", f"PATH={checkout}/tools:{os.environ['PATH']}", "bash",
-                            checkout / "scripts/quickstart.sh", "--out", "mine", f"data.path={self.data}",
-                            "train.total_iterations=16", "train.batch_size=1", "train.eval_samples=1",
-                            "train.optimizer.schedule.warmup_versions=0", "emulate.base_step=null")
+        def quickstart(*arguments):
+            return self.start("env", "-C", self.folder / "user", f"PATH={checkout}/tools:{os.environ['PATH']}", "bash",
+                              checkout / "scripts/quickstart.sh", f"data.path={self.data}", "train.total_iterations=16",
+                              "train.batch_size=1", "train.eval_samples=1",
+                              "train.optimizer.schedule.warmup_versions=0", *arguments)
+
+        script = quickstart("--out", "mine", "emulate.base_step=null")
         self.assertEqual(script.end(), 0, script.errors())
         self.assertTrue((self.folder / "user/mine/summary.json").exists())
+        script = quickstart("--out", "mine", "emulate.base_step=null")
+        self.assertEqual((script.end(), script.errors()), (2, [
+            f"quickstart: {self.folder}/user/mine holds an earlier run; give another --out"]))
+        # A machine too slow for the emulation has trained all the same; the newcomer's own folder is used again.
+        for _ in range(2):
+            script = quickstart("emulate.base_step=1us")
+            self.assertEqual(script.end(), 0, script.errors())
+            self.assertRegex(script.errors()[-1], "^quickstart: the network is trained and its accuracy counts. This "
+                             "machine is too slow for the emulated speeds, so the times say nothing about policies; ")
+        self.assertTrue((checkout / "runs/quickstart/model.bin").exists())
 
     def test_bench_measures_what_a_program_misses_and_passes_on_what_fails(self):
         checkout = self.checkout()
