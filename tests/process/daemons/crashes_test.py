@@ -64,9 +64,14 @@ class Crashes(DaemonTest):
         self.assertRegex(self.summary()["reason"], lost)
 
 
+def protocol_version():
+    messages = (harness.SOURCE / "common/wire/messages.h").read_text(encoding="utf-8")
+    return int(re.search(r"kProtocolVersion = (\d+);", messages)[1])
+
+
 def join_of_another_layout(fingerprint):
     """The Join of a node 1 with two threads and the layout {w [2, 3], b [3]} of docs/PROTOCOL.md, section 5."""
-    fields = (b"\x08\x01" + b"\x10\x01" + b"\x19" + bytes(7) + b"\x01" + b"\x20\x02" +
+    fields = (bytes([0x08, protocol_version()]) + b"\x10\x01" + b"\x19" + bytes(7) + b"\x01" + b"\x20\x02" +
               b"\x29" + fingerprint.to_bytes(8, "little") + b"\x31" + 0x3D22D8B370A6FC7B.to_bytes(8, "little") +
               b"\x3a\x07\x0a\x01w\x12\x02\x02\x03" + b"\x3a\x06\x0a\x01b\x12\x01\x03")
     return b"\x0a" + bytes([len(fields)]) + fields
@@ -171,12 +176,13 @@ class Starts(DaemonTest):
         self.wait_for_log("server.log", "listens on")
         peer = ZmtpPeer(self.endpoints[0])
         peer.send(b"\x0a\x04\x08\x63\x10\x01")  # Join {protocol_version: 99, node: 1}
-        self.assertIn(b"node 1: protocol version 99, expected 1", peer.frame())
+        refusal = f"node 1: protocol version 99, expected {protocol_version()}"
+        self.assertIn(refusal.encode(), peer.frame())
         peer.close()
         server.send(signal.SIGTERM)
-        self.assert_ends(server, 1, "paceline-server: refused: node 1: protocol version 99, expected 1",
+        self.assert_ends(server, 1, f"paceline-server: refused: {refusal}",
                          "paceline-server: the run failed: stopped by a signal before training began; node 0, node 1 "
-                         "have not joined; refused: node 1: protocol version 99, expected 1")
+                         f"have not joined; refused: {refusal}")
 
     def test_another_layout_is_refused(self):
         server, node = self.server(0), self.node(0)
