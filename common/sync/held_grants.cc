@@ -10,25 +10,35 @@ namespace paceline::sync {
 
 void HeldGrants::add(Rank worker, Clock needed) {
   count_operation();
-  by_needed_[needed].insert(worker);
+  std::vector<Rank>& bucket = by_needed_[needed];
+  if (places_.size() <= worker.value) places_.resize(worker.value + std::size_t{1});
+  places_[worker.value] = bucket.size();
+  bucket.push_back(worker);
   ++size_;
 }
 
 void HeldGrants::remove(Rank worker, Clock needed) {
-  const auto bucket = by_needed_.find(needed);
-  PACELINE_ASSERT(bucket != by_needed_.end(), "nobody waits for clock " + to_string(needed));
   count_operation();
-  const bool was_there = bucket->second.erase(worker) == 1;
-  PACELINE_ASSERT(was_there,
+  const auto found = by_needed_.find(needed);
+  PACELINE_ASSERT(found != by_needed_.end(), "nobody waits for clock " + to_string(needed));
+  std::vector<Rank>& bucket = found->second;
+  const std::size_t place = worker.value < places_.size() ? places_[worker.value] : bucket.size();
+  PACELINE_ASSERT(place < bucket.size() && bucket[place] == worker,
                   "rank " + std::to_string(worker.value) + " does not wait for clock " + to_string(needed));
-  if (bucket->second.empty()) by_needed_.erase(bucket);
+  // The last one takes its place.
+  bucket[place] = bucket.back();
+  places_[bucket[place].value] = place;
+  bucket.pop_back();
+  if (bucket.empty()) by_needed_.erase(found);
   --size_;
 }
 
 std::vector<Rank> HeldGrants::take_released(Clock floor) {
   std::vector<Rank> released;
   while (!by_needed_.empty() && by_needed_.begin()->first <= floor) {
-    const std::set<Rank>& bucket = by_needed_.begin()->second;
+    std::vector<Rank>& bucket = by_needed_.begin()->second;
+    // The order of arrival depends on timing; what follows from it must not.
+    std::sort(bucket.begin(), bucket.end());
     for (const Rank worker : bucket) {
       count_operation();
       released.push_back(worker);

@@ -2,13 +2,14 @@
 // the floor reaches c - s (DESIGN 3.1), so it is filed under that clock:
 //   s = 3, floor 3, a worker at 7  ->  filed under 4; when the slowest completes clock 3, bucket 4 is
 //   emptied.
-// Releasing costs only what is released; nobody else is looked at. There are as many buckets as distinct
-// lacking clocks: one under a fixed threshold, at most threshold_max - threshold_min + 1 under DTSSP.
+// Releasing costs only what is released; nobody else is looked at. A bucket is a plain array that is put into
+// order when it is released: a tree that is always in order would be a walk through memory for each worker
+// that is held (docs/PERFORMANCE.md, a step decision). There are as many buckets as distinct lacking clocks:
+// one under a fixed threshold, at most threshold_max - threshold_min + 1 under DTSSP.
 #pragma once
 
 #include <cstddef>
 #include <map>
-#include <set>
 #include <vector>
 
 #include "common/clock.h"
@@ -32,7 +33,8 @@ class HeldGrants {
   std::size_t size() const { return size_; }
 
  private:
-  std::map<Clock, std::set<Rank>> by_needed_;  // in worker order: that of arrival depends on timing
+  std::map<Clock, std::vector<Rank>> by_needed_;
+  std::vector<std::size_t> places_;  // by rank: where in its bucket, while it is held
   std::size_t size_ = 0;
 };
 

@@ -94,6 +94,16 @@ TEST_CASE("the_held_are_released_by_the_floor_they_need_and_then_in_worker_order
   CHECK(held.size() == 0);
 }
 
+TEST_CASE("whoever_is_taken_out_of_the_held_leaves_the_others_where_they_are") {
+  HeldGrants held;
+  for (const std::uint32_t worker : {5U, 1U, 8U, 3U}) held.add(Rank(worker), Clock(4));
+  held.remove(Rank(1), Clock(4));  // whose place another one takes
+  held.remove(Rank(3), Clock(4));  // that one
+  held.add(Rank(1), Clock(4));
+  CHECK(held.size() == 3);
+  CHECK(held.take_released(Clock(4)) == std::vector<Rank>{Rank(1), Rank(5), Rank(8)});
+}
+
 TEST_CASE("all_the_held_are_taken_in_worker_order") {
   HeldGrants held;
   held.add(Rank(7), Clock(4));
