@@ -37,8 +37,8 @@ Status wrong_payload(const Body& body, std::size_t got, const std::string& expec
 }
 
 std::string name_of(Encoding encoding) {
-  constexpr const char* kNames[] = {"fp32", "fp16", "bf16", "int8", "top_k"};
-  return kNames[static_cast<std::size_t>(encoding)];
+  constexpr const char* kEncodingNames[] = {"fp32", "fp16", "bf16", "int8", "top_k"};
+  return kEncodingNames[static_cast<std::size_t>(encoding)];
 }
 
 bool may_come_in(Encoding encoding, const Body& body) {
