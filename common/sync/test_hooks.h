@@ -56,7 +56,7 @@ enum class Mutant {
 // Other symbols than in a normal build, so that a program may be hooked in part.
 inline namespace hooked {
 inline Mutant active_mutant = Mutant::kNone;
-inline std::uint64_t operations = 0;
+inline thread_local std::uint64_t operations = 0;  // counted by the thread that does them
 inline bool broken(Mutant m) { return active_mutant == m; }
 inline void count_operation() { ++operations; }
 }  // namespace hooked
