@@ -2,10 +2,10 @@
 // so that a test can be seen to fail) and a count of elementary operations (so that O(1) is shown, not
 // timed). In every normal build all of it is constant and compiles to nothing; only the mutant tests
 // (tests/sim for the core, tests/process for what servers and nodes do with it) compile it with
-// PACELINE_TEST_HOOKS.
+// PACELINE_TEST_HOOKS, and only those of the core, which have one thread, with PACELINE_COUNT_OPERATIONS.
 #pragma once
 
-#ifdef PACELINE_TEST_HOOKS
+#ifdef PACELINE_COUNT_OPERATIONS
 #include <cstdint>
 #endif
 
@@ -56,12 +56,18 @@ enum class Mutant {
 // Other symbols than in a normal build, so that a program may be hooked in part.
 inline namespace hooked {
 inline Mutant active_mutant = Mutant::kNone;
-inline thread_local std::uint64_t operations = 0;  // counted by the thread that does them
 inline bool broken(Mutant m) { return active_mutant == m; }
-inline void count_operation() { ++operations; }
 }  // namespace hooked
 #else
 constexpr bool broken(Mutant) { return false; }
+#endif
+
+#ifdef PACELINE_COUNT_OPERATIONS
+inline namespace hooked {
+inline std::uint64_t operations = 0;
+inline void count_operation() { ++operations; }
+}  // namespace hooked
+#else
 constexpr void count_operation() {}
 #endif
 

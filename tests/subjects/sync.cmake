@@ -30,7 +30,7 @@ get_target_property(CACHE_SOURCES paceline_cache SOURCES)
 list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
 paceline_test(sync_mutant_test
   SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES})
-target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS)
+target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
 
 paceline_test(sync_unit_test
   SOURCES unit/clock_table_test.cc unit/engine_test.cc unit/freshness_test.cc unit/lpr_test.cc scenario/render.cc
