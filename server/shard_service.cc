@@ -11,6 +11,7 @@
 
 #include "common/params/partition.h"
 #include "common/sync/test_hooks.h"
+#include "common/wire/memory.h"
 
 namespace paceline::server {
 namespace {
@@ -57,6 +58,10 @@ Result<Range> ShardService::open(const Layout& layout) {
         std::to_string(static_cast<std::int64_t>(needed / 1e6)) + " MB, this machine has " +
         std::to_string(static_cast<std::int64_t>(physical_memory_bytes() / 1e6)) + " MB");
   }
+  // All that lies here at once in the steady state: what is needed, and a gradient on its way from each
+  // worker.
+  const double gradients = static_cast<double>(range.size()) * sizeof(float) * cluster_.workers();
+  wire::prefer_huge_pages(static_cast<std::size_t>(needed + gradients));
   layout_hash_ = layout.hash();
   shard_.emplace(id_, range, layout, shard_settings(config_));
   return range;

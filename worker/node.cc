@@ -13,6 +13,7 @@
 #include "common/config/load.h"
 #include "common/sync/engine_config.h"
 #include "common/ticks.h"
+#include "common/wire/memory.h"
 #include "worker/cache/process_cache.h"
 #include "worker/client/ps_client.h"
 #include "worker/emulate/compute_slots.h"
@@ -58,6 +59,7 @@ class Node::Impl {
                 tasks_->layout(), context, process_cache_) {}
 
   Status run() {
+    wire::prefer_huge_pages(usual_bytes());
     PACELINE_RETURN_IF_ERROR(open_slots());
     if (Status started = client_.start(); !started.is_ok()) {
       client_.leave(started);  // some servers may have welcomed this node
@@ -83,6 +85,14 @@ class Node::Impl {
   }
 
  private:
+  // What lies in this process at once in the steady state: each thread's parameters, gradients and local
+  // state, the process cache and an answer that arrives.
+  std::size_t usual_bytes() const {
+    constexpr std::size_t kPerThread = 2 + GradientBuffers::kBuffersMax;
+    const std::size_t vectors = kPerThread * config_.cluster.threads_per_node + 2;
+    return vectors * sizeof(float) * static_cast<std::size_t>(tasks_->layout().size());
+  }
+
   Status open_slots() {
     if (!config_.emulate.base_step) return Status::ok();
     std::error_code error;

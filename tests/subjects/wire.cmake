@@ -8,6 +8,10 @@ target_compile_definitions(wire_codec_test PRIVATE PACELINE_SOURCE_DIR="${PROJEC
 paceline_test(wire_malformed_test SOURCES unit/wire_malformed_test.cc LIBS paceline_wire paceline_proto
   LABELS core)
 paceline_test(wire_transport_test SOURCES unit/wire_transport_test.cc LIBS paceline_wire LABELS core)
+# A sanitizer's allocator is not the one that is told.
+if(NOT PACELINE_SANITIZE)
+  paceline_test(wire_memory_test SOURCES unit/wire_memory_test.cc LIBS paceline_wire)
+endif()
 paceline_test(wire_faults_test SOURCES unit/wire_faults_test.cc LIBS paceline_wire PkgConfig::ZMQ LABELS core)
 
 # A seeded mutation fuzzer with a bounded number of rounds, fewer where a sanitizer slows each of them.

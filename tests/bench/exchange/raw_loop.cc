@@ -118,6 +118,8 @@ int main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
   if ((role == "server" && argc == 6) || (role == "worker" && argc == 7)) {
     const Sizes sizes{std::stoll(argv[3]), std::stoll(argv[4]) / std::int64_t{sizeof(float)}};
+    // What the vectors and the frames on their way take.
+    paceline::wire::prefer_huge_pages(4 * sizeof(float) * static_cast<std::size_t>(sizes.floats));
     if (role == "server") return serve(argv[2], sizes, std::stoi(argv[5]));
     return work(argv[2], sizes, std::stoll(argv[5]), std::stoll(argv[6]));
   }

@@ -1,0 +1,70 @@
+// What the allocator is told: a program of its own, since it holds for the whole process.
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+
+#include "common/wire/memory.h"
+
+namespace paceline::wire {
+namespace {
+
+// Whether the system knows huge pages for those who ask; asking is without effect where it says never.
+bool offered() {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  return file.good();
+}
+
+// The flags of the mapping that holds `address`, as the system tells them: " hg " is marked for huge pages.
+std::string flags_of(const void* address) {
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  bool here = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    if (words >> std::hex >> begin >> dash >> end && dash == '-') here = begin <= wanted && wanted < end;
+    if (here && line.rfind("VmFlags:", 0) == 0) return line + " ";
+  }
+  return "";
+}
+
+struct Free {
+  void operator()(void* block) const { std::free(block); }
+};
+using Block = std::unique_ptr<void, Free>;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+TEST_CASE("what_is_allocated_after_asking_lies_in_memory_marked_for_huge_pages_again_and_again") {
+  keep_freed_memory();
+  if (!offered()) {
+    CHECK(prefer_huge_pages(64 * kMiB) == 0);
+    return;
+  }
+  const std::size_t marked = prefer_huge_pages(64 * kMiB);
+  REQUIRE(marked > 60 * kMiB);
+  for (int round = 0; round < 3; ++round) {  // freed memory stays, marked
+    const Block frame(std::malloc(40 * kMiB));
+    REQUIRE(frame != nullptr);
+    const char* const middle = static_cast<const char*>(frame.get()) + 20 * kMiB;
+    INFO(flags_of(middle));
+    CHECK(flags_of(middle).find(" hg ") != std::string::npos);
+  }
+}
+
+TEST_CASE("asking_for_less_than_a_huge_page_or_for_too_much_does_no_harm") {
+  keep_freed_memory();
+  CHECK(prefer_huge_pages(0) == 0);
+  CHECK(prefer_huge_pages(1000) == 0);
+  CHECK_NOTHROW(prefer_huge_pages(SIZE_MAX));  // half of the machine's memory, or refused
+  CHECK(Block(std::malloc(kMiB)) != nullptr);
+}
+
+}  // namespace
+}  // namespace paceline::wire
