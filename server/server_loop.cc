@@ -90,7 +90,10 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
 
 void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks now) {
   const Result<Layout> layout = membership_.admit(join, from, now);
-  const Result<Range> range = layout.is_ok() ? service_.open(*layout) : layout.status();
+  Result<Range> range = layout.is_ok() ? service_.open(*layout) : layout.status();
+  if (range.is_ok()) {
+    if (const Status shared = share_memory(from, join.node); !shared.is_ok()) range = shared;
+  }
   if (!range.is_ok()) {
     if (layout.is_ok()) membership_.remove(Peer::of(join.node));
     const bool ours = join.node.value < config_.cluster.nodes;
@@ -100,6 +103,21 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
   router_->remember(from);
   send_to(from, wire::Welcome{shard_, *range});
   if (authority_) authority_->node_joined(join.node, *layout, now);
+}
+
+// Whether it can be had is known only once it has been tried: it takes the same machine, and the same user.
+Status ServerLoop::share_memory(const wire::PeerId& with, NodeId node) {
+  if (service_.memory() == nullptr) return Status::ok();
+  const Status shared = router_->share_memory(with, service_.memory());
+  const std::string who = "node " + to_string(node);
+  if (shared.is_ok()) {
+    log_.info(who + " shares memory with shard " + to_string(shard_));
+  } else if (config_.cluster.shared_memory == SharedMemory::kOn) {
+    return Status(shared).with_context("cluster.shared_memory is on, but " + who + " cannot share memory");
+  } else {
+    log_.info(who + " shares no memory with shard " + to_string(shard_) + ": " + shared.message());
+  }
+  return Status::ok();
 }
 
 void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {

@@ -163,6 +163,7 @@ void ServerLoop::report_shard() {
   report.shard = shard_;
   report.bytes_pushed = counted.push_bytes;
   report.bytes_pulled = counted.parameter_bytes;
+  report.bytes_shared = counted.shared_bytes;
   report.pulls = service_.pulls();
   report.malformed = counted.malformed + service_.refused() + refused_;
   shard_port_.send(Peer::of(kAuthority), {report, {}});

@@ -63,8 +63,30 @@ Result<Range> ShardService::open(const Layout& layout) {
   const double gradients = static_cast<double>(range.size()) * sizeof(float) * cluster_.workers();
   wire::prefer_huge_pages(static_cast<std::size_t>(needed + gradients));
   layout_hash_ = layout.hash();
-  shard_.emplace(id_, range, layout, shard_settings(config_));
+  ShardSettings settings = shard_settings(config_);
+  PACELINE_RETURN_IF_ERROR(make_memory(settings, range));
+  settings.memory = memory_;
+  shard_.emplace(id_, range, layout, std::move(settings));
   return range;
+}
+
+// For every state that the shard may hold, and the blocks that its pool keeps. Untouched pages cost nothing.
+Status ShardService::make_memory(const ShardSettings& settings, Range range) {
+  if (config_.cluster.shared_memory == SharedMemory::kOff) return Status::ok();
+  constexpr std::int64_t kStates = 2 + static_cast<std::int64_t>(kRetainedMax) + 1;
+  constexpr std::int64_t kBlockOverhead = 64;  // blocks begin at a cache line
+  const std::int64_t blocks = range.size() / settings.block_floats + 1;
+  const std::int64_t block_bytes =
+      settings.block_floats * static_cast<std::int64_t>(sizeof(float)) + kBlockOverhead;
+  auto memory = wire::SharedSegment::create(kStates * blocks * block_bytes);
+  if (memory.is_ok()) {
+    memory_ = std::move(memory).value();
+  } else if (config_.cluster.shared_memory == SharedMemory::kOn) {
+    return Status(memory.status()).with_context("cluster.shared_memory is on");
+  } else {
+    log_.warn("no memory is shared with nodes of this machine: " + memory.status().message());
+  }
+  return Status::ok();
 }
 
 Status ShardService::handle(Peer from, wire::Message message) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "common/params/layout.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
+#include "common/wire/shared_memory.h"
 #include "server/peer.h"
 #include "server/store/leaving.h"
 #include "server/store/pending_pulls.h"
@@ -42,8 +44,11 @@ class ShardService {
                std::function<void()> replies_left);
 
   // A node has come with this layout; the first one makes the shard. Returns the range held.
-  // Errors: kResourceExhausted when the range does not fit into this machine's memory.
+  // Errors: kResourceExhausted when the range does not fit into this machine's memory; kUnavailable when its
+  // parameters are to lie in shared memory (cluster.shared_memory: on) and that cannot be had.
   Result<Range> open(const Layout& layout);
+  // Where the shard's parameters lie, to be shared with nodes of this machine; null: on the heap.
+  const std::shared_ptr<wire::SharedSegment>& memory() const { return memory_; }
 
   // One message. What is wrong with it is answered with Error and counted; the Status is of another kind: an
   // error says that this shard no longer agrees with the authority and the run cannot go on.
@@ -68,6 +73,7 @@ class ShardService {
   Status on(Peer from, const wire::Push& push, wire::Payload payload);
   Status on(Peer from, const wire::Pull& pull);
   Status on_authority(wire::Message message);
+  Status make_memory(const ShardSettings& settings, Range range);
   bool must_wait(const wire::Body& body);
   Status on_decision(const wire::ApplyDecision& decision);
   void on_release(Version version);
@@ -89,6 +95,7 @@ class ShardService {
   Cluster cluster_;
   Outbox& outbox_;
   const Log& log_;
+  std::shared_ptr<wire::SharedSegment> memory_;
   std::optional<Shard> shard_;
   std::uint64_t layout_hash_ = 0;
   PendingPulls pending_;

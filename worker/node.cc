@@ -14,6 +14,7 @@
 #include "common/sync/engine_config.h"
 #include "common/ticks.h"
 #include "common/wire/memory.h"
+#include "common/wire/shared_memory.h"
 #include "worker/cache/process_cache.h"
 #include "worker/client/ps_client.h"
 #include "worker/emulate/compute_slots.h"
@@ -29,11 +30,32 @@ std::uint64_t new_incarnation() {
   return (std::uint64_t{entropy()} << 32) | entropy();
 }
 
-bool applies_locally(const SyncSection& sync) {
-  const Threshold largest =
-      sync::largest_threshold({sync.policy, sync.threshold, sync.threshold_min, sync.threshold_max,
-                               sync.lpr.increase_above, sync.lpr.decrease_below});
-  return cache::keeps_own_updates(largest);
+Threshold largest_threshold(const SyncSection& sync) {
+  return sync::largest_threshold({sync.policy, sync.threshold, sync.threshold_min, sync.threshold_max,
+                                  sync.lpr.increase_above, sync.lpr.decrease_below});
+}
+
+// Under shared memory a gradient stays in its buffer until the servers have applied it: at a grant those of
+// at most `largest threshold` clocks wait for others (DESIGN 3.1), one is computed into, and two are for
+// servers that are late to say that they have applied theirs. Eager, none waits for others. Made when needed,
+// so a large threshold costs nothing before a worker leads by that much.
+std::size_t gradient_buffers_max(const SyncSection& sync, bool shared) {
+  const Threshold largest = largest_threshold(sync);
+  if (!shared || sync.apply == ApplyMode::kEager || largest.is_infinite())
+    return GradientBuffers::kBuffersMax;
+  return static_cast<std::size_t>(largest.value()) + 3;
+}
+
+// More than this no machine has; the thresholds allowed go on to a million.
+constexpr double kSegmentBytesMax = 4e12;
+
+// For all gradients that the node may have at a time.
+Result<std::shared_ptr<wire::SharedSegment>> memory_to_share(const RunConfig& config, const Layout& layout) {
+  if (config.cluster.shared_memory == SharedMemory::kOff) return std::shared_ptr<wire::SharedSegment>();
+  const double bytes = static_cast<double>(gradient_buffers_max(config.sync, true)) *
+                       static_cast<double>(config.cluster.threads_per_node) *
+                       (static_cast<double>(layout.size()) * sizeof(float) + 4096.0);
+  return wire::SharedSegment::create(static_cast<std::int64_t>(std::min(bytes, kSegmentBytesMax)));
 }
 
 // What a training thread leaves behind besides its report.
@@ -54,13 +76,20 @@ class Node::Impl {
         tasks_(std::move(tasks)),
         log_(std::move(log)),
         process_cache_(partition(tasks_->layout().size(), config_.cluster.shards)),
+        memory_(memory_to_share(config_, tasks_->layout())),
         client_({config_.cluster, node, new_incarnation(), fingerprint(config_), tasks_->data_fingerprint(),
-                 log_, [this] { on_closed(); }},
+                 log_, memory_.is_ok() ? *memory_ : nullptr, [this] { on_closed(); }},
                 tasks_->layout(), context, process_cache_) {}
 
   Status run() {
     wire::prefer_huge_pages(usual_bytes());
     PACELINE_RETURN_IF_ERROR(open_slots());
+    if (!memory_.is_ok()) {
+      if (config_.cluster.shared_memory == SharedMemory::kOn) {
+        return Status(memory_.status()).with_context("cluster.shared_memory is on");
+      }
+      log_.warn("no memory is shared with servers of this machine: " + memory_.status().message());
+    }
     if (Status started = client_.start(); !started.is_ok()) {
       client_.leave(started);  // some servers may have welcomed this node
       return started;
@@ -136,11 +165,12 @@ class Node::Impl {
       result.report = Status(task.status()).with_context("worker " + to_string(worker));
       return;
     }
+    const bool shares = memory_.is_ok() && *memory_ != nullptr;
     Training training{
         .worker = worker,
         .layout = tasks_->layout(),
         .freshness = {config_.sync.apply, config_.sync.refresh_clocks},
-        .applies_locally = applies_locally(config_.sync),
+        .applies_locally = cache::keeps_own_updates(largest_threshold(config_.sync)),
         .deadline = config_.cluster.lease,
         .exchange = client_,
         .process_cache = process_cache_,
@@ -148,7 +178,8 @@ class Node::Impl {
         .pace = pace_,
         .slots = slots_.get(),
         .cache = ThreadCache(config_.train.optimizer, process_cache_.ranges(), worker.thread),
-        .gradients = GradientBuffers(tasks_->layout().size()),
+        .gradients = GradientBuffers(tasks_->layout().size(), gradient_buffers_max(config_.sync, shares),
+                                     shares ? *memory_ : nullptr),
         .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker),
         .phases = PhaseRecorder(),
         .clock = steady_now,
@@ -196,6 +227,7 @@ class Node::Impl {
   const std::unique_ptr<TaskFactory> tasks_;
   const Log log_;
   ProcessCache process_cache_;
+  const Result<std::shared_ptr<wire::SharedSegment>> memory_;  // outlived by what lies in it
   SteadyPaceClock pace_;
   std::mutex slots_mutex_;  // run() makes them while request_stop() may come
   std::unique_ptr<ComputeSlots> slots_;

@@ -28,6 +28,8 @@ PACELINE_ENUM_NAMES(PolicyKind, {{PolicyKind::kBsp, "bsp"},
                                  {PolicyKind::kDtssp, "dtssp"}});
 PACELINE_ENUM_NAMES(ApplyMode, {{ApplyMode::kVersioned, "versioned"}, {ApplyMode::kEager, "eager"}});
 PACELINE_ENUM_NAMES(CombineMode, {{CombineMode::kEach, "each"}, {CombineMode::kMean, "mean"}});
+PACELINE_ENUM_NAMES(SharedMemory,
+                    {{SharedMemory::kAuto, "auto"}, {SharedMemory::kOff, "off"}, {SharedMemory::kOn, "on"}});
 PACELINE_ENUM_NAMES(LprMetric, {{LprMetric::kAccuracy, "accuracy"}, {LprMetric::kLoss, "loss"}});
 PACELINE_ENUM_NAMES(Encoding, {{Encoding::kFp32, "fp32"},
                                {Encoding::kFp16, "fp16"},

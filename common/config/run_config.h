@@ -30,6 +30,13 @@ struct RunSection {
   bool operator==(const RunSection&) const = default;
 };
 
+// Whether payloads between processes of one machine lie in memory that both see, instead of being sent.
+enum class SharedMemory {
+  kAuto,  // where it can be had
+  kOff,
+  kOn,  // or the run does not begin
+};
+
 // cluster: who takes part and how they find each other.
 struct ClusterSection {
   std::uint32_t nodes = 1;
@@ -46,6 +53,7 @@ struct ClusterSection {
   std::optional<double> top_k_share;              // of a frame's floats, kept by top_k; null with the others
   Encoding parameter_encoding = Encoding::kFp32;  // of answers, but for exact ones: fp32, fp16 or bf16
   std::optional<std::uint32_t> apply_threads;     // of a server; null: its cores, at most 4
+  SharedMemory shared_memory = SharedMemory::kAuto;
 
   Cluster cluster() const { return {nodes, threads_per_node}; }
   bool operator==(const ClusterSection&) const = default;

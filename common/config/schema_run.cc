@@ -145,6 +145,12 @@ void add_run_and_cluster(Schema& schema) {
                                 "has cores, at most 4.",
                       .trade_off = "Memory, not arithmetic, is the limit: two to four are enough. A shard of "
                                    "up to 16 MB is applied by one anyway."}));
+  keys.push_back(row(
+      PACELINE_FIELD(cluster.shared_memory), choice<SharedMemory>(), Scope::kOneDaemon,
+      {.effect = "Parameters and gradients between processes of one machine lie in memory that both see; "
+                 "auto: where that can be had, on: or the run does not begin, off: all are sent.",
+       .trade_off = "Faster on one machine, of no use between machines. Gradients that wait for their turn "
+                    "then lie in the worker's memory instead of the server's."}));
 }
 
 }  // namespace paceline::config

@@ -10,7 +10,7 @@
 namespace paceline {
 namespace {
 
-constexpr std::align_val_t kBlockAlignment{64};  // a cache line, and the widest vector register
+constexpr std::size_t kBlockAlignment = 64;  // a cache line, and the widest vector register
 
 }  // namespace
 
@@ -18,8 +18,8 @@ namespace detail {
 
 class PoolCore {
  public:
-  PoolCore(std::int64_t block_floats, std::size_t idle_max)
-      : block_floats_(block_floats), idle_max_(idle_max) {
+  PoolCore(std::int64_t block_floats, std::size_t idle_max, std::shared_ptr<std::pmr::memory_resource> memory)
+      : block_floats_(block_floats), idle_max_(idle_max), memory_(std::move(memory)) {
     PACELINE_ASSERT(block_floats >= 1, "blocks of " + std::to_string(block_floats) + " floats");
     idle_.reserve(idle_max);
   }
@@ -65,17 +65,21 @@ class PoolCore {
  private:
   Block* create() const {
     auto block = std::make_unique<Block>();
-    const auto bytes = static_cast<std::size_t>(block_floats_) * sizeof(float);
-    block->data = static_cast<float*>(::operator new(bytes, kBlockAlignment));
+    block->data = static_cast<float*>(source().allocate(block_bytes(), kBlockAlignment));
     return block.release();
   }
-  static void destroy(Block* block) {
-    ::operator delete(block->data, kBlockAlignment);
+  void destroy(Block* block) const {
+    source().deallocate(block->data, block_bytes(), kBlockAlignment);
     delete block;
+  }
+  std::size_t block_bytes() const { return static_cast<std::size_t>(block_floats_) * sizeof(float); }
+  std::pmr::memory_resource& source() const {
+    return memory_ != nullptr ? *memory_ : *std::pmr::new_delete_resource();
   }
 
   const std::int64_t block_floats_;
   const std::size_t idle_max_;
+  const std::shared_ptr<std::pmr::memory_resource> memory_;
   mutable std::mutex mutex_;
   std::vector<Block*> idle_;
   std::size_t in_use_ = 0;
@@ -90,8 +94,9 @@ void give_back(Block* block) {
 
 }  // namespace detail
 
-BlockPool::BlockPool(std::int64_t block_floats, std::size_t idle_max)
-    : core_(std::make_shared<detail::PoolCore>(block_floats, idle_max)) {}
+BlockPool::BlockPool(std::int64_t block_floats, std::size_t idle_max,
+                     std::shared_ptr<std::pmr::memory_resource> memory)
+    : core_(std::make_shared<detail::PoolCore>(block_floats, idle_max, std::move(memory))) {}
 
 BlockRef BlockPool::acquire() {
   detail::Block* const block = core_->take();

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
@@ -91,8 +92,9 @@ class BlockRef {
 // Thread: any.
 class BlockPool {
  public:
-  // block_floats >= 1; idle_max >= 0.
-  BlockPool(std::int64_t block_floats, std::size_t idle_max);
+  // block_floats >= 1; idle_max >= 0. `memory`: where blocks come from, any thread; null: the heap.
+  BlockPool(std::int64_t block_floats, std::size_t idle_max,
+            std::shared_ptr<std::pmr::memory_resource> memory = nullptr);
 
   // A block that nobody else holds. Its content is whatever it was left with. Throws std::bad_alloc only.
   BlockRef acquire();

@@ -52,6 +52,7 @@ RunSummary summary_from(const Json& json) {
   s.test_loss = optional_from(json.at("test_loss"));
   s.bytes_pushed = json.at("bytes_pushed").get<std::int64_t>();
   s.bytes_pulled = json.at("bytes_pulled").get<std::int64_t>();
+  s.bytes_shared = json.value("bytes_shared", std::int64_t{0});
   s.pulls = json.at("pulls").get<std::int64_t>();
   s.lost_nodes = json.at("lost_nodes").get<std::int64_t>();
   s.lost = json.value("lost", std::vector<std::string>());
@@ -96,6 +97,7 @@ std::string to_json(const RunSummary& summary) {
   json["test_loss"] = optional_json(s.test_loss);
   json["bytes_pushed"] = s.bytes_pushed;
   json["bytes_pulled"] = s.bytes_pulled;
+  json["bytes_shared"] = s.bytes_shared;
   json["pulls"] = s.pulls;
   json["lost_nodes"] = s.lost_nodes;
   if (!s.lost.empty()) json["lost"] = s.lost;

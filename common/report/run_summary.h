@@ -40,6 +40,7 @@ struct RunSummary {
   std::optional<double> test_loss;
   std::int64_t bytes_pushed = 0;  // header and payload bytes given to ZeroMQ
   std::int64_t bytes_pulled = 0;
+  std::int64_t bytes_shared = 0;  // payload bytes in memory that both sides see, and not given to ZeroMQ
   std::int64_t pulls = 0;         // that the shards took, each one for itself; evaluations' too
   std::int64_t lost_nodes = 0;    // how many
   std::vector<std::string> lost;  // which and why: "node 2: silent for 10.2 s"; the key is absent when empty

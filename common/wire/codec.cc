@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "common/assert.h"
 #include "common/wire/codec_proto.h"
 
 namespace paceline::wire {
@@ -91,26 +92,51 @@ Status check_header_size(std::size_t bytes) {
 
 }  // namespace
 
-Result<std::string> encode(const Message& message) {
+Result<std::string> encode(const Message& message, const Beside& beside) {
   PACELINE_RETURN_IF_ERROR(check_payload(message.body, message.payload));
-  const proto::Header header = to_proto(message);
+  proto::Header header = to_proto(message);
+  put_beside(beside, header);
   PACELINE_RETURN_IF_ERROR(check_header_size(header.ByteSizeLong()).with_context(name_of(message.body)));
   return header.SerializeAsString();
 }
 
-Result<Message> decode(std::string_view bytes, Payload payload) {
-  PACELINE_RETURN_IF_ERROR(check_header_size(bytes.size()));
+std::string encode(const Beside& beside) {
   proto::Header header;
-  if (!header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  put_beside(beside, header);
+  return header.SerializeAsString();
+}
+
+Result<Header> decode_header(std::string_view bytes) {
+  PACELINE_RETURN_IF_ERROR(check_header_size(bytes.size()));
+  proto::Header in;
+  if (!in.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return invalid_argument("header: got " + std::to_string(bytes.size()) +
                             " bytes that are no header, expected proto/paceline.proto's Header");
   }
-  PACELINE_ASSIGN_OR_RETURN(Body body, from_proto(header));
-  PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(header));
-  payload.encoding = form.encoding;
-  payload.encoded_floats = form.floats;
-  PACELINE_RETURN_IF_ERROR(check_payload(body, payload));
-  return Message{std::move(body), aligned_for_float(std::move(payload))};
+  Header header;
+  PACELINE_ASSIGN_OR_RETURN(header.beside, beside_of(in));
+  const bool for_the_transport_alone =
+      in.body_case() == proto::Header::BODY_NOT_SET && header.beside != Beside{};
+  if (for_the_transport_alone) return header;
+  PACELINE_ASSIGN_OR_RETURN(header.body, from_proto(in));
+  PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(in));
+  header.encoding = form.encoding;
+  header.encoded_floats = form.floats;
+  return header;
+}
+
+Result<Message> with_payload(Header header, Payload payload) {
+  PACELINE_ASSERT(header.body.has_value(), "a payload for a header without a body");
+  payload.encoding = header.encoding;
+  payload.encoded_floats = header.encoded_floats;
+  PACELINE_RETURN_IF_ERROR(check_payload(*header.body, payload));
+  return Message{*std::move(header.body), aligned_for_float(std::move(payload))};
+}
+
+Result<Message> decode(std::string_view bytes, Payload payload) {
+  PACELINE_ASSIGN_OR_RETURN(Header header, decode_header(bytes));
+  if (!header.body) return invalid_argument("header: got no body, expected one");
+  return with_payload(std::move(header), std::move(payload));
 }
 
 }  // namespace paceline::wire

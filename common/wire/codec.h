@@ -8,11 +8,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/status.h"
 #include "common/wire/messages.h"
+#include "common/wire/shared_memory.h"
 
 namespace paceline::wire {
 
@@ -29,16 +32,51 @@ inline constexpr std::int64_t kTensorNameBytesMax = 256;
 inline constexpr std::int64_t kTextBytesMax = 4096;
 inline constexpr std::int64_t kContributionsMax = 1'000'000;
 
+inline constexpr std::int64_t kLetGoMax = 1 << 16;  // in one message
+
+// A payload's bytes in its sender's segment. `number`: the sender's, to name it when it is let go of.
+struct Region {
+  std::uint64_t number = 0;
+  std::int64_t offset = 0;  // from the segment's begin, a multiple of 4
+  std::int64_t bytes = 0;
+
+  bool operator==(const Region&) const = default;
+};
+
+// What the transport itself says in a header, beside the body (common/wire/sharing.h).
+struct Beside {
+  std::optional<SegmentRef> segment{};  // the sender's own
+  bool reads_segment = false;           // the sender has mapped the receiver's segment
+  std::optional<Region> region{};       // the payload, in place of a payload frame
+  std::vector<std::uint64_t> let_go{};  // the numbers of the receiver's regions that the sender has done with
+
+  bool operator==(const Beside&) const = default;
+};
+
 // The header frame of `message`. Free text (reasons, faults, error messages) is made printable and cut to
 // kTextBytesMax. Errors: kInvalidArgument when the header would exceed kHeaderBytesMax (a layout with very
 // many tensors) or when payload and message do not fit together, by the same rules as in decode().
-Result<std::string> encode(const Message& message);
+Result<std::string> encode(const Message& message, const Beside& beside = {});
+// A header without a body, for the other transport alone. `beside` says something.
+std::string encode(const Beside& beside);
 
-// The message of a header frame and its payload frame (empty when there was none), whose bytes are of the
+// What a header frame says, each field checked. Without a body it says at least something beside one. A Join
+// or ShardJoin of another protocol version has that version and its sender alone, so that the receiver can
+// name both. Errors: kInvalidArgument "<Message>.<field>: got <x>, expected <y>".
+struct Header {
+  std::optional<Body> body{};
+  Encoding encoding = Encoding::kFp32;  // of the payload
+  std::int64_t encoded_floats = 0;      // as Payload's
+  Beside beside{};
+};
+Result<Header> decode_header(std::string_view bytes);
+
+// The message of a header with a body and its payload (empty when there is none), whose bytes are of the
 // number that its encoding asks for. The payload is not copied unless it is not aligned for float, nor
-// decoded. A Join or ShardJoin of another protocol version is delivered with that version and its sender
-// alone, so that the receiver can name both; of everything else each field is checked. Errors:
-// kInvalidArgument "<Message>.<field>: got <x>, expected <y>".
+// decoded. Errors: kInvalidArgument, they do not fit together.
+Result<Message> with_payload(Header header, Payload payload);
+
+// Both in one, for a payload that came in a frame.
 Result<Message> decode(std::string_view header, Payload payload);
 
 }  // namespace paceline::wire

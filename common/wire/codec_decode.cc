@@ -1,5 +1,7 @@
 // From a protobuf that came from the network to a plain struct, every field checked, in the order of
 // common/wire/messages.h.
+#include <limits>
+
 #include "common/wire/codec.h"
 #include "common/wire/codec_parts.h"
 #include "common/wire/codec_proto.h"
@@ -247,10 +249,12 @@ Body read(Fields& f, const proto::NodeLost& in) {
 Body read(Fields& f, const proto::Release& in) { return Release{version_of(f, in.version())}; }
 
 Body read(Fields& f, const proto::ShardReport& in) {
-  return ShardReport{shard_of(f, in.shard()), f.number("bytes_pushed", in.bytes_pushed(), 0, kCountMax),
+  return ShardReport{shard_of(f, in.shard()),
+                     f.number("bytes_pushed", in.bytes_pushed(), 0, kCountMax),
                      f.number("bytes_pulled", in.bytes_pulled(), 0, kCountMax),
                      f.number("pulls", in.pulls(), 0, kCountMax),
-                     f.number("malformed", in.malformed(), 0, kCountMax)};
+                     f.number("malformed", in.malformed(), 0, kCountMax),
+                     f.number("bytes_shared", in.bytes_shared(), 0, kCountMax)};
 }
 
 // `last`: the last of the encodings that this message may come in.
@@ -273,6 +277,33 @@ Result<Body> checked(const char* name, const Proto& in) {
 }
 
 }  // namespace
+
+Result<Beside> beside_of(const proto::Header& header) {
+  Fields f("header");
+  Beside beside;
+  if (header.has_segment()) {
+    const proto::Segment& in = header.segment();
+    constexpr std::int64_t kNumberMax = std::numeric_limits<std::int32_t>::max();
+    beside.segment = {
+        static_cast<std::uint32_t>(f.number("segment.process", in.process(), 1, kNumberMax)),
+        static_cast<std::uint32_t>(f.number("segment.descriptor", in.descriptor(), 0, kNumberMax)),
+        f.number("segment.bytes", in.bytes(), 1, kCountMax), in.token_high(), in.token_low()};
+  }
+  beside.reads_segment = header.reads_segment();
+  if (header.has_region()) {
+    const proto::Region& in = header.region();
+    beside.region = {in.number(), f.number("region.offset", in.offset(), 0, kCountMax),
+                     f.number("region.bytes", in.bytes(), 1, kPayloadBytesMax)};
+    if (in.offset() % static_cast<std::int64_t>(sizeof(float)) != 0) {
+      f.refuse("region.offset", std::to_string(in.offset()), "a multiple of 4");
+    }
+  }
+  if (f.length("let_go", header.let_go_size(), 0, kLetGoMax)) {
+    beside.let_go.assign(header.let_go().begin(), header.let_go().end());
+  }
+  if (!f.is_ok()) return f.status();
+  return beside;
+}
 
 Result<Body> from_proto(const proto::Header& header) {
   switch (header.body_case()) {

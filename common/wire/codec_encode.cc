@@ -258,6 +258,7 @@ void put(const ShardReport& m, proto::Header& header) {
   out.set_bytes_pulled(m.bytes_pulled);
   out.set_pulls(m.pulls);
   out.set_malformed(m.malformed);
+  out.set_bytes_shared(m.bytes_shared);
 }
 
 // The codes travel as their position; a change of either list must show here.
@@ -267,6 +268,24 @@ static_assert(static_cast<int>(StatusCode::kResourceExhausted) == proto::RESOURC
 static_assert(static_cast<int>(StatusCode::kInternal) == proto::INTERNAL);
 
 }  // namespace
+
+void put_beside(const Beside& beside, proto::Header& header) {
+  if (beside.segment) {
+    proto::Segment& out = *header.mutable_segment();
+    out.set_process(beside.segment->process);
+    out.set_descriptor(beside.segment->descriptor);
+    out.set_bytes(beside.segment->bytes);
+    out.set_token_high(beside.segment->token_high);
+    out.set_token_low(beside.segment->token_low);
+  }
+  header.set_reads_segment(beside.reads_segment);
+  if (beside.region) {
+    header.mutable_region()->set_number(beside.region->number);
+    header.mutable_region()->set_offset(beside.region->offset);
+    header.mutable_region()->set_bytes(beside.region->bytes);
+  }
+  header.mutable_let_go()->Assign(beside.let_go.begin(), beside.let_go.end());
+}
 
 proto::Header to_proto(const Message& message) {
   proto::Header header;

@@ -51,6 +51,9 @@ struct Payload {
   // wire. The codec has checked that they fit (fits()) and that data is aligned for float.
   Encoding encoding = Encoding::kFp32;
   std::int64_t encoded_floats = 0;  // 0 where float32: size says it
+  // Received, and in the sender's own memory, which it cannot use again while `owner` lives: whoever keeps
+  // the bytes for long copies them.
+  bool borrowed = false;
 
   bool empty() const { return size == 0; }
   // How many floats these are.
@@ -308,7 +311,8 @@ struct ShardReport {
   std::int64_t bytes_pushed = 0;
   std::int64_t bytes_pulled = 0;
   std::int64_t pulls = 0;
-  std::int64_t malformed = 0;  // messages refused by the codec or by their meaning
+  std::int64_t malformed = 0;     // messages refused by the codec or by their meaning
+  std::int64_t bytes_shared = 0;  // payload bytes that were not given to ZeroMQ: they lie in shared memory
 };
 
 using Body = std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged,

@@ -7,6 +7,11 @@
 // kHeaderBytesMax and a payload <= kPayloadBytesMax; whatever exceeds that reaches the handler as a
 // kInvalidArgument Status, is counted, and is otherwise forgotten. At most `send_queue_messages_max` messages
 // wait for a peer; one more is refused with kResourceExhausted.
+//
+// Between processes of one machine a payload that lies in the sender's SharedSegment is not sent but lent
+// (sharing.h), once both sides agreed: the dealer announces its memory with its first message, the router
+// answers where share_memory() was called. Whoever sends and receives payloads does not notice, but for
+// Payload::borrowed.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +29,15 @@ class io_context;
 
 namespace paceline::wire {
 
+class SharedSegment;
+
 // A connection of a RouterSocket, as ZeroMQ numbers it. Per connection: who the peer is, its Join says.
 using PeerId = std::string;
 
 struct TransportOptions {
   int send_queue_messages_max = 65536;
-  std::chrono::milliseconds linger{2000};  // how long close() lets queued messages leave
+  std::chrono::milliseconds linger{2000};   // how long close() lets queued messages leave
+  std::shared_ptr<SharedSegment> memory{};  // a dealer's, to share with its server; null: nothing is shared
 };
 
 // Header and payload bytes and messages given to and got from ZeroMQ, for the kinds that `bytes_*` count.
@@ -37,6 +45,7 @@ struct TrafficCounters {
   std::int64_t push_bytes = 0;       // Push, both directions of this socket
   std::int64_t parameter_bytes = 0;  // Parameters and Unchanged
   std::int64_t other_bytes = 0;
+  std::int64_t shared_bytes = 0;  // payloads that were lent, both ways, and not given to ZeroMQ
   std::int64_t messages_sent = 0;
   std::int64_t messages_received = 0;
   std::int64_t malformed = 0;
@@ -75,6 +84,10 @@ class RouterSocket {
   // Keeps hold of the connection over which the message being handled came, so that disconnect() finds it.
   // Only from within the handler.
   virtual void remember(const PeerId& from) = 0;
+  // Shares `memory` with the sender of the message being handled, which announced its own with it; what is
+  // lent to it is kept until it lets go, or is disconnected, or is found gone. Only from within the handler,
+  // once it is known who the sender is. Errors: why its payloads will come in frames.
+  virtual Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory) = 0;
   // Breaks a remembered connection: what is queued for the peer is dropped, and the payloads are let go of
   // soon (ZeroMQ has no way to take back what it was given, but it drops it with the connection). To the peer
   // it looks like a network that broke; its ZeroMQ connects anew, as a stranger. Errors: kNotFound it was not
@@ -106,6 +119,9 @@ class DealerSocket {
   virtual Status send(Message message) = 0;
   // When reading and decoding the message being handled began. Only from within the handler.
   virtual Ticks received_at() const = 0;
+  // Whether payloads are shared with the server in both directions, and if not, why. Decided with the first
+  // message that the server sends.
+  virtual Status shares_memory() const = 0;
   virtual const TrafficCounters& counters() const = 0;
   virtual void close(Queued queued) = 0;
   void close() { close(Queued::kLeaves); }

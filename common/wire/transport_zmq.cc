@@ -12,11 +12,12 @@
 //        sockets
 //
 // Payloads are sent from the caller's memory (zmq_msg_init_data) and received into ZeroMQ's: neither way is
-// there a copy.
+// there a copy. Those that lie in shared memory are not given to ZeroMQ at all (sharing.h).
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cstring>
 #include <optional>
 #include <unordered_map>
@@ -26,6 +27,7 @@
 #include "common/ticks.h"
 #include "common/wire/codec.h"
 #include "common/wire/endpoint.h"
+#include "common/wire/sharing.h"
 #include "common/wire/socket_id.h"
 #include "common/wire/transport.h"
 #include "common/wire/unfinished.h"
@@ -115,6 +117,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
         socket_(context.impl().zmq, type),
         is_router_(type == zmq::socket_type::router),
         wake_(io),
+        say_let_go_(io),
         handler_(std::move(handler)) {
     socket_.set(zmq::sockopt::linger, static_cast<int>(options.linger.count()));
     socket_.set(zmq::sockopt::sndhwm, options.send_queue_messages_max);
@@ -137,7 +140,9 @@ class Pump : public std::enable_shared_from_this<Pump> {
   const TrafficCounters& counters() const { return counters_; }
   Ticks received_at() const { return received_at_; }
 
-  void start() {
+  // `memory`: a dealer's, for the one peer that it has.
+  void start(const std::shared_ptr<SharedSegment>& memory = nullptr) {
+    if (memory != nullptr) share_with(PeerId(), memory);
     wake_.assign(socket_.get(zmq::sockopt::fd));
     schedule();
   }
@@ -174,6 +179,9 @@ class Pump : public std::enable_shared_from_this<Pump> {
   void close() {
     if (closed_) return;
     closed_ = true;
+    for (const auto& [peer, sharing] : sharings_) say_what_is_let_go(peer, *sharing);
+    sharings_.clear();
+    say_let_go_.cancel();
     if (wake_.is_open()) wake_.release();  // the descriptor is ZeroMQ's to close
     if (accepted_) zmq_socket_monitor(socket_.handle(), nullptr, 0);
     accepted_.reset();
@@ -184,12 +192,22 @@ class Pump : public std::enable_shared_from_this<Pump> {
   Status send(const PeerId* to, const Message& message) {
     const char* name = name_of(message.body);
     if (closed_) return failed_precondition(std::string("sending ") + name + ": the socket is closed");
-    PACELINE_ASSIGN_OR_RETURN(const std::string header, encode(message));
-    const bool has_payload = !message.payload.empty();
-    const int sent = send_frames(to, header, has_payload ? &message.payload : nullptr);
+    Sharing* const sharing = sharing_with(to != nullptr ? *to : PeerId());
+    Beside beside;
+    if (sharing != nullptr) {
+      sharing->say(beside);
+      beside.region = sharing->lend(message.payload);
+    }
+    const Result<std::string> header = encode(message, beside);
+    const bool in_frame = !message.payload.empty() && !beside.region;
+    const int sent = header.is_ok() ? send_frames(to, *header, in_frame ? &message.payload : nullptr) : 0;
+    if (sharing != nullptr && (sent != 0 || !header.is_ok())) sharing->unsay(beside);
+    PACELINE_RETURN_IF_ERROR(header.status());
+    if (sent == EHOSTUNREACH && to != nullptr) sharings_.erase(*to);  // it lets go of nothing any more
     if (sent != 0) return not_sent(name, sent);
     ++counters_.messages_sent;
-    count(message.body, header.size() + message.payload.size);
+    count(message.body, header->size() + (in_frame ? message.payload.size : 0));
+    if (beside.region) counters_.shared_bytes += beside.region->bytes;
     if (has_input()) schedule();  // the send may have swallowed the descriptor's notice
     return Status::ok();
   }
@@ -201,19 +219,77 @@ class Pump : public std::enable_shared_from_this<Pump> {
     }
   }
 
+  Status share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory) {
+    PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
+    if (!handled_segment_) return failed_precondition("the peer announces no memory");
+    return share_with(from, memory).map(*handled_segment_);
+  }
+
+  Status shares_memory() const {
+    const Sharing* const sharing = sharing_with(PeerId());
+    return sharing != nullptr ? sharing->state() : failed_precondition("this process shares no memory");
+  }
+
   Status disconnect(const PeerId& peer) {
     const auto known = connections_.find(peer);
-    if (known == connections_.end()) return not_found("disconnecting: the connection is not known");
+    if (known == connections_.end()) {
+      sharings_.erase(peer);
+      return not_found("disconnecting: the connection is not known");
+    }
     const SocketId::ShutDown said = known->second.shut_down();
     if (said == SocketId::ShutDown::kNoDescriptor) {
       return resource_exhausted("disconnecting: this process can open no more files");
     }
+    sharings_.erase(peer);
     connections_.erase(known);
     return said == SocketId::ShutDown::kDone ? Status::ok()
                                              : not_found("disconnecting: the connection is closed already");
   }
 
  private:
+  Sharing* sharing_with(const PeerId& peer) const {
+    const auto found = sharings_.find(peer);
+    return found == sharings_.end() ? nullptr : found->second.get();
+  }
+
+  Sharing& share_with(const PeerId& peer, const std::shared_ptr<SharedSegment>& memory) {
+    auto& sharing = sharings_[peer];
+    if (sharing != nullptr) return *sharing;
+    // Called while its sharing, and so this and the loop, are there.
+    sharing = std::make_unique<Sharing>(memory, [&io = io_, weak = weak_from_this(), peer] {
+      boost::asio::post(io, [weak, peer] {
+        if (const auto self = weak.lock()) self->something_let_go(peer);
+      });
+    });
+    return *sharing;
+  }
+
+  void something_let_go(const PeerId& peer) {
+    Sharing* const sharing = sharing_with(peer);
+    if (sharing == nullptr) return;
+    if (sharing->due()) return say_what_is_let_go(peer, *sharing);
+    if (std::exchange(let_go_is_timed_, true)) return;
+    say_let_go_.expires_after(Sharing::kSaidAfter);
+    say_let_go_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+      const auto self = weak.lock();
+      if (error || self == nullptr || self->closed_) return;
+      self->let_go_is_timed_ = false;
+      for (const auto& [each, its] : self->sharings_) self->say_what_is_let_go(each, *its);
+    });
+  }
+
+  // In a message of its own. Where there is no room for it, it goes with the next one.
+  void say_what_is_let_go(const PeerId& peer, Sharing& sharing) {
+    Beside beside;
+    sharing.say(beside);
+    if (beside == Beside{}) return;
+    const std::string header = encode(beside);
+    if (send_frames(is_router_ ? &peer : nullptr, header, nullptr) != 0) return sharing.unsay(beside);
+    ++counters_.messages_sent;
+    counters_.other_bytes += static_cast<std::int64_t>(header.size());
+    if (!closed_ && has_input()) schedule();
+  }
+
   // 0, or the error; a message leaves whole or not at all. ZeroMQ checks room and peer at the first frame.
   int send_frames(const PeerId* to, const std::string& header, const Payload* payload) {
     try {
@@ -305,22 +381,22 @@ class Pump : public std::enable_shared_from_this<Pump> {
     ++counters_.messages_received;
     handled_ = &frames[0];
     if (accepted_) unfinished_.read_from(zmq_msg_get(handled_->handle(), ZMQ_SRCFD));
-    deliver(from, message_of(frames, count, bytes));
+    handled_segment_.reset();
+    Result<std::optional<Message>> message = checked(from, frames, count);
+    if (!message.is_ok()) {
+      ++counters_.malformed;
+      counters_.other_bytes += static_cast<std::int64_t>(bytes);
+      deliver(from, message.status());
+    } else if (!message->has_value()) {  // from one transport to the other
+      counters_.other_bytes += static_cast<std::int64_t>(bytes);
+    } else {
+      this->count((*message)->body, bytes);
+      deliver(from, *std::move(*message));
+    }
     handled_ = nullptr;
   }
 
-  Result<Message> message_of(zmq::message_t (&frames)[2], int count_of_frames, std::size_t bytes) {
-    Result<Message> message = checked(frames, count_of_frames);
-    if (message.is_ok()) {
-      count(message->body, bytes);
-    } else {
-      ++counters_.malformed;
-      counters_.other_bytes += static_cast<std::int64_t>(bytes);
-    }
-    return message;
-  }
-
-  static Result<Message> checked(zmq::message_t (&frames)[2], int count) {
+  Result<std::optional<Message>> checked(const PeerId& from, zmq::message_t (&frames)[2], int count) {
     if (count < 1 || count > 2) {
       return invalid_argument("message: got " + std::to_string(count) + " frames, expected 1 or 2");
     }
@@ -328,8 +404,34 @@ class Pump : public std::enable_shared_from_this<Pump> {
       return invalid_argument("payload frame: got " + std::to_string(frames[1].size()) +
                               " bytes, expected at most " + std::to_string(kPayloadBytesMax));
     }
-    const std::string_view header(frames[0].data<char>(), frames[0].size());
-    return decode(header, frames[1].size() == 0 ? Payload{} : payload_of(std::move(frames[1])));
+    PACELINE_ASSIGN_OR_RETURN(Header header, decode_header({frames[0].data<char>(), frames[0].size()}));
+    PACELINE_RETURN_IF_ERROR(hear(from, header.beside));
+    Payload payload;
+    if (header.beside.region) {
+      if (frames[1].size() > 0) {
+        return invalid_argument("header.region: got a payload frame too, expected one of the two");
+      }
+      Sharing* const sharing = sharing_with(from);
+      if (sharing == nullptr) return invalid_argument("header.region: got one, expected none unless shared");
+      PACELINE_ASSIGN_OR_RETURN(payload, sharing->borrow(*header.beside.region));
+      counters_.shared_bytes += header.beside.region->bytes;
+    } else if (frames[1].size() > 0) {
+      payload = payload_of(std::move(frames[1]));
+    }
+    if (!header.body) return std::optional<Message>();
+    PACELINE_ASSIGN_OR_RETURN(Message message, with_payload(std::move(header), std::move(payload)));
+    return std::optional<Message>(std::move(message));
+  }
+
+  // A router shares memory with those that share_memory() was called for; what a stranger, or somebody whom
+  // it has parted with, says beside a message means nothing.
+  Status hear(const PeerId& from, const Beside& beside) {
+    handled_segment_ = beside.segment;
+    Sharing* const sharing = sharing_with(from);
+    if (sharing == nullptr) return Status::ok();
+    // If it cannot be mapped, payloads go on coming in frames; shares_memory() says why.
+    if (beside.segment && !is_router_) (void)sharing->map(*beside.segment);
+    return sharing->heard(beside);
   }
 
   void deliver(const PeerId& from, Result<Message> message) {
@@ -351,12 +453,16 @@ class Pump : public std::enable_shared_from_this<Pump> {
   zmq::socket_t socket_;
   const bool is_router_;
   boost::asio::posix::stream_descriptor wake_;
+  boost::asio::steady_timer say_let_go_;
+  bool let_go_is_timed_ = false;
+  std::unordered_map<PeerId, std::unique_ptr<Sharing>> sharings_;
   Handler handler_;
   TrafficCounters counters_;
   Ticks received_at_;                      // the message being handled
   std::optional<zmq::socket_t> accepted_;  // a router's: who connects
   Unfinished unfinished_{kUnfinishedBytesMax, kUnreadBytesMax};
   zmq::message_t* handled_ = nullptr;                 // the header of the message being handled
+  std::optional<SegmentRef> handled_segment_;         // and what it announces
   std::unordered_map<PeerId, SocketId> connections_;  // those remembered
   bool scheduled_ = false;                            // a drain() is posted
   bool waiting_ = false;                              // the descriptor is being waited for
@@ -372,6 +478,9 @@ class ZmqRouter final : public RouterSocket {
   std::string endpoint() const override { return endpoint_; }
   Status send(const PeerId& to, Message message) override { return pump_->send(&to, message); }
   void remember(const PeerId& from) override { pump_->remember(from); }
+  Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory) override {
+    return pump_->share_memory(from, memory);
+  }
   Status disconnect(const PeerId& peer) override { return pump_->disconnect(peer); }
   int break_unfinished() override { return pump_->break_unfinished(); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
@@ -388,6 +497,7 @@ class ZmqDealer final : public DealerSocket {
   ~ZmqDealer() override { pump_->close(); }
   Status send(Message message) override { return pump_->send(nullptr, message); }
   Ticks received_at() const override { return pump_->received_at(); }
+  Status shares_memory() const override { return pump_->shares_memory(); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close(Queued queued) override {
     if (queued == Queued::kIsDropped) pump_->do_not_linger();
@@ -436,7 +546,7 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::connect(Context& context, bo
     if (zmq_connect(pump->socket().handle(), endpoint.c_str()) != 0) {
       return refused("cannot connect to", endpoint, zmq_errno());
     }
-    pump->start();
+    pump->start(options.memory);
     return std::unique_ptr<DealerSocket>(std::make_unique<ZmqDealer>(std::move(pump)));
   } catch (const zmq::error_t& error) {
     return internal_error("cannot open " + endpoint + ": " + error.what());

@@ -66,6 +66,7 @@ void RunRecord::add(const wire::NodeReport& report) {
 void RunRecord::add(const wire::ShardReport& report) {
   totals_.bytes_pushed += report.bytes_pushed;
   totals_.bytes_pulled += report.bytes_pulled;
+  totals_.bytes_shared += report.bytes_shared;
   totals_.pulls += report.pulls;
   totals_.malformed += report.malformed;
 }

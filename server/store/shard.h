@@ -16,6 +16,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <vector>
@@ -47,6 +49,8 @@ struct ShardSettings {
   // A range of up to this many floats is applied by the loop's thread alone, which takes it some 2 ms: the
   // others would have to be woken, and waited for when the cores are busy with gradients.
   std::int64_t apply_alone_floats = std::int64_t{4} << 20;
+  // Where the parameters lie, so that replies can be shared with nodes of this machine; null: the heap.
+  std::shared_ptr<std::pmr::memory_resource> memory{};
 };
 ShardSettings shard_settings(const RunConfig& config);
 

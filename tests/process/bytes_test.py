@@ -28,6 +28,7 @@ cluster:
   threads_per_node: 2
   shards: 2
   endpoints: ["tcp://10.77.0.1:5555", "tcp://10.77.0.1:5556"]
+  shared_memory: off  # both are on this machine, cable or not
 sync: {{policy: bsp}}
 train:
   model: layers

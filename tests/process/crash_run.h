@@ -41,12 +41,18 @@ inline CrashRun crash_run(std::uint64_t seed) {
   run.config.cluster.heartbeat = std::chrono::milliseconds(50);
   const auto workers = static_cast<std::uint64_t>(run.config.cluster.cluster().workers());
   run.config.train.total_iterations = static_cast<std::int64_t>(workers * (3 + random.next_below(10)));
-  // Many frames, so that there is a while in which a push is on its way in part; or a large vector.
-  if (random.next_below(2) == 0) {
+  // Many frames, so that there is a while in which a push is on its way in part; or a large vector, perhaps
+  // in memory that the victim and the others share.
+  const std::uint64_t kind = random.next_below(4);
+  if (kind < 2) {
     run.config.cluster.frame_bytes = 4;
     run.blocks = 40;
-  } else {
+  } else if (kind == 2) {
     run.blocks = random_rows(seed, run.config);
+  } else {
+    run.config.cluster.frame_bytes = 2048;
+    share_memory(run.config);
+    run.blocks = large_rows(run.config);
   }
   run.victim = NodeId(static_cast<std::uint32_t>(random.next_below(run.config.cluster.nodes)));
   const std::uint64_t deaths = random.next_below(8);

@@ -109,15 +109,29 @@ inline RunConfig random_run(std::uint64_t seed) {
   return config;
 }
 
+// Gradients and parameters are lent: that is what lies in their own memory as float32.
+inline void share_memory(RunConfig& config) {
+  config.cluster.shared_memory = SharedMemory::kOn;
+  config.cluster.gradient_encoding = config.cluster.parameter_encoding = Encoding::kFp32;
+  config.cluster.top_k_share.reset();
+}
+
+// Rows for a vector of some 3000 floats.
+inline std::int64_t large_rows(const RunConfig& config) { return 3000 / config.cluster.cluster().workers(); }
+
 // The rows of the counting model for a run of `seed`. In one run of four the vector is so large, and cut into
 // such frames, that replies are sent from the shard's own blocks (up to 1 KiB the transport copies): states
 // that are leaving, and copy-on-write, take part.
+//
+// Such runs are what shared memory matters to: in half of them payloads are lent, in the others they are
+// sent.
 inline std::int64_t random_rows(std::uint64_t seed, RunConfig& config) {
   CounterRandom random(seed, Stream::kTest, 40);
+  config.cluster.shared_memory = SharedMemory::kOff;
   if (random.next_below(4) != 0) return 3;
-  constexpr std::int64_t kFloats = 3000;
   config.cluster.frame_bytes = random.next_below(2) == 0 ? 2048 : 4096;
-  return kFloats / config.cluster.cluster().workers();
+  if (random.next_below(2) == 0) share_memory(config);
+  return large_rows(config);
 }
 
 inline std::string describe(std::uint64_t seed, const RunConfig& c) {
@@ -131,7 +145,8 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          ", gradients " + name_of(c.cluster.gradient_encoding) + ", parameters " +
          name_of(c.cluster.parameter_encoding) + ", " + std::to_string(c.train.total_iterations) +
          " iterations " + (c.train.share == Share::kPool ? "pool" : "even") + ", " +
-         name_of(c.train.optimizer.kind);
+         name_of(c.train.optimizer.kind) +
+         (c.cluster.shared_memory == SharedMemory::kOn ? ", shared memory" : "");
 }
 
 }  // namespace paceline::testing

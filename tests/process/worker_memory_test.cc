@@ -64,6 +64,24 @@ void operator delete(void* block) noexcept {
 
 void operator delete(void* block, std::size_t) noexcept { operator delete(block); }
 
+// std::pmr says the alignment, whatever it is. What malloc aligns anyway is counted like any other block.
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  const auto boundary = static_cast<std::size_t>(alignment);
+  if (boundary <= alignof(std::max_align_t)) return operator new(bytes);
+  void* const block = std::aligned_alloc(boundary, (bytes + boundary - 1) / boundary * boundary);
+  if (block == nullptr) throw std::bad_alloc();
+  return block;
+}
+
+void operator delete(void* block, std::align_val_t alignment) noexcept {
+  const bool counted = static_cast<std::size_t>(alignment) <= alignof(std::max_align_t);
+  counted ? operator delete(block) : std::free(block);
+}
+
+void operator delete(void* block, std::size_t, std::align_val_t alignment) noexcept {
+  operator delete(block, alignment);
+}
+
 namespace paceline::testing {
 namespace {
 
@@ -117,6 +135,7 @@ TEST_CASE("a_training_thread_holds_its_cache_gradients_state_and_the_differences
   config.cluster.nodes = 2;
   config.cluster.threads_per_node = kThreads;
   config.cluster.shards = 2;
+  config.cluster.shared_memory = SharedMemory::kOff;  // gradients are asked for with operator new
   config.train.total_iterations = 400;
   config.train.batch_size = 10;
   config.train.optimizer.kind = held.optimizer;

@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -31,6 +33,36 @@ std::vector<float> values_of(const BlockRange& range) {
 }
 
 }  // namespace
+
+TEST_CASE("blocks_come_from_the_memory_given_and_keep_it_for_as_long_as_they_are_out") {
+  class Counting final : public std::pmr::memory_resource {
+   public:
+    explicit Counting(std::int64_t& out) : out_(out) {}
+    ~Counting() override { out_ = -1; }
+
+   private:
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+      ++out_;
+      return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+    }
+    void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+      --out_;
+      std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+    }
+    bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+    std::int64_t& out_;
+  };
+  std::int64_t out = 0;
+  auto pool = std::make_unique<BlockPool>(8, 1, std::make_shared<Counting>(out));
+  BlockRef a = pool->acquire(), b = pool->acquire();
+  CHECK(out == 2);
+  b.reset();
+  CHECK(out == 2);  // idle
+  pool.reset();
+  CHECK(out >= 1);  // the pool is there for as long as its blocks
+  a.reset();
+  CHECK(out == -1);  // and so is the memory
+}
 
 TEST_CASE("a_returned_block_is_handed_out_again_and_the_surplus_is_freed") {
   BlockPool pool(8, 1);

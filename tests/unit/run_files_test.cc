@@ -55,6 +55,7 @@ RunSummary some_summary() {
   s.test_loss = 0.625;
   s.bytes_pushed = 1'000'000'007;
   s.bytes_pulled = 2'000'000'011;
+  s.bytes_shared = 3'000'000'017;
   s.pulls = 321;
   s.lost_nodes = 1;
   s.overruns = 2;
@@ -81,19 +82,15 @@ TEST_CASE("a_summary_is_read_back_as_it_was_written") {
 TEST_CASE("the_keys_of_a_summary_are_the_contracts_in_its_order") {
   const std::string json = to_json(some_summary());
   std::size_t at = 0;
-  for (const char* key : {"status",          "policy",
-                          "nodes",           "threads_per_node",
-                          "workers",         "iterations",
-                          "wall_seconds",    "final_version",
-                          "final_threshold", "max_grant_gap",
-                          "max_clock_gap",   "test_accuracy",
-                          "test_loss",       "bytes_pushed",
-                          "bytes_pulled",    "pulls",
-                          "lost_nodes",      "overruns",
-                          "phases",          "BATCH",
-                          "total_seconds",   "mean_ms",
-                          "count",           "COMPUTE_GRADS",
-                          "T_CACHE_PARAM",   "unaccounted_seconds"}) {
+  for (const char* key : {"status",           "policy",        "nodes",
+                          "threads_per_node", "workers",       "iterations",
+                          "wall_seconds",     "final_version", "final_threshold",
+                          "max_grant_gap",    "max_clock_gap", "test_accuracy",
+                          "test_loss",        "bytes_pushed",  "bytes_pulled",
+                          "bytes_shared",     "pulls",         "lost_nodes",
+                          "overruns",         "phases",        "BATCH",
+                          "total_seconds",    "mean_ms",       "count",
+                          "COMPUTE_GRADS",    "T_CACHE_PARAM", "unaccounted_seconds"}) {
     INFO(key);
     const std::size_t found = json.find("\"" + std::string(key) + "\":", at);
     REQUIRE(found != std::string::npos);

@@ -109,7 +109,7 @@ class FakeExchange final : public ParameterExchange {
     return Result<Instruction>(std::move(next));
   }
   void push(LocalGradient gradient) override {
-    gradient.values.reset();  // as if every byte had left
+    gradient.values = {};  // as if every byte had left
     pushed.push_back(std::move(gradient));
   }
   void report(wire::StepReport report) override {

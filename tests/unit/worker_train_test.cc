@@ -1,5 +1,6 @@
 // One worker's iterations on a fake exchange: what it computes with, what it sends, and what it does when a
 // gradient is not finite or an emulated step does not fit.
+#include <array>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -194,12 +195,26 @@ TEST_CASE("gradient buffers come back when the transport lets go, and are not ma
   auto first = buffers.acquire(0s).value();
   const auto* const memory = first.get();
   first.reset();
-  std::vector<std::shared_ptr<std::vector<float>>> held;
+  std::vector<std::shared_ptr<GradientBuffers::Buffer>> held;
   held.push_back(buffers.acquire(0s).value());
   CHECK(held[0].get() == memory);
   while (held.size() < GradientBuffers::kBuffersMax) held.push_back(buffers.acquire(0s).value());
   CHECK(buffers.acquire(1ms).status().code() == StatusCode::kDeadlineExceeded);
   CHECK(buffers.made() == GradientBuffers::kBuffersMax);
+}
+
+TEST_CASE("gradient buffers that are read in place may be more, and lie in the memory given") {
+  std::array<std::byte, 4096> bytes{};
+  const auto memory = std::make_shared<std::pmr::monotonic_buffer_resource>(bytes.data(), bytes.size(),
+                                                                            std::pmr::null_memory_resource());
+  GradientBuffers buffers(4, 5, memory);
+  std::vector<std::shared_ptr<GradientBuffers::Buffer>> held;
+  while (held.size() < 5) {
+    held.push_back(buffers.acquire(0s).value());
+    const auto* const at = reinterpret_cast<const std::byte*>(held.back()->data());
+    CHECK((at >= bytes.data() && at < bytes.data() + bytes.size()));
+  }
+  CHECK(buffers.acquire(1ms).status().code() == StatusCode::kDeadlineExceeded);
 }
 
 }  // namespace

@@ -81,8 +81,7 @@ void ThreadCache::take_over(std::uint32_t k, const Slice& slice) {
   }
 }
 
-void ThreadCache::apply_locally(Clock clock, std::shared_ptr<const std::vector<float>> gradient,
-                                double learning_rate, double scale) {
+void ThreadCache::apply_locally(Clock clock, SharedFloats gradient, double learning_rate, double scale) {
   settle();
   waiting_ = OwnGradient{clock, std::move(gradient), learning_rate, scale};
   waiting_->applied_to.assign(ranges_.size(), false);
@@ -129,8 +128,8 @@ void ThreadCache::apply_waiting_to(std::size_t k) {
   }
   const std::span<float> parameters = part(parameters_, ranges_[k]);
   const std::span<float> difference = part(own.difference, ranges_[k]);
-  const auto gradient = std::span<const float>(*own.values)
-                            .subspan(static_cast<std::size_t>(ranges_[k].begin), parameters.size());
+  const auto gradient =
+      own.values.floats.subspan(static_cast<std::size_t>(ranges_[k].begin), parameters.size());
   optimizer_->apply(ranges_[k].begin, parameters, difference, gradient);
   subtract(difference, difference, parameters);
   if (own.scale != 1.0) paceline::scale(difference, static_cast<float>(own.scale));

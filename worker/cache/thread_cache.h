@@ -37,6 +37,7 @@
 #include "common/cache/own_updates.h"
 #include "common/config/run_config.h"
 #include "common/params/optimizer.h"
+#include "common/params/shared_floats.h"
 #include "worker/cache/landing.h"
 #include "worker/cache/snapshot.h"
 
@@ -73,8 +74,7 @@ class ThreadCache final : public ParameterLanding {
   // rate and scale of its grant. Timestamps grow; an iteration without a gradient is left out. Holds the
   // gradient, unchanged, until it is applied or dropped: at the latest at the next refresh(), settle() or
   // apply_locally().
-  void apply_locally(Clock clock, std::shared_ptr<const std::vector<float>> gradient, double learning_rate,
-                     double scale);
+  void apply_locally(Clock clock, SharedFloats gradient, double learning_rate, double scale);
 
   // Whether apply_locally() applies at once: the optimizer has a state, which is to see every own gradient.
   bool applies_at_once() const { return settings_.kind != OptimizerKind::kSgd; }
@@ -94,7 +94,7 @@ class ThreadCache final : public ParameterLanding {
   // The newest own gradient, applied slice by slice, when and where it is needed.
   struct OwnGradient {
     Clock clock;
-    std::shared_ptr<const std::vector<float>> values;
+    SharedFloats values;
     double learning_rate = 0.0;
     double scale = 1.0;
     std::vector<float> difference{};  // what applying it has changed; empty before the first slice

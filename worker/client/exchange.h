@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/instant.h"
+#include "common/params/shared_floats.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "worker/cache/landing.h"
@@ -50,7 +51,7 @@ struct LocalGradient {
   std::int64_t samples = 0;
   Version computed_version;  // of the parameters it was computed with
   Revision computed_revision;
-  std::shared_ptr<const std::vector<float>> values;  // the whole flat vector
+  SharedFloats values;  // the whole flat vector
 };
 
 // Parameters that were asked for: see request_parameters().

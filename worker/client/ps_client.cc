@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -30,6 +31,21 @@ using Queued = wire::DealerSocket::Queued;
 constexpr int kPullLeases = 60;
 // A heartbeat that comes later than this was not late: the whole process stood still.
 constexpr std::chrono::milliseconds kPauseAtLeast{500};
+
+namespace {
+
+// In memory of this process, which the allocator recycles (common/wire/memory.h).
+wire::Payload copy_of(const wire::Payload& payload) {
+  const std::shared_ptr<std::byte[]> copy(new std::byte[payload.size]);
+  std::memcpy(copy.get(), payload.data, payload.size);
+  wire::Payload copied = payload;
+  copied.owner = copy;
+  copied.data = copy.get();
+  copied.borrowed = false;
+  return copied;
+}
+
+}  // namespace
 
 // Members named io_* belong to the I/O thread; everything else is behind a lock, its own or mutex_.
 class PsClient::Impl {
@@ -91,21 +107,23 @@ class PsClient::Impl {
         gradient.computed_revision};
     if (encoders_.empty()) return push_plain(push, std::move(gradient.values));
     // On the training thread, whose encoder it is; the gradient itself is let go of here.
-    auto frames = encoders_.at(gradient.worker.thread).encode(*gradient.values);
+    auto frames = encoders_.at(gradient.worker.thread).encode(gradient.values.floats);
     boost::asio::post(io_, [this, push, frames = std::move(frames)] {
       io_grants_.pushed(push.worker.thread, frames.front().front().payload.owner);
       io_on_links([&](ServerLink& link) { return link.send_encoded(push, frames[link.shard.value]); });
     });
   }
 
-  void push_plain(const wire::Push& push, std::shared_ptr<const std::vector<float>> values) {
+  void push_plain(const wire::Push& push, SharedFloats values) {
     boost::asio::post(io_, [this, push, values = std::move(values)] {
-      // An owner of its own: it says when this push has left, whoever else holds the gradient.
-      const auto owner = std::make_shared<const std::shared_ptr<const std::vector<float>>>(values);
+      // An owner of its own: it says when this push has left, whoever else holds the gradient. Where a server
+      // reads it in place there is nothing to leave, and it is held until it is applied.
+      const auto owner = std::make_shared<const SharedFloats>(values);
       io_grants_.pushed(push.worker.thread, owner);
       io_on_links([&](ServerLink& link) {
-        return link.send_in_frames(push, owner, values->data() + link.range.begin,
-                                   options_.cluster.frame_bytes);
+        const bool in_place = link.socket->shares_memory().is_ok();
+        return link.send_in_frames(push, in_place ? values.owner : owner,
+                                   values.floats.data() + link.range.begin, options_.cluster.frame_bytes);
       });
     });
   }
@@ -196,8 +214,10 @@ class PsClient::Impl {
 
   void io_connect() {
     for (ServerLink& link : io_links_) {
+      wire::TransportOptions transport;
+      transport.memory = options_.memory;
       auto socket = wire::DealerSocket::connect(
-          context_, io_, link.endpoint, {},
+          context_, io_, link.endpoint, transport,
           [this, &link](Result<wire::Message> message) { io_receive(link, std::move(message)); });
       if (!socket.is_ok()) return close(std::move(Status(socket.status())).with_context(link.name()));
       link.socket = std::move(socket).value();
@@ -271,6 +291,7 @@ class PsClient::Impl {
                               "), expected shard " + to_string(link.shard) + " with [" +
                               std::to_string(link.range.begin) + ", " + std::to_string(link.range.end) + ")");
     }
+    if (!link.welcomed) PACELINE_RETURN_IF_ERROR(io_check_sharing(link));
     std::lock_guard lock(mutex_);
     if (!link.welcomed) {
       link.welcomed = true;
@@ -278,6 +299,18 @@ class PsClient::Impl {
       ++welcomes_;
       changed_.notify_all();
     }
+    return Status::ok();
+  }
+  // Whether its payloads and ours are shared is settled with its first message.
+  Status io_check_sharing(ServerLink& link) {
+    if (options_.cluster.shared_memory == SharedMemory::kOff) return Status::ok();
+    const Status shares = link.socket->shares_memory();
+    if (!shares.is_ok() && options_.cluster.shared_memory == SharedMemory::kOn) {
+      return Status(shares).with_context("cluster.shared_memory is on, but no memory can be shared");
+    }
+    options_.log.info("node " + to_string(options_.node) +
+                      (shares.is_ok() ? " shares memory with " + link.name()
+                                      : " shares no memory with " + link.name() + ": " + shares.message()));
     return Status::ok();
   }
   Status io_handle(ServerLink& link, wire::Grant& grant, wire::Payload&) {
@@ -313,6 +346,9 @@ class PsClient::Impl {
     return Status::ok();
   }
   Status io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload) {
+    // A server's own block is given back at once: the process cache would keep a whole state of its
+    // parameters alive, and the server's memory has a bound.
+    if (payload.borrowed) payload = copy_of(payload);
     return pulls_.accept(link.shard, piece, std::move(payload), steady_now());
   }
   Status io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&) {

@@ -38,6 +38,8 @@ struct PsClientOptions {
   std::uint64_t config_fingerprint = 0;  // what all daemons must agree on
   std::uint64_t data_fingerprint = 0;    // and what all nodes' data must
   Log log;
+  // To share with servers of this machine: where gradients lie. Null: nothing is shared.
+  std::shared_ptr<wire::SharedSegment> memory{};
   // Called once, when the client closes, by whichever thread closes it: for waits that the client does not
   // know. It returns soon and does not call back.
   std::function<void()> on_closed = [] {};

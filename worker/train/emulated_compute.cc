@@ -8,7 +8,7 @@ namespace {
 // Every other worker of the machine may come first, each with a gradient that takes seconds.
 constexpr std::chrono::minutes kSlotDeadline{10};
 
-Result<Metric> compute_in_slot(Training& t, std::vector<float>& gradient) {
+Result<Metric> compute_in_slot(Training& t, std::span<float> gradient) {
   ComputeSlot slot;
   if (t.slots != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(slot, t.slots->acquire(kSlotDeadline));
@@ -18,7 +18,7 @@ Result<Metric> compute_in_slot(Training& t, std::vector<float>& gradient) {
 
 }  // namespace
 
-Result<Metric> compute_at_pace(Training& t, Clock clock, Ticks started, std::vector<float>& gradient) {
+Result<Metric> compute_at_pace(Training& t, Clock clock, Ticks started, std::span<float> gradient) {
   auto metric = compute_in_slot(t, gradient);
   if (!metric.is_ok()) return metric;
   if (const auto lasts = t.emulator.duration(clock)) {

@@ -2,7 +2,7 @@
 // emulated.
 #pragma once
 
-#include <vector>
+#include <span>
 
 #include "common/status.h"
 #include "worker/train/train_step.h"
@@ -13,6 +13,6 @@ namespace paceline {
 // and then sleeps until the iteration that `started` has lasted as long as its emulated duration; what comes
 // later is an overrun. All of it is COMPUTE_GRADS. Errors: the task's; kAborted when waiting for a slot was
 // stopped.
-Result<Metric> compute_at_pace(Training& training, Clock clock, Ticks started, std::vector<float>& gradient);
+Result<Metric> compute_at_pace(Training& training, Clock clock, Ticks started, std::span<float> gradient);
 
 }  // namespace paceline

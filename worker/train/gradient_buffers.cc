@@ -8,34 +8,40 @@
 namespace paceline {
 
 struct GradientBuffers::State {
-  explicit State(std::int64_t n) : floats(static_cast<std::size_t>(n)) {}
+  State(std::int64_t n, std::size_t buffers_max, std::shared_ptr<std::pmr::memory_resource> m)
+      : floats(static_cast<std::size_t>(n)), max(buffers_max), memory(std::move(m)) {}
   const std::size_t floats;
+  const std::size_t max;
+  const std::shared_ptr<std::pmr::memory_resource> memory;  // outlives the buffers below
   std::mutex mutex;
   std::condition_variable returned;
-  std::vector<std::unique_ptr<std::vector<float>>> idle;
+  std::vector<std::unique_ptr<Buffer>> idle;
   std::size_t made = 0;
 };
 
-GradientBuffers::GradientBuffers(std::int64_t floats) : state_(std::make_shared<State>(floats)) {}
+GradientBuffers::GradientBuffers(std::int64_t floats, std::size_t max,
+                                 std::shared_ptr<std::pmr::memory_resource> memory)
+    : state_(std::make_shared<State>(floats, max, std::move(memory))) {}
 
-Result<std::shared_ptr<std::vector<float>>> GradientBuffers::acquire(std::chrono::nanoseconds deadline) {
+Result<std::shared_ptr<GradientBuffers::Buffer>> GradientBuffers::acquire(std::chrono::nanoseconds deadline) {
   std::unique_lock lock(state_->mutex);
   const bool there = state_->returned.wait_for(
-      lock, deadline, [&] { return !state_->idle.empty() || state_->made < kBuffersMax; });
+      lock, deadline, [&] { return !state_->idle.empty() || state_->made < state_->max; });
   if (!there) {
     return deadline_exceeded(
-        "all " + std::to_string(kBuffersMax) + " gradient buffers are still being sent after " +
+        "all " + std::to_string(state_->max) + " gradient buffers are still being sent or read after " +
         std::to_string(std::chrono::ceil<std::chrono::seconds>(deadline).count()) + " s");
   }
-  std::unique_ptr<std::vector<float>> buffer;
+  std::unique_ptr<Buffer> buffer;
   if (state_->idle.empty()) {
-    buffer = std::make_unique<std::vector<float>>(state_->floats);
+    std::pmr::memory_resource* const heap = std::pmr::new_delete_resource();
+    buffer = std::make_unique<Buffer>(state_->floats, state_->memory ? state_->memory.get() : heap);
     ++state_->made;
   } else {
     buffer = std::move(state_->idle.back());
     state_->idle.pop_back();
   }
-  return std::shared_ptr<std::vector<float>>(buffer.release(), [state = state_](std::vector<float>* done) {
+  return std::shared_ptr<Buffer>(buffer.release(), [state = state_](Buffer* done) {
     std::lock_guard returning(state->mutex);
     state->idle.emplace_back(done);
     state->returned.notify_one();

@@ -133,5 +133,71 @@ class Stops(DaemonTest):
         nodes[0].send(signal.SIGKILL)
 
 
+class SharedMemory(DaemonTest):
+    """Payloads between daemons of one machine lie in memory that both see, unless that is switched off."""
+
+    PAYLOAD = 4 * (3072 * 10 + 10)  # bytes of one gradient
+
+    def whole_run(self, *overrides):
+        self.configure(shards=2)
+        servers, nodes = self.start_run("train.total_iterations=200", *overrides)
+        for program in servers + nodes:
+            self.assert_ends(program, 0)
+        self.assertEqual((self.summary()["status"], self.summary()["iterations"]), ("ok", 200))
+        return self.summary()
+
+    def test_one_machine_shares_its_memory(self):
+        summary = self.whole_run()
+        self.assertGreaterEqual(summary["bytes_shared"], 200 * self.PAYLOAD)
+        self.assertLess(summary["bytes_pushed"], 200 * self.PAYLOAD / 100)
+        self.assertIn("node 0 shares memory with shard 0", (self.run_dir / "server.log").read_text())
+        self.assertIn("node 1 shares memory with server shard 1", (self.run_dir / "worker-1.log").read_text())
+        self.assertIn("MB in ", self.paceline("report", self.run_dir).stdout)
+
+    def test_off_sends_everything(self):
+        summary = self.whole_run("cluster.shared_memory=off")
+        self.assertEqual(summary["bytes_shared"], 0)
+        self.assertGreaterEqual(summary["bytes_pushed"], 200 * self.PAYLOAD)
+
+    def test_one_that_does_not_take_part_is_sent_everything(self):
+        self.configure()
+        server = self.server(0, "train.total_iterations=200")
+        nodes = [self.node(i, "train.total_iterations=200", f"cluster.shared_memory={word}")
+                 for i, word in enumerate(("off", "on"))]
+        for program in [server] + nodes:
+            self.assert_ends(program, 0)
+        summary = self.summary()
+        self.assertGreater(summary["bytes_shared"], 0)
+        self.assertGreater(summary["bytes_pushed"], 50 * self.PAYLOAD)
+        self.assertIn("node 0 shares no memory with shard 0: the peer announces no memory",
+                      (self.run_dir / "server.log").read_text())
+
+    def test_on_without_the_server_is_an_error(self):
+        self.server(0, "cluster.shared_memory=off")
+        node = self.node(0, "cluster.shared_memory=on")
+        self.assert_ends(node, 1, r"paceline-worker 0: server shard 0 \(.*\): cluster.shared_memory is on, but no "
+                                  "memory can be shared: the peer announces no memory")
+
+    def test_on_without_the_node_is_an_error(self):
+        server = self.server(0, "cluster.shared_memory=on")
+        node = self.node(0, "cluster.shared_memory=off")
+        self.assertEqual(node.end(), 1)
+        self.assertIn("cluster.shared_memory is on, but node 0 cannot share memory: the peer announces no memory",
+                      " ".join(node.errors()))
+        server.wait_for_line("refused: cluster.shared_memory is on, but node 0 cannot share memory")
+
+    def test_where_no_segment_can_be_made_auto_says_so_once_and_sends(self):
+        limited = ["prlimit", "--fsize=50000:50000"]  # of a file, and of a segment
+        server = self.server(0, "train.total_iterations=50")
+        node = self.start(*limited, harness.BIN / "paceline-worker", self.config, "--node", 0,
+                          "train.total_iterations=50")
+        other = self.node(1, "train.total_iterations=50")
+        self.assert_ends(node, 0, r"paceline-worker 0: no memory is shared with servers of this machine: a shared segment "
+                                  r"of \d+ bytes: files are limited to 50000")
+        for program in (server, other):
+            self.assert_ends(program, 0)
+        self.assertGreater(self.summary()["bytes_pushed"], 20 * self.PAYLOAD)
+
+
 if __name__ == "__main__":
     harness.main()

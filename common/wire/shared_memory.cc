@@ -1,0 +1,194 @@
+// memfd, seals, mappings, and a first-fit list of free pages.
+#include "common/wire/shared_memory.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "common/assert.h"
+
+namespace paceline::wire {
+namespace {
+
+// Memory is given out in cache lines, which are also what blocks are aligned to; the first holds the token.
+constexpr std::int64_t kLine = 64;
+constexpr const char* kName = "paceline";
+// What /proc/<process>/fd/<descriptor> of a segment reads.
+constexpr const char* kLink = "/memfd:paceline (deleted)";
+// Since Linux 5.1; older ones go without.
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+struct Token {
+  std::uint64_t high;
+  std::uint64_t low;
+};
+
+std::int64_t whole_lines(std::size_t bytes) {
+  return (static_cast<std::int64_t>(bytes) + kLine - 1) / kLine * kLine;
+}
+
+Status failed(const std::string& what, int error) {
+  return unavailable(what + ": " + std::generic_category().message(error));
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+  ~Descriptor() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return descriptor_; }
+  int release() { return std::exchange(descriptor_, -1); }
+
+ private:
+  int descriptor_;
+};
+
+// Beyond the limit on file sizes ftruncate() would end the process with SIGXFSZ.
+Status check_file_size_limit(std::int64_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(bytes)) {
+    return Status::ok();
+  }
+  return unavailable("a shared segment of " + std::to_string(bytes) + " bytes: files are limited to " +
+                     std::to_string(limit.rlim_cur));
+}
+
+Status check_segment(int descriptor, const SegmentRef& ref) {
+  struct stat about = {};
+  if (::fstat(descriptor, &about) != 0) return failed("fstat", errno);
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  if (!S_ISREG(about.st_mode) || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return unavailable("it may shrink");
+  }
+  if (about.st_size >= ref.bytes && ref.bytes >= kLine) return Status::ok();
+  return unavailable("it has " + std::to_string(about.st_size) + " bytes, expected " +
+                     std::to_string(ref.bytes));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<SharedSegment>> SharedSegment::create(std::int64_t bytes) {
+  const std::int64_t size = kLine + whole_lines(static_cast<std::size_t>(bytes));
+  PACELINE_RETURN_IF_ERROR(check_file_size_limit(size));
+  Descriptor descriptor(::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (descriptor.get() < 0) return failed("a shared segment: memfd_create", errno);
+  if (::ftruncate(descriptor.get(), size) != 0) {
+    return failed("a shared segment of " + std::to_string(size) + " bytes", errno);
+  }
+  void* const memory = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED,
+                              descriptor.get(), 0);
+  if (memory == MAP_FAILED) {
+    return failed("mapping a shared segment of " + std::to_string(size) + " bytes", errno);
+  }
+  std::random_device entropy;
+  const auto random = [&] { return (std::uint64_t{entropy()} << 32) | entropy(); };
+  const Token token{random(), random()};
+  std::memcpy(memory, &token, sizeof token);
+  // The mapping that is there stays writable; without this seal no more than that is lost.
+  (void)::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+  if (::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    const int error = errno;
+    ::munmap(memory, static_cast<std::size_t>(size));
+    return failed("sealing a shared segment", error);
+  }
+  // Where the system offers huge pages for shared memory; elsewhere it says no.
+  (void)::madvise(memory, static_cast<std::size_t>(size), MADV_HUGEPAGE);
+  const SegmentRef ref{static_cast<std::uint32_t>(::getpid()), static_cast<std::uint32_t>(descriptor.get()),
+                       size, token.high, token.low};
+  return std::shared_ptr<SharedSegment>(
+      new SharedSegment(descriptor.release(), static_cast<std::byte*>(memory), ref));
+}
+
+SharedSegment::SharedSegment(int descriptor, std::byte* begin, SegmentRef ref)
+    : descriptor_(descriptor), begin_(begin), ref_(ref), free_{{kLine, ref.bytes - kLine}} {}
+
+SharedSegment::~SharedSegment() {
+  ::munmap(begin_, static_cast<std::size_t>(ref_.bytes));
+  ::close(descriptor_);
+}
+
+std::optional<std::int64_t> SharedSegment::offset_of(const std::byte* data, std::size_t size) const {
+  const auto at = reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(begin_);
+  const auto all = static_cast<std::uintptr_t>(ref_.bytes);
+  if (at >= all || size > all - at) return std::nullopt;
+  return static_cast<std::int64_t>(at);
+}
+
+void* SharedSegment::do_allocate(std::size_t bytes, std::size_t alignment) {
+  PACELINE_ASSERT(alignment <= static_cast<std::size_t>(kLine), "an alignment of more than a cache line");
+  const std::int64_t wanted = whole_lines(std::max<std::size_t>(bytes, 1));
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      const auto [offset, room] = *it;
+      if (room < wanted) continue;
+      free_.erase(it);
+      if (room > wanted) free_.emplace(offset + wanted, room - wanted);
+      return begin_ + offset;
+    }
+  }
+  return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+}
+
+void SharedSegment::do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) {
+  const std::optional<std::int64_t> offset = offset_of(static_cast<const std::byte*>(memory), bytes);
+  if (!offset) return std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  const std::lock_guard lock(mutex_);
+  auto [freed, fresh] = free_.emplace(*offset, whole_lines(std::max<std::size_t>(bytes, 1)));
+  PACELINE_ASSERT(fresh, "memory of a shared segment is given back twice");
+  if (const auto next = std::next(freed);
+      next != free_.end() && freed->first + freed->second == next->first) {
+    freed->second += next->second;
+    free_.erase(next);
+  }
+  if (freed == free_.begin()) return;
+  if (const auto before = std::prev(freed); before->first + before->second == freed->first) {
+    before->second += freed->second;
+    free_.erase(freed);
+  }
+}
+
+Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef& ref) {
+  const std::string path = "/proc/" + std::to_string(ref.process) + "/fd/" + std::to_string(ref.descriptor);
+  const auto refused = [&](const Status& why) { return Status(why).with_context("the segment at " + path); };
+  // Looked at before it is opened: opening may do something to a file that is no segment.
+  char target[64];
+  const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
+  if (length < 0) return refused(failed("it cannot be read", errno));
+  if (std::string_view(target, static_cast<std::size_t>(length)) != kLink) {
+    return refused(unavailable("it is another file"));
+  }
+  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (descriptor.get() < 0) return refused(failed("it cannot be opened", errno));
+  if (const Status right = check_segment(descriptor.get(), ref); !right.is_ok()) return refused(right);
+  const auto size = static_cast<std::size_t>(ref.bytes);
+  void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.get(), 0);
+  if (memory == MAP_FAILED) return refused(failed("it cannot be mapped", errno));
+  std::shared_ptr<const MappedSegment> mapped(
+      new MappedSegment({static_cast<const std::byte*>(memory), size}));
+  Token token{};
+  std::memcpy(&token, memory, sizeof token);
+  if (token.high != ref.token_high || token.low != ref.token_low) {
+    return refused(unavailable("it belongs to another process of that number"));
+  }
+  return mapped;
+}
+
+MappedSegment::~MappedSegment() { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
+
+}  // namespace paceline::wire

@@ -1,0 +1,89 @@
+// Memory that two processes of one machine see: a segment that its owner writes and that others map read-only
+// (docs/PROTOCOL.md, 8). A payload that lies in it need not be sent.
+//
+// A segment is a memfd: it has no name and vanishes with its owner and the last who maps it, whoever dies
+// and however. Its size is fixed by seals, so that no reader can run off its end (SIGBUS), and it cannot be
+// mapped for writing again. It is opened through /proc/<process>/fd/<descriptor>, which the same user on the
+// same machine can; a number of another container leads elsewhere or nowhere, which the token tells.
+//
+// Only shared_memory.cc sees memfd, mmap and /proc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "common/status.h"
+
+namespace paceline::wire {
+
+// Where a segment is found, and how it is known to be the right one: said in messages.
+struct SegmentRef {
+  std::uint32_t process = 0;
+  std::uint32_t descriptor = 0;
+  std::int64_t bytes = 0;
+  std::uint64_t token_high = 0;  // the random number at the segment's begin
+  std::uint64_t token_low = 0;
+
+  bool operator==(const SegmentRef&) const = default;
+};
+
+// A segment of this process, as a source of memory. What does not fit into it comes from the heap, and its
+// payloads are sent. Memory given back is used again, lowest address first; the system gets it back with the
+// segment, so the process keeps its peak, as with wire/memory.h. Pages cost nothing before they are touched.
+//
+// Thread: any.
+class SharedSegment final : public std::pmr::memory_resource {
+ public:
+  // Room for at least `bytes` > 0. Errors: kUnavailable, with the system's reason.
+  static Result<std::shared_ptr<SharedSegment>> create(std::int64_t bytes);
+  ~SharedSegment() override;
+  SharedSegment(const SharedSegment&) = delete;
+  SharedSegment& operator=(const SharedSegment&) = delete;
+
+  const SegmentRef& ref() const { return ref_; }
+  // Where these bytes lie in the segment; nothing when they do not.
+  std::optional<std::int64_t> offset_of(const std::byte* data, std::size_t size) const;
+
+ private:
+  SharedSegment(int descriptor, std::byte* begin, SegmentRef ref);
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override;
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override;
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+  const int descriptor_;
+  std::byte* const begin_;
+  const SegmentRef ref_;
+  std::mutex mutex_;
+  std::map<std::int64_t, std::int64_t> free_;  // offset -> bytes, no two adjacent
+};
+
+// Another process's segment, readable here for as long as this lives, whatever becomes of its owner.
+//
+// Thread: any.
+class MappedSegment {
+ public:
+  // Errors: kUnavailable it cannot be opened or mapped, or is no segment of that size and token.
+  static Result<std::shared_ptr<const MappedSegment>> map(const SegmentRef& ref);
+  ~MappedSegment();
+  MappedSegment(const MappedSegment&) = delete;
+  MappedSegment& operator=(const MappedSegment&) = delete;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
+  // Its bytes [offset, offset + bytes), which lie within it.
+  std::span<const std::byte> part(std::int64_t offset, std::int64_t bytes) const {
+    return bytes_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+  }
+
+ private:
+  explicit MappedSegment(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  const std::span<const std::byte> bytes_;
+};
+
+}  // namespace paceline::wire

@@ -1,0 +1,130 @@
+#include "common/wire/sharing.h"
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace paceline::wire {
+
+// The numbers of what was borrowed and has been dropped, until they are said. Outlives the Sharing, as
+// payloads do.
+struct Sharing::LetGo {
+  explicit LetGo(std::function<void()> w) : wake(std::move(w)) {}
+
+  void add(std::uint64_t number) {
+    const std::lock_guard lock(mutex);
+    --held;
+    if (!wake) return;  // nobody is there to be told
+    numbers.push_back(number);
+    const bool worth_it = numbers.size() == 1 || numbers.size() % kSaidAtOnce == 0 || held == 0;
+    if (!worth_it || woken) return;
+    woken = true;
+    wake();
+  }
+
+  std::mutex mutex;
+  std::function<void()> wake;
+  std::vector<std::uint64_t> numbers;
+  std::int64_t held = 0;
+  bool woken = false;
+};
+
+struct Sharing::Borrowed {
+  std::shared_ptr<const MappedSegment> memory;
+  std::shared_ptr<LetGo> let_go;
+  std::uint64_t number;
+
+  Borrowed(std::shared_ptr<const MappedSegment> m, std::shared_ptr<LetGo> l, std::uint64_t n)
+      : memory(std::move(m)), let_go(std::move(l)), number(n) {}
+  ~Borrowed() { let_go->add(number); }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+};
+
+Sharing::Sharing(std::shared_ptr<SharedSegment> ours, std::function<void()> wake)
+    : ours_(std::move(ours)), let_go_(std::make_shared<LetGo>(std::move(wake))) {}
+
+Sharing::~Sharing() {
+  const std::lock_guard lock(let_go_->mutex);
+  let_go_->wake = nullptr;
+  let_go_->numbers.clear();
+}
+
+Status Sharing::map(const SegmentRef& theirs) {
+  if (theirs_ != nullptr) return Status::ok();
+  Result<std::shared_ptr<const MappedSegment>> mapped = MappedSegment::map(theirs);
+  mapped_ = mapped.status();
+  if (mapped.is_ok()) theirs_ = std::move(mapped).value();
+  return mapped_;
+}
+
+Status Sharing::state() const {
+  if (!mapped_.is_ok()) return mapped_;
+  if (!they_read_) return unavailable("the peer cannot read the memory of this process");
+  return Status::ok();
+}
+
+void Sharing::say(Beside& beside) {
+  if (!std::exchange(announced_, true)) beside.segment = ours_->ref();
+  if (theirs_ != nullptr && !std::exchange(said_that_we_read_, true)) beside.reads_segment = true;
+  const std::lock_guard lock(let_go_->mutex);
+  const auto count = std::min<std::size_t>(let_go_->numbers.size(), kLetGoMax);
+  const auto first = let_go_->numbers.begin();
+  beside.let_go.assign(first, first + static_cast<std::ptrdiff_t>(count));
+  let_go_->numbers.erase(first, first + static_cast<std::ptrdiff_t>(count));
+}
+
+void Sharing::unsay(const Beside& beside) {
+  if (beside.segment) announced_ = false;
+  if (beside.reads_segment) said_that_we_read_ = false;
+  if (beside.region) lent_.erase(beside.region->number);
+  const std::lock_guard lock(let_go_->mutex);
+  let_go_->numbers.insert(let_go_->numbers.begin(), beside.let_go.begin(), beside.let_go.end());
+}
+
+std::optional<Region> Sharing::lend(const Payload& payload) {
+  if (!they_read_ || payload.size < kLentBytesMin) return std::nullopt;
+  const std::optional<std::int64_t> offset = ours_->offset_of(payload.data, payload.size);
+  if (!offset) return std::nullopt;
+  const std::uint64_t number = next_number_++;
+  lent_.emplace(number, payload.owner);
+  return Region{number, *offset, static_cast<std::int64_t>(payload.size)};
+}
+
+Status Sharing::heard(const Beside& beside) {
+  if (beside.reads_segment && announced_) they_read_ = true;
+  for (const std::uint64_t number : beside.let_go) {
+    if (lent_.erase(number) == 0) {
+      return invalid_argument("header.let_go: got " + std::to_string(number) +
+                              ", expected a number that is lent");
+    }
+  }
+  return Status::ok();
+}
+
+Result<Payload> Sharing::borrow(const Region& region) {
+  const std::int64_t size = theirs_ == nullptr ? 0 : theirs_->size();
+  if (region.offset > size || region.bytes > size - region.offset) {
+    return invalid_argument("header.region: got bytes [" + std::to_string(region.offset) + ", " +
+                            std::to_string(region.offset + region.bytes) + "), expected them within the " +
+                            std::to_string(size) + " bytes of the sender's segment");
+  }
+  {
+    const std::lock_guard lock(let_go_->mutex);
+    ++let_go_->held;
+  }
+  const std::span<const std::byte> bytes = theirs_->part(region.offset, region.bytes);
+  Payload payload{std::make_shared<const Borrowed>(theirs_, let_go_, region.number), bytes.data(),
+                  bytes.size()};
+  payload.borrowed = true;
+  return payload;
+}
+
+bool Sharing::due() {
+  const std::lock_guard lock(let_go_->mutex);
+  let_go_->woken = false;
+  return !let_go_->numbers.empty() && (let_go_->held == 0 || let_go_->numbers.size() >= kSaidAtOnce);
+}
+
+}  // namespace paceline::wire

@@ -1,0 +1,84 @@
+// Sharing: what one connection does with shared memory. Each side lends: a payload that lies in its segment
+// is not sent; the header says where it lies, under a number, and its owner is kept here until the peer says
+// that it has let go of that number. And each side borrows: what it receives points into the peer's segment,
+// and dropping it, on any thread, is what lets go of it.
+//
+//   lend() 7 ── header{region 7} ──►  borrow() 7: a Payload in the mapping
+//   owner kept                        ... read ... dropped
+//   let_go() 7: owner dropped  ◄── header{let_go 7}
+//
+// What is let go of is said together: on the next message that leaves anyway, or in one of its own when
+// nothing is held any more, when kSaidAtOnce numbers have gathered, or after kSaidAfter.
+//
+// A peer that dies lets go of nothing; when its connection is given up, its Sharing goes, and with it all
+// that is lent. What is borrowed outlives both, and the peer.
+//
+// Thread: the socket's; borrowed payloads are dropped on any.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "common/status.h"
+#include "common/wire/codec.h"
+#include "common/wire/messages.h"
+#include "common/wire/shared_memory.h"
+
+namespace paceline::wire {
+
+class Sharing {
+ public:
+  static constexpr std::size_t kSaidAtOnce = 16;
+  static constexpr std::chrono::milliseconds kSaidAfter{1};
+  // A smaller payload is copied into its frame: that costs less than letting go of it.
+  static constexpr std::size_t kLentBytesMin = 1025;
+
+  // `wake` is called, from any thread, when due() is to be asked; not any more once this is gone.
+  Sharing(std::shared_ptr<SharedSegment> ours, std::function<void()> wake);
+  ~Sharing();
+  Sharing(const Sharing&) = delete;
+  Sharing& operator=(const Sharing&) = delete;
+
+  // The peer's segment, the first time that it is announced. Errors: as MappedSegment::map.
+  Status map(const SegmentRef& theirs);
+  // Whether payloads are shared in both directions, and if not, why.
+  Status state() const;
+
+  // Adds to a header that is about to leave what is to be said; unsay() when it did not leave.
+  void say(Beside& beside);
+  void unsay(const Beside& beside);
+  // Where the payload lies, if it can be lent to the peer; its owner is kept. For a header that say() was
+  // called with.
+  std::optional<Region> lend(const Payload& payload);
+
+  // What came in a header. Errors: kInvalidArgument the peer lets go of what was not lent to it.
+  Status heard(const Beside& beside);
+  // Errors: kInvalidArgument outside the peer's segment.
+  Result<Payload> borrow(const Region& region);
+
+  // Whether what has been let go of is to be said now; if not, it is in kSaidAfter (unless there is nothing).
+  bool due();
+
+  std::size_t lent() const { return lent_.size(); }
+
+ private:
+  struct LetGo;
+  struct Borrowed;
+
+  const std::shared_ptr<SharedSegment> ours_;
+  const std::shared_ptr<LetGo> let_go_;
+  std::shared_ptr<const MappedSegment> theirs_;
+  Status mapped_ = unavailable("the peer announces no memory");
+  bool announced_ = false;  // our segment
+  bool said_that_we_read_ = false;
+  bool they_read_ = false;
+  std::uint64_t next_number_ = 1;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const void>> lent_;
+};
+
+}  // namespace paceline::wire

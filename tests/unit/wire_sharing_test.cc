@@ -1,0 +1,415 @@
+// Payloads that lie in memory which both sides see: they arrive equal and are let go of, whichever side dies;
+// what is no segment, or lies outside of it, is refused; and where memory cannot be shared, payloads are
+// sent as ever.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/asio/post.hpp>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include "common/wire/codec.h"
+#include "common/wire/shared_memory.h"
+#include "tests/unit/wire_loop.h"
+
+namespace paceline::wire {
+namespace {
+
+constexpr std::int64_t kBytes = std::int64_t{4} << 20;
+constexpr std::size_t kFloats = 64 * 1024;
+
+std::shared_ptr<SharedSegment> segment(std::int64_t bytes = kBytes) {
+  auto made = SharedSegment::create(bytes);
+  INFO(made.status().message());
+  REQUIRE(made.is_ok());
+  return std::move(made).value();
+}
+
+// `floats` of the value `value` in the segment; `alive` counts those not let go of.
+Payload in(const std::shared_ptr<SharedSegment>& memory, float value, std::atomic<int>& alive,
+           std::size_t floats = kFloats) {
+  const std::size_t bytes = floats * sizeof(float);
+  auto* values = static_cast<float*>(memory->allocate(bytes, alignof(float)));
+  std::fill_n(values, floats, value);
+  ++alive;
+  const std::shared_ptr<const void> owner(values, [memory, bytes, &alive](float* v) {
+    memory->deallocate(v, bytes, alignof(float));
+    --alive;
+  });
+  return {owner, reinterpret_cast<const std::byte*>(values), bytes};
+}
+
+bool all_are(const Payload& payload, float value) {
+  const auto floats = payload.floats();
+  return floats.size() == kFloats && std::count(floats.begin(), floats.end(), value) == kFloats;
+}
+
+// A router and a dealer on one loop. The dealer has said its first message, and the router has answered.
+struct Pair {
+  TemporaryFolder folder;
+  Context context;
+  boost::asio::io_context io{1};
+  std::shared_ptr<SharedSegment> of_router = segment();
+  std::shared_ptr<SharedSegment> of_dealer = segment();
+  bool router_shares = true;
+  PeerId peer;
+  Status shared = internal_error("the router was not asked");
+  std::vector<Result<Message>> at_router;
+  std::vector<Result<Message>> at_dealer;
+  std::unique_ptr<RouterSocket> router;
+  std::unique_ptr<DealerSocket> dealer;
+
+  explicit Pair(const std::string& transport = "ipc", bool shares = true) : router_shares(shares) {
+    const std::string endpoint = transport == "ipc" ? folder.ipc("pair") : "tcp://127.0.0.1:0";
+    auto bound =
+        RouterSocket::bind(context, io, endpoint, {}, [this](const PeerId& from, Result<Message> message) {
+          if (peer.empty()) {
+            peer = from;
+            router->remember(from);
+            if (router_shares) shared = router->share_memory(from, of_router);
+            (void)router->send(from, {Welcome{}, {}});
+          }
+          at_router.push_back(std::move(message));
+        });
+    REQUIRE(bound.is_ok());
+    router = std::move(bound).value();
+    TransportOptions options;
+    options.memory = of_dealer;
+    auto connected = DealerSocket::connect(context, io, router->endpoint(), options,
+                                           [this](Result<Message> m) { at_dealer.push_back(std::move(m)); });
+    REQUIRE(connected.is_ok());
+    dealer = std::move(connected).value();
+    REQUIRE(dealer->send({Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}}).is_ok());
+    REQUIRE(run_until(io, [&] { return at_dealer.size() == 1; }));
+    // What follows the Welcome says that the dealer reads the router's memory.
+    REQUIRE(dealer->send({Heartbeat{}, {}}).is_ok());
+    REQUIRE(run_until(io, [&] { return at_router.size() == 2; }));
+    at_router.clear();
+    at_dealer.clear();
+  }
+  Status push(Payload payload) {
+    return dealer->send({Push{.last = true, .samples = 1}, std::move(payload)});
+  }
+  // The `n`-th message at the router.
+  const Result<Message>& routed(std::size_t n = 0) {
+    REQUIRE(run_until(io, [&] { return at_router.size() > n; }));
+    return at_router[n];
+  }
+};
+
+// A peer that speaks ZeroMQ and says what our transport would not.
+class ZmqDealer {
+ public:
+  explicit ZmqDealer(const std::string& endpoint)
+      : context_(zmq_ctx_new()), socket_(zmq_socket(context_, ZMQ_DEALER)) {
+    const int linger = 0;
+    zmq_setsockopt(socket_, ZMQ_LINGER, &linger, sizeof(linger));
+    REQUIRE(zmq_connect(socket_, endpoint.c_str()) == 0);
+  }
+  ~ZmqDealer() {
+    zmq_close(socket_);
+    zmq_ctx_term(context_);
+  }
+  ZmqDealer(const ZmqDealer&) = delete;
+  void send(const std::string& header, const std::string& payload = "") {
+    REQUIRE(zmq_send(socket_, header.data(), header.size(), payload.empty() ? 0 : ZMQ_SNDMORE) >= 0);
+    if (!payload.empty()) REQUIRE(zmq_send(socket_, payload.data(), payload.size(), 0) >= 0);
+  }
+
+ private:
+  void* context_;
+  void* socket_;
+};
+
+// A child process that does what the test says and is killed.
+template <typename Do>
+pid_t child(Do&& what) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    what();
+    ::_exit(0);
+  }
+  REQUIRE(pid > 0);
+  return pid;
+}
+
+}  // namespace
+
+TEST_CASE("a payload in shared memory arrives equal, unsent, and is let go of, both ways") {
+  Pair pair(GENERATE("ipc", "tcp"));
+  CHECK(pair.shared.message() == "");
+  CHECK(pair.dealer->shares_memory().message() == "");
+  std::atomic<int> alive{0};
+  REQUIRE(pair.push(in(pair.of_dealer, 7, alive)).is_ok());
+  CHECK(pair.routed().value().payload.borrowed);
+  CHECK(all_are(pair.routed().value().payload, 7));
+  CHECK(alive == 1);
+  CHECK(pair.dealer->counters().push_bytes < 200);
+  CHECK(pair.router->counters().push_bytes == pair.dealer->counters().push_bytes);
+  CHECK(pair.dealer->counters().shared_bytes == kFloats * sizeof(float));
+
+  pair.at_router.clear();
+  CHECK(run_until(pair.io, [&] { return alive == 0; }));
+
+  REQUIRE(pair.router->send(pair.peer, {Parameters{.last = true}, in(pair.of_router, 8, alive)}).is_ok());
+  REQUIRE(run_until(pair.io, [&] { return pair.at_dealer.size() == 1; }));
+  CHECK(all_are(pair.at_dealer[0].value().payload, 8));
+  CHECK(pair.router->counters().parameter_bytes < 200);
+  pair.at_dealer.clear();
+  CHECK(run_until(pair.io, [&] { return alive == 0; }));
+}
+
+TEST_CASE("what is let go of on other threads, one by one, is said") {
+  Pair pair;
+  std::atomic<int> alive{0};
+  constexpr int kPayloads = 50;
+  for (int i = 0; i < kPayloads; ++i) REQUIRE(pair.push(in(pair.of_dealer, 1, alive, 1000)).is_ok());
+  pair.routed(kPayloads - 1);
+  CHECK(alive == kPayloads);
+  std::vector<Payload> held;
+  for (auto& message : pair.at_router) held.push_back(std::move(message.value().payload));
+  std::thread dropping([&held] {
+    while (!held.empty()) held.pop_back();
+  });
+  CHECK(run_until(pair.io, [&] { return alive == 0; }));
+  dropping.join();
+}
+
+TEST_CASE("one that stays held does not keep the others") {
+  Pair pair;
+  std::atomic<int> alive{0};
+  for (float value : {1.0F, 2.0F, 3.0F}) REQUIRE(pair.push(in(pair.of_dealer, value, alive)).is_ok());
+  pair.routed(2);
+  pair.at_router.pop_back();
+  pair.at_router.pop_back();
+  CHECK(run_until(pair.io, [&] { return alive == 1; }));
+  CHECK(all_are(pair.routed().value().payload, 1));
+}
+
+TEST_CASE("memory outside the segment, and what is small, is sent as ever") {
+  Pair pair;
+  Payloads payloads;
+  std::atomic<int> alive{0};
+  REQUIRE(pair.push(payloads.make(3, kFloats)).is_ok());
+  CHECK_FALSE(pair.routed(0).value().payload.borrowed);
+  REQUIRE(pair.push(in(pair.of_dealer, 4, alive, 10)).is_ok());
+  CHECK_FALSE(pair.routed(1).value().payload.borrowed);
+  CHECK(pair.routed(1).value().payload.floats()[9] == 4);
+  CHECK(pair.dealer->counters().shared_bytes == 0);
+}
+
+TEST_CASE("where one side does not share, payloads are sent") {
+  Pair pair("ipc", /*shares=*/false);
+  CHECK(pair.dealer->shares_memory().message() == "the peer announces no memory");
+  std::atomic<int> alive{0};
+  REQUIRE(pair.push(in(pair.of_dealer, 5, alive)).is_ok());
+  CHECK_FALSE(pair.routed().value().payload.borrowed);
+  CHECK(all_are(pair.routed().value().payload, 5));
+  CHECK(run_until(pair.io, [&] { return alive == 0; }));
+}
+
+TEST_CASE("what is lent to a peer comes back when its connection is broken, and when the socket is closed") {
+  Pair pair;
+  std::atomic<int> alive{0};
+  REQUIRE(pair.router->send(pair.peer, {Parameters{.last = true}, in(pair.of_router, 8, alive)}).is_ok());
+  REQUIRE(run_until(pair.io, [&] { return pair.at_dealer.size() == 1; }));
+  CHECK(alive == 1);
+  if (GENERATE(true, false)) {
+    REQUIRE(pair.router->disconnect(pair.peer).is_ok());
+  } else {
+    pair.router->close();
+  }
+  CHECK(alive == 0);
+}
+
+TEST_CASE("what a peer held that was killed comes back, and what it had sent stays readable") {
+  const TemporaryFolder folder;
+  const auto memory = segment();
+  int to_parent[2];
+  REQUIRE(::pipe(to_parent) == 0);
+  const pid_t victim = child([&] {
+    Context own;
+    boost::asio::io_context io{1};
+    TransportOptions options;
+    options.memory = SharedSegment::create(kBytes).value();
+    std::atomic<int> alive{0};
+    std::optional<Message> held;
+    auto dealer = DealerSocket::connect(own, io, folder.ipc("killed"), options, [&](Result<Message> message) {
+                    if (std::holds_alternative<Parameters>(message.value().body)) held = message.value();
+                  }).value();
+    (void)dealer->send({Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}});
+    run_until(io, [&] { return dealer->shares_memory().is_ok(); });
+    (void)dealer->send({Push{.last = true, .samples = 1}, in(options.memory, 7, alive)});
+    run_until(io, [&] { return held.has_value(); });
+    (void)!::write(to_parent[1], "h", 1);
+    ::pause();
+  });
+  Context context;  // made after the fork: ZeroMQ's threads do not come along
+  boost::asio::io_context io{1};
+  PeerId peer;
+  std::optional<Message> pushed;
+  RouterSocket* socket = nullptr;
+  auto bound =
+      RouterSocket::bind(context, io, folder.ipc("killed"), {}, [&](const PeerId& from, Result<Message> m) {
+        if (peer.empty()) {
+          peer = from;
+          (void)socket->share_memory(from, memory);
+          (void)socket->send(from, {Welcome{}, {}});
+        }
+        if (std::holds_alternative<Push>(m.value().body)) pushed = std::move(m).value();
+      });
+  REQUIRE(bound.is_ok());
+  socket = bound.value().get();
+  REQUIRE(run_until(io, [&] { return pushed.has_value(); }));
+  CHECK(pushed->payload.borrowed);
+  std::atomic<int> alive{0};
+  REQUIRE(socket->send(peer, {Parameters{.last = true}, in(memory, 8, alive)}).is_ok());
+  char said = 0;
+  REQUIRE(::read(to_parent[0], &said, 1) == 1);  // it holds the parameters
+  io.poll();
+  CHECK(alive == 1);
+
+  ::kill(victim, SIGKILL);
+  ::waitpid(victim, nullptr, 0);
+  CHECK(run_until(io, [&] {
+    (void)socket->send(peer, {Heartbeat{}, {}});
+    return alive == 0;
+  }));
+  CHECK(all_are(pushed->payload, 7));
+  ::close(to_parent[0]);
+  ::close(to_parent[1]);
+}
+
+TEST_CASE("only a whole, sealed segment with the right token is mapped") {
+  const auto memory = segment();
+  SegmentRef ref = memory->ref();
+  CHECK(MappedSegment::map(ref).is_ok());
+  const auto refusal = [](const SegmentRef& wrong) { return MappedSegment::map(wrong).status().message(); };
+  SECTION("another process of that number") {
+    ref.token_low ^= 1;
+    CHECK_THAT(refusal(ref), Catch::Contains("it belongs to another process of that number"));
+  }
+  SECTION("shorter than announced") {
+    ref.bytes += 1;
+    CHECK_THAT(refusal(ref), Catch::Contains("bytes, expected " + std::to_string(ref.bytes)));
+  }
+  SECTION("another file") {
+    ref.descriptor = static_cast<std::uint32_t>(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+    CHECK_THAT(refusal(ref), Catch::Contains("it is another file"));
+    ::close(static_cast<int>(ref.descriptor));
+  }
+  SECTION("nothing") {
+    ref.descriptor = 1'000'000;
+    CHECK_THAT(refusal(ref), Catch::Contains("it cannot be read"));
+  }
+  SECTION("not sealed") {
+    const int file = ::memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    REQUIRE(::ftruncate(file, ref.bytes) == 0);
+    ref.descriptor = static_cast<std::uint32_t>(file);
+    CHECK_THAT(refusal(ref), Catch::Contains("it may shrink"));
+    ::close(file);
+  }
+}
+
+TEST_CASE("a segment can neither be written nor cut by whoever opens it") {
+  const auto memory = segment();
+  const std::string path = "/proc/self/fd/" + std::to_string(memory->ref().descriptor);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(file >= 0);
+  CHECK(::ftruncate(file, 0) != 0);
+  CHECK(::pwrite(file, "x", 1, 0) != 1);
+  CHECK(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) == MAP_FAILED);
+  ::close(file);
+}
+
+TEST_CASE("what a peer may not say about shared memory is refused and counted, and the socket lives on") {
+  const TemporaryFolder folder;
+  Context context;
+  boost::asio::io_context io{1};
+  const auto ours = segment();
+  const auto theirs = segment();
+  RouterSocket* socket = nullptr;
+  int accepted = 0;
+  std::string refused;
+  auto bound =
+      RouterSocket::bind(context, io, folder.ipc("liar"), {}, [&](const PeerId& from, Result<Message> m) {
+        if (!m.is_ok()) refused = m.status().message();
+        if (m.is_ok()) ++accepted;
+        if (m.is_ok() && std::holds_alternative<Join>(m->body)) (void)socket->share_memory(from, ours);
+      });
+  REQUIRE(bound.is_ok());
+  socket = bound.value().get();
+  ZmqDealer liar(folder.ipc("liar"));
+  const Message push{Push{.last = true, .samples = 1}, Payloads().make(0, 1024)};
+  const auto says = [&](const Beside& beside, const std::string& payload = "") {
+    refused.clear();
+    const int before = accepted;
+    liar.send(encode(push, beside).value(), payload);
+    REQUIRE(run_until(io, [&] { return accepted > before || !refused.empty(); }));
+    return refused;
+  };
+  CHECK(says({.region = Region{1, 0, 4096}}) == "header.region: got one, expected none unless shared");
+  const Message join{Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}};
+  liar.send(encode(join, {.segment = theirs->ref()}).value());
+  REQUIRE(run_until(io, [&] { return accepted == 1; }));
+  const std::int64_t size = theirs->ref().bytes;
+  CHECK(says({.region = Region{1, size - 4096, 4096}}).empty());
+  CHECK_THAT(says({.region = Region{1, size - 4092, 4096}}), Catch::Contains("expected them within the"));
+  CHECK_THAT(says({.region = Region{1, std::int64_t{1} << 59, 4096}}),
+             Catch::Contains("expected them within"));
+  CHECK(says({.region = Region{1, -64, 4096}}) ==
+        "header.region.offset: got -64, expected 0 to 1152921504606846976");
+  CHECK(says({.region = Region{1, 66, 4096}}) == "header.region.offset: got 66, expected a multiple of 4");
+  CHECK(says({.region = Region{1, 64, kPayloadBytesMax + 4}}) ==
+        "header.region.bytes: got 1048580, expected 1 to 1048576");
+  CHECK(says({.region = Region{1, 64, 4094}}) == "Push.payload: got 4094 bytes, expected a multiple of 4");
+  CHECK(says({.region = Region{1, 64, 4096}}, std::string(4096, 'x')) ==
+        "header.region: got a payload frame too, expected one of the two");
+  CHECK(says({.let_go = {9}}, std::string(4096, '\0')) ==
+        "header.let_go: got 9, expected a number that is lent");
+  CHECK(socket->counters().malformed == 9);
+  CHECK(says({}, std::string(4096, '\0')).empty());
+}
+
+TEST_CASE("a segment gives out memory, takes it back, joins what is free, and goes to the heap when full") {
+  const auto memory = segment(4096);
+  const auto inside = [&](void* p, std::size_t bytes) {
+    return memory->offset_of(static_cast<std::byte*>(p), bytes).has_value();
+  };
+  void* const a = memory->allocate(1024, 64);
+  void* const b = memory->allocate(1000, 64);
+  void* const c = memory->allocate(2048, 64);
+  CHECK((inside(a, 1024) && inside(b, 1000) && inside(c, 2048)));
+  void* const heap = memory->allocate(64, 64);
+  CHECK_FALSE(inside(heap, 64));
+  memory->deallocate(a, 1024, 64);
+  memory->deallocate(c, 2048, 64);
+  memory->deallocate(b, 1000, 64);
+  memory->deallocate(heap, 64, 64);
+  void* const all = memory->allocate(4096, 64);
+  CHECK(inside(all, 4096));
+  CHECK(all == a);
+  memory->deallocate(all, 4096, 64);
+}
+
+TEST_CASE("a limit on file sizes is an error, not a signal") {
+  const pid_t pid = child([] {
+    const rlimit limit{1 << 20, 1 << 20};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const auto made = SharedSegment::create(2 << 20);
+    ::_exit(made.is_ok() || made.status().message().find("files are limited to") == std::string::npos);
+  });
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+}  // namespace paceline::wire
