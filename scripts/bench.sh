@@ -72,6 +72,9 @@ for shards in "${shard_counts[@]}"; do
     exchange --pairs "$others" --mb "${sizes[@]}" --workers "$workers" --shards "$shards" --policy bsp
   done
 done
+echo "== the same in shared memory, beside a raw loop that shares memory" >&2
+exchange --pairs "$pairs" --transport shared --mb "${sizes[@]}"
+exchange --pairs "$others" --transport shared --mb 40 --workers 4
 echo "== small steps: 100 bytes, one worker and 64" >&2
 judged tests/bench/small_messages.py --pairs "$pairs" --json "$out" "${small[@]}"
 echo "== what a step decision costs" >&2

@@ -4,7 +4,10 @@ moves the same bytes in the same frames (exchange/raw_loop.cc).
 
     cmake --build build/release --target benchmarks
     tests/bench/exchange.py [--bin build/release/bin] [--pairs 15] [--mb 4 40 256 1000] [--workers 1] [--shards 1]
-                            [--policy asp] [--transport tcp] [--json FILE]
+                            [--policy asp] [--transport tcp | ipc | shared] [--json FILE]
+
+With --transport shared the payloads lie in memory that both sides see, and ZeroMQ (over ipc) carries the headers; the raw loop
+is then exchange/raw_shared_loop.cc, which does the same.
 
 The steps compute nothing (exchange/no_compute_task.h): what is left is the exchange, read from the beginning of one
 step to that of the next. Everything a real step does to parameters is in it: the check for NaN, the local apply, the
@@ -28,7 +31,8 @@ from processes import available_bytes, run_all
 
 CONFIG = """\
 run: {{name: exchange, out: {out}, log_level: warn}}
-cluster: {{nodes: {workers}, threads_per_node: 1, shards: {shards}, endpoints: [{endpoints}], frame_bytes: {frame}}}
+cluster: {{nodes: {workers}, threads_per_node: 1, shards: {shards}, endpoints: [{endpoints}], frame_bytes: {frame},
+  shared_memory: {shared_memory}}}
 sync: {{policy: {policy}}}
 train:
   optimizer: {{kind: sgd, lr: 0.001}}
@@ -50,7 +54,7 @@ def free_ports(count):
 
 
 def endpoints(args, count, folder):
-    if args.transport == "ipc":
+    if args.transport != "tcp":
         return [f"ipc://{folder}/{k}" for k in range(count)]
     return [f"tcp://127.0.0.1:{port}" for port in free_ports(count)]
 
@@ -63,9 +67,13 @@ def seconds_per_step(folder, first, count):
 
 def raw(args, floats, steps, folder):
     endpoint = endpoints(args, 1, folder)[0]
-    program, sizes = args.bin / "bench_raw_loop", [str(floats), str(args.frame)]
-    run_all([[program, "server", endpoint, *sizes, str(args.workers)]] +
-            [[program, "worker", endpoint, *sizes, str(steps), str(WARM_UP_STEPS)]] * args.workers, folder)
+    sizes = [str(floats), str(args.frame)]
+    shared = args.transport == "shared"
+    program = args.bin / ("bench_raw_shared_loop" if shared else "bench_raw_loop")
+    where = [str(folder)] if shared else []
+    run_all([[program, "server", endpoint, *sizes, str(args.workers), *where]] +
+            [[program, "worker", endpoint, *sizes, str(steps), str(WARM_UP_STEPS), *where, *([str(n)] if shared else [])]
+             for n in range(args.workers)], folder)
     return seconds_per_step(folder, 1, args.workers)
 
 
@@ -74,7 +82,8 @@ def path(args, floats, steps, folder):
     total = (steps + WARM_UP_STEPS) * args.workers
     config.write_text(CONFIG.format(out=folder / "run", workers=args.workers, shards=args.shards, frame=args.frame,
                                     endpoints=", ".join(f'"{e}"' for e in endpoints(args, args.shards, folder)),
-                                    policy=args.policy, steps=total))
+                                    policy=args.policy, steps=total,
+                                    shared_memory="on" if args.transport == "shared" else "off"))
     servers = [[args.bin / "paceline-server", config, "--shard", str(k)] for k in range(args.shards)]
     nodes = [[args.bin / "bench_path_worker", str(floats), str(WARM_UP_STEPS), config, "--node", str(n)]
              for n in range(args.workers)]
@@ -96,7 +105,8 @@ def compare(args, mb):
     for n in range(args.pairs):
         one = {}
         for name in ["raw", "paceline"] if n % 2 == 0 else ["paceline", "raw"]:
-            with tempfile.TemporaryDirectory(prefix="paceline.") as folder:
+            in_memory = "/dev/shm" if args.transport == "shared" else None
+            with tempfile.TemporaryDirectory(prefix="paceline.", dir=in_memory) as folder:
                 one[name] = loops[name](args, floats, steps, Path(folder))
         pairs.append(one)
     result = {"benchmark": "exchange", "mb": mb, "workers": args.workers, "shards": args.shards, "policy": args.policy,
@@ -124,7 +134,7 @@ def main():
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--policy", choices=["asp", "bsp"], default="asp")
-    parser.add_argument("--transport", choices=["tcp", "ipc"], default="tcp")
+    parser.add_argument("--transport", choices=["tcp", "ipc", "shared"], default="tcp")
     parser.add_argument("--frame", type=int, default=512 * 1024, help="bytes of a payload frame")
     parser.add_argument("--limit", type=float, default=0.0, help="the least ratio that is not a failure")
     parser.add_argument("--json", type=Path, help="append the lines to this file, too")

@@ -14,6 +14,7 @@ versioned. Under eager there are two bounds: the issue's 2 per worker (`bound_2_
 docs/ARCHITECTURE.md (`bound_mb`), since there no grant waits for what it has applied. The second is what is judged.
 
 The other cells are a node with 1, 2 and 4 threads: `per_thread_mb` is what a thread more takes, in models' sizes `models`.
+Everything is sent: pages that a server and a node share would count in the peaks of both.
 One JSON line for each cell; exit status 1 when a server used more than its bound. Cells that do not fit into the free memory
 are left out, and said so.
 """
@@ -28,7 +29,8 @@ from processes import available_bytes, run_all
 
 CONFIG = """\
 run: {{name: memory, out: {out}, log_level: warn}}
-cluster: {{nodes: {nodes}, threads_per_node: {threads}, endpoints: ["ipc://{folder}/socket"]}}
+cluster: {{nodes: {nodes}, threads_per_node: {threads}, endpoints: ["ipc://{folder}/socket"],
+  shared_memory: off}}
 sync: {sync}
 train:
   optimizer: {{kind: {optimizer}, lr: 0.001}}

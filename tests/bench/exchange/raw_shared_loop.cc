@@ -1,0 +1,149 @@
+// The limit of the parameter path in shared memory: plain mappings, and ZeroMQ for control, no protocol. As
+// raw_loop.cc, but what travels is the header alone: the server applies SGD to each frame where the worker
+// has it, and the worker copies the answer out of the server's weights.
+//
+//   bench_raw_shared_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS FOLDER
+//   bench_raw_shared_loop worker ENDPOINT FLOATS FRAME_BYTES STEPS WARM_UP_STEPS FOLDER NUMBER
+//                                                                     prints {"seconds_per_step": …}
+//
+// FOLDER lies in memory (/dev/shm): there are the files `weights` and `gradient<NUMBER>`. The server ends
+// when each worker has said goodbye. What a worker copies may be torn by another's frame, as there.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <vector>
+#include <zmq.hpp>
+
+#include "common/params/optimizer.h"
+#include "common/wire/memory.h"
+
+namespace {
+
+using paceline::OptimizerKind;
+using paceline::OptimizerSection;
+using paceline::OptimizerState;
+
+struct Header {  // about as long as a Push or Parameters header that names a region
+  std::int64_t worker;
+  std::int64_t offset;
+  std::int64_t floats;
+  char rest[40];
+};
+
+struct Sizes {
+  std::int64_t floats;
+  std::int64_t frame;  // floats
+  std::int64_t frames() const { return (floats + frame - 1) / frame; }
+  std::int64_t size(std::int64_t k) const { return std::min(frame, floats - k * frame); }
+};
+
+// A file of zeros in memory, made by whoever comes first. Mapped until the process ends.
+float* map(const std::string& file, std::int64_t floats) {
+  const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
+  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT, 0600);
+  if (descriptor < 0 || ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+    std::cerr << "cannot make " << file << '\n';
+    std::exit(1);
+  }
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  ::close(descriptor);
+  if (memory == MAP_FAILED) {
+    std::cerr << "cannot map " << file << '\n';
+    std::exit(1);
+  }
+  return static_cast<float*>(memory);
+}
+
+std::string gradient_file(const std::string& folder, std::int64_t worker) {
+  return folder + "/gradient" + std::to_string(worker);
+}
+
+int serve(const std::string& endpoint, Sizes sizes, int workers, const std::string& folder) {
+  float* const weights = map(folder + "/weights", sizes.floats);
+  std::vector<const float*> gradients;
+  for (int w = 0; w < workers; ++w) gradients.push_back(map(gradient_file(folder, w), sizes.floats));
+  OptimizerSection settings;
+  settings.kind = OptimizerKind::kSgd;
+  OptimizerState optimizer(settings, sizes.floats);
+  optimizer.begin_step(1e-3);
+  zmq::context_t context(1);
+  zmq::socket_t socket(context, zmq::socket_type::router);
+  socket.set(zmq::sockopt::rcvhwm, 256);
+  socket.set(zmq::sockopt::sndhwm, 65536);
+  socket.bind(endpoint);
+  for (int left = workers; left > 0;) {
+    zmq::message_t id;
+    zmq::message_t head;
+    (void)socket.recv(id);
+    (void)socket.recv(head);
+    if (head.size() != sizeof(Header)) {
+      --left;
+      continue;
+    }
+    Header header;
+    std::memcpy(&header, head.data(), sizeof header);
+    const auto count = static_cast<std::size_t>(header.floats);
+    float* const part = weights + header.offset;
+    const float* const gradient = gradients[static_cast<std::size_t>(header.worker)] + header.offset;
+    optimizer.apply(header.offset, {part, count}, {part, count}, {gradient, count});
+    socket.send(id, zmq::send_flags::sndmore);
+    socket.send(head, zmq::send_flags::none);
+  }
+  return 0;
+}
+
+int work(const std::string& endpoint, Sizes sizes, std::int64_t steps, std::int64_t warm_up,
+         const std::string& folder, std::int64_t number) {
+  const float* const weights = map(folder + "/weights", sizes.floats);
+  float* const gradient = map(gradient_file(folder, number), sizes.floats);
+  std::fill_n(gradient, sizes.floats, 0.0F);
+  std::vector<float> parameters(static_cast<std::size_t>(sizes.floats));
+  zmq::context_t context(1);
+  zmq::socket_t socket(context, zmq::socket_type::dealer);
+  socket.set(zmq::sockopt::rcvhwm, 256);
+  socket.set(zmq::sockopt::sndhwm, 65536);
+  socket.connect(endpoint);
+  auto began = std::chrono::steady_clock::now();
+  for (std::int64_t step = 0; step < steps + warm_up; ++step) {
+    if (step == warm_up) began = std::chrono::steady_clock::now();
+    for (std::int64_t k = 0; k < sizes.frames(); ++k) {
+      const Header header{number, k * sizes.frame, sizes.size(k), {}};
+      socket.send(zmq::message_t(&header, sizeof header), zmq::send_flags::none);
+    }
+    for (std::int64_t k = 0; k < sizes.frames(); ++k) {
+      zmq::message_t head;
+      (void)socket.recv(head);
+      Header header;
+      std::memcpy(&header, head.data(), sizeof header);
+      std::copy_n(weights + header.offset, header.floats, parameters.data() + header.offset);
+    }
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  socket.send(zmq::message_t(), zmq::send_flags::none);
+  std::cout << "{\"seconds_per_step\": " << took.count() / static_cast<double>(steps) << "}\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  paceline::wire::keep_freed_memory();
+  const std::string role = argc > 1 ? argv[1] : "";
+  if ((role == "server" && argc == 7) || (role == "worker" && argc == 9)) {
+    const Sizes sizes{std::stoll(argv[3]), std::stoll(argv[4]) / std::int64_t{sizeof(float)}};
+    if (role == "server") return serve(argv[2], sizes, std::stoi(argv[5]), argv[6]);
+    return work(argv[2], sizes, std::stoll(argv[5]), std::stoll(argv[6]), argv[7], std::stoll(argv[8]));
+  }
+  std::cerr << "usage: bench_raw_shared_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS FOLDER\n"
+               "       bench_raw_shared_loop worker ENDPOINT FLOATS FRAME_BYTES STEPS WARM_UP_STEPS FOLDER "
+               "NUMBER\n";
+  return 2;
+}
