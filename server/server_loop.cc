@@ -95,7 +95,7 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     if (const Status shared = share_memory(from, join.node); !shared.is_ok()) range = shared;
   }
   if (!range.is_ok()) {
-    if (layout.is_ok()) membership_.remove(Peer::of(join.node));
+    if (layout.is_ok()) remove(Peer::of(join.node));
     const bool ours = join.node.value < config_.cluster.nodes;
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), range.status().message());
     return refuse(from, range.status(), /*fatal=*/true);
@@ -103,6 +103,12 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
   router_->remember(from);
   send_to(from, wire::Welcome{shard_, *range});
   if (authority_) authority_->node_joined(join.node, *layout, now);
+}
+
+// What it has pushed and is not applied yet keeps its memory mapped.
+void ServerLoop::remove(Peer peer) {
+  membership_.remove(peer);
+  if (peer.is_node()) router_->unmap(membership_.last_connection_of(peer));
 }
 
 // Whether it can be had is known only once it has been tried: it takes the same machine, and the same user.
@@ -146,14 +152,14 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   const bool leaves = std::holds_alternative<wire::Leave>(body);
   if (!authority_) {
     // It tells the authority too, whose NodeLost says what to forget.
-    if (leaves) return membership_.remove(from);
+    if (leaves) return remove(from);
     return refuse(*membership_.connection_of(from),
                   invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
                                    " to shard " + to_string(shard_) + ": it is for the authority"),
                   /*fatal=*/true);
   }
   const Status status = authority_->handle(from, message, now);
-  if (leaves) return membership_.remove(from);
+  if (leaves) return remove(from);
   // What was said twice is ignored; anything else wrong is a node that this run cannot go on with.
   if (!status.is_ok()) {
     refuse(*membership_.connection_of(from), status, /*fatal=*/status.code() != StatusCode::kOutOfOrder);
@@ -190,7 +196,7 @@ void ServerLoop::to_service(Peer from, wire::Message message) {
   if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
     const Peer node = Peer::of(lost->node);
     if (lost->node.value < config_.cluster.nodes && !membership_.is_gone(node)) {
-      membership_.remove(node);
+      remove(node);
       if (!authority_) log_.warn(to_string(node) + (lost->why.empty() ? " has left" : " lost: " + lost->why));
     }
   }

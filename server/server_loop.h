@@ -66,6 +66,7 @@ class ServerLoop {
   void on_router(const wire::PeerId& from, Result<wire::Message> message);
   void on_dealer(Result<wire::Message> message);
   void on_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  void remove(Peer peer);
   [[nodiscard]] Status share_memory(const wire::PeerId& with, NodeId node);
   void on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
   void on_node(Peer from, wire::Message message, Ticks now);

@@ -57,7 +57,7 @@ void ServerLoop::check_unreachable(Ticks now) {
 // The peer takes no further part, whether it knows that or not: it may go on talking.
 void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
   if (membership_.is_gone(peer)) return;
-  membership_.remove(peer);
+  remove(peer);
   if (authority_) return authority_->lost(peer, why, now);
   log_.warn(to_string(peer) + " lost: " + why);
   const Status said =

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "common/assert.h"
+
 namespace paceline::wire {
 
 // The numbers of what was borrowed and has been dropped, until they are said. Outlives the Sharing, as
@@ -52,11 +54,20 @@ Sharing::~Sharing() {
 }
 
 Status Sharing::map(const SegmentRef& theirs) {
-  if (theirs_ != nullptr) return Status::ok();
+  if (theirs_ != nullptr || unmapped_) return mapped_;
   Result<std::shared_ptr<const MappedSegment>> mapped = MappedSegment::map(theirs);
   mapped_ = mapped.status();
   if (mapped.is_ok()) theirs_ = std::move(mapped).value();
   return mapped_;
+}
+
+void Sharing::unmap() {
+  theirs_.reset();
+  unmapped_ = true;
+  mapped_ = failed_precondition("nothing more is read of the peer's memory");
+  const std::lock_guard lock(let_go_->mutex);
+  let_go_->wake = nullptr;
+  let_go_->numbers.clear();
 }
 
 Status Sharing::state() const {
@@ -79,12 +90,13 @@ void Sharing::unsay(const Beside& beside) {
   if (beside.segment) announced_ = false;
   if (beside.reads_segment) said_that_we_read_ = false;
   if (beside.region) lent_.erase(beside.region->number);
+  if (unmapped_) return;  // nobody is told any more
   const std::lock_guard lock(let_go_->mutex);
   let_go_->numbers.insert(let_go_->numbers.begin(), beside.let_go.begin(), beside.let_go.end());
 }
 
 std::optional<Region> Sharing::lend(const Payload& payload) {
-  if (!they_read_ || payload.size < kLentBytesMin) return std::nullopt;
+  if (!they_read_ || payload.size < kLentBytesMin || payload.encoding != Encoding::kFp32) return std::nullopt;
   const std::optional<std::int64_t> offset = ours_->offset_of(payload.data, payload.size);
   if (!offset) return std::nullopt;
   const std::uint64_t number = next_number_++;
@@ -92,7 +104,14 @@ std::optional<Region> Sharing::lend(const Payload& payload) {
   return Region{number, *offset, static_cast<std::int64_t>(payload.size)};
 }
 
+void Sharing::gone() {
+  gone_ = true;
+  they_read_ = false;
+  lent_.clear();
+}
+
 Status Sharing::heard(const Beside& beside) {
+  if (gone_) return Status::ok();
   if (beside.reads_segment && announced_) they_read_ = true;
   for (const std::uint64_t number : beside.let_go) {
     if (lent_.erase(number) == 0) {
@@ -104,6 +123,7 @@ Status Sharing::heard(const Beside& beside) {
 }
 
 Result<Payload> Sharing::borrow(const Region& region) {
+  PACELINE_ASSERT(!unmapped_, "borrowing from a segment that was unmapped");
   const std::int64_t size = theirs_ == nullptr ? 0 : theirs_->size();
   if (region.offset > size || region.bytes > size - region.offset) {
     return invalid_argument("header.region: got bytes [" + std::to_string(region.offset) + ", " +

@@ -10,8 +10,12 @@
 // What is let go of is said together: on the next message that leaves anyway, or in one of its own when
 // nothing is held any more, when kSaidAtOnce numbers have gathered, or after kSaidAfter.
 //
-// A peer that dies lets go of nothing; when its connection is given up, its Sharing goes, and with it all
-// that is lent. What is borrowed outlives both, and the peer.
+// A peer that dies lets go of nothing; when it is found gone(), or its connection is given up and its Sharing
+// with it, all that is lent comes back. What is borrowed outlives both, and the peer: what it had said before
+// it died can still be read. Once no more of that is wanted, unmap() gives its memory back to the system.
+//
+// Only float32 is lent: its bytes may change while they are read, which makes wrong values of floats, but of
+// a position (Encoding::kTopK) one that has been checked and is another one when it is used.
 //
 // Thread: the socket's; borrowed payloads are dropped on any.
 #pragma once
@@ -46,6 +50,10 @@ class Sharing {
 
   // The peer's segment, the first time that it is announced. Errors: as MappedSegment::map.
   Status map(const SegmentRef& theirs);
+  bool maps() const { return theirs_ != nullptr; }
+  // Nothing more is borrowed: the mapping goes with the last payload that lies in it.
+  void unmap();
+  bool unmapped() const { return unmapped_; }
   // Whether payloads are shared in both directions, and if not, why.
   Status state() const;
 
@@ -55,10 +63,13 @@ class Sharing {
   // Where the payload lies, if it can be lent to the peer; its owner is kept. For a header that say() was
   // called with.
   std::optional<Region> lend(const Payload& payload);
+  // The peer is gone: what is lent comes back, and nothing is lent any more. What it said while it was there
+  // may still come.
+  void gone();
 
   // What came in a header. Errors: kInvalidArgument the peer lets go of what was not lent to it.
   Status heard(const Beside& beside);
-  // Errors: kInvalidArgument outside the peer's segment.
+  // Errors: kInvalidArgument outside the peer's segment. Not once it is unmapped.
   Result<Payload> borrow(const Region& region);
 
   // Whether what has been let go of is to be said now; if not, it is in kSaidAfter (unless there is nothing).
@@ -77,6 +88,8 @@ class Sharing {
   bool announced_ = false;  // our segment
   bool said_that_we_read_ = false;
   bool they_read_ = false;
+  bool gone_ = false;
+  bool unmapped_ = false;
   std::uint64_t next_number_ = 1;
   std::unordered_map<std::uint64_t, std::shared_ptr<const void>> lent_;
 };

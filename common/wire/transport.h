@@ -88,6 +88,9 @@ class RouterSocket {
   // lent to it is kept until it lets go, or is disconnected, or is found gone. Only from within the handler,
   // once it is known who the sender is. Errors: why its payloads will come in frames.
   virtual Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory) = 0;
+  // Nothing more is read in the memory of this peer: what it still sends there is dropped, and its memory
+  // goes back to the system with the last payload that lies in it. What is lent to it stays lent.
+  virtual void unmap(const PeerId& peer) = 0;
   // Breaks a remembered connection: what is queued for the peer is dropped, and the payloads are let go of
   // soon (ZeroMQ has no way to take back what it was given, but it drops it with the connection). To the peer
   // it looks like a network that broke; its ZeroMQ connects anew, as a stranger. Errors: kNotFound it was not

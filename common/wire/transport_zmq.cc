@@ -203,12 +203,12 @@ class Pump : public std::enable_shared_from_this<Pump> {
     const int sent = header.is_ok() ? send_frames(to, *header, in_frame ? &message.payload : nullptr) : 0;
     if (sharing != nullptr && (sent != 0 || !header.is_ok())) sharing->unsay(beside);
     PACELINE_RETURN_IF_ERROR(header.status());
-    if (sent == EHOSTUNREACH && to != nullptr) sharings_.erase(*to);  // it lets go of nothing any more
+    if (sent == EHOSTUNREACH && sharing != nullptr) sharing->gone();
+    if (has_input()) schedule();  // the send, also a vain one, may have swallowed the descriptor's notice
     if (sent != 0) return not_sent(name, sent);
     ++counters_.messages_sent;
     count(message.body, header->size() + (in_frame ? message.payload.size : 0));
     if (beside.region) counters_.shared_bytes += beside.region->bytes;
-    if (has_input()) schedule();  // the send may have swallowed the descriptor's notice
     return Status::ok();
   }
 
@@ -228,6 +228,14 @@ class Pump : public std::enable_shared_from_this<Pump> {
   Status shares_memory() const {
     const Sharing* const sharing = sharing_with(PeerId());
     return sharing != nullptr ? sharing->state() : failed_precondition("this process shares no memory");
+  }
+
+  void unmap(const PeerId& peer) {
+    const auto found = sharings_.find(peer);
+    if (found == sharings_.end()) return;
+    Sharing& sharing = *found->second;
+    if (sharing.maps() || sharing.lent() > 0) return sharing.unmap();
+    sharings_.erase(found);  // it never came to anything
   }
 
   Status disconnect(const PeerId& peer) {
@@ -278,16 +286,18 @@ class Pump : public std::enable_shared_from_this<Pump> {
     });
   }
 
-  // In a message of its own. Where there is no room for it, it goes with the next one.
+  // In a message of its own. Where there is no room for it, it goes with the next one; who is gone is found
+  // out when a message is sent.
   void say_what_is_let_go(const PeerId& peer, Sharing& sharing) {
     Beside beside;
     sharing.say(beside);
     if (beside == Beside{}) return;
     const std::string header = encode(beside);
-    if (send_frames(is_router_ ? &peer : nullptr, header, nullptr) != 0) return sharing.unsay(beside);
+    const int sent = send_frames(is_router_ ? &peer : nullptr, header, nullptr);
+    if (!closed_ && has_input()) schedule();
+    if (sent != 0) return sharing.unsay(beside);
     ++counters_.messages_sent;
     counters_.other_bytes += static_cast<std::int64_t>(header.size());
-    if (!closed_ && has_input()) schedule();
   }
 
   // 0, or the error; a message leaves whole or not at all. ZeroMQ checks room and peer at the first frame.
@@ -413,6 +423,10 @@ class Pump : public std::enable_shared_from_this<Pump> {
       }
       Sharing* const sharing = sharing_with(from);
       if (sharing == nullptr) return invalid_argument("header.region: got one, expected none unless shared");
+      if (header.encoding != Encoding::kFp32) {
+        return invalid_argument("header.region: got one of an encoded payload, expected float32");
+      }
+      if (sharing->unmapped()) return std::optional<Message>();
       PACELINE_ASSIGN_OR_RETURN(payload, sharing->borrow(*header.beside.region));
       counters_.shared_bytes += header.beside.region->bytes;
     } else if (frames[1].size() > 0) {
@@ -481,6 +495,7 @@ class ZmqRouter final : public RouterSocket {
   Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory) override {
     return pump_->share_memory(from, memory);
   }
+  void unmap(const PeerId& peer) override { pump_->unmap(peer); }
   Status disconnect(const PeerId& peer) override { return pump_->disconnect(peer); }
   int break_unfinished() override { return pump_->break_unfinished(); }
   const TrafficCounters& counters() const override { return pump_->counters(); }

@@ -49,13 +49,18 @@ class RunningServer {
 
 class ScriptedNode {
  public:
-  ScriptedNode(wire::Context& context, const std::vector<std::string>& endpoints) : inbox_(endpoints.size()) {
+  // `memory`: to share with the servers.
+  ScriptedNode(wire::Context& context, const std::vector<std::string>& endpoints,
+               const std::shared_ptr<wire::SharedSegment>& memory = nullptr)
+      : inbox_(endpoints.size()) {
+    wire::TransportOptions options;
+    options.memory = memory;
     for (std::size_t k = 0; k < endpoints.size(); ++k) {
-      auto socket =
-          wire::DealerSocket::connect(context, io_, endpoints[k], {}, [this, k](Result<wire::Message> m) {
-            REQUIRE(m.is_ok());
-            inbox_[k].push_back(std::move(m).value());
-          });
+      auto socket = wire::DealerSocket::connect(context, io_, endpoints[k], options,
+                                                [this, k](Result<wire::Message> m) {
+                                                  REQUIRE(m.is_ok());
+                                                  inbox_[k].push_back(std::move(m).value());
+                                                });
       REQUIRE(socket.is_ok());
       sockets_.push_back(std::move(socket).value());
     }

@@ -7,6 +7,7 @@
 #include "common/config/load.h"
 #include "common/params/model_file.h"
 #include "common/report/run_summary.h"
+#include "common/wire/shared_memory.h"
 #include "server/run_directory.h"
 #include "tests/process/scripted_node.h"
 #include "tests/unit/temp_folder.h"
@@ -215,6 +216,30 @@ TEST_CASE("a node that asks for parameters and does not read them is lost, and n
   RunningServer server(config, ShardId(0), context);
   ScriptedNode node(context, config.cluster.endpoints);
   ask_for_more_than_is_read(node, config);
+  auto result = std::async(std::launch::async, [&] { return server.result(); });
+  while (result.wait_for(50ms) != std::future_status::ready) node.say(0, wire::Heartbeat{});
+  CHECK(result.get().code() == StatusCode::kUnavailable);
+  const auto summary = read_summary(folder.path());
+  REQUIRE(summary->lost.size() == 1);
+  CHECK_THAT(summary->lost[0],
+             Contains("node 0: it has taken none of the parameters it asked shard 0 for in 2 s"));
+}
+
+// It has read them, but what it was lent it does not give back.
+TEST_CASE("a node that keeps the server's memory is lost, as one that does not read") {
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 1);
+  config.cluster.frame_bytes = 4096;
+  config.cluster.lease = 2s;
+  config.cluster.shared_memory = SharedMemory::kOn;
+  wire::Context context;
+  RunningServer server(config, ShardId(0), context);
+  ScriptedNode node(context, config.cluster.endpoints, wire::SharedSegment::create(1 << 20).value());
+  begin(node, config, 100'000);
+  node.say(0, wire::Pull{1, Version(0), false, kNoRevision});
+  wire::Payload kept;
+  node.hear<wire::Parameters>(0, &kept);
+  CHECK(kept.borrowed);
   auto result = std::async(std::launch::async, [&] { return server.result(); });
   while (result.wait_for(50ms) != std::future_status::ready) node.say(0, wire::Heartbeat{});
   CHECK(result.get().code() == StatusCode::kUnavailable);

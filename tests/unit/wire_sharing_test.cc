@@ -13,6 +13,8 @@
 #include <boost/asio/post.hpp>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -141,6 +143,18 @@ pid_t child(Do&& what) {
   return pid;
 }
 
+// How many segments, its own and others', this process has mapped, and how many files it has open.
+std::ptrdiff_t segments_mapped() {
+  std::ifstream maps("/proc/self/maps");
+  std::ptrdiff_t found = 0;
+  for (std::string line; std::getline(maps, line);) found += line.find("/memfd:paceline") != line.npos;
+  return found;
+}
+std::ptrdiff_t files_open() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
 }  // namespace
 
 TEST_CASE("a payload in shared memory arrives equal, unsent, and is let go of, both ways") {
@@ -194,7 +208,7 @@ TEST_CASE("one that stays held does not keep the others") {
   CHECK(all_are(pair.routed().value().payload, 1));
 }
 
-TEST_CASE("memory outside the segment, and what is small, is sent as ever") {
+TEST_CASE("memory outside the segment, what is small, and what is encoded is sent as ever") {
   Pair pair;
   Payloads payloads;
   std::atomic<int> alive{0};
@@ -203,6 +217,11 @@ TEST_CASE("memory outside the segment, and what is small, is sent as ever") {
   REQUIRE(pair.push(in(pair.of_dealer, 4, alive, 10)).is_ok());
   CHECK_FALSE(pair.routed(1).value().payload.borrowed);
   CHECK(pair.routed(1).value().payload.floats()[9] == 4);
+  Payload encoded = in(pair.of_dealer, 5, alive);
+  encoded.encoding = Encoding::kBf16;
+  encoded.encoded_floats = 2 * kFloats;
+  REQUIRE(pair.push(encoded).is_ok());
+  CHECK_FALSE(pair.routed(2).value().payload.borrowed);
   CHECK(pair.dealer->counters().shared_bytes == 0);
 }
 
@@ -288,6 +307,107 @@ TEST_CASE("what a peer held that was killed comes back, and what it had sent sta
   ::close(to_parent[1]);
 }
 
+TEST_CASE("what a peer had sent is read after its death, and what it said of what it held is not missed") {
+  const TemporaryFolder folder;
+  const auto memory = segment();
+  int to_child[2];
+  REQUIRE(::pipe(to_child) == 0);
+  const pid_t victim = child([&] {
+    std::atomic<int> alive{0};
+    TransportOptions options;
+    options.memory = SharedSegment::create(kBytes).value();
+    Context own;  // which goes only when all is sent
+    boost::asio::io_context io{1};
+    bool has_read = false;
+    auto dealer = DealerSocket::connect(own, io, folder.ipc("dead"), options, [&](Result<Message> message) {
+                    has_read |= std::holds_alternative<Parameters>(message.value().body);
+                  }).value();
+    (void)dealer->send({Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}});
+    run_until(io, [&] { return dealer->shares_memory().is_ok(); });
+    (void)dealer->send({Heartbeat{}, {}});
+    run_until(io, [&] { return has_read; });
+    char go = 0;
+    (void)!::read(to_child[0], &go, 1);
+    (void)dealer->send({Push{.last = true, .samples = 1}, in(options.memory, 7, alive)});
+  });
+  Context context;
+  boost::asio::io_context io{1};
+  PeerId peer;
+  int heard = 0;
+  std::optional<Result<Message>> last;
+  RouterSocket* socket = nullptr;
+  auto bound =
+      RouterSocket::bind(context, io, folder.ipc("dead"), {}, [&](const PeerId& from, Result<Message> m) {
+        if (heard++ == 0) {
+          peer = from;
+          (void)socket->share_memory(from, memory);
+          (void)socket->send(from, {Welcome{}, {}});
+        }
+        last = std::move(m);
+      });
+  REQUIRE(bound.is_ok());
+  socket = bound.value().get();
+  REQUIRE(run_until(io, [&] { return heard == 2; }));
+  std::atomic<int> alive{0};
+  // Held on this side, too, so that nothing is let go of before the peer is found gone.
+  REQUIRE(socket->send(peer, {Parameters{.last = true}, in(memory, 8, alive)}).is_ok());
+  REQUIRE(::write(to_child[1], "g", 1) == 1);
+  REQUIRE(::waitpid(victim, nullptr, 0) == victim);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (socket->send(peer, {Heartbeat{}, {}}).is_ok()) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::yield();
+  }
+  CHECK(alive == 0);
+  REQUIRE(run_until(io, [&] { return heard == 3; }));
+  INFO(last->status().message());
+  REQUIRE(last->is_ok());
+  CHECK(all_are(last->value().payload, 7));
+  CHECK(socket->counters().malformed == 0);
+  ::close(to_child[0]);
+  ::close(to_child[1]);
+}
+
+TEST_CASE("the memory of a peer that is of no interest any more is kept for what is still to be read there") {
+  Pair pair;
+  std::atomic<int> alive{0};
+  const auto mapped = segments_mapped();  // each side its own and the other's
+  REQUIRE(pair.push(in(pair.of_dealer, 1, alive)).is_ok());
+  CHECK(all_are(pair.routed(0).value().payload, 1));
+  REQUIRE(pair.router->send(pair.peer, {Parameters{.last = true}, in(pair.of_router, 8, alive)}).is_ok());
+  REQUIRE(run_until(pair.io, [&] { return pair.at_dealer.size() == 1; }));
+
+  pair.router->unmap(pair.peer);
+  CHECK(segments_mapped() == mapped);
+  CHECK(all_are(pair.routed(0).value().payload, 1));
+  pair.at_router.clear();
+  CHECK(segments_mapped() == mapped - 1);
+
+  REQUIRE(pair.push(in(pair.of_dealer, 2, alive)).is_ok());
+  REQUIRE(pair.dealer->send({Heartbeat{}, {}}).is_ok());
+  CHECK(std::holds_alternative<Heartbeat>(pair.routed(0)->body));
+  CHECK(pair.router->counters().malformed == 0);
+  pair.at_dealer.clear();  // what was lent to it is let go of as before
+  CHECK(run_until(pair.io, [&] { return alive == 2; }));
+}
+
+TEST_CASE("neither files nor mappings are left behind") {
+  const auto files = files_open();
+  const auto mapped = segments_mapped();
+  {
+    const auto memory = segment();
+    CHECK(files_open() == files + 1);
+    const auto other = MappedSegment::map(memory->ref());
+    REQUIRE(other.is_ok());
+    CHECK((files_open() == files + 1 && segments_mapped() == mapped + 2));
+    SegmentRef wrong = memory->ref();
+    wrong.token_high ^= 1;
+    CHECK_FALSE(MappedSegment::map(wrong).is_ok());
+    CHECK((files_open() == files + 1 && segments_mapped() == mapped + 2));
+  }
+  CHECK((files_open() == files && segments_mapped() == mapped));
+}
+
 TEST_CASE("only a whole, sealed segment with the right token is mapped") {
   const auto memory = segment();
   SegmentRef ref = memory->ref();
@@ -305,6 +425,12 @@ TEST_CASE("only a whole, sealed segment with the right token is mapped") {
     ref.descriptor = static_cast<std::uint32_t>(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
     CHECK_THAT(refusal(ref), Catch::Contains("it is another file"));
     ::close(static_cast<int>(ref.descriptor));
+  }
+  SECTION("of a process that is gone") {
+    const pid_t gone = child([] {});
+    REQUIRE(::waitpid(gone, nullptr, 0) == gone);
+    ref.process = static_cast<std::uint32_t>(gone);
+    CHECK_THAT(refusal(ref), Catch::Contains("it cannot be read"));
   }
   SECTION("nothing") {
     ref.descriptor = 1'000'000;
@@ -375,7 +501,16 @@ TEST_CASE("what a peer may not say about shared memory is refused and counted, a
         "header.region: got a payload frame too, expected one of the two");
   CHECK(says({.let_go = {9}}, std::string(4096, '\0')) ==
         "header.let_go: got 9, expected a number that is lent");
-  CHECK(socket->counters().malformed == 9);
+  CHECK_THAT(says({.let_go = std::vector<std::uint64_t>(kLetGoMax + 1, 9)}, std::string(4096, '\0')),
+             Catch::Contains("header.let_go"));
+  Message encoded{Push{.last = true, .samples = 1}, Payloads().make(0, 256)};
+  encoded.payload.encoding = Encoding::kTopK;
+  encoded.payload.encoded_floats = 1024;
+  refused.clear();
+  liar.send(encode(encoded, {.region = Region{1, 64, 1024}}).value());
+  REQUIRE(run_until(io, [&] { return !refused.empty(); }));
+  CHECK(refused == "header.region: got one of an encoded payload, expected float32");
+  CHECK(socket->counters().malformed == 11);
   CHECK(says({}, std::string(4096, '\0')).empty());
 }
 
