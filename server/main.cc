@@ -35,6 +35,10 @@ void stop_on_signals(boost::asio::signal_set& signals, Server& server) {
   });
 }
 
+// About what the authority remembers of a worker and says to it at once: with very many, a decision is a wait
+// for that memory.
+constexpr std::size_t kBytesPerWorker = 1024;
+
 int server_main(int argc, char** argv) {
   wire::keep_freed_memory();
   const DaemonCommandLine command_line =
@@ -47,6 +51,7 @@ int server_main(int argc, char** argv) {
     return kExitUsage;
   }
   const ShardId shard(given.index);
+  wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
 
   const Existing existing = given.force ? Existing::kReplace : Existing::kRefuse;
   const Status prepared = prepare_run_directory(*config, shard, existing, given.config_path);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/sync/order.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
@@ -14,8 +15,9 @@ ClockContributions HeldGradients::take() {
   ClockContributions taken = std::move(by_clock_.front());
   by_clock_.pop_front();
   // Arrival order is a matter of timing; sums of floats depend on the order, so it must not be.
-  if (!broken(Mutant::kArrivalOrder)) std::sort(taken.contributors.begin(), taken.contributors.end());
-  std::sort(taken.skipped.begin(), taken.skipped.end());
+  if (!broken(Mutant::kArrivalOrder))
+    put_into_worker_order(taken.contributors, [](const auto& c) { return c.worker; });
+  put_into_worker_order(taken.skipped, [](const auto& s) { return s.worker; });
   return taken;
 }
 

@@ -1,9 +1,9 @@
 #include "common/sync/held_grants.h"
 
-#include <algorithm>
 #include <string>
 
 #include "common/assert.h"
+#include "common/sync/order.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
@@ -38,7 +38,7 @@ std::vector<Rank> HeldGrants::take_released(Clock floor) {
   while (!by_needed_.empty() && by_needed_.begin()->first <= floor) {
     std::vector<Rank>& bucket = by_needed_.begin()->second;
     // The order of arrival depends on timing; what follows from it must not.
-    std::sort(bucket.begin(), bucket.end());
+    put_into_worker_order(bucket, [](Rank worker) { return worker; });
     for (const Rank worker : bucket) {
       count_operation();
       released.push_back(worker);
@@ -57,7 +57,7 @@ std::vector<Rank> HeldGrants::take_all() {
       everybody.push_back(worker);
     }
   }
-  std::sort(everybody.begin(), everybody.end());
+  put_into_worker_order(everybody, [](Rank worker) { return worker; });
   by_needed_.clear();
   size_ = 0;
   return everybody;
