@@ -246,6 +246,18 @@ void ServerLoop::drain() {
     }
   }
   if (!ended_ && authority_ && authority_->over()) end(authority_->result());
+  if (!ended_ && !works_ahead_ && service_.may_work_ahead()) {
+    works_ahead_ = true;
+    boost::asio::post(io_, [this] { work_ahead(); });
+  }
+}
+
+// Behind what the sockets have for us: they are looked at again before this is called the next time.
+void ServerLoop::work_ahead() {
+  works_ahead_ = false;
+  if (ended_ || !service_.work_ahead()) return;
+  works_ahead_ = true;
+  boost::asio::post(io_, [this] { work_ahead(); });
 }
 
 void ServerLoop::stop(const std::string& reason) {

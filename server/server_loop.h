@@ -76,6 +76,7 @@ class ServerLoop {
   void judge(const Status& shard_state);
   void run_over(const wire::RunOver& over);
   void drain();
+  void work_ahead();
 
   // What goes out, and time (server_loop_out.cc).
   void send(Speaker speaker, Peer to, wire::Message message);
@@ -125,6 +126,7 @@ class ServerLoop {
   Unreachable unreachable_;                              // found while sending
   std::vector<std::pair<Peer, std::string>> expelled_;   // refused for good in this handler, and why
   std::int64_t refused_ = 0;
+  bool works_ahead_ = false;  // work_ahead() is to be called
   bool ended_ = false;
   Status result_ = internal_error("the server's loop ended before the run");
 };

@@ -219,6 +219,12 @@ Status ShardService::on(Peer from, const wire::Push& push, wire::Payload payload
   return Status::ok();
 }
 
+// Only a third state of the parameters is too many: the next one is the second while no older one leaves.
+bool ShardService::work_ahead() {
+  return shard_ && shard_->next().may_prepare() && !leaving_.keeps_older(shard_->now()) &&
+         shard_->prepare_next();
+}
+
 void ShardService::announce_withheld() {
   std::erase_if(withheld_, [this](wire::GradientArrived& arrived) {
     if (shard_->is_full(arrived.worker)) return false;

@@ -147,6 +147,10 @@ class BlockRange {
     old = std::move(fresh);
   }
 
+  // Puts `block`, whose first elements(i).size() floats are written, in the place of block i; snapshots keep
+  // the old one. As rewrite(), of different blocks in several threads.
+  void replace(std::int64_t i, BlockRef block) { blocks_[static_cast<std::size_t>(i)] = std::move(block); }
+
  private:
   std::int64_t size_ = 0;
   std::int64_t block_floats_ = 1;

@@ -31,7 +31,7 @@ struct WeightDecay {
   float weight = 0.0F;
 };
 
-// n elements; `out` and `in` are equal or disjoint, everything else is disjoint.
+// n elements; `out` is `in`, or `gradient`, or disjoint from both; everything else is disjoint.
 struct Piece {
   const float* in;
   float* out;

@@ -44,8 +44,8 @@ class OptimizerState {
   void begin_step(double learning_rate);
 
   // Applies a piece of the begun gradient to elements [offset, offset + gradient.size()) of the range:
-  // out = what `in` becomes. The three have equal lengths; out may be `in` itself (in place) or a vector
-  // apart from it (copy-on-write), nothing between. `gradient` is not kept.
+  // out = what `in` becomes. The three have equal lengths; out may be `in` itself (in place), `gradient`
+  // itself, or a vector apart from both (copy-on-write), nothing between. `gradient` is not kept.
   void apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
              std::span<const float> gradient);
 

@@ -26,6 +26,11 @@ double cosine_factor(const ScheduleSection& schedule, std::int64_t version, std:
 
 }  // namespace
 
+std::int64_t planned_versions(const RunConfig& config) {
+  const std::int64_t workers = config.cluster.cluster().workers();
+  return (config.train.total_iterations + workers - 1) / workers;
+}
+
 double learning_rate(const OptimizerSection& optimizer, Version version, std::int64_t planned_versions) {
   const ScheduleSection& schedule = optimizer.schedule;
   const std::int64_t v = version.value;

@@ -16,6 +16,9 @@
 
 namespace paceline {
 
+// How many versions the run is meant to have: as many as a worker has iterations, when all have as many.
+std::int64_t planned_versions(const RunConfig& config);
+
 // The rate with which the gradients that lead from `version` to the next one are applied. `planned_versions`:
 // how many versions the run is meant to have; where the cosine ends unless schedule.total_versions says
 // otherwise. Steps are counted from version 0, warm-up included; the cosine begins behind the warm-up.

@@ -43,12 +43,14 @@ enum class Mutant {
   kWaitingForgotten,                  // an own gradient whose local apply was put off is never applied
   kLandedKept,                        // what has landed is kept, whichever slice follows
   kRefreshSkipped,                    // a thread computes with what it has, though the grant asks for newer
-  kOlderSliceKept,         // the process cache takes over a slice that arrives late (but not its stamp)
-  kDecisionTwice,          // a shard applies some decisions twice
-  kDecisionLeftOut,        // a shard goes on as if it had applied some decisions that it has not
-  kPullAnsweredTooSoon,    // a shard answers with what it has, not with the version that was asked for
-  kExactAnsweredFromNow,   // an exact pull is answered with the current state
-  kSlowReadersNotCounted,  // a pull is answered with the newest state, whatever is still leaving
+  kOlderSliceKept,           // the process cache takes over a slice that arrives late (but not its stamp)
+  kDecisionTwice,            // a shard applies some decisions twice
+  kDecisionLeftOut,          // a shard goes on as if it had applied some decisions that it has not
+  kPullAnsweredTooSoon,      // a shard answers with what it has, not with the version that was asked for
+  kExactAnsweredFromNow,     // an exact pull is answered with the current state
+  kSlowReadersNotCounted,    // a pull is answered with the newest state, whatever is still leaving
+  kPreparedWhateverDecided,  // what was prepared is taken over, whatever gradients the decision names
+  kPreparedKeptAfterLoss,    // ... or though a gradient in it was lost and has come again
   kCount
 };
 

@@ -8,11 +8,6 @@
 namespace paceline::server {
 namespace {
 
-std::int64_t planned_versions(const RunConfig& config) {
-  const std::int64_t workers = config.cluster.cluster().workers();
-  return (config.train.total_iterations + workers - 1) / workers;
-}
-
 std::string per_cent(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f %%", value);

@@ -33,6 +33,12 @@ class Gradient {
   std::int64_t samples() const { return samples_; }
   // The first element, counted from the range's begin, that is NaN or infinite.
   std::optional<std::int64_t> non_finite() const { return non_finite_; }
+  // What of the range is here: one interval, all of it once the gradient is whole.
+  Range arrived() const {
+    if (pieces_.empty()) return {};
+    return {std::min(pieces_.front().begin, pieces_.back().begin),
+            std::max(pieces_.front().end(), pieces_.back().end())};
+  }
 
   // Calls use(offset, values) for each stretch of the gradient that lies in `part`, ascending: together they
   // are exactly `part`. `offset` is counted from the range's begin.
@@ -56,6 +62,7 @@ class Gradient {
   };
   WorkerId worker_;
   Clock clock_;
+  std::int64_t begun_ = 0;  // how many gradients had begun in the store before
   std::int64_t samples_ = 0;
   std::int64_t received_ = 0;
   std::optional<std::int64_t> non_finite_;
@@ -78,6 +85,11 @@ class GradientStore {
 
   // The whole gradient of `worker` stamped `clock`; nullptr when there is none.
   const Gradient* find(WorkerId worker, Clock clock) const;
+
+  // The same, and one that is here only in part, too. Valid until the store changes.
+  const Gradient* begun(WorkerId worker, Clock clock) const;
+  // Of all that are here, in part or whole, the one whose first piece came first; nullptr when none is here.
+  const Gradient* first_begun() const;
 
   // Forgets a whole gradient; false when there is none.
   bool discard(WorkerId worker, Clock clock);
@@ -108,6 +120,7 @@ class GradientStore {
   Encoding encoding_;
   BlockPool decoded_;               // of the range's size; made as gradients need them
   std::vector<Inbox> inboxes_;      // by rank
+  std::int64_t begun_ = 0;          // gradients, since the start
   std::vector<Gradient> recycled_;  // empty, for their pieces' memory
 };
 

@@ -41,6 +41,11 @@ void Leaving::settle() {
   if (state_ && state_->pieces->value() == 0) state_.reset();
 }
 
+bool Leaving::keeps_older(const Snapshot& now) {
+  settle();
+  return state_ && state_->snapshot.revision != now.revision;
+}
+
 Leaving::Source Leaving::source(const Snapshot& now, Peer to, const wire::Pull& pull) {
   settle();
   const bool reached = now.version >= pull.min_version || sync::broken(sync::Mutant::kPullAnsweredTooSoon);

@@ -108,6 +108,9 @@ class Leaving {
   // `to` has `state` and is told so.
   void confirm(Peer to, const Snapshot& state);
 
+  // Whether an older state than `now` is alive in replies.
+  bool keeps_older(const Snapshot& now);
+
   // Lets go of what has left: before the current state is overwritten, since what is held is copied.
   void settle();
 

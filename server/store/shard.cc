@@ -1,12 +1,10 @@
-// Applying decisions block by block, and the copies that make replies and retained versions immutable.
+// What a shard takes, what it does when a decision comes, and what it refuses.
 #include "server/store/shard.h"
 
 #include <algorithm>
 #include <string>
-#include <thread>
 #include <utility>
 
-#include "common/params/vector_ops.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::server {
@@ -15,14 +13,6 @@ namespace {
 std::int64_t block_count(const ShardSettings& settings, Range range) {
   return (range.size() + settings.block_floats - 1) / settings.block_floats;
 }
-
-// Eager, a decision takes a gradient as soon as every shard holds it, but the worker is granted its next
-// clock by the authority, not by this shard: while decisions are on their way here, its gradients pile up.
-// This many at least, so that a shard whose decisions are late does not turn a healthy node away.
-constexpr std::int64_t kDecisionLag = 8;
-
-// More gain nothing: a few cores take all that the memory gives.
-constexpr std::uint32_t kApplyThreadsMax = 4;
 
 // A peer cuts its gradient into frames of cluster.frame_bytes, as we do. It may be set up with smaller ones,
 // but not with so small ones that the bookkeeping outweighs the gradient.
@@ -34,23 +24,6 @@ std::size_t pieces_max(const ShardSettings& settings, Range range) {
 
 }  // namespace
 
-ShardSettings shard_settings(const RunConfig& config) {
-  ShardSettings settings;
-  settings.optimizer = config.train.optimizer;
-  settings.cluster = config.cluster.cluster();
-  settings.block_floats = std::max<std::int64_t>(1, config.cluster.frame_bytes / std::int64_t{sizeof(float)});
-  std::int64_t largest_threshold = 0;  // asp has none
-  if (config.sync.policy == PolicyKind::kSsp) largest_threshold = config.sync.threshold;
-  if (config.sync.policy == PolicyKind::kDtssp) largest_threshold = config.sync.threshold_max;
-  std::int64_t gradients_max = largest_threshold + 2;
-  if (config.sync.apply == ApplyMode::kEager) gradients_max = std::max(gradients_max, kDecisionLag);
-  settings.gradients_max = static_cast<std::size_t>(gradients_max);
-  settings.gradient_encoding = config.cluster.gradient_encoding;
-  const std::uint32_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kApplyThreadsMax);
-  settings.apply_threads = config.cluster.apply_threads.value_or(cores);
-  return settings;
-}
-
 Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settings)
     : id_(id),
       range_(range),
@@ -58,11 +31,9 @@ Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settin
       settings_(std::move(settings)),
       pool_(settings_.block_floats, static_cast<std::size_t>(block_count(settings_, range)),
             settings_.memory),
-      optimizer_(settings_.optimizer, range.size()),
       gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range),
                  settings_.gradient_encoding),
-      apply_pool_(range.size() <= settings_.apply_alone_floats ? 1 : settings_.apply_threads),
-      sums_(apply_pool_.threads()) {
+      next_(settings_, range.size(), pool_) {
   now_.blocks = BlockRange(pool_, range.size());
   now_.applied.assign(settings_.cluster.workers(), Clock(0));
 }
@@ -105,7 +76,9 @@ Result<std::optional<wire::GradientArrived>> Shard::push(const wire::Push& push,
     return failed_precondition("push from worker " + to_string(push.worker) + " to shard " + to_string(id_) +
                                " before the initial parameters");
   }
+  const Range piece{push.offset, push.offset + payload.count()};
   PACELINE_ASSIGN_OR_RETURN(const Gradient* whole, gradients_.add(push, std::move(payload)));
+  next_.arrived(piece);
   if (whole == nullptr) return std::optional<wire::GradientArrived>();
   wire::GradientArrived arrived{id_, push.worker, push.clock, whole->samples(), ""};
   if (const auto element = whole->non_finite()) arrived.fault = place_of(*element);
@@ -147,8 +120,11 @@ Status Shard::check(const wire::ApplyDecision& decision) const {
 Status Shard::apply(const wire::ApplyDecision& decision) {
   PACELINE_RETURN_IF_ERROR(check(decision));
   using sync::Mutant;
-  if (!(sync::broken(Mutant::kDecisionLeftOut) && decision.sequence % 5 == 3)) apply_gradients(decision);
-  if (sync::broken(Mutant::kDecisionTwice) && decision.sequence % 5 == 3) apply_gradients(decision);
+  const bool left_out = sync::broken(Mutant::kDecisionLeftOut) && decision.sequence % 5 == 3;
+  if (!left_out) next_.apply(decision, gradients_, now_.blocks);
+  if (sync::broken(Mutant::kDecisionTwice) && decision.sequence % 5 == 3) {
+    next_.apply(decision, gradients_, now_.blocks);
+  }
   const auto closes = [this](const wire::Contribution& c) {
     Clock& applied = now_.applied[settings_.cluster.rank_of(c.worker).value];
     applied = std::max(applied, c.clock.next());
@@ -163,58 +139,6 @@ Status Shard::apply(const wire::ApplyDecision& decision) {
   if (decision.retain) retained_.push_back(now_);
   ++next_sequence_;
   return Status::ok();
-}
-
-void Shard::apply_gradients(const wire::ApplyDecision& decision) {
-  if (decision.contributions.empty()) return;
-  if (decision.combine == wire::Combine::kEach) {
-    apply_each(decision);
-  } else {
-    apply_mean(decision);
-  }
-}
-
-void Shard::apply_each(const wire::ApplyDecision& decision) {
-  for (const wire::Contribution& c : decision.contributions) {
-    const Gradient& gradient = *gradients_.find(c.worker, c.clock);
-    optimizer_.begin_step(decision.learning_rate);
-    apply_pool_.run(now_.blocks.block_count(), [&](std::size_t, std::int64_t i) {
-      const Range block = now_.blocks.elements(i);
-      now_.blocks.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
-        gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
-          const auto at = static_cast<std::size_t>(offset - block.begin);
-          optimizer_.apply(offset, in.subspan(at, values.size()), out.subspan(at, values.size()), values);
-        });
-      });
-    });
-  }
-}
-
-// The weights are the samples of the decision, which is the same on every shard, added in worker order: the
-// same bits however the vector is cut (DESIGN 3.4).
-void Shard::apply_mean(const wire::ApplyDecision& decision) {
-  std::int64_t samples = 0;
-  for (const wire::Contribution& c : decision.contributions) samples += c.samples;
-  const float share = 1.0F / static_cast<float>(samples);
-  optimizer_.begin_step(decision.learning_rate);
-  apply_pool_.run(now_.blocks.block_count(), [&](std::size_t thread, std::int64_t i) {
-    const Range block = now_.blocks.elements(i);
-    sums_[thread].resize(static_cast<std::size_t>(block.size()));
-    const std::span<float> sum(sums_[thread]);
-    for (const wire::Contribution& c : decision.contributions) {
-      const bool first = &c == &decision.contributions.front();
-      const auto weight = static_cast<float>(c.samples);
-      gradients_.find(c.worker, c.clock)
-          ->for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
-            const auto part = sum.subspan(static_cast<std::size_t>(offset - block.begin), values.size());
-            first ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
-          });
-    }
-    scale(sum, share);
-    now_.blocks.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
-      optimizer_.apply(block.begin, in, out, sum);
-    });
-  });
 }
 
 const Snapshot* Shard::retained(Version version) const {

@@ -9,50 +9,29 @@
 // gives
 //   p <- p - 0.1 * (32 g0 + 96 g1) / 128,  version 0 -> 1, revision 0 -> 2, applied clocks {1, 1}.
 //
-// Memory: the range once, once more while replies of an older state are leaving (store/leaving.h sees to it
-// that it is one), at most kRetainedMax retained versions (their unshared blocks), the optimizer's state, one
-// block for the mean and applying thread, and the gradients' bound. No I/O, no clock. Thread: one at a time
-// (the server's loop).
+// Memory: the range once, once more while the next state is being prepared (store/next_state.h) or replies of
+// an older one are leaving (store/leaving.h sees to it that it is one), at most kRetainedMax retained
+// versions (their unshared blocks), the optimizer's state, one block for the mean and applying thread, and
+// the gradients' bound. No I/O, no clock. Thread: one at a time (the server's loop).
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <memory_resource>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "common/config/run_config.h"
 #include "common/params/blocks.h"
 #include "common/params/layout.h"
-#include "common/params/optimizer.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
-#include "server/store/apply_pool.h"
 #include "server/store/gradient_store.h"
+#include "server/store/next_state.h"
+#include "server/store/shard_settings.h"
 
 namespace paceline::server {
 
 // One being evaluated and one waiting for it.
 inline constexpr std::size_t kRetainedMax = 2;
-
-// What a shard needs of the run's configuration.
-struct ShardSettings {
-  OptimizerSection optimizer;
-  Cluster cluster;
-  std::int64_t block_floats = 1;  // floats per block and per Parameters frame, >= 1
-  // Held per worker: the largest threshold + 2; where each is applied on arrival at least 8, for decisions
-  // that are late here.
-  std::size_t gradients_max = 2;
-  Encoding gradient_encoding = Encoding::kFp32;  // of pushes
-  std::size_t apply_threads = 1;                 // >= 1
-  // A range of up to this many floats is applied by the loop's thread alone, which takes it some 2 ms: the
-  // others would have to be woken, and waited for when the cores are busy with gradients.
-  std::int64_t apply_alone_floats = std::int64_t{4} << 20;
-  // Where the parameters lie, so that replies can be shared with nodes of this machine; null: the heap.
-  std::shared_ptr<std::pmr::memory_resource> memory{};
-};
-ShardSettings shard_settings(const RunConfig& config);
 
 // The parameters of one moment. Copying shares the blocks; it never changes.
 struct Snapshot {
@@ -81,14 +60,25 @@ class Shard {
   // ready.
   Result<std::optional<wire::GradientArrived>> push(const wire::Push& push, wire::Payload payload);
 
+  // Prepares a little of what the next decision is expected to make of what has been pushed (store/
+  // next_state.h); false when there is nothing to prepare. Nothing of it can be seen from outside, and it
+  // need never be called; it must not be while an older state than the current one is alive in replies.
+  bool prepare_next() { return ready() && next_.prepare_one(now_.blocks, now_.version, gradients_); }
+
   // Applies the authority's next decision. An error means that this shard and the authority no longer agree
   // and the run cannot go on: kOutOfOrder the sequence has a gap; kFailedPrecondition a gradient is not here,
   // or a third version is to be retained. Nothing has been changed then.
   [[nodiscard]] Status apply(const wire::ApplyDecision& decision);
 
   // A whole gradient that will never be applied. Unknown ones are ignored: it may never have come whole.
-  void discard(WorkerId worker, Clock clock) { gradients_.discard(worker, clock); }
-  void drop_partial(NodeId node) { gradients_.drop_partial(node); }
+  void discard(WorkerId worker, Clock clock) {
+    gradients_.discard(worker, clock);
+    next_.forget_missing(gradients_);
+  }
+  void drop_partial(NodeId node) {
+    gradients_.drop_partial(node);
+    next_.forget_missing(gradients_);
+  }
 
   // Another gradient of this worker would be refused.
   bool is_full(WorkerId worker) const { return gradients_.is_full(worker); }
@@ -103,14 +93,12 @@ class Shard {
 
   std::size_t gradients_held() const { return gradients_.held(); }
   std::size_t retained_count() const { return retained_.size(); }
-  // Blocks alive: this shard's, the retained ones' and those of replies still leaving.
+  // Blocks alive: this shard's, those prepared, the retained ones' and those of replies still leaving.
   std::size_t blocks_in_use() const { return pool_.in_use(); }
+  const NextState& next() const { return next_; }
 
  private:
   Status check(const wire::ApplyDecision& decision) const;
-  void apply_gradients(const wire::ApplyDecision& decision);
-  void apply_each(const wire::ApplyDecision& decision);
-  void apply_mean(const wire::ApplyDecision& decision);
   std::string place_of(std::int64_t element) const;
 
   ShardId id_;
@@ -120,10 +108,8 @@ class Shard {
   BlockPool pool_;
   Snapshot now_;
   std::int64_t initialized_ = 0;  // floats of the initial values received
-  OptimizerState optimizer_;
   GradientStore gradients_;
-  ApplyPool apply_pool_;
-  std::vector<std::vector<float>> sums_;  // per thread: one block of a clock's weighted sum
+  NextState next_;
   std::vector<Snapshot> retained_;
   std::int64_t next_sequence_ = 0;
 };

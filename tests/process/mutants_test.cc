@@ -20,6 +20,7 @@
 #include "common/sync/test_hooks.h"
 #include "tests/process/exact_evaluations.h"
 #include "tests/process/random_schedule.h"
+#include "tests/unit/next_state.h"
 #include "tests/unit/slow_readers.h"
 #include "worker/cache/process_cache.h"
 #include "worker/cache/thread_cache.h"
@@ -90,6 +91,11 @@ std::string first_violation() {
   const bool of_memory = sync::broken(Mutant::kSlowReadersNotCounted) || sync::broken(Mutant::kNone);
   for (std::uint64_t seed = 1; of_memory && seed <= kSchedules; ++seed) {
     if (std::string found = server::violation_of_slow_readers(seed); !found.empty()) return found;
+  }
+  const bool of_next = sync::broken(Mutant::kPreparedWhateverDecided) ||
+                       sync::broken(Mutant::kPreparedKeptAfterLoss) || sync::broken(Mutant::kNone);
+  for (std::uint64_t seed = 1; of_next && seed <= kSchedules; ++seed) {
+    if (std::string found = server::walk_next_state(seed).violation; !found.empty()) return found;
   }
   std::atomic<std::uint64_t> next{1};
   std::atomic<bool> found{false};

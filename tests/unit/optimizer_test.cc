@@ -83,19 +83,20 @@ TEST_CASE("every_cut_into_pieces_gives_the_same_bits_in_place_and_out_of_place")
     OptimizerState state(section, kFloats);
     std::vector<float> parameters = random_floats(0, kFloats);
     for (int step = 0; step < kSteps; ++step) {
-      const std::vector<float> gradient = random_floats(1 + step, kFloats);
+      std::vector<float> gradient = random_floats(1 + step, kFloats);
       std::vector<float> next(kFloats);
       state.begin_step(rate_of(step));
       for (std::size_t at = 0; at < kFloats;) {
         const std::size_t n = std::min<std::size_t>(kFloats - at, 1 + random.next_below(200));
         const auto g = std::span(gradient).subspan(at, n);
         const auto in = std::span(parameters).subspan(at, n);
-        // One trial in two writes beside, as copy-on-write does.
-        const auto out = trial % 2 == 0 ? in : std::span(next).subspan(at, n);
+        // In place, beside, as copy-on-write does, and over the gradient.
+        const auto out = trial % 3 == 0 ? in : trial % 3 == 1 ? std::span(next).subspan(at, n) : g;
         state.apply(static_cast<std::int64_t>(at), in, out, g);
         at += n;
       }
-      if (trial % 2 == 1) parameters = next;
+      if (trial % 3 == 1) parameters = next;
+      if (trial % 3 == 2) parameters = gradient;
     }
     REQUIRE(same_bits(parameters, expected));
   }

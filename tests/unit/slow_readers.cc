@@ -19,6 +19,7 @@ namespace paceline::server {
 namespace {
 
 constexpr std::int64_t kBlockFloats = 300;  // more than the transport copies
+constexpr std::uint64_t kBlocksMax = 5;
 constexpr int kSteps = 300;
 const WorkerId kPusher(0, 0);
 
@@ -49,7 +50,7 @@ class Walk {
     config_.cluster.parameter_encoding = encodings[below(3)];
     config_.sync.policy = eager_ ? PolicyKind::kAsp : PolicyKind::kSsp;
     config_.sync.apply = eager_ ? ApplyMode::kEager : ApplyMode::kVersioned;
-    floats_ = kBlockFloats * (1 + static_cast<std::int64_t>(below(5))) - 1;
+    floats_ = kBlockFloats * (1 + static_cast<std::int64_t>(below(kBlocksMax))) - 1;
     service_.emplace(ShardId(0), config_, outbox_, log_, [this] { left_ = true; });
     nodes_.resize(config_.cluster.nodes);
   }
@@ -126,6 +127,10 @@ class Walk {
     if (sequence_ - applied_by_shard() >= 2) return;  // the shard has it wait, and the pusher with it
     say(Peer::of(NodeId(0)), push_of(kPusher, sequence_),
         std::vector<float>(static_cast<std::size_t>(floats_), 1));
+    for (auto units = below(2 * kBlocksMax); units > 0; --units) {
+      service_->work_ahead();
+      check_memory();
+    }
     if (!eager_ || below(3) == 0) ++version_;
     wire::ApplyDecision decision = decision_of(sequence_, {{kPusher, Clock(sequence_), 1}}, version_);
     ++sequence_;

@@ -1,0 +1,112 @@
+// What the next decision will make of the parameters: prepared frame by frame while gradients arrive, and
+// finished when it is decided (DESIGN 4: frames are applied as they arrive, into the next version's blocks).
+// It is prepared in time that the loop would spend waiting, and need not be: where frames come faster than
+// they are applied (over shared memory, or when the cores are busy) they are read first, and what is left is
+// done with the decision, by several threads.
+//
+// Which gradients the next decision takes, and in which order, is known before it is taken, as long as nobody
+// dies: under `versioned` those of the current version's clock in worker order, under `eager` the one that
+// began first. So a block of the next state takes the predicted gradients in the predicted order, each as
+// soon as that part of it is here. Nobody sees these blocks. The decision says what is right: is what was
+// prepared the beginning of that, the rest is done and the blocks take the place of the current ones; else
+// they are dropped and the decision is applied from the start, out of the gradients, which are held until
+// then. So a wrong guess, or a sender that dies half-way, costs work and leaves no trace.
+//
+//   versioned, each, workers 0, 1, 2; four blocks; here: 0 whole, 1 to its half, 2 whole
+//     taken      block 0: 0 1 2   block 1: 0 1 2   block 2: 0   block 3: 0
+//     decided {0, 1, 2}           blocks 2 and 3 take 1 and 2; all four become current
+//     node 1 lost, decided {0,2}  dropped: 1 is in blocks 0 and 1
+//
+// combine: each: a block is the current one with gradients applied; only with an optimizer without state, as
+// state is changed in place and could not be taken back. combine: mean: a block is the weighted sum so far,
+// any optimizer; the state changes with the decision.
+//
+// The bits are those of applying the decision from the start: the same operations on each element in the same
+// order (DESIGN 3.4).
+//
+// Memory: prepared blocks are a second state beside the current one, so prepare() must not be called while an
+// older one is leaving (store/leaving.h). Thread: one at a time (the server's loop); apply() has helpers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/params/blocks.h"
+#include "common/params/optimizer.h"
+#include "common/wire/messages.h"
+#include "server/store/apply_pool.h"
+#include "server/store/gradient_store.h"
+#include "server/store/shard_settings.h"
+
+namespace paceline::server {
+
+class NextState {
+ public:
+  // For a range of `size` floats whose blocks are of `pool`.
+  NextState(const ShardSettings& settings, std::int64_t size, const BlockPool& pool);
+
+  // `piece` of some gradient has come.
+  void arrived(Range piece);
+  // Whether there may be something to prepare.
+  bool may_prepare() const { return !candidates_.empty() || looked_at_ < std::ssize(blocks_); }
+  // Has one block take one gradient, if that is possible; false when it is not. `now` are the blocks of
+  // `version`. A block is at most 1 MiB, so it takes some 0.1 ms.
+  bool prepare_one(const BlockRange& now, Version version, const GradientStore& gradients);
+
+  // Some gradients have been forgotten: what was taken of them is dropped.
+  void forget_missing(const GradientStore& gradients);
+
+  // Makes `now` what the decision makes of it. Its gradients are whole, and here.
+  void apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
+
+  // Blocks prepared at the moment, and of all prepared ones those that a decision took over, since the start.
+  std::size_t prepared() const { return prepared_; }
+  std::int64_t committed() const { return committed_; }
+
+ private:
+  // One of the next state's blocks, and how many of `taken_` are in it.
+  struct Block {
+    BlockRef floats;
+    std::size_t taken = 0;
+    bool candidate = false;  // is among candidates_
+  };
+  const Gradient* next(std::size_t already, Version version, const GradientStore& gradients) const;
+  bool take_one(std::int64_t i, const BlockRange& now, Version version, const GradientStore& gradients);
+  void take(Block& block, Range elements, const float* before, const Gradient& gradient, float weight);
+  bool is_beginning_of(const wire::ApplyDecision& decision) const;
+  void apply_each(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
+  void apply_each_with_state(const wire::ApplyDecision& decision, const GradientStore& gradients,
+                             BlockRange& now);
+  void apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
+  void foresee(const wire::ApplyDecision& decision);
+  void drop();
+
+  const ApplyMode mode_;
+  const CombineMode combine_;
+  const Cluster cluster_;
+  const OptimizerSection settings_;
+  const std::int64_t planned_versions_;
+  const bool prepares_;
+  BlockPool pool_;
+  OptimizerState optimizer_;
+  ApplyPool apply_pool_;
+  std::vector<std::vector<float>> sums_;  // per thread: one block of a clock's weighted sum
+
+  std::vector<Block> blocks_;
+  std::size_t prepared_ = 0;
+  std::int64_t committed_ = 0;
+  // Blocks that may be able to take something: those of pieces that have come, and all from looked_at_ on,
+  // since what is expected next has changed.
+  std::deque<std::int64_t> candidates_;
+  std::int64_t looked_at_ = 0;
+  std::vector<wire::Contribution> taken_;   // in order; each block has taken some first ones of these
+  double learning_rate_ = 0.0;              // with which
+  std::vector<std::uint32_t> expected_;     // versioned: the ranks whose gradients the next decision takes
+  std::vector<std::int64_t> last_samples_;  // by rank: of its last gradient that was applied; 0: unknown
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,43 @@
+// The few numbers that do not stand in the configuration as they are.
+#include "server/store/shard_settings.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "common/params/schedule.h"
+
+namespace paceline::server {
+namespace {
+
+// Eager, a decision takes a gradient as soon as every shard holds it, but the worker is granted its next
+// clock by the authority, not by this shard: while decisions are on their way here, its gradients pile up.
+// This many at least, so that a shard whose decisions are late does not turn a healthy node away.
+constexpr std::int64_t kDecisionLag = 8;
+
+// More gain nothing: a few cores take all that the memory gives.
+constexpr std::uint32_t kApplyThreadsMax = 4;
+
+}  // namespace
+
+ShardSettings shard_settings(const RunConfig& config) {
+  ShardSettings settings;
+  settings.optimizer = config.train.optimizer;
+  settings.cluster = config.cluster.cluster();
+  settings.block_floats = std::max<std::int64_t>(1, config.cluster.frame_bytes / std::int64_t{sizeof(float)});
+  std::int64_t largest_threshold = 0;  // asp has none
+  if (config.sync.policy == PolicyKind::kSsp) largest_threshold = config.sync.threshold;
+  if (config.sync.policy == PolicyKind::kDtssp) largest_threshold = config.sync.threshold_max;
+  std::int64_t gradients_max = largest_threshold + 2;
+  if (config.sync.apply == ApplyMode::kEager) gradients_max = std::max(gradients_max, kDecisionLag);
+  settings.gradients_max = static_cast<std::size_t>(gradients_max);
+  settings.gradient_encoding = config.cluster.gradient_encoding;
+  const std::uint32_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kApplyThreadsMax);
+  settings.apply_threads = config.cluster.apply_threads.value_or(cores);
+  settings.apply = config.sync.apply;
+  settings.combine = config.sync.combine;
+  settings.planned_versions = planned_versions(config);
+  settings.prepare_next = config.cluster.parameter_encoding == Encoding::kFp32;
+  return settings;
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,40 @@
+// What a shard needs of the run's configuration.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+
+#include "common/config/run_config.h"
+#include "common/encode/encoding.h"
+
+namespace paceline::server {
+
+struct ShardSettings {
+  OptimizerSection optimizer;
+  Cluster cluster;
+  std::int64_t block_floats = 1;  // floats per block and per Parameters frame, >= 1
+  // Held per worker: the largest threshold + 2; where each is applied on arrival at least 8, for decisions
+  // that are late here.
+  std::size_t gradients_max = 2;
+  Encoding gradient_encoding = Encoding::kFp32;  // of pushes
+  std::size_t apply_threads = 1;                 // >= 1
+  // A range of up to this many floats is applied by the loop's thread alone, which takes it some 2 ms: the
+  // others would have to be woken, and waited for when the cores are busy with gradients.
+  std::int64_t apply_alone_floats = std::int64_t{4} << 20;
+  // Where the parameters lie, so that replies can be shared with nodes of this machine; null: the heap.
+  std::shared_ptr<std::pmr::memory_resource> memory{};
+
+  // What the next decision is foreseen from (store/next_state.h).
+  ApplyMode apply = ApplyMode::kVersioned;
+  CombineMode combine = CombineMode::kEach;
+  std::int64_t planned_versions = 1;
+  // Whether it is prepared while gradients arrive. Not where parameters travel in fewer bytes: those bytes,
+  // the current state and the next one together would be more than the parameters twice.
+  bool prepare_next = true;
+};
+
+ShardSettings shard_settings(const RunConfig& config);
+
+}  // namespace paceline::server

@@ -1,0 +1,273 @@
+// The shard beside a reference that knows nothing of blocks, pieces or preparing: whole vectors and the
+// optimizer's plain loop.
+#include "tests/unit/next_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/params/schedule.h"
+#include "common/random.h"
+#include "tests/unit/optimizer_plain.h"
+#include "tests/unit/store_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+constexpr int kSteps = 400;
+constexpr std::size_t kGradientsMax = 3;
+
+class PreparingWalk {
+ public:
+  explicit PreparingWalk(std::uint64_t seed)
+      : random_(seed, Stream::kTest),
+        floats_(1 + static_cast<std::int64_t>(below(40))),
+        settings_(random_settings()),
+        shard_(ready_shard(settings_.cluster, floats_, 1.0F, settings_)),
+        plain_(settings_.optimizer, static_cast<std::size_t>(floats_)),
+        expected_(static_cast<std::size_t>(floats_), 1.0F),
+        senders_(settings_.cluster.workers()) {}
+
+  NextStateWalk run() {
+    for (int i = 0; i < kSteps && walk_.violation.empty(); ++i) {
+      step();
+      check();
+    }
+    walk_.committed = shard_.next().committed();
+    return std::move(walk_);
+  }
+
+ private:
+  // A worker: its whole gradients that have not been decided, and the one it is sending.
+  struct Whole {
+    Clock clock;
+    std::vector<float> values;
+    std::int64_t samples = 1;
+  };
+  struct Sender {
+    std::int64_t clock = 0;
+    std::vector<Whole> whole;
+    std::optional<Whole> sending;
+    std::int64_t sent = 0;  // floats of it
+  };
+  struct Reply {
+    Snapshot state;
+    std::vector<float> values;
+  };
+
+  std::uint64_t below(std::uint64_t bound) { return random_.next_below(bound); }
+  bool chance(int per_cent) { return below(100) < static_cast<std::uint64_t>(per_cent); }
+  void fault(const std::string& what) {
+    if (walk_.violation.empty()) walk_.violation = what;
+  }
+  void expect_ok(const Status& status) {
+    if (!status.is_ok()) fault(status.message());
+  }
+
+  ShardSettings random_settings() {
+    ShardSettings settings =
+        settings_of({1 + static_cast<std::uint32_t>(below(3)), 1 + static_cast<std::uint32_t>(below(2))},
+                    1 + static_cast<std::int64_t>(below(8)), kGradientsMax);
+    const bool eager = chance(40);
+    settings.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
+    settings.combine = eager || chance(50) ? CombineMode::kEach : CombineMode::kMean;
+    const OptimizerKind kinds[] = {OptimizerKind::kSgd, OptimizerKind::kSgd, OptimizerKind::kMomentum,
+                                   OptimizerKind::kAdam};
+    settings.optimizer.kind = kinds[below(4)];
+    settings.optimizer.lr = 0.1;
+    settings.optimizer.weight_decay = chance(50) ? 0.01 : 0.0;
+    settings.optimizer.schedule.kind = chance(50) ? ScheduleKind::kCosine : ScheduleKind::kConstant;
+    settings.planned_versions = 30;
+    settings.apply_threads = 1 + below(2);
+    settings.apply_alone_floats = 0;
+    return settings;
+  }
+
+  void step() {
+    const auto what = below(100);
+    if (what < 50) {
+      send_piece(static_cast<std::uint32_t>(below(senders_.size())));
+    } else if (what < 75) {
+      for (auto units = below(6); units > 0 && !older_is_held(); --units) {
+        if (shard_.prepare_next()) ++walk_.prepared;
+      }
+    } else if (what < 90) {
+      decide();
+    } else if (what < 94) {
+      lose();
+    } else if (what < 95) {
+      discard();
+    } else if (what < 98) {
+      // As store/leaving.h has it: one state beside the current one.
+      reply_.reset();
+      if (chance(70)) reply_ = Reply{shard_.now(), expected_};
+    } else if (!retained_.empty()) {
+      shard_.release(retained_.begin()->first);
+      retained_.erase(retained_.begin());
+    }
+  }
+
+  bool older_is_held() const { return reply_ && reply_->state.revision != shard_.now().revision; }
+
+  void send_piece(std::uint32_t rank) {
+    Sender& sender = senders_[rank];
+    if (!sender.sending) {
+      if (sender.whole.size() >= kGradientsMax) return;
+      Whole begun{Clock(sender.clock), {}, 1 + static_cast<std::int64_t>(chance(80) ? 0 : below(3))};
+      for (std::int64_t i = 0; i < floats_; ++i) {
+        begun.values.push_back(static_cast<float>(random_.next_normal()));
+      }
+      sender.sending = std::move(begun);
+      sender.sent = 0;
+    }
+    const Whole& gradient = *sender.sending;
+    const auto left = static_cast<std::uint64_t>(floats_ - sender.sent);
+    const std::int64_t count =
+        chance(30) ? floats_ - sender.sent : static_cast<std::int64_t>(1 + below(left));
+    const bool last = sender.sent + count == floats_;
+    const auto first = gradient.values.begin() + sender.sent;
+    const auto push = push_of(settings_.cluster.worker_at(Rank(rank)), gradient.clock.value, sender.sent,
+                              last, gradient.samples);
+    expect_ok(shard_.push(push, payload_of({first, first + count})).status());
+    sender.sent += count;
+    if (!last) return;
+    sender.whole.push_back(*std::exchange(sender.sending, std::nullopt));
+    ++sender.clock;
+  }
+
+  // A node dies half-way; what it says next, as another would, begins the same clock with other values.
+  void lose() {
+    const NodeId node(static_cast<std::uint32_t>(below(settings_.cluster.nodes)));
+    shard_.drop_partial(node);
+    for (std::uint32_t t = 0; t < settings_.cluster.threads_per_node; ++t) {
+      senders_[settings_.cluster.rank_of({node, t}).value].sending.reset();
+    }
+  }
+
+  void discard() {
+    const auto rank = static_cast<std::uint32_t>(below(senders_.size()));
+    std::vector<Whole>& whole = senders_[rank].whole;
+    if (whole.empty()) return;
+    const auto which = static_cast<std::ptrdiff_t>(below(whole.size()));
+    shard_.discard(settings_.cluster.worker_at(Rank(rank)), whole[static_cast<std::size_t>(which)].clock);
+    whole.erase(whole.begin() + which);
+  }
+
+  // What is to be expected: versioned, the gradients of the version's clock in worker order; eager, any one.
+  std::vector<std::pair<std::uint32_t, std::size_t>> choose() {
+    std::vector<std::pair<std::uint32_t, std::size_t>> all;  // rank, place in `whole`
+    std::vector<std::pair<std::uint32_t, std::size_t>> due;
+    bool complete = true;
+    for (std::uint32_t rank = 0; rank < senders_.size(); ++rank) {
+      const Sender& sender = senders_[rank];
+      for (std::size_t k = 0; k < sender.whole.size(); ++k) {
+        all.emplace_back(rank, k);
+        if (sender.whole[k].clock.value == shard_.now().version.value) due.emplace_back(rank, k);
+      }
+      complete = complete && sender.clock > shard_.now().version.value;
+    }
+    if (all.empty()) return {};
+    if (settings_.apply == ApplyMode::kEager) return {all[below(all.size())]};
+    if (chance(80)) return complete ? due : decltype(due)();
+    // Some, in any order: as if others had been lost, and as no authority would.
+    for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[below(i)]);
+    all.resize(1 + below(all.size()));
+    return all;
+  }
+
+  void decide() {
+    const auto chosen = choose();
+    const bool version_passes = settings_.apply == ApplyMode::kVersioned ? !chosen.empty() : chance(30);
+    const std::int64_t version = shard_.now().version.value + (version_passes || chance(5) ? 1 : 0);
+    wire::ApplyDecision decision = decision_of(sequence_++, {}, version);
+    decision.revision_after = Revision(sequence_);
+    decision.combine = settings_.combine == CombineMode::kMean ? wire::Combine::kMean : wire::Combine::kEach;
+    decision.learning_rate =
+        chance(90) ? learning_rate(settings_.optimizer, shard_.now().version, settings_.planned_versions)
+                   : 0.01;
+    std::vector<Whole> gradients;
+    for (const auto& [rank, k] : chosen) {
+      const Whole& gradient = senders_[rank].whole[k];
+      decision.contributions.push_back(
+          {settings_.cluster.worker_at(Rank(rank)), gradient.clock, gradient.samples});
+      gradients.push_back(gradient);
+    }
+    decision.retain = retained_.size() < kRetainedMax && !retained_.contains(Version(version)) && chance(20);
+    for (const wire::Contribution& c : decision.contributions) {
+      std::erase_if(senders_[settings_.cluster.rank_of(c.worker).value].whole,
+                    [&c](const Whole& whole) { return whole.clock == c.clock; });
+    }
+    expect_ok(shard_.apply(decision));
+    apply_plainly(decision, gradients);
+    if (decision.retain) retained_[decision.version_after] = expected_;
+  }
+
+  void apply_plainly(const wire::ApplyDecision& decision, const std::vector<Whole>& gradients) {
+    if (gradients.empty()) return;
+    if (decision.combine == wire::Combine::kEach) {
+      for (const Whole& gradient : gradients) {
+        plain_.apply(expected_, gradient.values, decision.learning_rate);
+      }
+      return;
+    }
+    std::int64_t samples = 0;
+    for (const Whole& gradient : gradients) samples += gradient.samples;
+    std::vector<float> mean(expected_.size());
+    for (std::size_t i = 0; i < mean.size(); ++i) {
+      for (const Whole& gradient : gradients) {
+        const float weighted = static_cast<float>(gradient.samples) * gradient.values[i];
+        mean[i] = &gradient == &gradients.front() ? weighted : mean[i] + weighted;
+      }
+      mean[i] *= 1.0F / static_cast<float>(samples);
+    }
+    plain_.apply(expected_, mean, decision.learning_rate);
+  }
+
+  void check_content(const Snapshot& state, const std::vector<float>& expected, const std::string& what) {
+    const std::vector<float> values = values_of(state.blocks);
+    if (std::memcmp(values.data(), expected.data(), expected.size() * sizeof(float)) != 0) {
+      fault(what + " differs from the plain loop after decision " + std::to_string(sequence_ - 1));
+    }
+  }
+
+  void check() {
+    check_content(shard_.now(), expected_, "the current state");
+    for (const auto& [version, values] : retained_) {
+      check_content(*shard_.retained(version), values, "retained version " + to_string(version));
+    }
+    if (reply_) check_content(reply_->state, reply_->values, "a reply");
+    const auto blocks = static_cast<std::size_t>(shard_.now().blocks.block_count());
+    if (shard_.blocks_in_use() > blocks * (2 + retained_.size())) {
+      fault(std::to_string(shard_.blocks_in_use()) + " blocks are alive, of a shard of " +
+            std::to_string(blocks) + " with " + std::to_string(retained_.size()) + " retained");
+    }
+  }
+
+  CounterRandom random_;
+  const std::int64_t floats_;
+  const ShardSettings settings_;
+  Shard shard_;
+  testing::PlainOptimizer plain_;
+  std::vector<float> expected_;  // what the current state holds
+  std::vector<Sender> senders_;  // by rank
+  std::optional<Reply> reply_;
+  std::map<Version, std::vector<float>> retained_;
+  std::int64_t sequence_ = 0;
+  NextStateWalk walk_;
+};
+
+}  // namespace
+
+NextStateWalk walk_next_state(std::uint64_t seed) {
+  NextStateWalk walk = PreparingWalk(seed).run();
+  if (!walk.violation.empty()) {
+    walk.violation = "next state, seed " + std::to_string(seed) + ": " + walk.violation;
+  }
+  return walk;
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,23 @@
+// Preparing the next state, judged: a shard under a random schedule of pieces of several workers, losses half
+// way, discards, decisions that were to be expected and others, replies that are held, retained versions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace paceline::server {
+
+struct NextStateWalk {
+  // The first of these that did not hold, empty when all did:
+  //   content   after every step the parameters, the retained versions and the replies held are bit for bit
+  //             what a plain loop makes of the decisions alone
+  //   memory    at most blocks x (2 + retained versions) are alive
+  std::string violation;
+  std::int64_t prepared = 0;   // blocks that took a gradient before it was decided
+  std::int64_t committed = 0;  // blocks that a decision took over so
+};
+
+// Runs the schedule of `seed`. Thread: any.
+NextStateWalk walk_next_state(std::uint64_t seed);
+
+}  // namespace paceline::server

@@ -1,0 +1,169 @@
+// The next state of a shard, prepared while gradients arrive: never seen, the same bits, no trace.
+#include "tests/unit/next_state.h"
+
+#include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/store_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+using wire::Combine;
+
+const WorkerId kFirst(0, 0);
+const WorkerId kSecond(1, 0);
+const Cluster kTwo{2, 1};
+using Floats = std::vector<float>;
+
+// Six floats of 10 in blocks of two; sgd with rate 1.
+Shard shard_with(ApplyMode apply, CombineMode combine, OptimizerKind kind = OptimizerKind::kSgd) {
+  ShardSettings settings = settings_of(kTwo, 2);
+  settings.apply = apply;
+  settings.combine = combine;
+  settings.optimizer.kind = kind;
+  settings.optimizer.lr = 1.0;
+  return ready_shard(kTwo, 6, 10.0F, std::move(settings));
+}
+
+// The two thirds of a gradient that come first; `rest` makes it whole.
+void push_most(Shard& shard, WorkerId worker, float value, std::int64_t samples = 1) {
+  REQUIRE(shard.push(push_of(worker, 0, 0, false, samples), payload_of(Floats(4, value))).is_ok());
+}
+void push_rest(Shard& shard, WorkerId worker, float value, std::int64_t samples = 1) {
+  REQUIRE(shard.push(push_of(worker, 0, 4, true, samples), payload_of(Floats(2, value))).is_ok());
+}
+
+std::size_t prepare_all(Shard& shard) {
+  std::size_t units = 0;
+  while (shard.prepare_next()) ++units;
+  return units;
+}
+
+Floats now(const Shard& shard) { return values_of(shard.now().blocks); }
+
+}  // namespace
+
+TEST_CASE("what was prepared never shows before its decision, and then has the bits of the plain loop") {
+  std::int64_t prepared = 0;
+  std::int64_t committed = 0;
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+    const NextStateWalk walk = walk_next_state(seed);
+    REQUIRE(walk.violation == "");
+    prepared += walk.prepared;
+    committed += walk.committed;
+  }
+  CHECK(committed > 5'000);         // much was foreseen
+  CHECK(prepared > 2 * committed);  // and much was not, or took several gradients
+}
+
+TEST_CASE("a frame is applied as it arrives, into a block that counts with the decision") {
+  Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);
+  push_most(shard, kFirst, 1.0F);
+  CHECK(prepare_all(shard) == 2);
+  CHECK(shard.blocks_in_use() == 3 + 2);
+  CHECK(now(shard) == Floats(6, 10.0F));
+  const BlockRef prepared_from = shard.now().blocks.ref(0);
+  push_rest(shard, kFirst, 1.0F);
+  REQUIRE(shard.apply(decision_of(0, {{kFirst, Clock(0), 1}}, 1)).is_ok());  // the third block is done here
+  CHECK(now(shard) == Floats(6, 9.0F));
+  CHECK(shard.next().committed() == 2);
+  CHECK(shard.now().blocks.ref(0).data() != prepared_from.data());
+  CHECK(shard.blocks_in_use() == 3 + 1);  // the old block that is held here
+}
+
+TEST_CASE("a decision that names another gradient, or another rate, is applied from the start") {
+  Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);
+  push_most(shard, kFirst, 1.0F);
+  push_most(shard, kSecond, 2.0F);
+  CHECK(prepare_all(shard) == 2);  // of the gradient that began first
+  push_rest(shard, kSecond, 2.0F);
+  push_rest(shard, kFirst, 1.0F);
+  SECTION("the other worker was first") {
+    REQUIRE(shard.apply(decision_of(0, {{kSecond, Clock(0), 1}}, 1)).is_ok());
+    CHECK(now(shard) == Floats(6, 8.0F));
+    CHECK(prepare_all(shard) == 3);  // all of the other one is here
+    REQUIRE(shard.apply(decision_of(1, {{kFirst, Clock(0), 1}}, 1)).is_ok());
+    CHECK(now(shard) == Floats(6, 7.0F));
+    CHECK(shard.next().committed() == 3);
+  }
+  SECTION("the rate is another") {
+    auto decision = decision_of(0, {{kFirst, Clock(0), 1}}, 1);
+    decision.learning_rate = 2.0;
+    REQUIRE(shard.apply(decision).is_ok());
+    CHECK(now(shard) == Floats(6, 8.0F));
+    CHECK(shard.next().committed() == 0);
+  }
+}
+
+TEST_CASE("a sender that dies half-way takes with it what was prepared of its gradient") {
+  Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);
+  push_most(shard, kFirst, 1.0F);
+  push_most(shard, kSecond, 2.0F);
+  CHECK(prepare_all(shard) == 2);
+  shard.drop_partial(NodeId(0));
+  CHECK(shard.blocks_in_use() == 3);
+  CHECK(prepare_all(shard) == 2);  // of the gradient that is left
+  push_rest(shard, kSecond, 2.0F);
+  REQUIRE(shard.apply(decision_of(0, {{kSecond, Clock(0), 1}}, 1)).is_ok());
+  CHECK(now(shard) == Floats(6, 8.0F));
+  CHECK(shard.next().committed() == 2);
+}
+
+TEST_CASE("versioned: each block has taken the gradients of the clock in worker order, as far as they are") {
+  const CombineMode combine = GENERATE(CombineMode::kEach, CombineMode::kMean);
+  const bool mean = combine == CombineMode::kMean;
+  Shard shard = shard_with(ApplyMode::kVersioned, combine);
+  push_most(shard, kSecond, 2.0F, 3);
+  CHECK(prepare_all(shard) == 0);  // worker 0's comes first
+  push_most(shard, kFirst, 6.0F, 1);
+  CHECK(prepare_all(shard) == 4);
+  push_rest(shard, kSecond, 2.0F, 3);
+  CHECK(prepare_all(shard) == 0);
+  push_rest(shard, kFirst, 6.0F, 1);
+  CHECK(now(shard) == Floats(6, 10.0F));
+  SECTION("both contribute") {
+    const auto decision = decision_of(0, {{kFirst, Clock(0), 1}, {kSecond, Clock(0), 3}}, 1,
+                                      mean ? Combine::kMean : Combine::kEach);
+    REQUIRE(shard.apply(decision).is_ok());
+    CHECK(now(shard) == Floats(6, mean ? 7.0F : 2.0F));  // (6 + 3 * 2) / 4 or 6 + 2
+    CHECK(shard.next().committed() == 2);
+  }
+  SECTION("one is lost after all") {
+    const auto decision = decision_of(0, {{kSecond, Clock(0), 3}}, 1, mean ? Combine::kMean : Combine::kEach);
+    REQUIRE(shard.apply(decision).is_ok());
+    CHECK(now(shard) == Floats(6, 8.0F));
+    CHECK(shard.next().committed() == 0);
+  }
+  CHECK(shard.blocks_in_use() == 3);
+}
+
+TEST_CASE("who has not contributed to the last clock is not waited for in the next one's order") {
+  Shard shard = shard_with(ApplyMode::kVersioned, CombineMode::kEach);
+  push_most(shard, kSecond, 2.0F);
+  push_rest(shard, kSecond, 2.0F);
+  REQUIRE(shard.apply(decision_of(0, {{kSecond, Clock(0), 1}}, 1)).is_ok());
+  REQUIRE(shard.push(push_of(kSecond, 1), payload_of(Floats(6, 1.0F))).is_ok());
+  CHECK(prepare_all(shard) == 3);
+}
+
+// Its state changes in place: a gradient that may still be lost must not be in it.
+TEST_CASE("an optimizer with a state takes whole gradients only, or their prepared mean") {
+  const OptimizerKind kind = GENERATE(OptimizerKind::kMomentum, OptimizerKind::kAdam);
+  Shard each = shard_with(ApplyMode::kVersioned, CombineMode::kEach, kind);
+  push_most(each, kFirst, 1.0F);
+  CHECK(prepare_all(each) == 0);
+  Shard mean = shard_with(ApplyMode::kVersioned, CombineMode::kMean, kind);
+  push_most(mean, kFirst, 1.0F);
+  CHECK(prepare_all(mean) == 2);
+}
+
+TEST_CASE("nothing is prepared where parameters leave in fewer bytes, which need the room") {
+  RunConfig config;
+  CHECK(shard_settings(config).prepare_next);
+  config.cluster.parameter_encoding = Encoding::kFp16;
+  CHECK_FALSE(shard_settings(config).prepare_next);
+}
+
+}  // namespace paceline::server
