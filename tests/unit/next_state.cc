@@ -18,8 +18,8 @@
 namespace paceline::server {
 namespace {
 
-constexpr int kSteps = 400;
-constexpr std::size_t kGradientsMax = 3;
+constexpr int kWalkSteps = 400;
+constexpr std::size_t kHeldMax = 3;
 
 class PreparingWalk {
  public:
@@ -33,7 +33,7 @@ class PreparingWalk {
         senders_(settings_.cluster.workers()) {}
 
   NextStateWalk run() {
-    for (int i = 0; i < kSteps && walk_.violation.empty(); ++i) {
+    for (int i = 0; i < kWalkSteps && walk_.violation.empty(); ++i) {
       step();
       check();
     }
@@ -71,7 +71,7 @@ class PreparingWalk {
   ShardSettings random_settings() {
     ShardSettings settings =
         settings_of({1 + static_cast<std::uint32_t>(below(3)), 1 + static_cast<std::uint32_t>(below(2))},
-                    1 + static_cast<std::int64_t>(below(8)), kGradientsMax);
+                    1 + static_cast<std::int64_t>(below(8)), kHeldMax);
     const bool eager = chance(40);
     settings.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
     settings.combine = eager || chance(50) ? CombineMode::kEach : CombineMode::kMean;
@@ -116,7 +116,7 @@ class PreparingWalk {
   void send_piece(std::uint32_t rank) {
     Sender& sender = senders_[rank];
     if (!sender.sending) {
-      if (sender.whole.size() >= kGradientsMax) return;
+      if (sender.whole.size() >= kHeldMax) return;
       Whole begun{Clock(sender.clock), {}, 1 + static_cast<std::int64_t>(chance(80) ? 0 : below(3))};
       for (std::int64_t i = 0; i < floats_; ++i) {
         begun.values.push_back(static_cast<float>(random_.next_normal()));
