@@ -39,8 +39,8 @@ train:
   batch_size: 1
   total_iterations: {steps}
 """
-WARM_UP_STEPS = 5
-BYTES_PER_RUN = 4e9  # moved up by all workers together in one run; fewer steps of a large model
+WARM_UP_STEPS = 10  # memory is recycled after them: fresh pages cost more than the copies
+BYTES_PER_RUN = 8e9  # moved up by all workers together in one run; fewer steps of a large model
 
 
 def free_ports(count):

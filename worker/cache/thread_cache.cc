@@ -65,7 +65,7 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
   }
   landing_.reset();
   for (std::size_t dropped = own_.drop_contained(stamp_, thread_); dropped > 0; --dropped) {
-    spare_ = std::move(differences_.front());
+    spare_.push_back(std::move(differences_.front()));
     differences_.pop_front();
   }
   taken_at_ = now;
@@ -126,8 +126,9 @@ void ThreadCache::apply_waiting_to(std::size_t k) {
   if (own.applied_to[k]) return;
   own.applied_to[k] = true;
   if (own.difference.empty()) {
-    own.difference = std::exchange(spare_, {});
-    own.difference.resize(parameters_.size());
+    if (spare_.empty()) spare_.emplace_back(parameters_.size());
+    own.difference = std::move(spare_.back());
+    spare_.pop_back();
   }
   // A stretch at a time, so that what one loop leaves the next one finds in the processor's cache.
   for (std::int64_t begin = ranges_[k].begin; begin < ranges_[k].end; begin += kStretch) {

@@ -22,7 +22,9 @@
 // is dropped, that of 3 applied again, value 6.
 //
 // Thread: its training thread only. Memory: one parameter vector, the optimizer's state, and one vector for
-// each own gradient that no snapshot taken contains (at most threshold + 1; under asp some eight), recycled.
+// each own gradient that no snapshot taken contains: as many as there ever were at once, recycled. At most
+// threshold + 1 under versioned application; under asp as many as the server lets a node lack (eight) and
+// those of the refresh_clocks iterations that go on with what is here.
 #pragma once
 
 #include <cstdint>
@@ -120,7 +122,7 @@ class ThreadCache final : public ParameterLanding {
   cache::SnapshotStamp stamp_;
   cache::OwnUpdates own_;                       // the timestamps of differences_
   std::deque<std::vector<float>> differences_;  // oldest first
-  std::vector<float> spare_;                    // a dropped one, for the next
+  std::vector<std::vector<float>> spare_;       // dropped ones, for the next
   Clock taken_at_;
 };
 
