@@ -145,8 +145,8 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
 
 void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   const wire::Body& body = message.body;
-  if (std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Pull>(body) ||
-      std::holds_alternative<wire::InitialParameters>(body)) {
+  if (std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Withdraw>(body) ||
+      std::holds_alternative<wire::Pull>(body) || std::holds_alternative<wire::InitialParameters>(body)) {
     return to_service(from, std::move(message));
   }
   const bool leaves = std::holds_alternative<wire::Leave>(body);

@@ -97,6 +97,8 @@ Status ShardService::handle(Peer from, wire::Message message) {
       refusal = failed_precondition(to_string(from) + " was declared lost");
     } else if (const auto* push = std::get_if<wire::Push>(&body)) {
       refusal = on(from, *push, std::move(message.payload));
+    } else if (const auto* withdraw = std::get_if<wire::Withdraw>(&body)) {
+      refusal = on(from, *withdraw);
     } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
       refusal = on(from, *pull);
     } else if (const auto* initial = std::get_if<wire::InitialParameters>(&body)) {
@@ -217,6 +219,15 @@ Status ShardService::on(Peer from, const wire::Push& push, wire::Payload payload
   withheld_.push_back(*std::move(arrived));
   announce_withheld();
   return Status::ok();
+}
+
+Status ShardService::on(Peer from, const wire::Withdraw& withdraw) {
+  const std::string who = to_string(withdraw.worker);
+  if (withdraw.worker.node != from.node()) {
+    return invalid_argument("withdrawal from " + to_string(from) + " in the name of worker " + who);
+  }
+  if (!shard_) return failed_precondition("withdrawal by worker " + who + " before a join");
+  return shard_->withdraw(withdraw);
 }
 
 // Only a third state of the parameters is too many: the next one is the second while no older one leaves.

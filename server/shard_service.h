@@ -2,7 +2,7 @@
 // answered. It judges what a well-formed message means in the present state; the store (server/store) does
 // the work. The authority's own shard is driven in exactly the same way.
 //
-//   node       InitialParameters, Push, Pull            -> Parameters | Unchanged | Error
+//   node       InitialParameters, Push, Withdraw, Pull  -> Parameters | Unchanged | Error
 //   authority  ApplyDecision, DiscardGradient, NodeLost, Release, Pull
 //   to the authority: ShardReady, GradientArrived, NodeLost (a node that does not read its answers)
 //
@@ -76,6 +76,7 @@ class ShardService {
  private:
   Status on(Peer from, const wire::InitialParameters& piece, const wire::Payload& payload);
   Status on(Peer from, const wire::Push& push, wire::Payload payload);
+  Status on(Peer from, const wire::Withdraw& withdraw);
   Status on(Peer from, const wire::Pull& pull);
   Status on_authority(wire::Message message);
   Status make_memory(const ShardSettings& settings, Range range);

@@ -60,9 +60,13 @@ Body read(Fields& f, const proto::Push& in) {
               clock_of(f, in.clock()),
               f.number("offset", in.offset(), 0, kFloatsMax),
               in.last(),
-              samples_of(f, in.samples(), 1),
+              in.last() ? samples_of(f, in.samples(), 1) : f.number("samples", in.samples(), 0, 0),
               version_of(f, in.computed_version(), "computed_version"),
               revision_of(f, in.computed_revision(), "computed_revision")};
+}
+
+Body read(Fields& f, const proto::Withdraw& in) {
+  return Withdraw{worker_of(f, in), clock_of(f, in.clock())};
 }
 
 Body read(Fields& f, const proto::StepReport& in) {
@@ -361,10 +365,12 @@ Result<Body> from_proto(const proto::Header& header) {
       return checked("Release", header.release());
     case proto::Header::kShardReport:
       return checked("ShardReport", header.shard_report());
+    case proto::Header::kWithdraw:
+      return checked("Withdraw", header.withdraw());
     case proto::Header::BODY_NOT_SET:
       break;
   }
-  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 27");
+  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 28");
 }
 
 Result<PayloadForm> payload_form(const proto::Header& header) {

@@ -73,6 +73,11 @@ void put_form(const Payload& payload, Out& out) {
   out.set_floats(payload.encoded_floats);
 }
 
+void put(const Withdraw& m, proto::Header& header) {
+  put(m.worker, *header.mutable_withdraw()->mutable_worker());
+  header.mutable_withdraw()->set_clock(m.clock.value);
+}
+
 void put(const StepReport& m, proto::Header& header) {
   proto::StepReport& out = *header.mutable_step_report();
   put(m.worker, *out.mutable_worker());

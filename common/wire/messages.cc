@@ -32,7 +32,8 @@ constexpr std::array<const char*, std::variant_size_v<Body>> kNames = {"Join",
                                                                        "DiscardGradient",
                                                                        "NodeLost",
                                                                        "Release",
-                                                                       "ShardReport"};
+                                                                       "ShardReport",
+                                                                       "Withdraw"};
 
 }  // namespace
 

@@ -3,7 +3,7 @@
 // docs/PROTOCOL.md describes them byte by byte; only the codec (codec.cc) knows how they are encoded.
 //
 // Who talks to whom:
-//   node -> every server   Join, InitialParameters (node 0), Push, Pull, Heartbeat, Leave
+//   node -> every server   Join, InitialParameters (node 0), Push, Withdraw, Pull, Heartbeat, Leave
 //   node -> authority      StepReport, EvaluationReport, NodeReport
 //   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
 //   authority -> node      Grant, Held, FinishWorker, Evaluate, RunOver
@@ -36,7 +36,7 @@
 namespace paceline::wire {
 
 // Raised with every incompatible change; a peer with another one is refused, both values named.
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 inline constexpr std::size_t kPayloadBytesMax = 1 << 20;
 // A payload in fewer bytes stands for no more floats than one in float32 could.
 inline constexpr std::int64_t kPayloadFloatsMax = kPayloadBytesMax / sizeof(float);
@@ -100,17 +100,26 @@ struct InitialParameters {
 // ---- one iteration
 // -------------------------------------------------------------------------------------------
 
-// A piece of worker's gradient stamped `clock`, for one server's range. Pieces of one gradient come in order,
-// without gaps; the gradient counts with its `last` one. Payload: floats [offset, offset + n) of the range,
-// in the run's gradient encoding.
+// A piece of worker's gradient stamped `clock`, for one server's range. Pieces of one gradient come from the
+// range's end to its begin, without gaps, in the order in which a backward pass makes them: the first one
+// ends where the range does, each further one where the one before begins, the `last` begins at 0. The
+// gradient counts with that one. Payload: floats [offset, offset + n) of the range, in the run's gradient
+// encoding.
 struct Push {
   WorkerId worker{};
   Clock clock{};
   std::int64_t offset = 0;
   bool last = false;
-  std::int64_t samples = 0;    // weight under combine: mean; > 0
+  std::int64_t samples = 0;    // weight under combine: mean; > 0 in the last piece, 0 before
   Version computed_version{};  // of the parameters it was computed with
   Revision computed_revision{};
+};
+
+// The rest of the gradient stamped `clock` will not come, since it is not finite; what is here of it is
+// forgotten. Sent to each server that has pieces of it, but not the last one.
+struct Withdraw {
+  WorkerId worker{};
+  Clock clock{};
 };
 
 // The worker reports that it completed the iteration stamped `clock`; sent behind its pushes. To the
@@ -318,7 +327,7 @@ struct ShardReport {
 using Body = std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged,
                           Grant, Held, FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver,
                           Heartbeat, Error, ShardJoin, ShardWelcome, ShardReady, GradientArrived,
-                          ApplyDecision, DiscardGradient, NodeLost, Release, ShardReport>;
+                          ApplyDecision, DiscardGradient, NodeLost, Release, ShardReport, Withdraw>;
 
 struct Message {
   Body body{};

@@ -20,6 +20,10 @@ std::string describe(const wire::Push& push) {
   return "push from worker " + to_string(push.worker) + " stamped " + to_string(push.clock);
 }
 
+std::string range_of(std::int64_t begin, std::int64_t end) {
+  return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
+}
+
 }  // namespace
 
 GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max,
@@ -45,9 +49,9 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
     return invalid_argument(describe(push) + ": expected a node below " + std::to_string(cluster_.nodes) +
                             " and a thread below " + std::to_string(cluster_.threads_per_node));
   }
-  if (push.samples <= 0) {
-    return invalid_argument(describe(push) + ": " + std::to_string(push.samples) +
-                            " samples, expected at least 1");
+  if (push.last ? push.samples <= 0 : push.samples != 0) {
+    return invalid_argument(describe(push) + ": " + std::to_string(push.samples) + " samples, expected " +
+                            (push.last ? "at least 1" : "none before its last piece"));
   }
   const Inbox& box = inbox(push.worker);
   const Clock expected = box.partial ? box.gradients.back().clock() : box.next;
@@ -57,30 +61,27 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
   if (box.partial && push.clock != expected) {
     return failed_precondition(describe(push) + ": expected the rest of " + to_string(expected));
   }
-  if (box.partial && push.samples != box.gradients.back().samples()) {
-    return invalid_argument(describe(push) + ": " + std::to_string(push.samples) + " samples, expected " +
-                            std::to_string(box.gradients.back().samples()) + " as its first piece says");
-  }
-  const std::int64_t received = box.partial ? box.gradients.back().received_ : 0;
-  if (push.offset != received) {
-    const std::string what = describe(push) + ": piece at " + std::to_string(push.offset) + ", expected " +
-                             std::to_string(received);
-    return push.offset < received ? out_of_order(what) : failed_precondition(what);
-  }
   // Of an empty range, too: what is kept is taken for what this store decodes.
   if (payload.encoding != encoding_) {
     return invalid_argument(describe(push) + ": its floats come as " + name_of(payload.encoding) +
                             ", expected " + name_of(encoding_));
   }
   const std::int64_t floats = payload.count();
-  const bool ends = floats == size_ - received;
-  if (!fits(payload.encoding, floats, payload.size) || floats > size_ - received || ends != push.last) {
-    return invalid_argument(describe(push) + ": " + std::to_string(floats) + " floats in " +
-                            std::to_string(payload.size) + " bytes at float " + std::to_string(received) +
-                            (push.last ? " as the last piece" : "") + ", expected the range to end at " +
-                            std::to_string(size_));
+  const std::int64_t end = push.offset + floats;
+  if (!fits(payload.encoding, floats, payload.size) || push.offset < 0 || end > size_ ||
+      push.last != (push.offset == 0)) {
+    return invalid_argument(describe(push) + ": floats " + range_of(push.offset, end) + " in " +
+                            std::to_string(payload.size) + " bytes" +
+                            (push.last ? " as the last piece" : "") + ", expected some of " +
+                            range_of(0, size_) + ", the last ones from 0");
   }
-  if (floats == 0 && !push.last) return invalid_argument(describe(push) + ": an empty piece");
+  const std::int64_t begin = box.partial ? box.gradients.back().begin_ : size_;
+  if (end != begin) {
+    const std::string what = describe(push) + ": floats " + range_of(push.offset, end) +
+                             ", expected some that end at " + std::to_string(begin);
+    return end > begin ? out_of_order(what) : failed_precondition(what);
+  }
+  if (floats == 0 && size_ != 0) return invalid_argument(describe(push) + ": an empty piece");
   if (!box.partial && box.gradients.size() >= gradients_max_) {
     return resource_exhausted(describe(push) + ": " + std::to_string(box.gradients.size()) +
                               " gradients of this worker are held already");
@@ -107,15 +108,14 @@ Result<const Gradient*> GradientStore::add(const wire::Push& push, wire::Payload
     begun.worker_ = push.worker;
     begun.clock_ = push.clock;
     begun.begun_ = begun_++;
-    begun.samples_ = push.samples;
+    begun.begin_ = size_;
     begun.decoded_ = std::move(fresh);
     box.partial = true;
   }
   Gradient& gradient = box.gradients.back();
-  if (!gradient.non_finite_) {
-    if (const auto index = first_non_finite(payload.floats())) gradient.non_finite_ = push.offset + *index;
-  }
-  gradient.received_ += payload.count();
+  if (const auto index = first_non_finite(payload.floats())) gradient.non_finite_ = push.offset + *index;
+  gradient.samples_ = push.samples;
+  gradient.begin_ = push.offset;
   gradient.pieces_.push_back({push.offset, std::move(payload)});
   if (!push.last) return static_cast<const Gradient*>(nullptr);
   box.partial = false;
@@ -171,21 +171,36 @@ bool GradientStore::discard(WorkerId worker, Clock clock) {
   return true;
 }
 
+Status GradientStore::withdraw(const wire::Withdraw& withdraw) {
+  const std::string what =
+      "withdrawal by worker " + to_string(withdraw.worker) + " of clock " + to_string(withdraw.clock);
+  if (!cluster_.contains(withdraw.worker)) return invalid_argument(what + ": there is no such worker");
+  Inbox& box = inbox(withdraw.worker);
+  if (!box.partial || box.gradients.back().clock() != withdraw.clock) {
+    return out_of_order(what + ": nothing of that gradient is here in part");
+  }
+  drop_partial(box);
+  box.next = withdraw.clock.next();
+  return Status::ok();
+}
+
 void GradientStore::drop_partial(NodeId node) {
   for (std::uint32_t thread = 0; node.value < cluster_.nodes && thread < cluster_.threads_per_node;
        ++thread) {
     Inbox& box = inbox(WorkerId(node, thread));
-    if (!box.partial) continue;
-    recycle(std::move(box.gradients.back()));
-    box.gradients.pop_back();
-    box.partial = false;
+    if (box.partial) drop_partial(box);
   }
+}
+
+void GradientStore::drop_partial(Inbox& box) {
+  recycle(std::move(box.gradients.back()));
+  box.gradients.pop_back();
+  box.partial = false;
 }
 
 void GradientStore::recycle(Gradient gradient) {
   gradient.pieces_.clear();  // the buffers go now, the list's memory stays
   gradient.decoded_.reset();
-  gradient.received_ = 0;
   gradient.non_finite_.reset();
   recycled_.push_back(std::move(gradient));
 }

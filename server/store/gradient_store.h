@@ -3,8 +3,10 @@
 // Pieces in another encoding than float32 are decoded as they come, into one recycled buffer for each
 // gradient.
 //
-// A gradient is partial until its `last` piece; only a whole one counts, so a sender that dies half-way
-// leaves no trace. Bounds: `gradients_max` gradients per worker, the partial one included (the largest
+// Pieces come from the range's end to its begin, as a backward pass makes them: what is here of a gradient is
+// one interval that ends where the range does. A gradient is partial until its `last` piece, which begins at
+// 0; only a whole one counts, so a sender that dies half-way, or withdraws what it has begun, leaves no
+// trace. Bounds: `gradients_max` gradients per worker, the partial one included (the largest
 // threshold + 2: DESIGN 3.1 lets a worker lead by s + 1; eager at least 8, see shard.cc), and a number of
 // pieces per gradient, so that a peer that sends one float at a time cannot make the bookkeeping grow.
 //
@@ -25,31 +27,31 @@
 
 namespace paceline::server {
 
-// One gradient for one shard's range. Pieces are contiguous from 0 to the range's size.
+// One gradient for one shard's range. Its pieces are contiguous, the first one at the range's end.
 class Gradient {
  public:
   WorkerId worker() const { return worker_; }
   Clock clock() const { return clock_; }
+  // 0 before it is whole.
   std::int64_t samples() const { return samples_; }
   // The first element, counted from the range's begin, that is NaN or infinite.
   std::optional<std::int64_t> non_finite() const { return non_finite_; }
   // What of the range is here: one interval, all of it once the gradient is whole.
   Range arrived() const {
     if (pieces_.empty()) return {};
-    return {std::min(pieces_.front().begin, pieces_.back().begin),
-            std::max(pieces_.front().end(), pieces_.back().end())};
+    return {pieces_.back().begin, pieces_.front().end()};
   }
 
   // Calls use(offset, values) for each stretch of the gradient that lies in `part`, ascending: together they
   // are exactly `part`. `offset` is counted from the range's begin.
   template <typename Use>
   void for_each_in(Range part, Use&& use) const {
-    for (const Piece& piece : pieces_) {
-      const std::int64_t begin = std::max(part.begin, piece.begin);
-      const std::int64_t end = std::min(part.end, piece.end());
+    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
+      const std::int64_t begin = std::max(part.begin, piece->begin);
+      const std::int64_t end = std::min(part.end, piece->end());
       if (begin >= end) continue;
-      use(begin, piece.payload.floats().subspan(static_cast<std::size_t>(begin - piece.begin),
-                                                static_cast<std::size_t>(end - begin)));
+      use(begin, piece->payload.floats().subspan(static_cast<std::size_t>(begin - piece->begin),
+                                                 static_cast<std::size_t>(end - begin)));
     }
   }
 
@@ -64,10 +66,10 @@ class Gradient {
   Clock clock_;
   std::int64_t begun_ = 0;  // how many gradients had begun in the store before
   std::int64_t samples_ = 0;
-  std::int64_t received_ = 0;
+  std::int64_t begin_ = 0;  // of what is here: [begin_, the range's size)
   std::optional<std::int64_t> non_finite_;
-  std::vector<Piece> pieces_;
-  BlockRef decoded_;  // what the pieces point into, where they came in fewer bytes
+  std::vector<Piece> pieces_;  // as they came: descending
+  BlockRef decoded_;           // what the pieces point into, where they came in fewer bytes
 };
 
 class GradientStore {
@@ -77,10 +79,10 @@ class GradientStore {
                 Encoding encoding = Encoding::kFp32);
 
   // Takes one piece. Returns the gradient when this piece makes it whole (valid until it is discarded), else
-  // nullptr. Errors leave everything as it was: kInvalidArgument unknown worker, no samples, a piece outside
-  // the range, `last` at the wrong place, another encoding, or bytes that it cannot be; kOutOfOrder a clock
-  // or a piece it already has; kFailedPrecondition another clock while one is partial, a gap;
-  // kResourceExhausted beyond the bounds.
+  // nullptr. Errors leave everything as it was: kInvalidArgument unknown worker, samples where they do not
+  // belong, a piece outside the range, `last` at the wrong place, another encoding, or bytes that it cannot
+  // be; kOutOfOrder a clock or a piece it already has; kFailedPrecondition another clock while one is
+  // partial, a gap; kResourceExhausted beyond the bounds.
   Result<const Gradient*> add(const wire::Push& push, wire::Payload payload);
 
   // The whole gradient of `worker` stamped `clock`; nullptr when there is none.
@@ -93,6 +95,9 @@ class GradientStore {
 
   // Forgets a whole gradient; false when there is none.
   bool discard(WorkerId worker, Clock clock);
+  // Forgets what is here of a gradient whose rest will not come; its worker goes on with a later clock.
+  // Errors: kInvalidArgument unknown worker; kOutOfOrder nothing of it is here in part.
+  Status withdraw(const wire::Withdraw& withdraw);
   // Forgets what `node` has sent in part. Whole gradients stay: the authority decides about them.
   void drop_partial(NodeId node);
 
@@ -111,6 +116,7 @@ class GradientStore {
   const Inbox& inbox(WorkerId worker) const { return inboxes_[cluster_.rank_of(worker).value]; }
   Status check(const wire::Push& push, const wire::Payload& payload) const;
   Result<wire::Payload> decoded(const wire::Push& push, const wire::Payload& payload, BlockRef& into);
+  void drop_partial(Inbox& box);
   void recycle(Gradient gradient);
 
   Cluster cluster_;

@@ -59,6 +59,12 @@ class Shard {
   // tensor and element that is not finite. Errors as GradientStore::add, and kFailedPrecondition before
   // ready.
   Result<std::optional<wire::GradientArrived>> push(const wire::Push& push, wire::Payload payload);
+  // Errors as GradientStore::withdraw.
+  Status withdraw(const wire::Withdraw& withdraw) {
+    PACELINE_RETURN_IF_ERROR(gradients_.withdraw(withdraw));
+    next_.forget_missing(gradients_);
+    return Status::ok();
+  }
 
   // Prepares a little of what the next decision is expected to make of what has been pushed (store/
   // next_state.h); false when there is nothing to prepare. Nothing of it can be seen from outside, and it

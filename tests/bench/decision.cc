@@ -61,10 +61,11 @@ Costs exchange(Shard& shard, const std::vector<float>& gradient, std::int64_t fr
   const double begin = processor_ms();
   wire::Push push;
   push.clock = Clock(clock);
-  push.samples = 1;
-  for (push.offset = 0; push.offset < floats; push.offset += frame) {
-    const std::int64_t count = std::min(frame, floats - push.offset);
-    push.last = push.offset + count == floats;
+  for (std::int64_t end = floats; end > 0; end = push.offset) {
+    push.offset = (end - 1) / frame * frame;
+    push.last = push.offset == 0;
+    push.samples = push.last ? 1 : 0;
+    const std::int64_t count = end - push.offset;
     const auto* const bytes = reinterpret_cast<const std::byte*>(gradient.data() + push.offset);
     const wire::Payload payload{std::shared_ptr<const void>(bytes, [](const void*) {}), bytes,
                                 static_cast<std::size_t>(count) * sizeof(float)};

@@ -67,8 +67,9 @@ void say_half(server::ScriptedNode& node, const RunConfig& config, const Layout&
   const WorkerId worker(1, 0);
   for (std::size_t k = 0; k < kShards; ++k) {
     for (int frame = 0; frame < push.frames[k]; ++frame) {
-      // Its own column is the second of two: -1 there, as the counting model has it.
-      node.say(k, wire::Push{worker, Clock(0), frame * 2, frame == 1, 10, Version(0), Revision(0)},
+      // The upper frame first. Its own column is the second of two: -1 there, as the counting model has it.
+      const bool last = frame == 1;
+      node.say(k, wire::Push{worker, Clock(0), last ? 0 : 2, last, last ? 10 : 0, Version(0), Revision(0)},
                std::vector<float>{0.0F, -1.0F});
     }
   }

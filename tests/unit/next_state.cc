@@ -52,7 +52,7 @@ class PreparingWalk {
     std::int64_t clock = 0;
     std::vector<Whole> whole;
     std::optional<Whole> sending;
-    std::int64_t sent = 0;  // floats of it
+    std::int64_t sent = 0;  // floats of it, from its end
   };
   struct Reply {
     Snapshot state;
@@ -97,6 +97,8 @@ class PreparingWalk {
       }
     } else if (what < 90) {
       decide();
+    } else if (what < 92) {
+      withdraw();
     } else if (what < 94) {
       lose();
     } else if (what < 95) {
@@ -129,9 +131,10 @@ class PreparingWalk {
     const std::int64_t count =
         chance(30) ? floats_ - sender.sent : static_cast<std::int64_t>(1 + below(left));
     const bool last = sender.sent + count == floats_;
-    const auto first = gradient.values.begin() + sender.sent;
-    const auto push = push_of(settings_.cluster.worker_at(Rank(rank)), gradient.clock.value, sender.sent,
-                              last, gradient.samples);
+    const std::int64_t offset = floats_ - sender.sent - count;
+    const auto first = gradient.values.begin() + offset;
+    const auto push = push_of(settings_.cluster.worker_at(Rank(rank)), gradient.clock.value, offset, last,
+                              gradient.samples);
     expect_ok(shard_.push(push, payload_of({first, first + count})).status());
     sender.sent += count;
     if (!last) return;
@@ -146,6 +149,15 @@ class PreparingWalk {
     for (std::uint32_t t = 0; t < settings_.cluster.threads_per_node; ++t) {
       senders_[settings_.cluster.rank_of({node, t}).value].sending.reset();
     }
+  }
+
+  void withdraw() {
+    const auto rank = static_cast<std::uint32_t>(below(senders_.size()));
+    Sender& sender = senders_[rank];
+    if (!sender.sending || sender.sent == 0) return;
+    expect_ok(shard_.withdraw({settings_.cluster.worker_at(Rank(rank)), sender.sending->clock}));
+    sender.sending.reset();
+    ++sender.clock;
   }
 
   void discard() {

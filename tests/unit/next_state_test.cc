@@ -28,11 +28,20 @@ Shard shard_with(ApplyMode apply, CombineMode combine, OptimizerKind kind = Opti
 }
 
 // The two thirds of a gradient that come first; `rest` makes it whole.
-void push_most(Shard& shard, WorkerId worker, float value, std::int64_t samples = 1) {
-  REQUIRE(shard.push(push_of(worker, 0, 0, false, samples), payload_of(Floats(4, value))).is_ok());
+void push_most(Shard& shard, WorkerId worker, float value, std::int64_t clock = 0) {
+  REQUIRE(shard.push(push_of(worker, clock, 2, false), payload_of(Floats(4, value))).is_ok());
 }
-void push_rest(Shard& shard, WorkerId worker, float value, std::int64_t samples = 1) {
-  REQUIRE(shard.push(push_of(worker, 0, 4, true, samples), payload_of(Floats(2, value))).is_ok());
+void push_rest(Shard& shard, WorkerId worker, float value, std::int64_t samples = 1, std::int64_t clock = 0) {
+  REQUIRE(shard.push(push_of(worker, clock, 0, true, samples), payload_of(Floats(2, value))).is_ok());
+}
+
+// A first clock that changes nothing: from then on each worker is expected to have its samples again.
+void close_first_clock(Shard& shard, Combine combine, std::int64_t second_samples = 1) {
+  REQUIRE(shard.push(push_of(kFirst, 0), payload_of(Floats(6, 0.0F))).is_ok());
+  REQUIRE(shard.push(push_of(kSecond, 0, 0, true, second_samples), payload_of(Floats(6, 0.0F))).is_ok());
+  const auto decision =
+      decision_of(0, {{kFirst, Clock(0), 1}, {kSecond, Clock(0), second_samples}}, 1, combine);
+  REQUIRE(shard.apply(decision).is_ok());
 }
 
 std::size_t prepare_all(Shard& shard) {
@@ -111,27 +120,43 @@ TEST_CASE("a sender that dies half-way takes with it what was prepared of its gr
   CHECK(shard.next().committed() == 2);
 }
 
+TEST_CASE("what was prepared of a gradient that is withdrawn goes with it") {
+  Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);
+  push_most(shard, kFirst, 1.0F);
+  CHECK(prepare_all(shard) == 2);
+  REQUIRE(shard.withdraw({kFirst, Clock(0)}).is_ok());
+  CHECK(shard.blocks_in_use() == 3);
+  REQUIRE(shard.push(push_of(kFirst, 1), payload_of(Floats(6, 2.0F))).is_ok());
+  CHECK(prepare_all(shard) == 3);
+  auto decision = decision_of(0, {{kFirst, Clock(1), 1}}, 1);
+  decision.skipped = {{kFirst, Clock(0), 0}};
+  REQUIRE(shard.apply(decision).is_ok());
+  CHECK(now(shard) == Floats(6, 8.0F));
+  CHECK(shard.next().committed() == 3);
+}
+
 TEST_CASE("versioned: each block has taken the gradients of the clock in worker order, as far as they are") {
   const CombineMode combine = GENERATE(CombineMode::kEach, CombineMode::kMean);
   const bool mean = combine == CombineMode::kMean;
   Shard shard = shard_with(ApplyMode::kVersioned, combine);
-  push_most(shard, kSecond, 2.0F, 3);
+  close_first_clock(shard, mean ? Combine::kMean : Combine::kEach, 3);
+  push_most(shard, kSecond, 2.0F, 1);
   CHECK(prepare_all(shard) == 0);  // worker 0's comes first
   push_most(shard, kFirst, 6.0F, 1);
   CHECK(prepare_all(shard) == 4);
-  push_rest(shard, kSecond, 2.0F, 3);
+  push_rest(shard, kSecond, 2.0F, 3, 1);
   CHECK(prepare_all(shard) == 0);
-  push_rest(shard, kFirst, 6.0F, 1);
+  push_rest(shard, kFirst, 6.0F, 1, 1);
   CHECK(now(shard) == Floats(6, 10.0F));
   SECTION("both contribute") {
-    const auto decision = decision_of(0, {{kFirst, Clock(0), 1}, {kSecond, Clock(0), 3}}, 1,
+    const auto decision = decision_of(1, {{kFirst, Clock(1), 1}, {kSecond, Clock(1), 3}}, 2,
                                       mean ? Combine::kMean : Combine::kEach);
     REQUIRE(shard.apply(decision).is_ok());
     CHECK(now(shard) == Floats(6, mean ? 7.0F : 2.0F));  // (6 + 3 * 2) / 4 or 6 + 2
     CHECK(shard.next().committed() == 2);
   }
   SECTION("one is lost after all") {
-    const auto decision = decision_of(0, {{kSecond, Clock(0), 3}}, 1, mean ? Combine::kMean : Combine::kEach);
+    const auto decision = decision_of(1, {{kSecond, Clock(1), 3}}, 2, mean ? Combine::kMean : Combine::kEach);
     REQUIRE(shard.apply(decision).is_ok());
     CHECK(now(shard) == Floats(6, 8.0F));
     CHECK(shard.next().committed() == 0);
@@ -156,7 +181,25 @@ TEST_CASE("an optimizer with a state takes whole gradients only, or their prepar
   CHECK(prepare_all(each) == 0);
   Shard mean = shard_with(ApplyMode::kVersioned, CombineMode::kMean, kind);
   push_most(mean, kFirst, 1.0F);
-  CHECK(prepare_all(mean) == 2);
+  CHECK(prepare_all(mean) == 0);  // nobody knows its weight yet
+  Shard later = shard_with(ApplyMode::kVersioned, CombineMode::kMean, kind);
+  close_first_clock(later, Combine::kMean);
+  push_most(later, kFirst, 1.0F, 1);
+  CHECK(prepare_all(later) == 2);
+}
+
+TEST_CASE("a mean whose weight was foreseen wrongly is made again") {
+  Shard shard = shard_with(ApplyMode::kVersioned, CombineMode::kMean);
+  close_first_clock(shard, Combine::kMean);
+  push_most(shard, kFirst, 6.0F, 1);
+  CHECK(prepare_all(shard) == 2);
+  push_rest(shard, kFirst, 6.0F, 3, 1);  // three samples this time
+  push_most(shard, kSecond, 2.0F, 1);
+  push_rest(shard, kSecond, 2.0F, 1, 1);
+  REQUIRE(shard.apply(decision_of(1, {{kFirst, Clock(1), 3}, {kSecond, Clock(1), 1}}, 2, Combine::kMean))
+              .is_ok());
+  CHECK(now(shard) == Floats(6, 5.0F));  // 10 - (3 * 6 + 2) / 4
+  CHECK(shard.next().committed() == 0);
 }
 
 TEST_CASE("nothing is prepared where parameters leave in fewer bytes, which need the room") {

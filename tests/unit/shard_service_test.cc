@@ -74,11 +74,27 @@ TEST_CASE("a push that came twice is ignored; one after a gap is an error that i
   c.initialize();
   c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
   c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
-  c.say(kNode0, push_of(kWorker, 1, 2), std::vector<float>(4));
+  c.say(kNode0, push_of(kWorker, 1), std::vector<float>(4));
   const auto errors = c.sent.of<Error>(kNode0);
   REQUIRE(errors.size() == 2);
   CHECK_FALSE(errors[0].fatal);
   CHECK(errors[1].fatal);
+}
+
+TEST_CASE("a gradient is withdrawn by its own worker, and only while it is here in part") {
+  Conversation c;
+  c.initialize();
+  c.say(kNode0, push_of(kWorker, 0, 4, false), {1, 1});
+  c.say(kNode1, wire::Withdraw{kWorker, Clock(0)});
+  REQUIRE(c.sent.of<Error>(kNode1).size() == 1);
+  CHECK(c.sent.of<Error>(kNode1)[0].message == "withdrawal from node 1 in the name of worker 0.0");
+  c.say(kNode0, wire::Withdraw{kWorker, Clock(0)});
+  CHECK(c.sent.of<Error>(kNode0).empty());
+  c.say(kNode0, push_of(kWorker, 1), std::vector<float>(6));
+  CHECK(c.sent.to_authority<wire::GradientArrived>().size() == 1);
+  c.say(kNode0, wire::Withdraw{kWorker, Clock(1)});
+  REQUIRE(c.sent.of<Error>(kNode0).size() == 1);
+  CHECK_FALSE(c.sent.of<Error>(kNode0)[0].fatal);
 }
 
 // Grant and decision travel on different connections: a worker may push on before the decision about its
@@ -181,11 +197,12 @@ TEST_CASE("who does not read its answers gets no more of them") {
 TEST_CASE("a lost node is refused, and its held pulls are forgotten") {
   Conversation c;
   c.initialize();
-  c.say(kNode0, push_of(kWorker, 0, 0, false), {1});
+  c.say(kNode0, push_of(kWorker, 0, 5, false), {1});
+  CHECK(c.service->shard()->gradients_held() == 1);
   c.say(kNode0, c.pull(5));
   c.say(kTheAuthority, wire::NodeLost{NodeId(0)});
   CHECK(c.service->shard()->gradients_held() == 0);
-  c.say(kNode0, push_of(kWorker, 0, 1), std::vector<float>(5));
+  c.say(kNode0, push_of(kWorker, 0), std::vector<float>(5));
   CHECK(c.sent.of<Error>(kNode0).size() == 1);
 }
 

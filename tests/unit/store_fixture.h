@@ -42,6 +42,7 @@ inline std::vector<float> values_of(const BlockRange& blocks) {
   return values;
 }
 
+// The samples go with the last piece.
 inline wire::Push push_of(WorkerId worker, std::int64_t clock, std::int64_t offset = 0, bool last = true,
                           std::int64_t samples = 1) {
   wire::Push push;
@@ -49,7 +50,7 @@ inline wire::Push push_of(WorkerId worker, std::int64_t clock, std::int64_t offs
   push.clock = Clock(clock);
   push.offset = offset;
   push.last = last;
-  push.samples = samples;
+  push.samples = last ? samples : 0;
   return push;
 }
 

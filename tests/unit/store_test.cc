@@ -23,6 +23,15 @@ Contribution from(WorkerId worker, std::int64_t clock, std::int64_t samples = 1)
   return {worker, Clock(clock), samples};
 }
 
+// The values, encoded, as a payload that owns its bytes.
+wire::Payload encoded_of(const Encoder& encoder, const std::vector<float>& values) {
+  const std::size_t bytes = encoder.bytes_of(std::ssize(values));
+  const auto owner = std::make_shared<std::vector<float>>(bytes / sizeof(float) + 1);
+  auto* const data = reinterpret_cast<std::byte*>(owner->data());
+  encoder.encode(values, {data, bytes});
+  return {owner, data, bytes, encoder.encoding, std::ssize(values)};
+}
+
 Shard shard_of_six(float value = 10.0F) { return ready_shard(kTwo, 6, value, settings_of(kTwo)); }
 
 void push_whole(Shard& shard, WorkerId worker, std::int64_t clock, std::vector<float> gradient,
@@ -48,10 +57,8 @@ TEST_CASE("a shard is ready with the last piece of the initial parameters") {
 
 TEST_CASE("each: one optimizer step per gradient, however its pieces were cut") {
   Shard shard = shard_of_six();
-  CHECK_FALSE(shard.push(push_of(kFirst, 0, 0, false, 8), payload_of({1, 1, 1}))->has_value());
-  CHECK(shard.push(push_of(kFirst, 0, 3, true, 9), payload_of({1, 1, 2})).status().code() ==
-        StatusCode::kInvalidArgument);  // other samples than its first piece
-  const auto whole = shard.push(push_of(kFirst, 0, 3, true, 8), payload_of({1, 1, 2}));
+  CHECK_FALSE(shard.push(push_of(kFirst, 0, 3, false), payload_of({1, 1, 2}))->has_value());
+  const auto whole = shard.push(push_of(kFirst, 0, 0, true, 8), payload_of({1, 1, 1}));
   REQUIRE(whole->has_value());
   CHECK((*whole)->worker == kFirst);
   CHECK((*whole)->samples == 8);
@@ -95,16 +102,15 @@ TEST_CASE("the same bits however the vector is cut into shards, blocks and piece
             values[static_cast<std::size_t>(i)] =
                 std::cos(at(i) * static_cast<float>(clock + worker.node.value + 1));
           }
-          std::size_t end = 0;
+          std::size_t end = values.size();
           do {
-            const std::size_t offset = end;
-            end = std::min(values.size(), offset + piece);
+            const std::size_t offset = end - std::min(end, piece);
             const std::vector<float> part(values.begin() + static_cast<std::ptrdiff_t>(offset),
                                           values.begin() + static_cast<std::ptrdiff_t>(end));
-            const auto push =
-                push_of(worker, clock, static_cast<std::int64_t>(offset), end == values.size(), 7);
+            const auto push = push_of(worker, clock, static_cast<std::int64_t>(offset), offset == 0, 7);
             REQUIRE(shard.push(push, payload_of(part)).is_ok());
-          } while (end < values.size());
+            end = offset;
+          } while (end > 0);
         }
         auto decision =
             decision_of(clock, {from(kFirst, clock, 7), from(kSecond, clock, 7)}, clock + 1, combine);
@@ -223,7 +229,7 @@ TEST_CASE("a skipped iteration closes its clock without a gradient") {
 TEST_CASE("a sender that dies half-way leaves no trace; what it sent whole stays") {
   Shard shard = shard_of_six();
   push_whole(shard, kFirst, 0, std::vector<float>(6, 1.0F));
-  REQUIRE(shard.push(push_of(kFirst, 1, 0, false), payload_of({5, 5})).is_ok());
+  REQUIRE(shard.push(push_of(kFirst, 1, 4, false), payload_of({5, 5})).is_ok());
   shard.drop_partial(NodeId(0));
   CHECK(shard.gradients_held() == 1);
   REQUIRE(shard.apply(decision_of(0, {from(kFirst, 0)}, 1)).is_ok());
@@ -241,11 +247,13 @@ TEST_CASE("a discarded gradient can no longer be applied") {
 
 TEST_CASE("a gradient that is not finite is whole, and its tensor is named") {
   Shard shard = shard_of_six();
-  REQUIRE(shard.push(push_of(kFirst, 0, 0, false), payload_of({1, 1, 1})).is_ok());
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const auto arrived = shard.push(push_of(kFirst, 0, 3, true), payload_of({1, nan, 1}));
+  const bool later_too = GENERATE(false, true);  // the first element counts, not the first to come
+  REQUIRE(shard.push(push_of(kFirst, 0, 3, false), payload_of({1, nan, 1})).is_ok());
+  const auto arrived = shard.push(push_of(kFirst, 0, 0, true), payload_of({1, 1, later_too ? nan : 1}));
   REQUIRE(arrived->has_value());
-  CHECK((*arrived)->fault == "the gradient of dense.weight is not finite at element 4");
+  CHECK((*arrived)->fault ==
+        "the gradient of dense.weight is not finite at element " + std::string(later_too ? "2" : "4"));
 }
 
 TEST_CASE("a push that is not the worker's next piece is refused and leaves everything as it was") {
@@ -258,19 +266,62 @@ TEST_CASE("a push that is not the worker's next piece is refused and leaves ever
   CHECK(code(push_of(WorkerId(0, 1), 0), six) == StatusCode::kInvalidArgument);            // no such thread
   CHECK(code(push_of(kFirst, 0, 0, true, 0), six) == StatusCode::kInvalidArgument);        // no samples
   CHECK(code(push_of(kFirst, 0), std::vector<float>(7)) == StatusCode::kInvalidArgument);  // beyond the range
-  CHECK(code(push_of(kFirst, 0), std::vector<float>(5)) == StatusCode::kInvalidArgument);  // last, but short
+  CHECK(code(push_of(kFirst, 0, 1), std::vector<float>(5)) ==
+        StatusCode::kInvalidArgument);                                             // last, not at 0
   CHECK(code(push_of(kFirst, 0, 0, false), six) == StatusCode::kInvalidArgument);  // whole, but not last
-  CHECK(code(push_of(kFirst, 0, 0, false), {}) == StatusCode::kInvalidArgument);   // empty
-  CHECK(code(push_of(kFirst, 0, 2), {1, 1, 1, 1}) ==
-        StatusCode::kFailedPrecondition);  // begins in the middle
+  CHECK(code(push_of(kFirst, 0, 6, false), {}) == StatusCode::kInvalidArgument);   // empty
+  CHECK(code(push_of(kFirst, 0), {1, 1, 1, 1}) ==
+        StatusCode::kFailedPrecondition);  // does not begin at the end
+  wire::Push early = push_of(kFirst, 0, 3, false);
+  early.samples = 1;
+  CHECK(code(early, {1, 1, 1}) == StatusCode::kInvalidArgument);  // samples before the last piece
   CHECK(shard.gradients_held() == 0);
 
-  REQUIRE(shard.push(push_of(kFirst, 4, 0, false), payload_of({1, 1})).is_ok());
-  CHECK(code(push_of(kFirst, 5), six) == StatusCode::kFailedPrecondition);  // another clock in between
-  CHECK(code(push_of(kFirst, 4, 3), {1, 1, 1}) == StatusCode::kFailedPrecondition);  // a gap
-  CHECK(code(push_of(kFirst, 4, 0, false), {1, 1}) == StatusCode::kOutOfOrder);      // the same piece again
-  REQUIRE(shard.push(push_of(kFirst, 4, 2), payload_of({1, 1, 1, 1})).is_ok());
+  REQUIRE(shard.push(push_of(kFirst, 4, 4, false), payload_of({1, 1})).is_ok());
+  CHECK(code(push_of(kFirst, 5), six) == StatusCode::kFailedPrecondition);        // another clock in between
+  CHECK(code(push_of(kFirst, 4), {1, 1, 1}) == StatusCode::kFailedPrecondition);  // a gap
+  CHECK(code(push_of(kFirst, 4, 4, false), {1, 1}) == StatusCode::kOutOfOrder);   // the same piece again
+  CHECK(code(push_of(kFirst, 4, 2, false), {1, 1, 1, 1}) == StatusCode::kOutOfOrder);  // and some before it
+  REQUIRE(shard.push(push_of(kFirst, 4), payload_of({1, 1, 1, 1})).is_ok());
   CHECK(code(push_of(kFirst, 4), six) == StatusCode::kOutOfOrder);  // the same gradient again
+}
+
+TEST_CASE("what is withdrawn leaves no trace, and its worker goes on with the next clock") {
+  const bool encoded = GENERATE(false, true);
+  ShardSettings settings = settings_of(kTwo);
+  if (encoded) settings.gradient_encoding = Encoding::kFp16;
+  Shard shard = ready_shard(kTwo, 6, 10.0F, std::move(settings));
+  const auto payload = [&](const std::vector<float>& values) {
+    return encoded ? encoded_of({Encoding::kFp16}, values) : payload_of(values);
+  };
+  const std::vector<float> ones(6, 1.0F);
+  REQUIRE(shard.push(push_of(kFirst, 0), payload(ones)).is_ok());
+  REQUIRE(shard.push(push_of(kSecond, 0, 4, false), payload({3, 3})).is_ok());
+  REQUIRE(shard.push(push_of(kFirst, 1, 4, false), payload({7, 7})).is_ok());
+  REQUIRE(shard.push(push_of(kFirst, 1, 3, false), payload({7})).is_ok());
+  REQUIRE(shard.withdraw({kFirst, Clock(1)}).is_ok());
+  CHECK(shard.gradients_held() == 2);  // the whole one, and the other worker's
+  CHECK(shard.push(push_of(kFirst, 1), payload(ones)).status().code() == StatusCode::kOutOfOrder);
+  REQUIRE(shard.push(push_of(kFirst, 2), payload(ones)).is_ok());
+  REQUIRE(shard.push(push_of(kSecond, 0), payload({1, 1, 1, 1})).is_ok());
+  auto decision = decision_of(0, {from(kFirst, 0), from(kSecond, 0), from(kFirst, 2)}, 3);
+  decision.skipped = {from(kFirst, 1, 0)};
+  REQUIRE(shard.apply(decision).is_ok());
+  CHECK(values_of(shard.now().blocks) == std::vector<float>{7, 7, 7, 7, 5, 5});
+}
+
+TEST_CASE("only what is here in part can be withdrawn") {
+  Shard shard = shard_of_six();
+  push_whole(shard, kFirst, 0, std::vector<float>(6, 1.0F));
+  CHECK(shard.withdraw({kFirst, Clock(0)}).message() ==
+        "withdrawal by worker 0.0 of clock 0: nothing of that gradient is here in part");
+  REQUIRE(shard.push(push_of(kFirst, 1, 4, false), payload_of({1, 1})).is_ok());
+  CHECK(shard.withdraw({kFirst, Clock(2)}).code() == StatusCode::kOutOfOrder);
+  CHECK(shard.withdraw({kSecond, Clock(1)}).code() == StatusCode::kOutOfOrder);
+  CHECK(shard.withdraw({WorkerId(2, 0), Clock(1)}).code() == StatusCode::kInvalidArgument);
+  REQUIRE(shard.push(push_of(kFirst, 1), payload_of({1, 1, 1, 1})).is_ok());
+  REQUIRE(shard.apply(decision_of(0, {from(kFirst, 0), from(kFirst, 1)}, 2)).is_ok());
+  CHECK(values_of(shard.now().blocks) == std::vector<float>(6, 8.0F));
 }
 
 TEST_CASE("a worker's gradients, and the pieces of one, are bounded") {
@@ -283,9 +334,9 @@ TEST_CASE("a worker's gradients, and the pieces of one, are bounded") {
 
   Shard wide = ready_shard(kTwo, 4096, 0.0F, settings_of(kTwo, 4096));
   StatusCode code = StatusCode::kOk;
-  std::int64_t sent = 0;
-  while (code == StatusCode::kOk && sent < 4000) {
-    code = wide.push(push_of(kFirst, 0, sent++, false), payload_of({1})).status().code();
+  std::int64_t begin = 4096;
+  while (code == StatusCode::kOk && begin > 96) {
+    code = wide.push(push_of(kFirst, 0, --begin, false), payload_of({1})).status().code();
   }
   CHECK(code == StatusCode::kResourceExhausted);
 }
@@ -316,15 +367,6 @@ TEST_CASE("the largest threshold bounds the gradients held") {
   CHECK(shard_settings(config).gradients_max == 8);
 }
 
-// The values, encoded, as a payload that owns its bytes.
-wire::Payload encoded_of(const Encoder& encoder, const std::vector<float>& values) {
-  const std::size_t bytes = encoder.bytes_of(std::ssize(values));
-  const auto owner = std::make_shared<std::vector<float>>(bytes / sizeof(float) + 1);
-  auto* const data = reinterpret_cast<std::byte*>(owner->data());
-  encoder.encode(values, {data, bytes});
-  return {owner, data, bytes, encoder.encoding, std::ssize(values)};
-}
-
 Shard shard_taking(Encoding encoding) {
   ShardSettings settings = settings_of(kTwo);
   settings.gradient_encoding = encoding;
@@ -339,8 +381,8 @@ TEST_CASE("gradients in fewer bytes are decoded as they come, however they were 
   for (std::int64_t clock = 0; clock < 5; ++clock) {  // the buffers are used again
     // Exact in all of them: seven binary digits, and a whole scale.
     const float g = 127.0F * static_cast<float>(1 << clock);
-    REQUIRE(shard.push(push_of(kFirst, clock, 0, false), encoded_of(encoder, {g, 0, -g, 0})).is_ok());
-    const auto whole = shard.push(push_of(kFirst, clock, 4, true), encoded_of(encoder, {g, 0}));
+    REQUIRE(shard.push(push_of(kFirst, clock, 4, false), encoded_of(encoder, {g, 0})).is_ok());
+    const auto whole = shard.push(push_of(kFirst, clock), encoded_of(encoder, {g, 0, -g, 0}));
     REQUIRE(whole.is_ok());
     REQUIRE(whole->has_value());
     const std::vector<float> before = values_of(shard.now().blocks);
@@ -358,14 +400,14 @@ TEST_CASE("pairs that cannot be are refused and leave no trace, and what is not 
   const Encoder encoder{Encoding::kTopK, 1.0};
   wire::Payload wrong = encoded_of(encoder, {1, 2, 3, 4});
   std::memset(const_cast<std::byte*>(wrong.data), 0xFF, 8);
-  const auto refused = shard.push(push_of(kFirst, 0, 0, false), wrong);
+  const auto refused = shard.push(push_of(kFirst, 0, 2, false), wrong);
   CHECK(refused.status().code() == StatusCode::kInvalidArgument);
   CHECK(refused.status().message() ==
         "push from worker 0.0 stamped 0: pair 0: offset 4294967295, expected 0 to 3");
   CHECK(shard.gradients_held() == 0);
   const float inf = std::numeric_limits<float>::infinity();
-  REQUIRE(shard.push(push_of(kFirst, 0, 0, false), encoded_of(encoder, {1, 2, 3, 4})).is_ok());
-  const auto found = shard.push(push_of(kFirst, 0, 4, true), encoded_of(encoder, {1, inf}));
+  REQUIRE(shard.push(push_of(kFirst, 0, 4, false), encoded_of(encoder, {1, inf})).is_ok());
+  const auto found = shard.push(push_of(kFirst, 0), encoded_of(encoder, {1, 2, 3, 4}));
   REQUIRE(found.is_ok());
   CHECK((*found)->fault == "the gradient of dense.weight is not finite at element 5");
 }
@@ -398,7 +440,7 @@ TEST_CASE("a push of nothing, to a shard of an empty range, comes in the run's e
 TEST_CASE("an encoded gradient that is half here when its node is lost is forgotten") {
   Shard shard = shard_taking(Encoding::kInt8);
   const Encoder encoder{Encoding::kInt8};
-  REQUIRE(shard.push(push_of(kFirst, 0, 0, false), encoded_of(encoder, {9, 9, 9, 9})).is_ok());
+  REQUIRE(shard.push(push_of(kFirst, 0, 2, false), encoded_of(encoder, {9, 9, 9, 9})).is_ok());
   shard.drop_partial(NodeId(0));
   CHECK(shard.gradients_held() == 0);
   REQUIRE(shard.push(push_of(kSecond, 0), encoded_of(encoder, {127, 0, 0, 0, 0, 0})).is_ok());

@@ -95,6 +95,13 @@ TEST_CASE("the layout hash is the one docs/PROTOCOL.md works out") {
   CHECK(protocol_page().find("`" + hash.str() + "`") != std::string::npos);
 }
 
+TEST_CASE("the bytes of a Withdraw are those of docs/PROTOCOL.md") {
+  const auto header = encode({Withdraw{WorkerId(1, 3), Clock(7)}, {}});
+  REQUIRE(header.is_ok());
+  CHECK(hex(*header) == "e2 01 08 0a 04 08 01 10 03 10 07");
+  CHECK(protocol_page().find(hex(*header)) != std::string::npos);
+}
+
 TEST_CASE("the bytes of an int8 Push are those of docs/PROTOCOL.md") {
   alignas(float) const std::uint8_t bytes[] = {0x00, 0x00, 0x00, 0x3c, 0x7f, 0xc0};  // 2^-7, 127, -64
   const Payload payload{nullptr, reinterpret_cast<const std::byte*>(bytes), sizeof bytes, Encoding::kInt8, 2};
@@ -183,7 +190,7 @@ TEST_CASE("every message has its name") {
   CHECK(std::string(name_of(Body(Join{}))) == "Join");
   CHECK(std::string(name_of(Body(Push{}))) == "Push");
   CHECK(std::string(name_of(Body(Error{}))) == "Error");
-  CHECK(std::string(name_of(Body(ShardReport{}))) == "ShardReport");
+  CHECK(std::string(name_of(Body(Withdraw{}))) == "Withdraw");
 }
 
 }  // namespace

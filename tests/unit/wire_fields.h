@@ -172,7 +172,9 @@ struct Generator {
     if constexpr (requires { m.protocol_version; }) m.protocol_version = kProtocolVersion;
     if constexpr (requires { m.offset; }) m.offset %= std::int64_t{1} << 39;
     if constexpr (requires { m.samples; }) m.samples = std::min(m.samples, std::int64_t{1} << 32);
-    if constexpr (std::is_same_v<T, Push>) m.samples = std::max<std::int64_t>(m.samples, 1);
+    if constexpr (std::is_same_v<T, Push>) {
+      m.samples = m.last ? std::max<std::int64_t>(m.samples, 1) : 0;
+    }
     if constexpr (std::is_same_v<T, Parameters>) {
       if (m.offset != 0) m.applied.clear();
     }

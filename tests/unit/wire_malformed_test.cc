@@ -77,9 +77,9 @@ TEST_CASE("a header that is none, or has no body we know, is refused") {
   CHECK(refusal(std::string("\xff\xff\xff")) ==
         "header: got 3 bytes that are no header, expected proto/paceline.proto's Header");
   const std::string no_body =
-      "header: got no body, or one this version does not know; expected field 1 to 27";
+      "header: got no body, or one this version does not know; expected field 1 to 28";
   CHECK(refusal(std::string()) == no_body);
-  CHECK(refusal(std::string("\xe2\x01\x00", 3)) == no_body);  // field 28
+  CHECK(refusal(std::string("\xea\x01\x00", 3)) == no_body);  // field 29
   CHECK(refusal(std::string(kHeaderBytesMax + 1, '\0')) ==
         "header: got 1048577 bytes, expected at most 1048576");
 }
@@ -103,6 +103,15 @@ TEST_CASE("numbers out of range are refused") {
     h.mutable_push()->set_samples(0);
     CHECK(refusal(h, zeros(4)) == "Push.samples: got 0, expected 1 to 4294967296");
   }
+  SECTION("samples before the last piece") {
+    h.mutable_push()->set_last(false);
+    CHECK(refusal(h, zeros(4)) == "Push.samples: got 1, expected 0 to 0");
+  }
+  SECTION("a withdrawal of no clock") {
+    h.mutable_withdraw()->mutable_worker();
+    h.mutable_withdraw()->set_clock(-1);
+    CHECK(refusal(h) == "Withdraw.clock: got -1, expected 0 to 1152921504606846976");
+  }
   SECTION("a gradient of so many samples that their sum could overflow") {
     h.mutable_push()->set_samples((std::int64_t{1} << 32) + 1);
     CHECK(refusal(h, zeros(4)) == "Push.samples: got 4294967297, expected 1 to 4294967296");
@@ -121,6 +130,9 @@ TEST_CASE("a part that must be there is not taken for zero when it is missing") 
   proto::Header h = push();
   h.mutable_push()->clear_worker();
   CHECK(refusal(h, zeros(4)) == "Push.worker: got nothing, expected a value");
+  proto::Header w;
+  w.mutable_withdraw()->set_clock(4);
+  CHECK(refusal(w) == "Withdraw.worker: got nothing, expected a value");
   proto::Header r = report();
   r.mutable_step_report()->clear_metric();
   CHECK(refusal(r) == "StepReport.metric: got nothing, expected a value");
@@ -275,12 +287,17 @@ TEST_CASE("a shard's range is not turned around") {
 
 TEST_CASE("a payload comes where it belongs, whole floats and at most 1 MiB") {
   CHECK(refusal(grant(), zeros(4)) == "Grant.payload: got 4 bytes, expected none");
+  proto::Header w;
+  w.mutable_withdraw()->mutable_worker();
+  CHECK(refusal(w) == "accepted");
+  CHECK(refusal(w, zeros(4)) == "Withdraw.payload: got 4 bytes, expected none");
   CHECK(refusal(push(), zeros(6)) == "Push.payload: got 6 bytes, expected a multiple of 4");
   CHECK(refusal(push(), zeros(kPayloadBytesMax)) == "accepted");
   CHECK(refusal(push(), zeros(kPayloadBytesMax + 4)) ==
         "Push.payload: got 1048580 bytes, expected at most 1048576");
   proto::Header h = push();
   h.mutable_push()->set_last(false);
+  h.mutable_push()->set_samples(0);
   CHECK(refusal(h) == "Push.payload: got 0 bytes, expected at least one float (offset 0)");
   h = push();
   h.mutable_push()->set_offset(4);

@@ -141,7 +141,7 @@ TEST_CASE("64 MiB travel in frames of 1 MiB, whole, and every payload is let go 
   Router router(context, endpoint, [&](const PeerId&, Result<Message> message) {
     const auto& push = std::get<Push>(message.value().body);
     const auto floats = message.value().payload.floats();
-    const bool fine = push.offset == received * kFloats &&
+    const bool fine = push.offset == (kFrames - 1 - received) * kFloats &&
                       static_cast<std::int64_t>(floats.size()) == kFloats &&
                       floats.front() == static_cast<float>(received) &&
                       floats.back() == static_cast<float>(received + kFloats - 1);
@@ -153,7 +153,8 @@ TEST_CASE("64 MiB travel in frames of 1 MiB, whole, and every payload is let go 
   const auto dealer = connect(context, io, router.socket->endpoint(), [](Result<Message>) {});
   const LoopThread thread(router.io);
   for (std::int64_t i = 0; i < kFrames; ++i) {
-    const Push push{.offset = i * kFloats, .last = i + 1 == kFrames, .samples = 1};
+    const bool last = i + 1 == kFrames;
+    const Push push{.offset = (kFrames - 1 - i) * kFloats, .last = last, .samples = last ? 1 : 0};
     REQUIRE(dealer->send({push, payloads.make(static_cast<float>(i), kFloats)}).is_ok());
   }
   REQUIRE(run_until(io, [&] { return received == kFrames; }));

@@ -152,8 +152,11 @@ TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that o
 
   const auto push = f.left->expect<wire::Push>();
   REQUIRE(push);
-  CHECK(push->samples == 2);
-  CHECK(f.left->expect<wire::Push>()->last);
+  CHECK((push->offset == 2 && push->samples == 0 && !push->last));
+  CHECK(f.left->payload().floats()[0] == 3.0F);
+  const auto last = f.left->expect<wire::Push>();
+  REQUIRE(last);
+  CHECK((last->offset == 0 && last->samples == 2 && last->last));
   CHECK(f.left->expect<wire::StepReport>()->metric.correct == 1);
   const auto pull = f.left->expect<wire::Pull>();
   REQUIRE(pull);
@@ -235,10 +238,11 @@ TEST_CASE("gradients go up and parameters come down in fewer bytes") {
   };
   using Values = std::vector<float>;
   push(0, {1, 2, 3, 5, 4});  // frames of two floats, one of each is sent
-  CHECK(next(*f.left) == Values{0, 2});
   CHECK(next(*f.left) == Values{3});
+  CHECK(next(*f.left) == Values{0, 2});
   CHECK(next(*f.right) == Values{5, 0});
   push(1, {4, 1, 0, 0, 0});  // another thread owes nothing of it
+  CHECK(next(*f.left) == Values{0});
   CHECK(next(*f.left) == Values{4, 0});
   push(0, {1, 1, 0, 0, 0});  // with what was left out
   CHECK(next(*f.left) == Values{0});

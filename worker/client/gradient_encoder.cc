@@ -25,16 +25,16 @@ std::vector<GradientEncoder::Place> GradientEncoder::places_of(const Encoder& en
                                                                std::int64_t frame_floats) {
   std::vector<Place> places;
   std::size_t begin = 0;
-  for (std::size_t shard = 0; shard < ranges.size(); ++shard) {
+  for (std::size_t shard = ranges.size(); shard-- > 0;) {
     const Range& range = ranges[shard];
-    std::int64_t offset = 0;
+    std::int64_t end = range.size();
     do {
-      const std::int64_t floats = std::min(frame_floats, range.size() - offset);
-      const std::size_t bytes = encoder.bytes_of(floats);
-      places.push_back({shard, offset, {range.begin + offset, range.begin + offset + floats}, begin, bytes});
+      const std::int64_t offset = std::max<std::int64_t>(0, (end - 1) / frame_floats * frame_floats);
+      const std::size_t bytes = encoder.bytes_of(end - offset);
+      places.push_back({shard, offset, {range.begin + offset, range.begin + end}, begin, bytes});
       begin += (bytes + kAlignment - 1) / kAlignment * kAlignment;
-      offset += floats;
-    } while (offset < range.size());
+      end = offset;
+    } while (end > 0);
   }
   return places;
 }

@@ -44,8 +44,8 @@ class GradientEncoder {
   // `ranges`: of the shards; `frame_floats` >= 1: floats of a frame, at most.
   GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats);
 
-  // The frames of `gradient`, the whole flat vector, by shard; an empty range has one frame of nothing. What
-  // they say is no longer part of what is owed.
+  // The frames of `gradient`, the whole flat vector, by shard, of each the highest first; an empty range has
+  // one frame of nothing. What they say is no longer part of what is owed.
   std::vector<std::vector<EncodedFrame>> encode(std::span<const float> gradient);
 
   // What the gradients encoded so far lack, the whole flat vector; empty where nothing is kept, or before the

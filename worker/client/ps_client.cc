@@ -122,8 +122,8 @@ class PsClient::Impl {
       io_grants_.pushed(push.worker.thread, owner);
       io_on_links([&](ServerLink& link) {
         const bool in_place = link.socket->shares_memory().is_ok();
-        return link.send_in_frames(push, in_place ? values.owner : owner,
-                                   values.floats.data() + link.range.begin, options_.cluster.frame_bytes);
+        return link.send_gradient(push, in_place ? values.owner : owner,
+                                  values.floats.data() + link.range.begin, options_.cluster.frame_bytes);
       });
     });
   }
@@ -425,7 +425,7 @@ Status PsClient::start() { return impl_->start(); }
 void PsClient::send_initial_parameters(std::vector<float> values) {
   auto owner = std::make_shared<const std::vector<float>>(std::move(values));
   impl_->on_links([owner, frame = impl_->options_.cluster.frame_bytes](ServerLink& link) {
-    return link.send_in_frames(wire::InitialParameters{}, owner, owner->data() + link.range.begin, frame);
+    return link.send_initial(owner, owner->data() + link.range.begin, frame);
   });
 }
 

@@ -4,6 +4,14 @@
 #include <cstdio>
 
 namespace paceline {
+namespace {
+
+wire::Payload payload_of(const std::shared_ptr<const void>& owner, const float* values, std::int64_t floats) {
+  return {owner, reinterpret_cast<const std::byte*>(values),
+          static_cast<std::size_t>(floats) * sizeof(float)};
+}
+
+}  // namespace
 
 Status ServerLink::check_silence(Ticks now, std::chrono::nanoseconds lease) const {
   if (!welcomed || now - heard <= lease) return Status::ok();
@@ -12,35 +20,45 @@ Status ServerLink::check_silence(Ticks now, std::chrono::nanoseconds lease) cons
   return deadline_exceeded(name() + " silent for " + seconds + " s");
 }
 
-template <typename Body>
-Status ServerLink::send_in_frames(Body body, const std::shared_ptr<const void>& owner, const float* values,
-                                  std::int64_t frame_bytes) {
+Status ServerLink::send_initial(const std::shared_ptr<const void>& owner, const float* values,
+                                std::int64_t frame_bytes) {
   const std::int64_t frame = frame_floats(frame_bytes);
   std::int64_t offset = 0;
-  do {  // an empty range still sends its one, last, empty frame: the shard counts it like any other
-    const std::int64_t floats = std::min(frame, range.size() - offset);
-    body.offset = offset;
-    body.last = offset + floats == range.size();
-    wire::Payload payload{owner, reinterpret_cast<const std::byte*>(values + offset),
-                          static_cast<std::size_t>(floats) * sizeof(float)};
-    PACELINE_RETURN_IF_ERROR(socket->send({body, std::move(payload)}).with_context("to " + name()));
-    offset += floats;
+  do {  // an empty range still sends its one, last, empty frame: the shard is ready with it
+    const std::int64_t end = std::min(range.size(), offset + frame);
+    wire::Message piece{wire::InitialParameters{offset, end == range.size()},
+                        payload_of(owner, values + offset, end - offset)};
+    PACELINE_RETURN_IF_ERROR(socket->send(std::move(piece)).with_context("to " + name()));
+    offset = end;
   } while (offset < range.size());
   return Status::ok();
 }
 
-Status ServerLink::send_encoded(wire::Push push, const std::vector<EncodedFrame>& frames) {
+Status ServerLink::send_gradient(const wire::Push& push, const std::shared_ptr<const void>& owner,
+                                 const float* values, std::int64_t frame_bytes) {
+  const std::int64_t frame = frame_floats(frame_bytes);
+  std::int64_t end = range.size();
+  do {  // an empty range still sends its one, last, empty frame: the shard counts it like any other
+    // On the grid of the shard's blocks: only the highest frame is shorter.
+    const std::int64_t offset = std::max<std::int64_t>(0, (end - 1) / frame * frame);
+    PACELINE_RETURN_IF_ERROR(send_piece(push, offset, payload_of(owner, values + offset, end - offset)));
+    end = offset;
+  } while (end > 0);
+  return Status::ok();
+}
+
+Status ServerLink::send_encoded(const wire::Push& push, const std::vector<EncodedFrame>& frames) {
   for (const EncodedFrame& frame : frames) {
-    push.offset = frame.offset;
-    push.last = &frame == &frames.back();
-    PACELINE_RETURN_IF_ERROR(socket->send({push, frame.payload}).with_context("to " + name()));
+    PACELINE_RETURN_IF_ERROR(send_piece(push, frame.offset, frame.payload));
   }
   return Status::ok();
 }
 
-template Status ServerLink::send_in_frames(wire::Push, const std::shared_ptr<const void>&, const float*,
-                                           std::int64_t);
-template Status ServerLink::send_in_frames(wire::InitialParameters, const std::shared_ptr<const void>&,
-                                           const float*, std::int64_t);
+Status ServerLink::send_piece(wire::Push push, std::int64_t offset, wire::Payload payload) {
+  push.offset = offset;
+  push.last = offset == 0;
+  if (!push.last) push.samples = 0;
+  return socket->send({push, std::move(payload)}).with_context("to " + name());
+}
 
 }  // namespace paceline

@@ -38,14 +38,19 @@ struct ServerLink {
   // kDeadlineExceeded when nothing came from a server that has welcomed us for longer than `lease`.
   Status check_silence(Ticks now, std::chrono::nanoseconds lease) const;
 
-  // Cuts `floats` values into payload frames of at most `frame_bytes`, the last one marked, and sends each as
-  // `body` (a Push or InitialParameters) with its offset. `values` points at the range's first float, kept
-  // alive by `owner`.
-  template <typename Body>
-  Status send_in_frames(Body body, const std::shared_ptr<const void>& owner, const float* values,
-                        std::int64_t frame_bytes);
-  // Sends a gradient that is encoded already, frame by frame, each as `push` with its offset.
-  Status send_encoded(wire::Push push, const std::vector<EncodedFrame>& frames);
+  // Sends the range's initial values in payload frames of at most `frame_bytes`, ascending, the last one
+  // marked. `values` points at the range's first float, kept alive by `owner`.
+  Status send_initial(const std::shared_ptr<const void>& owner, const float* values,
+                      std::int64_t frame_bytes);
+  // Sends a gradient in such frames, the highest first, each as `push` with its offset; the last one alone
+  // with its samples.
+  Status send_gradient(const wire::Push& push, const std::shared_ptr<const void>& owner, const float* values,
+                       std::int64_t frame_bytes);
+  // Sends a gradient that is encoded already, frame by frame, likewise.
+  Status send_encoded(const wire::Push& push, const std::vector<EncodedFrame>& frames);
+
+ private:
+  Status send_piece(wire::Push push, std::int64_t offset, wire::Payload payload);
 };
 
 }  // namespace paceline
