@@ -29,8 +29,9 @@ class NetworkTrainer final : public Task {
     PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.iteration));
     return Status::ok();
   }
-  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient) override {
-    return backend_->gradient(parameters, view(*batch_), gradient);
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                         const FinalFrom& final_from) override {
+    return backend_->gradient(parameters, view(*batch_), gradient, final_from);
   }
   Result<Metric> evaluate(std::span<const float>) override {
     return failed_precondition("a training thread's task does not evaluate");
@@ -56,7 +57,7 @@ class NetworkEvaluator final : public Task {
         stop_(std::move(stop)) {}
 
   Status load(const Step&) override { return failed_precondition("an evaluator has no mini-batches"); }
-  Result<Metric> compute(std::span<const float>, std::span<float>) override {
+  Result<Metric> compute(std::span<const float>, std::span<float>, const FinalFrom&) override {
     return failed_precondition("an evaluator makes no gradients");
   }
   Result<Metric> evaluate(std::span<const float> parameters) override {

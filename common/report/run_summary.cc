@@ -27,8 +27,10 @@ Json phases_json(const RunSummary& summary) {
   Json phases = Json::object();
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const PhaseSum& sum = summary.phases[i];
-    phases[kPhaseNames[i]] = {
-        {"total_seconds", sum.total_seconds}, {"mean_ms", sum.mean_ms()}, {"count", sum.count}};
+    phases[kPhaseNames[i]] = {{"total_seconds", sum.total_seconds},
+                              {"mean_ms", sum.mean_ms()},
+                              {"count", sum.count},
+                              {"hidden_seconds", sum.hidden_seconds}};
   }
   return phases;
 }
@@ -51,6 +53,7 @@ RunSummary summary_from(const Json& json) {
   s.test_accuracy = optional_from(json.at("test_accuracy"));
   s.test_loss = optional_from(json.at("test_loss"));
   s.bytes_pushed = json.at("bytes_pushed").get<std::int64_t>();
+  s.bytes_pushed_early = json.value("bytes_pushed_early", std::int64_t{0});
   s.bytes_pulled = json.at("bytes_pulled").get<std::int64_t>();
   s.bytes_shared = json.value("bytes_shared", std::int64_t{0});
   s.pulls = json.at("pulls").get<std::int64_t>();
@@ -63,7 +66,8 @@ RunSummary summary_from(const Json& json) {
   s.server_reads = json.at("server_reads").get<std::int64_t>();
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const Json& phase = json.at("phases").at(kPhaseNames[i]);
-    s.phases[i] = {phase.at("total_seconds").get<double>(), phase.at("count").get<std::int64_t>()};
+    s.phases[i] = {phase.at("total_seconds").get<double>(), phase.at("count").get<std::int64_t>(),
+                   phase.value("hidden_seconds", 0.0)};
   }
   s.unaccounted_seconds = json.at("unaccounted_seconds").get<double>();
   return s;
@@ -74,7 +78,8 @@ RunSummary summary_from(const Json& json) {
 void set_phases(RunSummary& summary, const PhaseTotals& merged) {
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const PhaseStat& stat = merged.phases[i];
-    summary.phases[i] = {static_cast<double>(stat.total_ns) * 1e-9, stat.count};
+    summary.phases[i] = {static_cast<double>(stat.total_ns) * 1e-9, stat.count,
+                         static_cast<double>(stat.hidden_ns) * 1e-9};
   }
   summary.unaccounted_seconds = static_cast<double>(unaccounted_ns(merged)) * 1e-9;
 }
@@ -96,6 +101,7 @@ std::string to_json(const RunSummary& summary) {
   json["test_accuracy"] = optional_json(s.test_accuracy);
   json["test_loss"] = optional_json(s.test_loss);
   json["bytes_pushed"] = s.bytes_pushed;
+  json["bytes_pushed_early"] = s.bytes_pushed_early;
   json["bytes_pulled"] = s.bytes_pulled;
   json["bytes_shared"] = s.bytes_shared;
   json["pulls"] = s.pulls;

@@ -20,6 +20,7 @@ namespace paceline {
 struct PhaseSum {
   double total_seconds = 0.0;
   std::int64_t count = 0;
+  double hidden_seconds = 0.0;  // beside the phases, in none of them: in the shadow of computing
   // Milliseconds for each occurrence; 0 when there were none.
   double mean_ms() const { return count == 0 ? 0.0 : total_seconds * 1e3 / static_cast<double>(count); }
 };
@@ -38,7 +39,8 @@ struct RunSummary {
   Staleness max_clock_gap;              // largest difference of clocks after any update
   std::optional<double> test_accuracy;  // 0..1, of the final model; null when it was not evaluated
   std::optional<double> test_loss;
-  std::int64_t bytes_pushed = 0;  // header and payload bytes given to ZeroMQ
+  std::int64_t bytes_pushed = 0;        // header and payload bytes given to ZeroMQ
+  std::int64_t bytes_pushed_early = 0;  // payload bytes of them handed over while the rest was computed
   std::int64_t bytes_pulled = 0;
   std::int64_t bytes_shared = 0;  // payload bytes in memory that both sides see, and not given to ZeroMQ
   std::int64_t pulls = 0;         // that the shards took, each one for itself; evaluations' too

@@ -3,12 +3,13 @@
 // "A task of your own"; tests/process/counting_task.h is the smallest one).
 //
 // The three calls of a training thread, in the order of the data's path:
-//   load(step)                    BATCH            get the mini-batch of this step
-//   compute(parameters, gradient) COMPUTE_GRADS    from the thread cache's parameters
-//   evaluate(parameters)          by the evaluator's own Task, never during a step
+//   load(step)                                BATCH            get the mini-batch of this step
+//   compute(parameters, gradient, final_from) COMPUTE_GRADS    from the thread cache's parameters
+//   evaluate(parameters)                      by the evaluator's own Task, never during a step
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -34,6 +35,15 @@ struct Step {
   Revision revision;
 };
 
+// What compute() may say while it goes on: that elements [begin, layout().size()) of the gradient are what
+// they will be. They may leave for the servers at once, while the rest is computed. A backward pass has the
+// last layer's gradient first, so `begin` falls from call to call; 0 <= begin <= layout().size().
+//
+//   final_from(conv2.offset);   all from conv2 on is done: conv2, fc1, fc2
+using FinalFrom = std::function<void(std::int64_t begin)>;
+// For who uses a gradient only when it is whole.
+inline void whole_at_the_end(std::int64_t) {}
+
 // A Task belongs to one thread and is created on that thread (libraries keep thread-local state).
 class Task {
  public:
@@ -44,8 +54,10 @@ class Task {
 
   // Writes the gradient of the mean loss over the current mini-batch, at `parameters`, into `gradient`; both
   // are float32 vectors of layout().size() elements. `gradient` is overwritten whole. A NaN or infinite
-  // result is not an error here: the trainer checks it.
-  virtual Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient) = 0;
+  // result is not an error here: the trainer checks it. To call `final_from` is never needed; what it was
+  // called for is read by other threads from then on, and must not be written any more, in this call.
+  virtual Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                                 const FinalFrom& final_from) = 0;
 
   // The metric of `parameters` over the whole test set, without augmentation or dropout.
   virtual Result<Metric> evaluate(std::span<const float> parameters) = 0;

@@ -179,6 +179,7 @@ Body read(Fields& f, const proto::NodeReport& in) {
     report.iterations = f.number("workers.iterations", w.iterations(), 0, kCountMax);
     report.skipped = f.number("workers.skipped", w.skipped(), 0, kCountMax);
     report.overruns = f.number("workers.overruns", w.overruns(), 0, kCountMax);
+    report.bytes_early = f.number("workers.bytes_early", w.bytes_early(), 0, kCountMax);
   }
   m.parameter_reads = f.number("parameter_reads", in.parameter_reads(), 0, kCountMax);
   m.server_reads = f.number("server_reads", in.server_reads(), 0, kCountMax);

@@ -182,6 +182,7 @@ void put(const NodeReport& m, proto::Header& header) {
     w.set_iterations(report.iterations);
     w.set_skipped(report.skipped);
     w.set_overruns(report.overruns);
+    w.set_bytes_early(report.bytes_early);
   }
   out.set_parameter_reads(m.parameter_reads);
   out.set_server_reads(m.server_reads);

@@ -225,6 +225,8 @@ struct WorkerReport {
   std::int64_t iterations = 0;
   std::int64_t skipped = 0;   // NaN under on_nan: skip
   std::int64_t overruns = 0;  // emulated steps that did not fit (DESIGN 5)
+  // Payload bytes of gradients that were handed over while the rest was computed.
+  std::int64_t bytes_early = 0;
 };
 
 // A node's last word before it leaves, once all its workers are finished: the numbers of its threads, one

@@ -52,7 +52,9 @@ paceline::Status LinearTask::load(const paceline::Step& step) {
   return paceline::Status::ok();
 }
 
-paceline::Result<Metric> LinearTask::compute(std::span<const float> parameters, std::span<float> gradient) {
+// A sum over samples is final with the last of them, so there is nothing to say before the end.
+paceline::Result<Metric> LinearTask::compute(std::span<const float> parameters, std::span<float> gradient,
+                                             const paceline::FinalFrom&) {
   std::fill(gradient.begin(), gradient.end(), 0.0F);
   Metric metric;
   const float weight = 1.0F / static_cast<float>(batch_.size());

@@ -35,8 +35,8 @@ class LinearTask final : public paceline::Task {
   LinearTask(std::uint64_t seed, std::int64_t batch_size) : seed_(seed), batch_size_(batch_size) {}
 
   paceline::Status load(const paceline::Step& step) override;
-  paceline::Result<paceline::Metric> compute(std::span<const float> parameters,
-                                             std::span<float> gradient) override;
+  paceline::Result<paceline::Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                                             const paceline::FinalFrom& final_from) override;
   paceline::Result<paceline::Metric> evaluate(std::span<const float> parameters) override;
 
  private:

@@ -58,6 +58,7 @@ void RunRecord::add(const wire::NodeReport& report) {
     phases_.push_back({worker.worker, worker.phases});
     steps_ += worker.iterations + worker.skipped;
     totals_.overruns += worker.overruns;
+    totals_.bytes_pushed_early += worker.bytes_early;
   }
   totals_.parameter_reads += report.parameter_reads;
   totals_.server_reads += report.server_reads;

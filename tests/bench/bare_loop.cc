@@ -46,7 +46,8 @@ Status run(const std::string& config_path, const std::string& parameters_path) {
     step.worker = worker;
     step.iteration = iteration;
     PACELINE_RETURN_IF_ERROR(task->load(step));
-    PACELINE_ASSIGN_OR_RETURN([[maybe_unused]] const Metric metric, task->compute(parameters, gradient));
+    PACELINE_ASSIGN_OR_RETURN([[maybe_unused]] const Metric metric,
+                              task->compute(parameters, gradient, whole_at_the_end));
     optimizer.apply(parameters, gradient, config.train.optimizer.lr);
     step_ms.push_back(to_seconds(steady_now() - step_begin) * 1e3);
   }

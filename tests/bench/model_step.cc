@@ -57,7 +57,7 @@ int run(const std::string& model, std::int64_t batch_size, int steps, double dro
   for (int step = 0; step < kWarmUp + steps; ++step) {
     const Ticks begin = steady_now();
     const double cpu_begin = cpu_ms();
-    const auto metric = (*backend)->gradient(parameters, batch, gradient);
+    const auto metric = (*backend)->gradient(parameters, batch, gradient, whole_at_the_end);
     if (!metric) return std::fprintf(stderr, "%s\n", metric.status().message().c_str()), 1;
     adam.apply(parameters, gradient, 1e-3);
     if (step >= kWarmUp) {

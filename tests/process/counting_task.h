@@ -9,12 +9,16 @@
 //   twice column of j       >= min(c - s, share of j)  model state: every gradient stamped <= c - s - 1 is
 //   contained column of j       never falls                monotonic rows of a column  equal in the final
 //   model   a push is on all shards or on none (rows lie on different shards)
+// With `in_parts` the gradient is made from its end to its begin, as a backward pass makes it, and said to be
+// final in random parts, so that it leaves while the rest is still NaN: what leaves too early is found.
+//
 // Under combine: mean a clock's K gradients are averaged, so the gradient is -K to make the mean add 1.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,6 +27,7 @@
 
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/params/partition.h"
 #include "common/random.h"
 #include "common/task/task.h"
 
@@ -37,8 +42,12 @@ struct Read {
 struct CountingOptions {
   Cluster cluster;
   std::int64_t blocks = 3;
-  std::uint64_t seed = 1;                                   // of the metric
-  float gradient_scale = 1.0F;                              // K under combine: mean, else 1
+  std::uint64_t seed = 1;       // of the metric
+  float gradient_scale = 1.0F;  // K under combine: mean, else 1
+  bool in_parts = false;
+  // May be empty: whether the last part to be made, the first element alone, is and stays NaN.
+  std::function<bool(const Step&)> is_not_finite;
+  std::function<void(const Step&, std::int64_t begin)> on_final;  // may be empty; behind each part
   std::function<void(const Read&)> on_read;                 // may be empty; called on the training thread
   std::function<Status(const Step&)> before_compute;        // may be empty; delays or fails a step
   std::function<void(const Step&)> after_compute;           // may be empty; before anything of it is sent
@@ -54,14 +63,25 @@ class CountingTask : public Task {
     return options_.before_compute ? options_.before_compute(step) : Status::ok();
   }
 
-  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient) override {
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                         const FinalFrom& final_from) override {
     if (options_.on_read) options_.on_read({step_, {parameters.begin(), parameters.end()}});
-    const std::int64_t workers = options_.cluster.workers();
     const std::int64_t own = options_.cluster.rank_of(worker_).value;
-    std::fill(gradient.begin(), gradient.end(), 0.0F);
-    for (std::int64_t block = 0; block < options_.blocks; ++block) {
-      gradient[static_cast<std::size_t>(block * workers + own)] = -options_.gradient_scale;
+    std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());
+    const bool is_not_finite = options_.is_not_finite && options_.is_not_finite(step_);
+    CounterRandom cut(options_.seed, Stream::kTest, 70 + static_cast<std::uint64_t>(own),
+                      static_cast<std::uint64_t>(step_.clock.value));
+    const std::int64_t first = is_not_finite ? 1 : 0;
+    for (std::int64_t end = std::ssize(gradient); end > first;) {
+      const auto rest = static_cast<std::uint64_t>(end - first);
+      const std::int64_t begin =
+          options_.in_parts ? end - 1 - static_cast<std::int64_t>(cut.next_below(rest)) : first;
+      make(gradient, {begin, end});
+      if (options_.in_parts) final_from(begin);
+      if (options_.on_final) options_.on_final(step_, begin);
+      end = begin;
     }
+    if (is_not_finite && options_.in_parts) final_from(0);
     // A metric that goes up and down, so that the LPR moves DTSSP's threshold.
     CounterRandom random(options_.seed, Stream::kTest, static_cast<std::uint64_t>(own),
                          static_cast<std::uint64_t>(step_.clock.value));
@@ -77,6 +97,14 @@ class CountingTask : public Task {
   }
 
  private:
+  void make(std::span<float> gradient, Range part) const {
+    const std::int64_t workers = options_.cluster.workers();
+    const std::int64_t own = options_.cluster.rank_of(worker_).value;
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      gradient[static_cast<std::size_t>(i)] = i % workers == own ? -options_.gradient_scale : 0.0F;
+    }
+  }
+
   const CountingOptions& options_;
   const WorkerId worker_;
   Step step_;

@@ -68,6 +68,7 @@ inline CountingOptions counting_options(const CrashRun& run, std::uint64_t seed)
   options.cluster = run.config.cluster.cluster();
   options.blocks = run.blocks;
   options.seed = seed;
+  options.in_parts = leaves_in_parts(seed);
   if (run.config.sync.combine == CombineMode::kMean) {
     options.gradient_scale = static_cast<float>(options.cluster.workers());
   }

@@ -101,8 +101,9 @@ class JitteringTask final : public Task {
     jitter();
     return task_->load(step);
   }
-  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient) override {
-    auto metric = task_->compute(parameters, gradient);
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                         const FinalFrom& final_from) override {
+    auto metric = task_->compute(parameters, gradient, final_from);
     jitter();
     order_.add(rank_);
     return metric;

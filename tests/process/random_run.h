@@ -134,6 +134,11 @@ inline std::int64_t random_rows(std::uint64_t seed, RunConfig& config) {
   return large_rows(config);
 }
 
+// Whether gradients leave while they are computed.
+inline bool leaves_in_parts(std::uint64_t seed) {
+  return CounterRandom(seed, Stream::kTest, 42).next_below(2) == 0;
+}
+
 inline std::string describe(std::uint64_t seed, const RunConfig& c) {
   const char* policies[] = {"bsp", "asp", "ssp", "dtssp"};
   return "seed " + std::to_string(seed) + ": " + policies[static_cast<int>(c.sync.policy)] + " threshold " +
@@ -146,7 +151,8 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          name_of(c.cluster.parameter_encoding) + ", " + std::to_string(c.train.total_iterations) +
          " iterations " + (c.train.share == Share::kPool ? "pool" : "even") + ", " +
          name_of(c.train.optimizer.kind) +
-         (c.cluster.shared_memory == SharedMemory::kOn ? ", shared memory" : "");
+         (c.cluster.shared_memory == SharedMemory::kOn ? ", shared memory" : "") +
+         (leaves_in_parts(seed) ? ", gradients in parts" : "");
 }
 
 }  // namespace paceline::testing

@@ -19,6 +19,7 @@ std::vector<std::string> violations_of(std::uint64_t seed) {
   GrantChecker grants(config);
   counting.cluster = config.cluster.cluster();
   counting.seed = seed;
+  counting.in_parts = leaves_in_parts(seed);
   if (config.sync.combine == CombineMode::kMean) {
     counting.gradient_scale = static_cast<float>(counting.cluster.workers());
   }

@@ -319,7 +319,7 @@ TEST_CASE("a node that is refused for good is lost at once, though it stays and 
   const auto evaluate = good.hear<wire::Evaluate>(0);
   good.say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
   wire::NodeReport numbers;
-  numbers.workers.push_back({WorkerId(0, 0), {}, 1, 0, 0});
+  numbers.workers.push_back({WorkerId(0, 0), {}, 1, 0, 0, 0});
   good.say(0, numbers);
   CHECK(good.hear<wire::RunOver>(0).code == StatusCode::kOk);
   CHECK(authority.result().is_ok());

@@ -2,6 +2,7 @@
 // come back.
 #include "worker/client/gradient_encoder.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -12,6 +13,7 @@ namespace {
 
 const std::vector<Range> kRanges{{0, 5}, {5, 5}, {5, 12}};  // one shard of nothing
 constexpr std::int64_t kFloats = 12;
+const ShardParts kWhole{Range{0, 5}, Range{0, 0}, Range{0, 7}};
 
 // What the servers make of the frames: the whole vector.
 std::vector<float> decoded(const std::vector<std::vector<EncodedFrame>>& frames) {
@@ -35,7 +37,7 @@ std::vector<float> decoded(const std::vector<std::vector<EncodedFrame>>& frames)
 TEST_CASE("a gradient is cut as the servers' blocks are, and an empty range has its frame") {
   GradientEncoder encoder({Encoding::kFp16}, kRanges, 3);
   const std::vector<float> gradient{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-  const auto frames = encoder.encode(gradient);
+  const auto frames = encoder.encode(gradient, kWhole);
   REQUIRE(frames.size() == 3);
   REQUIRE(frames[0].size() == 2);
   CHECK(frames[0][0].offset == 3);  // on the grid: the highest is the shorter one
@@ -60,7 +62,7 @@ TEST_CASE("what was sent and what is still owed are together what was computed, 
       gradient[i] = static_cast<float>(random.next_below(2001)) - 1000.0F;
       computed[i] += gradient[i];
     }
-    const std::vector<float> now = decoded(encoder.encode(gradient));
+    const std::vector<float> now = decoded(encoder.encode(gradient, kWhole));
     for (std::size_t i = 0; i < now.size(); ++i) {
       sent[i] += now[i];
       REQUIRE(sent[i] + encoder.residual()[i] == computed[i]);
@@ -78,7 +80,7 @@ TEST_CASE("int8 owes after every gradient exactly what its bytes left out") {
   for (int step = 0; step < 200; ++step) {
     std::vector<float> gradient(kFloats);
     for (float& value : gradient) value = static_cast<float>(random.next_normal());
-    const std::vector<float> now = decoded(encoder.encode(gradient));
+    const std::vector<float> now = decoded(encoder.encode(gradient, kWhole));
     for (std::size_t i = 0; i < now.size(); ++i) {
       // The same operations in the same order: the same bits.
       const float wanted = owed[i] + gradient[i];
@@ -98,7 +100,7 @@ TEST_CASE("what is left out comes later") {
   GradientEncoder encoder({Encoding::kTopK, 0.5}, {{0, 2}}, 2);
   const auto pair = [&](std::vector<float> gradient) {
     std::vector<float> out(2);
-    const auto frames = encoder.encode(gradient);
+    const auto frames = encoder.encode(gradient, {Range{0, 2}});
     REQUIRE(decode(Encoding::kTopK, frames[0][0].payload.bytes(), out).is_ok());
     return out;
   };
@@ -113,7 +115,7 @@ TEST_CASE("a sum beyond float32 is sent as it is, and its frame owes nothing any
   GradientEncoder encoder(encoder_of, {{0, 4}}, 2);
   const auto sent = [&](std::vector<float> gradient) {
     std::vector<float> out(4);
-    const auto frames = encoder.encode(gradient);
+    const auto frames = encoder.encode(gradient, {Range{0, 4}});
     for (std::size_t i = 0; i < 2; ++i) {
       REQUIRE(decode(encoder_of.encoding, frames[0][1 - i].payload.bytes(), std::span(out).subspan(2 * i, 2))
                   .is_ok());
@@ -138,13 +140,92 @@ TEST_CASE("a gradient's bytes stay as they are while somebody holds them, and th
   GradientEncoder encoder({Encoding::kFp16}, kRanges, 4);
   const std::vector<float> ones(kFloats, 1.0F);
   const std::vector<float> twos(kFloats, 2.0F);
-  auto first = encoder.encode(ones);
-  const auto second = encoder.encode(twos);
+  auto first = encoder.encode(ones, kWhole);
+  const auto second = encoder.encode(twos, kWhole);
   CHECK(decoded(first) == ones);
   CHECK(decoded(second) == twos);
   const std::byte* const memory = first[0][0].payload.data;
   first.clear();
-  CHECK(encoder.encode(ones)[0][0].payload.data == memory);
+  CHECK(encoder.encode(ones, kWhole)[0][0].payload.data == memory);
+}
+
+// The frames of both, by shard, those of `more` behind.
+void append(std::vector<std::vector<EncodedFrame>>& frames, std::vector<std::vector<EncodedFrame>> more) {
+  for (std::size_t k = 0; k < frames.size(); ++k) {
+    for (EncodedFrame& frame : more[k]) frames[k].push_back(std::move(frame));
+  }
+}
+
+TEST_CASE("a gradient encoded in parts is the one encoded at once, bit by bit, and owes the same") {
+  const Encoding encoding = GENERATE(Encoding::kFp16, Encoding::kInt8, Encoding::kTopK);
+  GradientEncoder at_once({encoding, 0.4}, kRanges, 3);
+  GradientEncoder in_parts({encoding, 0.4}, kRanges, 3);
+  CounterRandom random(3, Stream::kTest);
+  for (int step = 0; step < 20; ++step) {
+    std::vector<float> gradient(kFloats, std::nanf(""));  // what is not final yet
+    GradientFrames split(kRanges, 3);
+    std::vector<std::vector<EncodedFrame>> frames(kRanges.size());
+    for (std::int64_t i = kFloats; i-- > 0;) {
+      gradient[static_cast<std::size_t>(i)] = static_cast<float>(random.next_normal());
+      if (random.next_below(2) == 0) continue;
+      if (const auto parts = split.extend(i)) append(frames, in_parts.encode(gradient, *parts));
+    }
+    append(frames, in_parts.encode(gradient, split.rest()));
+    CHECK(decoded(frames) == decoded(at_once.encode(gradient, kWhole)));
+    CHECK(std::ranges::equal(in_parts.residual(), at_once.residual()));
+  }
+}
+
+// Whole numbers: every sum is exact, so what is restored is, too.
+TEST_CASE("what was withdrawn half-way was never sent: the residual is what it was") {
+  GradientEncoder encoder({Encoding::kTopK, 0.3}, kRanges, 3);
+  CounterRandom random(4, Stream::kTest);
+  std::vector<float> computed(kFloats);
+  std::vector<float> sent(kFloats);
+  int withdrawn = 0;
+  for (int step = 0; step < 200; ++step) {
+    std::vector<float> gradient(kFloats);
+    for (float& value : gradient) value = static_cast<float>(random.next_below(2001)) - 1000.0F;
+    GradientFrames split(kRanges, 3);
+    const auto from = static_cast<std::int64_t>(random.next_below(kFloats));
+    std::vector<std::vector<EncodedFrame>> frames(kRanges.size());
+    if (const auto parts = split.extend(from)) append(frames, encoder.encode(gradient, *parts));
+    if (random.next_below(2) == 0) {
+      std::fill(gradient.begin(), gradient.begin() + from, std::nanf(""));
+      encoder.withdraw(gradient);
+      ++withdrawn;
+    } else {
+      append(frames, encoder.encode(gradient, split.rest()));
+      const std::vector<float> now = decoded(frames);
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        computed[i] += gradient[i];
+        sent[i] += now[i];
+      }
+    }
+    if (encoder.residual().empty()) continue;
+    for (std::size_t i = 0; i < sent.size(); ++i) REQUIRE(sent[i] + encoder.residual()[i] == computed[i]);
+  }
+  CHECK(withdrawn > 50);
+}
+
+TEST_CASE("int8 owes after a withdrawal what it owed before, up to rounding") {
+  GradientEncoder encoder({Encoding::kInt8}, kRanges, 3);
+  CounterRandom random(5, Stream::kTest);
+  const auto draw = [&] {
+    std::vector<float> gradient(kFloats);
+    for (float& value : gradient) value = static_cast<float>(random.next_normal());
+    return gradient;
+  };
+  (void)encoder.encode(draw(), kWhole);
+  const std::vector<float> owed(encoder.residual().begin(), encoder.residual().end());
+  const std::vector<float> gradient = draw();
+  GradientFrames split(kRanges, 3);
+  (void)encoder.encode(gradient, *split.extend(1));
+  CHECK_FALSE(std::ranges::equal(encoder.residual(), owed));
+  encoder.withdraw(gradient);
+  for (std::size_t i = 0; i < owed.size(); ++i) {
+    CHECK(std::fabs(encoder.residual()[i] - owed[i]) < 1e-6F);  // of values up to 4: some roundings of 2^-22
+  }
 }
 
 }  // namespace

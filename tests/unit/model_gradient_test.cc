@@ -1,6 +1,8 @@
 // The reference back end against finite differences, layer by layer, and the rules that dropout and
 // mini-batches keep.
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
 
 #include "tests/unit/model_fixture.h"
 
@@ -10,7 +12,7 @@ namespace {
 
 double mean_loss(NetworkBackend& backend, const std::vector<float>& parameters, const Batch& batch) {
   std::vector<float> ignored(parameters.size());
-  const Metric metric = backend.gradient(parameters, batch, ignored).value();
+  const Metric metric = backend.gradient(parameters, batch, ignored, whole_at_the_end).value();
   return metric.loss_sum / static_cast<double>(metric.samples);
 }
 
@@ -43,7 +45,7 @@ void check_gradient(const NetworkSpec& network) {
   const std::vector<float> parameters = random_parameters(network, 11);
   const auto backend = backend_of(Backend::kReference, network, 3);
   std::vector<float> gradient(parameters.size());
-  REQUIRE(backend->gradient(parameters, batch.all(), gradient).is_ok());
+  REQUIRE(backend->gradient(parameters, batch.all(), gradient, whole_at_the_end).is_ok());
   const std::vector<double> expected = finite_differences(*backend, parameters, batch.all());
   for (const Tensor& tensor : network.layout.tensors()) {
     INFO(tensor.name);
@@ -102,16 +104,53 @@ TEST_CASE("the_mean_of_equal_mini_batches_is_the_large_one", "[both]") {
   const std::vector<float> parameters = random_parameters(network, 2);
   for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
     std::vector<float> whole(parameters.size());
-    REQUIRE(backend_of(kind, network, 12)->gradient(parameters, batch.all(), whole).is_ok());
+    REQUIRE(
+        backend_of(kind, network, 12)->gradient(parameters, batch.all(), whole, whole_at_the_end).is_ok());
     const auto small = backend_of(kind, network, 4);
     std::vector<float> part(parameters.size());
     std::vector<double> mean(parameters.size());
     for (int k = 0; k < 3; ++k) {
-      REQUIRE(small->gradient(parameters, batch.slice(4 * k, 4), part).is_ok());
+      REQUIRE(small->gradient(parameters, batch.slice(4 * k, 4), part, whole_at_the_end).is_ok());
       for (std::size_t i = 0; i < part.size(); ++i) mean[i] += part[i] / 3.0;
     }
     // Float sums in another order: a few units of 6e-8.
     CHECK(relative_l2(mean, whole, 0, network.layout.size()) < 1e-6);
+  }
+}
+
+// What is said to be final at each point of the backward pass, and whether it was.
+TEST_CASE("each_layer_is_final_once_the_last_first_and_nothing_touches_it_afterwards", "[both]") {
+  const auto layers = GENERATE(std::vector<LayerConfig>{conv(4, 3), relu(), pool(2), dropout(0.3), conv(6, 3),
+                                                        relu(), pool(2), dense(8), relu(), dense(5)},
+                               std::vector<LayerConfig>{relu(), conv(4, 3, 2), pool(2), flatten(), dense(5)},
+                               std::vector<LayerConfig>{dense(5)});
+  const std::int64_t samples = GENERATE(1, 4);  // of 4: the mini-batch may be smaller
+  const NetworkSpec network = network_of(layers, {3, 8, 8}, 5);
+  const RandomBatch batch(network, samples, 2);
+  const std::vector<float> parameters = random_parameters(network, 2);
+  std::vector<std::int64_t> begins;
+  for (const Layer& layer : network.layers) {
+    if (layer.weight.size > 0) begins.insert(begins.begin(), layer.weight.offset);
+  }
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    CAPTURE(static_cast<int>(kind));
+    const auto backend = backend_of(kind, network, 4);
+    std::vector<float> whole(parameters.size());
+    REQUIRE(backend->gradient(parameters, batch.all(), whole, whole_at_the_end).is_ok());
+    std::vector<float> gradient(parameters.size(), std::nanf(""));
+    std::vector<std::int64_t> said;
+    bool was_final = true;
+    const auto final_from = [&](std::int64_t begin) {
+      said.push_back(begin);
+      was_final =
+          was_final && std::memcmp(gradient.data() + begin, whole.data() + begin,
+                                   (whole.size() - static_cast<std::size_t>(begin)) * sizeof(float)) == 0;
+    };
+    REQUIRE(backend->gradient(parameters, batch.all(), gradient, final_from).is_ok());
+    CHECK(said == begins);
+    CHECK(said.back() == 0);
+    CHECK(was_final);
+    CHECK(std::memcmp(gradient.data(), whole.data(), whole.size() * sizeof(float)) == 0);
   }
 }
 
@@ -123,7 +162,8 @@ TEST_CASE("dropout_drops_its_share_and_keeps_the_mean") {
   std::vector<float> parameters(network.layout.size());
   for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
     std::vector<float> gradient(parameters.size());
-    REQUIRE(backend_of(kind, network, 1)->gradient(parameters, batch.all(), gradient).is_ok());
+    REQUIRE(
+        backend_of(kind, network, 1)->gradient(parameters, batch.all(), gradient, whole_at_the_end).is_ok());
     // At zero parameters the gradient of a weight is +-0.5 * mask: 0 where dropped, else 0.5 / 0.75.
     const auto dropped = std::count(gradient.begin(), gradient.begin() + 4000, 0.0F);
     CHECK(std::abs(dropped - 1000) < 5 * 27);  // binomial, standard deviation sqrt(4000 * 0.25 * 0.75) = 27.4
@@ -139,7 +179,7 @@ TEST_CASE("a_sample_meets_the_same_dropout_in_any_company_and_another_in_another
   const auto backend = backend_of(Backend::kOnednn, network, 4, 5);
   const auto loss_of = [&](NetworkBackend& with, const Batch& samples) {
     std::vector<float> gradient(parameters.size());
-    return with.gradient(parameters, samples, gradient)->loss_sum;
+    return with.gradient(parameters, samples, gradient, whole_at_the_end)->loss_sum;
   };
   double alone = 0.0;
   for (int n = 0; n < 4; ++n) alone += loss_of(*backend, batch.slice(n, 1));

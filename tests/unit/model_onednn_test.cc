@@ -24,8 +24,8 @@ void check_against_reference(const NetworkSpec& network, std::int64_t built_for,
   std::vector<float> expected(parameters.size());
   std::vector<float> got(parameters.size(),
                          std::numeric_limits<float>::quiet_NaN());  // must be written whole
-  const auto expected_metric = reference->gradient(parameters, batch.all(), expected);
-  const auto got_metric = onednn->gradient(parameters, batch.all(), got);
+  const auto expected_metric = reference->gradient(parameters, batch.all(), expected, whole_at_the_end);
+  const auto got_metric = onednn->gradient(parameters, batch.all(), got, whole_at_the_end);
   REQUIRE(expected_metric.is_ok());
   REQUIRE(got_metric.is_ok());
   CHECK(got_metric->loss_sum == Approx(expected_metric->loss_sum).epsilon(kTolerance));
@@ -101,10 +101,10 @@ TEST_CASE("what_a_back_end_computed_before_leaves_no_trace") {
   const auto fresh = backend_of(Backend::kOnednn, network, 6);
   std::vector<float> got(parameters.size());
   std::vector<float> expected(parameters.size());
-  REQUIRE(used->gradient(random_parameters(network, 9), first.all(), got).is_ok());
+  REQUIRE(used->gradient(random_parameters(network, 9), first.all(), got, whole_at_the_end).is_ok());
   REQUIRE(used->evaluate(parameters, first.all()).is_ok());
-  REQUIRE(used->gradient(parameters, second.all(), got).is_ok());
-  REQUIRE(fresh->gradient(parameters, second.all(), expected).is_ok());
+  REQUIRE(used->gradient(parameters, second.all(), got, whole_at_the_end).is_ok());
+  REQUIRE(fresh->gradient(parameters, second.all(), expected, whole_at_the_end).is_ok());
   CHECK(got == expected);  // to the bit: BSP's reproducibility rests on it
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("the_same_gradient_comes_out_of_every_thread_to_the_bit") {
     threads.emplace_back([&] {
       const auto backend = backend_of(Backend::kOnednn, network, 4);
       for (int i = 0; i < 3; ++i) {
-        if (!backend->gradient(parameters, batch.all(), gradient).is_ok()) gradient.clear();
+        if (!backend->gradient(parameters, batch.all(), gradient, whole_at_the_end).is_ok()) gradient.clear();
       }
     });
   }
@@ -137,7 +137,7 @@ TEST_CASE("a_mini_batch_that_does_not_fit_is_refused_with_got_and_expected") {
   for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
     const auto backend = backend_of(kind, network, 3);
     const auto refusal = [&](const Batch& bad) {
-      return backend->gradient(parameters, bad, gradient).status().message();
+      return backend->gradient(parameters, bad, gradient, whole_at_the_end).status().message();
     };
     CHECK(refusal(batch.all()) == "mini-batch of 4 samples, expected 1 to 3");
     CHECK(refusal(batch.slice(0, 0)) == "mini-batch of 0 samples, expected 1 to 3");
@@ -151,7 +151,7 @@ TEST_CASE("a_mini_batch_that_does_not_fit_is_refused_with_got_and_expected") {
     batch.labels[1] = 3;
     CHECK(refusal(batch.slice(0, 2)) == "mini-batch with label 3 at position 1, expected less than 3");
     batch.labels[1] = 2;
-    CHECK(backend->gradient(parameters, batch.slice(0, 2), gradient).is_ok());
+    CHECK(backend->gradient(parameters, batch.slice(0, 2), gradient, whole_at_the_end).is_ok());
   }
   CHECK(make_backend(Backend::kOnednn, network, 0, 1).status().message() ==
         "batch size 0, expected at least 1");
@@ -164,7 +164,8 @@ TEST_CASE("a_nan_comes_out_in_the_loss_and_the_gradient") {
   parameters[network.layers.back().weight.offset] = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> gradient(parameters.size());
   for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
-    const auto metric = backend_of(kind, network, 2)->gradient(parameters, batch.all(), gradient);
+    const auto metric =
+        backend_of(kind, network, 2)->gradient(parameters, batch.all(), gradient, whole_at_the_end);
     REQUIRE(metric.is_ok());
     CHECK(std::isnan(metric->loss_sum));
     CHECK(metric->correct == 0);

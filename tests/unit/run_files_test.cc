@@ -54,6 +54,7 @@ RunSummary some_summary() {
   s.test_accuracy = 0.8125;
   s.test_loss = 0.625;
   s.bytes_pushed = 1'000'000'007;
+  s.bytes_pushed_early = 999;
   s.bytes_pulled = 2'000'000'011;
   s.bytes_shared = 3'000'000'017;
   s.pulls = 321;
@@ -75,6 +76,7 @@ TEST_CASE("a_summary_is_read_back_as_it_was_written") {
   CHECK(read->final_threshold == Threshold(5));
   CHECK(read->max_clock_gap == Staleness(6));
   CHECK(read->workers() == 8);
+  CHECK(read->bytes_pushed_early == 999);
   CHECK((*read)[Phase::kBatch].count == 3);
   CHECK((*read)[Phase::kBatch].mean_ms() == Approx(1.234567));
 }
@@ -82,15 +84,35 @@ TEST_CASE("a_summary_is_read_back_as_it_was_written") {
 TEST_CASE("the_keys_of_a_summary_are_the_contracts_in_its_order") {
   const std::string json = to_json(some_summary());
   std::size_t at = 0;
-  for (const char* key : {"status",           "policy",        "nodes",
-                          "threads_per_node", "workers",       "iterations",
-                          "wall_seconds",     "final_version", "final_threshold",
-                          "max_grant_gap",    "max_clock_gap", "test_accuracy",
-                          "test_loss",        "bytes_pushed",  "bytes_pulled",
-                          "bytes_shared",     "pulls",         "lost_nodes",
-                          "overruns",         "phases",        "BATCH",
-                          "total_seconds",    "mean_ms",       "count",
-                          "COMPUTE_GRADS",    "T_CACHE_PARAM", "unaccounted_seconds"}) {
+  for (const char* key : {"status",
+                          "policy",
+                          "nodes",
+                          "threads_per_node",
+                          "workers",
+                          "iterations",
+                          "wall_seconds",
+                          "final_version",
+                          "final_threshold",
+                          "max_grant_gap",
+                          "max_clock_gap",
+                          "test_accuracy",
+                          "test_loss",
+                          "bytes_pushed",
+                          "bytes_pushed_early",
+                          "bytes_pulled",
+                          "bytes_shared",
+                          "pulls",
+                          "lost_nodes",
+                          "overruns",
+                          "phases",
+                          "BATCH",
+                          "total_seconds",
+                          "mean_ms",
+                          "count",
+                          "hidden_seconds",
+                          "COMPUTE_GRADS",
+                          "T_CACHE_PARAM",
+                          "unaccounted_seconds"}) {
     INFO(key);
     const std::size_t found = json.find("\"" + std::string(key) + "\":", at);
     REQUIRE(found != std::string::npos);

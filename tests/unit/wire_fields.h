@@ -29,11 +29,11 @@ auto fields(M& m) {
                        std::is_same_v<T, Parameters>) {
     auto& [a, b, c, d, e, f, g] = m;
     return std::tie(a, b, c, d, e, f, g);
-  } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, ShardReport>) {
+  } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, ShardReport> ||
+                       std::is_same_v<T, WorkerReport>) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
-  } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, WorkerReport> ||
-                       std::is_same_v<T, GradientArrived>) {
+  } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived>) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||

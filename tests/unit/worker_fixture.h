@@ -51,6 +51,8 @@ class ScriptedTask final : public Task {
  public:
   std::function<void()> on_load = [] {};
   std::function<void(std::span<float> gradient)> on_compute = [](std::span<float>) {};
+  // Instead, for a gradient that is final in parts.
+  std::function<void(std::span<float> gradient, const FinalFrom& final_from)> on_backward;
   std::vector<Step> steps;
   std::vector<std::vector<float>> computed_with;
   double loss_sum = 1.0;
@@ -60,10 +62,12 @@ class ScriptedTask final : public Task {
     steps.push_back(step);
     return Status::ok();
   }
-  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient) override {
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                         const FinalFrom& final_from) override {
     computed_with.emplace_back(parameters.begin(), parameters.end());
     std::fill(gradient.begin(), gradient.end(), 1.0F);
     on_compute(gradient);
+    if (on_backward) on_backward(gradient, final_from);
     return Metric{loss_sum, 1, 2};
   }
   Result<Metric> evaluate(std::span<const float>) override { return failed_precondition("not here"); }
@@ -87,6 +91,9 @@ class FakeExchange final : public ParameterExchange {
   ReportTime report_time;            // what every instruction says
 
   std::vector<LocalGradient> pushed;
+  std::vector<std::int64_t> pushed_from;  // what was handed over early: where it began
+  std::vector<Clock> withdrawn;
+  EarlyPush early;  // what every push is said to have hidden
   std::vector<wire::StepReport> reported;
   std::vector<Version> requested;
 
@@ -112,6 +119,12 @@ class FakeExchange final : public ParameterExchange {
     gradient.values = {};  // as if every byte had left
     pushed.push_back(std::move(gradient));
   }
+  void push_early(const LocalGradient& gradient, std::int64_t begin) override {
+    PACELINE_ASSERT(gradient.samples == 0, "samples of a gradient that is not computed");
+    pushed_from.push_back(begin);
+  }
+  EarlyPush pushed_early(WorkerId, Ticks) const override { return early; }
+  void withdraw(const LocalGradient& gradient) override { withdrawn.push_back(gradient.clock); }
   void report(wire::StepReport report) override {
     on_report();
     reported.push_back(std::move(report));

@@ -125,15 +125,87 @@ TEST_CASE("a gradient that is not finite is reported, not pushed, and not applie
   CHECK(f.training().cache.differences() == 0);
 }
 
+TEST_CASE("what is final leaves while the rest is computed, and what it hid is beside the phases") {
+  TrainFixture f;
+  f.exchange.early = {7ms, 4};
+  std::vector<std::size_t> left;  // at each point of the backward pass
+  f.task.on_backward = [&](std::span<float>, const FinalFrom& final_from) {
+    left.push_back(f.exchange.pushed_from.size());
+    for (const std::int64_t begin : {2, 1, 1}) {  // said twice, and of nothing
+      final_from(begin);
+      left.push_back(f.exchange.pushed_from.size());
+    }
+  };
+  f.exchange.grant(grant_of(0, Threshold(3), 0));
+  f.exchange.grant(grant_of(1, Threshold(3), 0));
+  f.exchange.finish();
+  const auto report = f.run();
+  REQUIRE(report.is_ok());
+  CHECK(left == std::vector<std::size_t>{0, 0, 1, 1, 1, 1, 2, 2});
+  CHECK(f.exchange.pushed_from == std::vector<std::int64_t>{1, 1});
+  CHECK(f.exchange.pushed.size() == 2);
+  CHECK(f.exchange.withdrawn.empty());
+  CHECK(report->bytes_early == 8);
+  CHECK(report->phases[Phase::kPsApplyGrads].hidden_ns == std::chrono::nanoseconds(14ms).count());
+}
+
+TEST_CASE(
+    "once something is not finite nothing more leaves, what has left is withdrawn, and the first is named") {
+  const bool first_too = GENERATE(false, true);
+  TrainFixture f;
+  f.task.on_backward = [&](std::span<float> gradient, const FinalFrom& final_from) {
+    final_from(1);
+    gradient[0] = std::numeric_limits<float>::infinity();
+    final_from(0);
+  };
+  if (first_too) {
+    f.task.on_compute = [](std::span<float> gradient) { gradient[1] = std::nanf(""); };
+  }
+  f.exchange.grant(grant_of(4, Threshold(3), 4));
+  f.exchange.finish();
+  const auto report = f.run();
+  REQUIRE(report.is_ok());
+  CHECK(f.exchange.pushed_from == std::vector<std::int64_t>(first_too ? 0 : 1, 1));
+  CHECK(f.exchange.pushed.empty());
+  CHECK(f.exchange.withdrawn == std::vector<Clock>{Clock(4)});
+  REQUIRE(f.exchange.reported.size() == 1);
+  CHECK(f.exchange.reported[0].skipped);
+  CHECK(f.exchange.reported[0].fault == "gradient of w is infinite at [0]");
+  CHECK(report->skipped == 1);
+}
+
+TEST_CASE("a loss that is not finite takes a gradient back that is") {
+  TrainFixture f;
+  f.task.loss_sum = std::nan("");
+  f.task.on_backward = [](std::span<float>, const FinalFrom& final_from) { final_from(0); };
+  f.exchange.grant(grant_of(0, Threshold(3), 0));
+  f.exchange.finish();
+  REQUIRE(f.run().is_ok());
+  CHECK(f.exchange.pushed_from == std::vector<std::int64_t>{0});
+  CHECK(f.exchange.withdrawn == std::vector<Clock>{Clock(0)});
+  CHECK(f.exchange.pushed.empty());
+}
+
+TEST_CASE("nothing leaves before the emulated end of a step") {
+  TrainFixture f;
+  f.emulate.base_step = 100ms;
+  f.task.on_backward = [](std::span<float>, const FinalFrom& final_from) { final_from(1); };
+  f.exchange.grant(grant_of(0, Threshold(3), 0));
+  f.exchange.finish();
+  REQUIRE(f.run().is_ok());
+  CHECK(f.exchange.pushed_from.empty());
+  CHECK(f.exchange.pushed.size() == 1);
+}
+
 TEST_CASE("what is not finite is named: tensor and place, or the loss") {
   Layout layout;
   REQUIRE(layout.add("a", {2}).is_ok());
   REQUIRE(layout.add("b", {2, 3}).is_ok());
   std::vector<float> gradient(8, 1.0F);
-  CHECK(describe_non_finite(Metric{1.0, 0, 1}, gradient, layout).empty());
-  CHECK(describe_non_finite(Metric{std::nan(""), 0, 1}, gradient, layout) == "loss is nan");
+  CHECK(describe_non_finite(Metric{1.0, 0, 1}, gradient, {}, layout).empty());
+  CHECK(describe_non_finite(Metric{std::nan(""), 0, 1}, gradient, {}, layout) == "loss is nan");
   gradient[6] = std::numeric_limits<float>::infinity();
-  CHECK(describe_non_finite(Metric{1.0, 0, 1}, gradient, layout) == "gradient of b is infinite at [1, 1]");
+  CHECK(describe_non_finite(Metric{1.0, 0, 1}, gradient, 6, layout) == "gradient of b is infinite at [1, 1]");
 }
 
 TEST_CASE("an emulated iteration lasts its time from its start, and one that does not fit is an overrun") {
@@ -169,7 +241,9 @@ TEST_CASE("a task that fails ends its worker, with worker and clock in the messa
   class Failing final : public Task {
    public:
     Status load(const Step&) override { return data_loss("the disk is gone"); }
-    Result<Metric> compute(std::span<const float>, std::span<float>) override { return Metric{}; }
+    Result<Metric> compute(std::span<const float>, std::span<float>, const FinalFrom&) override {
+      return Metric{};
+    }
     Result<Metric> evaluate(std::span<const float>) override { return Metric{}; }
   } failing;
   Training& t = f.training();

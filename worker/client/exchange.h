@@ -54,6 +54,12 @@ struct LocalGradient {
   SharedFloats values;  // the whole flat vector
 };
 
+// What left of a gradient while it was computed.
+struct EarlyPush {
+  std::chrono::nanoseconds hidden{0};  // something of it was on its way
+  std::int64_t bytes = 0;              // payload bytes handed over
+};
+
 // Parameters that were asked for: see request_parameters().
 using Ticket = std::uint64_t;
 
@@ -64,9 +70,23 @@ class ParameterExchange {
   // Waits for what node-local training thread `thread` is to do next. Errors: why the exchange was closed.
   virtual Result<Instruction> next_instruction(std::uint32_t thread) = 0;
 
-  // Sends a gradient, without waiting: from its own memory, or as other bytes that the exchange makes of it
-  // first. Of one thread, one after another.
+  // Sends a gradient, or what of it has not left yet, without waiting: from its own memory, or as other bytes
+  // that the exchange makes of it first. It counts now. Of one thread, one after another.
   virtual void push(LocalGradient gradient) = 0;
+
+  // Before that, any number of times: elements [begin, the vector's end) of a gradient that is still computed
+  // are final, and finite. What can leave of them may (nothing, here, is right, too); its push() or
+  // withdraw() has to follow. Its samples are not known yet. `begin` falls.
+  virtual void push_early(const LocalGradient& gradient, std::int64_t begin) {
+    static_cast<void>(gradient), static_cast<void>(begin);
+  }
+  // What has left early until now; before the push().
+  virtual EarlyPush pushed_early(WorkerId worker, Ticks until) const {
+    static_cast<void>(worker), static_cast<void>(until);
+    return {};
+  }
+  // Instead of push(): the gradient is not finite. Whatever has left of it is taken back.
+  virtual void withdraw(const LocalGradient& gradient) { static_cast<void>(gradient); }
 
   // Says that the iteration is complete; behind its push. Does not wait.
   virtual void report(wire::StepReport report) = 0;

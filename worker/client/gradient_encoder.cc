@@ -43,15 +43,28 @@ GradientEncoder::GradientEncoder(Encoder encoder, const std::vector<Range>& rang
     : encoder_(encoder),
       shards_(ranges.size()),
       places_(places_of(encoder, ranges, frame_floats)),
-      buffers_(buffer_floats(places_.back().begin + places_.back().bytes), kBuffers) {}
+      buffers_(buffer_floats(places_.back().begin + places_.back().bytes), kBuffers),
+      encoded_(places_.size()),
+      missing_(places_.size()) {}
 
-std::vector<std::vector<EncodedFrame>> GradientEncoder::encode(std::span<const float> gradient) {
-  const auto buffer = std::make_shared<BlockRef>(buffers_.acquire());
-  auto* const bytes = reinterpret_cast<std::byte*>(buffer->writable_data());
+std::span<std::byte> GradientEncoder::bytes_at(const Place& place) const {
+  return {reinterpret_cast<std::byte*>(buffer_->writable_data()) + place.begin, place.bytes};
+}
+
+std::vector<std::vector<EncodedFrame>> GradientEncoder::encode(std::span<const float> gradient,
+                                                               const ShardParts& parts) {
+  if (!buffer_) {
+    buffer_ = std::make_shared<BlockRef>(buffers_.acquire());
+    bytes_ = buffer_;
+  }
   if (!only_rounds(encoder_.encoding) && residual_.empty()) residual_.resize(gradient.size());
   std::vector<std::vector<EncodedFrame>> frames(shards_);
-  for (const Place& place : places_) {
-    const std::span<std::byte> out(bytes + place.begin, place.bytes);
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const Place& place = places_[i];
+    const auto& part = parts[place.shard];
+    if (!part || place.offset < part->begin || place.offset + place.floats.size() > part->end) continue;
+    PACELINE_ASSERT(!encoded_[i], "a frame is encoded twice");
+    const std::span<std::byte> out = bytes_at(place);
     if (only_rounds(encoder_.encoding)) {
       encoder_.encode(gradient.subspan(static_cast<std::size_t>(place.floats.begin),
                                        static_cast<std::size_t>(place.floats.size())),
@@ -59,10 +72,26 @@ std::vector<std::vector<EncodedFrame>> GradientEncoder::encode(std::span<const f
     } else {
       encode_owed(gradient, place, out);
     }
+    encoded_[i] = true;
+    --missing_;
     frames[place.shard].push_back(
-        {place.offset, {buffer, out.data(), out.size(), encoder_.encoding, place.floats.size()}});
+        {place.offset, {buffer_, out.data(), out.size(), encoder_.encoding, place.floats.size()}});
   }
+  if (missing_ == 0) begin_next();
   return frames;
+}
+
+void GradientEncoder::withdraw(std::span<const float> gradient) {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (encoded_[i] && !only_rounds(encoder_.encoding)) owe_again(gradient, places_[i], bytes_at(places_[i]));
+  }
+  begin_next();
+}
+
+void GradientEncoder::begin_next() {
+  buffer_.reset();
+  encoded_.assign(places_.size(), false);
+  missing_ = places_.size();
 }
 
 void GradientEncoder::encode_owed(std::span<const float> gradient, const Place& place,
@@ -78,6 +107,19 @@ void GradientEncoder::encode_owed(std::span<const float> gradient, const Place& 
   subtract(owed, owed, sent_);
   // A sum beyond float32 has been sent as what it is, and inf - inf would be owed for ever.
   if (first_non_finite(owed)) std::fill(owed.begin(), owed.end(), 0.0F);
+}
+
+void GradientEncoder::owe_again(std::span<const float> gradient, const Place& place,
+                                std::span<const std::byte> sent) {
+  const auto begin = static_cast<std::size_t>(place.floats.begin);
+  const auto n = static_cast<std::size_t>(place.floats.size());
+  const std::span<float> owed = std::span<float>(residual_).subspan(begin, n);
+  sent_.resize(n);
+  const Status decoded = decode(encoder_.encoding, sent, sent_);
+  PACELINE_ASSERT(decoded.is_ok(), decoded.message());
+  if (first_non_finite(sent_)) return;  // a sum beyond float32: nothing has been owed since
+  add_weighted(owed, sent_, 1.0F);
+  subtract(owed, owed, gradient.subspan(begin, n));
 }
 
 }  // namespace paceline

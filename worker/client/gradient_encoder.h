@@ -1,6 +1,6 @@
 // A training thread's gradients in fewer bytes: each cut into frames, as the servers' blocks are, each frame
 // encoded on its own (common/encode/encode.h), all into one recycled buffer that is shared with the
-// transport.
+// transport. A gradient may be encoded in several parts, as its frames become final.
 //
 // int8 and top_k leave something out of every gradient. Error feedback sends it later: what is encoded is the
 // gradient plus what all earlier ones still lack, and what that encoding leaves out is kept.
@@ -13,6 +13,9 @@
 // Stich et al., Sparsified SGD with Memory (NeurIPS 2018), section 2; Seide et al., 1-Bit SGD (Interspeech
 // 2014), section 3.
 //
+// A gradient that is withdrawn after some of its frames were encoded has not been sent: what they took from
+// the residual comes back to it, residual + decode(sent) - gradient, up to rounding.
+//
 // A sum that float32 cannot hold is sent as it is, so that the servers find it (train.on_nan), and nothing is
 // owed of its frame any more: no later gradient can make up for infinity.
 //
@@ -23,6 +26,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -30,6 +34,7 @@
 #include "common/params/blocks.h"
 #include "common/params/partition.h"
 #include "common/wire/messages.h"
+#include "worker/client/gradient_frames.h"
 
 namespace paceline {
 
@@ -44,9 +49,16 @@ class GradientEncoder {
   // `ranges`: of the shards; `frame_floats` >= 1: floats of a frame, at most.
   GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats);
 
-  // The frames of `gradient`, the whole flat vector, by shard, of each the highest first; an empty range has
-  // one frame of nothing. What they say is no longer part of what is owed.
-  std::vector<std::vector<EncodedFrame>> encode(std::span<const float> gradient);
+  // The frames of `gradient`, the whole flat vector, that lie in `parts` (on the grid of the frames), by
+  // shard, of each the highest first; an empty range has one frame of nothing. What they say is no longer
+  // part of what is owed. Of one gradient each frame is asked for once; the next one follows when that was
+  // all, or after withdraw().
+  std::vector<std::vector<EncodedFrame>> encode(std::span<const float> gradient, const ShardParts& parts);
+  // The gradient that has been encoded in part will not be sent.
+  void withdraw(std::span<const float> gradient);
+
+  // The bytes of the gradient that was encoded last, in whole or in part: held by all its frames.
+  std::shared_ptr<const void> bytes() const { return bytes_.lock(); }
 
   // What the gradients encoded so far lack, the whole flat vector; empty where nothing is kept, or before the
   // first.
@@ -64,11 +76,18 @@ class GradientEncoder {
   static std::vector<Place> places_of(const Encoder& encoder, const std::vector<Range>& ranges,
                                       std::int64_t frame_floats);
   void encode_owed(std::span<const float> gradient, const Place& place, std::span<std::byte> out);
+  void owe_again(std::span<const float> gradient, const Place& place, std::span<const std::byte> sent);
+  std::span<std::byte> bytes_at(const Place& place) const;
+  void begin_next();
 
   const Encoder encoder_;
   const std::size_t shards_;
   const std::vector<Place> places_;
   BlockPool buffers_;
+  std::shared_ptr<BlockRef> buffer_;     // while a gradient is encoded
+  std::weak_ptr<const BlockRef> bytes_;  // and later
+  std::vector<bool> encoded_;            // of that gradient, by place
+  std::size_t missing_;                  // places that are not
   std::vector<float> residual_;
   std::vector<float> sent_;  // one frame, as the servers will have it
 };

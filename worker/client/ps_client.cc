@@ -15,7 +15,7 @@
 
 #include "common/ticks.h"
 #include "worker/client/evaluation_queue.h"
-#include "worker/client/gradient_encoder.h"
+#include "worker/client/gradient_sender.h"
 #include "worker/client/grant_watch.h"
 #include "worker/client/mailboxes.h"
 #include "worker/client/pulls.h"
@@ -64,10 +64,10 @@ class PsClient::Impl {
           {ShardId(k), options_.cluster.endpoints.at(k), cache.ranges()[k], nullptr, false, {}});
     }
     const Encoding encoding = options_.cluster.gradient_encoding;
-    if (encoding == Encoding::kFp32) return;
-    const Encoder encoder{encoding, options_.cluster.top_k_share.value_or(1.0)};
+    std::optional<Encoder> encoder;
+    if (encoding != Encoding::kFp32) encoder = {encoding, options_.cluster.top_k_share.value_or(1.0)};
     for (std::uint32_t t = 0; t < options_.cluster.threads_per_node; ++t) {
-      encoders_.emplace_back(encoder, cache.ranges(), frame_floats(options_.cluster.frame_bytes));
+      senders_.emplace_back(cache.ranges(), frame_floats(options_.cluster.frame_bytes), encoder, steady_now);
     }
   }
 
@@ -101,30 +101,26 @@ class PsClient::Impl {
     on_links([body = std::move(body)](ServerLink& link) { return io_send_to_authority(link, body); });
   }
 
-  void push(LocalGradient gradient) {
-    const wire::Push push{
-        gradient.worker,           gradient.clock, 0, false, gradient.samples, gradient.computed_version,
-        gradient.computed_revision};
-    if (encoders_.empty()) return push_plain(push, std::move(gradient.values));
-    // On the training thread, whose encoder it is; the gradient itself is let go of here.
-    auto frames = encoders_.at(gradient.worker.thread).encode(gradient.values.floats);
-    boost::asio::post(io_, [this, push, frames = std::move(frames)] {
-      io_grants_.pushed(push.worker.thread, frames.front().front().payload.owner);
-      io_on_links([&](ServerLink& link) { return link.send_encoded(push, frames[link.shard.value]); });
+  // All on the training thread, whose sender it is, until a part of the gradient is posted.
+  void push(const LocalGradient& gradient) { send(sender_of(gradient.worker).rest(gradient)); }
+  void push_early(const LocalGradient& gradient, std::int64_t begin) {
+    if (auto part = sender_of(gradient.worker).early(gradient, begin)) send(*std::move(part));
+  }
+  void withdraw(const LocalGradient& gradient) {
+    auto has_left = sender_of(gradient.worker).withdraw(gradient);
+    if (!has_left) return;
+    const wire::Withdraw withdraw{gradient.worker, gradient.clock};
+    on_links([withdraw, has_left = *std::move(has_left)](ServerLink& link) {
+      if (!has_left[link.shard.value]) return Status::ok();
+      return link.socket->send({withdraw, {}}).with_context("to " + link.name());
     });
   }
+  GradientSender& sender_of(WorkerId worker) { return senders_.at(worker.thread); }
 
-  void push_plain(const wire::Push& push, SharedFloats values) {
-    boost::asio::post(io_, [this, push, values = std::move(values)] {
-      // An owner of its own: it says when this push has left, whoever else holds the gradient. Where a server
-      // reads it in place there is nothing to leave, and it is held until it is applied.
-      const auto owner = std::make_shared<const SharedFloats>(values);
-      io_grants_.pushed(push.worker.thread, owner);
-      io_on_links([&](ServerLink& link) {
-        const bool in_place = link.socket->shares_memory().is_ok();
-        return link.send_gradient(push, in_place ? values.owner : owner,
-                                  values.floats.data() + link.range.begin, options_.cluster.frame_bytes);
-      });
+  void send(GradientPart part) {
+    boost::asio::post(io_, [this, part = std::move(part)] {
+      io_grants_.pushed(part.push.worker.thread, part.whole);
+      io_on_links([&](ServerLink& link) { return part.send(link, options_.cluster.frame_bytes); });
     });
   }
 
@@ -185,7 +181,7 @@ class PsClient::Impl {
   Pulls pulls_;
   Mailboxes mailboxes_;
   EvaluationQueue evaluations_;
-  std::vector<GradientEncoder> encoders_;  // by thread, which alone uses its own; none: float32
+  std::vector<GradientSender> senders_;  // by thread, which alone uses its own
 
  private:
   std::string silent_servers() const {
@@ -433,7 +429,17 @@ Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {
   return impl_->mailboxes_.take(thread);
 }
 
-void PsClient::push(LocalGradient gradient) { impl_->push(std::move(gradient)); }
+void PsClient::push(LocalGradient gradient) { impl_->push(gradient); }
+
+void PsClient::push_early(const LocalGradient& gradient, std::int64_t begin) {
+  impl_->push_early(gradient, begin);
+}
+
+EarlyPush PsClient::pushed_early(WorkerId worker, Ticks until) const {
+  return impl_->senders_.at(worker.thread).pushed_early(until);
+}
+
+void PsClient::withdraw(const LocalGradient& gradient) { impl_->withdraw(gradient); }
 
 void PsClient::report(wire::StepReport report) { impl_->report(std::move(report)); }
 

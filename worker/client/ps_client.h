@@ -65,6 +65,9 @@ class PsClient final : public ParameterExchange {
   // ---- for training threads (exchange.h)
   Result<Instruction> next_instruction(std::uint32_t thread) override;
   void push(LocalGradient gradient) override;
+  void push_early(const LocalGradient& gradient, std::int64_t begin) override;
+  EarlyPush pushed_early(WorkerId worker, Ticks until) const override;
+  void withdraw(const LocalGradient& gradient) override;
   void report(wire::StepReport report) override;
   Ticket request_parameters(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override;

@@ -42,11 +42,11 @@ struct ServerLink {
   // marked. `values` points at the range's first float, kept alive by `owner`.
   Status send_initial(const std::shared_ptr<const void>& owner, const float* values,
                       std::int64_t frame_bytes);
-  // Sends a gradient in such frames, the highest first, each as `push` with its offset; the last one alone
-  // with its samples.
+  // Sends floats [part.begin, part.end) of the range's gradient in such frames, the highest first, each as
+  // `push` with its offset; the one at 0 is the last and alone says the samples. `part` lies on the grid.
   Status send_gradient(const wire::Push& push, const std::shared_ptr<const void>& owner, const float* values,
-                       std::int64_t frame_bytes);
-  // Sends a gradient that is encoded already, frame by frame, likewise.
+                       std::int64_t frame_bytes, Range part);
+  // Sends what is encoded already, frame by frame, likewise.
   Status send_encoded(const wire::Push& push, const std::vector<EncodedFrame>& frames);
 
  private:

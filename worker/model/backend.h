@@ -25,10 +25,11 @@ class NetworkBackend {
   // both are layout.size() floats. The batch may be smaller than the back end's batch size, not larger and
   // not empty. The mean of the gradients of K equal mini-batches is the gradient of the K-fold one, up to
   // rounding. NaN and infinity are no error: they go through the arithmetic and come out in the loss or the
-  // gradient. Errors: kInvalidArgument for a batch whose sizes or labels do not fit the network; kInternal
-  // when the library fails.
+  // gradient. Calls `final_from` once for each layer with parameters, the last first, as soon as its gradient
+  // is there, before that of the layer in front is computed. Errors: kInvalidArgument for a batch whose sizes
+  // or labels do not fit the network; kInternal when the library fails.
   virtual Result<Metric> gradient(std::span<const float> parameters, const Batch& batch,
-                                  std::span<float> gradient) = 0;
+                                  std::span<float> gradient, const FinalFrom& final_from) = 0;
 
   // The metric of `parameters` on `batch`, without dropout. Sizes and errors as above.
   virtual Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) = 0;

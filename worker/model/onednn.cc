@@ -36,8 +36,8 @@ class OnednnBackend : public NetworkBackend {
         layers_(network_, batch_size),
         filled_images_(batch_size * network_.input.size()) {}
 
-  Result<Metric> gradient(std::span<const float> parameters, const Batch& batch,
-                          std::span<float> gradient) override {
+  Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
+                          const FinalFrom& final_from) override {
     const bool drops = !layers_.masks().empty();
     PACELINE_RETURN_IF_ERROR(
         check_batch(network_, batch, batch_size_, drops ? DropoutKeys::kRequired : DropoutKeys::kIgnored));
@@ -47,7 +47,7 @@ class OnednnBackend : public NetworkBackend {
       forward(parameters, batch, When::kTraining);
       const Metric metric = loss(batch);
       layers_.program().point_gradient(gradient.data());
-      layers_.program().run(Pass::kBackward, When::kTraining);
+      layers_.program().run(Pass::kBackward, When::kTraining, final_from);
       return metric;
     } catch (const dnnl::error& e) {
       return library_failed(e);
@@ -88,7 +88,7 @@ class OnednnBackend : public NetworkBackend {
       images = filled_images_.data();
     }
     layers_.images().set_data_handle(images);
-    layers_.program().run(Pass::kForward, when);
+    layers_.program().run(Pass::kForward, when, {});
   }
 
   std::span<const float> logits(const Batch& batch) const {

@@ -279,6 +279,7 @@ void LayerProgram::append_parameter_gradient(const Layer& layer, const Step& ste
                               {DNNL_ARG_DIFF_WEIGHTS, computed},
                               {DNNL_ARG_DIFF_BIAS, program_.gradient(layer.bias, bias_dims(layer))}});
   if (!is_plain) program_.append_reorder(Pass::kBackward, computed, gradient);
+  program_.mark_final(layer.weight.offset);  // the bias lies behind
 }
 
 template <typename Primitive>

@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <dnnl.hpp>
+#include <functional>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -96,10 +98,18 @@ class Program {
   void point_parameters(const float* parameters) { point(parameters_, const_cast<float*>(parameters)); }
   void point_gradient(float* gradient) { point(gradients_, gradient); }
 
-  void run(Pass pass, When when) {
+  // What has been appended to the backward pass makes the gradient from `begin` on, and nothing behind it
+  // changes that.
+  void mark_final(std::int64_t begin) { backward_.back().final_from = begin; }
+
+  // `final_from` is called with what was marked as soon as it is computed.
+  void run(Pass pass, When when, const std::function<void(std::int64_t)>& final_from) {
     for (const Call& call : calls(pass)) {
       if (call.when == When::kAlways || when == When::kTraining)
         call.primitive.execute(stream_, call.arguments);
+      if (!call.final_from) continue;
+      stream_.wait();
+      final_from(*call.final_from);
     }
     stream_.wait();
   }
@@ -109,6 +119,7 @@ class Program {
     dnnl::primitive primitive;
     Arguments arguments;
     When when;
+    std::optional<std::int64_t> final_from = {};
   };
   struct Window {
     memory target;

@@ -71,8 +71,8 @@ class ReferenceBackend : public NetworkBackend {
     }
   }
 
-  Result<Metric> gradient(std::span<const float> parameters, const Batch& batch,
-                          std::span<float> gradient) override {
+  Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
+                          const FinalFrom& final_from) override {
     PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, keys_needed()));
     PACELINE_ASSERT(gradient.size() == gradient_.size(), std::to_string(gradient.size()));
     set_parameters(parameters);
@@ -85,10 +85,15 @@ class ReferenceBackend : public NetworkBackend {
                                                difference));
       // The loss of one sample has weight 1; its share of the mean is 1 / N.
       for (double& d : difference) d /= static_cast<double>(batch.size());
-      backward(difference);
+      // A layer's gradient is final once the last sample has added to it.
+      const bool last = n + 1 == batch.size();
+      backward(difference, [&](const Layer& layer) {
+        if (!last || layer.weight.size == 0) return;
+        round_to(gradient, layer.weight);
+        round_to(gradient, layer.bias);
+        final_from(layer.weight.offset);
+      });
     }
-    std::transform(gradient_.begin(), gradient_.end(), gradient.begin(),
-                   [](double value) { return static_cast<float>(value); });
     return total;
   }
 
@@ -161,8 +166,15 @@ class ReferenceBackend : public NetworkBackend {
     }
   }
 
-  // Takes d(loss)/d(logits) back through the layers and adds the parameters' share to gradient_.
-  void backward(Values out_difference) {
+  void round_to(std::span<float> gradient, const ParameterRange& range) const {
+    std::transform(gradient_.begin() + range.offset, gradient_.begin() + range.offset + range.size,
+                   gradient.begin() + range.offset, [](double value) { return static_cast<float>(value); });
+  }
+
+  // Takes d(loss)/d(logits) back through the layers and adds the parameters' share to gradient_. Calls
+  // `passed` with each layer that it has gone through.
+  template <typename Passed>
+  void backward(Values out_difference, const Passed& passed) {
     for (std::size_t i = network_.layers.size(); i-- > 0;) {
       const Layer& layer = network_.layers[i];
       const Values& in = values_[i];
@@ -189,6 +201,7 @@ class ReferenceBackend : public NetworkBackend {
           in_difference = out_difference;
           break;
       }
+      passed(layer);
       out_difference = std::move(in_difference);
     }
   }

@@ -8,20 +8,23 @@ namespace {
 // Every other worker of the machine may come first, each with a gradient that takes seconds.
 constexpr std::chrono::minutes kSlotDeadline{10};
 
-Result<Metric> compute_in_slot(Training& t, std::span<float> gradient) {
+Result<Metric> compute_in_slot(Training& t, std::span<float> gradient, const FinalFrom& final_from) {
   ComputeSlot slot;
   if (t.slots != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(slot, t.slots->acquire(kSlotDeadline));
   }
-  return t.task.compute(t.cache.parameters(), gradient);
+  return t.task.compute(t.cache.parameters(), gradient, final_from);
 }
 
 }  // namespace
 
-Result<Metric> compute_at_pace(Training& t, Clock clock, Ticks started, std::span<float> gradient) {
-  auto metric = compute_in_slot(t, gradient);
+Result<Metric> compute_at_pace(Training& t, Clock clock, Ticks started, std::span<float> gradient,
+                               const FinalFrom& final_from) {
+  const auto lasts = t.emulator.duration(clock);
+  const bool emulated = lasts || t.slots != nullptr;
+  auto metric = compute_in_slot(t, gradient, emulated ? FinalFrom(whole_at_the_end) : final_from);
   if (!metric.is_ok()) return metric;
-  if (const auto lasts = t.emulator.duration(clock)) {
+  if (lasts) {
     const Ticks due = started + *lasts;
     if (t.pace.now() > due) {
       ++t.overruns;

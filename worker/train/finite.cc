@@ -3,8 +3,6 @@
 #include <cmath>
 #include <vector>
 
-#include "common/params/vector_ops.h"
-
 namespace paceline {
 namespace {
 
@@ -22,8 +20,9 @@ std::string place_in(const Tensor& tensor, std::int64_t index) {
 
 }  // namespace
 
-std::string describe_non_finite(const Metric& metric, std::span<const float> gradient, const Layout& layout) {
-  if (const auto at = first_non_finite(gradient)) {
+std::string describe_non_finite(const Metric& metric, std::span<const float> gradient,
+                                std::optional<std::int64_t> at, const Layout& layout) {
+  if (at) {
     const Tensor* const tensor = layout.tensor_at(*at);
     PACELINE_ASSERT(tensor != nullptr, "a gradient longer than its layout");
     return "gradient of " + tensor->name + " is " + kind_of(gradient[static_cast<std::size_t>(*at)]) +

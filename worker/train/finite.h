@@ -1,6 +1,8 @@
-// The worker's own look at what it computed, before anybody else sees it.
+// What is not finite of what a worker computed, in words.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -10,7 +12,9 @@
 namespace paceline {
 
 // What is NaN or infinite, the loss or a gradient's tensor, as it is reported: "gradient of conv1.weight is
-// nan at [3, 0, 2]"; empty when everything is finite.
-std::string describe_non_finite(const Metric& metric, std::span<const float> gradient, const Layout& layout);
+// nan at [3, 0, 2]"; empty when everything is finite. `at`: the gradient's first element that is not finite;
+// nullopt when there is none.
+std::string describe_non_finite(const Metric& metric, std::span<const float> gradient,
+                                std::optional<std::int64_t> at, const Layout& layout);
 
 }  // namespace paceline

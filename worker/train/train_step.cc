@@ -3,10 +3,20 @@
 #include <utility>
 
 #include "worker/train/emulated_compute.h"
-#include "worker/train/finite.h"
+#include "worker/train/leaving_gradient.h"
 #include "worker/train/read_parameters.h"
 
 namespace paceline {
+namespace {
+
+// In the shadow of computing: beside the phases, in none of them.
+void record_early(Training& t, const LeavingGradient& gradient) {
+  const EarlyPush early = gradient.early(t.clock());
+  t.phases.add_hidden(Phase::kPsApplyGrads, early.hidden);
+  t.bytes_early += early.bytes;
+}
+
+}  // namespace
 
 Status train_step(Training& t, const Granted& granted) {
   const wire::Grant& grant = granted.grant;
@@ -25,10 +35,15 @@ Status train_step(Training& t, const Granted& granted) {
 
   t.phases.enter(Phase::kComputeGrads);
   const FetchAhead ahead = fetch_ahead(t, grant);
-  PACELINE_ASSIGN_OR_RETURN(auto gradient, t.gradients.acquire(t.deadline));
-  PACELINE_ASSIGN_OR_RETURN(const Metric metric, compute_at_pace(t, grant.clock, started, *gradient));
-  const std::string fault = describe_non_finite(metric, *gradient, t.layout);
+  PACELINE_ASSIGN_OR_RETURN(const auto gradient, t.gradients.acquire(t.deadline));
+  // What the task says is final leaves while it computes the rest.
+  LeavingGradient leaving(t.exchange, {t.worker, grant.clock, 0, version, revision, gradient});
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric,
+                            compute_at_pace(t, grant.clock, started, *gradient,
+                                            [&](std::int64_t begin) { leaving.final_from(begin); }));
+  const std::string fault = leaving.fault(metric, t.layout);
   record_hidden(t, ahead);
+  record_early(t, leaving);
 
   if (t.applies_locally && fault.empty()) {
     // What can wait is applied by the next read, if that needs it.
@@ -37,12 +52,10 @@ Status train_step(Training& t, const Granted& granted) {
   }
 
   // The exchange: gradient and clock go up, grant and parameters come down. Which phases its time belongs to
-  // is known at its end (common/timing/exchange.h). A gradient that is not finite is not sent; the clock
-  // still closes.
+  // is known at its end (common/timing/exchange.h). A gradient that is not finite is not sent, or taken back;
+  // the clock still closes.
   t.phases.enter(Phase::kPsApplyGrads);
-  if (fault.empty()) {
-    t.exchange.push({t.worker, grant.clock, metric.samples, version, revision, std::move(gradient)});
-  }
+  fault.empty() ? leaving.push(metric.samples) : leaving.withdraw();
   const Ticks reporting = t.clock();
   t.exchange.report({t.worker, grant.clock, metric, version, revision, !fault.empty(), fault});
   t.reporting = t.clock() - reporting;

@@ -51,6 +51,7 @@ struct Training {
   std::int64_t iterations = 0;  // that made a gradient
   std::int64_t skipped = 0;
   std::int64_t overruns = 0;
+  std::int64_t bytes_early = 0;  // of gradients, handed over while the rest was computed
   std::int64_t parameter_reads = 0;
   std::int64_t server_reads = 0;          // of them, those that waited for a server
   std::chrono::nanoseconds reporting{0};  // this thread's part of the last step report

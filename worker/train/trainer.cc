@@ -29,7 +29,7 @@ Result<wire::WorkerReport> run_trainer(Training& t) {
   }
   // The last exchange ended with the news that nothing follows.
   if (t.phases.running()) t.phases.end({finished.held, std::nullopt, report_time(t, finished.report)});
-  return wire::WorkerReport{t.worker, t.phases.totals(), t.iterations, t.skipped, t.overruns};
+  return wire::WorkerReport{t.worker, t.phases.totals(), t.iterations, t.skipped, t.overruns, t.bytes_early};
 }
 
 }  // namespace paceline

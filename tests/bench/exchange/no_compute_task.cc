@@ -16,7 +16,9 @@ class NoComputeTask final : public Task {
     times_.step_begins(step.clock);
     return Status::ok();
   }
-  Result<Metric> compute(std::span<const float>, std::span<float>) override { return one_sample(); }
+  Result<Metric> compute(std::span<const float>, std::span<float>, const FinalFrom&) override {
+    return one_sample();
+  }
   Result<Metric> evaluate(std::span<const float>) override { return one_sample(); }
 
  private:

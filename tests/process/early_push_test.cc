@@ -1,0 +1,173 @@
+// Gradients that leave while they are computed, over real sockets: what turns out not to be finite, after
+// most of it has left, is never applied anywhere, and the gradients behind it count exactly; what left early
+// is in the report, beside the phases.
+#include <catch2/catch.hpp>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/random.h"
+#include "tests/process/counting_task.h"
+#include "tests/process/local_cluster.h"
+#include "tests/process/random_run.h"
+
+namespace paceline::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::int64_t kIterations = 48;
+
+struct Way {
+  PolicyKind policy;
+  ApplyMode apply;
+};
+constexpr Way kWays[] = {{PolicyKind::kBsp, ApplyMode::kVersioned},
+                         {PolicyKind::kSsp, ApplyMode::kVersioned},
+                         {PolicyKind::kSsp, ApplyMode::kEager},
+                         {PolicyKind::kAsp, ApplyMode::kEager}};
+
+RunConfig config_of(Way way, std::uint32_t shards) {
+  RunConfig config;
+  config.cluster.nodes = 2;
+  config.cluster.threads_per_node = 2;
+  config.cluster.shards = shards;
+  config.cluster.frame_bytes = 2 * sizeof(float);
+  config.cluster.shared_memory = SharedMemory::kOff;
+  config.train.total_iterations = kIterations;
+  config.train.batch_size = 10;
+  config.train.optimizer.lr = 1.0;
+  config.train.on_nan = OnNan::kSkip;
+  config.sync.policy = way.policy;
+  config.sync.apply = way.apply;
+  config.sync.combine = CombineMode::kEach;
+  config.sync.threshold = 2;
+  return config;
+}
+
+CountingOptions counting(const RunConfig& config, std::int64_t rows) {
+  CountingOptions options;
+  options.cluster = config.cluster.cluster();
+  options.blocks = rows;
+  options.in_parts = true;
+  return options;
+}
+
+Result<ClusterRun> run_on(const RunConfig& config, const CountingOptions& options) {
+  return run_cluster(config,
+                     [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); });
+}
+
+// One iteration in three.
+bool fails(const Step& step) {
+  return CounterRandom(9, Stream::kTest, step.worker.node.value * 2 + step.worker.thread,
+                       static_cast<std::uint64_t>(step.clock.value))
+             .next_below(3) == 0;
+}
+
+// No worker has a gradient in the model that was not finite, and each of its others once, in every row.
+void check_counts(const ClusterRun& run, const Cluster& cluster) {
+  std::int64_t failed = 0;
+  for (std::uint32_t rank = 0; rank < cluster.workers(); ++rank) {
+    Step step;
+    step.worker = cluster.worker_at(Rank(rank));
+    float finite = 0.0F;
+    for (std::int64_t c = 0; c < kIterations / cluster.workers(); ++c) {
+      step.clock = Clock(c);
+      fails(step) ? ++failed : finite += 1.0F;
+    }
+    for (std::size_t i = rank; i < run.model.parameters.size(); i += cluster.workers()) {
+      CHECK(run.model.parameters[i] == finite);
+    }
+  }
+  CHECK(failed > 0);
+  CHECK(run.summary.skipped == failed);
+  CHECK(run.summary.iterations == kIterations - failed);
+  CHECK(run.summary.malformed == 0);  // a withdrawal of what is not there would be refused
+}
+
+}  // namespace
+
+TEST_CASE("a_gradient_that_is_not_finite_after_most_of_it_has_left_is_applied_nowhere") {
+  const Way way = GENERATE(from_range(std::begin(kWays), std::end(kWays)));
+  const std::uint32_t shards = GENERATE(1U, 3U);
+  RunConfig config = config_of(way, shards);
+  std::int64_t rows = 6;
+  SECTION("sent as float32") {}
+  SECTION("sent as fp16") { config.cluster.gradient_encoding = Encoding::kFp16; }
+  SECTION("sent as pairs") {
+    config.cluster.gradient_encoding = Encoding::kTopK;
+    config.cluster.top_k_share = 1.0;
+  }
+  SECTION("read in place") {
+    share_memory(config);
+    config.cluster.frame_bytes = 2048;
+    rows = large_rows(config);
+  }
+  CAPTURE(static_cast<int>(way.policy), static_cast<int>(way.apply), shards);
+  CountingOptions options = counting(config, rows);
+  options.is_not_finite = fails;
+  const auto run = run_on(config, options);
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  for (const Status& server : run->servers) CHECK(server.is_ok());
+  for (const Status& node : run->nodes) CHECK(node.is_ok());
+  check_counts(*run, options.cluster);
+  CHECK(run->summary.bytes_pushed_early > 0);
+}
+
+TEST_CASE("under_on_nan_stop_the_run_ends_with_worker_clock_and_tensor_though_most_of_it_has_left") {
+  RunConfig config = config_of(kWays[0], 3);
+  config.train.on_nan = OnNan::kStop;
+  CountingOptions options = counting(config, 6);
+  options.is_not_finite = [](const Step& step) {
+    return step.worker == WorkerId(1, 0) && step.clock == Clock(3);
+  };
+  const auto run = run_on(config, options);
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  CHECK(run->summary.status == "failed");
+  CHECK_THAT(run->summary.reason, Catch::Contains("worker 1.0") && Catch::Contains("clock 3") &&
+                                      Catch::Contains("gradient of counts is nan at [0, 0]"));
+  // BSP: all of the clocks before it, nothing of it.
+  for (const float value : run->model.parameters) CHECK(value <= 4.0F);
+}
+
+// Each row is a frame of its own; the lowest of each shard leaves last.
+TEST_CASE("what_leaves_early_is_counted_and_what_it_hid_lies_within_computing") {
+  RunConfig config = config_of({PolicyKind::kSsp, ApplyMode::kVersioned}, 2);
+  config.cluster.threads_per_node = 1;
+  const bool whole_frames = GENERATE(true, false);
+  config.cluster.frame_bytes = whole_frames ? 8 : 512 * 1024;
+  constexpr std::int64_t kRows = 10;
+  CountingOptions options = counting(config, kRows);
+  options.on_final = [](const Step&, std::int64_t) { spin_for(300us); };  // what has left is on its way
+  const auto run = run_on(config, options);
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  REQUIRE(run->nodes[0].is_ok());
+  const PhaseSum& push = run->summary[Phase::kPsApplyGrads];
+  if (whole_frames) {
+    CHECK(run->summary.bytes_pushed_early == kIterations * (kRows - 2) * 8);
+    CHECK(push.hidden_seconds > 0.0);
+    CHECK(push.hidden_seconds <= run->summary[Phase::kComputeGrads].total_seconds);
+  } else {
+    CHECK(run->summary.bytes_pushed_early == 0);
+    CHECK(push.hidden_seconds == 0.0);
+  }
+  for (const WorkerPhases& worker : run->phases) {
+    CHECK(unaccounted_ns(worker.totals) <= worker.totals.wall_ns / 50);
+  }
+}
+
+TEST_CASE("nothing_leaves_before_the_emulated_end_of_computing") {
+  RunConfig config = config_of({PolicyKind::kSsp, ApplyMode::kVersioned}, 2);
+  config.emulate.base_step = std::chrono::milliseconds(2);
+  const auto run = run_on(config, counting(config, 6));
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  CHECK(run->summary.bytes_pushed_early == 0);
+  CHECK(run->summary.iterations == kIterations);
+}
+
+}  // namespace paceline::testing
