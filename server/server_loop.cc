@@ -19,6 +19,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       shard_port_(*this, Speaker::kShard),
       authority_port_(*this, Speaker::kAuthority),
       membership_(config.cluster, fingerprint_, shard),
+      reads_ours_is_open_(config.cluster.nodes, false),
       replies_left_(std::make_shared<Wake>(io, [this] { on_replies_left(); })),
       service_(shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }),
       background_(io, [this] { drain(); }),
@@ -80,6 +81,9 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
                                      to_string(*peer) + " has gone from this run", /*fatal=*/true});
   }
   membership_.seen(*peer, now);
+  if (const Status shared = settle_sharing(from, *peer, message->body); !shared.is_ok()) {
+    return refuse(from, shared, /*fatal=*/true);
+  }
   if (std::holds_alternative<wire::Heartbeat>(message->body)) return;
   if (peer->is_node()) {
     on_node(*peer, std::move(*message), now);
@@ -112,9 +116,24 @@ void ServerLoop::remove(Peer peer) {
 }
 
 // Whether it can be had is known only once it has been tried: it takes the same machine, and the same user.
+// Here, whether we can read the node's; whether it can read ours, its next message says.
 Status ServerLoop::share_memory(const wire::PeerId& with, NodeId node) {
   if (service_.memory() == nullptr) return Status::ok();
-  const Status shared = router_->share_memory(with, service_.memory());
+  const Status shared = router_->share_memory(with, service_.memory(), service_.node_memory_max());
+  reads_ours_is_open_[node.value] = shared.is_ok();
+  return shared.is_ok() ? shared : judge_sharing(node, shared);
+}
+
+// With the first message behind its Join; one that says goodbye says nothing of memory.
+Status ServerLoop::settle_sharing(const wire::PeerId& from, Peer peer, const wire::Body& body) {
+  if (!peer.is_node() || !reads_ours_is_open_[peer.number] || std::holds_alternative<wire::Leave>(body)) {
+    return Status::ok();
+  }
+  reads_ours_is_open_[peer.number] = false;
+  return judge_sharing(peer.node(), router_->shares_memory(from));
+}
+
+Status ServerLoop::judge_sharing(NodeId node, const Status& shared) {
   const std::string who = "node " + to_string(node);
   if (shared.is_ok()) {
     log_.info(who + " shares memory with shard " + to_string(shard_));

@@ -68,6 +68,8 @@ class ServerLoop {
   void on_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
   void remove(Peer peer);
   [[nodiscard]] Status share_memory(const wire::PeerId& with, NodeId node);
+  [[nodiscard]] Status settle_sharing(const wire::PeerId& from, Peer peer, const wire::Body& body);
+  [[nodiscard]] Status judge_sharing(NodeId node, const Status& shared);
   void on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
   void on_node(Peer from, wire::Message message, Ticks now);
   void on_shard(Peer from, const wire::Message& message, Ticks now);
@@ -106,6 +108,8 @@ class ServerLoop {
   Port shard_port_;
   Port authority_port_;
   Membership membership_;
+  std::vector<bool>
+      reads_ours_is_open_;  // by node: we read its memory, and it has not said yet if it reads ours
   const std::shared_ptr<Wake> replies_left_;  // by ZeroMQ's thread
   ShardService service_;
   BackgroundThread background_;

@@ -12,6 +12,7 @@
 #include "common/params/partition.h"
 #include "common/sync/test_hooks.h"
 #include "common/wire/memory.h"
+#include "common/wire/segment_sizes.h"
 
 namespace paceline::server {
 namespace {
@@ -61,24 +62,24 @@ Result<Range> ShardService::open(const Layout& layout) {
   // All that lies here at once in the steady state: what is needed, and a gradient on its way from each
   // worker.
   const double gradients = static_cast<double>(range.size()) * sizeof(float) * cluster_.workers();
-  wire::prefer_huge_pages(static_cast<std::size_t>(needed + gradients));
+  wire::prefer_huge_pages(static_cast<std::size_t>(std::min(needed + gradients, physical_memory_bytes())));
   layout_hash_ = layout.hash();
   ShardSettings settings = shard_settings(config_);
-  PACELINE_RETURN_IF_ERROR(make_memory(settings, range));
+  PACELINE_RETURN_IF_ERROR(make_memory(range));
   settings.memory = memory_;
+  // A gradient more than is held here: the one being computed.
+  node_memory_max_ = wire::gradient_segment_bytes(layout.size(), config_.cluster.threads_per_node,
+                                                  settings.gradients_max + 1);
   shard_.emplace(id_, range, layout, std::move(settings));
   return range;
 }
 
-// For every state that the shard may hold, and the blocks that its pool keeps. Untouched pages cost nothing.
-Status ShardService::make_memory(const ShardSettings& settings, Range range) {
+// For every state that the shard may hold, and the blocks that its pool keeps. What is not handed out costs
+// nothing.
+Status ShardService::make_memory(Range range) {
   if (config_.cluster.shared_memory == SharedMemory::kOff) return Status::ok();
-  constexpr std::int64_t kStates = 2 + static_cast<std::int64_t>(kRetainedMax) + 1;
-  constexpr std::int64_t kBlockOverhead = 64;  // blocks begin at a cache line
-  const std::int64_t blocks = range.size() / settings.block_floats + 1;
-  const std::int64_t block_bytes =
-      settings.block_floats * static_cast<std::int64_t>(sizeof(float)) + kBlockOverhead;
-  auto memory = wire::SharedSegment::create(kStates * blocks * block_bytes);
+  static_assert(2 + kRetainedMax + 1 <= wire::kSharedStates);
+  auto memory = wire::SharedSegment::create(wire::parameter_segment_bytes(range.size()));
   if (memory.is_ok()) {
     memory_ = std::move(memory).value();
   } else if (config_.cluster.shared_memory == SharedMemory::kOn) {

@@ -49,6 +49,8 @@ class ShardService {
   Result<Range> open(const Layout& layout);
   // Where the shard's parameters lie, to be shared with nodes of this machine; null: on the heap.
   const std::shared_ptr<wire::SharedSegment>& memory() const { return memory_; }
+  // The most that a node's segment may have: its gradients. Once there is a shard.
+  std::int64_t node_memory_max() const { return node_memory_max_; }
 
   // One message. What is wrong with it is answered with Error and counted; the Status is of another kind: an
   // error says that this shard no longer agrees with the authority and the run cannot go on.
@@ -79,7 +81,7 @@ class ShardService {
   Status on(Peer from, const wire::Withdraw& withdraw);
   Status on(Peer from, const wire::Pull& pull);
   Status on_authority(wire::Message message);
-  Status make_memory(const ShardSettings& settings, Range range);
+  Status make_memory(Range range);
   bool must_wait(const wire::Body& body);
   Status on_decision(const wire::ApplyDecision& decision);
   void on_release(Version version);
@@ -102,6 +104,7 @@ class ShardService {
   Outbox& outbox_;
   const Log& log_;
   std::shared_ptr<wire::SharedSegment> memory_;
+  std::int64_t node_memory_max_ = 0;
   std::optional<Shard> shard_;
   std::uint64_t layout_hash_ = 0;
   PendingPulls pending_;

@@ -14,6 +14,7 @@
 #include "common/sync/engine_config.h"
 #include "common/ticks.h"
 #include "common/wire/memory.h"
+#include "common/wire/segment_sizes.h"
 #include "common/wire/shared_memory.h"
 #include "worker/cache/process_cache.h"
 #include "worker/client/ps_client.h"
@@ -46,16 +47,11 @@ std::size_t gradient_buffers_max(const SyncSection& sync, bool shared) {
   return static_cast<std::size_t>(largest.value()) + 3;
 }
 
-// More than this no machine has; the thresholds allowed go on to a million.
-constexpr double kSegmentBytesMax = 4e12;
-
 // For all gradients that the node may have at a time.
 Result<std::shared_ptr<wire::SharedSegment>> memory_to_share(const RunConfig& config, const Layout& layout) {
   if (config.cluster.shared_memory == SharedMemory::kOff) return std::shared_ptr<wire::SharedSegment>();
-  const double bytes = static_cast<double>(gradient_buffers_max(config.sync, true)) *
-                       static_cast<double>(config.cluster.threads_per_node) *
-                       (static_cast<double>(layout.size()) * sizeof(float) + 4096.0);
-  return wire::SharedSegment::create(static_cast<std::int64_t>(std::min(bytes, kSegmentBytesMax)));
+  return wire::SharedSegment::create(wire::gradient_segment_bytes(
+      layout.size(), config.cluster.threads_per_node, gradient_buffers_max(config.sync, true)));
 }
 
 // What a training thread leaves behind besides its report.
@@ -165,7 +161,8 @@ class Node::Impl {
       result.report = Status(task.status()).with_context("worker " + to_string(worker));
       return;
     }
-    const bool shares = memory_.is_ok() && *memory_ != nullptr;
+    // Where none of the servers reads them they may as well lie on the heap, and three are enough.
+    const bool shares = client_.shares_memory() && config_.cluster.gradient_encoding == Encoding::kFp32;
     Training training{
         .worker = worker,
         .layout = tasks_->layout(),

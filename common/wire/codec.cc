@@ -117,7 +117,11 @@ Result<Header> decode_header(std::string_view bytes) {
   PACELINE_ASSIGN_OR_RETURN(header.beside, beside_of(in));
   const bool for_the_transport_alone =
       in.body_case() == proto::Header::BODY_NOT_SET && header.beside != Beside{};
-  if (for_the_transport_alone) return header;
+  if (for_the_transport_alone) {
+    // What protobuf keeps besides, of a body that this version does not know, say, is not for the transport.
+    if (encode(header.beside).size() == in.ByteSizeLong()) return header;
+    return invalid_argument("header: got no body but unknown fields, expected a body or neither");
+  }
   PACELINE_ASSIGN_OR_RETURN(header.body, from_proto(in));
   PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(in));
   header.encoding = form.encoding;

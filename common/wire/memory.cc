@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::uintptr_t kHugePage = std::uintptr_t{2} << 20;  // x86-64 and 4 KiB kernels of arm64
 
+}  // namespace
+
 std::size_t half_of_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long bytes = sysconf(_SC_PAGESIZE);
   return pages > 0 && bytes > 0 ? static_cast<std::size_t>(pages) / 2 * static_cast<std::size_t>(bytes) : 0;
 }
-
-}  // namespace
 
 void keep_freed_memory() {
 #ifdef M_MMAP_MAX

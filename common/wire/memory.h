@@ -15,9 +15,14 @@ void keep_freed_memory();
 
 // Asks for the next `bytes` of the heap to come in huge pages, where the system offers them to those who ask
 // (madvise): fewer page faults, and fewer misses of the translation cache on every pass over the parameters.
-// After keep_freed_memory(), and before what is to lie there is allocated. Nothing is touched: memory is used
-// as it is written to, but 2 MiB at a time. At most half of the machine's memory is asked for; where the
-// system refuses, nothing happens. Thread: any. Returns the bytes that will come so: for tests.
+// After keep_freed_memory(), and before what is to lie there is allocated. Nothing is touched: memory is
+// used as it is written to, but 2 MiB at a time. The heap grows to that size, which counts as promised
+// memory where the system keeps to its promises (vm.overcommit_memory = 2). At most half_of_memory() is asked
+// for; where the system refuses, nothing happens. Thread: any. Returns the bytes that will come so: for
+// tests.
 std::size_t prefer_huge_pages(std::size_t bytes);
+
+// Half of what this machine has, in bytes; 0 where the system does not say. The same in all its processes.
+std::size_t half_of_memory();
 
 }  // namespace paceline::wire

@@ -2,9 +2,11 @@
 #include "common/wire/shared_memory.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +31,10 @@ constexpr const char* kLink = "/memfd:paceline (deleted)";
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
+// Since Linux 5.14.
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 struct Token {
   std::uint64_t high;
@@ -38,6 +44,9 @@ struct Token {
 std::int64_t whole_lines(std::size_t bytes) {
   return (static_cast<std::int64_t>(bytes) + kLine - 1) / kLine * kLine;
 }
+
+// Of one with room for `bytes`.
+std::int64_t segment_size(std::int64_t bytes) { return kLine + whole_lines(static_cast<std::size_t>(bytes)); }
 
 Status failed(const std::string& what, int error) {
   return unavailable(what + ": " + std::generic_category().message(error));
@@ -68,12 +77,25 @@ Status check_file_size_limit(std::int64_t bytes) {
                      std::to_string(limit.rlim_cur));
 }
 
+// Without it whoever owns a segment may take pages out of it.
+bool keeps_pages_seal_is_known() {
+  static const bool known = [] {
+    const Descriptor probe(::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    return probe.get() >= 0 && ::fcntl(probe.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0;
+  }();
+  return known;
+}
+
 Status check_segment(int descriptor, const SegmentRef& ref) {
   struct stat about = {};
+  struct statfs system = {};
   if (::fstat(descriptor, &about) != 0) return failed("fstat", errno);
+  if (::fstatfs(descriptor, &system) != 0) return failed("fstatfs", errno);
+  if (!S_ISREG(about.st_mode) || system.f_type != TMPFS_MAGIC) return unavailable("it is no shared memory");
   const int seals = ::fcntl(descriptor, F_GET_SEALS);
-  if (!S_ISREG(about.st_mode) || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return unavailable("it may shrink");
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) return unavailable("it may shrink");
+  if (keeps_pages_seal_is_known() && (seals & F_SEAL_FUTURE_WRITE) == 0) {
+    return unavailable("it may lose pages");
   }
   if (about.st_size >= ref.bytes && ref.bytes >= kLine) return Status::ok();
   return unavailable("it has " + std::to_string(about.st_size) + " bytes, expected " +
@@ -83,7 +105,7 @@ Status check_segment(int descriptor, const SegmentRef& ref) {
 }  // namespace
 
 Result<std::shared_ptr<SharedSegment>> SharedSegment::create(std::int64_t bytes) {
-  const std::int64_t size = kLine + whole_lines(static_cast<std::size_t>(bytes));
+  const std::int64_t size = segment_size(bytes);
   PACELINE_RETURN_IF_ERROR(check_file_size_limit(size));
   Descriptor descriptor(::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (descriptor.get() < 0) return failed("a shared segment: memfd_create", errno);
@@ -98,24 +120,46 @@ Result<std::shared_ptr<SharedSegment>> SharedSegment::create(std::int64_t bytes)
   std::random_device entropy;
   const auto random = [&] { return (std::uint64_t{entropy()} << 32) | entropy(); };
   const Token token{random(), random()};
-  std::memcpy(memory, &token, sizeof token);
-  // The mapping that is there stays writable; without this seal no more than that is lost.
-  (void)::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
-  if (::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    const int error = errno;
-    ::munmap(memory, static_cast<std::size_t>(size));
-    return failed("sealing a shared segment", error);
+  const SegmentRef ref{static_cast<std::uint32_t>(::getpid()), static_cast<std::uint32_t>(descriptor.get()),
+                       size, token.high, token.low};
+  std::shared_ptr<SharedSegment> segment(
+      new SharedSegment(descriptor.release(), static_cast<std::byte*>(memory), ref));
+  // The mapping that is there stays writable; where the system does not know this seal, others may write.
+  (void)::fcntl(segment->descriptor_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+  if (::fcntl(segment->descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return failed("sealing a shared segment", errno);
   }
   // Where the system offers huge pages for shared memory; elsewhere it says no.
   (void)::madvise(memory, static_cast<std::size_t>(size), MADV_HUGEPAGE);
-  const SegmentRef ref{static_cast<std::uint32_t>(::getpid()), static_cast<std::uint32_t>(descriptor.get()),
-                       size, token.high, token.low};
-  return std::shared_ptr<SharedSegment>(
-      new SharedSegment(descriptor.release(), static_cast<std::byte*>(memory), ref));
+  if (!segment->make_pages(kLine))
+    return unavailable("a shared segment: there is no memory for its first page");
+  std::memcpy(memory, &token, sizeof token);
+  return segment;
 }
 
 SharedSegment::SharedSegment(int descriptor, std::byte* begin, SegmentRef ref)
     : descriptor_(descriptor), begin_(begin), ref_(ref), free_{{kLine, ref.bytes - kLine}} {}
+
+// Up to `end`, all of them. Left to the first write, a page that cannot be had would be a SIGBUS.
+bool SharedSegment::make_pages(std::int64_t end) {
+  if (end <= paged_) return true;
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  const std::int64_t begin = std::exchange(paged_, (end + page - 1) / page * page);
+  const auto bytes = static_cast<std::size_t>(paged_ - begin);
+  int made = 0;
+  do {
+    made = ::madvise(begin_ + begin, bytes, MADV_POPULATE_WRITE);
+  } while (made != 0 && (errno == EINTR || errno == EAGAIN));
+  if (made == 0) return true;
+  const bool unknown = errno == EINVAL;
+  if (unknown && ::fallocate(descriptor_, 0, begin, std::min(paged_, ref_.bytes) - begin) == 0) {
+    // What was never touched is not told from a gap.
+    for (std::int64_t at = begin; at < paged_; at += page) begin_[at] = std::byte{0};
+    return true;
+  }
+  paged_ = begin;
+  return false;
+}
 
 SharedSegment::~SharedSegment() {
   ::munmap(begin_, static_cast<std::size_t>(ref_.bytes));
@@ -137,6 +181,7 @@ void* SharedSegment::do_allocate(std::size_t bytes, std::size_t alignment) {
     for (auto it = free_.begin(); it != free_.end(); ++it) {
       const auto [offset, room] = *it;
       if (room < wanted) continue;
+      if (!make_pages(offset + wanted)) break;
       free_.erase(it);
       if (room > wanted) free_.emplace(offset + wanted, room - wanted);
       return begin_ + offset;
@@ -163,9 +208,14 @@ void SharedSegment::do_deallocate(void* memory, std::size_t bytes, std::size_t a
   }
 }
 
-Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef& ref) {
+Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef& ref,
+                                                                std::int64_t bytes_max) {
   const std::string path = "/proc/" + std::to_string(ref.process) + "/fd/" + std::to_string(ref.descriptor);
   const auto refused = [&](const Status& why) { return Status(why).with_context("the segment at " + path); };
+  if (ref.bytes > segment_size(bytes_max)) {
+    return refused(unavailable("it has " + std::to_string(ref.bytes) + " bytes, expected at most " +
+                               std::to_string(segment_size(bytes_max))));
+  }
   // Looked at before it is opened: opening may do something to a file that is no segment.
   char target[64];
   const ssize_t length = ::readlink(path.c_str(), target, sizeof target);
@@ -173,14 +223,15 @@ Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef
   if (std::string_view(target, static_cast<std::size_t>(length)) != kLink) {
     return refused(unavailable("it is another file"));
   }
-  const Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (descriptor.get() < 0) return refused(failed("it cannot be opened", errno));
   if (const Status right = check_segment(descriptor.get(), ref); !right.is_ok()) return refused(right);
   const auto size = static_cast<std::size_t>(ref.bytes);
   void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.get(), 0);
   if (memory == MAP_FAILED) return refused(failed("it cannot be mapped", errno));
   std::shared_ptr<const MappedSegment> mapped(
-      new MappedSegment({static_cast<const std::byte*>(memory), size}));
+      new MappedSegment(descriptor.release(), {static_cast<const std::byte*>(memory), size}));
+  if (!mapped->has_pages_to(kLine)) return refused(unavailable("it is empty"));
   Token token{};
   std::memcpy(&token, memory, sizeof token);
   if (token.high != ref.token_high || token.low != ref.token_low) {
@@ -189,6 +240,18 @@ Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef
   return mapped;
 }
 
-MappedSegment::~MappedSegment() { ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size()); }
+MappedSegment::~MappedSegment() {
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  ::close(descriptor_);
+}
+
+// Asked only when more is wanted than ever before: pages stay.
+bool MappedSegment::has_pages_to(std::int64_t end) const {
+  if (end <= paged_.load(std::memory_order_relaxed)) return true;
+  const ::off_t gap = ::lseek(descriptor_, paged_.load(std::memory_order_relaxed), SEEK_HOLE);
+  if (gap < 0) return false;
+  paged_.store(gap, std::memory_order_relaxed);
+  return end <= gap;
+}
 
 }  // namespace paceline::wire

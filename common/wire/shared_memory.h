@@ -2,13 +2,19 @@
 // (docs/PROTOCOL.md, 8). A payload that lies in it need not be sent.
 //
 // A segment is a memfd: it has no name and vanishes with its owner and the last who maps it, whoever dies
-// and however. Its size is fixed by seals, so that no reader can run off its end (SIGBUS), and it cannot be
-// mapped for writing again. It is opened through /proc/<process>/fd/<descriptor>, which the same user on the
-// same machine can; a number of another container leads elsewhere or nowhere, which the token tells.
+// and however. Seals fix its size, so that no reader can run off its end (SIGBUS), and since Linux 5.1 they
+// also forbid to map it for writing again and to take pages out of it. It is opened through
+// /proc/<process>/fd/<descriptor>, which the same user on the same machine can; a number of another container
+// leads elsewhere or nowhere, which the token tells.
 //
-// Only shared_memory.cc sees memfd, mmap and /proc.
+// A segment has a size, but only as many pages as were handed out, from its begin without a gap. To read
+// where there is none would make one, and the reader would pay for it: so readers stay in front of the first
+// gap, and a segment that says to be larger than is agreed is not mapped at all.
+//
+// Only shared_memory.cc sees memfd and /proc.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -36,7 +42,8 @@ struct SegmentRef {
 
 // A segment of this process, as a source of memory. What does not fit into it comes from the heap, and its
 // payloads are sent. Memory given back is used again, lowest address first; the system gets it back with the
-// segment, so the process keeps its peak, as with wire/memory.h. Pages cost nothing before they are touched.
+// segment, so the process keeps its peak, as with wire/memory.h. Pages are made when they are first handed
+// out; where the system has none left the segment counts as full.
 //
 // Thread: any.
 class SharedSegment final : public std::pmr::memory_resource {
@@ -53,6 +60,7 @@ class SharedSegment final : public std::pmr::memory_resource {
 
  private:
   SharedSegment(int descriptor, std::byte* begin, SegmentRef ref);
+  bool make_pages(std::int64_t end);
   void* do_allocate(std::size_t bytes, std::size_t alignment) override;
   void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override;
   bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
@@ -62,6 +70,7 @@ class SharedSegment final : public std::pmr::memory_resource {
   const SegmentRef ref_;
   std::mutex mutex_;
   std::map<std::int64_t, std::int64_t> free_;  // offset -> bytes, no two adjacent
+  std::int64_t paged_ = 0;                     // bytes from the begin that have pages, whole pages
 };
 
 // Another process's segment, readable here for as long as this lives, whatever becomes of its owner.
@@ -69,21 +78,26 @@ class SharedSegment final : public std::pmr::memory_resource {
 // Thread: any.
 class MappedSegment {
  public:
-  // Errors: kUnavailable it cannot be opened or mapped, or is no segment of that size and token.
-  static Result<std::shared_ptr<const MappedSegment>> map(const SegmentRef& ref);
+  // Errors: kUnavailable it cannot be opened or mapped, is no segment of that size and token, or has room for
+  // more than `bytes_max` (SharedSegment::create).
+  static Result<std::shared_ptr<const MappedSegment>> map(const SegmentRef& ref, std::int64_t bytes_max);
   ~MappedSegment();
   MappedSegment(const MappedSegment&) = delete;
   MappedSegment& operator=(const MappedSegment&) = delete;
 
   std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
+  // Whether its owner has pages for all its bytes before `end` <= size(), so that reading them makes none.
+  bool has_pages_to(std::int64_t end) const;
   // Its bytes [offset, offset + bytes), which lie within it.
   std::span<const std::byte> part(std::int64_t offset, std::int64_t bytes) const {
     return bytes_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
   }
 
  private:
-  explicit MappedSegment(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  MappedSegment(int descriptor, std::span<const std::byte> bytes) : descriptor_(descriptor), bytes_(bytes) {}
+  const int descriptor_;
   const std::span<const std::byte> bytes_;
+  mutable std::atomic<std::int64_t> paged_{0};  // has_pages_to() so far
 };
 
 }  // namespace paceline::wire

@@ -44,8 +44,11 @@ struct Sharing::Borrowed {
   Borrowed& operator=(const Borrowed&) = delete;
 };
 
-Sharing::Sharing(std::shared_ptr<SharedSegment> ours, std::function<void()> wake)
-    : ours_(std::move(ours)), let_go_(std::make_shared<LetGo>(std::move(wake))) {}
+Sharing::Sharing(std::shared_ptr<SharedSegment> ours, std::int64_t theirs_bytes_max,
+                 std::function<void()> wake)
+    : ours_(std::move(ours)),
+      theirs_bytes_max_(theirs_bytes_max),
+      let_go_(std::make_shared<LetGo>(std::move(wake))) {}
 
 Sharing::~Sharing() {
   const std::lock_guard lock(let_go_->mutex);
@@ -55,7 +58,12 @@ Sharing::~Sharing() {
 
 Status Sharing::map(const SegmentRef& theirs) {
   if (theirs_ != nullptr || unmapped_) return mapped_;
-  Result<std::shared_ptr<const MappedSegment>> mapped = MappedSegment::map(theirs);
+  // Who says our own token back has read it in a message, not in our memory.
+  const SegmentRef& ours = ours_->ref();
+  if (theirs.token_high == ours.token_high && theirs.token_low == ours.token_low) {
+    return mapped_ = unavailable("the peer announces our own memory");
+  }
+  Result<std::shared_ptr<const MappedSegment>> mapped = MappedSegment::map(theirs, theirs_bytes_max_);
   mapped_ = mapped.status();
   if (mapped.is_ok()) theirs_ = std::move(mapped).value();
   return mapped_;
@@ -96,7 +104,9 @@ void Sharing::unsay(const Beside& beside) {
 }
 
 std::optional<Region> Sharing::lend(const Payload& payload) {
-  if (!they_read_ || payload.size < kLentBytesMin || payload.encoding != Encoding::kFp32) return std::nullopt;
+  if (!state().is_ok() || payload.size < kLentBytesMin || payload.encoding != Encoding::kFp32) {
+    return std::nullopt;
+  }
   const std::optional<std::int64_t> offset = ours_->offset_of(payload.data, payload.size);
   if (!offset) return std::nullopt;
   const std::uint64_t number = next_number_++;
@@ -129,6 +139,11 @@ Result<Payload> Sharing::borrow(const Region& region) {
     return invalid_argument("header.region: got bytes [" + std::to_string(region.offset) + ", " +
                             std::to_string(region.offset + region.bytes) + "), expected them within the " +
                             std::to_string(size) + " bytes of the sender's segment");
+  }
+  if (!theirs_->has_pages_to(region.offset + region.bytes)) {
+    return invalid_argument("header.region: got bytes [" + std::to_string(region.offset) + ", " +
+                            std::to_string(region.offset + region.bytes) +
+                            "), expected them where the sender has written");
   }
   {
     const std::lock_guard lock(let_go_->mutex);

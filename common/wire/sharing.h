@@ -14,6 +14,9 @@
 // with it, all that is lent comes back. What is borrowed outlives both, and the peer: what it had said before
 // it died can still be read. Once no more of that is wanted, unmap() gives its memory back to the system.
 //
+// Payloads are shared in both directions or in none: whoever cannot read the other's memory says so by saying
+// nothing, and gets and sends frames.
+//
 // Only float32 is lent: its bytes may change while they are read, which makes wrong values of floats, but of
 // a position (Encoding::kTopK) one that has been checked and is another one when it is used.
 //
@@ -42,13 +45,15 @@ class Sharing {
   // A smaller payload is copied into its frame: that costs less than letting go of it.
   static constexpr std::size_t kLentBytesMin = 1025;
 
-  // `wake` is called, from any thread, when due() is to be asked; not any more once this is gone.
-  Sharing(std::shared_ptr<SharedSegment> ours, std::function<void()> wake);
+  // Of the peer's segment at most `theirs_bytes_max` are mapped. `wake` is called, from any thread, when
+  // due() is to be asked; not any more once this is gone.
+  Sharing(std::shared_ptr<SharedSegment> ours, std::int64_t theirs_bytes_max, std::function<void()> wake);
   ~Sharing();
   Sharing(const Sharing&) = delete;
   Sharing& operator=(const Sharing&) = delete;
 
-  // The peer's segment, the first time that it is announced. Errors: as MappedSegment::map.
+  // The peer's segment, the first time that it is announced. Errors: as MappedSegment::map; kUnavailable it
+  // is our own.
   Status map(const SegmentRef& theirs);
   bool maps() const { return theirs_ != nullptr; }
   // Nothing more is borrowed: the mapping goes with the last payload that lies in it.
@@ -69,7 +74,7 @@ class Sharing {
 
   // What came in a header. Errors: kInvalidArgument the peer lets go of what was not lent to it.
   Status heard(const Beside& beside);
-  // Errors: kInvalidArgument outside the peer's segment. Not once it is unmapped.
+  // Errors: kInvalidArgument outside the peer's segment, or where that has no pages. Not once it is unmapped.
   Result<Payload> borrow(const Region& region);
 
   // Whether what has been let go of is to be said now; if not, it is in kSaidAfter (unless there is nothing).
@@ -82,6 +87,7 @@ class Sharing {
   struct Borrowed;
 
   const std::shared_ptr<SharedSegment> ours_;
+  const std::int64_t theirs_bytes_max_;
   const std::shared_ptr<LetGo> let_go_;
   std::shared_ptr<const MappedSegment> theirs_;
   Status mapped_ = unavailable("the peer announces no memory");

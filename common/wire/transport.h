@@ -38,6 +38,7 @@ struct TransportOptions {
   int send_queue_messages_max = 65536;
   std::chrono::milliseconds linger{2000};   // how long close() lets queued messages leave
   std::shared_ptr<SharedSegment> memory{};  // a dealer's, to share with its server; null: nothing is shared
+  std::int64_t their_memory_bytes_max = 0;  // a larger segment of the server's is not mapped
 };
 
 // Header and payload bytes and messages given to and got from ZeroMQ, for the kinds that `bytes_*` count.
@@ -84,10 +85,15 @@ class RouterSocket {
   // Keeps hold of the connection over which the message being handled came, so that disconnect() finds it.
   // Only from within the handler.
   virtual void remember(const PeerId& from) = 0;
-  // Shares `memory` with the sender of the message being handled, which announced its own with it; what is
-  // lent to it is kept until it lets go, or is disconnected, or is found gone. Only from within the handler,
-  // once it is known who the sender is. Errors: why its payloads will come in frames.
-  virtual Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory) = 0;
+  // Shares `memory` with the sender of the message being handled, which announced its own with it, of at most
+  // `theirs_bytes_max`; what is lent to it is kept until it lets go, or is disconnected, or is found gone.
+  // Only from within the handler, once it is known who the sender is. Errors: why payloads will come in
+  // frames; the sender then does not learn where `memory` is.
+  virtual Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory,
+                              std::int64_t theirs_bytes_max) = 0;
+  // Whether payloads are shared with this peer in both directions, and if not, why. Decided with the first
+  // message that it sends after the answer to the one that share_memory() was called for.
+  virtual Status shares_memory(const PeerId& peer) const = 0;
   // Nothing more is read in the memory of this peer: what it still sends there is dropped, and its memory
   // goes back to the system with the last payload that lies in it. What is lent to it stays lent.
   virtual void unmap(const PeerId& peer) = 0;

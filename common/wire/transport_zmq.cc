@@ -141,8 +141,8 @@ class Pump : public std::enable_shared_from_this<Pump> {
   Ticks received_at() const { return received_at_; }
 
   // `memory`: a dealer's, for the one peer that it has.
-  void start(const std::shared_ptr<SharedSegment>& memory = nullptr) {
-    if (memory != nullptr) share_with(PeerId(), memory);
+  void start(const std::shared_ptr<SharedSegment>& memory = nullptr, std::int64_t theirs_bytes_max = 0) {
+    if (memory != nullptr) share_with(PeerId(), memory, theirs_bytes_max);
     wake_.assign(socket_.get(zmq::sockopt::fd));
     schedule();
   }
@@ -219,15 +219,18 @@ class Pump : public std::enable_shared_from_this<Pump> {
     }
   }
 
-  Status share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory) {
+  Status share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory,
+                      std::int64_t theirs_bytes_max) {
     PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
     if (!handled_segment_) return failed_precondition("the peer announces no memory");
-    return share_with(from, memory).map(*handled_segment_);
+    const Status mapped = share_with(from, memory, theirs_bytes_max).map(*handled_segment_);
+    if (!mapped.is_ok()) sharings_.erase(from);
+    return mapped;
   }
 
-  Status shares_memory() const {
-    const Sharing* const sharing = sharing_with(PeerId());
-    return sharing != nullptr ? sharing->state() : failed_precondition("this process shares no memory");
+  Status shares_memory(const PeerId& peer) const {
+    const Sharing* const sharing = sharing_with(peer);
+    return sharing != nullptr ? sharing->state() : failed_precondition("no memory is shared with it");
   }
 
   void unmap(const PeerId& peer) {
@@ -260,11 +263,12 @@ class Pump : public std::enable_shared_from_this<Pump> {
     return found == sharings_.end() ? nullptr : found->second.get();
   }
 
-  Sharing& share_with(const PeerId& peer, const std::shared_ptr<SharedSegment>& memory) {
+  Sharing& share_with(const PeerId& peer, const std::shared_ptr<SharedSegment>& memory,
+                      std::int64_t theirs_bytes_max) {
     auto& sharing = sharings_[peer];
     if (sharing != nullptr) return *sharing;
     // Called while its sharing, and so this and the loop, are there.
-    sharing = std::make_unique<Sharing>(memory, [&io = io_, weak = weak_from_this(), peer] {
+    sharing = std::make_unique<Sharing>(memory, theirs_bytes_max, [&io = io_, weak = weak_from_this(), peer] {
       boost::asio::post(io, [weak, peer] {
         if (const auto self = weak.lock()) self->something_let_go(peer);
       });
@@ -415,6 +419,9 @@ class Pump : public std::enable_shared_from_this<Pump> {
                               " bytes, expected at most " + std::to_string(kPayloadBytesMax));
     }
     PACELINE_ASSIGN_OR_RETURN(Header header, decode_header({frames[0].data<char>(), frames[0].size()}));
+    if (!header.body && (count > 1 || header.beside.region)) {
+      return invalid_argument("header: got a payload without a body, expected neither or both");
+    }
     PACELINE_RETURN_IF_ERROR(hear(from, header.beside));
     Payload payload;
     if (header.beside.region) {
@@ -492,9 +499,11 @@ class ZmqRouter final : public RouterSocket {
   std::string endpoint() const override { return endpoint_; }
   Status send(const PeerId& to, Message message) override { return pump_->send(&to, message); }
   void remember(const PeerId& from) override { pump_->remember(from); }
-  Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory) override {
-    return pump_->share_memory(from, memory);
+  Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory,
+                      std::int64_t theirs_bytes_max) override {
+    return pump_->share_memory(from, memory, theirs_bytes_max);
   }
+  Status shares_memory(const PeerId& peer) const override { return pump_->shares_memory(peer); }
   void unmap(const PeerId& peer) override { pump_->unmap(peer); }
   Status disconnect(const PeerId& peer) override { return pump_->disconnect(peer); }
   int break_unfinished() override { return pump_->break_unfinished(); }
@@ -512,7 +521,7 @@ class ZmqDealer final : public DealerSocket {
   ~ZmqDealer() override { pump_->close(); }
   Status send(Message message) override { return pump_->send(nullptr, message); }
   Ticks received_at() const override { return pump_->received_at(); }
-  Status shares_memory() const override { return pump_->shares_memory(); }
+  Status shares_memory() const override { return pump_->shares_memory(PeerId()); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close(Queued queued) override {
     if (queued == Queued::kIsDropped) pump_->do_not_linger();
@@ -561,7 +570,7 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::connect(Context& context, bo
     if (zmq_connect(pump->socket().handle(), endpoint.c_str()) != 0) {
       return refused("cannot connect to", endpoint, zmq_errno());
     }
-    pump->start(options.memory);
+    pump->start(options.memory, options.their_memory_bytes_max);
     return std::unique_ptr<DealerSocket>(std::make_unique<ZmqDealer>(std::move(pump)));
   } catch (const zmq::error_t& error) {
     return internal_error("cannot open " + endpoint + ": " + error.what());

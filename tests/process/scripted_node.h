@@ -49,12 +49,14 @@ class RunningServer {
 
 class ScriptedNode {
  public:
-  // `memory`: to share with the servers.
+  // `memory`: to share with the servers, of whose it maps segments of up to `their_bytes_max`.
   ScriptedNode(wire::Context& context, const std::vector<std::string>& endpoints,
-               const std::shared_ptr<wire::SharedSegment>& memory = nullptr)
+               const std::shared_ptr<wire::SharedSegment>& memory = nullptr,
+               std::int64_t their_bytes_max = std::int64_t{1} << 40)
       : inbox_(endpoints.size()) {
     wire::TransportOptions options;
     options.memory = memory;
+    options.their_memory_bytes_max = their_bytes_max;
     for (std::size_t k = 0; k < endpoints.size(); ++k) {
       auto socket = wire::DealerSocket::connect(context, io_, endpoints[k], options,
                                                 [this, k](Result<wire::Message> m) {

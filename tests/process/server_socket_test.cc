@@ -249,6 +249,49 @@ TEST_CASE("a node that keeps the server's memory is lost, as one that does not r
              Contains("node 0: it has taken none of the parameters it asked shard 0 for in 2 s"));
 }
 
+TEST_CASE(
+    "a node that shares in one direction alone is refused where sharing is wanted, else served in frames") {
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 1);
+  config.cluster.frame_bytes = 4096;
+  config.cluster.shared_memory = GENERATE(SharedMemory::kOn, SharedMemory::kAuto);
+  wire::Context context;
+  RunningServer server(config, ShardId(0), context);
+  ScriptedNode node(context, config.cluster.endpoints, wire::SharedSegment::create(1 << 20).value(),
+                    /*their_bytes_max=*/64);
+  if (config.cluster.shared_memory == SharedMemory::kAuto) {
+    begin(node, config, 100'000);
+    node.say(0, wire::Pull{1, Version(0), false, kNoRevision});
+    wire::Payload piece;
+    node.hear<wire::Parameters>(0, &piece);
+    CHECK_FALSE(piece.borrowed);
+    return;
+  }
+  node.say(0, join_of(config, 0, 100'000));
+  node.hear<wire::Welcome>(0);
+  node.say(0, wire::Heartbeat{});
+  const auto refusal = node.hear<wire::Error>(0);
+  CHECK(refusal.fatal);
+  CHECK(
+      refusal.message ==
+      "cluster.shared_memory is on, but node 0 cannot share memory: the peer cannot read the memory of this "
+      "process");
+  CHECK(server.result().code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("a node whose memory is larger than its gradients need shares none") {
+  const testing::TempFolder folder;
+  RunConfig config = config_in(folder, 1);
+  config.cluster.shared_memory = SharedMemory::kOn;
+  wire::Context context;
+  RunningServer server(config, ShardId(0), context);
+  ScriptedNode node(context, config.cluster.endpoints, wire::SharedSegment::create(1 << 20).value());
+  node.say(0, join_of(config, 0, kFloats));
+  const auto refusal = node.hear<wire::Error>(0);
+  CHECK(refusal.fatal);
+  CHECK_THAT(refusal.message, Contains("it has 1048640 bytes, expected at most"));
+}
+
 // Why lies behind more frames than it has read.
 TEST_CASE("a node that is refused for good reads why, though parameters are queued for it") {
   const testing::TempFolder folder;

@@ -80,6 +80,12 @@ TEST_CASE("a header that is none, or has no body we know, is refused") {
       "header: got no body, or one this version does not know; expected field 1 to 28";
   CHECK(refusal(std::string()) == no_body);
   CHECK(refusal(std::string("\xea\x01\x00", 3)) == no_body);  // field 29
+  // Beside what is for the transport it is not passed over either.
+  const std::string let_go = encode(Beside{.let_go = {1, 300}});
+  REQUIRE(decode_header(let_go).is_ok());
+  CHECK_FALSE(decode_header(let_go)->body.has_value());
+  CHECK(decode_header(let_go + std::string("\xea\x01\x00", 3)).status().message() ==
+        "header: got no body but unknown fields, expected a body or neither");
   CHECK(refusal(std::string(kHeaderBytesMax + 1, '\0')) ==
         "header: got 1048577 bytes, expected at most 1048576");
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -21,6 +22,11 @@
 #include "common/wire/codec.h"
 #include "common/wire/shared_memory.h"
 #include "tests/unit/wire_loop.h"
+
+// Since Linux 5.1.
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 
 namespace paceline::wire {
 namespace {
@@ -62,6 +68,7 @@ struct Pair {
   std::shared_ptr<SharedSegment> of_router = segment();
   std::shared_ptr<SharedSegment> of_dealer = segment();
   bool router_shares = true;
+  std::int64_t router_maps_max = kBytes;
   PeerId peer;
   Status shared = internal_error("the router was not asked");
   std::vector<Result<Message>> at_router;
@@ -69,14 +76,16 @@ struct Pair {
   std::unique_ptr<RouterSocket> router;
   std::unique_ptr<DealerSocket> dealer;
 
-  explicit Pair(const std::string& transport = "ipc", bool shares = true) : router_shares(shares) {
+  explicit Pair(const std::string& transport = "ipc", bool shares = true,
+                std::int64_t dealer_maps_max = kBytes, std::int64_t router_max = kBytes)
+      : router_shares(shares), router_maps_max(router_max) {
     const std::string endpoint = transport == "ipc" ? folder.ipc("pair") : "tcp://127.0.0.1:0";
     auto bound =
         RouterSocket::bind(context, io, endpoint, {}, [this](const PeerId& from, Result<Message> message) {
           if (peer.empty()) {
             peer = from;
             router->remember(from);
-            if (router_shares) shared = router->share_memory(from, of_router);
+            if (router_shares) shared = router->share_memory(from, of_router, router_maps_max);
             (void)router->send(from, {Welcome{}, {}});
           }
           at_router.push_back(std::move(message));
@@ -85,6 +94,7 @@ struct Pair {
     router = std::move(bound).value();
     TransportOptions options;
     options.memory = of_dealer;
+    options.their_memory_bytes_max = dealer_maps_max;
     auto connected = DealerSocket::connect(context, io, router->endpoint(), options,
                                            [this](Result<Message> m) { at_dealer.push_back(std::move(m)); });
     REQUIRE(connected.is_ok());
@@ -143,6 +153,20 @@ pid_t child(Do&& what) {
   return pid;
 }
 
+// What calls itself a segment of ours: without a page.
+int sealed(int seals, std::int64_t bytes) {
+  const int file = ::memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  REQUIRE(::ftruncate(file, bytes) == 0);
+  REQUIRE(::fcntl(file, F_ADD_SEALS, seals) == 0);
+  return file;
+}
+
+std::int64_t bytes_in_use(int file) {
+  struct stat about = {};
+  REQUIRE(::fstat(file, &about) == 0);
+  return about.st_blocks * 512;
+}
+
 // How many segments, its own and others', this process has mapped, and how many files it has open.
 std::ptrdiff_t segments_mapped() {
   std::ifstream maps("/proc/self/maps");
@@ -161,6 +185,7 @@ TEST_CASE("a payload in shared memory arrives equal, unsent, and is let go of, b
   Pair pair(GENERATE("ipc", "tcp"));
   CHECK(pair.shared.message() == "");
   CHECK(pair.dealer->shares_memory().message() == "");
+  CHECK(pair.router->shares_memory(pair.peer).message() == "");
   std::atomic<int> alive{0};
   REQUIRE(pair.push(in(pair.of_dealer, 7, alive)).is_ok());
   CHECK(pair.routed().value().payload.borrowed);
@@ -235,6 +260,26 @@ TEST_CASE("where one side does not share, payloads are sent") {
   CHECK(run_until(pair.io, [&] { return alive == 0; }));
 }
 
+TEST_CASE("where one side cannot read the other's memory, payloads are sent both ways") {
+  const bool dealer_cannot = GENERATE(true, false);
+  Pair pair("ipc", true, dealer_cannot ? 64 : kBytes, dealer_cannot ? kBytes : 64);
+  const Status cannot = dealer_cannot ? pair.dealer->shares_memory() : pair.shared;
+  CHECK_THAT(cannot.message(), Catch::Contains("it has 4194368 bytes, expected at most 128"));
+  CHECK(pair.router->shares_memory(pair.peer).message() ==
+        (dealer_cannot ? "the peer cannot read the memory of this process" : "no memory is shared with it"));
+  // A router that cannot read the dealer's memory does not even say where its own is.
+  if (!dealer_cannot) CHECK(pair.dealer->shares_memory().message() == "the peer announces no memory");
+  std::atomic<int> alive{0};
+  REQUIRE(pair.push(in(pair.of_dealer, 5, alive)).is_ok());
+  CHECK_FALSE(pair.routed().value().payload.borrowed);
+  CHECK(all_are(pair.routed().value().payload, 5));
+  REQUIRE(pair.router->send(pair.peer, {Parameters{.last = true}, in(pair.of_router, 8, alive)}).is_ok());
+  REQUIRE(run_until(pair.io, [&] { return pair.at_dealer.size() == 1; }));
+  CHECK_FALSE(pair.at_dealer[0].value().payload.borrowed);
+  CHECK(all_are(pair.at_dealer[0].value().payload, 8));
+  CHECK(run_until(pair.io, [&] { return alive == 0; }));
+}
+
 TEST_CASE("what is lent to a peer comes back when its connection is broken, and when the socket is closed") {
   Pair pair;
   std::atomic<int> alive{0};
@@ -259,6 +304,7 @@ TEST_CASE("what a peer held that was killed comes back, and what it had sent sta
     boost::asio::io_context io{1};
     TransportOptions options;
     options.memory = SharedSegment::create(kBytes).value();
+    options.their_memory_bytes_max = kBytes;
     std::atomic<int> alive{0};
     std::optional<Message> held;
     auto dealer = DealerSocket::connect(own, io, folder.ipc("killed"), options, [&](Result<Message> message) {
@@ -280,7 +326,7 @@ TEST_CASE("what a peer held that was killed comes back, and what it had sent sta
       RouterSocket::bind(context, io, folder.ipc("killed"), {}, [&](const PeerId& from, Result<Message> m) {
         if (peer.empty()) {
           peer = from;
-          (void)socket->share_memory(from, memory);
+          (void)socket->share_memory(from, memory, kBytes);
           (void)socket->send(from, {Welcome{}, {}});
         }
         if (std::holds_alternative<Push>(m.value().body)) pushed = std::move(m).value();
@@ -316,6 +362,7 @@ TEST_CASE("what a peer had sent is read after its death, and what it said of wha
     std::atomic<int> alive{0};
     TransportOptions options;
     options.memory = SharedSegment::create(kBytes).value();
+    options.their_memory_bytes_max = kBytes;
     Context own;  // which goes only when all is sent
     boost::asio::io_context io{1};
     bool has_read = false;
@@ -340,7 +387,7 @@ TEST_CASE("what a peer had sent is read after its death, and what it said of wha
       RouterSocket::bind(context, io, folder.ipc("dead"), {}, [&](const PeerId& from, Result<Message> m) {
         if (heard++ == 0) {
           peer = from;
-          (void)socket->share_memory(from, memory);
+          (void)socket->share_memory(from, memory, kBytes);
           (void)socket->send(from, {Welcome{}, {}});
         }
         last = std::move(m);
@@ -397,13 +444,13 @@ TEST_CASE("neither files nor mappings are left behind") {
   {
     const auto memory = segment();
     CHECK(files_open() == files + 1);
-    const auto other = MappedSegment::map(memory->ref());
+    const auto other = MappedSegment::map(memory->ref(), kBytes);
     REQUIRE(other.is_ok());
-    CHECK((files_open() == files + 1 && segments_mapped() == mapped + 2));
+    CHECK((files_open() == files + 2 && segments_mapped() == mapped + 2));
     SegmentRef wrong = memory->ref();
     wrong.token_high ^= 1;
-    CHECK_FALSE(MappedSegment::map(wrong).is_ok());
-    CHECK((files_open() == files + 1 && segments_mapped() == mapped + 2));
+    CHECK_FALSE(MappedSegment::map(wrong, kBytes).is_ok());
+    CHECK((files_open() == files + 2 && segments_mapped() == mapped + 2));
   }
   CHECK((files_open() == files && segments_mapped() == mapped));
 }
@@ -411,15 +458,18 @@ TEST_CASE("neither files nor mappings are left behind") {
 TEST_CASE("only a whole, sealed segment with the right token is mapped") {
   const auto memory = segment();
   SegmentRef ref = memory->ref();
-  CHECK(MappedSegment::map(ref).is_ok());
-  const auto refusal = [](const SegmentRef& wrong) { return MappedSegment::map(wrong).status().message(); };
+  CHECK(MappedSegment::map(ref, kBytes).is_ok());
+  const auto refusal = [](const SegmentRef& wrong) {
+    return MappedSegment::map(wrong, kBytes).status().message();
+  };
   SECTION("another process of that number") {
     ref.token_low ^= 1;
     CHECK_THAT(refusal(ref), Catch::Contains("it belongs to another process of that number"));
   }
   SECTION("shorter than announced") {
     ref.bytes += 1;
-    CHECK_THAT(refusal(ref), Catch::Contains("bytes, expected " + std::to_string(ref.bytes)));
+    CHECK_THAT(MappedSegment::map(ref, kBytes + 1).status().message(),
+               Catch::Contains("bytes, expected " + std::to_string(ref.bytes)));
   }
   SECTION("another file") {
     ref.descriptor = static_cast<std::uint32_t>(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
@@ -435,6 +485,31 @@ TEST_CASE("only a whole, sealed segment with the right token is mapped") {
   SECTION("nothing") {
     ref.descriptor = 1'000'000;
     CHECK_THAT(refusal(ref), Catch::Contains("it cannot be read"));
+  }
+  SECTION("larger than agreed") {
+    CHECK_THAT(MappedSegment::map(ref, kBytes - 64).status().message(),
+               Catch::Contains("it has 4194368 bytes, expected at most 4194304"));
+    ref.bytes = std::int64_t{1} << 60;
+    CHECK_THAT(refusal(ref), Catch::Contains("it has 1152921504606846976 bytes, expected at most 4194368"));
+  }
+  SECTION("in huge pages of their own kind") {
+    const int file = ::memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
+    if (file < 0 || ::ftruncate(file, kBytes) != 0) return;  // the system has none
+    ref.descriptor = static_cast<std::uint32_t>(file);
+    CHECK_THAT(refusal(ref), Catch::Contains("it is no shared memory"));
+    ::close(file);
+  }
+  SECTION("that may lose pages") {
+    const int file = sealed(F_SEAL_SHRINK | F_SEAL_GROW, ref.bytes);
+    ref.descriptor = static_cast<std::uint32_t>(file);
+    CHECK_THAT(refusal(ref), Catch::Contains("it may lose pages"));
+    ::close(file);
+  }
+  SECTION("without a page") {
+    const int file = sealed(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE, ref.bytes);
+    ref.descriptor = static_cast<std::uint32_t>(file);
+    CHECK_THAT(refusal(ref), Catch::Contains("it is empty"));
+    ::close(file);
   }
   SECTION("not sealed") {
     const int file = ::memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -462,6 +537,8 @@ TEST_CASE("what a peer may not say about shared memory is refused and counted, a
   boost::asio::io_context io{1};
   const auto ours = segment();
   const auto theirs = segment();
+  const auto all = static_cast<std::size_t>(kBytes);
+  theirs->deallocate(theirs->allocate(all), all);  // has all its pages
   RouterSocket* socket = nullptr;
   int accepted = 0;
   std::string refused;
@@ -469,7 +546,8 @@ TEST_CASE("what a peer may not say about shared memory is refused and counted, a
       RouterSocket::bind(context, io, folder.ipc("liar"), {}, [&](const PeerId& from, Result<Message> m) {
         if (!m.is_ok()) refused = m.status().message();
         if (m.is_ok()) ++accepted;
-        if (m.is_ok() && std::holds_alternative<Join>(m->body)) (void)socket->share_memory(from, ours);
+        if (m.is_ok() && std::holds_alternative<Join>(m->body))
+          (void)socket->share_memory(from, ours, kBytes);
       });
   REQUIRE(bound.is_ok());
   socket = bound.value().get();
@@ -510,8 +588,74 @@ TEST_CASE("what a peer may not say about shared memory is refused and counted, a
   liar.send(encode(encoded, {.region = Region{1, 64, 1024}}).value());
   REQUIRE(run_until(io, [&] { return !refused.empty(); }));
   CHECK(refused == "header.region: got one of an encoded payload, expected float32");
-  CHECK(socket->counters().malformed == 11);
+  for (const Beside& bodiless : {Beside{.reads_segment = true}, Beside{.region = Region{1, 64, 4096}}}) {
+    refused.clear();
+    liar.send(encode(bodiless), bodiless.region ? "" : "payload");
+    REQUIRE(run_until(io, [&] { return !refused.empty(); }));
+    CHECK(refused == "header: got a payload without a body, expected neither or both");
+  }
+  CHECK(socket->counters().malformed == 13);
   CHECK(says({}, std::string(4096, '\0')).empty());
+}
+
+// Reading its gaps would make the pages that it does not have, at the reader's cost.
+TEST_CASE("a segment whose size is a lie takes no memory, whatever its regions are said to be") {
+  const TemporaryFolder folder;
+  Context context;
+  boost::asio::io_context io{1};
+  const auto ours = segment();
+  const auto theirs = segment();
+  void* const written = theirs->allocate(100'000);
+  const auto descriptor = static_cast<int>(theirs->ref().descriptor);
+  const std::int64_t in_use = bytes_in_use(descriptor);
+  REQUIRE(in_use < 110'000);
+  std::vector<Result<Message>> heard;
+  RouterSocket* socket = nullptr;
+  auto bound =
+      RouterSocket::bind(context, io, folder.ipc("sparse"), {}, [&](const PeerId& from, Result<Message> m) {
+        if (heard.empty()) CHECK(socket->share_memory(from, ours, kBytes).is_ok());
+        heard.push_back(std::move(m));
+      });
+  REQUIRE(bound.is_ok());
+  socket = bound.value().get();
+  ZmqDealer liar(folder.ipc("sparse"));
+  const Message join{Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}};
+  liar.send(encode(join, {.segment = theirs->ref()}).value());
+  REQUIRE(run_until(io, [&] { return heard.size() == 1; }));
+  const Message push{Push{.last = true, .samples = 1}, Payloads().make(0, 16 * 1024)};
+  for (std::int64_t at = 131'072; at + 65'536 <= kBytes; at += 65'536) {
+    heard.resize(1, invalid_argument(""));
+    liar.send(encode(push, {.region = Region{1, at, 65'536}}).value());
+    REQUIRE(run_until(io, [&] { return heard.size() == 2; }));
+    REQUIRE_THAT(heard[1].status().message(), Catch::Contains("expected them where the sender has written"));
+  }
+  CHECK(bytes_in_use(descriptor) == in_use);
+  heard.resize(1, invalid_argument(""));
+  liar.send(encode(push, {.region = Region{1, 64, 65'536}}).value());
+  REQUIRE(run_until(io, [&] { return heard.size() == 2; }));
+  CHECK(heard[1].is_ok());
+  theirs->deallocate(written, 100'000);
+}
+
+TEST_CASE("one that announces our own memory learns nothing and shares nothing") {
+  const TemporaryFolder folder;
+  Context context;
+  boost::asio::io_context io{1};
+  const auto ours = segment();
+  std::optional<Status> shared;
+  RouterSocket* socket = nullptr;
+  auto bound =
+      RouterSocket::bind(context, io, folder.ipc("echo"), {}, [&](const PeerId& from, Result<Message> m) {
+        REQUIRE(m.is_ok());
+        shared = socket->share_memory(from, ours, kBytes);
+      });
+  REQUIRE(bound.is_ok());
+  socket = bound.value().get();
+  ZmqDealer echo(folder.ipc("echo"));
+  const Message join{Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}};
+  echo.send(encode(join, {.segment = ours->ref()}).value());
+  REQUIRE(run_until(io, [&] { return shared.has_value(); }));
+  CHECK(shared->message() == "the peer announces our own memory");
 }
 
 TEST_CASE("a segment gives out memory, takes it back, joins what is free, and goes to the heap when full") {
@@ -533,6 +677,20 @@ TEST_CASE("a segment gives out memory, takes it back, joins what is free, and go
   CHECK(inside(all, 4096));
   CHECK(all == a);
   memory->deallocate(all, 4096, 64);
+}
+
+TEST_CASE("a segment takes the pages that were handed out, and no more") {
+  const auto memory = segment();
+  const auto file = static_cast<int>(memory->ref().descriptor);
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  CHECK(bytes_in_use(file) == page);
+  void* const a = memory->allocate(1 << 20);
+  CHECK(bytes_in_use(file) == (1 << 20) + page);
+  memory->deallocate(a, 1 << 20);
+  void* const b = memory->allocate(1 << 20);
+  CHECK(b == a);
+  CHECK(bytes_in_use(file) == (1 << 20) + page);
+  memory->deallocate(b, 1 << 20);
 }
 
 TEST_CASE("a limit on file sizes is an error, not a signal") {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "common/ticks.h"
+#include "common/wire/segment_sizes.h"
 #include "worker/client/evaluation_queue.h"
 #include "worker/client/gradient_sender.h"
 #include "worker/client/grant_watch.h"
@@ -181,6 +182,7 @@ class PsClient::Impl {
   Pulls pulls_;
   Mailboxes mailboxes_;
   EvaluationQueue evaluations_;
+  std::atomic<bool> shares_ = false;     // memory, with a server
   std::vector<GradientSender> senders_;  // by thread, which alone uses its own
 
  private:
@@ -212,6 +214,7 @@ class PsClient::Impl {
     for (ServerLink& link : io_links_) {
       wire::TransportOptions transport;
       transport.memory = options_.memory;
+      transport.their_memory_bytes_max = wire::parameter_segment_bytes(link.range.size());
       auto socket = wire::DealerSocket::connect(
           context_, io_, link.endpoint, transport,
           [this, &link](Result<wire::Message> message) { io_receive(link, std::move(message)); });
@@ -304,6 +307,7 @@ class PsClient::Impl {
     if (!shares.is_ok() && options_.cluster.shared_memory == SharedMemory::kOn) {
       return Status(shares).with_context("cluster.shared_memory is on, but no memory can be shared");
     }
+    if (shares.is_ok()) shares_ = true;
     options_.log.info("node " + to_string(options_.node) +
                       (shares.is_ok() ? " shares memory with " + link.name()
                                       : " shares no memory with " + link.name() + ": " + shares.message()));
@@ -417,6 +421,8 @@ PsClient::PsClient(PsClientOptions options, const Layout& layout, wire::Context&
 PsClient::~PsClient() = default;
 
 Status PsClient::start() { return impl_->start(); }
+
+bool PsClient::shares_memory() const { return impl_->shares_; }
 
 void PsClient::send_initial_parameters(std::vector<float> values) {
   auto owner = std::make_shared<const std::vector<float>>(std::move(values));

@@ -59,6 +59,9 @@ class PsClient final : public ParameterExchange {
   // start_timeout; kInvalidArgument when a shard's range is not the one expected.
   Status start();
 
+  // Whether a server shares memory with this node. Once started.
+  bool shares_memory() const;
+
   // Sends node 0's initial values (the whole flat vector) to their shards.
   void send_initial_parameters(std::vector<float> values);
 
