@@ -1,6 +1,6 @@
 // Putting what came in any order into worker order, in time proportional to how much it is. The order of
 // arrival is a matter of timing, and neither grants nor sums of floats may depend on it; with 100,000 workers
-// a sort by comparison would be a fifth of what a step costs (docs/PERFORMANCE.md, a step decision).
+// a sort by comparison would be a good part of what a step costs.
 //
 // A radix sort from the lowest digit (Knuth, The Art of Computer Programming 3, 5.2.5): each pass counts how
 // often each digit occurs and lays the items out by it, keeping the order among equal ones. Digits in which

@@ -51,6 +51,7 @@ enum class Mutant {
   kSlowReadersNotCounted,    // a pull is answered with the newest state, whatever is still leaving
   kPreparedWhateverDecided,  // what was prepared is taken over, whatever gradients the decision names
   kPreparedKeptAfterLoss,    // ... or though a gradient in it was lost and has come again
+  kLetGoOnReceipt,           // a gradient that lies in a worker's memory is let go of before it is applied
   kCount
 };
 
@@ -59,9 +60,16 @@ enum class Mutant {
 inline namespace hooked {
 inline Mutant active_mutant = Mutant::kNone;
 inline bool broken(Mutant m) { return active_mutant == m; }
+// Floats that nobody may read any more.
+template <typename Floats>
+void spoil(Floats& floats) {
+  for (float& f : floats) f = __builtin_nanf("");
+}
 }  // namespace hooked
 #else
 constexpr bool broken(Mutant) { return false; }
+template <typename Floats>
+constexpr void spoil(Floats&) {}
 #endif
 
 #ifdef PACELINE_COUNT_OPERATIONS

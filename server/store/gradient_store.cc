@@ -9,6 +9,7 @@
 #include "common/config/names.h"
 #include "common/encode/encode.h"
 #include "common/params/vector_ops.h"
+#include "common/sync/test_hooks.h"
 
 namespace paceline::server {
 namespace {
@@ -116,6 +117,7 @@ Result<const Gradient*> GradientStore::add(const wire::Push& push, wire::Payload
   if (const auto index = first_non_finite(payload.floats())) gradient.non_finite_ = push.offset + *index;
   gradient.samples_ = push.samples;
   gradient.begin_ = push.offset;
+  if (sync::broken(sync::Mutant::kLetGoOnReceipt) && payload.borrowed) payload.owner.reset();
   gradient.pieces_.push_back({push.offset, std::move(payload)});
   if (!push.last) return static_cast<const Gradient*>(nullptr);
   box.partial = false;

@@ -139,6 +139,8 @@ int main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";
   if ((role == "server" && argc == 7) || (role == "worker" && argc == 9)) {
     const Sizes sizes{std::stoll(argv[3]), std::stoll(argv[4]) / std::int64_t{sizeof(float)}};
+    // A worker's parameters; the rest lies in the files.
+    paceline::wire::prefer_huge_pages(sizeof(float) * static_cast<std::size_t>(sizes.floats));
     if (role == "server") return serve(argv[2], sizes, std::stoi(argv[5]), argv[6]);
     return work(argv[2], sizes, std::stoll(argv[5]), std::stoll(argv[6]), argv[7], std::stoll(argv[8]));
   }
