@@ -552,7 +552,8 @@ TEST_CASE("what a peer may not say about shared memory is refused and counted, a
   REQUIRE(bound.is_ok());
   socket = bound.value().get();
   ZmqDealer liar(folder.ipc("liar"));
-  const Message push{Push{.last = true, .samples = 1}, Payloads().make(0, 1024)};
+  Payloads payloads;
+  const Message push{Push{.last = true, .samples = 1}, payloads.make(0, 1024)};
   const auto says = [&](const Beside& beside, const std::string& payload = "") {
     refused.clear();
     const int before = accepted;
@@ -581,7 +582,7 @@ TEST_CASE("what a peer may not say about shared memory is refused and counted, a
         "header.let_go: got 9, expected a number that is lent");
   CHECK_THAT(says({.let_go = std::vector<std::uint64_t>(kLetGoMax + 1, 9)}, std::string(4096, '\0')),
              Catch::Contains("header.let_go"));
-  Message encoded{Push{.last = true, .samples = 1}, Payloads().make(0, 256)};
+  Message encoded{Push{.last = true, .samples = 1}, payloads.make(0, 256)};
   encoded.payload.encoding = Encoding::kTopK;
   encoded.payload.encoded_floats = 1024;
   refused.clear();
@@ -622,7 +623,8 @@ TEST_CASE("a segment whose size is a lie takes no memory, whatever its regions a
   const Message join{Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}};
   liar.send(encode(join, {.segment = theirs->ref()}).value());
   REQUIRE(run_until(io, [&] { return heard.size() == 1; }));
-  const Message push{Push{.last = true, .samples = 1}, Payloads().make(0, 16 * 1024)};
+  Payloads payloads;
+  const Message push{Push{.last = true, .samples = 1}, payloads.make(0, 16 * 1024)};
   for (std::int64_t at = 131'072; at + 65'536 <= kBytes; at += 65'536) {
     heard.resize(1, invalid_argument(""));
     liar.send(encode(push, {.region = Region{1, at, 65'536}}).value());
