@@ -1,6 +1,9 @@
 // The process cache and the thread cache: the guarantees of DESIGN 3.2 on parameters that can be counted.
 #include <catch2/catch.hpp>
+#include <cstring>
 
+#include "common/random.h"
+#include "tests/unit/optimizer_plain.h"
 #include "tests/unit/worker_fixture.h"
 #include "worker/cache/process_cache.h"
 #include "worker/cache/thread_cache.h"
@@ -8,6 +11,7 @@
 namespace paceline {
 namespace {
 
+using testing::PlainOptimizer;
 using testing::slice_of;
 
 const Range kLeft{0, 2};
@@ -201,6 +205,47 @@ TEST_CASE("the local optimizer keeps its state across refreshes") {
   cache.refresh({slice_of({0, 1}, 1, {Clock(1)}, {10})}, Clock(1));
   cache.apply_locally(Clock(1), own({1}), 1.0, 1.0);  // u = 1.5
   CHECK(values(cache) == std::vector<float>{8.5});
+}
+
+// A slice is gone through in stretches of 8192 floats: what is left over at a slice's end, and stretches that
+// begin in the middle of the vector, are the whole vector's loop all the same.
+TEST_CASE("a local apply in stretches has the bits of one loop over the whole vector") {
+  constexpr std::int64_t kStretch = 8192;
+  constexpr double kScale = 0.3;
+  constexpr double kRate = 0.07;
+  const std::vector<Range> ranges = {{0, kStretch + 5}, {kStretch + 5, 3 * kStretch + 4}};
+  OptimizerSection section;
+  section.kind = GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam);
+  section.weight_decay = 0.01;
+  CounterRandom random(static_cast<std::uint64_t>(section.kind), Stream::kTest);
+  const auto drawn = [&](Range range) {
+    std::vector<float> floats(static_cast<std::size_t>(range.size()));
+    for (float& value : floats) value = static_cast<float>(random.next_normal());
+    return floats;
+  };
+  const Range all{0, ranges.back().end};
+
+  ThreadCache cache(section, ranges, 0);
+  std::vector<float> expected;
+  Snapshot first;
+  for (const Range& range : ranges) {
+    const std::vector<float> slice = drawn(range);
+    expected.insert(expected.end(), slice.begin(), slice.end());
+    first.push_back(slice_of(range, 0, {Clock(0)}, slice));
+  }
+  cache.refresh(first, Clock(0));
+  PlainOptimizer plain(section, expected.size());
+  for (std::int64_t clock = 0; clock < 2; ++clock) {
+    const std::vector<float> gradient = drawn(all);
+    cache.apply_locally(Clock(clock), own(gradient), kRate, kScale);
+    std::vector<float> moved = expected;
+    plain.apply(moved, gradient, kRate);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      expected[i] += (moved[i] - expected[i]) * static_cast<float>(kScale);
+    }
+    const std::vector<float> got = values(cache);
+    REQUIRE(std::memcmp(got.data(), expected.data(), expected.size() * sizeof(float)) == 0);
+  }
 }
 
 }  // namespace
