@@ -35,6 +35,11 @@ Status Server::run() {
 
 void Server::request_stop(const std::string& reason) { impl_->loop_.stop(reason); }
 
+std::int64_t Server::blocks_prepared() const {
+  const Shard* const shard = impl_->loop_.service().shard();
+  return shard == nullptr ? 0 : shard->next().committed();
+}
+
 boost::asio::io_context& Server::io() { return impl_->io_; }
 
 }  // namespace paceline::server

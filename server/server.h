@@ -8,6 +8,7 @@
 //   return server.run();                        // until the run is over
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <string>
@@ -52,6 +53,10 @@ class Server {
   // Asks for the orderly end: at the authority the run stops with its model kept, status "stopped"; another
   // shard says goodbye, and the run fails. Thread: any; not from a signal handler.
   void request_stop(const std::string& reason);
+
+  // Of the blocks that decisions have rewritten, those that were prepared while the gradients arrived
+  // (store/next_state.h). After run().
+  std::int64_t blocks_prepared() const;
 
   // The loop that run() runs, for signals and the like.
   boost::asio::io_context& io();

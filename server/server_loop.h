@@ -46,6 +46,7 @@ class ServerLoop {
   void stop(const std::string& reason);
   // How the run went, once the loop has ended.
   const Status& result() const { return result_; }
+  const ShardService& service() const { return service_; }
 
  private:
   // The two speakers of this process send through one of these.

@@ -108,7 +108,6 @@ Result<const Gradient*> GradientStore::add(const wire::Push& push, wire::Payload
     Gradient& begun = box.gradients.back();
     begun.worker_ = push.worker;
     begun.clock_ = push.clock;
-    begun.begun_ = begun_++;
     begun.begin_ = size_;
     begun.decoded_ = std::move(fresh);
     box.partial = true;
@@ -151,16 +150,6 @@ const Gradient* GradientStore::begun(WorkerId worker, Clock clock) const {
     if (gradient.clock() == clock) return &gradient;
   }
   return nullptr;
-}
-
-const Gradient* GradientStore::first_begun() const {
-  const Gradient* first = nullptr;
-  for (const Inbox& box : inboxes_) {
-    if (box.gradients.empty()) continue;
-    const Gradient& oldest = box.gradients.front();
-    if (first == nullptr || oldest.begun_ < first->begun_) first = &oldest;
-  }
-  return first;
 }
 
 bool GradientStore::discard(WorkerId worker, Clock clock) {

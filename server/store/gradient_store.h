@@ -7,8 +7,9 @@
 // one interval that ends where the range does. A gradient is partial until its `last` piece, which begins at
 // 0; only a whole one counts, so a sender that dies half-way, or withdraws what it has begun, leaves no
 // trace. Bounds: `gradients_max` gradients per worker, the partial one included (the largest
-// threshold + 2: DESIGN 3.1 lets a worker lead by s + 1; eager at least 8, see shard.cc), and a number of
-// pieces per gradient, so that a peer that sends one float at a time cannot make the bookkeeping grow.
+// threshold + 2: DESIGN 3.1 lets a worker lead by s + 1; eager at least 8, see shard_settings.cc), and a
+// number of pieces per gradient, so that a peer that sends one float at a time cannot make the bookkeeping
+// grow.
 //
 // Thread: one at a time (the server's loop).
 #pragma once
@@ -64,7 +65,6 @@ class Gradient {
   };
   WorkerId worker_;
   Clock clock_;
-  std::int64_t begun_ = 0;  // how many gradients had begun in the store before
   std::int64_t samples_ = 0;
   std::int64_t begin_ = 0;  // of what is here: [begin_, the range's size)
   std::optional<std::int64_t> non_finite_;
@@ -90,8 +90,6 @@ class GradientStore {
 
   // The same, and one that is here only in part, too. Valid until the store changes.
   const Gradient* begun(WorkerId worker, Clock clock) const;
-  // Of all that are here, in part or whole, the one whose first piece came first; nullptr when none is here.
-  const Gradient* first_begun() const;
 
   // Forgets a whole gradient; false when there is none.
   bool discard(WorkerId worker, Clock clock);
@@ -126,7 +124,6 @@ class GradientStore {
   Encoding encoding_;
   BlockPool decoded_;               // of the range's size; made as gradients need them
   std::vector<Inbox> inboxes_;      // by rank
-  std::int64_t begun_ = 0;          // gradients, since the start
   std::vector<Gradient> recycled_;  // empty, for their pieces' memory
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -26,72 +27,106 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
       cluster_(settings.cluster),
       settings_(settings.optimizer),
       planned_versions_(settings.planned_versions),
+      apply_alone_floats_(settings.apply_alone_floats),
       prepares_(can_be_prepared(settings)),
       pool_(pool),
       optimizer_(settings.optimizer, size),
       apply_pool_(size <= settings.apply_alone_floats ? 1 : settings.apply_threads),
       sums_(apply_pool_.threads()),
       blocks_(static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),
+      guess_(cluster_, size),
       expected_(cluster_.workers()),
       last_samples_(cluster_.workers()) {
   std::iota(expected_.begin(), expected_.end(), 0U);
 }
 
-void NextState::arrived(Range piece) {
+void NextState::arrived(const wire::Push& push, std::int64_t floats) {
   if (!prepares_) return;
   const std::int64_t block_floats = pool_.block_floats();
-  for (std::int64_t i = piece.begin / block_floats; i * block_floats < piece.end; ++i) {
+  for (std::int64_t i = push.offset / block_floats; i * block_floats < push.offset + floats; ++i) {
     if (std::exchange(blocks_[static_cast<std::size_t>(i)].candidate, true)) continue;
     candidates_.push_back(i);
   }
+  if (mode_ == ApplyMode::kEager) guess_.arrived({push.worker, push.clock}, push.offset, push.last);
+  if (push.last) learn_samples(push);
+}
+
+// They come with the last piece, and may be others than those with which some of it was taken.
+void NextState::learn_samples(const wire::Push& push) {
+  const auto taken = std::find_if(taken_.begin(), taken_.end(), [&](const wire::Contribution& c) {
+    return c.worker == push.worker && c.clock == push.clock;
+  });
+  const bool wrong = taken != taken_.end() && taken->samples != push.samples;
+  if (combine_ == CombineMode::kMean && wrong) drop();
+  looked_at_ = 0;
 }
 
 bool NextState::prepare_one(const BlockRange& now, Version version, const GradientStore& gradients) {
-  if (!prepares_) looked_at_ = std::ssize(blocks_);
+  if (!may_prepare()) return false;
+  if (mode_ == ApplyMode::kEager) follow_guess();
+  std::size_t already = 0;  // the blocks that are looked at one after another have mostly taken as many
+  const Gradient* gradient = next(already, version, gradients);
+  const bool nothing = taken_.empty() && gradient == nullptr;
+  const auto may_take = [&](std::int64_t i) {
+    const Block& block = blocks_[static_cast<std::size_t>(i)];
+    if (nothing) return false;
+    if (block.taken != already) gradient = next(already = block.taken, version, gradients);
+    return gradient != nullptr && take_one(i, now, version, *gradient);
+  };
   while (!candidates_.empty()) {
-    if (take_one(candidates_.front(), now, version, gradients)) return true;
+    if (may_take(candidates_.front())) return true;
     blocks_[static_cast<std::size_t>(candidates_.front())].candidate = false;
     candidates_.pop_front();
   }
+  if (nothing) looked_at_ = std::ssize(blocks_);
   for (; looked_at_ < std::ssize(blocks_); ++looked_at_) {
-    if (take_one(looked_at_, now, version, gradients)) return true;
+    if (may_take(looked_at_)) return true;
   }
   return false;
+}
+
+// What was prepared of another gradient is given up, and every block looked at for the new one.
+void NextState::follow_guess() {
+  const std::optional<EagerGuess::Named> guess = guess_.next();
+  if (guess == guessed_) return;
+  guessed_ = guess;
+  drop();
 }
 
 // The gradient that the decision is expected to take after `already` others; nullptr when it has not begun.
 const Gradient* NextState::next(std::size_t already, Version version, const GradientStore& gradients) const {
   if (already < taken_.size()) return gradients.begun(taken_[already].worker, taken_[already].clock);
-  if (mode_ == ApplyMode::kEager) return already == 0 ? gradients.first_begun() : nullptr;
+  if (mode_ == ApplyMode::kEager) {
+    return already == 0 && guessed_ ? gradients.begun(guessed_->worker, guessed_->clock) : nullptr;
+  }
   if (already >= expected_.size()) return nullptr;
   return gradients.begun(cluster_.worker_at(Rank(expected_[already])), Clock(version.value));
 }
 
-// Takes the next gradient into block i; false when that is not known or not here.
-bool NextState::take_one(std::int64_t i, const BlockRange& now, Version version,
-                         const GradientStore& gradients) {
+// Takes the gradient that is next into block i; false when that part of it is not here, or its weight is not
+// known.
+bool NextState::take_one(std::int64_t i, const BlockRange& now, Version version, const Gradient& gradient) {
   Block& block = blocks_[static_cast<std::size_t>(i)];
-  const Gradient* const gradient = next(block.taken, version, gradients);
-  if (gradient == nullptr) return false;
   const Range elements = now.elements(i);
-  const Range arrived = gradient->arrived();
+  const Range arrived = gradient.arrived();
   if (arrived.begin > elements.begin || arrived.end < elements.end) return false;
+  if (taken_.empty()) prepared_for_ = version;
   if (taken_.empty() && combine_ == CombineMode::kEach) {
     learning_rate_ = learning_rate(settings_, version, planned_versions_);
     optimizer_.begin_step(learning_rate_);
   }
   if (block.taken == taken_.size()) {
-    std::int64_t samples = gradient->samples();
-    if (samples == 0) samples = last_samples_[cluster_.rank_of(gradient->worker()).value];
+    std::int64_t samples = gradient.samples();
+    if (samples == 0) samples = last_samples_[cluster_.rank_of(gradient.worker()).value];
     if (samples == 0 && combine_ == CombineMode::kMean) return false;
-    taken_.push_back({gradient->worker(), gradient->clock(), samples});
+    taken_.push_back({gradient.worker(), gradient.clock(), samples});
   }
   const bool first = block.taken == 0;
   if (first) {
     block.floats = pool_.acquire();
     ++prepared_;
   }
-  take(block, elements, now.block(i).data(), *gradient, static_cast<float>(taken_[block.taken].samples));
+  take(block, elements, now.block(i).data(), gradient, static_cast<float>(taken_[block.taken].samples));
   return true;
 }
 
@@ -112,7 +147,9 @@ void NextState::take(Block& block, Range elements, const float* before, const Gr
 }
 
 void NextState::forget_missing(const GradientStore& gradients) {
-  if (sync::broken(sync::Mutant::kPreparedKeptAfterLoss)) return;
+  if (!prepares_ || sync::broken(sync::Mutant::kPreparedKeptAfterLoss)) return;
+  looked_at_ = 0;
+  if (mode_ == ApplyMode::kEager) guess_.forget_missing(gradients);
   const bool here = std::all_of(taken_.begin(), taken_.end(), [&](const wire::Contribution& c) {
     return gradients.begun(c.worker, c.clock) != nullptr;
   });
@@ -136,9 +173,13 @@ bool NextState::is_beginning_of(const wire::ApplyDecision& decision) const {
 
 void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now) {
   foresee(decision);
-  if (decision.contributions.empty()) return;
+  looked_at_ = 0;
+  if (decision.contributions.empty()) {
+    if (decision.version_after != prepared_for_) drop();  // another clock is next, or another rate
+    return;
+  }
   if (is_beginning_of(decision)) {
-    committed_ += static_cast<std::int64_t>(prepared_);
+    committed_ += std::exchange(prepared_, 0);
   } else {
     drop();
   }
@@ -156,7 +197,9 @@ void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& 
 void NextState::apply_each(const wire::ApplyDecision& decision, const GradientStore& gradients,
                            BlockRange& now) {
   optimizer_.begin_step(decision.learning_rate);
-  apply_pool_.run(now.block_count(), [&](std::size_t, std::int64_t i) {
+  const std::int64_t floats_left = take_over_finished(decision.contributions.size(), now);
+  const auto finish = [&](std::size_t, std::int64_t k) {
+    const std::int64_t i = unfinished_[static_cast<std::size_t>(k)];
     Block& block = blocks_[static_cast<std::size_t>(i)];
     const Range elements = now.elements(i);
     const auto apply_rest = [&](std::span<const float> in, std::span<float> out) {
@@ -175,7 +218,27 @@ void NextState::apply_each(const wire::ApplyDecision& decision, const GradientSt
     const std::span<float> floats(block.floats.writable_data(), static_cast<std::size_t>(elements.size()));
     apply_rest(floats, floats);
     now.replace(i, std::move(block.floats));
-  });
+  };
+  const std::int64_t blocks_left = std::ssize(unfinished_);
+  if (floats_left > apply_alone_floats_) return apply_pool_.run(blocks_left, finish);
+  for (std::int64_t k = 0; k < blocks_left; ++k) finish(0, k);
+}
+
+// Blocks that have taken all `contributions` become current; the others are listed in unfinished_. Returns
+// how many floats of gradients those have yet to take.
+std::int64_t NextState::take_over_finished(std::size_t contributions, BlockRange& now) {
+  unfinished_.clear();
+  std::int64_t floats_left = 0;
+  for (std::int64_t i = 0; i < now.block_count(); ++i) {
+    Block& block = blocks_[static_cast<std::size_t>(i)];
+    if (block.floats && block.taken == contributions) {
+      now.replace(i, std::move(block.floats));
+    } else {
+      unfinished_.push_back(i);
+      floats_left += now.elements(i).size() * static_cast<std::int64_t>(contributions - block.taken);
+    }
+  }
+  return floats_left;
 }
 
 void NextState::apply_each_with_state(const wire::ApplyDecision& decision, const GradientStore& gradients,
@@ -233,6 +296,8 @@ void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientSt
 
 // Who has contributed will contribute to the next clock, too, unless it has finished or dies.
 void NextState::foresee(const wire::ApplyDecision& decision) {
+  if (!prepares_) return;
+  if (mode_ == ApplyMode::kEager) return guess_.decided(decision.contributions);
   if (decision.contributions.empty() && decision.skipped.empty()) return;
   expected_.clear();
   for (const auto* list : {&decision.contributions, &decision.skipped}) {
@@ -243,13 +308,12 @@ void NextState::foresee(const wire::ApplyDecision& decision) {
     }
   }
   std::sort(expected_.begin(), expected_.end());
-  looked_at_ = 0;
 }
 
 void NextState::drop() {
   for (Block& block : blocks_) block = Block();
   taken_.clear();
-  prepared_ = 0;
+  dropped_ += std::exchange(prepared_, 0);
   candidates_.clear();
   looked_at_ = 0;
 }

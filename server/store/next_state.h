@@ -6,11 +6,11 @@
 //
 // Which gradients the next decision takes, and in which order, is known before it is taken, as long as nobody
 // dies: under `versioned` those of the current version's clock in worker order, under `eager` the one that
-// began first. So a block of the next state takes the predicted gradients in the predicted order, each as
-// soon as that part of it is here. Nobody sees these blocks. The decision says what is right: is what was
-// prepared the beginning of that, the rest is done and the blocks take the place of the current ones; else
-// they are dropped and the decision is applied from the start, out of the gradients, which are held until
-// then. So a wrong guess, or a sender that dies half-way, costs work and leaves no trace.
+// store/eager_guess.h names. So a block of the next state takes the predicted gradients in the predicted
+// order, each as soon as that part of it is here. Nobody sees these blocks. The decision says what is right:
+// is what was prepared the beginning of that, the rest is done and the blocks take the place of the current
+// ones; else they are dropped and the decision is applied from the start, out of the gradients, which are
+// held until then. So a wrong guess, or a sender that dies half-way, costs work and leaves no trace.
 //
 //   versioned, each, workers 0, 1, 2; four blocks; here: 0 whole, 1 to its half, 2 whole
 //     taken      block 0: 0 1 2   block 1: 0 1 2   block 2: 0   block 3: 0
@@ -32,6 +32,7 @@
 #include <cstdint>
 #include <deque>
 #include <iterator>
+#include <optional>
 #include <vector>
 
 #include "common/config/run_config.h"
@@ -39,6 +40,7 @@
 #include "common/params/optimizer.h"
 #include "common/wire/messages.h"
 #include "server/store/apply_pool.h"
+#include "server/store/eager_guess.h"
 #include "server/store/gradient_store.h"
 #include "server/store/shard_settings.h"
 
@@ -49,12 +51,13 @@ class NextState {
   // For a range of `size` floats whose blocks are of `pool`.
   NextState(const ShardSettings& settings, std::int64_t size, const BlockPool& pool);
 
-  // `piece` of some gradient has come.
-  void arrived(Range piece);
+  // A piece of `floats` floats of some gradient has come.
+  void arrived(const wire::Push& push, std::int64_t floats);
   // Whether there may be something to prepare.
-  bool may_prepare() const { return !candidates_.empty() || looked_at_ < std::ssize(blocks_); }
+  bool may_prepare() const { return prepares_ && (!candidates_.empty() || looked_at_ < std::ssize(blocks_)); }
   // Has one block take one gradient, if that is possible; false when it is not. `now` are the blocks of
-  // `version`. A block is at most 1 MiB, so it takes some 0.1 ms.
+  // `version`. A block is at most 1 MiB, so it takes some 0.1 ms; when nothing is here that could be taken,
+  // no block is looked at.
   bool prepare_one(const BlockRange& now, Version version, const GradientStore& gradients);
 
   // Some gradients have been forgotten: what was taken of them is dropped.
@@ -63,9 +66,9 @@ class NextState {
   // Makes `now` what the decision makes of it. Its gradients are whole, and here.
   void apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
 
-  // Blocks prepared at the moment, and of all prepared ones those that a decision took over, since the start.
-  std::size_t prepared() const { return prepared_; }
+  // Of the blocks prepared since the start, those that a decision took over and those that were thrown away.
   std::int64_t committed() const { return committed_; }
+  std::int64_t dropped() const { return dropped_; }
 
  private:
   // One of the next state's blocks, and how many of `taken_` are in it.
@@ -74,11 +77,14 @@ class NextState {
     std::size_t taken = 0;
     bool candidate = false;  // is among candidates_
   };
+  void learn_samples(const wire::Push& push);
+  void follow_guess();
   const Gradient* next(std::size_t already, Version version, const GradientStore& gradients) const;
-  bool take_one(std::int64_t i, const BlockRange& now, Version version, const GradientStore& gradients);
+  bool take_one(std::int64_t i, const BlockRange& now, Version version, const Gradient& gradient);
   void take(Block& block, Range elements, const float* before, const Gradient& gradient, float weight);
   bool is_beginning_of(const wire::ApplyDecision& decision) const;
   void apply_each(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
+  std::int64_t take_over_finished(std::size_t contributions, BlockRange& now);
   void apply_each_with_state(const wire::ApplyDecision& decision, const GradientStore& gradients,
                              BlockRange& now);
   void apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
@@ -90,6 +96,7 @@ class NextState {
   const Cluster cluster_;
   const OptimizerSection settings_;
   const std::int64_t planned_versions_;
+  const std::int64_t apply_alone_floats_;
   const bool prepares_;
   BlockPool pool_;
   OptimizerState optimizer_;
@@ -97,16 +104,21 @@ class NextState {
   std::vector<std::vector<float>> sums_;  // per thread: one block of a clock's weighted sum
 
   std::vector<Block> blocks_;
-  std::size_t prepared_ = 0;
+  std::vector<std::int64_t> unfinished_;  // scratch of apply_each()
+  std::int64_t prepared_ = 0;             // blocks, at the moment
   std::int64_t committed_ = 0;
+  std::int64_t dropped_ = 0;
   // Blocks that may be able to take something: those of pieces that have come, and all from looked_at_ on,
   // since what is expected next has changed.
   std::deque<std::int64_t> candidates_;
   std::int64_t looked_at_ = 0;
-  std::vector<wire::Contribution> taken_;   // in order; each block has taken some first ones of these
-  double learning_rate_ = 0.0;              // with which
-  std::vector<std::uint32_t> expected_;     // versioned: the ranks whose gradients the next decision takes
-  std::vector<std::int64_t> last_samples_;  // by rank: of its last gradient that was applied; 0: unknown
+  std::vector<wire::Contribution> taken_;     // in order; each block has taken some first ones of these
+  Version prepared_for_;                      // what is current while they are
+  double learning_rate_ = 0.0;                // with which
+  EagerGuess guess_;                          // eager: what the next decision takes
+  std::optional<EagerGuess::Named> guessed_;  // the guess that taken_ follows
+  std::vector<std::uint32_t> expected_;       // versioned: the ranks whose gradients the next decision takes
+  std::vector<std::int64_t> last_samples_;    // by rank: of its last gradient that was applied; 0: unknown
 };
 
 }  // namespace paceline::server

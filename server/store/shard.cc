@@ -76,9 +76,9 @@ Result<std::optional<wire::GradientArrived>> Shard::push(const wire::Push& push,
     return failed_precondition("push from worker " + to_string(push.worker) + " to shard " + to_string(id_) +
                                " before the initial parameters");
   }
-  const Range piece{push.offset, push.offset + payload.count()};
+  const std::int64_t floats = payload.count();
   PACELINE_ASSIGN_OR_RETURN(const Gradient* whole, gradients_.add(push, std::move(payload)));
-  next_.arrived(piece);
+  next_.arrived(push, floats);
   if (whole == nullptr) return std::optional<wire::GradientArrived>();
   wire::GradientArrived arrived{id_, push.worker, push.clock, whole->samples(), ""};
   if (const auto element = whole->non_finite()) arrived.fault = place_of(*element);

@@ -12,5 +12,5 @@ paceline_test(authority_test
   SOURCES unit/authority_test.cc unit/authority_end_test.cc unit/background_test.cc
   LIBS paceline_authority Boost::headers Threads::Threads)
 paceline_test(server_socket_test
-  SOURCES process/server_socket_test.cc
+  SOURCES process/server_socket_test.cc process/work_ahead_test.cc
   LIBS paceline_server paceline_config Boost::headers)

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "common/encode/encode.h"
 #include "common/params/schedule.h"
 #include "common/random.h"
 #include "tests/unit/optimizer_plain.h"
@@ -83,7 +85,9 @@ class PreparingWalk {
     settings.optimizer.schedule.kind = chance(50) ? ScheduleKind::kCosine : ScheduleKind::kConstant;
     settings.planned_versions = 30;
     settings.apply_threads = 1 + below(2);
-    settings.apply_alone_floats = 0;
+    settings.apply_alone_floats = chance(50) ? 0 : 10;
+    const Encoding encodings[] = {Encoding::kFp32, Encoding::kFp32, Encoding::kFp16, Encoding::kBf16};
+    settings.gradient_encoding = encodings[below(4)];
     return settings;
   }
 
@@ -123,6 +127,9 @@ class PreparingWalk {
       for (std::int64_t i = 0; i < floats_; ++i) {
         begun.values.push_back(static_cast<float>(random_.next_normal()));
       }
+      // What the shard gets of them; each float by itself, however the gradient is cut.
+      const wire::Payload said = encoded(begun.values);
+      expect_ok(decode(said.encoding, said.bytes(), begun.values));
       sender.sending = std::move(begun);
       sender.sent = 0;
     }
@@ -135,11 +142,19 @@ class PreparingWalk {
     const auto first = gradient.values.begin() + offset;
     const auto push = push_of(settings_.cluster.worker_at(Rank(rank)), gradient.clock.value, offset, last,
                               gradient.samples);
-    expect_ok(shard_.push(push, payload_of({first, first + count})).status());
+    expect_ok(shard_.push(push, encoded({first, first + count})).status());
     sender.sent += count;
     if (!last) return;
     sender.whole.push_back(*std::exchange(sender.sending, std::nullopt));
     ++sender.clock;
+  }
+
+  wire::Payload encoded(const std::vector<float>& values) const {
+    const Encoder encoder{settings_.gradient_encoding};
+    const auto owner =
+        std::make_shared<std::vector<std::byte>>(encoder.bytes_of(static_cast<std::int64_t>(values.size())));
+    encoder.encode(values, *owner);
+    return {owner, owner->data(), owner->size(), settings_.gradient_encoding, std::ssize(values)};
   }
 
   // A node dies half-way; what it says next, as another would, begins the same clock with other values.
@@ -208,6 +223,7 @@ class PreparingWalk {
           {settings_.cluster.worker_at(Rank(rank)), gradient.clock, gradient.samples});
       gradients.push_back(gradient);
     }
+    if (chance(20)) decision.skipped = skipped_beside(decision.contributions);
     decision.retain = retained_.size() < kRetainedMax && !retained_.contains(Version(version)) && chance(20);
     for (const wire::Contribution& c : decision.contributions) {
       std::erase_if(senders_[settings_.cluster.rank_of(c.worker).value].whole,
@@ -216,6 +232,20 @@ class PreparingWalk {
     expect_ok(shard_.apply(decision));
     apply_plainly(decision, gradients);
     if (decision.retain) retained_[decision.version_after] = expected_;
+  }
+
+  // Workers that contribute nothing, as after an iteration without a gradient: the next clock may have
+  // theirs.
+  std::vector<wire::Contribution> skipped_beside(const std::vector<wire::Contribution>& contributions) {
+    std::vector<wire::Contribution> skipped;
+    for (std::uint32_t rank = 0; rank < senders_.size(); ++rank) {
+      const WorkerId worker = settings_.cluster.worker_at(Rank(rank));
+      const bool contributes =
+          std::any_of(contributions.begin(), contributions.end(),
+                      [worker](const wire::Contribution& c) { return c.worker == worker; });
+      if (!contributes) skipped.push_back({worker, Clock(shard_.now().version.value), 0});
+    }
+    return skipped;
   }
 
   void apply_plainly(const wire::ApplyDecision& decision, const std::vector<Whole>& gradients) {

@@ -18,13 +18,14 @@ const Cluster kTwo{2, 1};
 using Floats = std::vector<float>;
 
 // Six floats of 10 in blocks of two; sgd with rate 1.
-Shard shard_with(ApplyMode apply, CombineMode combine, OptimizerKind kind = OptimizerKind::kSgd) {
-  ShardSettings settings = settings_of(kTwo, 2);
+Shard shard_with(ApplyMode apply, CombineMode combine, OptimizerKind kind = OptimizerKind::kSgd,
+                 Cluster cluster = kTwo) {
+  ShardSettings settings = settings_of(cluster, 2);
   settings.apply = apply;
   settings.combine = combine;
   settings.optimizer.kind = kind;
   settings.optimizer.lr = 1.0;
-  return ready_shard(kTwo, 6, 10.0F, std::move(settings));
+  return ready_shard(cluster, 6, 10.0F, std::move(settings));
 }
 
 // The two thirds of a gradient that come first; `rest` makes it whole.
@@ -48,6 +49,13 @@ std::size_t prepare_all(Shard& shard) {
   std::size_t units = 0;
   while (shard.prepare_next()) ++units;
   return units;
+}
+
+// As eager, one gradient: decision number `sequence`.
+void decide(Shard& shard, std::int64_t sequence, WorkerId worker, std::int64_t clock) {
+  auto decision = decision_of(sequence, {{worker, Clock(clock), 1}}, 0);
+  decision.revision_after = Revision(sequence + 1);
+  REQUIRE(shard.apply(decision).is_ok());
 }
 
 Floats now(const Shard& shard) { return values_of(shard.now().blocks); }
@@ -86,7 +94,7 @@ TEST_CASE("a decision that names another gradient, or another rate, is applied f
   Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);
   push_most(shard, kFirst, 1.0F);
   push_most(shard, kSecond, 2.0F);
-  CHECK(prepare_all(shard) == 2);  // of the gradient that began first
+  CHECK(prepare_all(shard) == 2);  // of the gradient that was first to have half of itself here
   push_rest(shard, kSecond, 2.0F);
   push_rest(shard, kFirst, 1.0F);
   SECTION("the other worker was first") {
@@ -194,12 +202,81 @@ TEST_CASE("a mean whose weight was foreseen wrongly is made again") {
   push_most(shard, kFirst, 6.0F, 1);
   CHECK(prepare_all(shard) == 2);
   push_rest(shard, kFirst, 6.0F, 3, 1);  // three samples this time
+  CHECK(shard.next().dropped() == 2);
+  CHECK(prepare_all(shard) == 3);
   push_most(shard, kSecond, 2.0F, 1);
   push_rest(shard, kSecond, 2.0F, 1, 1);
   REQUIRE(shard.apply(decision_of(1, {{kFirst, Clock(1), 3}, {kSecond, Clock(1), 1}}, 2, Combine::kMean))
               .is_ok());
   CHECK(now(shard) == Floats(6, 5.0F));  // 10 - (3 * 6 + 2) / 4
-  CHECK(shard.next().committed() == 0);
+  CHECK(shard.next().committed() == 3);
+}
+
+TEST_CASE("a mean whose weight comes with the last piece is prepared from then on") {
+  Shard shard = shard_with(ApplyMode::kVersioned, CombineMode::kMean);
+  push_most(shard, kFirst, 6.0F);
+  CHECK(prepare_all(shard) == 0);
+  push_rest(shard, kFirst, 6.0F);
+  CHECK(prepare_all(shard) == 3);
+}
+
+TEST_CASE("a gradient that stands still is prepared for one decision, not for each of the others'") {
+  constexpr std::int64_t kDecisions = 10;
+  Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);
+  push_most(shard, kFirst, 100.0F);
+  const bool whole = GENERATE(false, true);  // here, and perhaps not on another shard
+  if (whole) push_rest(shard, kFirst, 100.0F);
+  CHECK(prepare_all(shard) == (whole ? 3 : 2));
+  for (std::int64_t clock = 0; clock < kDecisions; ++clock) {
+    push_most(shard, kSecond, 1.0F, clock);
+    prepare_all(shard);
+    push_rest(shard, kSecond, 1.0F, 1, clock);
+    prepare_all(shard);
+    decide(shard, clock, kSecond, clock);
+  }
+  CHECK(now(shard) == Floats(6, 0.0F));
+  CHECK(shard.next().dropped() == (whole ? 3 : 2));
+  CHECK(shard.next().committed() == 3 * (whole ? kDecisions - 1 : kDecisions));
+  if (whole) return;
+  push_rest(shard, kFirst, 100.0F);
+  CHECK(prepare_all(shard) == 3);  // once it is whole it is as good as any
+}
+
+TEST_CASE("after two wrong partial guesses only whole gradients are prepared, until a guess was right") {
+  const WorkerId workers[] = {kFirst, kSecond, WorkerId(2, 0)};
+  Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach, OptimizerKind::kSgd, {3, 1});
+  for (std::int64_t i = 0; i < 2; ++i) {
+    push_most(shard, workers[i], 1.0F);
+    CHECK(prepare_all(shard) == 2);
+    REQUIRE(shard.push(push_of(workers[2], i), payload_of(Floats(6, 1.0F))).is_ok());
+    CHECK(prepare_all(shard) == 3);
+    decide(shard, i, workers[2], i);
+  }
+  CHECK(shard.next().dropped() == 4);
+  push_most(shard, workers[2], 1.0F, 2);
+  CHECK(prepare_all(shard) == 0);
+  push_rest(shard, workers[2], 1.0F, 1, 2);
+  CHECK(prepare_all(shard) == 3);
+  decide(shard, 2, workers[2], 2);
+  push_most(shard, workers[2], 1.0F, 3);
+  CHECK(prepare_all(shard) == 2);
+  CHECK(shard.next().dropped() == 4);
+}
+
+TEST_CASE("what was prepared at a rate that has passed is dropped, and made again") {
+  Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);
+  push_most(shard, kFirst, 1.0F);
+  CHECK(prepare_all(shard) == 2);
+  auto none = decision_of(0, {}, 0);
+  none.revision_after = Revision(0);
+  REQUIRE(shard.apply(none).is_ok());
+  CHECK(shard.next().dropped() == 0);
+  REQUIRE(shard.apply(decision_of(1, {}, 1)).is_ok());
+  CHECK(shard.next().dropped() == 2);
+  CHECK(prepare_all(shard) == 2);
+  push_rest(shard, kFirst, 1.0F);
+  REQUIRE(shard.apply(decision_of(2, {{kFirst, Clock(0), 1}}, 2)).is_ok());
+  CHECK(shard.next().committed() == 2);
 }
 
 TEST_CASE("nothing is prepared where parameters leave in fewer bytes, which need the room") {

@@ -1,5 +1,7 @@
-// The service, its nodes and the authority as one random walk. The one worker's gradients are all 1 at rate
-// 1, so that every element of revision r is -r: a piece says which state it is made of.
+// The service, its nodes and the authority as one random walk. The two pushers' gradients are all 1 at rate
+// 1, so that every element of revision r is -r: a piece says which state it is made of. They come in frames,
+// and are decided when they are whole, as foreseen or not, so that all else comes while something is
+// prepared.
 #include "tests/unit/slow_readers.h"
 
 #include <algorithm>
@@ -20,8 +22,7 @@ namespace {
 
 constexpr std::int64_t kBlockFloats = 300;  // more than the transport copies
 constexpr std::uint64_t kBlocksMax = 5;
-constexpr int kSteps = 300;
-const WorkerId kPusher(0, 0);
+constexpr int kSteps = 500;
 
 // What is queued for each node stays until that node reads it.
 class SlowOutbox final : public Outbox {
@@ -46,13 +47,17 @@ class Walk {
     config_.cluster.frame_bytes = kBlockFloats * static_cast<std::int64_t>(sizeof(float));
     eager_ = below(2) == 0;
     // In half the bytes the small whole numbers of this walk are exact.
-    const Encoding encodings[] = {Encoding::kFp32, Encoding::kFp16, Encoding::kBf16};
-    config_.cluster.parameter_encoding = encodings[below(3)];
+    const Encoding encodings[] = {Encoding::kFp32, Encoding::kFp32, Encoding::kFp16, Encoding::kBf16};
+    config_.cluster.parameter_encoding = encodings[below(4)];
     config_.sync.policy = eager_ ? PolicyKind::kAsp : PolicyKind::kSsp;
+    config_.sync.threshold = 3;
+    config_.sync.combine = CombineMode::kEach;
+    config_.train.optimizer.lr = 1.0;
     config_.sync.apply = eager_ ? ApplyMode::kEager : ApplyMode::kVersioned;
     floats_ = kBlockFloats * (1 + static_cast<std::int64_t>(below(kBlocksMax))) - 1;
     service_.emplace(ShardId(0), config_, outbox_, log_, [this] { left_ = true; });
     nodes_.resize(config_.cluster.nodes);
+    for (Pusher& pusher : pushers_) pusher.left = floats_;
   }
 
   std::string run() {
@@ -67,6 +72,7 @@ class Walk {
     settle();
     return wrong_;
   }
+  std::int64_t prepared() const { return service_->shard()->next().committed(); }
 
  private:
   struct Request {
@@ -78,6 +84,14 @@ class Walk {
     bool lost = false;
     Revision has = kNoRevision;
     std::map<std::uint64_t, Request> open;
+  };
+
+  // What it has pushed and the authority has not decided.
+  struct Pusher {
+    WorkerId worker;
+    Clock clock{};              // of what it is pushing
+    std::int64_t left = 0;      // floats of that
+    std::deque<Clock> whole{};  // before it
   };
 
   std::uint64_t below(std::uint64_t bound) { return random_.next_below(bound); }
@@ -98,15 +112,19 @@ class Walk {
   void step() {
     const auto what = below(100);
     const auto node = static_cast<std::uint32_t>(below(nodes_.size()));
-    if (what < 25) {
+    if (what < 28) {
+      push_piece(pushers_[below(2)]);
+    } else if (what < 38) {
+      service_->work_ahead();
+    } else if (what < 47) {
       decide();
-    } else if (what < 50) {
+    } else if (what < 63) {
       pull(node);
-    } else if (what < 55) {
+    } else if (what < 67) {
       pull_exact(node);
-    } else if (what < 60) {
+    } else if (what < 71) {
       release();
-    } else if (what < 90) {
+    } else if (what < 93) {
       read(node);
     } else if (what < 99) {
       if (left_) wake();
@@ -122,19 +140,40 @@ class Walk {
     service_->tick(now_);
   }
 
-  // The authority: a gradient of worker 0.0 is applied; at most two versions are retained as far as it knows.
+  // The next frame, from the gradient's end to its begin, of at most two gradients that are not decided. They
+  // are stamped as those of a worker that goes on with the newest version.
+  void push_piece(Pusher& pusher) {
+    if (nodes_[pusher.worker.node.value].lost || pusher.whole.size() >= 2 || on_their_way() >= 2) return;
+    if (pusher.left == floats_) pusher.clock = std::max(pusher.clock, Clock(version_));
+    const std::int64_t begin = (pusher.left - 1) / kBlockFloats * kBlockFloats;
+    say(Peer::of(pusher.worker.node), push_of(pusher.worker, pusher.clock.value, begin, begin == 0),
+        std::vector<float>(static_cast<std::size_t>(pusher.left - begin), 1));
+    pusher.left = begin;
+    if (begin > 0) return;
+    pusher.left = floats_;
+    pusher.whole.push_back(pusher.clock);
+    pusher.clock = pusher.clock.next();
+  }
+
+  // The authority applies whole gradients, at most one of each pusher: eager one, versioned mostly both. At
+  // most two versions are retained as far as it knows.
   void decide() {
-    if (sequence_ - applied_by_shard() >= 2) return;  // the shard has it wait, and the pusher with it
-    say(Peer::of(NodeId(0)), push_of(kPusher, sequence_),
-        std::vector<float>(static_cast<std::size_t>(floats_), 1));
-    for (auto units = below(2 * kBlocksMax); units > 0; --units) {
-      service_->work_ahead();
-      check_memory();
+    if (on_their_way() >= 2) return;  // the shard has them wait, and the pushers with them
+    std::vector<Pusher*> due;
+    for (Pusher& pusher : pushers_) {
+      if (!pusher.whole.empty()) due.push_back(&pusher);
     }
-    if (!eager_ || below(3) == 0) ++version_;
-    wire::ApplyDecision decision = decision_of(sequence_, {{kPusher, Clock(sequence_), 1}}, version_);
-    ++sequence_;
-    decision.revision_after = Revision(sequence_);
+    if (due.empty()) return;
+    if (due.size() == 2 && (eager_ || below(4) == 0)) due = {due[below(2)]};
+    if (!eager_ || settling_ || below(3) == 0) ++version_;
+    wire::ApplyDecision decision = decision_of(sequence_++, {}, version_);
+    for (Pusher* const pusher : due) {
+      decision.contributions.push_back({pusher->worker, pusher->whole.front(), 1});
+      pusher->whole.pop_front();
+      ++revision_;
+    }
+    decision.revision_after = Revision(revision_);
+    decided_.push_back(decision.revision_after);
     const bool named_already = content_of_.contains(decision.version_after);
     decision.retain = retained_.size() < kRetainedMax && !named_already && below(3) == 0;
     if (decision.retain) {
@@ -143,7 +182,11 @@ class Walk {
     }
     say(Peer::of(kAuthority), decision);
   }
-  std::int64_t applied_by_shard() const { return service_->shard()->now().revision.value; }
+  // Decisions that the shard has wait.
+  std::size_t on_their_way() {
+    std::erase_if(decided_, [this](Revision after) { return after <= service_->shard()->now().revision; });
+    return decided_.size();
+  }
 
   void release() {
     if (retained_.empty()) return;
@@ -267,12 +310,16 @@ class Walk {
 
   // Everybody who has not gone reads and trains on until nobody waits.
   void settle() {
+    settling_ = true;
     for (int round = 0; round < 20 && wrong_.empty(); ++round) {
       for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
         while (!nodes_[n].lost && !outbox_.queues[n].empty() && wrong_.empty()) read(n);
       }
       tick(config_.cluster.lease);
       if (left_) wake();
+      for (Pusher& pusher : pushers_) {
+        for (std::uint64_t piece = 0; pusher.whole.empty() && piece < kBlocksMax; ++piece) push_piece(pusher);
+      }
       decide();
       check_memory();
     }
@@ -295,7 +342,11 @@ class Walk {
   bool left_ = false;
   Ticks now_;
 
+  Pusher pushers_[2] = {{WorkerId(0, 0)}, {WorkerId(1, 0)}};  // the second may be lost
+  bool settling_ = false;
   std::int64_t sequence_ = 0;
+  std::int64_t revision_ = 0;
+  std::vector<Revision> decided_;  // what the newest decisions lead to
   std::int64_t version_ = 0;
   std::vector<Version> retained_;  // as far as the authority knows
   std::map<Version, Revision> content_of_;
@@ -306,8 +357,10 @@ class Walk {
 
 }  // namespace
 
-std::string violation_of_slow_readers(std::uint64_t seed) {
-  std::string wrong = Walk(seed).run();
+std::string violation_of_slow_readers(std::uint64_t seed, std::int64_t* prepared) {
+  Walk walk(seed);
+  std::string wrong = walk.run();
+  if (prepared != nullptr) *prepared += walk.prepared();
   return wrong.empty() ? wrong : "slow readers, seed " + std::to_string(seed) + ": " + wrong;
 }
 

@@ -1,5 +1,6 @@
-// Nodes that read slowly, judged: a shard's service under a random schedule of decisions, pulls, exact pulls,
-// evaluations that end, losses, and an outbox whose queues empty when the schedule says so.
+// Nodes that read slowly, judged: a shard's service under a random schedule of frames, preparing, decisions,
+// pulls, exact pulls, evaluations that end, losses, and an outbox whose queues empty when the schedule says
+// so.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace paceline::server {
 //   monotonic  what a node is answered with never gets older
 //   content    a reply's numbers are those of its version, all of one state; 'unchanged' is what the node has
 //   gone       what was sent to a lost node is not kept, though breaking its connection may fail
-// Thread: any.
-std::string violation_of_slow_readers(std::uint64_t seed);
+// Adds to `prepared` the blocks that decisions took over as they had been prepared. Thread: any.
+std::string violation_of_slow_readers(std::uint64_t seed, std::int64_t* prepared = nullptr);
 
 }  // namespace paceline::server

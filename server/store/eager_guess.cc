@@ -1,0 +1,99 @@
+// Making a guess, keeping it, and judging it.
+#include "server/store/eager_guess.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::server {
+namespace {
+
+// So many wrong ones in a row, and partial gradients are no longer prepared.
+constexpr int kWrongMax = 2;
+
+}  // namespace
+
+EagerGuess::EagerGuess(Cluster cluster, std::int64_t size)
+    : cluster_(cluster), size_(size), partial_(cluster.workers()) {}
+
+void EagerGuess::arrived(Named gradient, std::int64_t begin, bool whole) {
+  const std::uint32_t rank = cluster_.rank_of(gradient.worker).value;
+  Partial& partial = partial_[rank];
+  if (!whole) {
+    partial.clock = gradient.clock;
+    partial.floats = size_ - begin;
+    if (partial.passed_over) return;
+    if (!leading_ || partial.floats > partial_[*leading_].floats) leading_ = rank;
+    return;
+  }
+  partial = Partial();
+  if (leading_ == rank) find_leading();
+  whole_.push_back(gradient);
+  if (!guess_ || guess_->whole) return;
+  if (guess_->gradient == gradient) {
+    wrong_partial_ = 0;
+    guess_->whole = true;
+  } else {
+    ++wrong_partial_;
+    pass_over(*guess_);
+  }
+}
+
+void EagerGuess::decided(std::span<const wire::Contribution> contributions) {
+  for (const wire::Contribution& c : contributions) {
+    const Named named{c.worker, c.clock};
+    if (const auto place = std::find(whole_.begin(), whole_.end(), named); place != whole_.end()) {
+      whole_.erase(place);
+    }
+    if (!guess_) continue;
+    if (guess_->gradient == named) {
+      guess_.reset();
+    } else if (guess_->whole) {
+      pass_over(*guess_);
+    }
+  }
+}
+
+void EagerGuess::forget_missing(const GradientStore& gradients) {
+  for (std::uint32_t rank = 0; rank < partial_.size(); ++rank) {
+    Partial& partial = partial_[rank];
+    if (partial.floats > 0 && gradients.begun(cluster_.worker_at(Rank(rank)), partial.clock) == nullptr) {
+      partial = Partial();
+    }
+  }
+  std::erase_if(whole_, [&](const Named& n) { return gradients.find(n.worker, n.clock) == nullptr; });
+  if (guess_ && gradients.begun(guess_->gradient.worker, guess_->gradient.clock) == nullptr) guess_.reset();
+  find_leading();
+}
+
+std::optional<EagerGuess::Named> EagerGuess::next() {
+  if (!guess_) {
+    if (!whole_.empty()) {
+      guess_ = Guess{whole_.front(), true};
+    } else if (leading_ && 2 * partial_[*leading_].floats >= size_) {
+      guess_ = Guess{{cluster_.worker_at(Rank(*leading_)), partial_[*leading_].clock}, false};
+    }
+  }
+  if (!guess_ || (!guess_->whole && wrong_partial_ >= kWrongMax)) return std::nullopt;
+  return guess_->gradient;
+}
+
+void EagerGuess::find_leading() {
+  leading_.reset();
+  for (std::uint32_t rank = 0; rank < partial_.size(); ++rank) {
+    const Partial& partial = partial_[rank];
+    if (partial.floats == 0 || partial.passed_over) continue;
+    if (!leading_ || partial.floats > partial_[*leading_].floats) leading_ = rank;
+  }
+}
+
+void EagerGuess::pass_over(const Guess& wrong) {
+  if (wrong.whole) {
+    std::erase(whole_, wrong.gradient);
+  } else {
+    partial_[cluster_.rank_of(wrong.gradient.worker).value].passed_over = true;
+    find_leading();
+  }
+  guess_.reset();
+}
+
+}  // namespace paceline::server
