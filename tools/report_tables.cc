@@ -64,13 +64,13 @@ std::string ending(const FinishedRun& run) {
   text += line("  policy %s, %u nodes x %u threads, %lld iterations in %.3f s, version %s, threshold %s\n",
                s.policy.c_str(), s.nodes, s.threads_per_node, static_cast<long long>(s.iterations),
                s.wall_seconds, to_string(s.final_version).c_str(), to_string(s.final_threshold).c_str());
-  text += line("  pushed %.1f MB", static_cast<double>(s.bytes_pushed) * 1e-6);
-  if (s.bytes_pushed_early > 0) {
-    text += line(" (%.1f MB early)", static_cast<double>(s.bytes_pushed_early) * 1e-6);
-  }
-  text += line(", pulled %.1f MB in %lld pulls", static_cast<double>(s.bytes_pulled) * 1e-6,
-               static_cast<long long>(s.pulls));
+  text += line("  pushed %.1f MB, pulled %.1f MB in %lld pulls", static_cast<double>(s.bytes_pushed) * 1e-6,
+               static_cast<double>(s.bytes_pulled) * 1e-6, static_cast<long long>(s.pulls));
   if (s.bytes_shared > 0) text += line(", shared %.1f MB", static_cast<double>(s.bytes_shared) * 1e-6);
+  if (s.bytes_pushed_early > 0) {  // of either
+    text += line(", early %.1f MB of gradients, sent or shared",
+                 static_cast<double>(s.bytes_pushed_early) * 1e-6);
+  }
   text += line(", lost nodes %lld, overruns %lld\n", static_cast<long long>(s.lost_nodes),
                static_cast<long long>(s.overruns));
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";

@@ -39,8 +39,10 @@ struct RunSummary {
   Staleness max_clock_gap;              // largest difference of clocks after any update
   std::optional<double> test_accuracy;  // 0..1, of the final model; null when it was not evaluated
   std::optional<double> test_loss;
-  std::int64_t bytes_pushed = 0;        // header and payload bytes given to ZeroMQ
-  std::int64_t bytes_pushed_early = 0;  // payload bytes of them handed over while the rest was computed
+  std::int64_t bytes_pushed = 0;  // header and payload bytes given to ZeroMQ
+  // Payload bytes of gradients handed over while the rest was computed: sent, or lent to a server that reads
+  // in place; so part of bytes_pushed, of bytes_shared, or of both together, and to be added to neither.
+  std::int64_t bytes_pushed_early = 0;
   std::int64_t bytes_pulled = 0;
   std::int64_t bytes_shared = 0;  // payload bytes in memory that both sides see, and not given to ZeroMQ
   std::int64_t pulls = 0;         // that the shards took, each one for itself; evaluations' too

@@ -37,7 +37,9 @@ struct Step {
 
 // What compute() may say while it goes on: that elements [begin, layout().size()) of the gradient are what
 // they will be. They may leave for the servers at once, while the rest is computed. A backward pass has the
-// last layer's gradient first, so `begin` falls from call to call; 0 <= begin <= layout().size().
+// last layer's gradient first, so `begin` falls from call to call; one that does not says nothing new and is
+// ignored. 0 <= begin <= layout().size(); another one fails the step when compute() returns, with
+// kInvalidArgument, and nothing more leaves. To be called on compute()'s thread, before it returns.
 //
 //   final_from(conv2.offset);   all from conv2 on is done: conv2, fc1, fc2
 using FinalFrom = std::function<void(std::int64_t begin)>;

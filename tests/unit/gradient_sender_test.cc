@@ -47,6 +47,22 @@ TEST_CASE(
   CHECK(text_of(one.rest()) == "1:[0,6) 0:[0,10)");
 }
 
+TEST_CASE("of a large lowest frame only a tail stays, and a shard of no more than that stays whole") {
+  GradientFrames frames({{0, 30000}, {30000, 70000}, {70000, 71024}, {71024, 72049}}, 32768);
+  CHECK(text_of(frames.extend(72049)).empty());
+  CHECK(text_of(frames.extend(72048)) == "3:[1024,1025)");
+  CHECK(text_of(frames.extend(70000)).empty());
+  CHECK(text_of(frames.extend(31025)) == "1:[32768,40000)");
+  CHECK(text_of(frames.extend(31024)) == "1:[1024,32768)");
+  CHECK(text_of(frames.extend(0)) == "0:[1024,30000)");
+  CHECK(text_of(frames.rest()) == "3:[0,1024) 2:[0,1024) 1:[0,1024) 0:[0,1024)");
+  CHECK(frame_begin(40000, 32768) == 32768);
+  CHECK(frame_begin(32768, 32768) == 1024);
+  CHECK(frame_begin(1024, 32768) == 0);
+  CHECK(frame_begin(1024, 512) == 512);
+  CHECK(frame_begin(0, 512) == 0);
+}
+
 TEST_CASE("what has left of a gradient is what is to be withdrawn, on those shards alone") {
   GradientFrames frames({{0, 10}, {10, 16}}, 4);
   CHECK_FALSE(frames.withdraw());
@@ -56,11 +72,12 @@ TEST_CASE("what has left of a gradient is what is to be withdrawn, on those shar
   CHECK(text_of(frames.rest()) == "1:[0,6) 0:[0,10)");
 }
 
-TEST_CASE("whatever the cut, every float leaves once, none before it is final, in frames of the grid") {
+TEST_CASE("whatever the cut, every float leaves once, none before it is final, in whole frames") {
   CounterRandom random(1, Stream::kTest);
   for (int round = 0; round < 500; ++round) {
-    const auto size = static_cast<std::int64_t>(1 + random.next_below(60));
-    const auto frame = static_cast<std::int64_t>(1 + random.next_below(9));
+    const std::uint64_t unit = random.next_below(4) == 0 ? 500 : 1;  // frames larger than a tail, too
+    const auto size = static_cast<std::int64_t>(1 + random.next_below(60 * unit));
+    const auto frame = static_cast<std::int64_t>(1 + random.next_below(9 * unit));
     const auto shards = partition(size, 1 + static_cast<std::uint32_t>(random.next_below(4)));
     GradientFrames frames(shards, frame);
     std::vector<int> left(static_cast<std::size_t>(size));
@@ -70,7 +87,8 @@ TEST_CASE("whatever the cut, every float leaves once, none before it is final, i
       for (std::size_t k = 0; k < parts.size(); ++k) {
         REQUIRE((parts[k] || !rest));
         if (!parts[k]) continue;
-        REQUIRE((parts[k]->end == ends[k] && parts[k]->begin % frame == 0));
+        REQUIRE((parts[k]->end == ends[k] &&
+                 (parts[k]->begin % frame == 0 || parts[k]->begin == std::min(frame, kTailFloats))));
         REQUIRE((parts[k]->begin == 0) == rest);
         REQUIRE(shards[k].begin + parts[k]->begin >= final_from);
         ends[k] = parts[k]->begin;
@@ -155,12 +173,12 @@ TEST_CASE("a push in parts has left when the last of them has") {
 TEST_CASE("a withdrawn gradient holds nothing any more, and the next one begins anew") {
   const bool encoded = GENERATE(false, true);
   Sending s(encoded ? std::optional(Encoder{Encoding::kInt8}) : std::nullopt);
-  CHECK_FALSE(s.sender.withdraw(s.gradient));
+  CHECK_FALSE(s.sender.withdraw());
   auto early = s.sender.early(s.gradient, 6);
   REQUIRE(early);
   CHECK(early->push.clock == Clock(3));
   const std::weak_ptr<const void> whole = early->whole;
-  CHECK(s.sender.withdraw(s.gradient) == std::vector<bool>{true});
+  CHECK(s.sender.withdraw() == std::vector<bool>{true});
   CHECK_FALSE(whole.expired());
   early.reset();
   CHECK(whole.expired());

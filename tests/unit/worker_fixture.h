@@ -56,6 +56,7 @@ class ScriptedTask final : public Task {
   std::vector<Step> steps;
   std::vector<std::vector<float>> computed_with;
   double loss_sum = 1.0;
+  Status outcome = Status::ok();  // of compute()
 
   Status load(const Step& step) override {
     on_load();
@@ -68,6 +69,7 @@ class ScriptedTask final : public Task {
     std::fill(gradient.begin(), gradient.end(), 1.0F);
     on_compute(gradient);
     if (on_backward) on_backward(gradient, final_from);
+    if (!outcome.is_ok()) return outcome;
     return Metric{loss_sum, 1, 2};
   }
   Result<Metric> evaluate(std::span<const float>) override { return failed_precondition("not here"); }

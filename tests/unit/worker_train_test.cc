@@ -186,6 +186,33 @@ TEST_CASE("a loss that is not finite takes a gradient back that is") {
   CHECK(f.exchange.pushed.empty());
 }
 
+TEST_CASE("a task that fails after some of its gradient has left takes that back") {
+  TrainFixture f;
+  SECTION("an error of its own") {
+    f.task.on_backward = [](std::span<float>, const FinalFrom& final_from) { final_from(1); };
+    f.task.outcome = data_loss("the device is gone");
+  }
+  SECTION("final from where there is nothing: remembered, and nothing more leaves") {
+    const std::int64_t nowhere = GENERATE(-1, 3);
+    f.task.on_backward = [nowhere](std::span<float>, const FinalFrom& final_from) {
+      for (const std::int64_t begin : {std::int64_t{1}, nowhere, std::int64_t{0}}) final_from(begin);
+    };
+  }
+  f.exchange.grant(grant_of(0, Threshold(3), 0));
+  const Status status = f.run().status();
+  if (f.task.outcome.is_ok()) {
+    CHECK(status.code() == StatusCode::kInvalidArgument);
+    CHECK_THAT(status.message(), Catch::Contains("worker 0.0 at clock 0: the task says") &&
+                                     Catch::Contains("expected one in [0, 2]"));
+  } else {
+    CHECK(status.message() == "worker 0.0 at clock 0: the device is gone");
+  }
+  CHECK(f.exchange.pushed_from == std::vector<std::int64_t>{1});
+  CHECK(f.exchange.withdrawn == std::vector<Clock>{Clock(0)});
+  CHECK(f.exchange.pushed.empty());
+  CHECK(f.exchange.reported.empty());
+}
+
 TEST_CASE("nothing leaves before the emulated end of a step") {
   TrainFixture f;
   f.emulate.base_step = 100ms;

@@ -57,7 +57,7 @@ struct LocalGradient {
 // What left of a gradient while it was computed.
 struct EarlyPush {
   std::chrono::nanoseconds hidden{0};  // something of it was on its way
-  std::int64_t bytes = 0;              // payload bytes handed over
+  std::int64_t bytes = 0;              // payload bytes handed over, sent or lent (read in place)
 };
 
 // Parameters that were asked for: see request_parameters().
@@ -85,7 +85,8 @@ class ParameterExchange {
     static_cast<void>(worker), static_cast<void>(until);
     return {};
   }
-  // Instead of push(): the gradient is not finite. Whatever has left of it is taken back.
+  // Instead of push(): the gradient is not finite, or never will be whole. Whatever has left of it is taken
+  // back; nothing where nothing has.
   virtual void withdraw(const LocalGradient& gradient) { static_cast<void>(gradient); }
 
   // Says that the iteration is complete; behind its push. Does not wait.

@@ -18,7 +18,17 @@ std::int64_t buffer_floats(std::size_t bytes) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>((bytes + sizeof(float) - 1) / sizeof(float)));
 }
 
+template <typename Float>
+std::span<Float> part_of(std::span<Float> vector, Range part) {
+  return vector.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size()));
+}
+
 }  // namespace
+
+bool GradientEncoder::lies_in(const Place& place, const ShardParts& parts) {
+  const auto& part = parts[place.shard];
+  return part && place.offset >= part->begin && place.offset + place.floats.size() <= part->end;
+}
 
 std::vector<GradientEncoder::Place> GradientEncoder::places_of(const Encoder& encoder,
                                                                const std::vector<Range>& ranges,
@@ -29,7 +39,7 @@ std::vector<GradientEncoder::Place> GradientEncoder::places_of(const Encoder& en
     const Range& range = ranges[shard];
     std::int64_t end = range.size();
     do {
-      const std::int64_t offset = std::max<std::int64_t>(0, (end - 1) / frame_floats * frame_floats);
+      const std::int64_t offset = frame_begin(end, frame_floats);
       const std::size_t bytes = encoder.bytes_of(end - offset);
       places.push_back({shard, offset, {range.begin + offset, range.begin + end}, begin, bytes});
       begin += (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -58,19 +68,23 @@ std::vector<std::vector<EncodedFrame>> GradientEncoder::encode(std::span<const f
     bytes_ = buffer_;
   }
   if (!only_rounds(encoder_.encoding) && residual_.empty()) residual_.resize(gradient.size());
+  const auto asked = std::count_if(places_.begin(), places_.end(),
+                                   [&](const Place& place) { return lies_in(place, parts); });
+  const bool becomes_whole = static_cast<std::size_t>(asked) == missing_;
+  const bool feedback = !only_rounds(encoder_.encoding);
   std::vector<std::vector<EncodedFrame>> frames(shards_);
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const Place& place = places_[i];
-    const auto& part = parts[place.shard];
-    if (!part || place.offset < part->begin || place.offset + place.floats.size() > part->end) continue;
+    if (!lies_in(place, parts)) {
+      if (becomes_whole && feedback) settle(gradient, place);
+      continue;
+    }
     PACELINE_ASSERT(!encoded_[i], "a frame is encoded twice");
     const std::span<std::byte> out = bytes_at(place);
-    if (only_rounds(encoder_.encoding)) {
-      encoder_.encode(gradient.subspan(static_cast<std::size_t>(place.floats.begin),
-                                       static_cast<std::size_t>(place.floats.size())),
-                      out);
+    if (feedback) {
+      encode_owed(gradient, place, becomes_whole);
     } else {
-      encode_owed(gradient, place, out);
+      encoder_.encode(part_of(gradient, place.floats), out);
     }
     encoded_[i] = true;
     --missing_;
@@ -81,45 +95,36 @@ std::vector<std::vector<EncodedFrame>> GradientEncoder::encode(std::span<const f
   return frames;
 }
 
-void GradientEncoder::withdraw(std::span<const float> gradient) {
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (encoded_[i] && !only_rounds(encoder_.encoding)) owe_again(gradient, places_[i], bytes_at(places_[i]));
-  }
-  begin_next();
-}
-
 void GradientEncoder::begin_next() {
   buffer_.reset();
   encoded_.assign(places_.size(), false);
   missing_ = places_.size();
 }
 
-void GradientEncoder::encode_owed(std::span<const float> gradient, const Place& place,
-                                  std::span<std::byte> out) {
-  const auto begin = static_cast<std::size_t>(place.floats.begin);
-  const auto n = static_cast<std::size_t>(place.floats.size());
-  const std::span<float> owed = std::span<float>(residual_).subspan(begin, n);
-  add_weighted(owed, gradient.subspan(begin, n), 1.0F);
-  encoder_.encode(owed, out);
-  sent_.resize(n);
-  const Status decoded = decode(encoder_.encoding, out, sent_);
+void GradientEncoder::encode_owed(std::span<const float> gradient, const Place& place, bool settles) {
+  std::span<float> owed = part_of(std::span(residual_), place.floats);
+  if (!settles) {
+    owed_.assign(owed.begin(), owed.end());
+    owed = owed_;
+  }
+  add_weighted(owed, part_of(gradient, place.floats), 1.0F);
+  encoder_.encode(owed, bytes_at(place));
+  if (settles) subtract_sent(owed, place);
+}
+
+void GradientEncoder::settle(std::span<const float> gradient, const Place& place) {
+  const std::span<float> owed = part_of(std::span(residual_), place.floats);
+  add_weighted(owed, part_of(gradient, place.floats), 1.0F);
+  subtract_sent(owed, place);
+}
+
+void GradientEncoder::subtract_sent(std::span<float> owed, const Place& place) {
+  sent_.resize(owed.size());
+  const Status decoded = decode(encoder_.encoding, bytes_at(place), sent_);
   PACELINE_ASSERT(decoded.is_ok(), decoded.message());
   subtract(owed, owed, sent_);
   // A sum beyond float32 has been sent as what it is, and inf - inf would be owed for ever.
   if (first_non_finite(owed)) std::fill(owed.begin(), owed.end(), 0.0F);
-}
-
-void GradientEncoder::owe_again(std::span<const float> gradient, const Place& place,
-                                std::span<const std::byte> sent) {
-  const auto begin = static_cast<std::size_t>(place.floats.begin);
-  const auto n = static_cast<std::size_t>(place.floats.size());
-  const std::span<float> owed = std::span<float>(residual_).subspan(begin, n);
-  sent_.resize(n);
-  const Status decoded = decode(encoder_.encoding, sent, sent_);
-  PACELINE_ASSERT(decoded.is_ok(), decoded.message());
-  if (first_non_finite(sent_)) return;  // a sum beyond float32: nothing has been owed since
-  add_weighted(owed, sent_, 1.0F);
-  subtract(owed, owed, gradient.subspan(begin, n));
 }
 
 }  // namespace paceline

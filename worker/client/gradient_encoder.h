@@ -13,15 +13,15 @@
 // Stich et al., Sparsified SGD with Memory (NeurIPS 2018), section 2; Seide et al., 1-Bit SGD (Interspeech
 // 2014), section 3.
 //
-// A gradient that is withdrawn after some of its frames were encoded has not been sent: what they took from
-// the residual comes back to it, residual + decode(sent) - gradient, up to rounding.
+// The residual changes when the gradient is whole, at once for all of its frames: one that is withdrawn after
+// some of them were encoded leaves no trace in it.
 //
 // A sum that float32 cannot hold is sent as it is, so that the servers find it (train.on_nan), and nothing is
 // owed of its frame any more: no later gradient can make up for infinity.
 //
 // Thread: one at a time (the training thread). Memory: a gradient's bytes for each that is on its way (the
 // one that the next grant waits for, and perhaps the one before, of which the transport is late to let go);
-// with error feedback a residual of the gradient's size and one frame.
+// with error feedback a residual of the gradient's size and two frames.
 #pragma once
 
 #include <cstddef>
@@ -49,19 +49,19 @@ class GradientEncoder {
   // `ranges`: of the shards; `frame_floats` >= 1: floats of a frame, at most.
   GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats);
 
-  // The frames of `gradient`, the whole flat vector, that lie in `parts` (on the grid of the frames), by
-  // shard, of each the highest first; an empty range has one frame of nothing. What they say is no longer
-  // part of what is owed. Of one gradient each frame is asked for once; the next one follows when that was
-  // all, or after withdraw().
+  // The frames of `gradient`, the whole flat vector, that lie in `parts` (as GradientFrames cuts), by
+  // shard, of each the highest first; an empty range has one frame of nothing. Of one gradient each frame is
+  // asked for once, and what was asked for has not changed when the last ones are: then it is whole, and what
+  // its frames say is no longer owed. The next one follows then, or after withdraw().
   std::vector<std::vector<EncodedFrame>> encode(std::span<const float> gradient, const ShardParts& parts);
-  // The gradient that has been encoded in part will not be sent.
-  void withdraw(std::span<const float> gradient);
+  // The gradient that has been encoded in part will not be sent: what is owed is what it was before it.
+  void withdraw() { begin_next(); }
 
   // The bytes of the gradient that was encoded last, in whole or in part: held by all its frames.
   std::shared_ptr<const void> bytes() const { return bytes_.lock(); }
 
-  // What the gradients encoded so far lack, the whole flat vector; empty where nothing is kept, or before the
-  // first.
+  // What the gradients that were encoded whole lack, the whole flat vector; empty where nothing is kept, or
+  // before the first.
   std::span<const float> residual() const { return residual_; }
 
  private:
@@ -75,8 +75,12 @@ class GradientEncoder {
   };
   static std::vector<Place> places_of(const Encoder& encoder, const std::vector<Range>& ranges,
                                       std::int64_t frame_floats);
-  void encode_owed(std::span<const float> gradient, const Place& place, std::span<std::byte> out);
-  void owe_again(std::span<const float> gradient, const Place& place, std::span<const std::byte> sent);
+  static bool lies_in(const Place& place, const ShardParts& parts);
+  // Encodes gradient + residual of a frame, and leaves the residual alone, or, `settles`, makes it what that
+  // lacks; settle() does so for a frame that was encoded before.
+  void encode_owed(std::span<const float> gradient, const Place& place, bool settles);
+  void settle(std::span<const float> gradient, const Place& place);
+  void subtract_sent(std::span<float> owed, const Place& place);
   std::span<std::byte> bytes_at(const Place& place) const;
   void begin_next();
 
@@ -89,6 +93,7 @@ class GradientEncoder {
   std::vector<bool> encoded_;            // of that gradient, by place
   std::size_t missing_;                  // places that are not
   std::vector<float> residual_;
+  std::vector<float> owed_;  // one frame: what is encoded of a gradient that is not whole
   std::vector<float> sent_;  // one frame, as the servers will have it
 };
 

@@ -17,8 +17,11 @@ std::optional<ShardParts> GradientFrames::extend(std::int64_t begin) {
   ShardParts parts(shards_.size());
   bool any = false;
   for (std::size_t k = 0; k < shards_.size(); ++k) {
-    const std::int64_t final_from = std::max<std::int64_t>(begin - shards_[k].begin, 1);
-    const std::int64_t from = (final_from + frame_floats_ - 1) / frame_floats_ * frame_floats_;
+    // The lowest begin of a frame, the tail's apart, in what is final.
+    const std::int64_t final_from = begin - shards_[k].begin;
+    const std::int64_t tail = std::min(frame_floats_, kTailFloats);
+    const std::int64_t from =
+        final_from <= tail ? tail : (final_from + frame_floats_ - 1) / frame_floats_ * frame_floats_;
     if (from >= left_from_[k]) continue;
     parts[k] = Range{from, left_from_[k]};
     left_from_[k] = from;

@@ -1,17 +1,23 @@
 // Which frames of a gradient have left while it is computed. It becomes final from its end to its begin, so
 // the frames that may leave are, on each shard, the highest ones that have not yet.
 //
-// A shard's lowest frame stays until the rest: it makes the gradient whole there, and nobody knows before the
-// end that all of it is finite. So what turns out not to be can always be withdrawn.
+// A shard's tail stays until the rest: it makes the gradient whole there, and nobody knows before the end
+// that all of it is finite. So what turns out not to be can always be withdrawn. So that little stays, a
+// lowest frame of more than kTailFloats is cut once more, at them.
 //
-// Worked example: shards [0, 10) and [10, 16), frames of 4.
+// Worked example: shards [0, 10) and [10, 16), frames of 4, which are smaller than that.
 //   extend(9)   shard 1: [4, 6), its [0, 4) stays     shard 0: nothing, [8, 10) is not whole yet
 //   extend(3)   shard 1: nothing                      shard 0: [8, 10), [4, 8)
 //   rest()      shard 1: [0, 4)                       shard 0: [0, 4)
+// Shards [0, 30000) and [30000, 70000), frames of 32768:
+//   extend(30000)   shard 1: [32768, 40000), [1024, 32768)     its [0, 1024) stays
+//
+// Zhang et al., Poseidon (USENIX ATC 2017), section 3.1: wait-free backpropagation.
 //
 // Thread: one at a time (the training thread).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -20,8 +26,18 @@
 
 namespace paceline {
 
-// By shard: what is to leave of it, offsets in the shard's range, on the grid of its frames.
+// By shard: what is to leave of it, offsets in the shard's range, whole frames.
 using ShardParts = std::vector<std::optional<Range>>;
+
+// What of a shard leaves last, at most: little beside any gradient worth the name, enough for one header.
+constexpr std::int64_t kTailFloats = 1024;
+
+// Where the frame begins whose end is `end`, of a range cut into frames of `frame_floats` >= 1 and the tail;
+// 0 of an empty one.
+constexpr std::int64_t frame_begin(std::int64_t end, std::int64_t frame_floats) {
+  const std::int64_t tail = std::min(frame_floats, kTailFloats);
+  return end <= tail ? 0 : std::max(tail, (end - 1) / frame_floats * frame_floats);
+}
 
 class GradientFrames {
  public:

@@ -90,8 +90,8 @@ GradientPart GradientSender::rest(const LocalGradient& gradient) {
   return part;
 }
 
-std::optional<std::vector<bool>> GradientSender::withdraw(const LocalGradient& gradient) {
-  if (encoder_) encoder_->withdraw(gradient.values.floats);
+std::optional<std::vector<bool>> GradientSender::withdraw() {
+  if (encoder_) encoder_->withdraw();
   begin_next();
   return frames_.withdraw();
 }

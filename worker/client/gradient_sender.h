@@ -45,9 +45,9 @@ class GradientSender {
   EarlyPush pushed_early(Ticks until) const;
   // All of it is: what has not left.
   GradientPart rest(const LocalGradient& gradient);
-  // It is not finite. By shard, whether something of it has left; nullopt when nothing. What was owed before
-  // it is owed again.
-  std::optional<std::vector<bool>> withdraw(const LocalGradient& gradient);
+  // It will not be sent. By shard, whether something of it has left; nullopt when nothing. What was owed
+  // before it still is.
+  std::optional<std::vector<bool>> withdraw();
 
  private:
   // A part on its way. `left`: when its last byte had left, in ticks; 0 until then.

@@ -108,7 +108,7 @@ class PsClient::Impl {
     if (auto part = sender_of(gradient.worker).early(gradient, begin)) send(*std::move(part));
   }
   void withdraw(const LocalGradient& gradient) {
-    auto has_left = sender_of(gradient.worker).withdraw(gradient);
+    auto has_left = sender_of(gradient.worker).withdraw();
     if (!has_left) return;
     const wire::Withdraw withdraw{gradient.worker, gradient.clock};
     on_links([withdraw, has_left = *std::move(has_left)](ServerLink& link) {

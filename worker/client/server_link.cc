@@ -39,8 +39,8 @@ Status ServerLink::send_gradient(const wire::Push& push, const std::shared_ptr<c
   const std::int64_t frame = frame_floats(frame_bytes);
   std::int64_t end = part.end;
   do {  // an empty range still sends its one, last, empty frame: the shard counts it like any other
-    // On the grid of the shard's blocks: only the highest frame is shorter.
-    const std::int64_t offset = std::max<std::int64_t>(0, (end - 1) / frame * frame);
+    // On the grid of the shard's blocks, but for what begins or ends at the tail.
+    const std::int64_t offset = std::max(part.begin, (end - 1) / frame * frame);
     PACELINE_RETURN_IF_ERROR(send_piece(push, offset, payload_of(owner, values + offset, end - offset)));
     end = offset;
   } while (end > part.begin);

@@ -43,7 +43,8 @@ struct ServerLink {
   Status send_initial(const std::shared_ptr<const void>& owner, const float* values,
                       std::int64_t frame_bytes);
   // Sends floats [part.begin, part.end) of the range's gradient in such frames, the highest first, each as
-  // `push` with its offset; the one at 0 is the last and alone says the samples. `part` lies on the grid.
+  // `push` with its offset; the one at 0 is the last and alone says the samples. `part` is whole frames, and
+  // a tail whose frame leaves with it is not cut off.
   Status send_gradient(const wire::Push& push, const std::shared_ptr<const void>& owner, const float* values,
                        std::int64_t frame_bytes, Range part);
   // Sends what is encoded already, frame by frame, likewise.

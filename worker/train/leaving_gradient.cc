@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "common/assert.h"
 #include "common/params/vector_ops.h"
 #include "worker/train/finite.h"
 
@@ -14,10 +13,13 @@ LeavingGradient::LeavingGradient(ParameterExchange& exchange, LocalGradient grad
       checked_from_(std::ssize(gradient_.values.floats)) {}
 
 void LeavingGradient::final_from(std::int64_t begin) {
-  PACELINE_ASSERT(begin >= 0 && begin <= std::ssize(gradient_.values.floats),
-                  "the task says that its gradient is final from element " + std::to_string(begin) + " of " +
-                      std::to_string(gradient_.values.floats.size()));
-  if (begin >= checked_from_) return;
+  const std::int64_t size = std::ssize(gradient_.values.floats);
+  if (mistake_.is_ok() && (begin < 0 || begin > size)) {
+    mistake_ =
+        invalid_argument("the task says that its gradient is final from element " + std::to_string(begin) +
+                         ", expected one in [0, " + std::to_string(size) + "]");
+  }
+  if (!mistake_.is_ok() || begin >= checked_from_) return;
   look_at(begin);
   if (!non_finite_) exchange_.push_early(gradient_, begin);
 }

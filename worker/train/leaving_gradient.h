@@ -11,6 +11,7 @@
 
 #include "common/metric.h"
 #include "common/params/layout.h"
+#include "common/status.h"
 #include "worker/client/exchange.h"
 
 namespace paceline {
@@ -22,6 +23,8 @@ class LeavingGradient {
 
   // The task's word (common/task/task.h): elements [begin, the end) are final.
   void final_from(std::int64_t begin);
+  // kInvalidArgument once there are no such elements; nothing leaves from then on.
+  const Status& mistake() const { return mistake_; }
 
   // It is computed. What is not finite, as it is reported; empty when all is fine.
   std::string fault(const Metric& metric, const Layout& layout);
@@ -30,7 +33,7 @@ class LeavingGradient {
 
   // It counts: what has not left leaves. Once fault() was empty.
   void push(std::int64_t samples);
-  // It does not. Once fault() was not.
+  // It does not: it is not finite, or the task has failed.
   void withdraw() { exchange_.withdraw(gradient_); }
 
  private:
@@ -40,6 +43,7 @@ class LeavingGradient {
   LocalGradient gradient_;
   std::int64_t checked_from_;               // [checked_from_, the end) has been looked at
   std::optional<std::int64_t> non_finite_;  // the first element of that
+  Status mistake_ = Status::ok();
 };
 
 }  // namespace paceline
