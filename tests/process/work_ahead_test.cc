@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::int64_t kFloats = 6;  // three frames, and blocks, of two
+constexpr std::int64_t kWorkAheadFloats = 6;  // three frames, and blocks, of two
 constexpr std::int64_t kIterations = 20;
 const WorkerId kWorker(0, 0);
 
@@ -37,10 +37,10 @@ TEST_CASE("frames are applied before the last one comes, by a server that waits 
   RunningServer server(config, ShardId(0), context);
   REQUIRE(server.started().is_ok());
   ScriptedNode node(context, config.cluster.endpoints);
-  node.say(0, join_of(config, 0, kFloats));
+  node.say(0, join_of(config, 0, kWorkAheadFloats));
   node.hear<wire::Welcome>(0);
-  for (std::int64_t at = 0; at < kFloats; at += 2) {
-    node.say(0, wire::InitialParameters{at, at + 2 == kFloats}, {0, 0});
+  for (std::int64_t at = 0; at < kWorkAheadFloats; at += 2) {
+    node.say(0, wire::InitialParameters{at, at + 2 == kWorkAheadFloats}, {0, 0});
   }
   for (std::int64_t clock = 0; clock < kIterations; ++clock) {
     REQUIRE(node.hear<wire::Grant>(0).clock == Clock(clock));
