@@ -1,9 +1,8 @@
 // Payloads that lie in memory which both sides see: they arrive equal and are let go of, whichever side dies;
-// what is no segment, or lies outside of it, is refused; and where memory cannot be shared, payloads are
-// sent as ever.
+// what lies outside of a segment is refused; and where memory cannot be shared, payloads are sent as ever.
+// The segments themselves: wire_segment_test.cc.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,32 +13,18 @@
 #include <boost/asio/post.hpp>
 #include <catch2/catch.hpp>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <thread>
 
 #include "common/wire/codec.h"
 #include "common/wire/shared_memory.h"
+#include "tests/unit/segments.h"
 #include "tests/unit/wire_loop.h"
-
-// Since Linux 5.1.
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
-#endif
 
 namespace paceline::wire {
 namespace {
 
-constexpr std::int64_t kBytes = std::int64_t{4} << 20;
 constexpr std::size_t kFloats = 64 * 1024;
-
-std::shared_ptr<SharedSegment> segment(std::int64_t bytes = kBytes) {
-  auto made = SharedSegment::create(bytes);
-  INFO(made.status().message());
-  REQUIRE(made.is_ok());
-  return std::move(made).value();
-}
 
 // `floats` of the value `value` in the segment; `alive` counts those not let go of.
 Payload in(const std::shared_ptr<SharedSegment>& memory, float value, std::atomic<int>& alive,
@@ -68,7 +53,7 @@ struct Pair {
   std::shared_ptr<SharedSegment> of_router = segment();
   std::shared_ptr<SharedSegment> of_dealer = segment();
   bool router_shares = true;
-  std::int64_t router_maps_max = kBytes;
+  std::int64_t router_maps_max = kSegmentBytes;
   PeerId peer;
   Status shared = internal_error("the router was not asked");
   std::vector<Result<Message>> at_router;
@@ -77,7 +62,7 @@ struct Pair {
   std::unique_ptr<DealerSocket> dealer;
 
   explicit Pair(const std::string& transport = "ipc", bool shares = true,
-                std::int64_t dealer_maps_max = kBytes, std::int64_t router_max = kBytes)
+                std::int64_t dealer_maps_max = kSegmentBytes, std::int64_t router_max = kSegmentBytes)
       : router_shares(shares), router_maps_max(router_max) {
     const std::string endpoint = transport == "ipc" ? folder.ipc("pair") : "tcp://127.0.0.1:0";
     auto bound =
@@ -140,44 +125,6 @@ class ZmqDealer {
   void* context_;
   void* socket_;
 };
-
-// A child process that does what the test says and is killed.
-template <typename Do>
-pid_t child(Do&& what) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    what();
-    ::_exit(0);
-  }
-  REQUIRE(pid > 0);
-  return pid;
-}
-
-// What calls itself a segment of ours: without a page.
-int sealed(int seals, std::int64_t bytes) {
-  const int file = ::memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  REQUIRE(::ftruncate(file, bytes) == 0);
-  REQUIRE(::fcntl(file, F_ADD_SEALS, seals) == 0);
-  return file;
-}
-
-std::int64_t bytes_in_use(int file) {
-  struct stat about = {};
-  REQUIRE(::fstat(file, &about) == 0);
-  return about.st_blocks * 512;
-}
-
-// How many segments, its own and others', this process has mapped, and how many files it has open.
-std::ptrdiff_t segments_mapped() {
-  std::ifstream maps("/proc/self/maps");
-  std::ptrdiff_t found = 0;
-  for (std::string line; std::getline(maps, line);) found += line.find("/memfd:paceline") != line.npos;
-  return found;
-}
-std::ptrdiff_t files_open() {
-  const std::filesystem::directory_iterator all("/proc/self/fd");
-  return std::distance(begin(all), end(all));
-}
 
 }  // namespace
 
@@ -262,7 +209,7 @@ TEST_CASE("where one side does not share, payloads are sent") {
 
 TEST_CASE("where one side cannot read the other's memory, payloads are sent both ways") {
   const bool dealer_cannot = GENERATE(true, false);
-  Pair pair("ipc", true, dealer_cannot ? 64 : kBytes, dealer_cannot ? kBytes : 64);
+  Pair pair("ipc", true, dealer_cannot ? 64 : kSegmentBytes, dealer_cannot ? kSegmentBytes : 64);
   const Status cannot = dealer_cannot ? pair.dealer->shares_memory() : pair.shared;
   CHECK_THAT(cannot.message(), Catch::Contains("it has 4194368 bytes, expected at most 128"));
   CHECK(pair.router->shares_memory(pair.peer).message() ==
@@ -303,8 +250,8 @@ TEST_CASE("what a peer held that was killed comes back, and what it had sent sta
     Context own;
     boost::asio::io_context io{1};
     TransportOptions options;
-    options.memory = SharedSegment::create(kBytes).value();
-    options.their_memory_bytes_max = kBytes;
+    options.memory = SharedSegment::create(kSegmentBytes).value();
+    options.their_memory_bytes_max = kSegmentBytes;
     std::atomic<int> alive{0};
     std::optional<Message> held;
     auto dealer = DealerSocket::connect(own, io, folder.ipc("killed"), options, [&](Result<Message> message) {
@@ -326,7 +273,7 @@ TEST_CASE("what a peer held that was killed comes back, and what it had sent sta
       RouterSocket::bind(context, io, folder.ipc("killed"), {}, [&](const PeerId& from, Result<Message> m) {
         if (peer.empty()) {
           peer = from;
-          (void)socket->share_memory(from, memory, kBytes);
+          (void)socket->share_memory(from, memory, kSegmentBytes);
           (void)socket->send(from, {Welcome{}, {}});
         }
         if (std::holds_alternative<Push>(m.value().body)) pushed = std::move(m).value();
@@ -361,8 +308,8 @@ TEST_CASE("what a peer had sent is read after its death, and what it said of wha
   const pid_t victim = child([&] {
     std::atomic<int> alive{0};
     TransportOptions options;
-    options.memory = SharedSegment::create(kBytes).value();
-    options.their_memory_bytes_max = kBytes;
+    options.memory = SharedSegment::create(kSegmentBytes).value();
+    options.their_memory_bytes_max = kSegmentBytes;
     Context own;  // which goes only when all is sent
     boost::asio::io_context io{1};
     bool has_read = false;
@@ -387,7 +334,7 @@ TEST_CASE("what a peer had sent is read after its death, and what it said of wha
       RouterSocket::bind(context, io, folder.ipc("dead"), {}, [&](const PeerId& from, Result<Message> m) {
         if (heard++ == 0) {
           peer = from;
-          (void)socket->share_memory(from, memory, kBytes);
+          (void)socket->share_memory(from, memory, kSegmentBytes);
           (void)socket->send(from, {Welcome{}, {}});
         }
         last = std::move(m);
@@ -438,106 +385,13 @@ TEST_CASE("the memory of a peer that is of no interest any more is kept for what
   CHECK(run_until(pair.io, [&] { return alive == 2; }));
 }
 
-TEST_CASE("neither files nor mappings are left behind") {
-  const auto files = files_open();
-  const auto mapped = segments_mapped();
-  {
-    const auto memory = segment();
-    CHECK(files_open() == files + 1);
-    const auto other = MappedSegment::map(memory->ref(), kBytes);
-    REQUIRE(other.is_ok());
-    CHECK((files_open() == files + 2 && segments_mapped() == mapped + 2));
-    SegmentRef wrong = memory->ref();
-    wrong.token_high ^= 1;
-    CHECK_FALSE(MappedSegment::map(wrong, kBytes).is_ok());
-    CHECK((files_open() == files + 2 && segments_mapped() == mapped + 2));
-  }
-  CHECK((files_open() == files && segments_mapped() == mapped));
-}
-
-TEST_CASE("only a whole, sealed segment with the right token is mapped") {
-  const auto memory = segment();
-  SegmentRef ref = memory->ref();
-  CHECK(MappedSegment::map(ref, kBytes).is_ok());
-  const auto refusal = [](const SegmentRef& wrong) {
-    return MappedSegment::map(wrong, kBytes).status().message();
-  };
-  SECTION("another process of that number") {
-    ref.token_low ^= 1;
-    CHECK_THAT(refusal(ref), Catch::Contains("it belongs to another process of that number"));
-  }
-  SECTION("shorter than announced") {
-    ref.bytes += 1;
-    CHECK_THAT(MappedSegment::map(ref, kBytes + 1).status().message(),
-               Catch::Contains("bytes, expected " + std::to_string(ref.bytes)));
-  }
-  SECTION("another file") {
-    ref.descriptor = static_cast<std::uint32_t>(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
-    CHECK_THAT(refusal(ref), Catch::Contains("it is another file"));
-    ::close(static_cast<int>(ref.descriptor));
-  }
-  SECTION("of a process that is gone") {
-    const pid_t gone = child([] {});
-    REQUIRE(::waitpid(gone, nullptr, 0) == gone);
-    ref.process = static_cast<std::uint32_t>(gone);
-    CHECK_THAT(refusal(ref), Catch::Contains("it cannot be read"));
-  }
-  SECTION("nothing") {
-    ref.descriptor = 1'000'000;
-    CHECK_THAT(refusal(ref), Catch::Contains("it cannot be read"));
-  }
-  SECTION("larger than agreed") {
-    CHECK_THAT(MappedSegment::map(ref, kBytes - 64).status().message(),
-               Catch::Contains("it has 4194368 bytes, expected at most 4194304"));
-    ref.bytes = std::int64_t{1} << 60;
-    CHECK_THAT(refusal(ref), Catch::Contains("it has 1152921504606846976 bytes, expected at most 4194368"));
-  }
-  SECTION("in huge pages of their own kind") {
-    const int file = ::memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
-    if (file < 0 || ::ftruncate(file, kBytes) != 0) return;  // the system has none
-    ref.descriptor = static_cast<std::uint32_t>(file);
-    CHECK_THAT(refusal(ref), Catch::Contains("it is no shared memory"));
-    ::close(file);
-  }
-  SECTION("that may lose pages") {
-    const int file = sealed(F_SEAL_SHRINK | F_SEAL_GROW, ref.bytes);
-    ref.descriptor = static_cast<std::uint32_t>(file);
-    CHECK_THAT(refusal(ref), Catch::Contains("it may lose pages"));
-    ::close(file);
-  }
-  SECTION("without a page") {
-    const int file = sealed(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE, ref.bytes);
-    ref.descriptor = static_cast<std::uint32_t>(file);
-    CHECK_THAT(refusal(ref), Catch::Contains("it is empty"));
-    ::close(file);
-  }
-  SECTION("not sealed") {
-    const int file = ::memfd_create("paceline", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    REQUIRE(::ftruncate(file, ref.bytes) == 0);
-    ref.descriptor = static_cast<std::uint32_t>(file);
-    CHECK_THAT(refusal(ref), Catch::Contains("it may shrink"));
-    ::close(file);
-  }
-}
-
-TEST_CASE("a segment can neither be written nor cut by whoever opens it") {
-  const auto memory = segment();
-  const std::string path = "/proc/self/fd/" + std::to_string(memory->ref().descriptor);
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  REQUIRE(file >= 0);
-  CHECK(::ftruncate(file, 0) != 0);
-  CHECK(::pwrite(file, "x", 1, 0) != 1);
-  CHECK(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) == MAP_FAILED);
-  ::close(file);
-}
-
 TEST_CASE("what a peer may not say about shared memory is refused and counted, and the socket lives on") {
   const TemporaryFolder folder;
   Context context;
   boost::asio::io_context io{1};
   const auto ours = segment();
   const auto theirs = segment();
-  const auto all = static_cast<std::size_t>(kBytes);
+  const auto all = static_cast<std::size_t>(kSegmentBytes);
   theirs->deallocate(theirs->allocate(all), all);  // has all its pages
   RouterSocket* socket = nullptr;
   int accepted = 0;
@@ -547,7 +401,7 @@ TEST_CASE("what a peer may not say about shared memory is refused and counted, a
         if (!m.is_ok()) refused = m.status().message();
         if (m.is_ok()) ++accepted;
         if (m.is_ok() && std::holds_alternative<Join>(m->body))
-          (void)socket->share_memory(from, ours, kBytes);
+          (void)socket->share_memory(from, ours, kSegmentBytes);
       });
   REQUIRE(bound.is_ok());
   socket = bound.value().get();
@@ -614,7 +468,7 @@ TEST_CASE("a segment whose size is a lie takes no memory, whatever its regions a
   RouterSocket* socket = nullptr;
   auto bound =
       RouterSocket::bind(context, io, folder.ipc("sparse"), {}, [&](const PeerId& from, Result<Message> m) {
-        if (heard.empty()) CHECK(socket->share_memory(from, ours, kBytes).is_ok());
+        if (heard.empty()) CHECK(socket->share_memory(from, ours, kSegmentBytes).is_ok());
         heard.push_back(std::move(m));
       });
   REQUIRE(bound.is_ok());
@@ -625,7 +479,7 @@ TEST_CASE("a segment whose size is a lie takes no memory, whatever its regions a
   REQUIRE(run_until(io, [&] { return heard.size() == 1; }));
   Payloads payloads;
   const Message push{Push{.last = true, .samples = 1}, payloads.make(0, 16 * 1024)};
-  for (std::int64_t at = 131'072; at + 65'536 <= kBytes; at += 65'536) {
+  for (std::int64_t at = 131'072; at + 65'536 <= kSegmentBytes; at += 65'536) {
     heard.resize(1, invalid_argument(""));
     liar.send(encode(push, {.region = Region{1, at, 65'536}}).value());
     REQUIRE(run_until(io, [&] { return heard.size() == 2; }));
@@ -649,7 +503,7 @@ TEST_CASE("one that announces our own memory learns nothing and shares nothing")
   auto bound =
       RouterSocket::bind(context, io, folder.ipc("echo"), {}, [&](const PeerId& from, Result<Message> m) {
         REQUIRE(m.is_ok());
-        shared = socket->share_memory(from, ours, kBytes);
+        shared = socket->share_memory(from, ours, kSegmentBytes);
       });
   REQUIRE(bound.is_ok());
   socket = bound.value().get();
@@ -658,53 +512,6 @@ TEST_CASE("one that announces our own memory learns nothing and shares nothing")
   echo.send(encode(join, {.segment = ours->ref()}).value());
   REQUIRE(run_until(io, [&] { return shared.has_value(); }));
   CHECK(shared->message() == "the peer announces our own memory");
-}
-
-TEST_CASE("a segment gives out memory, takes it back, joins what is free, and goes to the heap when full") {
-  const auto memory = segment(4096);
-  const auto inside = [&](void* p, std::size_t bytes) {
-    return memory->offset_of(static_cast<std::byte*>(p), bytes).has_value();
-  };
-  void* const a = memory->allocate(1024, 64);
-  void* const b = memory->allocate(1000, 64);
-  void* const c = memory->allocate(2048, 64);
-  CHECK((inside(a, 1024) && inside(b, 1000) && inside(c, 2048)));
-  void* const heap = memory->allocate(64, 64);
-  CHECK_FALSE(inside(heap, 64));
-  memory->deallocate(a, 1024, 64);
-  memory->deallocate(c, 2048, 64);
-  memory->deallocate(b, 1000, 64);
-  memory->deallocate(heap, 64, 64);
-  void* const all = memory->allocate(4096, 64);
-  CHECK(inside(all, 4096));
-  CHECK(all == a);
-  memory->deallocate(all, 4096, 64);
-}
-
-TEST_CASE("a segment takes the pages that were handed out, and no more") {
-  const auto memory = segment();
-  const auto file = static_cast<int>(memory->ref().descriptor);
-  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
-  CHECK(bytes_in_use(file) == page);
-  void* const a = memory->allocate(1 << 20);
-  CHECK(bytes_in_use(file) == (1 << 20) + page);
-  memory->deallocate(a, 1 << 20);
-  void* const b = memory->allocate(1 << 20);
-  CHECK(b == a);
-  CHECK(bytes_in_use(file) == (1 << 20) + page);
-  memory->deallocate(b, 1 << 20);
-}
-
-TEST_CASE("a limit on file sizes is an error, not a signal") {
-  const pid_t pid = child([] {
-    const rlimit limit{1 << 20, 1 << 20};
-    setrlimit(RLIMIT_FSIZE, &limit);
-    const auto made = SharedSegment::create(2 << 20);
-    ::_exit(made.is_ok() || made.status().message().find("files are limited to") == std::string::npos);
-  });
-  int status = 0;
-  REQUIRE(::waitpid(pid, &status, 0) == pid);
-  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
 
 }  // namespace paceline::wire
