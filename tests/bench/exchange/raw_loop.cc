@@ -18,26 +18,17 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "common/params/optimizer.h"
 #include "common/wire/memory.h"
+#include "tests/bench/exchange/raw_parts.h"
 
 namespace {
 
-using paceline::OptimizerKind;
-using paceline::OptimizerSection;
-using paceline::OptimizerState;
+using paceline::bench::Sizes;
 
 struct Header {  // about as long as a Push or Parameters header
   std::int64_t offset;
   std::int64_t floats;
   char rest[32];
-};
-
-struct Sizes {
-  std::int64_t floats;
-  std::int64_t frame;  // floats
-  std::int64_t frames() const { return (floats + frame - 1) / frame; }
-  std::int64_t size(std::int64_t k) const { return std::min(frame, floats - k * frame); }
 };
 
 void keep(void*, void*) {}  // the vectors outlive the context
@@ -50,14 +41,9 @@ void send_frame(zmq::socket_t& socket, const Header& header, float* values) {
 
 int serve(const std::string& endpoint, Sizes sizes, int workers) {
   std::vector<float> weights(static_cast<std::size_t>(sizes.floats));
-  OptimizerSection settings;
-  settings.kind = OptimizerKind::kSgd;
-  OptimizerState optimizer(settings, sizes.floats);
-  optimizer.begin_step(1e-3);
+  paceline::OptimizerState optimizer = paceline::bench::sgd(sizes);
   zmq::context_t context(1);
-  zmq::socket_t socket(context, zmq::socket_type::router);
-  socket.set(zmq::sockopt::rcvhwm, 256);
-  socket.set(zmq::sockopt::sndhwm, 65536);
+  zmq::socket_t socket = paceline::bench::raw_socket(context, zmq::socket_type::router);
   socket.bind(endpoint);
   for (int left = workers; left > 0;) {
     zmq::message_t id;
@@ -85,9 +71,7 @@ int work(const std::string& endpoint, Sizes sizes, std::int64_t steps, std::int6
   std::vector<float> gradient(static_cast<std::size_t>(sizes.floats));
   std::vector<float> parameters(static_cast<std::size_t>(sizes.floats));
   zmq::context_t context(1);
-  zmq::socket_t socket(context, zmq::socket_type::dealer);
-  socket.set(zmq::sockopt::rcvhwm, 256);
-  socket.set(zmq::sockopt::sndhwm, 65536);
+  zmq::socket_t socket = paceline::bench::raw_socket(context, zmq::socket_type::dealer);
   socket.connect(endpoint);
   auto began = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps + warm_up; ++step) {

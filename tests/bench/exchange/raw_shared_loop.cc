@@ -22,27 +22,18 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "common/params/optimizer.h"
 #include "common/wire/memory.h"
+#include "tests/bench/exchange/raw_parts.h"
 
 namespace {
 
-using paceline::OptimizerKind;
-using paceline::OptimizerSection;
-using paceline::OptimizerState;
+using paceline::bench::Sizes;
 
 struct Header {  // about as long as a Push or Parameters header that names a region
   std::int64_t worker;
   std::int64_t offset;
   std::int64_t floats;
   char rest[40];
-};
-
-struct Sizes {
-  std::int64_t floats;
-  std::int64_t frame;  // floats
-  std::int64_t frames() const { return (floats + frame - 1) / frame; }
-  std::int64_t size(std::int64_t k) const { return std::min(frame, floats - k * frame); }
 };
 
 // A file of zeros in memory, made by whoever comes first. Mapped until the process ends.
@@ -70,14 +61,9 @@ int serve(const std::string& endpoint, Sizes sizes, int workers, const std::stri
   float* const weights = map(folder + "/weights", sizes.floats);
   std::vector<const float*> gradients;
   for (int w = 0; w < workers; ++w) gradients.push_back(map(gradient_file(folder, w), sizes.floats));
-  OptimizerSection settings;
-  settings.kind = OptimizerKind::kSgd;
-  OptimizerState optimizer(settings, sizes.floats);
-  optimizer.begin_step(1e-3);
+  paceline::OptimizerState optimizer = paceline::bench::sgd(sizes);
   zmq::context_t context(1);
-  zmq::socket_t socket(context, zmq::socket_type::router);
-  socket.set(zmq::sockopt::rcvhwm, 256);
-  socket.set(zmq::sockopt::sndhwm, 65536);
+  zmq::socket_t socket = paceline::bench::raw_socket(context, zmq::socket_type::router);
   socket.bind(endpoint);
   for (int left = workers; left > 0;) {
     zmq::message_t id;
@@ -107,9 +93,7 @@ int work(const std::string& endpoint, Sizes sizes, std::int64_t steps, std::int6
   std::fill_n(gradient, sizes.floats, 0.0F);
   std::vector<float> parameters(static_cast<std::size_t>(sizes.floats));
   zmq::context_t context(1);
-  zmq::socket_t socket(context, zmq::socket_type::dealer);
-  socket.set(zmq::sockopt::rcvhwm, 256);
-  socket.set(zmq::sockopt::sndhwm, 65536);
+  zmq::socket_t socket = paceline::bench::raw_socket(context, zmq::socket_type::dealer);
   socket.connect(endpoint);
   auto began = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps + warm_up; ++step) {
