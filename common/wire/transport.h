@@ -1,6 +1,6 @@
 // The seam between the daemons and ZeroMQ: a RouterSocket for a server, a DealerSocket for each connection of
-// a node (or of a shard to the authority). Messages go in and come out decoded; only transport_zmq.cc sees
-// the library.
+// a node (or of a shard to the authority). Messages go in and come out decoded; only transport_zmq.cc and
+// zmq_* see the library.
 //
 // Threading: sockets live on the thread that runs `io`; every call below is made on that thread (post to it
 // from others). Handlers run on that thread. Bounds: a message has at most two frames, a header <=

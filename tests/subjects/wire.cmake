@@ -15,7 +15,9 @@ endif()
 paceline_test(wire_faults_test SOURCES unit/wire_faults_test.cc LIBS paceline_wire PkgConfig::ZMQ LABELS core)
 
 paceline_test(wire_segment_test SOURCES unit/wire_segment_test.cc LIBS paceline_wire LABELS core)
-paceline_test(wire_sharing_test SOURCES unit/wire_sharing_test.cc LIBS paceline_wire PkgConfig::ZMQ LABELS core)
+paceline_test(wire_sharing_test
+  SOURCES unit/wire_lent_test.cc unit/wire_liar_test.cc unit/wire_sharing_test.cc
+  LIBS paceline_wire PkgConfig::ZMQ LABELS core)
 
 # A seeded mutation fuzzer with a bounded number of rounds, fewer where a sanitizer slows each of them.
 add_executable(codec_fuzz fuzz/codec_fuzz.cc)

@@ -1,0 +1,102 @@
+// A Pump joins a ZeroMQ socket to an Asio loop; the router and the dealer (transport_zmq.cc) are thin faces
+// of it.
+//
+// ZMQ_FD is no ordinary descriptor: it becomes readable when the socket's STATE may have changed, once, and
+// any call on the socket (a send, too) may take that notice away. So the rule is: the descriptor only wakes
+// us; ZMQ_EVENTS says what there is to do, and it is asked again after every wake-up, every send and before
+// every wait.
+//
+//        descriptor readable ─┐                          ┌─ nothing to read: wait for the descriptor
+//        a send saw input  ───┼─> drain(): read batch ───┤
+//        batch was full    ───┘                          └─ batch full: post drain() behind timers and other
+//        sockets
+//
+// Payloads that lie in shared memory are not given to ZeroMQ at all (sharings.h).
+//
+// Thread: the one that runs the loop.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "common/ticks.h"
+#include "common/wire/codec.h"
+#include "common/wire/sharings.h"
+#include "common/wire/socket_id.h"
+#include "common/wire/transport.h"
+#include "common/wire/unfinished.h"
+#include "common/wire/zmq_frames.h"
+
+namespace paceline::wire {
+
+struct Context::Impl {
+  zmq::context_t zmq{1};                // one I/O thread: more gained nothing
+  std::atomic<std::int64_t> inproc{0};  // addresses given out; ZeroMQ is late to free one
+};
+
+class Pump : public std::enable_shared_from_this<Pump> {
+ public:
+  using Handler = RouterSocket::Handler;
+
+  Pump(Context& context, boost::asio::io_context& io, zmq::socket_type type, const TransportOptions& options,
+       Handler handler);
+  ~Pump() { close(); }
+
+  zmq::socket_t& socket() { return socket_; }
+  const TrafficCounters& counters() const { return counters_; }
+  Ticks received_at() const { return received_at_; }
+
+  // Once the socket is bound or connecting. `memory`: a dealer's, for the one peer that it has.
+  void start(const std::shared_ptr<SharedSegment>& memory = nullptr, std::int64_t theirs_bytes_max = 0);
+  // From now on it is known who connects: ZeroMQ tells on a socket of its own, before it hands out anything
+  // of the connection. Throws zmq::error_t.
+  void watch_accepted(Context& context);
+  void do_not_linger();
+
+  // The rest: as RouterSocket's and DealerSocket's; `to` is null for a dealer's one peer.
+  Status send(const PeerId* to, const Message& message);
+  void remember(const PeerId& from);
+  Status share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory,
+                      std::int64_t theirs_bytes_max);
+  Status shares_memory(const PeerId& peer) const { return sharings_->state(peer); }
+  void unmap(const PeerId& peer) { sharings_->unmap(peer); }
+  Status disconnect(const PeerId& peer);
+  int break_unfinished();
+  void close();
+
+ private:
+  bool send_beside(const PeerId& to, const Beside& beside);
+  bool has_input();
+  void schedule();
+  void wait();
+  void drain();
+  void read_one();
+  Result<std::optional<Message>> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
+  void deliver(const PeerId& from, Result<Message> message);
+  void count(const Body& body, std::size_t bytes);
+
+  boost::asio::io_context& io_;
+  zmq::socket_t socket_;
+  const bool is_router_;
+  boost::asio::posix::stream_descriptor wake_;
+  const std::shared_ptr<Sharings> sharings_;
+  Handler handler_;
+  TrafficCounters counters_;
+  Ticks received_at_;                      // the message being handled
+  std::optional<zmq::socket_t> accepted_;  // a router's: who connects
+  Unfinished unfinished_;
+  zmq::message_t* handled_ = nullptr;                 // the header of the message being handled
+  std::optional<SegmentRef> handled_segment_;         // and what it announces
+  std::unordered_map<PeerId, SocketId> connections_;  // those remembered
+  bool scheduled_ = false;                            // a drain() is posted
+  bool waiting_ = false;                              // the descriptor is being waited for
+  bool in_handler_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace paceline::wire

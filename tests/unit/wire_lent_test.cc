@@ -1,0 +1,148 @@
+// What is lent comes back, and what was borrowed stays readable, whichever side dies.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <optional>
+#include <thread>
+
+#include "tests/unit/sharing_pair.h"
+
+namespace paceline::wire {
+
+TEST_CASE("what is lent to a peer comes back when its connection is broken, and when the socket is closed") {
+  Pair pair;
+  std::atomic<int> alive{0};
+  REQUIRE(pair.router->send(pair.peer, {Parameters{.last = true}, in(pair.of_router, 8, alive)}).is_ok());
+  REQUIRE(run_until(pair.io, [&] { return pair.at_dealer.size() == 1; }));
+  CHECK(alive == 1);
+  if (GENERATE(true, false)) {
+    REQUIRE(pair.router->disconnect(pair.peer).is_ok());
+  } else {
+    pair.router->close();
+  }
+  CHECK(alive == 0);
+}
+
+TEST_CASE("what a peer held that was killed comes back, and what it had sent stays readable") {
+  const TemporaryFolder folder;
+  const auto memory = segment();
+  int to_parent[2];
+  REQUIRE(::pipe(to_parent) == 0);
+  const pid_t victim = child([&] {
+    Context own;
+    boost::asio::io_context io{1};
+    TransportOptions options;
+    options.memory = SharedSegment::create(kSegmentBytes).value();
+    options.their_memory_bytes_max = kSegmentBytes;
+    std::atomic<int> alive{0};
+    std::optional<Message> held;
+    auto dealer = DealerSocket::connect(own, io, folder.ipc("killed"), options, [&](Result<Message> message) {
+                    if (std::holds_alternative<Parameters>(message.value().body)) held = message.value();
+                  }).value();
+    (void)dealer->send({Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}});
+    run_until(io, [&] { return dealer->shares_memory().is_ok(); });
+    (void)dealer->send({Push{.last = true, .samples = 1}, in(options.memory, 7, alive)});
+    run_until(io, [&] { return held.has_value(); });
+    (void)!::write(to_parent[1], "h", 1);
+    ::pause();
+  });
+  Context context;  // made after the fork: ZeroMQ's threads do not come along
+  boost::asio::io_context io{1};
+  PeerId peer;
+  std::optional<Message> pushed;
+  RouterSocket* socket = nullptr;
+  auto bound =
+      RouterSocket::bind(context, io, folder.ipc("killed"), {}, [&](const PeerId& from, Result<Message> m) {
+        if (peer.empty()) {
+          peer = from;
+          (void)socket->share_memory(from, memory, kSegmentBytes);
+          (void)socket->send(from, {Welcome{}, {}});
+        }
+        if (std::holds_alternative<Push>(m.value().body)) pushed = std::move(m).value();
+      });
+  REQUIRE(bound.is_ok());
+  socket = bound.value().get();
+  REQUIRE(run_until(io, [&] { return pushed.has_value(); }));
+  CHECK(pushed->payload.borrowed);
+  std::atomic<int> alive{0};
+  REQUIRE(socket->send(peer, {Parameters{.last = true}, in(memory, 8, alive)}).is_ok());
+  char said = 0;
+  REQUIRE(::read(to_parent[0], &said, 1) == 1);  // it holds the parameters
+  io.poll();
+  CHECK(alive == 1);
+
+  ::kill(victim, SIGKILL);
+  ::waitpid(victim, nullptr, 0);
+  CHECK(run_until(io, [&] {
+    (void)socket->send(peer, {Heartbeat{}, {}});
+    return alive == 0;
+  }));
+  CHECK(all_are(pushed->payload, 7));
+  ::close(to_parent[0]);
+  ::close(to_parent[1]);
+}
+
+TEST_CASE("what a peer had sent is read after its death, and what it said of what it held is not missed") {
+  const TemporaryFolder folder;
+  const auto memory = segment();
+  int to_child[2];
+  REQUIRE(::pipe(to_child) == 0);
+  const pid_t victim = child([&] {
+    std::atomic<int> alive{0};
+    TransportOptions options;
+    options.memory = SharedSegment::create(kSegmentBytes).value();
+    options.their_memory_bytes_max = kSegmentBytes;
+    Context own;  // which goes only when all is sent
+    boost::asio::io_context io{1};
+    bool has_read = false;
+    auto dealer = DealerSocket::connect(own, io, folder.ipc("dead"), options, [&](Result<Message> message) {
+                    has_read |= std::holds_alternative<Parameters>(message.value().body);
+                  }).value();
+    (void)dealer->send({Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}});
+    run_until(io, [&] { return dealer->shares_memory().is_ok(); });
+    (void)dealer->send({Heartbeat{}, {}});
+    run_until(io, [&] { return has_read; });
+    char go = 0;
+    (void)!::read(to_child[0], &go, 1);
+    (void)dealer->send({Push{.last = true, .samples = 1}, in(options.memory, 7, alive)});
+  });
+  Context context;
+  boost::asio::io_context io{1};
+  PeerId peer;
+  int heard = 0;
+  std::optional<Result<Message>> last;
+  RouterSocket* socket = nullptr;
+  auto bound =
+      RouterSocket::bind(context, io, folder.ipc("dead"), {}, [&](const PeerId& from, Result<Message> m) {
+        if (heard++ == 0) {
+          peer = from;
+          (void)socket->share_memory(from, memory, kSegmentBytes);
+          (void)socket->send(from, {Welcome{}, {}});
+        }
+        last = std::move(m);
+      });
+  REQUIRE(bound.is_ok());
+  socket = bound.value().get();
+  REQUIRE(run_until(io, [&] { return heard == 2; }));
+  std::atomic<int> alive{0};
+  // Held on this side, too, so that nothing is let go of before the peer is found gone.
+  REQUIRE(socket->send(peer, {Parameters{.last = true}, in(memory, 8, alive)}).is_ok());
+  REQUIRE(::write(to_child[1], "g", 1) == 1);
+  REQUIRE(::waitpid(victim, nullptr, 0) == victim);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (socket->send(peer, {Heartbeat{}, {}}).is_ok()) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    std::this_thread::yield();
+  }
+  CHECK(alive == 0);
+  REQUIRE(run_until(io, [&] { return heard == 3; }));
+  INFO(last->status().message());
+  REQUIRE(last->is_ok());
+  CHECK(all_are(last->value().payload, 7));
+  CHECK(socket->counters().malformed == 0);
+  ::close(to_child[0]);
+  ::close(to_child[1]);
+}
+
+}  // namespace paceline::wire
