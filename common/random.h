@@ -22,6 +22,7 @@ enum class Stream : std::uint32_t {
   kEmulation = 5,          // keys: worker rank, clock
   kSyntheticData = 6,      // keys: split, sample
   kIncarnation = 7,
+  kThresholdWalk = 8,  // keys: LPR window
   kTest = 100,
 };
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/cache/own_updates.h"
+#include "common/config/engine_config.h"
 #include "common/config/load.h"
-#include "common/sync/engine_config.h"
 #include "common/ticks.h"
 #include "common/wire/memory.h"
 #include "common/wire/segment_sizes.h"
@@ -31,18 +31,17 @@ std::uint64_t new_incarnation() {
   return (std::uint64_t{entropy()} << 32) | entropy();
 }
 
-Threshold largest_threshold(const SyncSection& sync) {
-  return sync::largest_threshold({sync.policy, sync.threshold, sync.threshold_min, sync.threshold_max,
-                                  sync.lpr.increase_above, sync.lpr.decrease_below});
+Threshold largest_threshold(const RunConfig& config) {
+  return sync::largest_threshold(engine_config(config).policy);
 }
 
 // Under shared memory a gradient stays in its buffer until the servers have applied it: at a grant those of
 // at most `largest threshold` clocks wait for others (DESIGN 3.1), one is computed into, and two are for
 // servers that are late to say that they have applied theirs. Eager, none waits for others. Made when needed,
 // so a large threshold costs nothing before a worker leads by that much.
-std::size_t gradient_buffers_max(const SyncSection& sync, bool shared) {
-  const Threshold largest = largest_threshold(sync);
-  if (!shared || sync.apply == ApplyMode::kEager || largest.is_infinite())
+std::size_t gradient_buffers_max(const RunConfig& config, bool shared) {
+  const Threshold largest = largest_threshold(config);
+  if (!shared || config.sync.apply == ApplyMode::kEager || largest.is_infinite())
     return GradientBuffers::kBuffersMax;
   return static_cast<std::size_t>(largest.value()) + 3;
 }
@@ -51,7 +50,7 @@ std::size_t gradient_buffers_max(const SyncSection& sync, bool shared) {
 Result<std::shared_ptr<wire::SharedSegment>> memory_to_share(const RunConfig& config, const Layout& layout) {
   if (config.cluster.shared_memory == SharedMemory::kOff) return std::shared_ptr<wire::SharedSegment>();
   return wire::SharedSegment::create(wire::gradient_segment_bytes(
-      layout.size(), config.cluster.threads_per_node, gradient_buffers_max(config.sync, true)));
+      layout.size(), config.cluster.threads_per_node, gradient_buffers_max(config, true)));
 }
 
 // What a training thread leaves behind besides its report.
@@ -167,7 +166,7 @@ class Node::Impl {
         .worker = worker,
         .layout = tasks_->layout(),
         .freshness = {config_.sync.apply, config_.sync.refresh_clocks},
-        .applies_locally = cache::keeps_own_updates(largest_threshold(config_.sync)),
+        .applies_locally = cache::keeps_own_updates(largest_threshold(config_)),
         .deadline = config_.cluster.lease,
         .exchange = client_,
         .process_cache = process_cache_,
@@ -175,7 +174,7 @@ class Node::Impl {
         .pace = pace_,
         .slots = slots_.get(),
         .cache = ThreadCache(config_.train.optimizer, process_cache_.ranges(), worker.thread),
-        .gradients = GradientBuffers(tasks_->layout().size(), gradient_buffers_max(config_.sync, shares),
+        .gradients = GradientBuffers(tasks_->layout().size(), gradient_buffers_max(config_, shares),
                                      shares ? *memory_ : nullptr),
         .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker),
         .phases = PhaseRecorder(),

@@ -25,7 +25,8 @@ struct EnumNames;  // specialised below: `table` lists every value with its spel
 PACELINE_ENUM_NAMES(PolicyKind, {{PolicyKind::kBsp, "bsp"},
                                  {PolicyKind::kAsp, "asp"},
                                  {PolicyKind::kSsp, "ssp"},
-                                 {PolicyKind::kDtssp, "dtssp"}});
+                                 {PolicyKind::kDtssp, "dtssp"},
+                                 {PolicyKind::kRandomWalk, "random_walk"}});
 PACELINE_ENUM_NAMES(ApplyMode, {{ApplyMode::kVersioned, "versioned"}, {ApplyMode::kEager, "eager"}});
 PACELINE_ENUM_NAMES(CombineMode, {{CombineMode::kEach, "each"}, {CombineMode::kMean, "mean"}});
 PACELINE_ENUM_NAMES(SharedMemory,

@@ -95,7 +95,7 @@ void check_application(Judge& judge, const SyncSection& sync) {
 }
 
 void check_threshold(Judge& judge, const SyncSection& sync) {
-  if (sync.policy != PolicyKind::kDtssp) return;
+  if (sync.policy != PolicyKind::kDtssp && sync.policy != PolicyKind::kRandomWalk) return;
   const std::string range =
       "[" + std::to_string(sync.threshold_min) + ", " + std::to_string(sync.threshold_max) + "]";
   judge.refuse_if(sync.threshold_min > sync.threshold_max, {"sync.threshold_min", "sync.threshold_max"},
@@ -105,7 +105,7 @@ void check_threshold(Judge& judge, const SyncSection& sync) {
                   "the initial threshold is outside its range",
                   "threshold " + std::to_string(sync.threshold) + " and range " + range,
                   "threshold_min <= threshold <= threshold_max");
-  judge.refuse_if(sync.lpr.increase_above < sync.lpr.decrease_below,
+  judge.refuse_if(sync.policy == PolicyKind::kDtssp && sync.lpr.increase_above < sync.lpr.decrease_below,
                   {"sync.lpr.increase_above", "sync.lpr.decrease_below"},
                   "one progress would both raise and lower the threshold",
                   "increase_above " + real({}).write(sync.lpr.increase_above) + " and decrease_below " +

@@ -9,12 +9,11 @@ namespace paceline::sync {
 namespace {
 
 Status validate_policy(const PolicyConfig& policy) {
-  if (policy.kind == PolicyKind::kSsp || policy.kind == PolicyKind::kDtssp) {
-    if (policy.threshold < 0) {
-      return invalid_argument("threshold: got " + std::to_string(policy.threshold) + ", expected 0 or more");
-    }
+  const bool has_range = policy.kind == PolicyKind::kDtssp || policy.kind == PolicyKind::kRandomWalk;
+  if ((policy.kind == PolicyKind::kSsp || has_range) && policy.threshold < 0) {
+    return invalid_argument("threshold: got " + std::to_string(policy.threshold) + ", expected 0 or more");
   }
-  if (policy.kind != PolicyKind::kDtssp) return Status::ok();
+  if (!has_range) return Status::ok();
   if (policy.threshold_min < 0 || policy.threshold_min > policy.threshold_max) {
     return invalid_argument("threshold_min: got " + std::to_string(policy.threshold_min) +
                             ", expected 0 .. threshold_max = " + std::to_string(policy.threshold_max));
@@ -24,6 +23,7 @@ Status validate_policy(const PolicyConfig& policy) {
                             std::to_string(policy.threshold_min) + " .. " +
                             std::to_string(policy.threshold_max));
   }
+  if (policy.kind != PolicyKind::kDtssp) return Status::ok();
   if (!std::isfinite(policy.increase_above) || !std::isfinite(policy.decrease_below)) {
     return invalid_argument("lpr limits: expected finite numbers");
   }
@@ -93,6 +93,7 @@ Threshold largest_threshold(const PolicyConfig& policy) {
     case PolicyKind::kSsp:
       return Threshold(policy.threshold);
     case PolicyKind::kDtssp:
+    case PolicyKind::kRandomWalk:
       return Threshold(policy.threshold_max);
   }
   PACELINE_ASSERT(false, "unknown policy kind");

@@ -4,6 +4,7 @@
 #include "common/sync/asp.h"
 #include "common/sync/bsp.h"
 #include "common/sync/dtssp.h"
+#include "common/sync/random_walk.h"
 #include "common/sync/ssp.h"
 
 namespace paceline::sync {
@@ -18,6 +19,8 @@ std::unique_ptr<Policy> make_policy(const PolicyConfig& config) {
       return std::make_unique<Ssp>(Threshold(config.threshold));
     case PolicyKind::kDtssp:
       return std::make_unique<Dtssp>(config);
+    case PolicyKind::kRandomWalk:
+      return std::make_unique<RandomWalk>(config);
   }
   PACELINE_ASSERT(false, "unknown policy kind");
   return nullptr;

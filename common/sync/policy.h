@@ -4,8 +4,8 @@
 // constructor.
 //
 // A new policy is one file here and one line in make_policy(). How the ones to come fit: DSSP gives each
-// worker its own s (threshold_for), backup workers move the floor (floor), a random +-1 walk moves s at each
-// window (on_window).
+// worker its own s (threshold_for), backup workers move the floor (floor), a schedule of policies moves s
+// with the windows (on_window).
 #pragma once
 
 #include <memory>

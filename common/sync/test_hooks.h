@@ -25,7 +25,8 @@ enum class Mutant {
   kLostStaysInTable,         // everybody waits for the dead for ever
   kLeaverReleasesNobody,     // held grants are not looked at again when the slowest leaves
   kArrivalOrder,             // gradients of a clock are applied as they came
-  kThresholdUnclamped,       // DTSSP leaves [threshold_min, threshold_max]
+  kThresholdUnclamped,       // DTSSP or the random walk leaves [threshold_min, threshold_max]
+  kWalkSameCoin,             // the random walk throws one coin for all windows
   kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it
   kLostIterationForgotten,   // share: pool: an iteration granted to a lost worker is never given out again
   kStopStillGrants,          // after a stop the held are granted once more

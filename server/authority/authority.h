@@ -37,9 +37,6 @@
 
 namespace paceline::server {
 
-// The engine's part of a run's configuration.
-sync::EngineConfig engine_config(const RunConfig& config);
-
 class Authority {
  public:
   // How long a node that is alive may take, in leases: for the iteration it is in when the run is stopped,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/config/engine_config.h"
 #include "common/params/schedule.h"
 
 namespace paceline::server {
@@ -24,10 +25,8 @@ ShardSettings shard_settings(const RunConfig& config) {
   settings.optimizer = config.train.optimizer;
   settings.cluster = config.cluster.cluster();
   settings.block_floats = std::max<std::int64_t>(1, config.cluster.frame_bytes / std::int64_t{sizeof(float)});
-  std::int64_t largest_threshold = 0;  // asp has none
-  if (config.sync.policy == PolicyKind::kSsp) largest_threshold = config.sync.threshold;
-  if (config.sync.policy == PolicyKind::kDtssp) largest_threshold = config.sync.threshold_max;
-  std::int64_t gradients_max = largest_threshold + 2;
+  const Threshold largest = sync::largest_threshold(engine_config(config).policy);
+  std::int64_t gradients_max = largest.is_infinite() ? 0 : largest.value() + 2;
   if (config.sync.apply == ApplyMode::kEager) gradients_max = std::max(gradients_max, kDecisionLag);
   settings.gradients_max = static_cast<std::size_t>(gradients_max);
   settings.gradient_encoding = config.cluster.gradient_encoding;

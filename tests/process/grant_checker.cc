@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "common/random.h"
+
 namespace paceline::testing {
 namespace {
 
@@ -79,12 +81,13 @@ bool GrantChecker::threshold_is_of_policy(Threshold threshold) const {
     case PolicyKind::kSsp:
       return threshold == Threshold(sync.threshold);
     case PolicyKind::kDtssp:
+    case PolicyKind::kRandomWalk:
       return threshold >= Threshold(sync.threshold_min) && threshold <= Threshold(sync.threshold_max);
   }
   return false;
 }
 
-// DESIGN 3.5, from the reports: the threshold after k windows have closed.
+// From the reports (DESIGN 3.5), or from the coins: the threshold after k windows have closed.
 std::vector<Threshold> GrantChecker::thresholds_by_window() const {
   const SyncSection& sync = config_.sync;
   std::int64_t s = sync.threshold;
@@ -92,7 +95,10 @@ std::vector<Threshold> GrantChecker::thresholds_by_window() const {
   std::optional<double> before;
   for (std::int64_t k = 0; windows_.contains(k); ++k) {
     const double now = learned(windows_.at(k), sync.lpr.metric);
-    if (before) {
+    if (before && sync.policy == PolicyKind::kRandomWalk) {
+      CounterRandom coin(config_.run.seed, Stream::kThresholdWalk, static_cast<std::uint64_t>(k));
+      s = std::clamp(coin.next_u32() % 2 == 1 ? s + 1 : s - 1, sync.threshold_min, sync.threshold_max);
+    } else if (before) {
       const double gain = now - *before;
       const double percent = *before != 0.0 ? gain / std::fabs(*before) * 100.0 : gain * INFINITY;
       if (percent > sync.lpr.increase_above) s = std::min(s + 1, sync.threshold_max);
@@ -136,14 +142,16 @@ std::vector<std::string> GrantChecker::violations(const RunSummary& summary, boo
     found.push_back("a grant was " + std::to_string(lead_max) + " ahead, max_grant_gap says " +
                     to_string(summary.max_grant_gap));
   }
-  if (config_.sync.policy != PolicyKind::kDtssp || !all_count) return found;
+  const PolicyKind policy = config_.sync.policy;
+  const bool moves = policy == PolicyKind::kDtssp || policy == PolicyKind::kRandomWalk;
+  if (!moves || !all_count) return found;
   const std::vector<Threshold> expected = thresholds_by_window();
   for (const HeardGrant& heard : heard_) {
     const auto closed =
         static_cast<std::size_t>(heard.grant.version.value / config_.sync.lpr.window_clocks.value_or(1));
     if (closed < expected.size() && heard.grant.threshold == expected[closed]) continue;
     found.push_back(name_of(heard.grant) + ": after " + std::to_string(closed) +
-                    " windows it is not what was learned");
+                    " windows it is not what follows from them");
   }
   return found;
 }

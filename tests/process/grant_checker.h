@@ -25,7 +25,7 @@ namespace paceline::testing {
 // Thread: one at a time.
 class GrantChecker {
  public:
-  // Under dtssp lpr.window_clocks is given.
+  // Under dtssp and random_walk lpr.window_clocks is given.
   explicit GrantChecker(const RunConfig& config);
 
   // The workers of this node are not heard: `completed(rank)` says how many iterations one has computed, any
@@ -36,7 +36,8 @@ class GrantChecker {
   void hear(const wire::Body& message);
 
   // The run is over. Every violation, as a sentence. `all_count`: nobody is elsewhere, left or died, so that
-  // all that was reported counts and was heard: DTSSP's threshold can be computed from it.
+  // all that was reported counts and was heard: the threshold of DTSSP or of the random walk can be computed
+  // from it.
   std::vector<std::string> violations(const RunSummary& summary, bool all_count) const;
   std::int64_t grants() const { return static_cast<std::int64_t>(heard_.size()); }
 

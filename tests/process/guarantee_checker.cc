@@ -140,6 +140,7 @@ void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> 
       largest = config_.sync.threshold;
       break;
     case PolicyKind::kDtssp:
+    case PolicyKind::kRandomWalk:
       largest = config_.sync.threshold_max;
       break;
     case PolicyKind::kAsp:

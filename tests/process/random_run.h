@@ -2,6 +2,7 @@
 // tests draw their thousands of schedules from.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -29,25 +30,27 @@ struct Combination {
   ApplyMode apply;
   std::uint32_t shards;
 };
-inline constexpr std::size_t kCombinations = 18;
+inline constexpr std::array<std::pair<PolicyKind, ApplyMode>, 8> kWays{
+    {{PolicyKind::kBsp, ApplyMode::kVersioned},
+     {PolicyKind::kAsp, ApplyMode::kEager},
+     {PolicyKind::kSsp, ApplyMode::kVersioned},
+     {PolicyKind::kSsp, ApplyMode::kEager},
+     {PolicyKind::kDtssp, ApplyMode::kVersioned},
+     {PolicyKind::kDtssp, ApplyMode::kEager},
+     {PolicyKind::kRandomWalk, ApplyMode::kVersioned},
+     {PolicyKind::kRandomWalk, ApplyMode::kEager}}};
+inline constexpr std::uint32_t kShardsMax = 3;
+inline constexpr std::size_t kCombinations = kWays.size() * kShardsMax;
 
 inline Combination combination_of(std::uint64_t seed) {
-  constexpr std::array<std::pair<PolicyKind, ApplyMode>, 6> kWays{
-      {{PolicyKind::kBsp, ApplyMode::kVersioned},
-       {PolicyKind::kAsp, ApplyMode::kEager},
-       {PolicyKind::kSsp, ApplyMode::kVersioned},
-       {PolicyKind::kSsp, ApplyMode::kEager},
-       {PolicyKind::kDtssp, ApplyMode::kVersioned},
-       {PolicyKind::kDtssp, ApplyMode::kEager}}};
   const auto [policy, apply] = kWays[seed % kWays.size()];
-  return {policy, apply, 1 + static_cast<std::uint32_t>(seed / kWays.size() % 3)};
+  return {policy, apply, 1 + static_cast<std::uint32_t>(seed / kWays.size() % kShardsMax)};
 }
 
 // A place of its own for each combination.
 inline std::size_t place_of(const Combination& c) {
-  const auto way = static_cast<std::size_t>(c.policy) +
-                   (c.policy >= PolicyKind::kSsp ? 2 * static_cast<std::size_t>(c.apply) : 0);
-  return way * 3 + (c.shards - 1);
+  const auto way = std::find(kWays.begin(), kWays.end(), std::pair(c.policy, c.apply)) - kWays.begin();
+  return static_cast<std::size_t>(way) * kShardsMax + (c.shards - 1);
 }
 
 // Settings of every kind of optimizer under which the counting model counts: the server adds 1 for each
@@ -140,8 +143,7 @@ inline bool leaves_in_parts(std::uint64_t seed) {
 }
 
 inline std::string describe(std::uint64_t seed, const RunConfig& c) {
-  const char* policies[] = {"bsp", "asp", "ssp", "dtssp"};
-  return "seed " + std::to_string(seed) + ": " + policies[static_cast<int>(c.sync.policy)] + " threshold " +
+  return "seed " + std::to_string(seed) + ": " + name_of(c.sync.policy) + " threshold " +
          std::to_string(c.sync.threshold) + (c.sync.apply == ApplyMode::kEager ? " eager" : " versioned") +
          (c.sync.combine == CombineMode::kMean ? " mean" : " each") + " refresh " +
          (c.sync.refresh_clocks ? std::to_string(*c.sync.refresh_clocks) : "null") + ", " +

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "common/config/names.h"
 #include "common/sync/engine.h"
 #include "tests/scenario/render.h"
 
@@ -60,13 +61,13 @@ EngineConfig config_of(const Options& o) {
   c.cluster.nodes = static_cast<std::uint32_t>(o.number("nodes", 1));
   c.cluster.threads_per_node = static_cast<std::uint32_t>(o.number("threads", o.number("workers", 1)));
   c.shards = static_cast<std::uint32_t>(o.number("shards", 1));
-  c.policy.kind = one_of<PolicyKind>(o.text("policy", "bsp"), {{"bsp", PolicyKind::kBsp},
-                                                               {"asp", PolicyKind::kAsp},
-                                                               {"ssp", PolicyKind::kSsp},
-                                                               {"dtssp", PolicyKind::kDtssp}});
+  const std::optional<PolicyKind> policy = named<PolicyKind>(o.text("policy", "bsp"));
+  if (!policy) FAIL("unknown policy: " << o.text("policy", ""));
+  c.policy.kind = *policy;
   c.policy.threshold = o.number("threshold", 3);
   c.policy.threshold_min = o.number("min", 3);
   c.policy.threshold_max = o.number("max", 10);
+  c.policy.seed = static_cast<std::uint64_t>(o.number("seed", 1));
   const bool asp = c.policy.kind == PolicyKind::kAsp;
   c.apply = one_of<ApplyMode>(o.text("apply", asp ? "eager" : "versioned"),
                               {{"versioned", ApplyMode::kVersioned}, {"eager", ApplyMode::kEager}});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/random.h"
+
 namespace paceline::test {
 
 using namespace paceline::sync;
@@ -19,6 +21,7 @@ AuthorityChecker::AuthorityChecker(const EngineConfig& config, Violations& viola
       break;
     case PolicyKind::kSsp:
     case PolicyKind::kDtssp:
+    case PolicyKind::kRandomWalk:
       threshold_ = Threshold(config.policy.threshold);
       break;
   }
@@ -245,17 +248,23 @@ void AuthorityChecker::judge(const WindowClosed& w) {
   }
   const bool by_accuracy = config_.lpr_metric == LprMetric::kAccuracy;
   const double current = by_accuracy ? static_cast<double>(sums.correct) / samples : sums.loss_sum / samples;
+  int step = 0;
   if (previous_metric_ && config_.policy.kind == PolicyKind::kDtssp) {
     const double gain =
         (by_accuracy ? current - *previous_metric_ : *previous_metric_ - current) / *previous_metric_;
-    int step = 0;
     if (gain * 100 > config_.policy.increase_above) step = 1;
     if (gain * 100 < config_.policy.decrease_below) step = -1;
+  }
+  if (previous_metric_ && config_.policy.kind == PolicyKind::kRandomWalk) {
+    CounterRandom coin(config_.policy.seed, Stream::kThresholdWalk, static_cast<std::uint64_t>(w.index));
+    step = coin.next_u32() % 2 == 1 ? 1 : -1;
+  }
+  previous_metric_ = current;
+  if (step != 0) {
     const std::int64_t wanted =
         std::clamp(threshold_.value() + step, config_.policy.threshold_min, config_.policy.threshold_max);
     threshold_step_due_ = static_cast<int>(wanted - threshold_.value());
   }
-  previous_metric_ = current;
 }
 
 void AuthorityChecker::judge(const ThresholdChanged& t) {

@@ -1,5 +1,6 @@
 #include "tests/sim/run_plan.h"
 
+#include "common/config/names.h"
 #include "common/random.h"
 
 namespace paceline::test {
@@ -9,10 +10,11 @@ using namespace paceline::sync;
 
 void draw_policy(CounterRandom& random, RunPlan& plan) {
   PolicyConfig& policy = plan.config.policy;
-  policy.kind = static_cast<PolicyKind>(random.next_below(4));
+  policy.kind = static_cast<PolicyKind>(random.next_below(EnumNames<PolicyKind>::table.size()));
   policy.threshold_min = static_cast<std::int64_t>(random.next_below(3));
   policy.threshold = policy.threshold_min + static_cast<std::int64_t>(random.next_below(3));
   policy.threshold_max = policy.threshold + static_cast<std::int64_t>(random.next_below(3));
+  policy.seed = plan.seed;
   plan.config.window_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
   plan.config.lpr_metric = static_cast<LprMetric>(random.next_below(2));
 
@@ -64,8 +66,7 @@ RunPlan plan_of(std::uint64_t seed) {
 }
 
 std::string RunPlan::describe() const {
-  const char* policies[] = {"bsp", "asp", "ssp", "dtssp"};
-  return "seed " + std::to_string(seed) + ": " + policies[static_cast<int>(config.policy.kind)] +
+  return "seed " + std::to_string(seed) + ": " + name_of(config.policy.kind) +
          (config.apply == ApplyMode::kEager ? " eager" : " versioned") +
          (config.share == Share::kPool ? " pool" : " even") +
          " s=" + std::to_string(config.policy.threshold) + " nodes=" + std::to_string(config.cluster.nodes) +

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "common/config/names.h"
 #include "tests/sim/world.h"
 
 namespace paceline::test {
@@ -21,7 +22,7 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
     for (const std::string& violation : violations) text += "\n  " + violation;
     FAIL(plan.describe() << text);
   }
-  CHECK(per_policy.size() == 4);
+  CHECK(per_policy.size() == EnumNames<PolicyKind>::table.size());
 }
 
 // One node, one thread, nothing lost: 40 iterations under `kind`.

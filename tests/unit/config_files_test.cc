@@ -1,5 +1,4 @@
-// The files of configs/: each loads, the reference is the schema's, and the four policies differ only in
-// `sync:`.
+// The files of configs/: each loads, the reference is the schema's, and the policies' differ only in `sync:`.
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
@@ -44,10 +43,12 @@ TEST_CASE("every_key_of_the_reference_carries_its_effect_and_trade_off") {
   }
 }
 
-TEST_CASE("the_four_policies_differ_only_in_sync") {
+TEST_CASE("the_policies_differ_only_in_sync") {
   RunConfig bsp = loaded_file("bsp.yaml");
-  const std::map<std::string, PolicyKind> others{
-      {"asp.yaml", PolicyKind::kAsp}, {"ssp.yaml", PolicyKind::kSsp}, {"dtssp.yaml", PolicyKind::kDtssp}};
+  const std::map<std::string, PolicyKind> others{{"asp.yaml", PolicyKind::kAsp},
+                                                 {"ssp.yaml", PolicyKind::kSsp},
+                                                 {"dtssp.yaml", PolicyKind::kDtssp},
+                                                 {"random_walk.yaml", PolicyKind::kRandomWalk}};
   for (const auto& [file, policy] : others) {
     INFO(file);
     RunConfig other = loaded_file(file);
@@ -72,6 +73,12 @@ TEST_CASE("the_policies_have_the_values_of_the_dtssp_experiment") {
   CHECK(c.sync.combine == CombineMode::kEach);
   for (const char* file : {"bsp.yaml", "ssp.yaml", "dtssp.yaml"})
     CHECK_FALSE(loaded_file(file).sync.refresh_clocks);
+}
+
+TEST_CASE("the_random_walk_is_dtssp_but_for_what_moves_the_threshold") {
+  SyncSection walk = loaded_file("random_walk.yaml").sync;
+  walk.policy = PolicyKind::kDtssp;
+  CHECK(walk == loaded_file("dtssp.yaml").sync);
 }
 
 TEST_CASE("the_quickstart_is_dtssp_over_one_server_and_four_nodes_of_four") {

@@ -1,5 +1,6 @@
 """Whole runs of every policy, and runs that are stopped. See harness.py."""
 
+import csv
 import signal
 
 import harness
@@ -44,6 +45,14 @@ class WholeRuns(DaemonTest):
     def test_dtssp(self):
         summary = self.run_policy("sync.policy=dtssp", "sync.lpr.window_clocks=5")
         self.assertTrue(3 <= summary["final_threshold"] <= 10, summary["final_threshold"])
+
+    def test_random_walk(self):
+        # 50 clocks, so windows 0 to 9; with seed 4 the coins of 1 to 9 are - + + - + - + + -: 3 4 5 4 5 4 5 6 5.
+        summary = self.run_policy("sync.policy=random_walk", "sync.lpr.window_clocks=5", "run.seed=4")
+        self.assertEqual((summary["policy"], summary["final_threshold"]), ("random_walk", 5))
+        with open(self.run_dir / "curve.csv", encoding="utf-8") as file:
+            windows = [row for row in csv.DictReader(file) if row["train_loss"]]
+        self.assertEqual([int(row["threshold"]) for row in windows], [3, 3, 4, 5, 4, 5, 4, 5, 6, 5])
 
 
     def test_a_task_of_the_users_own(self):

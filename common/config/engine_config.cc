@@ -1,0 +1,27 @@
+#include "common/config/engine_config.h"
+
+namespace paceline {
+
+sync::EngineConfig engine_config(const RunConfig& config) {
+  sync::EngineConfig engine;
+  engine.cluster = config.cluster.cluster();
+  engine.shards = config.cluster.shards;
+  engine.policy.kind = config.sync.policy;
+  engine.policy.threshold = config.sync.threshold;
+  engine.policy.threshold_min = config.sync.threshold_min;
+  engine.policy.threshold_max = config.sync.threshold_max;
+  engine.policy.increase_above = config.sync.lpr.increase_above;
+  engine.policy.decrease_below = config.sync.lpr.decrease_below;
+  engine.policy.seed = config.run.seed;
+  engine.apply = config.sync.apply;
+  engine.combine = config.sync.combine;
+  engine.share = config.train.share;
+  engine.total_iterations = config.train.total_iterations;
+  engine.batch_size = config.train.batch_size;
+  engine.lpr_metric = config.sync.lpr.metric;
+  engine.window_clocks = config.sync.lpr.window_clocks;
+  engine.on_nan = config.train.on_nan;
+  return engine;
+}
+
+}  // namespace paceline
