@@ -26,7 +26,8 @@ PACELINE_ENUM_NAMES(PolicyKind, {{PolicyKind::kBsp, "bsp"},
                                  {PolicyKind::kAsp, "asp"},
                                  {PolicyKind::kSsp, "ssp"},
                                  {PolicyKind::kDtssp, "dtssp"},
-                                 {PolicyKind::kRandomWalk, "random_walk"}});
+                                 {PolicyKind::kRandomWalk, "random_walk"},
+                                 {PolicyKind::kDssp, "dssp"}});
 PACELINE_ENUM_NAMES(ApplyMode, {{ApplyMode::kVersioned, "versioned"}, {ApplyMode::kEager, "eager"}});
 PACELINE_ENUM_NAMES(CombineMode, {{CombineMode::kEach, "each"}, {CombineMode::kMean, "mean"}});
 PACELINE_ENUM_NAMES(SharedMemory,

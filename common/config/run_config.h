@@ -71,9 +71,9 @@ struct LprSection {
 // `combine` by policy.
 struct SyncSection {
   PolicyKind policy = PolicyKind::kBsp;
-  std::int64_t threshold = 3;  // ssp: s; dtssp, random_walk: initial s; ignored (and refused if given) else
-  std::int64_t threshold_min = 3;                  // dtssp, random_walk
-  std::int64_t threshold_max = 10;                 // dtssp, random_walk
+  std::int64_t threshold = 3;                      // ssp: s; dtssp, random_walk: initial s; refused elsewhere
+  std::int64_t threshold_min = 3;                  // dtssp, random_walk; dssp: s_L
+  std::int64_t threshold_max = 10;                 // dtssp, random_walk; dssp: s_U
   std::optional<std::int64_t> refresh_clocks = 1;  // null: only when required
   LprSection lpr;
   ApplyMode apply = ApplyMode::kVersioned;   // default: asp eager, else versioned

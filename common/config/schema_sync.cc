@@ -17,10 +17,13 @@ Domain<std::int64_t> threshold() {
   return domain;
 }
 
-bool has_range(const RunConfig& c) {
-  return c.sync.policy == PolicyKind::kDtssp || c.sync.policy == PolicyKind::kRandomWalk;
+bool has_threshold(const RunConfig& c) {
+  return c.sync.policy == PolicyKind::kSsp || c.sync.policy == PolicyKind::kDtssp ||
+         c.sync.policy == PolicyKind::kRandomWalk;
 }
-bool has_threshold(const RunConfig& c) { return c.sync.policy == PolicyKind::kSsp || has_range(c); }
+bool has_range(const RunConfig& c) {
+  return c.sync.policy == PolicyKind::kDssp || (has_threshold(c) && c.sync.policy != PolicyKind::kSsp);
+}
 bool always(const RunConfig&) { return true; }
 
 Key by_policy(Key key, bool (*applies)(const RunConfig&)) {
@@ -39,7 +42,8 @@ void add_sync(Schema& schema) {
   keys.push_back(
       row(PACELINE_FIELD(sync.policy), choice<PolicyKind>(), Scope::kWholeRun,
           {.effect = "Who must wait: bsp everybody each clock, asp nobody, ssp beyond a fixed lead, dtssp "
-                     "beyond a lead steered by progress, random_walk beyond one steered by a coin.",
+                     "beyond a lead steered by progress, random_walk "
+                     "beyond one steered by a coin, dssp beyond one chosen for the fastest from push times.",
            .trade_off = "bsp learns most per iteration and runs at the slowest's pace; asp the reverse. "
                         "random_walk is the control for dtssp."}));
   keys.push_back(by_policy(
@@ -48,22 +52,25 @@ void add_sync(Schema& schema) {
            .effect = "How far a worker may lead the slowest when it is granted an iteration (ssp; dtssp "
                      "and random_walk start here).",
            .trade_off = "Larger waits less for short delays and computes with older parameters; 0 is bsp.",
-           .fallback = "3 under ssp, dtssp and random_walk; bsp and asp have none and refuse one"}),
+           .fallback = "3 under ssp, dtssp and random_walk; refused under the others"}),
       has_threshold));
-  keys.push_back(by_policy(row(PACELINE_FIELD(sync.threshold_min), threshold(), Scope::kWholeRun,
-                               {.unit = "clocks",
-                                .effect = "dtssp and random_walk never lower the threshold below this.",
-                                .trade_off = "Small lets bad learning tighten the run up to bsp at 0.",
-                                .fallback = "3 under dtssp and random_walk; refused under the others"}),
-                           has_range));
-  keys.push_back(
-      by_policy(row(PACELINE_FIELD(sync.threshold_max), threshold(), Scope::kWholeRun,
-                    {.unit = "clocks",
-                     .effect = "dtssp and random_walk never raise the threshold above this.",
-                     .trade_off = "Large lets good learning loosen the run; the server holds up to this + 2 "
-                                  "gradients per worker.",
-                     .fallback = "10 under dtssp and random_walk; refused under the others"}),
-                has_range));
+  keys.push_back(by_policy(
+      row(PACELINE_FIELD(sync.threshold_min), threshold(), Scope::kWholeRun,
+          {.unit = "clocks",
+           .effect =
+               "dtssp and random_walk never lower the threshold below this; under dssp it is everybody's.",
+           .trade_off = "Small lets bad learning tighten the run up to bsp at 0.",
+           .fallback = "3 under dtssp, random_walk and dssp; refused under the others"}),
+      has_range));
+  keys.push_back(by_policy(
+      row(PACELINE_FIELD(sync.threshold_max), threshold(), Scope::kWholeRun,
+          {.unit = "clocks",
+           .effect =
+               "dtssp and random_walk never raise the threshold above this; nor does dssp the fastest's.",
+           .trade_off = "Large lets good learning loosen the run; the server holds up to this + 2 "
+                        "gradients per worker.",
+           .fallback = "10 under dtssp, random_walk and dssp; refused under the others"}),
+      has_range));
   keys.push_back(
       row(PACELINE_FIELD(sync.refresh_clocks), or_null(whole(1, 1'000'000)), Scope::kWholeRun,
           {.unit = "own clocks",

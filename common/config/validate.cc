@@ -95,13 +95,14 @@ void check_application(Judge& judge, const SyncSection& sync) {
 }
 
 void check_threshold(Judge& judge, const SyncSection& sync) {
-  if (sync.policy != PolicyKind::kDtssp && sync.policy != PolicyKind::kRandomWalk) return;
+  const bool moves = sync.policy == PolicyKind::kDtssp || sync.policy == PolicyKind::kRandomWalk;
+  if (!moves && sync.policy != PolicyKind::kDssp) return;
   const std::string range =
       "[" + std::to_string(sync.threshold_min) + ", " + std::to_string(sync.threshold_max) + "]";
   judge.refuse_if(sync.threshold_min > sync.threshold_max, {"sync.threshold_min", "sync.threshold_max"},
                   "threshold_min > threshold_max", range, "threshold_min <= threshold_max");
-  judge.refuse_if(sync.threshold < sync.threshold_min || sync.threshold > sync.threshold_max,
-                  {"sync.threshold", "sync.threshold_min", "sync.threshold_max"},
+  const bool outside = sync.threshold < sync.threshold_min || sync.threshold > sync.threshold_max;
+  judge.refuse_if(moves && outside, {"sync.threshold", "sync.threshold_min", "sync.threshold_max"},
                   "the initial threshold is outside its range",
                   "threshold " + std::to_string(sync.threshold) + " and range " + range,
                   "threshold_min <= threshold <= threshold_max");

@@ -112,6 +112,7 @@ void Engine::complete(Rank rank) {
   contribute(rank);
   clocks_.advance(w.clock);
   w.clock = w.clock.next();
+  policy_->on_clock(rank, w.clock, now_, clocks_);
   highest_ = std::max(highest_, w.clock);
   max_clock_gap_ = std::max(max_clock_gap_, clocks_.max_clock() - clocks_.min_clock());
 }
@@ -191,7 +192,7 @@ void Engine::file_held(Rank rank) {
 
 // c - floor <= s, said of the floor: floor >= c - s.
 Clock Engine::needed_floor(Rank rank) const {
-  const Threshold s = policy_->threshold_for(id(rank));
+  const Threshold s = policy_->threshold_for(rank);
   if (s.is_infinite()) return Clock(0);
   return Clock(at(rank).clock.value - s.value() - (broken(Mutant::kLeadOneTooFar) ? 1 : 0));
 }
@@ -227,7 +228,7 @@ void Engine::settle() {
 
 void Engine::grant(Rank rank) {
   Worker& w = at(rank);
-  const Threshold s = policy_->threshold_for(id(rank));
+  const Threshold s = policy_->threshold_for(rank);
   const Version min_version = s.oldest_version(w.clock);
   max_grant_gap_ = std::max(max_grant_gap_, w.clock - clocks_.min_clock());
   w.phase = Phase::kRunning;

@@ -9,15 +9,16 @@ namespace paceline::sync {
 namespace {
 
 Status validate_policy(const PolicyConfig& policy) {
-  const bool has_range = policy.kind == PolicyKind::kDtssp || policy.kind == PolicyKind::kRandomWalk;
-  if ((policy.kind == PolicyKind::kSsp || has_range) && policy.threshold < 0) {
+  const bool moves = policy.kind == PolicyKind::kDtssp || policy.kind == PolicyKind::kRandomWalk;
+  if ((policy.kind == PolicyKind::kSsp || moves) && policy.threshold < 0) {
     return invalid_argument("threshold: got " + std::to_string(policy.threshold) + ", expected 0 or more");
   }
-  if (!has_range) return Status::ok();
+  if (!moves && policy.kind != PolicyKind::kDssp) return Status::ok();
   if (policy.threshold_min < 0 || policy.threshold_min > policy.threshold_max) {
     return invalid_argument("threshold_min: got " + std::to_string(policy.threshold_min) +
                             ", expected 0 .. threshold_max = " + std::to_string(policy.threshold_max));
   }
+  if (policy.kind == PolicyKind::kDssp) return Status::ok();
   if (policy.threshold < policy.threshold_min || policy.threshold > policy.threshold_max) {
     return invalid_argument("threshold: got " + std::to_string(policy.threshold) + ", expected " +
                             std::to_string(policy.threshold_min) + " .. " +
@@ -94,6 +95,7 @@ Threshold largest_threshold(const PolicyConfig& policy) {
       return Threshold(policy.threshold);
     case PolicyKind::kDtssp:
     case PolicyKind::kRandomWalk:
+    case PolicyKind::kDssp:
       return Threshold(policy.threshold_max);
   }
   PACELINE_ASSERT(false, "unknown policy kind");

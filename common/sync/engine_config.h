@@ -17,8 +17,8 @@ namespace paceline::sync {
 struct PolicyConfig {
   PolicyKind kind = PolicyKind::kBsp;
   std::int64_t threshold = 3;       // ssp: s; dtssp, random_walk: initial s; not used by the others
-  std::int64_t threshold_min = 3;   // dtssp, random_walk
-  std::int64_t threshold_max = 10;  // dtssp, random_walk
+  std::int64_t threshold_min = 3;   // dtssp, random_walk; dssp: s_L
+  std::int64_t threshold_max = 10;  // dtssp, random_walk; dssp: s_U
   double increase_above = 5.0;      // dtssp: LPR above this raises s by one, per cent
   double decrease_below = -5.0;     // dtssp: LPR below this lowers s by one, per cent
   std::uint64_t seed = 1;           // random_walk: the run's

@@ -27,6 +27,7 @@ void Engine::begin_training() {
   started_ = true;
   emit(Started{});
   for (std::uint32_t r = 0; r < workers_.size(); ++r) clocks_.add();
+  for (std::uint32_t r = 0; r < workers_.size(); ++r) policy_->on_clock(Rank(r), Clock(0), now_, clocks_);
   for (std::uint32_t r = 0; r < workers_.size(); ++r) ask(Rank(r));
   settle();
 }
@@ -71,6 +72,7 @@ void Engine::depart(Rank rank) {
       break;
   }
   w.phase = Phase::kGone;
+  policy_->on_departure(rank);
   if (!broken(Mutant::kLostStaysInTable)) clocks_.remove(w.clock);
 }
 
@@ -100,6 +102,7 @@ void Engine::finish(Rank rank) {
   Worker& w = at(rank);
   const auto held = w.phase == Phase::kHeld ? now_ - w.asked_at : std::chrono::nanoseconds::zero();
   w.phase = Phase::kFinished;
+  policy_->on_departure(rank);
   clocks_.remove(w.clock);
   if (!stop_reason_) shares_done_ = true;
   emit(FinishWorker{id(rank), stop_reason_.value_or("share done"), held});
@@ -117,7 +120,7 @@ Status Engine::on(const Tick&) {
     Worker& w = at(Rank(r));
     if (w.phase != Phase::kHeld || now_ < w.next_notice) continue;
     w.next_notice = now_ + config_.held_notice_every;
-    emit(Held{id(Rank(r)), w.clock, w.clock - slowest, id(waited_rank), policy_->threshold_for(id(Rank(r))),
+    emit(Held{id(Rank(r)), w.clock, w.clock - slowest, id(waited_rank), policy_->threshold_for(Rank(r)),
               now_ - w.asked_at});
   }
   return Status::ok();

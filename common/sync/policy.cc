@@ -3,6 +3,7 @@
 #include "common/assert.h"
 #include "common/sync/asp.h"
 #include "common/sync/bsp.h"
+#include "common/sync/dssp.h"
 #include "common/sync/dtssp.h"
 #include "common/sync/random_walk.h"
 #include "common/sync/ssp.h"
@@ -21,6 +22,8 @@ std::unique_ptr<Policy> make_policy(const PolicyConfig& config) {
       return std::make_unique<Dtssp>(config);
     case PolicyKind::kRandomWalk:
       return std::make_unique<RandomWalk>(config);
+    case PolicyKind::kDssp:
+      return std::make_unique<Dssp>(config);
   }
   PACELINE_ASSERT(false, "unknown policy kind");
   return nullptr;

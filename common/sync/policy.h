@@ -1,17 +1,18 @@
-// Policy: the one place where BSP, ASP, SSP and DTSSP differ. A worker with clock c may begin its next
+// Policy: the one place where BSP, ASP, SSP and the others differ. A worker with clock c may begin its next
 // iteration iff c - floor <= s (DESIGN 3.1); a policy says what s and floor are, and when they change. It
-// decides from numbers it is given: no I/O, no time, and randomness only from a generator passed to its
-// constructor.
+// decides from what it is told: no I/O, no clock of its own, and randomness only from a seed in its
+// configuration.
 //
-// A new policy is one file here and one line in make_policy(). How the ones to come fit: DSSP gives each
-// worker its own s (threshold_for), backup workers move the floor (floor), a schedule of policies moves s
-// with the windows (on_window).
+// A new policy is one file here and one line in make_policy(). What it may look at: the windows of training
+// metrics (on_window: DTSSP), who completed an iteration when (on_clock: DSSP). Backup workers would move the
+// floor (floor).
 #pragma once
 
 #include <memory>
 
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/instant.h"
 #include "common/sync/clock_table.h"
 #include "common/sync/engine_config.h"
 #include "common/sync/lpr.h"
@@ -25,13 +26,19 @@ class Policy {
 
   // s, the one number of the run: what is logged, granted and reported.
   virtual Threshold threshold() const = 0;
-  // s for one worker, where a policy gives each its own.
-  virtual Threshold threshold_for(WorkerId) const { return threshold(); }
+  // s for one worker, where a policy gives each its own: it may change when the worker's clock moves
+  // (on_clock), and otherwise only with threshold().
+  virtual Threshold threshold_for(Rank) const { return threshold(); }
   // What leads are measured from. The table is not empty.
   virtual Clock floor(const ClockTable& clocks) const { return clocks.min_clock(); }
   // A window of training metrics closed. Any threshold may be different afterwards; the engine compares
   // threshold().
   virtual void on_window(const WindowResult&) {}
+  // A worker completed an iteration at `now` and stands at `clock`, in `clocks` already; with clock 0: it is
+  // there and training begins.
+  virtual void on_clock(Rank, Clock, Ticks, const ClockTable&) {}
+  // A worker is no longer live: it finished, left or was lost.
+  virtual void on_departure(Rank) {}
 };
 
 // The policy that `config` names; `config` is valid (validate()).

@@ -27,6 +27,7 @@ enum class Mutant {
   kArrivalOrder,             // gradients of a clock are applied as they came
   kThresholdUnclamped,       // DTSSP or the random walk leaves [threshold_min, threshold_max]
   kWalkSameCoin,             // the random walk throws one coin for all windows
+  kDsspOneTooMany,           // DSSP grants an extra iteration more than it predicted, or has room for
   kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it
   kLostIterationForgotten,   // share: pool: an iteration granted to a lost worker is never given out again
   kStopStillGrants,          // after a stop the held are granted once more

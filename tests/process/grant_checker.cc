@@ -82,6 +82,7 @@ bool GrantChecker::threshold_is_of_policy(Threshold threshold) const {
       return threshold == Threshold(sync.threshold);
     case PolicyKind::kDtssp:
     case PolicyKind::kRandomWalk:
+    case PolicyKind::kDssp:
       return threshold >= Threshold(sync.threshold_min) && threshold <= Threshold(sync.threshold_max);
   }
   return false;

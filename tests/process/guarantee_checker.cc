@@ -141,6 +141,7 @@ void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> 
       break;
     case PolicyKind::kDtssp:
     case PolicyKind::kRandomWalk:
+    case PolicyKind::kDssp:
       largest = config_.sync.threshold_max;
       break;
     case PolicyKind::kAsp:

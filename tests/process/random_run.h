@@ -30,7 +30,7 @@ struct Combination {
   ApplyMode apply;
   std::uint32_t shards;
 };
-inline constexpr std::array<std::pair<PolicyKind, ApplyMode>, 8> kWays{
+inline constexpr std::array<std::pair<PolicyKind, ApplyMode>, 10> kWays{
     {{PolicyKind::kBsp, ApplyMode::kVersioned},
      {PolicyKind::kAsp, ApplyMode::kEager},
      {PolicyKind::kSsp, ApplyMode::kVersioned},
@@ -38,7 +38,9 @@ inline constexpr std::array<std::pair<PolicyKind, ApplyMode>, 8> kWays{
      {PolicyKind::kDtssp, ApplyMode::kVersioned},
      {PolicyKind::kDtssp, ApplyMode::kEager},
      {PolicyKind::kRandomWalk, ApplyMode::kVersioned},
-     {PolicyKind::kRandomWalk, ApplyMode::kEager}}};
+     {PolicyKind::kRandomWalk, ApplyMode::kEager},
+     {PolicyKind::kDssp, ApplyMode::kVersioned},
+     {PolicyKind::kDssp, ApplyMode::kEager}}};
 inline constexpr std::uint32_t kShardsMax = 3;
 inline constexpr std::size_t kCombinations = kWays.size() * kShardsMax;
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 
 #include "common/random.h"
 
@@ -24,8 +26,12 @@ AuthorityChecker::AuthorityChecker(const EngineConfig& config, Violations& viola
     case PolicyKind::kRandomWalk:
       threshold_ = Threshold(config.policy.threshold);
       break;
+    case PolicyKind::kDssp:
+      threshold_ = Threshold(config.policy.threshold_min);
+      break;
   }
-  largest_threshold_ = threshold_;
+  largest_threshold_ =
+      config.policy.kind == PolicyKind::kDssp ? Threshold(config.policy.threshold_max) : threshold_;
 }
 
 bool AuthorityChecker::anybody_live() const {
@@ -49,7 +55,8 @@ std::int64_t AuthorityChecker::even_share(WorkerId worker) const {
 // ---- what should happen
 // -------------------------------------------------------------------------------------------
 
-void AuthorityChecker::before(const Event& event) {
+void AuthorityChecker::before(const Event& event, Ticks now) {
+  now_ = now;
   rejection_due_ = !std::visit([this](const auto& e) { return note(e); }, event);
 }
 
@@ -60,6 +67,7 @@ bool AuthorityChecker::note(const Joined& e) {
   if (!all) return true;
   begun_ = true;
   for (auto& [worker, account] : accounts_) account.state = State::kAsks;
+  for (auto& [worker, account] : accounts_) note_push(worker);
   return true;
 }
 
@@ -100,10 +108,11 @@ void AuthorityChecker::note_completion(WorkerId worker) {
     discard_due_.insert({worker, a.clock});
   }
   a.state = State::kAsks;
-  note_clock_moved(a);
+  note_clock_moved(worker);
 }
 
-void AuthorityChecker::note_clock_moved(Account& a) {
+void AuthorityChecker::note_clock_moved(WorkerId worker) {
+  Account& a = accounts_[worker];
   ++completed_iterations_;
   a.clock = a.clock.next();
   highest_ = std::max(highest_, a.clock);
@@ -112,6 +121,50 @@ void AuthorityChecker::note_clock_moved(Account& a) {
     if (is_live(account)) fastest = std::max(fastest, account.clock);
   }
   clock_gap_ = std::max(clock_gap_, fastest - slowest());
+  note_push(worker);
+  if (config_.policy.kind != PolicyKind::kDssp || a.clock != fastest) return;
+  predict(worker);
+}
+
+void AuthorityChecker::note_push(WorkerId worker) {
+  pushes_[worker].at.push_back(now_);
+  pushes_[worker].place = pushes_seen_++;
+}
+
+// DSSP: how many extra iterations the fastest has, by trying every pair of predicted pushes.
+void AuthorityChecker::predict(WorkerId worker) {
+  const Clock clock = accounts_[worker].clock;
+  Pushes& own = pushes_[worker];
+  const Staleness lead = clock - slowest();
+  if (clock <= own.extra_until || lead.value <= config_.policy.threshold_min) return;
+  const Pushes* slow = nullptr;
+  for (const auto& [other, pushes] : pushes_) {
+    const Account& account = accounts_[other];
+    if (!is_live(account) || account.clock != slowest()) continue;
+    if (slow == nullptr || pushes.place > slow->place) slow = &pushes;
+  }
+  if (slow->at.size() < 2) return;
+  const auto next = [](const Pushes& pushes, std::int64_t n) {
+    const std::int64_t last = pushes.at.back().ns;
+    return last + n * (last - pushes.at[pushes.at.size() - 2].ns);
+  };
+  const std::int64_t room = config_.policy.threshold_max - lead.value + 1;
+  std::int64_t best = 0, least = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t r = 0; r <= room; ++r) {
+    for (std::int64_t k = 0; k <= room; ++k) {
+      const std::int64_t apart = std::abs(next(own, r) - next(*slow, k + 1));
+      if (apart < least) best = r;
+      least = std::min(least, apart);
+    }
+  }
+  own.extra_until = Clock(clock.value + best - 1);
+  own.raised = Threshold(lead.value + best - 1);
+}
+
+Threshold AuthorityChecker::threshold_of(WorkerId worker) const {
+  const auto pushes = pushes_.find(worker);
+  const bool extra = pushes != pushes_.end() && accounts_.at(worker).clock <= pushes->second.extra_until;
+  return extra ? pushes->second.raised : threshold_;
 }
 
 bool AuthorityChecker::note(const Lost& e) {
@@ -128,7 +181,7 @@ void AuthorityChecker::note_departure(WorkerId worker) {
     if (a.arrived.size() == config_.shards && !a.faulty) {
       complete_.insert({worker, a.clock});
       if (a.report) violation("a complete iteration was left running");
-      note_clock_moved(a);
+      note_clock_moved(worker);
     } else {
       discard_due_.insert({worker, a.clock});
       if (config_.share == Share::kPool) returned_.insert(a.iteration);
@@ -160,7 +213,7 @@ void AuthorityChecker::after(const std::vector<Action>& actions) {
   }
   // Nobody is held without a reason: this is where a forgotten wake-up shows.
   for (const auto& [worker, account] : accounts_) {
-    if (account.state == State::kAsks && threshold_.allows(account.clock - slowest())) {
+    if (account.state == State::kAsks && threshold_of(worker).allows(account.clock - slowest())) {
       violation("worker " + to_string(worker) + " is held for no reason");
     }
     if (account.state == State::kAsks && stopping_)
@@ -204,14 +257,14 @@ void AuthorityChecker::judge(const Grant& g) {
   if (g.clock != a.clock) violation(who + ", which stands at " + to_string(a.clock));
   const Staleness lead = g.clock - slowest();
   grant_gap_ = std::max(grant_gap_, lead);
-  if (g.threshold != threshold_) violation(who + " under threshold " + to_string(g.threshold));
-  if (!threshold_.allows(lead))
-    violation(who + ": leads by " + to_string(lead) + ", threshold " + to_string(threshold_));
+  const Threshold s = threshold_of(g.worker);
+  if (g.threshold != s) violation(who + " under threshold " + to_string(g.threshold));
+  if (!s.allows(lead)) violation(who + ": leads by " + to_string(lead) + ", threshold " + to_string(s));
+  if (largest_threshold_ < s) violation(who + ": threshold " + to_string(s) + " is out of its range");
   if (g.min_clock != slowest()) violation(who + ": min clock " + to_string(g.min_clock));
   if (g.version.value != slowest().value) violation(who + ": version " + to_string(g.version));
-  const Version oldest = threshold_.is_infinite()
-                             ? Version(0)
-                             : Version(std::max<std::int64_t>(0, g.clock.value - threshold_.value()));
+  const Version oldest =
+      s.is_infinite() ? Version(0) : Version(std::max<std::int64_t>(0, g.clock.value - s.value()));
   if (g.min_version != oldest) violation(who + ": min version " + to_string(g.min_version));
 
   std::int64_t iteration =

@@ -20,7 +20,7 @@ class AuthorityChecker {
   AuthorityChecker(const sync::EngineConfig& config, Violations& violations);
 
   // Takes note of an event that the engine is about to see.
-  void before(const sync::Event& event);
+  void before(const sync::Event& event, Ticks now);
   // Judges what the engine made of it.
   void after(const std::vector<sync::Action>& actions);
   // Judges the whole run.
@@ -39,6 +39,14 @@ class AuthorityChecker {
     bool faulty = false;
   };
 
+  // DSSP: what a worker's pushes come to.
+  struct Pushes {
+    std::vector<Ticks> at;   // the begin of training, then one for each clock
+    std::int64_t place = 0;  // of the last among all
+    Clock extra_until{-1};
+    Threshold raised;
+  };
+
   bool note(const sync::Joined& e);
   bool note(const sync::GradientArrived& e);
   bool note(const sync::StepReported& e);
@@ -47,7 +55,10 @@ class AuthorityChecker {
   bool note(const sync::Tick& e);
   void note_completion(WorkerId worker);
   void note_departure(WorkerId worker);
-  void note_clock_moved(Account& account);
+  void note_clock_moved(WorkerId worker);
+  void note_push(WorkerId worker);
+  void predict(WorkerId worker);
+  Threshold threshold_of(WorkerId worker) const;
 
   void judge(const sync::Started& a);
   void judge(const sync::Apply& a);
@@ -85,6 +96,9 @@ class AuthorityChecker {
   std::optional<double> previous_metric_;
   std::optional<int> threshold_step_due_;
   Staleness grant_gap_, clock_gap_;
+  Ticks now_;
+  std::map<WorkerId, Pushes> pushes_;
+  std::int64_t pushes_seen_ = 0;
 };
 
 }  // namespace paceline::test

@@ -70,8 +70,9 @@ class World {
     if (network_.random().next_below(10) == 0 && !std::holds_alternative<Tick>(event))
       authority_takes(Tick{});
     std::vector<Action> actions;
-    checker_.before(event);
-    engine_.step(event, Ticks(network_.now_ns()), actions);
+    const Ticks now(network_.now_ns());
+    checker_.before(event, now);
+    engine_.step(event, now, actions);
     checker_.after(actions);
     for (const Action& action : actions) carry_out(action);
   }

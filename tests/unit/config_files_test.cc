@@ -48,7 +48,8 @@ TEST_CASE("the_policies_differ_only_in_sync") {
   const std::map<std::string, PolicyKind> others{{"asp.yaml", PolicyKind::kAsp},
                                                  {"ssp.yaml", PolicyKind::kSsp},
                                                  {"dtssp.yaml", PolicyKind::kDtssp},
-                                                 {"random_walk.yaml", PolicyKind::kRandomWalk}};
+                                                 {"random_walk.yaml", PolicyKind::kRandomWalk},
+      {"dssp.yaml", PolicyKind::kDssp}};
   for (const auto& [file, policy] : others) {
     INFO(file);
     RunConfig other = loaded_file(file);

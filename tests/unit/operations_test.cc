@@ -58,7 +58,8 @@ class Run {
 
   void take(const Event& event) {
     actions_.clear();
-    engine_.step(event, Ticks(0), actions_);
+    now_ = now_ + std::chrono::microseconds(1 + random_.next_below(100));
+    engine_.step(event, now_, actions_);
     for (const Action& action : actions_) {
       if (const auto* grant = std::get_if<Grant>(&action)) runnable_.push_back(*grant);
       if (std::holds_alternative<ThresholdChanged>(action)) ++cost_.threshold_changes;
@@ -95,12 +96,13 @@ class Run {
   std::vector<Action> actions_;
   std::vector<Grant> runnable_;
   CounterRandom random_{1, Stream::kTest};
+  Ticks now_;
   Cost cost_;
 };
 
 TEST_CASE("a_step_costs_the_same_with_ten_and_with_ten_thousand_workers") {
   const PolicyKind kind = GENERATE(PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kDtssp,
-                                   PolicyKind::kRandomWalk, PolicyKind::kAsp);
+                                   PolicyKind::kRandomWalk, PolicyKind::kDssp, PolicyKind::kAsp);
   const Departures departures = GENERATE(Departures::kNone, Departures::kOneInTen);
   const Cost few = Run(10, kind).cost(departures);
   const Cost many = Run(10'000, kind).cost(departures);

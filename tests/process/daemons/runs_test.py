@@ -10,14 +10,14 @@ from harness import DaemonTest
 class WholeRuns(DaemonTest):
     """A run of every policy, with everything that it leaves in its directory."""
 
-    def run_policy(self, *overrides):
+    def run_policy(self, *overrides, iterations=200):
         self.configure(shards=2)
-        servers, nodes = self.start_run("train.total_iterations=200", *overrides)
+        servers, nodes = self.start_run(f"train.total_iterations={iterations}", *overrides)
         for program in servers + nodes:
             self.assert_ends(program, 0)
         summary = self.summary()
         self.assertEqual(summary["status"], "ok")
-        self.assertEqual(summary["iterations"], 200)
+        self.assertEqual(summary["iterations"], iterations)
         for name in ("config.yaml", "server.log", "server-1.log", "worker-0.log", "worker-1.log", "phases.csv",
                      "curve.csv", "model.bin"):
             self.assertTrue((self.run_dir / name).stat().st_size > 0, name)
@@ -45,6 +45,13 @@ class WholeRuns(DaemonTest):
     def test_dtssp(self):
         summary = self.run_policy("sync.policy=dtssp", "sync.lpr.window_clocks=5")
         self.assertTrue(3 <= summary["final_threshold"] <= 10, summary["final_threshold"])
+
+    def test_dssp(self):
+        summary = self.run_policy("sync.policy=dssp", "sync.threshold_min=1", "sync.threshold_max=4",
+                                  "emulate.base_step=150ms", "emulate.slowdown=[1, 2.5]", iterations=40)
+        self.assertEqual((summary["policy"], summary["final_threshold"]), ("dssp", 1))
+        # The fast node has led by more than everybody may, and never by more than the range allows.
+        self.assertTrue(1 < summary["max_grant_gap"] <= 4, summary["max_grant_gap"])
 
     def test_random_walk(self):
         # 50 clocks, so windows 0 to 9; with seed 4 the coins of 1 to 9 are - + + - + - + + -: 3 4 5 4 5 4 5 6 5.

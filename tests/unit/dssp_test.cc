@@ -1,0 +1,150 @@
+// DSSP: the controller's prediction, and the extra iterations that follow from it, computed by hand.
+#include "common/sync/dssp.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "common/random.h"
+
+namespace paceline::sync {
+namespace {
+
+Ticks at(double seconds) { return Ticks(static_cast<std::int64_t>(seconds * 1e9)); }
+
+TEST_CASE("the_fastest_waits_where_its_push_comes_nearest_to_one_of_the_slowest") {
+  // Fastest at 10 11 12 13 14; slowest at 11.5 14 16.5.
+  const PushTimes fastest{at(9), at(10)};
+  const PushTimes slowest{at(6.5), at(9)};
+  CHECK(extra_iterations(fastest, slowest, 4) == 4);
+  CHECK(extra_iterations(fastest, slowest, 3) == 1);  // 11 and 12 are as near to 11.5: the fewer
+  CHECK(extra_iterations(fastest, slowest, 1) == 1);
+  CHECK(extra_iterations(fastest, slowest, 0) == 0);
+}
+
+TEST_CASE("a_slowest_that_is_about_to_push_is_waited_for") {
+  // Slowest at 10.25 12.5 14.75; fastest at 10 11 12: 0.25 from now, but 0.5 from 12.
+  CHECK(extra_iterations({at(9), at(10)}, {at(5.75), at(8)}, 2) == 0);
+  // It is late already, by its own pace: 9.5 12.5 15.5 is as near to 10 as to 12, 9.25 12.25 is nearer to 12.
+  CHECK(extra_iterations({at(9), at(10)}, {at(3.5), at(6.5)}, 2) == 0);
+  CHECK(extra_iterations({at(9), at(10)}, {at(3.25), at(6.25)}, 2) == 2);
+}
+
+TEST_CASE("a_slowest_that_stands_still_leaves_as_many_as_there_is_room_for") {
+  CHECK(extra_iterations({at(9), at(10)}, {at(0), at(100)}, 7) == 7);
+}
+
+TEST_CASE("times_that_do_not_move_predict_nothing") {
+  CHECK(extra_iterations({at(1), at(1)}, {at(1), at(1)}, 5) == 0);
+  CHECK(extra_iterations({at(2), at(2)}, {at(1), at(2)}, 5) == 0);
+}
+
+TEST_CASE("the_prediction_is_the_best_of_all_pairs") {
+  CounterRandom random(3, Stream::kTest);
+  for (int i = 0; i < 2000; ++i) {
+    const auto draw = [&](std::uint64_t below) {
+      return static_cast<std::int64_t>(random.next_below(below));
+    };
+    const std::int64_t fast = 1 + draw(20), slow = 1 + draw(60), behind = draw(40), most = draw(12);
+    std::int64_t best = 0, least = 1'000'000;
+    for (std::int64_t r = 0; r <= most; ++r) {
+      for (std::int64_t k = 0; k <= most; ++k) {
+        const std::int64_t apart = std::abs(r * fast + behind - (k + 1) * slow);
+        if (apart < least) best = r;
+        least = std::min(least, apart);
+      }
+    }
+    INFO("fast " << fast << ", slow " << slow << ", behind " << behind << ", most " << most);
+    CHECK(extra_iterations({Ticks(100 - fast), Ticks(100)}, {Ticks(100 - behind - slow), Ticks(100 - behind)},
+                           most) == best);
+  }
+}
+
+// Two workers and their clocks. Training begins at 0 s.
+class Pair {
+ public:
+  Pair(std::int64_t low, std::int64_t high) : policy_(config_of(low, high)) {
+    for (const Rank worker : {a, b}) table_.add(), clocks_[worker.value] = Clock(0);
+    for (const Rank worker : {a, b}) policy_.on_clock(worker, Clock(0), at(0), table_);
+  }
+  void completes(Rank worker, double seconds) {
+    Clock& clock = clocks_[worker.value];
+    table_.advance(clock);
+    clock = clock.next();
+    policy_.on_clock(worker, clock, at(seconds), table_);
+  }
+  void leaves(Rank worker) {
+    policy_.on_departure(worker);
+    table_.remove(clocks_[worker.value]);
+  }
+  Threshold of(Rank worker) const { return policy_.threshold_for(worker); }
+
+  static constexpr Rank a{0}, b{1};
+
+ private:
+  static PolicyConfig config_of(std::int64_t low, std::int64_t high) {
+    PolicyConfig config;
+    config.kind = PolicyKind::kDssp;
+    config.threshold_min = low;
+    config.threshold_max = high;
+    return config;
+  }
+  ClockTable table_;
+  Dssp policy_;
+  Clock clocks_[2];
+};
+
+TEST_CASE("extra_iterations_last_until_they_are_done_and_no_longer") {
+  Pair run(1, 4);
+  run.completes(Pair::b, 5);  // next at 10
+  run.completes(Pair::a, 6);
+  run.completes(Pair::a, 7);
+  CHECK(run.of(Pair::a) == Threshold(1));
+  run.completes(Pair::a, 8);  // clock 3, lead 2, next at 9 and 10: two extra, the second with lead 3
+  CHECK(run.of(Pair::a) == Threshold(3));
+  CHECK(run.of(Pair::b) == Threshold(1));
+  run.completes(Pair::a, 9);
+  CHECK(run.of(Pair::a) == Threshold(3));
+  run.completes(Pair::a, 10);  // lead 4, none left; asked again: the slowest is to push now
+  CHECK(run.of(Pair::a) == Threshold(1));
+}
+
+TEST_CASE("no_lead_beyond_the_range") {
+  Pair run(0, 2);
+  run.completes(Pair::a, 1);
+  run.completes(Pair::b, 100);
+  run.completes(Pair::a, 101);  // lead 1; by its last interval it pushes next at 201, the slowest at 200
+  CHECK(run.of(Pair::a) == Threshold(1));
+  run.completes(Pair::a, 102);  // far sooner: lead 2, room for one more
+  CHECK(run.of(Pair::a) == Threshold(2));
+  run.completes(Pair::a, 103);  // lead 3 > 2: none
+  CHECK(run.of(Pair::a) == Threshold(0));
+}
+
+TEST_CASE("who_is_not_the_fastest_waits") {
+  Pair run(0, 5);
+  run.completes(Pair::b, 10);
+  run.completes(Pair::a, 11);
+  run.completes(Pair::a, 12);  // next at 13 to 17, the slowest at 20: all there is room for
+  CHECK(run.of(Pair::a) == Threshold(5));
+  run.completes(Pair::b, 20);
+  CHECK(run.of(Pair::b) == Threshold(0));
+}
+
+TEST_CASE("a_slowest_that_has_not_pushed_predicts_nothing") {
+  Pair run(0, 5);
+  run.completes(Pair::a, 1);
+  CHECK(run.of(Pair::a) == Threshold(0));
+}
+
+TEST_CASE("who_has_left_is_not_the_slowest") {
+  Pair run(0, 5);
+  run.completes(Pair::b, 1);
+  run.completes(Pair::a, 1);
+  run.leaves(Pair::b);
+  run.completes(Pair::a, 2);  // alone: it leads nobody
+  CHECK(run.of(Pair::a) == Threshold(0));
+}
+
+}  // namespace
+}  // namespace paceline::sync
