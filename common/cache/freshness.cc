@@ -39,12 +39,12 @@ ReadDecision decide_read(const FreshnessRules& rules, const ReadRequest& request
   const bool due = is_aged(rules, request.clock, thread) && !is_newest_known(rules, request, thread);
   if (!required && !due) return {ReadSource::kThreadCache, {}};
 
-  const bool asked = request.behind_push != PullBehindPush::kNone;
-  const bool answered = request.behind_push == PullBehindPush::kInstalled && is_newer(rules, process, thread);
+  const bool asked = request.with_push != PullWithPush::kNone;
+  const bool answered = request.with_push == PullWithPush::kInstalled && is_newer(rules, process, thread);
   const bool process_serves =
       meets(process.version) && (!due || is_newest_known(rules, request, process) || answered);
   if (process_serves || broken(Mutant::kProcessCacheAlwaysFresh)) return {ReadSource::kProcessCache, {}};
-  if (!required && request.behind_push == PullBehindPush::kInstalled) return {ReadSource::kThreadCache, {}};
+  if (!required && request.with_push == PullWithPush::kInstalled) return {ReadSource::kThreadCache, {}};
   // Eager: no version says what the newest revision is; the servers answer with the newest they have.
   const bool newest_version = due && !asked && rules.apply == ApplyMode::kVersioned;
   return {ReadSource::kServer,
@@ -58,11 +58,12 @@ PullPlan prefetch(Clock clock, Threshold s, Version version, const ThreadCacheSt
   return {lacking && next_required <= version, next_required};
 }
 
-PullPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s, const ThreadCacheState& thread,
-                        const ProcessCacheState& process) {
+PullWithPushPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s,
+                                const ThreadCacheState& thread, const ProcessCacheState& process) {
   const Version next_required = s.oldest_version(clock.next());
   const bool lacking = std::max(thread.version, process.version) < next_required;
-  return {lacking || is_aged(rules, clock.next(), thread), next_required};
+  const bool due = is_aged(rules, clock.next(), thread);
+  return {lacking || due, next_required, due && !lacking && rules.apply == ApplyMode::kEager};
 }
 
 bool serves(Version outstanding, Version needed, Version newest_known) {

@@ -4,7 +4,8 @@
 // In the order of an iteration at clock c:
 //   decide_read()          with the grant: thread cache, process cache, or wait for the servers
 //   prefetch()             while computing: fetch what the next iteration will require, if it exists already
-//   pull_with_push()       about to push stamp c: let the parameters for c + 1 come down with its grant
+//   pull_with_push()       about to push stamp c: let the parameters for c + 1 come down with its grant, or
+//                          while the gradient goes up
 //   serves()               before sending a pull: does one of another thread of the node do as well?
 //
 // Worked example, SSP s = 3, refresh_clocks = 1, versioned. Granted clock 8: min_version 5, version 6 exists.
@@ -27,8 +28,8 @@ struct FreshnessRules {
   std::optional<std::int64_t> refresh_clocks;  // r >= 1; none: refresh only when required
 };
 
-// What became of the pull that the thread sent, or joined, right behind its last push (pull_with_push()).
-enum class PullBehindPush {
+// What became of the pull that the thread sent, or joined, with its last push (pull_with_push()).
+enum class PullWithPush {
   kNone,       // there was none
   kPending,    // it is not answered yet
   kInstalled,  // what the servers had when it came is in the process cache
@@ -40,7 +41,7 @@ struct ReadRequest {
   Version min_version;  // older ones must not be used: max(0, c - s)
   Version version;  // the newest version and revision known to exist: the largest that any grant or answer to
   Revision revision;  // this node has named
-  PullBehindPush behind_push = PullBehindPush::kNone;
+  PullWithPush with_push = PullWithPush::kNone;
 };
 
 // What the thread cache holds.
@@ -72,7 +73,7 @@ struct ReadDecision {
 
 // Where a thread's parameters come from. Required: its snapshot is older than min_version. Due: its snapshot
 // is r of its own clocks old and something newer is known to exist; then the newest known is wanted. A pull
-// behind the push counts as that refresh, though a version may have come into being right after it (in eager
+// with the push counts as that refresh, though a version may have come into being right after it (in eager
 // mode the thread's own gradient always does): asking again would make every iteration two round trips.
 ReadDecision decide_read(const FreshnessRules& rules, const ReadRequest& request,
                          const ThreadCacheState& thread, const ProcessCacheState& process);
@@ -88,14 +89,38 @@ struct PullPlan {
 PullPlan prefetch(Clock clock, Threshold s, Version version, const ThreadCacheState& thread,
                   const ProcessCacheState& process);
 
-// About to push stamp c, last granted under s: whether a pull goes right behind the push, so that parameters
-// and grant come down together and an iteration is one round trip. Yes where clock c + 1 requires more than
-// the caches hold (s = 0, or the thread stands at its bound: the servers then hold the answer as long as the
-// authority holds the grant), or where a refresh will be due. Send it with the revision the process cache
-// has, so that a server with nothing newer answers Unchanged. s may fall or rise before the next grant, so
-// decide_read() has the last word when it comes.
-PullPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s, const ThreadCacheState& thread,
-                        const ProcessCacheState& process);
+// About to push stamp c, last granted under s: whether a pull goes with the push, so that an iteration is one
+// round trip. Yes where clock c + 1 requires more than the caches hold (s = 0, or the thread stands at its
+// bound), or where a refresh will be due. Send it with the revision the process cache has, so that a server
+// with nothing newer answers Unchanged. s may fall or rise before the next grant, so decide_read() has the
+// last word when it comes.
+struct PullWithPushPlan {
+  bool send = false;
+  Version min_version;  // as in PullPlan
+  // Whether it goes ahead of whatever of the push has not left, or right behind the push.
+  bool ahead = false;
+};
+
+// Behind: what is required does not exist yet. The servers hold the answer as long as the authority holds the
+// grant, and both come down together.
+//
+// Ahead: a refresh that is merely due, under eager. What exists will do; the servers answer at once, and the
+// parameters come down while the gradient goes up. What that gives up are the gradients that are applied
+// during the one transfer, this thread's own among them, which it has: it is added again like any that a
+// snapshot lacks (own_updates.h). It gives up no guarantee: the model state is min_version, which
+// decide_read() asks of the caches with the grant, wherever the pull went; own gradients are added by applied
+// clocks; older slices are not installed.
+//
+//   eager, r = 1, revision 40, stamps < 9 of this thread in it; it pushes stamp 9 while B's gradient arrives
+//     behind   answered with 42 (9 and B's in it) once both are applied: first up, then down
+//     ahead    answered with 40: down while 9 goes up. The thread computes clock 10 with 40 + its own 9, and
+//              sees B's gradient at clock 11
+//
+// Versioned stays behind, due or required: a version holds a whole clock of every worker, and the slowest's
+// push is what completes it. Ahead of it that worker would compute with one version less at every clock, not
+// with what arrives during a transfer less.
+PullWithPushPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s,
+                                const ThreadCacheState& thread, const ProcessCacheState& process);
 
 // Threads of a node share pulls: whether one that is outstanding for `outstanding` answers a thread that
 // needs `needed`, `newest_known` being the newest version known to exist. Not one for a version that neither

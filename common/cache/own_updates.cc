@@ -26,12 +26,10 @@ std::size_t OwnUpdates::drop_contained(const SnapshotStamp& snapshot, std::uint3
   return dropped;
 }
 
-std::vector<std::size_t> OwnUpdates::to_reapply(const SnapshotStamp& snapshot, ShardId shard,
-                                                std::uint32_t thread) const {
-  const Clock contained = snapshot.applied(shard, thread);
+std::vector<std::size_t> OwnUpdates::to_reapply(Clock slice_applied) const {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < stamps_.size(); ++i) {
-    if (must_reapply(stamps_[i], contained)) places.push_back(i);
+    if (must_reapply(stamps_[i], slice_applied)) places.push_back(i);
   }
   if (sync::broken(sync::Mutant::kReapplyForgetsNewest) && !places.empty()) places.pop_back();
   return places;

@@ -43,7 +43,11 @@ class OwnUpdates {
   // The places (indices into stamps()) that must be added again to `shard`'s slice of that snapshot, oldest
   // first.
   std::vector<std::size_t> to_reapply(const SnapshotStamp& snapshot, ShardId shard,
-                                      std::uint32_t thread) const;
+                                      std::uint32_t thread) const {
+    return to_reapply(snapshot.applied(shard, thread));
+  }
+  // The same for a slice with this applied clock.
+  std::vector<std::size_t> to_reapply(Clock slice_applied) const;
 
   const std::deque<Clock>& stamps() const { return stamps_; }
 

@@ -69,7 +69,7 @@ std::optional<EagerGuess::Named> EagerGuess::next() {
   if (!guess_) {
     if (!whole_.empty()) {
       guess_ = Guess{whole_.front(), true};
-    } else if (leading_ && 2 * partial_[*leading_].floats >= size_) {
+    } else if (leading_ && (2 * partial_[*leading_].floats >= size_ || cluster_.workers() == 1)) {
       guess_ = Guess{{cluster_.worker_at(Rank(*leading_)), partial_[*leading_].clock}, false};
     }
   }

@@ -3,7 +3,8 @@
 //
 // Decisions follow completion, so the guess is the gradient that has been whole for longest; while none is
 // whole, of the partial ones that which has most of itself here, once that is half. A worker that pushes
-// layer by layer has begun a gradient for most of its step: which began first says nothing.
+// layer by layer has begun a gradient for most of its step: which began first says nothing. A worker that is
+// the only one has nobody before it.
 //
 //   A has 60 % here and stands still; B, C push     guess: A
 //   B is whole                                      A was wrong and is passed over; guess: B

@@ -44,12 +44,12 @@ void NodeModel::on_grant(const sync::Grant& grant) {
 }
 
 void NodeModel::read(Thread& thread) {
-  PullBehindPush behind_push = PullBehindPush::kNone;
-  if (thread.behind_push >= 0) {
-    behind_push = pulls_.count(thread.behind_push) ? PullBehindPush::kPending : PullBehindPush::kInstalled;
+  PullWithPush with_push = PullWithPush::kNone;
+  if (thread.with_push >= 0) {
+    with_push = pulls_.count(thread.with_push) ? PullWithPush::kPending : PullWithPush::kInstalled;
   }
   const ReadRequest request{thread.grant.clock, thread.grant.min_version, newest_version_, newest_revision_,
-                            behind_push};
+                            with_push};
   const ReadDecision decision = decide_read(world_.plan.rules, request, thread.state, process_state());
   if (decision.source == ReadSource::kThreadCache) return compute(thread);
   if (decision.source == ReadSource::kProcessCache) {
@@ -173,6 +173,9 @@ void NodeModel::finish_step(Thread& thread) {
   sync::StepReported report;
   report.worker = thread.id;
   report.clock = clock;
+  const PullWithPushPlan plan =
+      pull_with_push(world_.plan.rules, clock, thread.grant.threshold, thread.state, process_state());
+  thread.with_push = plan.ahead ? pull_or_join(plan.min_version) : -1;
   report.computed_version = thread.state.version;
   report.computed_revision = thread.state.revision;
   report.empty = random.next_double() < world_.plan.nan_chance;
@@ -191,9 +194,7 @@ void NodeModel::finish_step(Thread& thread) {
     report.fault = "loss";
   }
   world_.tell_authority(here, report);
-  const PullPlan plan =
-      pull_with_push(world_.plan.rules, clock, thread.grant.threshold, thread.state, process_state());
-  thread.behind_push = plan.send ? pull_or_join(plan.min_version) : -1;
+  if (plan.send && !plan.ahead) thread.with_push = pull_or_join(plan.min_version);
 }
 
 // Two halves to each shard; the shard announces the gradient when it has both. `whole` false: only the first

@@ -52,7 +52,7 @@ class NodeModel {
     cache::SnapshotStamp taken;  // the stamps of the snapshot the thread holds
     std::vector<Counts> counts;  // per shard: snapshot and own updates
     cache::OwnUpdates own;
-    int behind_push = -1;  // the pull sent or joined behind the last push
+    int with_push = -1;  // the pull sent or joined with the last push
   };
   struct Pull {
     Version min_version;

@@ -70,7 +70,7 @@ TEST_CASE("eager_compares_revisions_because_the_version_may_stand_still") {
 TEST_CASE("a_pull_behind_the_push_counts_as_the_refresh") {
   // Version 6 came into being after the servers had answered with 5: it is not asked for a second time.
   ReadRequest request = kAtEight;
-  request.behind_push = PullBehindPush::kInstalled;
+  request.with_push = PullWithPush::kInstalled;
   CHECK(decide_read(kAlways, request, thread_with(5, 50, 7), process_with(5, 50)).source ==
         ReadSource::kThreadCache);
   CHECK(decide_read(kEagerAlways, request, thread_with(5, 50, 7), process_with(5, 55)).source ==
@@ -79,7 +79,7 @@ TEST_CASE("a_pull_behind_the_push_counts_as_the_refresh") {
   CHECK(decide_read(kAlways, request, thread_with(4, 40, 7), process_with(4, 45)).source ==
         ReadSource::kServer);
   // Not answered yet: the read waits for it, asking for no more than is required, which it serves.
-  request.behind_push = PullBehindPush::kPending;
+  request.with_push = PullWithPush::kPending;
   const auto read = decide_read(kAlways, request, thread_with(5, 50, 7), process_with(5, 50));
   CHECK(read.source == ReadSource::kServer);
   CHECK(read.min_version == Version(5));
@@ -95,7 +95,7 @@ TEST_CASE("a_prefetch_asks_only_for_what_the_next_clock_requires_and_exists") {
 }
 
 TEST_CASE("under_bsp_the_next_version_is_asked_for_with_the_push") {
-  const PullPlan plan =
+  const auto plan =
       pull_with_push(kOnlyRequired, Clock(4), Threshold(0), thread_with(4, 0, 4), process_with(4, 0));
   CHECK(plan.send);
   CHECK(plan.min_version == Version(5));
@@ -110,6 +110,30 @@ TEST_CASE("at_its_bound_a_worker_pulls_with_the_push_and_below_it_only_to_refres
   CHECK(pull_with_push(kAlways, Clock(8), Threshold(9), thread, process_with(5, 50)).send);
   const FreshnessRules every_third{ApplyMode::kVersioned, 3};
   CHECK_FALSE(pull_with_push(every_third, Clock(8), Threshold(9), thread, process_with(5, 50)).send);
+}
+
+TEST_CASE("under_eager_a_refresh_that_is_only_due_goes_ahead_of_the_push") {
+  const auto thread = thread_with(5, 50, 7);
+  const auto due = pull_with_push(kEagerAlways, Clock(8), Threshold::infinite(), thread, process_with(5, 50));
+  CHECK(due.send);
+  CHECK(due.ahead);
+  CHECK(due.min_version == Version(0));  // whatever exists
+  // With slack under a finite threshold, too; at the bound the next clock requires what does not exist yet.
+  CHECK(pull_with_push(kEagerAlways, Clock(8), Threshold(4), thread, process_with(5, 50)).ahead);
+  const auto required = pull_with_push(kEagerAlways, Clock(8), Threshold(3), thread, process_with(5, 50));
+  CHECK(required.send);
+  CHECK_FALSE(required.ahead);
+  const FreshnessRules never{ApplyMode::kEager, std::nullopt};
+  CHECK_FALSE(pull_with_push(never, Clock(8), Threshold(4), thread, process_with(5, 50)).ahead);
+}
+
+TEST_CASE("under_versioned_every_pull_goes_behind_the_push_which_may_complete_a_version") {
+  for (const int s : {0, 3, 9}) {
+    const auto plan =
+        pull_with_push(kAlways, Clock(8), Threshold(s), thread_with(5, 50, 7), process_with(5, 50));
+    CHECK(plan.send);
+    CHECK_FALSE(plan.ahead);
+  }
 }
 
 TEST_CASE("threads_share_a_pull_that_is_new_enough_and_cannot_depend_on_them") {

@@ -19,9 +19,11 @@ const WorkerId kWorker(0, 0);
 
 // Two nodes with one thread each and one shard of six floats in blocks of four.
 struct Conversation {
-  explicit Conversation(std::int64_t floats = 6) {
+  explicit Conversation(
+      std::int64_t floats = 6, void (*configure)(RunConfig&) = [](RunConfig&) {}) {
     config.cluster.nodes = 2;
     config.cluster.frame_bytes = 4 * sizeof(float);
+    configure(config);
     service.emplace(ShardId(0), config, sent, log, [] {});
     REQUIRE(service->open(layout_of(floats)).is_ok());
   }
@@ -124,6 +126,49 @@ TEST_CASE("a pull is answered in pieces of one revision; the first carries the n
   CHECK(pieces[0].applied == std::vector<Clock>{Clock(1)});
   CHECK((pieces[0].version == Version(1) && pieces[0].revision == Revision(1)));
   CHECK(c.sent.entries.back().message.payload.floats()[0] == 0.0F);  // 1 - 1
+}
+
+// One worker's push and pull at once: the current state goes down while the gradient comes up, and these two
+// states are all there is.
+TEST_CASE("a state that is leaving stays whole while the next one is made of the frames that arrive") {
+  Conversation c(6, [](RunConfig& config) {
+    config.cluster.nodes = 1;
+    config.sync.policy = PolicyKind::kAsp;
+    config.sync.apply = ApplyMode::kEager;
+    config.sync.combine = CombineMode::kEach;
+  });
+  c.initialize();
+  for (std::int64_t clock = 0; clock < 3; ++clock) {
+    c.sent.clear();  // the last answer has been read
+    c.say(kNode0, c.pull(0, false, Revision(clock - 1)));
+    REQUIRE(c.sent.of<Parameters>(kNode0).size() == 2);
+    std::vector<float> before;
+    const auto floats_sent = [&] {
+      std::vector<float> floats;
+      for (const Sent::Entry& entry : c.sent.entries) {
+        const auto part = entry.message.payload.floats();
+        floats.insert(floats.end(), part.begin(), part.end());
+      }
+      return floats;
+    };
+    before = floats_sent();
+    auto push = push_of(kWorker, clock);
+    push.offset = 4;
+    push.last = false;
+    push.samples = 0;
+    c.say(kNode0, push, {1, 1});
+    CHECK(c.service->work_ahead());  // a third of it is here
+    c.say(kNode0, push_of(kWorker, clock), {1, 1, 1, 1});
+    CHECK(c.service->work_ahead());
+    CHECK(c.service->shard()->blocks_in_use() == 4);
+    auto decision = decision_of(clock, {{kWorker, Clock(clock), 1}}, clock + 1);
+    decision.revision_after = Revision(clock + 1);
+    decision.learning_rate = c.config.train.optimizer.lr;
+    c.say(kTheAuthority, decision);
+    CHECK(c.service->shard()->next().committed() == 2 * (clock + 1));
+    CHECK(c.service->shard()->blocks_in_use() == 4);  // what has left is the next one's
+    CHECK(floats_sent() == before);
+  }
 }
 
 TEST_CASE("a pull for a version to come is held until it is there") {

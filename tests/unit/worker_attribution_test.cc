@@ -3,6 +3,7 @@
 // so that the numbers are exact: reading the clock costs a microsecond, and whatever cannot be called into is
 // watched by the clock.
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "tests/unit/train_fixture.h"
 
@@ -96,12 +97,12 @@ TEST_CASE("an emulated duration is COMPUTE_GRADS") {
 
 TEST_CASE("a slow local apply is APPLY_GRADS") {
   Bench b(Reads::kFromThreadCache);
-  // The differences kept grow inside apply_locally(): the next clock read finds that time has passed there.
-  std::size_t seen = 0;
+  // A gradient that waited does so no longer: the next clock read finds that time has passed there.
+  bool waited = false;
   b.on_clock_read = [&] {
-    if (b.training_if_made() == nullptr || b.training_if_made()->cache.differences() <= seen) return;
-    seen = b.training_if_made()->cache.differences();
-    b.delay();
+    if (b.training_if_made() == nullptr) return;
+    const bool waits = b.training_if_made()->cache.waits();
+    if (std::exchange(waited, waits) && !waits) b.delay();
   };
   b.expect_in(Phase::kApplyGrads);
 }
@@ -110,6 +111,22 @@ TEST_CASE("a slow upload, queue or server is PS_APPLY_GRADS") {
   Bench b(Reads::kFromServer);
   b.exchange.before_instruction = [&] { b.delay(); };
   b.expect_in(Phase::kPsApplyGrads);
+}
+
+// Asked for ahead of the push they come while that goes up: only from the grant on are they waited for.
+TEST_CASE("parameters that come beside the push are PS_PARAM from the grant on, PS_APPLY_GRADS before") {
+  const bool granted_first = GENERATE(false, true);
+  Bench b(Reads::kFromServer);
+  b.apply = ApplyMode::kEager;
+  b.exchange.serve = [&, n = std::int64_t{0}](Version) mutable {
+    ++n;
+    return std::vector{testing::slice_of(TrainFixture::kAll, n, {Clock(n)}, {0, 0})};
+  };
+  b.exchange.after_installing = [&, first = true]() mutable {
+    if (!std::exchange(first, false)) b.delay();  // landing
+  };
+  if (granted_first) b.exchange.arrives_before = kDelay;
+  b.expect_in(granted_first ? Phase::kPsParam : Phase::kPsApplyGrads);
 }
 
 TEST_CASE("building the clock report is STEP") {

@@ -87,11 +87,11 @@ TEST_CASE("own gradients are seen at once, and counted once when the server's sn
   // Version 3 holds G(2) and another worker's, worth 3 in all: G(3) alone is added again.
   cache.refresh({slice_of(kLeft, 3, {Clock(3)}, {7, 7})}, Clock(4));
   CHECK(values(cache) == std::vector<float>{6, 6});
-  CHECK(cache.differences() == 1);
+  CHECK(cache.kept() == 1);
 
   cache.refresh({slice_of(kLeft, 4, {Clock(4)}, {5, 5})}, Clock(4));
   CHECK(values(cache) == std::vector<float>{5, 5});
-  CHECK(cache.differences() == 0);
+  CHECK(cache.kept() == 0);
 }
 
 TEST_CASE("an own gradient that the next snapshot contains is never applied here") {
@@ -100,13 +100,10 @@ TEST_CASE("an own gradient that the next snapshot contains is never applied here
   const auto gradient = own({1, 1, 1});
   cache.apply_locally(Clock(0), gradient, 1.0, 1.0);
   CHECK(cache.waits());
-  const Snapshot half = {slice_of(kLeft, 1, {Clock(1)}, {-1, -1}), slice_of(kRight, 0, {Clock(0)}, {0})};
-  CHECK(cache.lacks_waiting(half));
-  const Snapshot whole = {half[0], slice_of(kRight, 1, {Clock(1)}, {-1})};
-  CHECK_FALSE(cache.lacks_waiting(whole));
+  const Snapshot whole = {slice_of(kLeft, 1, {Clock(1)}, {-1, -1}), slice_of(kRight, 1, {Clock(1)}, {-1})};
   cache.refresh(whole, Clock(1));
   CHECK(gradient.use_count() == 1);  // let go: its buffer is free for the next gradient
-  CHECK(cache.differences() == 0);
+  CHECK(cache.kept() == 0);
   CHECK(values(cache) == std::vector<float>{-1, -1, -1});
 }
 
@@ -157,7 +154,62 @@ TEST_CASE("an own gradient that a landing slice lacks is added to it") {
   for (const SlicePiece& piece : next->pieces) cache.land(ShardId(0), next->stamp, piece);
   cache.refresh({next}, Clock(2));
   CHECK(values(cache) == std::vector<float>{-15, -25});
-  CHECK(cache.differences() == 1);
+  CHECK(cache.kept() == 1);
+}
+
+TEST_CASE("landing makes an own SGD step on the state that lacks it, with the bits of the server's step") {
+  constexpr std::int64_t kFloats = 20000;  // more than two stretches
+  OptimizerSection section;
+  section.weight_decay = GENERATE(0.0, 0.01);
+  CounterRandom random(7, Stream::kTest);
+  const auto drawn = [&](std::int64_t floats) {
+    std::vector<float> values(static_cast<std::size_t>(floats));
+    for (float& value : values) value = static_cast<float>(random.next_normal());
+    return values;
+  };
+  const std::vector<float> state = drawn(kFloats);
+  const std::vector<float> gradient = drawn(kFloats);
+  std::vector<float> stepped = state;
+  PlainOptimizer(section, kFloats).apply(stepped, gradient, 0.07);
+
+  const Range all{0, kFloats};
+  const auto next = slice_of(all, 1, {Clock(1)}, {state.begin(), state.begin() + 9000});
+  next->pieces.push_back({9000, testing::payload_of({state.begin() + 9000, state.end()})});
+  for (const std::size_t landed : {0, 1, 2}) {  // pieces, before the refresh
+    ThreadCache cache(section, {all}, 0);
+    cache.refresh({slice_of(all, 0, {Clock(0)}, drawn(kFloats))}, Clock(0));
+    cache.apply_locally(Clock(0), own(drawn(kFloats)), 0.07, 1.0);
+    cache.apply_locally(Clock(1), own(gradient), 0.07, 1.0);
+    for (std::size_t i = 0; i < landed; ++i) cache.land(ShardId(0), next->stamp, next->pieces[i]);
+    CHECK(cache.lands() == (landed > 0));
+    cache.refresh({next}, Clock(2));
+    CHECK_FALSE(cache.waits());  // in the same pass
+    const std::vector<float> got = values(cache);
+    CHECK(std::memcmp(got.data(), stepped.data(), got.size() * sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("an own SGD gradient is a difference once two later ones are kept, and adds the same bits") {
+  const std::vector<float> state = {0.1F, 1e6F};
+  const auto step = [](std::vector<float> from, const std::vector<float>& gradient) {
+    PlainOptimizer(kSgd, from.size()).apply(from, gradient, 0.07);
+    return from;
+  };
+  std::vector<std::vector<float>> gradients;
+  std::vector<std::shared_ptr<const std::vector<float>>> buffers;
+  std::vector<float> expected = state;
+  ThreadCache cache(kSgd, {kLeft}, 0);
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0})}, Clock(0));
+  for (int clock = 0; clock < 4; ++clock) {
+    const float number = 0.3F + 0.7F * static_cast<float>(clock);
+    buffers.push_back(own({number, 1.0F / number}));
+    expected = step(expected, *buffers.back());
+    cache.apply_locally(Clock(clock), buffers.back(), 0.07, 1.0);
+  }
+  CHECK(cache.kept() == 4);
+  CHECK(buffers[0].use_count() + buffers[1].use_count() == 2);  // free for the next gradients
+  cache.refresh({slice_of(kLeft, 1, {Clock(0)}, state)}, Clock(4));
+  CHECK(values(cache) == expected);
 }
 
 TEST_CASE("each slice is added what it lacks, and a difference lives as long as one slice lacks it") {
@@ -168,7 +220,7 @@ TEST_CASE("each slice is added what it lacks, and a difference lives as long as 
 
   cache.refresh({slice_of(kLeft, 1, {Clock(1)}, {-1, -1}), slice_of(kRight, 2, {Clock(2)}, {-3})}, Clock(2));
   CHECK(values(cache) == std::vector<float>{-3, -3, -3});
-  CHECK(cache.differences() == 1);
+  CHECK(cache.kept() == 1);
 }
 
 TEST_CASE("the thread cache never goes back to an older slice") {
@@ -238,8 +290,11 @@ TEST_CASE("a local apply in stretches has the bits of one loop over the whole ve
   for (std::int64_t clock = 0; clock < 2; ++clock) {
     const std::vector<float> gradient = drawn(all);
     cache.apply_locally(Clock(clock), own(gradient), kRate, kScale);
+    if (section.kind == OptimizerKind::kSgd) {  // the scale is in the step
+      plain.apply(expected, gradient, kRate * kScale);
+    }
     std::vector<float> moved = expected;
-    plain.apply(moved, gradient, kRate);
+    if (section.kind != OptimizerKind::kSgd) plain.apply(moved, gradient, kRate);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       expected[i] += (moved[i] - expected[i]) * static_cast<float>(kScale);
     }

@@ -98,6 +98,8 @@ class FakeExchange final : public ParameterExchange {
   EarlyPush early;  // what every push is said to have hidden
   std::vector<wire::StepReport> reported;
   std::vector<Version> requested;
+  std::vector<std::size_t> requested_at_push;              // how many requests each push found made
+  std::optional<std::chrono::nanoseconds> arrives_before;  // an instruction, before it is taken
 
   void grant(wire::Grant grant) { instructions_.push_back(Granted{std::move(grant), {}}); }
   void finish() { instructions_.push_back(Finished{"share done", {}, {}}); }
@@ -110,6 +112,7 @@ class FakeExchange final : public ParameterExchange {
     std::visit(
         [&](auto& i) {
           i.arrived = time_.now();
+          if (arrives_before) i.arrived = Ticks(i.arrived.ns - arrives_before->count());
           i.report = report_time;
         },
         next);
@@ -118,6 +121,7 @@ class FakeExchange final : public ParameterExchange {
     return Result<Instruction>(std::move(next));
   }
   void push(LocalGradient gradient) override {
+    requested_at_push.push_back(requested.size());
     gradient.values = {};  // as if every byte had left
     pushed.push_back(std::move(gradient));
   }
@@ -143,12 +147,17 @@ class FakeExchange final : public ParameterExchange {
       cache_.install(ShardId(shard++), std::move(slice));
     }
     const Ticks installed = time_.now();
+    installed_[ticket] = installed;
     after_installing();
     return installed;
   }
-  std::optional<Ticks> parameters_installed(Ticket) override { return std::nullopt; }
+  std::optional<Ticks> parameters_installed(Ticket ticket) override {
+    const auto found = installed_.find(ticket);
+    return found == installed_.end() ? std::nullopt : std::optional(found->second);
+  }
 
  private:
+  std::map<Ticket, Ticks> installed_;
   ProcessCache& cache_;
   ManualTime& time_;
   std::deque<Instruction> instructions_;

@@ -79,7 +79,31 @@ TEST_CASE("under BSP each iteration computes with exactly the granted version, a
   }
   CHECK(f.exchange.requested.front() == Version(0));
   CHECK(f.exchange.requested[1] == Version(1));  // right behind push 0, before its grant
-  CHECK(f.training().cache.differences() == 0);
+  CHECK(f.training().cache.kept() == 0);
+}
+
+TEST_CASE(
+    "under eager the refresh leaves ahead of the push, and what landed is a state and the own gradient") {
+  TrainFixture f;
+  f.apply = ApplyMode::kEager;
+  constexpr std::int64_t kSteps = 4;
+  for (std::int64_t c = 0; c < kSteps; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), c));
+  f.exchange.finish();
+  // The pull of clock c finds all own gradients but that of c there, and -10 for another worker's each.
+  f.exchange.serve = [&](Version) {
+    const auto n = std::max<std::int64_t>(0, std::ssize(f.exchange.requested) - 2);
+    const auto value = -11.0F * static_cast<float>(n);
+    return std::vector{testing::slice_of(TrainFixture::kAll, 0, {Clock(n)}, {value, value}, 2 * n)};
+  };
+  REQUIRE(f.run().is_ok());
+  // One for the first read, then one with each push, made when that was: none is asked for behind it.
+  CHECK(f.exchange.requested_at_push == std::vector<std::size_t>{2, 3, 4, 5});
+  CHECK(f.exchange.requested.size() == 1 + kSteps);
+  for (std::size_t c = 1; c < kSteps; ++c) {
+    const float value = -11.0F * static_cast<float>(c - 1) - 1.0F;
+    CHECK(f.task.computed_with[c] == std::vector<float>{value, value});
+  }
+  CHECK(f.training().server_reads == 1);  // the others were there with the grant
 }
 
 TEST_CASE("what the next clock is certain to require is asked for while the gradient is computed") {
@@ -122,7 +146,7 @@ TEST_CASE("a gradient that is not finite is reported, not pushed, and not applie
   REQUIRE(f.exchange.reported.size() == 1);
   CHECK(f.exchange.reported[0].skipped);
   CHECK(f.exchange.reported[0].fault == "gradient of w is nan at [1]");
-  CHECK(f.training().cache.differences() == 0);
+  CHECK(f.training().cache.kept() == 0);
 }
 
 TEST_CASE("what is final leaves while the rest is computed, and what it hid is beside the phases") {

@@ -36,19 +36,15 @@ void ThreadCache::land(ShardId shard, const cache::SliceStamp& stamp, const Slic
     return;
   if (!landing_) landing_.emplace(ranges_.size());
   Landing& landing = (*landing_)[k];
-  if (piece.offset == 0) {
-    if (waiting_ && cache::must_reapply(waiting_->clock, stamp.applied[thread_])) apply_waiting_to(k);
-    landing = {stamp.revision, 0};
-  }
+  if (piece.offset == 0) landing = {stamp.revision, 0};
   if (landing.revision != stamp.revision || landing.floats != piece.offset) return;
-  piece.copy_to(parameters_, ranges_[k]);
+  take_over(k, stamp, piece);
   landing.floats += static_cast<std::int64_t>(piece.payload.floats().size());
 }
 
 std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
   PACELINE_ASSERT(snapshot.size() == ranges_.size(),
                   "a snapshot of " + std::to_string(snapshot.size()) + " shards");
-  settle_for(snapshot);
   std::size_t taken = 0;
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
     const Slice* const slice = snapshot[k].get();
@@ -58,15 +54,20 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
     PACELINE_ASSERT(newer || !landing_ || (*landing_)[k].revision == kNoRevision,
                     "what has landed is not in the snapshot that follows");
     if (!newer) continue;
-    // The same revision under a newer version's name: the values are here already, own differences included.
+    // The same revision under a newer version's name: the values are here already, own updates included.
     if (slice->stamp.revision == had) continue;
     take_over(k, *slice);
     ++taken;
   }
   landing_.reset();
+  settle();  // slices that have stayed
   for (std::size_t dropped = own_.drop_contained(stamp_, thread_); dropped > 0; --dropped) {
-    spare_.push_back(std::move(differences_.front()));
-    differences_.pop_front();
+    if (differences_.empty()) {
+      gradients_.pop_front();
+    } else {
+      spare_.push_back(std::move(differences_.front()));
+      differences_.pop_front();
+    }
   }
   taken_at_ = now;
   return taken;
@@ -75,83 +76,120 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
 void ThreadCache::take_over(std::uint32_t k, const Slice& slice) {
   const bool landed = landing_ && ((*landing_)[k].revision == slice.stamp.revision ||
                                    sync::broken(sync::Mutant::kLandedKept));
-  slice.copy_to(parameters_, landed ? (*landing_)[k].floats : 0);
-  for (const std::size_t place : own_.to_reapply(stamp_, ShardId(k), thread_)) {
-    const bool newest = place + 1 == differences_.size();
-    if (newest && sync::broken(sync::Mutant::kDifferenceForgotten)) continue;
-    const float times = newest && sync::broken(sync::Mutant::kDifferenceTwice) ? 2.0F : 1.0F;
-    add_weighted(part(parameters_, ranges_[k]), part(differences_[place], ranges_[k]), times);
+  for (const SlicePiece& piece : slice.pieces) {
+    if (!landed || piece.offset >= (*landing_)[k].floats) take_over(k, slice.stamp, piece);
   }
+  if (waits()) waits_in_[k] = false;
+}
+
+void ThreadCache::take_over(std::uint32_t k, const cache::SliceStamp& stamp, const SlicePiece& piece) {
+  const std::span<const float> values = piece.payload.floats();
+  const std::int64_t first = ranges_[k].begin + piece.offset;
+  const std::int64_t last = first + std::ssize(values);
+  PACELINE_ASSERT(last <= ranges_[k].end, "a slice reaches beyond its range");
+  const Clock applied = thread_ < stamp.applied.size() ? stamp.applied[thread_] : Clock(0);
+  const std::vector<std::size_t> lacking = own_.to_reapply(applied);
+  for (std::int64_t begin = first; begin < last; begin += kStretch) {
+    const std::span<float> out = part(parameters_, {begin, std::min(begin + kStretch, last)});
+    std::span<const float> in = values.subspan(static_cast<std::size_t>(begin - first), out.size());
+    for (const std::size_t place : lacking) {
+      add_own(place, begin, in, out);
+      in = out;
+    }
+    if (lacking.empty()) std::copy(in.begin(), in.end(), out.begin());
+  }
+}
+
+void ThreadCache::add_own(std::size_t place, std::int64_t begin, std::span<const float> in,
+                          std::span<float> out) {
+  const bool newest = place + 1 == kept();
+  const bool twice = newest && sync::broken(sync::Mutant::kDifferenceTwice);
+  const bool forgotten = newest && sync::broken(sync::Mutant::kDifferenceForgotten);
+  if (place >= differences_.size() && !forgotten) {
+    const OwnGradient& own = gradients_[place - differences_.size()];
+    apply(own, begin, in, out);
+    if (twice) apply(own, begin, out, out);
+    return;
+  }
+  if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
+  if (forgotten) return;
+  const std::span<float> difference = part(differences_[place], {begin, begin + std::ssize(out)});
+  add_weighted(out, difference, twice ? 2.0F : 1.0F);
 }
 
 void ThreadCache::apply_locally(Clock clock, SharedFloats gradient, double learning_rate, double scale) {
   settle();
-  waiting_ = OwnGradient{clock, std::move(gradient), learning_rate, scale};
-  waiting_->applied_to.assign(ranges_.size(), false);
   if (!optimizer_) optimizer_.emplace(settings_, static_cast<std::int64_t>(parameters_.size()));
-  optimizer_->begin_step(learning_rate);
-  if (applies_at_once()) settle();
+  own_.remember(clock);
+  if (applies_at_once()) return apply_with_state(gradient, learning_rate, scale);
+  if (gradients_.size() == kGradientsMax) keep_difference();
+  gradients_.push_back({std::move(gradient), learning_rate * scale});
+  waits_in_.assign(ranges_.size(), true);
 }
 
 void ThreadCache::settle() {
-  if (!waiting_) return;
-  for (std::size_t k = 0; k < ranges_.size(); ++k) apply_waiting_to(k);
-  remember_waiting();
-}
-
-bool ThreadCache::lacks_waiting(const Snapshot& snapshot) const {
-  return waiting_ && cache::must_reapply(waiting_->clock, stamp_after(snapshot).applied_everywhere(thread_));
-}
-
-void ThreadCache::settle_for(const Snapshot& snapshot) {
-  if (!waiting_) return;
-  if (sync::broken(sync::Mutant::kWaitingForgotten)) return waiting_.reset();
-  const cache::SnapshotStamp after = stamp_after(snapshot);
+  PACELINE_ASSERT(!landing_, "parameters have landed and are not taken over");
+  if (!waits() || sync::broken(sync::Mutant::kWaitingForgotten)) return waits_in_.clear();
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
-    if (cache::must_reapply(waiting_->clock, after.applied(ShardId(k), thread_))) apply_waiting_to(k);
+    const bool lacks = cache::must_reapply(own_.stamps().back(), stamp_.applied(ShardId(k), thread_));
+    if (!waits_in_[k] || !lacks) continue;
+    const std::span<float> parameters = part(parameters_, ranges_[k]);
+    apply(gradients_.back(), ranges_[k].begin, parameters, parameters);
   }
-  remember_waiting();
+  waits_in_.clear();
 }
 
-cache::SnapshotStamp ThreadCache::stamp_after(const Snapshot& snapshot) const {
-  cache::SnapshotStamp after = stamp_;
-  for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
-    if (snapshot[k] != nullptr) after.install(ShardId(k), snapshot[k]->stamp);
-  }
-  return after;
+// Without a state it is the same step wherever it is made.
+void ThreadCache::apply(const OwnGradient& own, std::int64_t begin, std::span<const float> in,
+                        std::span<float> out) {
+  optimizer_->begin_step(own.rate);
+  optimizer_->apply(begin, in, out, own.values.floats.subspan(static_cast<std::size_t>(begin), out.size()));
 }
 
-void ThreadCache::apply_waiting_to(std::size_t k) {
-  OwnGradient& own = *waiting_;
-  if (own.applied_to[k]) return;
-  own.applied_to[k] = true;
-  if (own.difference.empty()) {
-    if (spare_.empty()) spare_.emplace_back(parameters_.size());
-    own.difference = std::move(spare_.back());
-    spare_.pop_back();
+// The oldest gradient's buffer is needed. A step from 0 is the difference, but for weight decay, which takes
+// its share of the parameters that are here.
+void ThreadCache::keep_difference() {
+  std::vector<float> difference = spare_difference();
+  const OwnGradient& own = gradients_.front();
+  const std::vector<float> zeros(static_cast<std::size_t>(kStretch));
+  const auto floats = static_cast<std::int64_t>(parameters_.size());
+  for (std::int64_t begin = 0; begin < floats; begin += kStretch) {
+    const Range stretch{begin, std::min(begin + kStretch, floats)};
+    const std::span<float> out = part(difference, stretch);
+    const std::span<const float> in = settings_.weight_decay == 0.0
+                                          ? std::span(zeros).first(out.size())
+                                          : std::span<const float>(part(parameters_, stretch));
+    apply(own, begin, in, out);
+    subtract(out, out, in);
   }
+  differences_.push_back(std::move(difference));
+  gradients_.pop_front();
+}
+
+void ThreadCache::apply_with_state(const SharedFloats& own, double learning_rate, double scale) {
+  std::vector<float> kept = spare_difference();
+  optimizer_->begin_step(learning_rate);
   // A stretch at a time, so that what one loop leaves the next one finds in the processor's cache.
-  for (std::int64_t begin = ranges_[k].begin; begin < ranges_[k].end; begin += kStretch) {
-    const Range stretch{begin, std::min(begin + kStretch, ranges_[k].end)};
+  const auto floats = static_cast<std::int64_t>(parameters_.size());
+  for (std::int64_t begin = 0; begin < floats; begin += kStretch) {
+    const Range stretch{begin, std::min(begin + kStretch, floats)};
     const std::span<float> parameters = part(parameters_, stretch);
-    const std::span<float> difference = part(own.difference, stretch);
-    const auto gradient = own.values.floats.subspan(static_cast<std::size_t>(begin), parameters.size());
-    optimizer_->apply(begin, parameters, difference, gradient);
+    const std::span<float> difference = part(kept, stretch);
+    optimizer_->apply(begin, parameters, difference,
+                      own.floats.subspan(static_cast<std::size_t>(begin), parameters.size()));
     subtract(difference, difference, parameters);
-    if (own.scale != 1.0) paceline::scale(difference, static_cast<float>(own.scale));
+    if (scale != 1.0) paceline::scale(difference, static_cast<float>(scale));
     // Added as a refresh will add it, so that both give the same bits.
     add_weighted(parameters, difference, 1.0F);
   }
+  differences_.push_back(std::move(kept));
 }
 
-// Where a slice contained the gradient already, its difference is whatever it was: it is never added there.
-void ThreadCache::remember_waiting() {
-  if (std::find(waiting_->applied_to.begin(), waiting_->applied_to.end(), true) !=
-      waiting_->applied_to.end()) {
-    own_.remember(waiting_->clock);
-    differences_.push_back(std::move(waiting_->difference));
-  }
-  waiting_.reset();
+std::vector<float> ThreadCache::spare_difference() {
+  if (spare_.empty()) spare_.emplace_back(parameters_.size());
+  std::vector<float> spare = std::move(spare_.back());
+  spare_.pop_back();
+  return spare;
 }
 
 }  // namespace paceline

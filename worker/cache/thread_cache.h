@@ -3,28 +3,32 @@
 //   parameters = for each shard's slice:  the slice as the server sent it
 //                                       + the worker's own differences that the slice does not contain yet
 //
-// A local apply runs the server's kind of optimizer, with a state of its own that is never sent, and keeps
-// the difference it made, under the gradient's timestamp. After a refresh the differences that the new slice
-// does not contain are added again, slice by slice (read-my-writes); what every slice contains is dropped.
-// The difference is scaled by the worker's sample share where the server averages: the server's step will
-// contain just that share of this gradient.
+// A local apply runs the server's kind of optimizer, with a state of its own that is never sent. What it
+// changed is kept under the gradient's timestamp. After a refresh the own updates that the new slice does not
+// contain are made again, slice by slice (read-my-writes); what every slice contains is dropped. They are
+// scaled by the worker's sample share where the server averages: the server's step will contain just that
+// share of this gradient.
 //
-// A local apply that nothing depends on is not made. Where the optimizer has no state (SGD), an own gradient
-// waits, and is applied only when a read is to go on from the parameters that are here, or takes a snapshot
-// that lacks the gradient. Under refresh_clocks: 1 the snapshot nearly always contains it, and three passes
-// over memory are saved.
+// With momentum and Adam an update is kept as the difference it made, which is added again. An SGD step has
+// no state and can be made anywhere: there the last two gradients themselves are kept, and a slice that lacks
+// one has the step made on it. With one worker that is what the server makes of the slice, bit for bit. An
+// older one, which only a server that is behind can lack, becomes a difference; its buffer is needed.
 //
-// A snapshot that is waited for lands piece by piece (land()): its values are in their place, overwriting the
-// old ones, when the refresh() comes that makes them count.
+// A local apply that nothing depends on is not made: an SGD gradient waits, and is applied only when a read
+// is to go on from the parameters that are here, or takes a slice that lacks it.
 //
-// Worked example, one parameter. At version 2 the value is 10. The worker applies G(2) and G(3) locally:
-// differences {2: -1, 3: -1}, value 8. A snapshot of version 3 says 7 and contains G(2): the difference of 2
-// is dropped, that of 3 applied again, value 6.
+// A snapshot that is waited for lands piece by piece (land()): with the own updates that it lacks its values
+// are in their place when the refresh() comes that makes them count. Piece, gradient and place are gone
+// through once, together: no pass over memory is made for an own update.
 //
-// Thread: its training thread only. Memory: one parameter vector, the optimizer's state, and one vector for
-// each own gradient that no snapshot taken contains: as many as there ever were at once, recycled. At most
-// threshold + 1 under versioned application; under asp as many as the server lets a node lack (eight) and
-// those of the refresh_clocks iterations that go on with what is here.
+// Worked example, one parameter. At version 2 the value is 10. The worker applies G(2) and G(3) locally, each
+// worth -1: value 8. A snapshot of version 3 says 7 and contains G(2), which is dropped; G(3) is made again,
+// value 6.
+//
+// Thread: its training thread only. Memory: one parameter vector, the optimizer's state, the gradients held,
+// and one vector for each other own gradient that no snapshot taken contains: as many as there ever were at
+// once, recycled. In all at most threshold + 1 under versioned application; under asp as many as the server
+// lets a node lack (eight) and those of the refresh_clocks iterations that go on with what is here.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +57,7 @@ class ThreadCache final : public ParameterLanding {
   // The whole parameter vector. Valid until the next land(), refresh(), apply_locally() or settle(). Nothing
   // waits to be applied (settle()), and what has landed has been refreshed from.
   std::span<const float> parameters() const {
-    PACELINE_ASSERT(!waiting_, "the gradient stamped " + to_string(waiting_->clock) + " is not applied");
+    PACELINE_ASSERT(!waits(), "the gradient stamped " + to_string(own_.stamps().back()) + " is not applied");
     PACELINE_ASSERT(!landing_, "parameters have landed and are not taken over");
     return parameters_;
   }
@@ -62,67 +66,67 @@ class ThreadCache final : public ParameterLanding {
   // For cache::decide_read() and its like.
   cache::ThreadCacheState state() const { return {stamp_.version(), stamp_.revision(), taken_at_}; }
 
-  // Puts a piece of a slice that is on its way to its place, if the slice will be newer than the one here. An
-  // own gradient that waits and is not in it is applied to the slice's range first. refresh() has to follow
-  // before the parameters are used again.
+  // Puts a piece of a slice that is on its way to its place, if the slice will be newer than the one here,
+  // with the own updates that it lacks. refresh() has to follow before the parameters are used again.
   void land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override;
+  // Whether something has landed since the last refresh().
+  bool lands() const { return landing_.has_value(); }
 
-  // Takes over every slice of `snapshot` that is newer than the one here, as far as it has not landed, and
-  // adds own differences again, after settle_for(). `now`: the worker's clock. Returns how many slices were
-  // taken over.
+  // Takes over every slice of `snapshot` that is newer than the one here, as far as it has not landed, with
+  // the own updates that it lacks; on the others applies what waits. `now`: the worker's clock. Returns how
+  // many slices were taken over.
   std::size_t refresh(const Snapshot& snapshot, Clock now);
 
   // Applies the own gradient stamped `clock` to the parameters, now or when it is needed, with the learning
-  // rate and scale of its grant. Timestamps grow; an iteration without a gradient is left out. Holds the
-  // gradient, unchanged, until it is applied or dropped: at the latest at the next refresh(), settle() or
-  // apply_locally().
+  // rate and scale of its grant. Timestamps grow; an iteration without a gradient is left out. An SGD
+  // gradient is held, unchanged, until a refresh() says that all slices contain it, or two later ones are
+  // held.
   void apply_locally(Clock clock, SharedFloats gradient, double learning_rate, double scale);
 
   // Whether apply_locally() applies at once: the optimizer has a state, which is to see every own gradient.
   bool applies_at_once() const { return settings_.kind != OptimizerKind::kSgd; }
 
-  bool waits() const { return waiting_.has_value(); }
-  // Applies the gradient that waits, if there is one.
+  // Whether the newest gradient has not been applied to the parameters here.
+  bool waits() const { return !waits_in_.empty(); }
+  // Applies it. Nothing has landed.
   void settle();
-  // Whether a gradient waits and is not in all slices of `snapshot`, or of those here that stay.
-  bool lacks_waiting(const Snapshot& snapshot) const;
-  // Applies what waits to those slices that will lack it once `snapshot` is taken; nothing waits then.
-  void settle_for(const Snapshot& snapshot);
 
-  // How many differences are kept: for tests of the bound.
-  std::size_t differences() const { return differences_.size(); }
+  // How many own updates are kept: for tests of the bound.
+  std::size_t kept() const { return own_.stamps().size(); }
 
  private:
-  // The newest own gradient, applied slice by slice, when and where it is needed.
+  // Of the gradients kept as they are. Beside them one is computed into (worker/train/gradient_buffers.h).
+  static constexpr std::size_t kGradientsMax = 2;
+
   struct OwnGradient {
-    Clock clock;
     SharedFloats values;
-    double learning_rate = 0.0;
-    double scale = 1.0;
-    std::vector<float> difference{};  // what applying it has changed; empty before the first slice
-    std::vector<bool> applied_to{};   // per slice
+    double rate = 0.0;  // learning rate and scale
   };
   // A slice on its way: its first `floats` are in place.
   struct Landing {
     Revision revision = kNoRevision;
     std::int64_t floats = 0;
   };
-  cache::SnapshotStamp stamp_after(const Snapshot& snapshot) const;
-  void apply_waiting_to(std::size_t k);
-  void remember_waiting();
   void take_over(std::uint32_t k, const Slice& slice);
+  void take_over(std::uint32_t k, const cache::SliceStamp& stamp, const SlicePiece& piece);
+  void add_own(std::size_t place, std::int64_t begin, std::span<const float> in, std::span<float> out);
+  void apply(const OwnGradient& own, std::int64_t begin, std::span<const float> in, std::span<float> out);
+  void apply_with_state(const SharedFloats& own, double learning_rate, double scale);
+  void keep_difference();
+  std::vector<float> spare_difference();
 
   OptimizerSection settings_;
   std::vector<Range> ranges_;
   std::uint32_t thread_;
   std::vector<float> parameters_;
-  std::optional<OptimizerState> optimizer_;  // made by the first local apply: BSP needs none
-  std::optional<OwnGradient> waiting_;
+  std::optional<OptimizerState> optimizer_;      // made by the first local apply: BSP needs none
   std::optional<std::vector<Landing>> landing_;  // per slice
   cache::SnapshotStamp stamp_;
-  cache::OwnUpdates own_;                       // the timestamps of differences_
-  std::deque<std::vector<float>> differences_;  // oldest first
-  std::vector<std::vector<float>> spare_;       // dropped ones, for the next
+  cache::OwnUpdates own_;                       // the timestamps of what is kept, oldest first:
+  std::deque<std::vector<float>> differences_;  // these, then
+  std::deque<OwnGradient> gradients_;           // these
+  std::vector<bool> waits_in_;                  // per slice: the last is not applied; empty: it is, in all
+  std::vector<std::vector<float>> spare_;       // dropped differences, for the next
   Clock taken_at_;
 };
 

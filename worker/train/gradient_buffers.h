@@ -22,7 +22,7 @@ class GradientBuffers {
   using Buffer = std::pmr::vector<float>;
 
   // One is being computed into while the last one leaves; the third is for a transport that is late to say
-  // so.
+  // so, or for parameters that do not contain it yet (worker/cache/thread_cache.h).
   static constexpr std::size_t kBuffersMax = 3;
 
   // At most `max` buffers of `floats` values each, made in `memory` (null: the heap) when they are first

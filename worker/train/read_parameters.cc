@@ -7,22 +7,22 @@
 namespace paceline {
 namespace {
 
-// From waiting to reading: ends the running exchange, or (first iteration) the first phase. The last own
-// gradient, whose local apply was left until a read needs it, is applied first if this one does. `taken`: the
-// snapshot that is about to be taken; nullptr: none.
-void enter_reading(Training& t, const Exchange& exchange, bool first, Phase reading, const Snapshot* taken) {
+// From waiting to reading: ends the running exchange, or (first iteration) the first phase. A read that goes
+// on with the parameters that are here has the last own gradient, whose local apply was left until now,
+// applied.
+void enter_reading(Training& t, const Exchange& exchange, bool first, Phase reading) {
   if (first) return t.phases.enter(reading);
-  const bool settles = taken == nullptr ? t.cache.waits() : t.cache.lacks_waiting(*taken);
+  const bool settles = reading == Phase::kTCacheParam && t.cache.waits();
   t.phases.end_exchange(exchange, settles ? Phase::kApplyGrads : reading);
   if (!settles) return;
-  taken == nullptr ? t.cache.settle() : t.cache.settle_for(*taken);
+  t.cache.settle();
   t.phases.enter(reading);
 }
 
-cache::PullBehindPush behind_push(const Training& t) {
-  if (!t.behind_push) return cache::PullBehindPush::kNone;
-  return t.exchange.parameters_installed(*t.behind_push) ? cache::PullBehindPush::kInstalled
-                                                         : cache::PullBehindPush::kPending;
+cache::PullWithPush with_push(const Training& t) {
+  if (!t.with_push) return cache::PullWithPush::kNone;
+  return t.exchange.parameters_installed(*t.with_push) ? cache::PullWithPush::kInstalled
+                                                       : cache::PullWithPush::kPending;
 }
 
 }  // namespace
@@ -34,31 +34,30 @@ Status read_parameters(Training& t, const Granted& granted) {
   ++t.parameter_reads;
 
   // Looked at before the process cache is: what it calls installed must be seen there.
-  const cache::PullBehindPush behind = behind_push(t);
+  const cache::PullWithPush asked = with_push(t);
   t.process_cache.note_existence(grant.version, grant.revision);
   const cache::ProcessCacheState newest = t.process_cache.newest_known();
   const cache::ReadDecision decision = cache::decide_read(
-      t.freshness, {grant.clock, grant.min_version, newest.version, newest.revision, behind}, t.cache.state(),
+      t.freshness, {grant.clock, grant.min_version, newest.version, newest.revision, asked}, t.cache.state(),
       t.process_cache.state());
 
   Exchange exchange{grant.held, std::nullopt, report_time(t, granted.report)};
+  const bool waited = t.landed && *t.landed > granted.arrived;  // for them, with the grant there
+  if (waited) exchange.parameters = *t.landed - granted.arrived;
+  if (waited || decision.source == cache::ReadSource::kServer) ++t.server_reads;
   if (decision.source == cache::ReadSource::kServer) {
-    ++t.server_reads;
     const Ticket ticket = t.exchange.request_parameters(decision.min_version);
     PACELINE_ASSIGN_OR_RETURN(const Ticks installed, t.exchange.await_parameters(ticket, t.cache));
     // Negative when they came before the grant: then nothing was waited for. Else until the last of them has
     // landed.
     exchange.parameters = (installed < granted.arrived ? installed : t.clock()) - granted.arrived;
   }
-  if (decision.source == cache::ReadSource::kThreadCache) {
-    enter_reading(t, exchange, first, Phase::kTCacheParam, nullptr);
-    return Status::ok();
-  }
-  const Snapshot snapshot = t.process_cache.snapshot();
   const bool skipped = !first && decision.source == cache::ReadSource::kProcessCache &&
                        sync::broken(sync::Mutant::kRefreshSkipped);
-  enter_reading(t, exchange, first, Phase::kPCacheParam, skipped ? nullptr : &snapshot);
-  if (!skipped) t.cache.refresh(snapshot, grant.clock);
+  // What has landed is what it computes with.
+  const bool stays = decision.source == cache::ReadSource::kThreadCache && !t.cache.lands();
+  enter_reading(t, exchange, first, stays || skipped ? Phase::kTCacheParam : Phase::kPCacheParam);
+  if (!stays && !skipped) t.cache.refresh(t.process_cache.snapshot(), grant.clock);
   return Status::ok();
 }
 
@@ -76,11 +75,27 @@ void record_hidden(Training& t, const FetchAhead& ahead) {
   t.phases.add_hidden(Phase::kPsParam, std::max(until - ahead.since, std::chrono::nanoseconds::zero()));
 }
 
+void pull_ahead_of_push(Training& t, const wire::Grant& grant) {
+  const cache::PullWithPushPlan plan = cache::pull_with_push(t.freshness, grant.clock, grant.threshold,
+                                                             t.cache.state(), t.process_cache.state());
+  t.with_push.reset();
+  t.landed.reset();
+  t.asked_ahead = plan.ahead;
+  if (plan.ahead) t.with_push = t.exchange.request_parameters(plan.min_version);
+}
+
 void pull_behind_push(Training& t, const wire::Grant& grant) {
-  const cache::PullPlan plan = cache::pull_with_push(t.freshness, grant.clock, grant.threshold,
-                                                     t.cache.state(), t.process_cache.state());
-  t.behind_push.reset();
-  if (plan.send) t.behind_push = t.exchange.request_parameters(plan.min_version);
+  if (t.asked_ahead) return;
+  const cache::PullWithPushPlan plan = cache::pull_with_push(t.freshness, grant.clock, grant.threshold,
+                                                             t.cache.state(), t.process_cache.state());
+  if (plan.send) t.with_push = t.exchange.request_parameters(plan.min_version);
+}
+
+Status land_ahead(Training& t) {
+  if (!t.asked_ahead || !t.with_push) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(t.exchange.await_parameters(*t.with_push, t.cache).status());
+  t.landed = t.clock();
+  return Status::ok();
 }
 
 }  // namespace paceline

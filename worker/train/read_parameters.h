@@ -25,7 +25,12 @@ FetchAhead fetch_ahead(Training& training, const wire::Grant& grant);
 // How much of it lay in the shadow of computing: beside the phases, in none of them.
 void record_hidden(Training& training, const FetchAhead& ahead);
 
-// Asks for the next iteration's parameters right behind the push, where they should come down with the grant.
+// Asks for the next iteration's parameters with the push, where they should come down meanwhile
+// (cache::pull_with_push()): before what of the gradient has not left, or behind it.
+void pull_ahead_of_push(Training& training, const wire::Grant& grant);
 void pull_behind_push(Training& training, const wire::Grant& grant);
+// Lands what was asked for ahead of the push, while that is on its way and the grant is waited for. Errors:
+// why the exchange was closed.
+Status land_ahead(Training& training);
 
 }  // namespace paceline

@@ -45,9 +45,10 @@ Status train_step(Training& t, const Granted& granted) {
     return done;
   }
   const Metric& metric = computed.value();
-  const std::string fault = leaving.fault(metric, t.layout);
   record_hidden(t, ahead);
   record_early(t, leaving);
+  pull_ahead_of_push(t, grant);  // what has not left follows it
+  const std::string fault = leaving.fault(metric, t.layout);
 
   if (t.applies_locally && fault.empty()) {
     // What can wait is applied by the next read, if that needs it.

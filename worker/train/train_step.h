@@ -45,7 +45,10 @@ struct Training {
   PhaseRecorder phases;
   std::function<Ticks()> clock;  // the recorder's
 
-  std::optional<Ticket> behind_push = {};  // the parameters asked for right behind the last push
+  // The parameters asked for with the last push, and, if ahead of it, when the thread had waited for them.
+  std::optional<Ticket> with_push = {};
+  bool asked_ahead = false;
+  std::optional<Ticks> landed = {};
 
   // What it has done so far.
   std::int64_t iterations = 0;  // that made a gradient

@@ -4,12 +4,15 @@
 #include <utility>
 #include <variant>
 
+#include "worker/train/read_parameters.h"
+
 namespace paceline {
 
 Result<wire::WorkerReport> run_trainer(Training& t) {
   Finished finished;
   std::optional<Clock> last;
   for (;;) {
+    PACELINE_RETURN_IF_ERROR(land_ahead(t));
     PACELINE_ASSIGN_OR_RETURN(const Instruction next, t.exchange.next_instruction(t.worker.thread));
     const auto* const granted = std::get_if<Granted>(&next);
     if (granted == nullptr) {
