@@ -22,11 +22,11 @@ struct Way {
   PolicyKind policy;
   ApplyMode apply;
 };
-constexpr Way kWays[] = {{PolicyKind::kBsp, ApplyMode::kVersioned},
-                         {PolicyKind::kSsp, ApplyMode::kVersioned},
-                         {PolicyKind::kSsp, ApplyMode::kEager},
-                         {PolicyKind::kDtssp, ApplyMode::kVersioned},
-                         {PolicyKind::kAsp, ApplyMode::kEager}};
+constexpr Way kPushWays[] = {{PolicyKind::kBsp, ApplyMode::kVersioned},
+                             {PolicyKind::kSsp, ApplyMode::kVersioned},
+                             {PolicyKind::kSsp, ApplyMode::kEager},
+                             {PolicyKind::kDtssp, ApplyMode::kVersioned},
+                             {PolicyKind::kAsp, ApplyMode::kEager}};
 
 RunConfig config_of(Way way, std::uint32_t shards) {
   RunConfig config;
@@ -92,7 +92,7 @@ void check_counts(const ClusterRun& run, const Cluster& cluster) {
 }  // namespace
 
 TEST_CASE("a_gradient_that_is_not_finite_after_most_of_it_has_left_is_applied_nowhere") {
-  const Way way = GENERATE(from_range(std::begin(kWays), std::end(kWays)));
+  const Way way = GENERATE(from_range(std::begin(kPushWays), std::end(kPushWays)));
   const std::uint32_t shards = GENERATE(1U, 3U);
   RunConfig config = config_of(way, shards);
   std::int64_t rows = 6;
@@ -127,7 +127,7 @@ TEST_CASE("a_gradient_that_is_not_finite_after_most_of_it_has_left_is_applied_no
 }
 
 TEST_CASE("under_on_nan_stop_the_run_ends_with_worker_clock_and_tensor_though_most_of_it_has_left") {
-  RunConfig config = config_of(kWays[0], 3);
+  RunConfig config = config_of(kPushWays[0], 3);
   config.train.on_nan = OnNan::kStop;
   CountingOptions options = counting(config, 6);
   options.is_not_finite = [](const Step& step) {
