@@ -86,8 +86,8 @@ TEST_CASE(
     "under eager the refresh leaves ahead of the push, and what landed is a state and the own gradient") {
   TrainFixture f;
   f.apply = ApplyMode::kEager;
-  constexpr std::int64_t kSteps = 4;
-  for (std::int64_t c = 0; c < kSteps; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), c));
+  constexpr std::int64_t kClocks = 4;
+  for (std::int64_t c = 0; c < kClocks; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), c));
   f.exchange.finish();
   // The pull of clock c finds all own gradients but that of c there, and -10 for another worker's each.
   f.exchange.serve = [&](Version) {
@@ -98,8 +98,8 @@ TEST_CASE(
   REQUIRE(f.run().is_ok());
   // One for the first read, then one with each push, made when that was: none is asked for behind it.
   CHECK(f.exchange.requested_at_push == std::vector<std::size_t>{2, 3, 4, 5});
-  CHECK(f.exchange.requested.size() == 1 + kSteps);
-  for (std::size_t c = 1; c < kSteps; ++c) {
+  CHECK(f.exchange.requested.size() == 1 + kClocks);
+  for (std::size_t c = 1; c < kClocks; ++c) {
     const float value = -11.0F * static_cast<float>(c - 1) - 1.0F;
     CHECK(f.task.computed_with[c] == std::vector<float>{value, value});
   }
