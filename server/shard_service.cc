@@ -215,7 +215,9 @@ Status ShardService::on(Peer from, const wire::Push& push, wire::Payload payload
                             to_string(push.worker));
   }
   if (!shard_) return failed_precondition("push from worker " + to_string(push.worker) + " before a join");
-  PACELINE_ASSIGN_OR_RETURN(auto arrived, shard_->push(push, std::move(payload)));
+  const bool ahead = push.last && may_hold_next();
+  const auto prepare = ahead ? Shard::Prepare::kWhole : Shard::Prepare::kNothing;
+  PACELINE_ASSIGN_OR_RETURN(auto arrived, shard_->push(push, std::move(payload), prepare));
   if (!arrived) return Status::ok();
   withheld_.push_back(*std::move(arrived));
   announce_withheld();
@@ -232,9 +234,12 @@ Status ShardService::on(Peer from, const wire::Withdraw& withdraw) {
 }
 
 // Only a third state of the parameters is too many: the next one is the second while no older one leaves.
+bool ShardService::may_hold_next() { return !leaving_.keeps_older(shard_->now()); }
+
 bool ShardService::work_ahead() {
-  return shard_ && shard_->next().may_prepare() && !leaving_.keeps_older(shard_->now()) &&
-         shard_->prepare_next();
+  if (!shard_) return false;
+  const bool prepared = shard_->next().may_prepare() && may_hold_next() && shard_->prepare_next();
+  return prepared || shard_->look_at_next();
 }
 
 void ShardService::announce_withheld() {

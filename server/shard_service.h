@@ -62,7 +62,7 @@ class ShardService {
   // Does a little of what can be done before it is asked for: of gradients that are arriving (store/
   // next_state.h), some 0.1 ms of work. False when there was nothing. For time that would be spent waiting.
   bool work_ahead();
-  bool may_work_ahead() const { return shard_ && shard_->next().may_prepare(); }
+  bool may_work_ahead() const { return shard_ && shard_->may_work_ahead(); }
 
   // Time passes: a node that has taken nothing of what it asked for during a lease is reported as lost, and
   // the connection of a lost one that leaves its replies lying is broken.
@@ -87,6 +87,7 @@ class ShardService {
   void on_release(Version version);
   void on_lost(NodeId node);
   void part_with_lost(Ticks now);
+  bool may_hold_next();
   void announce_withheld();
 
   enum class Answer { kNow, kLater, kNever };

@@ -12,6 +12,10 @@
 
 #include <cstdint>
 
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
 #include "common/params/kernel_tables.h"
 
 namespace paceline::kernels {
@@ -136,6 +140,31 @@ void subtract(float* difference, const float* minuend, const float* subtrahend, 
   for (std::int64_t i = 0; i < n; ++i) difference[i] = minuend[i] - subtrahend[i];
 }
 
+// A whole cache line at a time, or what lies in it would have to be read first.
+#ifdef __SSE2__
+constexpr std::int64_t kLine = 64 / sizeof(float);
+
+inline void write_line_past_cache(float* out, const float* in) {
+#ifdef __AVX__
+  for (int i = 0; i < kLine; i += 8) _mm256_stream_ps(out + i, _mm256_loadu_ps(in + i));
+#else
+  for (int i = 0; i < kLine; i += 4) _mm_stream_ps(out + i, _mm_loadu_ps(in + i));
+#endif
+}
+
+void copy_past_cache(float* out, const float* in, std::int64_t n) {
+  std::int64_t i = 0;
+  for (; i < n && (__builtin_bit_cast(std::uintptr_t, out + i) & 63U) != 0; ++i) out[i] = in[i];
+  for (; i + kLine <= n; i += kLine) write_line_past_cache(out + i, in + i);
+  for (; i < n; ++i) out[i] = in[i];
+  _mm_sfence();  // such stores are ordered by nothing else: whoever is told of them next must see them
+}
+#else
+void copy_past_cache(float* out, const float* in, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i];
+}
+#endif
+
 // An exponent of all ones is what NaN and infinity have in common (IEEE 754). Bits, not isfinite(): the same
 // answer under every floating-point option, and an integer loop that vectorises.
 inline bool is_non_finite(float value) {
@@ -158,7 +187,17 @@ std::int64_t first_non_finite(const float* values, std::int64_t n) {
 }
 
 constexpr Kernels table(InstructionSet set, const char* name) {
-  return {set, name, sgd, momentum, adam, begin_sum, add_weighted, scale, subtract, first_non_finite};
+  return {set,
+          name,
+          sgd,
+          momentum,
+          adam,
+          begin_sum,
+          add_weighted,
+          scale,
+          subtract,
+          copy_past_cache,
+          first_non_finite};
 }
 
 }  // namespace

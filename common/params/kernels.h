@@ -74,6 +74,8 @@ struct Kernels {
   void (*scale)(float* values, float factor, std::int64_t n);
   // difference = minuend - subtrahend
   void (*subtract)(float* difference, const float* minuend, const float* subtrahend, std::int64_t n);
+  // out = in, past the processor's caches where it can write so: what is in them stays.
+  void (*copy_past_cache)(float* out, const float* in, std::int64_t n);
   // The index of the first NaN or infinity; n when there is none.
   std::int64_t (*first_non_finite)(const float* values, std::int64_t n);
 };

@@ -8,7 +8,6 @@
 
 #include "common/config/names.h"
 #include "common/encode/encode.h"
-#include "common/params/vector_ops.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::server {
@@ -93,7 +92,7 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
   return Status::ok();
 }
 
-Result<const Gradient*> GradientStore::add(const wire::Push& push, wire::Payload payload) {
+Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload payload) {
   PACELINE_RETURN_IF_ERROR(check(push, payload));
   Inbox& box = inbox(push.worker);
   BlockRef fresh;
@@ -113,15 +112,18 @@ Result<const Gradient*> GradientStore::add(const wire::Push& push, wire::Payload
     box.partial = true;
   }
   Gradient& gradient = box.gradients.back();
-  if (const auto index = first_non_finite(payload.floats())) gradient.non_finite_ = push.offset + *index;
   gradient.samples_ = push.samples;
   gradient.begin_ = push.offset;
   if (sync::broken(sync::Mutant::kLetGoOnReceipt) && payload.borrowed) payload.owner.reset();
   gradient.pieces_.push_back({push.offset, std::move(payload)});
-  if (!push.last) return static_cast<const Gradient*>(nullptr);
+  if (encoding_ != Encoding::kFp32) gradient.look_at(gradient.piece_count() - 1);  // it is in the cache now
+  if (!push.last) {
+    if (encoding_ == Encoding::kFp32) to_be_looked_at(push.worker);
+    return static_cast<Gradient*>(nullptr);
+  }
   box.partial = false;
   box.next = push.clock.next();
-  return static_cast<const Gradient*>(&gradient);
+  return &gradient;
 }
 
 // The block is the gradient's alone, and the piece's place in it is nobody else's.
@@ -144,12 +146,36 @@ const Gradient* GradientStore::find(WorkerId worker, Clock clock) const {
   return nullptr;
 }
 
+Gradient* GradientStore::begun(WorkerId worker, Clock clock) {
+  return const_cast<Gradient*>(std::as_const(*this).begun(worker, clock));
+}
+
 const Gradient* GradientStore::begun(WorkerId worker, Clock clock) const {
   if (!cluster_.contains(worker)) return nullptr;
   for (const Gradient& gradient : inbox(worker).gradients) {
     if (gradient.clock() == clock) return &gradient;
   }
   return nullptr;
+}
+
+void GradientStore::to_be_looked_at(WorkerId worker) {
+  if (std::exchange(inbox(worker).listed, true)) return;
+  to_look_at_.push_back(cluster_.rank_of(worker).value);
+}
+
+bool GradientStore::look_at_one() {
+  for (; !to_look_at_.empty(); to_look_at_.pop_front()) {
+    Inbox& box = inboxes_[to_look_at_.front()];
+    if (box.partial) {
+      Gradient& gradient = box.gradients.back();
+      if (const std::int64_t piece = gradient.not_looked_at(); piece < gradient.piece_count()) {
+        gradient.look_at(piece);
+        return true;
+      }
+    }
+    box.listed = false;
+  }
+  return false;
 }
 
 bool GradientStore::discard(WorkerId worker, Clock clock) {
@@ -192,7 +218,6 @@ void GradientStore::drop_partial(Inbox& box) {
 void GradientStore::recycle(Gradient gradient) {
   gradient.pieces_.clear();  // the buffers go now, the list's memory stays
   gradient.decoded_.reset();
-  gradient.non_finite_.reset();
   recycled_.push_back(std::move(gradient));
 }
 

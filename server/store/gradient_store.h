@@ -14,10 +14,8 @@
 // Thread: one at a time (the server's loop).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <span>
+#include <deque>
 #include <vector>
 
 #include "common/encode/encoding.h"
@@ -25,52 +23,9 @@
 #include "common/params/blocks.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
+#include "server/store/gradient.h"
 
 namespace paceline::server {
-
-// One gradient for one shard's range. Its pieces are contiguous, the first one at the range's end.
-class Gradient {
- public:
-  WorkerId worker() const { return worker_; }
-  Clock clock() const { return clock_; }
-  // 0 before it is whole.
-  std::int64_t samples() const { return samples_; }
-  // The first element, counted from the range's begin, that is NaN or infinite.
-  std::optional<std::int64_t> non_finite() const { return non_finite_; }
-  // What of the range is here: one interval, all of it once the gradient is whole.
-  Range arrived() const {
-    if (pieces_.empty()) return {};
-    return {pieces_.back().begin, pieces_.front().end()};
-  }
-
-  // Calls use(offset, values) for each stretch of the gradient that lies in `part`, ascending: together they
-  // are exactly `part`. `offset` is counted from the range's begin.
-  template <typename Use>
-  void for_each_in(Range part, Use&& use) const {
-    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
-      const std::int64_t begin = std::max(part.begin, piece->begin);
-      const std::int64_t end = std::min(part.end, piece->end());
-      if (begin >= end) continue;
-      use(begin, piece->payload.floats().subspan(static_cast<std::size_t>(begin - piece->begin),
-                                                 static_cast<std::size_t>(end - begin)));
-    }
-  }
-
- private:
-  friend class GradientStore;
-  struct Piece {
-    std::int64_t begin = 0;
-    wire::Payload payload;  // float32
-    std::int64_t end() const { return begin + payload.count(); }
-  };
-  WorkerId worker_;
-  Clock clock_;
-  std::int64_t samples_ = 0;
-  std::int64_t begin_ = 0;  // of what is here: [begin_, the range's size)
-  std::optional<std::int64_t> non_finite_;
-  std::vector<Piece> pieces_;  // as they came: descending
-  BlockRef decoded_;           // what the pieces point into, where they came in fewer bytes
-};
 
 class GradientStore {
  public:
@@ -79,17 +34,23 @@ class GradientStore {
                 Encoding encoding = Encoding::kFp32);
 
   // Takes one piece. Returns the gradient when this piece makes it whole (valid until it is discarded), else
-  // nullptr. Errors leave everything as it was: kInvalidArgument unknown worker, samples where they do not
-  // belong, a piece outside the range, `last` at the wrong place, another encoding, or bytes that it cannot
-  // be; kOutOfOrder a clock or a piece it already has; kFailedPrecondition another clock while one is
-  // partial, a gap; kResourceExhausted beyond the bounds.
-  Result<const Gradient*> add(const wire::Push& push, wire::Payload payload);
+  // nullptr; not all of it need have been looked at. Errors leave everything as it was: kInvalidArgument
+  // unknown worker, samples where they do not belong, a piece outside the range, `last` at the wrong place,
+  // another encoding, or bytes that it cannot be; kOutOfOrder a clock or a piece it already has;
+  // kFailedPrecondition another clock while one is partial, a gap; kResourceExhausted beyond the bounds.
+  Result<Gradient*> add(const wire::Push& push, wire::Payload payload);
 
   // The whole gradient of `worker` stamped `clock`; nullptr when there is none.
   const Gradient* find(WorkerId worker, Clock clock) const;
 
   // The same, and one that is here only in part, too. Valid until the store changes.
+  Gradient* begun(WorkerId worker, Clock clock);
   const Gradient* begun(WorkerId worker, Clock clock) const;
+
+  // Looks at a piece, that nobody has looked at, of a gradient that is here in part; false when there is
+  // none. To be called in time that would be spent waiting: what is left is looked at with the last piece.
+  bool look_at_one();
+  bool may_look() const { return !to_look_at_.empty(); }
 
   // Forgets a whole gradient; false when there is none.
   bool discard(WorkerId worker, Clock clock);
@@ -107,13 +68,15 @@ class GradientStore {
  private:
   struct Inbox {
     Clock next;                       // the oldest clock it may still send
-    bool partial = false;             // the last of `held` is not whole
+    bool partial = false;             // the last of `gradients` is not whole
+    bool listed = false;              // in to_look_at_
     std::vector<Gradient> gradients;  // ascending clocks
   };
   Inbox& inbox(WorkerId worker) { return inboxes_[cluster_.rank_of(worker).value]; }
   const Inbox& inbox(WorkerId worker) const { return inboxes_[cluster_.rank_of(worker).value]; }
   Status check(const wire::Push& push, const wire::Payload& payload) const;
   Result<wire::Payload> decoded(const wire::Push& push, const wire::Payload& payload, BlockRef& into);
+  void to_be_looked_at(WorkerId worker);
   void drop_partial(Inbox& box);
   void recycle(Gradient gradient);
 
@@ -122,9 +85,10 @@ class GradientStore {
   std::size_t gradients_max_;
   std::size_t pieces_max_;
   Encoding encoding_;
-  BlockPool decoded_;               // of the range's size; made as gradients need them
-  std::vector<Inbox> inboxes_;      // by rank
-  std::vector<Gradient> recycled_;  // empty, for their pieces' memory
+  BlockPool decoded_;                     // of the range's size; made as gradients need them
+  std::vector<Inbox> inboxes_;            // by rank
+  std::deque<std::uint32_t> to_look_at_;  // ranks, each once: there may be something of the partial gradient
+  std::vector<Gradient> recycled_;        // empty, for their pieces' memory
 };
 
 }  // namespace paceline::server

@@ -1,4 +1,4 @@
-// Foreseeing a decision, preparing it block by block, and applying it from wherever that stands.
+// Foreseeing a decision and preparing it block by block. Applying it: next_state_apply.cc.
 #include "server/store/next_state.h"
 
 #include <algorithm>
@@ -26,6 +26,7 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
       combine_(settings.combine),
       cluster_(settings.cluster),
       settings_(settings.optimizer),
+      size_(size),
       planned_versions_(settings.planned_versions),
       apply_alone_floats_(settings.apply_alone_floats),
       prepares_(can_be_prepared(settings)),
@@ -61,11 +62,11 @@ void NextState::learn_samples(const wire::Push& push) {
   looked_at_ = 0;
 }
 
-bool NextState::prepare_one(const BlockRange& now, Version version, const GradientStore& gradients) {
+bool NextState::prepare_one(const BlockRange& now, Version version, GradientStore& gradients) {
   if (!may_prepare()) return false;
   if (mode_ == ApplyMode::kEager) follow_guess();
   std::size_t already = 0;  // the blocks that are looked at one after another have mostly taken as many
-  const Gradient* gradient = next(already, version, gradients);
+  Gradient* gradient = next(already, version, gradients);
   const bool nothing = taken_.empty() && gradient == nullptr;
   const auto may_take = [&](std::int64_t i) {
     const Block& block = blocks_[static_cast<std::size_t>(i)];
@@ -94,7 +95,7 @@ void NextState::follow_guess() {
 }
 
 // The gradient that the decision is expected to take after `already` others; nullptr when it has not begun.
-const Gradient* NextState::next(std::size_t already, Version version, const GradientStore& gradients) const {
+Gradient* NextState::next(std::size_t already, Version version, GradientStore& gradients) const {
   if (already < taken_.size()) return gradients.begun(taken_[already].worker, taken_[already].clock);
   if (mode_ == ApplyMode::kEager) {
     return already == 0 && guessed_ ? gradients.begun(guessed_->worker, guessed_->clock) : nullptr;
@@ -105,45 +106,77 @@ const Gradient* NextState::next(std::size_t already, Version version, const Grad
 
 // Takes the gradient that is next into block i; false when that part of it is not here, or its weight is not
 // known.
-bool NextState::take_one(std::int64_t i, const BlockRange& now, Version version, const Gradient& gradient) {
-  Block& block = blocks_[static_cast<std::size_t>(i)];
+bool NextState::take_one(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient) {
+  const std::size_t already = blocks_[static_cast<std::size_t>(i)].taken;
   const Range elements = now.elements(i);
   const Range arrived = gradient.arrived();
   if (arrived.begin > elements.begin || arrived.end < elements.end) return false;
+  if (!expect(already, version, gradient)) return false;
+  if (already == 0) ++prepared_;
+  take(i, now, gradient);
+  return true;
+}
+
+// From now on `gradient` is the one that blocks take behind `already` others; false when its weight is not
+// known.
+bool NextState::expect(std::size_t already, Version version, const Gradient& gradient) {
   if (taken_.empty()) prepared_for_ = version;
   if (taken_.empty() && combine_ == CombineMode::kEach) {
     learning_rate_ = learning_rate(settings_, version, planned_versions_);
     optimizer_.begin_step(learning_rate_);
   }
-  if (block.taken == taken_.size()) {
-    std::int64_t samples = gradient.samples();
-    if (samples == 0) samples = last_samples_[cluster_.rank_of(gradient.worker()).value];
-    if (samples == 0 && combine_ == CombineMode::kMean) return false;
-    taken_.push_back({gradient.worker(), gradient.clock(), samples});
-  }
-  const bool first = block.taken == 0;
-  if (first) {
-    block.floats = pool_.acquire();
-    ++prepared_;
-  }
-  take(block, elements, now.block(i).data(), gradient, static_cast<float>(taken_[block.taken].samples));
+  if (already < taken_.size()) return true;
+  std::int64_t samples = gradient.samples();
+  if (samples == 0) samples = last_samples_[cluster_.rank_of(gradient.worker()).value];
+  if (samples == 0 && combine_ == CombineMode::kMean) return false;
+  taken_.push_back({gradient.worker(), gradient.clock(), samples});
   return true;
 }
 
-// `before`: the block's parameters before anything is applied.
-void NextState::take(Block& block, Range elements, const float* before, const Gradient& gradient,
-                     float weight) {
-  float* const floats = block.floats.writable_data();
+void NextState::take(std::int64_t i, const BlockRange& now, Gradient& gradient) {
+  Block& block = blocks_[static_cast<std::size_t>(i)];
+  const auto weight = static_cast<float>(taken_[block.taken].samples);
   const bool first = block.taken++ == 0;
-  gradient.for_each_in(elements, [&](std::int64_t offset, std::span<const float> values) {
+  if (first) block.floats = pool_.acquire();
+  float* const floats = block.floats.writable_data();
+  const float* const before = now.block(i).data();
+  const Range elements = now.elements(i);
+  gradient.look_and_use(elements, [&](std::int64_t offset, std::span<const float> values) {
     const std::int64_t at = offset - elements.begin;
     const std::span<float> part(floats + at, values.size());
     if (combine_ == CombineMode::kMean) {
       first ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
     } else {
-      optimizer_.apply(offset, first ? std::span(before + at, values.size()) : part, part, values);
+      write_step(offset, first ? std::span(before + at, values.size()) : part, part, values);
     }
   });
+}
+
+void NextState::prepare_whole(const Gradient& whole, const BlockRange& now, Version version,
+                              GradientStore& gradients) {
+  if (!prepares_) return;
+  if (mode_ == ApplyMode::kEager) follow_guess();
+  std::size_t place = 0;
+  while (place < taken_.size() && next(place, version, gradients) != &whole) ++place;
+  Gradient* const gradient = next(place, version, gradients);
+  if (gradient != &whole || !expect(place, version, whole)) return;
+  unfinished_.clear();
+  std::int64_t floats = 0;
+  for (std::int64_t i = 0; i < std::ssize(blocks_); ++i) {
+    if (blocks_[static_cast<std::size_t>(i)].taken != place) continue;
+    // A block that nobody reads the decision writes in place, which costs less than one beside it.
+    if (place == 0 && now.ref(i).unique()) continue;
+    unfinished_.push_back(i);
+    floats += now.elements(i).size();
+  }
+  if (place == 0) prepared_ += std::ssize(unfinished_);
+  run(floats, std::ssize(unfinished_),
+      [&](std::size_t, std::int64_t k) { take(unfinished_[static_cast<std::size_t>(k)], now, *gradient); });
+}
+
+void NextState::look_at_rest(Gradient& whole) {
+  if (whole.not_looked_at() == whole.piece_count()) return;
+  run(whole.arrived().size(), whole.piece_count(), [&](std::size_t, std::int64_t k) { whole.look_at(k); });
 }
 
 void NextState::forget_missing(const GradientStore& gradients) {
@@ -154,160 +187,6 @@ void NextState::forget_missing(const GradientStore& gradients) {
     return gradients.begun(c.worker, c.clock) != nullptr;
   });
   if (!here) drop();
-}
-
-bool NextState::is_beginning_of(const wire::ApplyDecision& decision) const {
-  if (taken_.empty()) return false;
-  const bool mean = combine_ == CombineMode::kMean;
-  const auto& contributions = decision.contributions;
-  if (taken_.size() > contributions.size()) return false;
-  if (sync::broken(sync::Mutant::kPreparedWhateverDecided)) return true;
-  if ((decision.combine == wire::Combine::kMean) != mean) return false;
-  if (!mean && decision.learning_rate != learning_rate_) return false;  // a sum has none in it
-  return std::equal(taken_.begin(), taken_.end(), contributions.begin(),
-                    [mean](const wire::Contribution& taken, const wire::Contribution& decided) {
-                      return taken.worker == decided.worker && taken.clock == decided.clock &&
-                             (!mean || taken.samples == decided.samples);
-                    });
-}
-
-void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now) {
-  foresee(decision);
-  looked_at_ = 0;
-  if (decision.contributions.empty()) {
-    if (decision.version_after != prepared_for_) drop();  // another clock is next, or another rate
-    return;
-  }
-  if (is_beginning_of(decision)) {
-    committed_ += std::exchange(prepared_, 0);
-  } else {
-    drop();
-  }
-  if (decision.combine == wire::Combine::kMean) {
-    apply_mean(decision, gradients, now);
-  } else if (settings_.kind == OptimizerKind::kSgd) {
-    apply_each(decision, gradients, now);
-  } else {
-    apply_each_with_state(decision, gradients, now);
-  }
-  drop();
-}
-
-// Block by block, all gradients in each: without state the order of blocks and gradients is free.
-void NextState::apply_each(const wire::ApplyDecision& decision, const GradientStore& gradients,
-                           BlockRange& now) {
-  optimizer_.begin_step(decision.learning_rate);
-  const std::int64_t floats_left = take_over_finished(decision.contributions.size(), now);
-  const auto finish = [&](std::size_t, std::int64_t k) {
-    const std::int64_t i = unfinished_[static_cast<std::size_t>(k)];
-    Block& block = blocks_[static_cast<std::size_t>(i)];
-    const Range elements = now.elements(i);
-    const auto apply_rest = [&](std::span<const float> in, std::span<float> out) {
-      for (; block.taken < decision.contributions.size(); ++block.taken) {
-        const wire::Contribution& c = decision.contributions[block.taken];
-        gradients.find(c.worker, c.clock)
-            ->for_each_in(elements, [&](std::int64_t offset, std::span<const float> values) {
-              const auto at = static_cast<std::size_t>(offset - elements.begin);
-              const auto part = out.subspan(at, values.size());
-              optimizer_.apply(offset, in.subspan(at, values.size()), part, values);
-            });
-        in = out;
-      }
-    };
-    if (!block.floats) return now.rewrite(i, pool_, apply_rest);
-    const std::span<float> floats(block.floats.writable_data(), static_cast<std::size_t>(elements.size()));
-    apply_rest(floats, floats);
-    now.replace(i, std::move(block.floats));
-  };
-  const std::int64_t blocks_left = std::ssize(unfinished_);
-  if (floats_left > apply_alone_floats_) return apply_pool_.run(blocks_left, finish);
-  for (std::int64_t k = 0; k < blocks_left; ++k) finish(0, k);
-}
-
-// Blocks that have taken all `contributions` become current; the others are listed in unfinished_. Returns
-// how many floats of gradients those have yet to take.
-std::int64_t NextState::take_over_finished(std::size_t contributions, BlockRange& now) {
-  unfinished_.clear();
-  std::int64_t floats_left = 0;
-  for (std::int64_t i = 0; i < now.block_count(); ++i) {
-    Block& block = blocks_[static_cast<std::size_t>(i)];
-    if (block.floats && block.taken == contributions) {
-      now.replace(i, std::move(block.floats));
-    } else {
-      unfinished_.push_back(i);
-      floats_left += now.elements(i).size() * static_cast<std::int64_t>(contributions - block.taken);
-    }
-  }
-  return floats_left;
-}
-
-void NextState::apply_each_with_state(const wire::ApplyDecision& decision, const GradientStore& gradients,
-                                      BlockRange& now) {
-  for (const wire::Contribution& c : decision.contributions) {
-    const Gradient& gradient = *gradients.find(c.worker, c.clock);
-    optimizer_.begin_step(decision.learning_rate);
-    apply_pool_.run(now.block_count(), [&](std::size_t, std::int64_t i) {
-      const Range block = now.elements(i);
-      now.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
-        gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
-          const auto at = static_cast<std::size_t>(offset - block.begin);
-          optimizer_.apply(offset, in.subspan(at, values.size()), out.subspan(at, values.size()), values);
-        });
-      });
-    });
-  }
-}
-
-// The weights are the samples of the decision, which is the same on every shard, added in worker order: the
-// same bits however the vector is cut (DESIGN 3.4).
-void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients,
-                           BlockRange& now) {
-  std::int64_t samples = 0;
-  for (const wire::Contribution& c : decision.contributions) samples += c.samples;
-  const float share = 1.0F / static_cast<float>(samples);
-  optimizer_.begin_step(decision.learning_rate);
-  apply_pool_.run(now.block_count(), [&](std::size_t thread, std::int64_t i) {
-    Block& block = blocks_[static_cast<std::size_t>(i)];
-    const Range elements = now.elements(i);
-    const auto floats = static_cast<std::size_t>(elements.size());
-    if (!block.floats) sums_[thread].resize(floats);
-    const std::span<float> sum =
-        block.floats ? std::span(block.floats.writable_data(), floats) : std::span(sums_[thread]);
-    for (; block.taken < decision.contributions.size(); ++block.taken) {
-      const wire::Contribution& c = decision.contributions[block.taken];
-      const auto weight = static_cast<float>(c.samples);
-      gradients.find(c.worker, c.clock)
-          ->for_each_in(elements, [&](std::int64_t offset, std::span<const float> values) {
-            const auto part = sum.subspan(static_cast<std::size_t>(offset - elements.begin), values.size());
-            block.taken == 0 ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
-          });
-    }
-    scale(sum, share);
-    if (block.floats) {
-      optimizer_.apply(elements.begin, now.block(i), sum, sum);  // the sum's block becomes the current one
-      now.replace(i, std::move(block.floats));
-    } else {
-      now.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
-        optimizer_.apply(elements.begin, in, out, sum);
-      });
-    }
-  });
-}
-
-// Who has contributed will contribute to the next clock, too, unless it has finished or dies.
-void NextState::foresee(const wire::ApplyDecision& decision) {
-  if (!prepares_) return;
-  if (mode_ == ApplyMode::kEager) return guess_.decided(decision.contributions);
-  if (decision.contributions.empty() && decision.skipped.empty()) return;
-  expected_.clear();
-  for (const auto* list : {&decision.contributions, &decision.skipped}) {
-    for (const wire::Contribution& c : *list) {
-      const std::uint32_t rank = cluster_.rank_of(c.worker).value;
-      expected_.push_back(rank);
-      if (c.samples > 0) last_samples_[rank] = c.samples;
-    }
-  }
-  std::sort(expected_.begin(), expected_.end());
 }
 
 void NextState::drop() {

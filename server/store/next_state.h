@@ -31,8 +31,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "common/config/run_config.h"
@@ -58,7 +60,13 @@ class NextState {
   // Has one block take one gradient, if that is possible; false when it is not. `now` are the blocks of
   // `version`. A block is at most 1 MiB, so it takes some 0.1 ms; when nothing is here that could be taken,
   // no block is looked at.
-  bool prepare_one(const BlockRange& now, Version version, const GradientStore& gradients);
+  bool prepare_one(const BlockRange& now, Version version, GradientStore& gradients);
+  // Has each block that is still read, and whose turn it is for this whole gradient, take it; with several
+  // threads. To be called when it has become whole: what nobody has looked at (store/gradient.h) is looked at
+  // and applied in one pass over memory.
+  void prepare_whole(const Gradient& whole, const BlockRange& now, Version version, GradientStore& gradients);
+  // Looks at what nobody has looked at of a whole gradient, with several threads.
+  void look_at_rest(Gradient& whole);
 
   // Some gradients have been forgotten: what was taken of them is dropped.
   void forget_missing(const GradientStore& gradients);
@@ -79,9 +87,14 @@ class NextState {
   };
   void learn_samples(const wire::Push& push);
   void follow_guess();
-  const Gradient* next(std::size_t already, Version version, const GradientStore& gradients) const;
-  bool take_one(std::int64_t i, const BlockRange& now, Version version, const Gradient& gradient);
-  void take(Block& block, Range elements, const float* before, const Gradient& gradient, float weight);
+  Gradient* next(std::size_t already, Version version, GradientStore& gradients) const;
+  bool take_one(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient);
+  bool expect(std::size_t already, Version version, const Gradient& gradient);
+  void take(std::int64_t i, const BlockRange& now, Gradient& gradient);
+  void write_step(std::int64_t offset, std::span<const float> in, std::span<float> out,
+                  std::span<const float> gradient);
+  void run(std::int64_t floats, std::int64_t count,
+           const std::function<void(std::size_t thread, std::int64_t i)>& work);
   bool is_beginning_of(const wire::ApplyDecision& decision) const;
   void apply_each(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
   std::int64_t take_over_finished(std::size_t contributions, BlockRange& now);
@@ -95,6 +108,7 @@ class NextState {
   const CombineMode combine_;
   const Cluster cluster_;
   const OptimizerSection settings_;
+  const std::int64_t size_;
   const std::int64_t planned_versions_;
   const std::int64_t apply_alone_floats_;
   const bool prepares_;

@@ -71,15 +71,18 @@ Status Shard::initialize(const wire::InitialParameters& piece, std::span<const f
   return Status::ok();
 }
 
-Result<std::optional<wire::GradientArrived>> Shard::push(const wire::Push& push, wire::Payload payload) {
+Result<std::optional<wire::GradientArrived>> Shard::push(const wire::Push& push, wire::Payload payload,
+                                                         Prepare prepare) {
   if (!ready()) {
     return failed_precondition("push from worker " + to_string(push.worker) + " to shard " + to_string(id_) +
                                " before the initial parameters");
   }
   const std::int64_t floats = payload.count();
-  PACELINE_ASSIGN_OR_RETURN(const Gradient* whole, gradients_.add(push, std::move(payload)));
+  PACELINE_ASSIGN_OR_RETURN(Gradient* const whole, gradients_.add(push, std::move(payload)));
   next_.arrived(push, floats);
   if (whole == nullptr) return std::optional<wire::GradientArrived>();
+  if (prepare == Prepare::kWhole) next_.prepare_whole(*whole, now_.blocks, now_.version, gradients_);
+  next_.look_at_rest(*whole);
   wire::GradientArrived arrived{id_, push.worker, push.clock, whole->samples(), ""};
   if (const auto element = whole->non_finite()) arrived.fault = place_of(*element);
   return std::optional(std::move(arrived));

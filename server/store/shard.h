@@ -56,9 +56,12 @@ class Shard {
   bool ready() const { return now_.version >= Version(0); }
 
   // Takes a piece of a gradient. With its last piece: what the authority is to be told, and `fault` names the
-  // tensor and element that is not finite. Errors as GradientStore::add, and kFailedPrecondition before
-  // ready.
-  Result<std::optional<wire::GradientArrived>> push(const wire::Push& push, wire::Payload payload);
+  // tensor and element that is not finite: each has been looked at by then. `prepare`: whether what the next
+  // decision is expected to make of a whole gradient may be prepared at once, as by prepare_next(). Errors as
+  // GradientStore::add, and kFailedPrecondition before ready.
+  enum class Prepare { kNothing, kWhole };
+  Result<std::optional<wire::GradientArrived>> push(const wire::Push& push, wire::Payload payload,
+                                                    Prepare prepare = Prepare::kNothing);
   // Errors as GradientStore::withdraw.
   Status withdraw(const wire::Withdraw& withdraw) {
     PACELINE_RETURN_IF_ERROR(gradients_.withdraw(withdraw));
@@ -70,6 +73,10 @@ class Shard {
   // next_state.h); false when there is nothing to prepare. Nothing of it can be seen from outside, and it
   // need never be called; it must not be while an older state than the current one is alive in replies.
   bool prepare_next() { return ready() && next_.prepare_one(now_.blocks, now_.version, gradients_); }
+  // Looks at a little of what has been pushed; false when there is nothing to look at. Need never be called.
+  bool look_at_next() { return gradients_.look_at_one(); }
+  // Whether one of these may have something to do.
+  bool may_work_ahead() const { return next_.may_prepare() || gradients_.may_look(); }
 
   // Applies the authority's next decision. An error means that this shard and the authority no longer agree
   // and the run cannot go on: kOutOfOrder the sequence has a gap; kFailedPrecondition a gradient is not here,

@@ -24,6 +24,7 @@ paceline_test(process_mutants_test
     unit/next_state.cc unit/optimizer_plain.cc
     ${PROJECT_SOURCE_DIR}/server/shard_service.cc ${PROJECT_SOURCE_DIR}/server/store/shard.cc
     ${PROJECT_SOURCE_DIR}/server/store/leaving.cc ${PROJECT_SOURCE_DIR}/server/store/next_state.cc
+    ${PROJECT_SOURCE_DIR}/server/store/next_state_apply.cc
     ${PROJECT_SOURCE_DIR}/worker/cache/process_cache.cc ${PROJECT_SOURCE_DIR}/worker/cache/thread_cache.cc
     ${PROJECT_SOURCE_DIR}/server/store/gradient_store.cc ${PROJECT_SOURCE_DIR}/worker/train/gradient_buffers.cc
     ${PROJECT_SOURCE_DIR}/worker/train/read_parameters.cc ${SYNC_SOURCES} ${CACHE_SOURCES}

@@ -5,6 +5,7 @@
 //   kernels_test --rng-seed time     other inputs than the usual ones; a failure prints the seed
 #include "common/params/kernels.h"
 
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -151,6 +152,8 @@ std::vector<Operation> all_operations() {
   all.push_back({"subtract in place", [](const Kernels& k, Arrays& a) {
                    k.subtract(a.out.data(), a.out.data(), a.gradient.data(), a.n);
                  }});
+  all.push_back({"copy past cache",
+                 [](const Kernels& k, Arrays& a) { k.copy_past_cache(a.out.data(), a.in.data(), a.n); }});
   return all;
 }
 
@@ -228,6 +231,20 @@ TEST_CASE("avx512_gives_the_bits_of_plain") {
   if (loops == nullptr) return;
   require_the_bits_of_plain(*loops, sizes_up_to(70));
   require_the_bits_of_plain(*loops, {1000, 4099});
+}
+
+// What the others are compared with copies, too.
+TEST_CASE("a_copy_past_the_cache_is_a_copy") {
+  const Kernels& plain = *kernels::find(InstructionSet::kPlain);
+  for (std::int64_t offset = 0; offset < kFloatsPerLine; ++offset) {
+    for (std::int64_t n = 0; n <= 70; ++n) {
+      Arrays arrays(Catch::rngSeed(), n, offset, 4);
+      Arrays expected = arrays;
+      std::copy_n(expected.in.data(), n, expected.out.data());
+      plain.copy_past_cache(arrays.out.data(), arrays.in.data(), n);
+      REQUIRE_FALSE(arrays.out.difference(expected.out));
+    }
+  }
 }
 
 TEST_CASE("every_set_finds_the_first_value_that_is_not_finite") {

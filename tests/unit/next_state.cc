@@ -49,6 +49,7 @@ class PreparingWalk {
     Clock clock;
     std::vector<float> values;
     std::int64_t samples = 1;
+    std::optional<std::int64_t> not_finite{};  // the first of these values
   };
   struct Sender {
     std::int64_t clock = 0;
@@ -99,13 +100,14 @@ class PreparingWalk {
       for (auto units = below(6); units > 0 && !older_is_held(); --units) {
         if (shard_.prepare_next()) ++walk_.prepared;
       }
+      for (auto pieces = below(3); pieces > 0; --pieces) shard_.look_at_next();
     } else if (what < 90) {
       decide();
-    } else if (what < 92) {
+    } else if (what < 91) {
       withdraw();
-    } else if (what < 94) {
-      lose();
     } else if (what < 95) {
+      lose();
+    } else if (what < 96) {
       discard();
     } else if (what < 98) {
       // As store/leaving.h has it: one state beside the current one.
@@ -127,6 +129,7 @@ class PreparingWalk {
       for (std::int64_t i = 0; i < floats_; ++i) {
         begun.values.push_back(static_cast<float>(random_.next_normal()));
       }
+      if (chance(5)) spoil(begun);
       // What the shard gets of them; each float by itself, however the gradient is cut.
       const wire::Payload said = encoded(begun.values);
       expect_ok(decode(said.encoding, said.bytes(), begun.values));
@@ -142,11 +145,36 @@ class PreparingWalk {
     const auto first = gradient.values.begin() + offset;
     const auto push = push_of(settings_.cluster.worker_at(Rank(rank)), gradient.clock.value, offset, last,
                               gradient.samples);
-    expect_ok(shard_.push(push, encoded({first, first + count})).status());
+    const auto prepare = chance(50) && !older_is_held() ? Shard::Prepare::kWhole : Shard::Prepare::kNothing;
+    const auto arrived = shard_.push(push, encoded({first, first + count}), prepare);
+    expect_ok(arrived.status());
     sender.sent += count;
-    if (!last) return;
-    sender.whole.push_back(*std::exchange(sender.sending, std::nullopt));
+    if (!last || !arrived.is_ok()) return;
+    Whole whole = *std::exchange(sender.sending, std::nullopt);
     ++sender.clock;
+    expect_fault(whole, (*arrived)->fault);
+    if (whole.not_finite) return shard_.discard(push.worker, push.clock);  // as the authority has it
+    sender.whole.push_back(std::move(whole));
+  }
+
+  // Some of its values are not finite.
+  void spoil(Whole& gradient) {
+    for (std::uint64_t n = 1 + below(3); n > 0; --n) {
+      const auto at = static_cast<std::int64_t>(below(static_cast<std::uint64_t>(floats_)));
+      gradient.values[static_cast<std::size_t>(at)] = chance(50) ? NAN : INFINITY;
+      gradient.not_finite = std::min(at, gradient.not_finite.value_or(at));
+    }
+  }
+
+  void expect_fault(const Whole& gradient, const std::string& got) {
+    std::string expected;
+    if (gradient.not_finite) {
+      expected =
+          "the gradient of dense.weight is not finite at element " + std::to_string(*gradient.not_finite);
+    }
+    if (got != expected)
+      fault("a whole gradient is reported with '" + got + "', expected '" + expected + "'");
+    if (gradient.not_finite) ++walk_.not_finite;
   }
 
   wire::Payload encoded(const std::vector<float>& values) const {
@@ -157,12 +185,17 @@ class PreparingWalk {
     return {owner, owner->data(), owner->size(), settings_.gradient_encoding, std::ssize(values)};
   }
 
-  // A node dies half-way; what it says next, as another would, begins the same clock with other values.
+  // A node dies half-way; what it says next, as another would, begins the same clock with other values, and
+  // mostly comes whole at once, before much else is prepared.
   void lose() {
     const NodeId node(static_cast<std::uint32_t>(below(settings_.cluster.nodes)));
     shard_.drop_partial(node);
     for (std::uint32_t t = 0; t < settings_.cluster.threads_per_node; ++t) {
-      senders_[settings_.cluster.rank_of({node, t}).value].sending.reset();
+      const std::uint32_t rank = settings_.cluster.rank_of({node, t}).value;
+      Sender& sender = senders_[rank];
+      if (!std::exchange(sender.sending, std::nullopt) || chance(30)) continue;
+      do send_piece(rank);
+      while (sender.sending);
     }
   }
 

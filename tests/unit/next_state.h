@@ -11,10 +11,12 @@ struct NextStateWalk {
   // The first of these that did not hold, empty when all did:
   //   content   after every step the parameters, the retained versions and the replies held are bit for bit
   //             what a plain loop makes of the decisions alone
+  //   finite    a whole gradient is reported with its first element that is not finite, if it has one
   //   memory    at most blocks x (2 + retained versions) are alive
   std::string violation;
-  std::int64_t prepared = 0;   // blocks that took a gradient before it was decided
-  std::int64_t committed = 0;  // blocks that a decision took over so
+  std::int64_t prepared = 0;    // blocks that took a gradient before it was decided
+  std::int64_t committed = 0;   // blocks that a decision took over so
+  std::int64_t not_finite = 0;  // whole gradients that were not
 };
 
 // Runs the schedule of `seed`. Thread: any.

@@ -2,9 +2,11 @@
 #include "tests/unit/next_state.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "common/params/vector_ops.h"
 #include "tests/unit/store_fixture.h"
 
 namespace paceline::server {
@@ -65,12 +67,15 @@ Floats now(const Shard& shard) { return values_of(shard.now().blocks); }
 TEST_CASE("what was prepared never shows before its decision, and then has the bits of the plain loop") {
   std::int64_t prepared = 0;
   std::int64_t committed = 0;
+  std::int64_t not_finite = 0;
   for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
     const NextStateWalk walk = walk_next_state(seed);
     REQUIRE(walk.violation == "");
     prepared += walk.prepared;
     committed += walk.committed;
+    not_finite += walk.not_finite;
   }
+  CHECK(not_finite > 1'000);
   CHECK(committed > 5'000);         // much was foreseen
   CHECK(prepared > 2 * committed);  // and much was not, or took several gradients
 }
@@ -277,6 +282,74 @@ TEST_CASE("what was prepared at a rate that has passed is dropped, and made agai
   push_rest(shard, kFirst, 1.0F);
   REQUIRE(shard.apply(decision_of(2, {{kFirst, Clock(0), 1}}, 2)).is_ok());
   CHECK(shard.next().committed() == 2);
+}
+
+TEST_CASE("what comes faster than it is applied is applied with its last piece where the old is still read") {
+  const ApplyMode apply = GENERATE(ApplyMode::kEager, ApplyMode::kVersioned);
+  const bool reads = GENERATE(true, false);  // if not, the decision writes in place
+  Shard shard = shard_with(apply, CombineMode::kEach);
+  const auto read = reads ? std::optional(shard.now()) : std::nullopt;
+  push_most(shard, kFirst, 1.0F);
+  const auto whole = shard.push(push_of(kFirst, 0), payload_of(Floats(2, 1.0F)), Shard::Prepare::kWhole);
+  REQUIRE(whole.is_ok());
+  CHECK(shard.blocks_in_use() == (reads ? 6 : 3));
+  CHECK(now(shard) == Floats(6, 10.0F));
+  REQUIRE(shard.apply(decision_of(0, {{kFirst, Clock(0), 1}}, 1)).is_ok());
+  CHECK(shard.next().committed() == (reads ? 3 : 0));
+  CHECK(now(shard) == Floats(6, 9.0F));
+  if (read) CHECK(values_of(read->blocks) == Floats(6, 10.0F));
+}
+
+TEST_CASE("where it is another one's turn a last piece prepares nothing") {
+  Shard shard = shard_with(ApplyMode::kVersioned, CombineMode::kEach);
+  const Snapshot read = shard.now();
+  REQUIRE(shard.push(push_of(kSecond, 0), payload_of(Floats(6, 2.0F)), Shard::Prepare::kWhole).is_ok());
+  CHECK(shard.blocks_in_use() == 3);
+  REQUIRE(shard.push(push_of(kFirst, 0), payload_of(Floats(6, 1.0F)), Shard::Prepare::kWhole).is_ok());
+  CHECK(shard.blocks_in_use() == 6);
+  CHECK(prepare_all(shard) == 3);  // the second one's turn has come
+}
+
+TEST_CASE("pieces are looked at while nothing else is to be done, each once") {
+  Shard shard = shard_with(ApplyMode::kVersioned, CombineMode::kEach);
+  CHECK_FALSE(shard.look_at_next());
+  REQUIRE(shard.push(push_of(kSecond, 0, 4, false), payload_of(Floats(2, 1.0F))).is_ok());
+  REQUIRE(shard.push(push_of(kSecond, 0, 2, false), payload_of(Floats(2, 1.0F))).is_ok());
+  CHECK(shard.look_at_next());
+  CHECK(shard.look_at_next());
+  CHECK_FALSE(shard.look_at_next());
+  REQUIRE(shard.push(push_of(kFirst, 0, 4, false), payload_of(Floats(2, 1.0F))).is_ok());
+  CHECK(prepare_all(shard) == 2);  // which looks at it, too, and takes the other one
+  CHECK_FALSE(shard.look_at_next());
+}
+
+TEST_CASE("a state that outgrows the cache has the same bits, in place or beside what is still read") {
+  constexpr std::int64_t kFloats = kCachedFloatsMax + 1003;
+  ShardSettings settings = settings_of(kTwo, 128 * 1024);
+  settings.apply = ApplyMode::kEager;
+  settings.optimizer.lr = 0.1;
+  settings.apply_threads = 2;
+  settings.apply_alone_floats = 0;
+  Shard shard = ready_shard(kTwo, kFloats, 1.0F, std::move(settings));
+  Floats gradient(static_cast<std::size_t>(kFloats));
+  for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 1009) / 64.0F;
+  Floats expected(gradient.size(), 1.0F);
+  for (std::int64_t clock = 0; clock < 3; ++clock) {
+    std::optional<Snapshot> read;
+    if (clock > 0) read = shard.now();
+    const auto prepare = clock == 2 ? Shard::Prepare::kWhole : Shard::Prepare::kNothing;
+    const auto arrived = shard.push(push_of(kFirst, clock), payload_of(gradient), prepare);
+    REQUIRE((arrived.is_ok() && (*arrived)->fault.empty()));
+    auto decision = decision_of(clock, {{kFirst, Clock(clock), 1}}, 0);
+    decision.learning_rate = 0.1;
+    decision.revision_after = Revision(clock + 1);
+    REQUIRE(shard.apply(decision).is_ok());
+    if (read) REQUIRE(values_of(read->blocks) == expected);
+    const float rate = 0.1F;
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = expected[i] - rate * gradient[i];
+    REQUIRE(now(shard) == expected);
+  }
+  CHECK(shard.next().committed() == shard.now().blocks.block_count());
 }
 
 TEST_CASE("nothing is prepared where parameters leave in fewer bytes, which need the room") {

@@ -1,6 +1,7 @@
 // The loops over flat vectors: the weighted mean, differences, and the search for a NaN.
 #include "common/params/vector_ops.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -65,4 +66,15 @@ TEST_CASE("the_first_value_that_is_not_finite_is_found_wherever_it_is") {
     }
   }
   CHECK(first_non_finite({}) == std::nullopt);
+}
+
+TEST_CASE("a_part_is_copied_whether_the_whole_outgrows_the_cache_or_not") {
+  std::vector<float> in(1000);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
+  for (const std::int64_t whole : {std::int64_t{1000}, kCachedFloatsMax + 1}) {
+    std::vector<float> out(1002, -1.0F);
+    copy_part(std::span(out).subspan(1, 1000), in, whole);
+    CHECK(std::equal(in.begin(), in.end(), out.begin() + 1));
+    CHECK((out.front() == -1.0F && out.back() == -1.0F));
+  }
 }

@@ -1,6 +1,6 @@
 #include "worker/cache/snapshot.h"
 
-#include <algorithm>
+#include "common/params/vector_ops.h"
 
 namespace paceline {
 
@@ -9,7 +9,7 @@ void SlicePiece::copy_to(std::span<float> flat, const Range& range) const {
   const std::int64_t begin = range.begin + offset;
   PACELINE_ASSERT(begin + static_cast<std::int64_t>(floats.size()) <= static_cast<std::int64_t>(flat.size()),
                   "a slice reaches beyond the parameter vector");
-  std::copy(floats.begin(), floats.end(), flat.begin() + begin);
+  copy_part(flat.subspan(static_cast<std::size_t>(begin), floats.size()), floats, std::ssize(flat));
 }
 
 void Slice::copy_to(std::span<float> flat, std::int64_t begin) const {

@@ -7,12 +7,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
+#include "common/params/vector_ops.h"
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
 #include "worker/client/evaluation_queue.h"
@@ -35,10 +36,11 @@ constexpr std::chrono::milliseconds kPauseAtLeast{500};
 
 namespace {
 
-// In memory of this process, which the allocator recycles (common/wire/memory.h).
-wire::Payload copy_of(const wire::Payload& payload) {
+// In memory of this process, which the allocator recycles (common/wire/memory.h). Of a range of `floats`.
+wire::Payload copy_of(const wire::Payload& payload, std::int64_t floats) {
   const std::shared_ptr<std::byte[]> copy(new std::byte[payload.size]);
-  std::memcpy(copy.get(), payload.data, payload.size);
+  const std::span<const float> values = payload.floats();
+  copy_part({reinterpret_cast<float*>(copy.get()), values.size()}, values, floats);
   wire::Payload copied = payload;
   copied.owner = copy;
   copied.data = copy.get();
@@ -348,7 +350,7 @@ class PsClient::Impl {
   Status io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload) {
     // A server's own block is given back at once: the process cache would keep a whole state of its
     // parameters alive, and the server's memory has a bound.
-    if (payload.borrowed) payload = copy_of(payload);
+    if (payload.borrowed) payload = copy_of(payload, link.range.size());
     return pulls_.accept(link.shard, piece, std::move(payload), steady_now());
   }
   Status io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&) {

@@ -1,0 +1,108 @@
+// One gradient for one shard's range, in the pieces it came in, and what has been seen of its values.
+//
+// Each value is looked at once, for NaN and infinity: before the authority is told that the gradient is whole
+// and finite. That is another pass over memory, unless it is made where something passes over the values
+// anyway, so whoever applies a part ahead of the decision (store/next_state.h) looks at it on the way, a
+// stretch at a time, so that each comes from memory once:
+//
+//   look_and_use():   | look, use | look, use | look, use | ...      a stretch stays in a core's cache
+//
+// Thread: one at a time; looking at and using parts that have no piece in common, several.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/params/blocks.h"
+#include "common/params/partition.h"
+#include "common/wire/messages.h"
+
+namespace paceline::server {
+
+// Its pieces are contiguous, the first one at the range's end.
+class Gradient {
+ public:
+  WorkerId worker() const { return worker_; }
+  Clock clock() const { return clock_; }
+  // 0 before it is whole.
+  std::int64_t samples() const { return samples_; }
+  // What of the range is here: one interval, all of it once the gradient is whole.
+  Range arrived() const {
+    if (pieces_.empty()) return {};
+    return {pieces_.back().begin, pieces_.front().end()};
+  }
+
+  // Calls use(offset, values) for each stretch of the gradient that lies in `part`, ascending: together they
+  // are exactly `part`. `offset` is counted from the range's begin.
+  template <typename Use>
+  void for_each_in(Range part, Use&& use) const {
+    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
+      const Range common = piece->in(part);
+      if (common.size() > 0) use(common.begin, piece->floats(common));
+    }
+  }
+
+  // The same, and looks at each piece that lies in `part` whole, unless that has been done.
+  template <typename Use>
+  void look_and_use(Range part, Use&& use) {
+    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
+      const Range common = piece->in(part);
+      if (common.size() <= 0) continue;
+      if (common.size() < piece->payload.count() || piece->looked_at) {
+        use(common.begin, piece->floats(common));
+      } else {
+        piece->look([&](const Range& stretch) { use(stretch.begin, piece->floats(stretch)); });
+      }
+    }
+  }
+
+  // How many pieces there are, and looking at one of them, unless that has been done.
+  std::int64_t piece_count() const { return std::ssize(pieces_); }
+  void look_at(std::int64_t piece);
+  // The first piece that nobody has looked at; piece_count() when there is none.
+  std::int64_t not_looked_at() const;
+  // The first element, counted from the range's begin, that is NaN or infinite, of those looked at.
+  std::optional<std::int64_t> non_finite() const;
+
+ private:
+  friend class GradientStore;
+  struct Piece {
+    std::int64_t begin = 0;
+    wire::Payload payload{};  // float32
+    bool looked_at = false;
+    std::optional<std::int64_t> non_finite{};  // the first one
+
+    std::int64_t end() const { return begin + payload.count(); }
+    Range in(const Range& part) const { return {std::max(part.begin, begin), std::min(part.end, end())}; }
+    std::span<const float> floats(const Range& part) const {
+      return payload.floats().subspan(static_cast<std::size_t>(part.begin - begin),
+                                      static_cast<std::size_t>(part.size()));
+    }
+    // Calls then(stretch) for each stretch that has just been looked at.
+    template <typename Then>
+    void look(Then&& then) {
+      for (std::int64_t at = begin; at < end(); at += kStretch) {
+        const Range stretch{at, std::min(at + kStretch, end())};
+        look_at(stretch);
+        then(stretch);
+      }
+      looked_at = true;
+    }
+    void look_at(const Range& stretch);
+  };
+  // Floats: a stretch of a gradient, and of two arrays beside it, lie in a core's innermost cache.
+  static constexpr std::int64_t kStretch = 1024;
+
+  WorkerId worker_;
+  Clock clock_;
+  std::int64_t samples_ = 0;
+  std::int64_t begin_ = 0;     // of what is here: [begin_, the range's size)
+  std::vector<Piece> pieces_;  // as they came: descending
+  BlockRef decoded_;           // what the pieces point into, where they came in fewer bytes
+};
+
+}  // namespace paceline::server

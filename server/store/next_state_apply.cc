@@ -1,0 +1,189 @@
+// Applying a decision from wherever its preparation stands, and learning from it what the next one will be.
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "common/params/vector_ops.h"
+#include "common/sync/test_hooks.h"
+#include "server/store/next_state.h"
+
+namespace paceline::server {
+
+bool NextState::is_beginning_of(const wire::ApplyDecision& decision) const {
+  if (taken_.empty()) return false;
+  const bool mean = combine_ == CombineMode::kMean;
+  const auto& contributions = decision.contributions;
+  if (taken_.size() > contributions.size()) return false;
+  if (sync::broken(sync::Mutant::kPreparedWhateverDecided)) return true;
+  if ((decision.combine == wire::Combine::kMean) != mean) return false;
+  if (!mean && decision.learning_rate != learning_rate_) return false;  // a sum has none in it
+  return std::equal(taken_.begin(), taken_.end(), contributions.begin(),
+                    [mean](const wire::Contribution& taken, const wire::Contribution& decided) {
+                      return taken.worker == decided.worker && taken.clock == decided.clock &&
+                             (!mean || taken.samples == decided.samples);
+                    });
+}
+
+void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now) {
+  foresee(decision);
+  looked_at_ = 0;
+  if (decision.contributions.empty()) {
+    if (decision.version_after != prepared_for_) drop();  // another clock is next, or another rate
+    return;
+  }
+  if (is_beginning_of(decision)) {
+    committed_ += std::exchange(prepared_, 0);
+  } else {
+    drop();
+  }
+  if (decision.combine == wire::Combine::kMean) {
+    apply_mean(decision, gradients, now);
+  } else if (settings_.kind == OptimizerKind::kSgd) {
+    apply_each(decision, gradients, now);
+  } else {
+    apply_each_with_state(decision, gradients, now);
+  }
+  drop();
+}
+
+// Block by block, all gradients in each: without state the order of blocks and gradients is free.
+void NextState::apply_each(const wire::ApplyDecision& decision, const GradientStore& gradients,
+                           BlockRange& now) {
+  optimizer_.begin_step(decision.learning_rate);
+  const std::int64_t floats_left = take_over_finished(decision.contributions.size(), now);
+  const auto finish = [&](std::size_t, std::int64_t k) {
+    const std::int64_t i = unfinished_[static_cast<std::size_t>(k)];
+    Block& block = blocks_[static_cast<std::size_t>(i)];
+    const Range elements = now.elements(i);
+    const auto apply_rest = [&](std::span<const float> in, std::span<float> out) {
+      for (; block.taken < decision.contributions.size(); ++block.taken) {
+        const wire::Contribution& c = decision.contributions[block.taken];
+        gradients.find(c.worker, c.clock)
+            ->for_each_in(elements, [&](std::int64_t offset, std::span<const float> values) {
+              const auto at = static_cast<std::size_t>(offset - elements.begin);
+              const auto part = out.subspan(at, values.size());
+              write_step(offset, in.subspan(at, values.size()), part, values);
+            });
+        in = out;
+      }
+    };
+    if (!block.floats) return now.rewrite(i, pool_, apply_rest);
+    const std::span<float> floats(block.floats.writable_data(), static_cast<std::size_t>(elements.size()));
+    apply_rest(floats, floats);
+    now.replace(i, std::move(block.floats));
+  };
+  run(floats_left, std::ssize(unfinished_), finish);
+}
+
+// Blocks that have taken all `contributions` become current; the others are listed in unfinished_. Returns
+// how many floats of gradients those have yet to take.
+std::int64_t NextState::take_over_finished(std::size_t contributions, BlockRange& now) {
+  unfinished_.clear();
+  std::int64_t floats_left = 0;
+  for (std::int64_t i = 0; i < now.block_count(); ++i) {
+    Block& block = blocks_[static_cast<std::size_t>(i)];
+    if (block.floats && block.taken == contributions) {
+      now.replace(i, std::move(block.floats));
+    } else {
+      unfinished_.push_back(i);
+      floats_left += now.elements(i).size() * static_cast<std::int64_t>(contributions - block.taken);
+    }
+  }
+  return floats_left;
+}
+
+void NextState::apply_each_with_state(const wire::ApplyDecision& decision, const GradientStore& gradients,
+                                      BlockRange& now) {
+  for (const wire::Contribution& c : decision.contributions) {
+    const Gradient& gradient = *gradients.find(c.worker, c.clock);
+    optimizer_.begin_step(decision.learning_rate);
+    apply_pool_.run(now.block_count(), [&](std::size_t, std::int64_t i) {
+      const Range block = now.elements(i);
+      now.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
+        gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
+          const auto at = static_cast<std::size_t>(offset - block.begin);
+          write_step(offset, in.subspan(at, values.size()), out.subspan(at, values.size()), values);
+        });
+      });
+    });
+  }
+}
+
+// The weights are the samples of the decision, which is the same on every shard, added in worker order: the
+// same bits however the vector is cut (DESIGN 3.4).
+void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients,
+                           BlockRange& now) {
+  std::int64_t samples = 0;
+  for (const wire::Contribution& c : decision.contributions) samples += c.samples;
+  const float share = 1.0F / static_cast<float>(samples);
+  optimizer_.begin_step(decision.learning_rate);
+  apply_pool_.run(now.block_count(), [&](std::size_t thread, std::int64_t i) {
+    Block& block = blocks_[static_cast<std::size_t>(i)];
+    const Range elements = now.elements(i);
+    const auto floats = static_cast<std::size_t>(elements.size());
+    if (!block.floats) sums_[thread].resize(floats);
+    const std::span<float> sum =
+        block.floats ? std::span(block.floats.writable_data(), floats) : std::span(sums_[thread]);
+    for (; block.taken < decision.contributions.size(); ++block.taken) {
+      const wire::Contribution& c = decision.contributions[block.taken];
+      const auto weight = static_cast<float>(c.samples);
+      gradients.find(c.worker, c.clock)
+          ->for_each_in(elements, [&](std::int64_t offset, std::span<const float> values) {
+            const auto part = sum.subspan(static_cast<std::size_t>(offset - elements.begin), values.size());
+            block.taken == 0 ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
+          });
+    }
+    scale(sum, share);
+    if (block.floats) {
+      optimizer_.apply(elements.begin, now.block(i), sum, sum);  // the sum's block becomes the current one
+      now.replace(i, std::move(block.floats));
+    } else {
+      now.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
+        write_step(elements.begin, in, out, sum);
+      });
+    }
+  });
+}
+
+// Who has contributed will contribute to the next clock, too, unless it has finished or dies.
+void NextState::foresee(const wire::ApplyDecision& decision) {
+  if (!prepares_) return;
+  if (mode_ == ApplyMode::kEager) return guess_.decided(decision.contributions);
+  if (decision.contributions.empty() && decision.skipped.empty()) return;
+  expected_.clear();
+  for (const auto* list : {&decision.contributions, &decision.skipped}) {
+    for (const wire::Contribution& c : *list) {
+      const std::uint32_t rank = cluster_.rank_of(c.worker).value;
+      expected_.push_back(rank);
+      if (c.samples > 0) last_samples_[rank] = c.samples;
+    }
+  }
+  std::sort(expected_.begin(), expected_.end());
+}
+
+// One step of the optimizer. A block beside the old one, of a state that outgrows the processor's cache, is
+// written past that: else each line would be read first.
+void NextState::write_step(std::int64_t offset, std::span<const float> in, std::span<float> out,
+                           std::span<const float> gradient) {
+  if (in.data() == out.data() || size_ <= kCachedFloatsMax) {
+    return optimizer_.apply(offset, in, out, gradient);
+  }
+  std::array<float, 1024> step;
+  for (std::size_t at = 0; at < out.size(); at += step.size()) {
+    const std::size_t n = std::min(step.size(), out.size() - at);
+    const std::span<float> stepped(step.data(), n);
+    optimizer_.apply(offset + static_cast<std::int64_t>(at), in.subspan(at, n), stepped,
+                     gradient.subspan(at, n));
+    copy_past_cache(out.subspan(at, n), stepped);
+  }
+}
+
+// Work on so many floats of gradients: with helpers, if they are worth waking.
+void NextState::run(std::int64_t floats, std::int64_t count,
+                    const std::function<void(std::size_t, std::int64_t)>& work) {
+  if (floats > apply_alone_floats_) return apply_pool_.run(count, work);
+  for (std::int64_t k = 0; k < count; ++k) work(0, k);
+}
+
+}  // namespace paceline::server
