@@ -14,7 +14,8 @@ if(NOT PACELINE_SANITIZE)
 endif()
 paceline_test(wire_faults_test SOURCES unit/wire_faults_test.cc LIBS paceline_wire PkgConfig::ZMQ LABELS core)
 
-paceline_test(wire_segment_test SOURCES unit/wire_segment_test.cc LIBS paceline_wire LABELS core)
+paceline_test(wire_segment_test SOURCES unit/wire_segment_pages_test.cc unit/wire_segment_test.cc
+  LIBS paceline_wire LABELS core)
 paceline_test(wire_sharing_test
   SOURCES unit/wire_lent_test.cc unit/wire_liar_test.cc unit/wire_sharing_test.cc
   LIBS paceline_wire PkgConfig::ZMQ LABELS core)
