@@ -56,6 +56,9 @@ Domain<std::string> one_of(std::vector<std::string> words);
 // One element of train.layers, with the defaults that depend on its kind filled in.
 Domain<LayerConfig> layer();
 
+// One element of sync.stages.
+Domain<PolicyStage> policy_stage();
+
 // "a | b | c"
 std::string alternatives(const std::vector<std::string>& words);
 // The text in double quotes, escaped for YAML.

@@ -1,5 +1,7 @@
 #include "common/config/engine_config.h"
 
+#include <cmath>
+
 namespace paceline {
 
 sync::EngineConfig engine_config(const RunConfig& config) {
@@ -13,6 +15,13 @@ sync::EngineConfig engine_config(const RunConfig& config) {
   engine.policy.increase_above = config.sync.lpr.increase_above;
   engine.policy.decrease_below = config.sync.lpr.decrease_below;
   engine.policy.seed = config.run.seed;
+  for (PolicyStage stage : config.sync.stages) {
+    if (stage.until.end == StageEnd::kProgress) {
+      stage.until.end = StageEnd::kIterations;
+      stage.until.value = std::ceil(stage.until.value * static_cast<double>(config.train.total_iterations));
+    }
+    engine.policy.stages.push_back(stage);
+  }
   engine.apply = config.sync.apply;
   engine.combine = config.sync.combine;
   engine.share = config.train.share;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "common/config/domain.h"
+#include "common/config/map_fields.h"
 
 namespace paceline::config {
 namespace {
@@ -49,22 +50,6 @@ std::string fields_of(LayerKind kind) {
   return std::string(name_of(kind)) + " to have " + names;
 }
 
-const Value* find(const Value& map, const std::string& name) {
-  const auto at = std::find(map.names.begin(), map.names.end(), name);
-  return at == map.names.end() ? nullptr : &map.items[static_cast<std::size_t>(at - map.names.begin())];
-}
-
-// Reads one field if it is there; `within` of a fault names it.
-template <typename T>
-std::optional<Fault> read_field(const Value& map, const std::string& name, const Domain<T>& domain,
-                                T& field) {
-  const Value* value = find(map, name);
-  if (value == nullptr) return std::nullopt;
-  auto wrong = domain.read(*value, field);
-  if (wrong) wrong->within = "." + name + wrong->within;
-  return wrong;
-}
-
 // The fields the kind needs are there, and no others.
 std::optional<Fault> check_fields(const Value& map, LayerKind kind) {
   for (std::size_t i = 0; i < map.names.size(); ++i) {
@@ -76,7 +61,7 @@ std::optional<Fault> check_fields(const Value& map, LayerKind kind) {
     }
   }
   for (const Field& field : kFields) {
-    if (field.use(kind) == Use::kRequired && find(map, field.name) == nullptr) {
+    if (field.use(kind) == Use::kRequired && find_field(map, field.name) == nullptr) {
       return Fault{map.place, "", "missing key", std::string("no ") + field.name, fields_of(kind)};
     }
   }
@@ -86,7 +71,7 @@ std::optional<Fault> check_fields(const Value& map, LayerKind kind) {
 std::optional<Fault> read_layer(const Value& value, LayerConfig& out) {
   const std::string expected = "a map such as {kind: conv, out: 32, kernel: 3}";
   if (value.kind != Value::Kind::kMap) return fault(value, "wrong type", expected);
-  if (find(value, "kind") == nullptr) return fault(value, "missing key kind", expected);
+  if (find_field(value, "kind") == nullptr) return fault(value, "missing key kind", expected);
   LayerConfig layer_config;
   if (auto wrong = read_field(value, "kind", choice<LayerKind>(), layer_config.kind)) return wrong;
   if (auto wrong = check_fields(value, layer_config.kind)) return wrong;

@@ -27,7 +27,8 @@ PACELINE_ENUM_NAMES(PolicyKind, {{PolicyKind::kBsp, "bsp"},
                                  {PolicyKind::kSsp, "ssp"},
                                  {PolicyKind::kDtssp, "dtssp"},
                                  {PolicyKind::kRandomWalk, "random_walk"},
-                                 {PolicyKind::kDssp, "dssp"}});
+                                 {PolicyKind::kDssp, "dssp"},
+                                 {PolicyKind::kSwitch, "switch"}});
 PACELINE_ENUM_NAMES(ApplyMode, {{ApplyMode::kVersioned, "versioned"}, {ApplyMode::kEager, "eager"}});
 PACELINE_ENUM_NAMES(CombineMode, {{CombineMode::kEach, "each"}, {CombineMode::kMean, "mean"}});
 PACELINE_ENUM_NAMES(SharedMemory,
@@ -58,6 +59,12 @@ PACELINE_ENUM_NAMES(JitterKind, {{JitterKind::kNone, "none"},
                                  {JitterKind::kUniform, "uniform"},
                                  {JitterKind::kLognormal, "lognormal"},
                                  {JitterKind::kExponential, "exponential"}});
+
+PACELINE_ENUM_NAMES(StageEnd, {{StageEnd::kVersion, "version"},
+                               {StageEnd::kIterations, "iterations"},
+                               {StageEnd::kProgress, "progress"},
+                               {StageEnd::kTrainAccuracy, "train_accuracy"},
+                               {StageEnd::kTrainLoss, "train_loss"}});
 
 #undef PACELINE_ENUM_NAMES
 

@@ -13,6 +13,7 @@
 #include "common/encode/encoding.h"
 #include "common/ids.h"
 #include "common/sync/modes.h"
+#include "common/sync/policy_stage.h"
 
 namespace paceline {
 
@@ -75,6 +76,7 @@ struct SyncSection {
   std::int64_t threshold_min = 3;                  // dtssp, random_walk; dssp: s_L
   std::int64_t threshold_max = 10;                 // dtssp, random_walk; dssp: s_U
   std::optional<std::int64_t> refresh_clocks = 1;  // null: only when required
+  std::vector<PolicyStage> stages;                 // switch: two or more
   LprSection lpr;
   ApplyMode apply = ApplyMode::kVersioned;   // default: asp eager, else versioned
   CombineMode combine = CombineMode::kMean;  // default: versioned mean, eager each

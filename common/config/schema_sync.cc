@@ -24,6 +24,7 @@ bool has_threshold(const RunConfig& c) {
 bool has_range(const RunConfig& c) {
   return c.sync.policy == PolicyKind::kDssp || (has_threshold(c) && c.sync.policy != PolicyKind::kSsp);
 }
+bool has_stages(const RunConfig& c) { return c.sync.policy == PolicyKind::kSwitch; }
 bool always(const RunConfig&) { return true; }
 
 Key by_policy(Key key, bool (*applies)(const RunConfig&)) {
@@ -43,7 +44,8 @@ void add_sync(Schema& schema) {
       row(PACELINE_FIELD(sync.policy), choice<PolicyKind>(), Scope::kWholeRun,
           {.effect = "Who must wait: bsp everybody each clock, asp nobody, ssp beyond a fixed lead, dtssp "
                      "beyond a lead steered by progress, random_walk "
-                     "beyond one steered by a coin, dssp beyond one chosen for the fastest from push times.",
+                     "beyond one steered by a coin, dssp beyond one chosen for the fastest from push times; "
+                     "switch one policy after another.",
            .trade_off = "bsp learns most per iteration and runs at the slowest's pace; asp the reverse. "
                         "random_walk is the control for dtssp."}));
   keys.push_back(by_policy(
@@ -71,6 +73,16 @@ void add_sync(Schema& schema) {
                         "gradients per worker.",
            .fallback = "10 under dtssp, random_walk and dssp; refused under the others"}),
       has_range));
+  keys.push_back(by_policy(
+      row(PACELINE_FIELD(sync.stages), list_of(policy_stage()), Scope::kWholeRun,
+          {.effect =
+               "switch: policies with their parameters, one after the other; `until` says when the next "
+               "one takes over.",
+           .trade_off =
+               "A policy takes over at a version. All must go with one `apply`: bsp needs versioned, asp "
+               "eager.",
+           .fallback = "required under switch; refused under the others"}),
+      has_stages));
   keys.push_back(
       row(PACELINE_FIELD(sync.refresh_clocks), or_null(whole(1, 1'000'000)), Scope::kWholeRun,
           {.unit = "own clocks",

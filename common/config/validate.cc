@@ -76,42 +76,101 @@ void check_encoding(Judge& judge, const ClusterSection& cluster) {
                   "a smaller share, or smaller frame_bytes");
 }
 
-void check_application(Judge& judge, const SyncSection& sync) {
-  const std::string combination = std::string(name_of(sync.policy)) + " with apply: " + name_of(sync.apply) +
+// Whether the run's way of applying is one that its policy, or that of stage `at`, can go with.
+void check_policy_applies(Judge& judge, const SyncSection& sync, PolicyKind policy, const std::string& at) {
+  const std::string combination = std::string(name_of(policy)) + " with apply: " + name_of(sync.apply) +
                                   ", combine: " + name_of(sync.combine);
-  judge.refuse_if(sync.policy == PolicyKind::kBsp && sync.apply == ApplyMode::kEager,
-                  {"sync.apply", "sync.policy"}, "bsp is exact only version by version", combination,
-                  "apply: versioned");
-  judge.refuse_if(sync.policy == PolicyKind::kAsp && sync.apply == ApplyMode::kVersioned,
-                  {"sync.apply", "sync.policy"}, "asp would hold gradients without bound for the slowest",
+  judge.refuse_if(
+      policy == PolicyKind::kBsp && sync.apply == ApplyMode::kEager, {"sync.apply", at.c_str()},
+      "bsp is exact only version by version", combination,
+      at == "sync.policy" ? "apply: versioned" : "apply: versioned, or ssp with threshold: 0 there");
+  judge.refuse_if(policy == PolicyKind::kAsp && sync.apply == ApplyMode::kVersioned,
+                  {"sync.apply", at.c_str()}, "asp would hold gradients without bound for the slowest",
                   combination, "apply: eager");
+  judge.refuse_if(policy == PolicyKind::kAsp && !sync.refresh_clocks, {"sync.refresh_clocks", at.c_str()},
+                  "under asp nothing is ever required, so nobody would pull", "null",
+                  "refresh_clocks: 1 or more");
+}
+
+std::string stage_key(std::size_t i) { return "sync.stages[" + std::to_string(i) + "]"; }
+
+void check_application(Judge& judge, const SyncSection& sync) {
+  check_policy_applies(judge, sync, sync.policy, "sync.policy");
+  for (std::size_t i = 0; i < sync.stages.size(); ++i) {
+    check_policy_applies(judge, sync, sync.stages[i].policy, stage_key(i));
+  }
   judge.refuse_if(sync.apply == ApplyMode::kEager && sync.combine == CombineMode::kMean,
                   {"sync.combine", "sync.apply"},
-                  "eager applies each gradient on arrival and has no clock to average over", combination,
-                  "combine: each");
-  judge.refuse_if(
-      sync.policy == PolicyKind::kAsp && !sync.refresh_clocks, {"sync.refresh_clocks", "sync.policy"},
-      "under asp nothing is ever required, so nobody would pull", "null", "refresh_clocks: 1 or more");
+                  "eager applies each gradient on arrival and has no clock to average over",
+                  std::string(name_of(sync.policy)) + " with apply: eager, combine: mean", "combine: each");
+}
+
+// The thresholds of `policy`; `keys`: where they stand, min, max and initial.
+template <typename Thresholds>
+void check_range(Judge& judge, PolicyKind policy, const Thresholds& t,
+                 std::initializer_list<const char*> keys, const char* initial) {
+  const bool moves = policy == PolicyKind::kDtssp || policy == PolicyKind::kRandomWalk;
+  if (!moves && policy != PolicyKind::kDssp) return;
+  const std::string range =
+      "[" + std::to_string(t.threshold_min) + ", " + std::to_string(t.threshold_max) + "]";
+  judge.refuse_if(t.threshold_min > t.threshold_max, keys, "threshold_min > threshold_max", range,
+                  "threshold_min <= threshold_max");
+  const char* const first = *keys.begin();
+  judge.refuse_if(moves && (t.threshold < t.threshold_min || t.threshold > t.threshold_max),
+                  {initial, first, *(keys.end() - 1)}, "the initial threshold is outside its range",
+                  "threshold " + std::to_string(t.threshold) + " and range " + range,
+                  "threshold_min <= threshold <= threshold_max");
 }
 
 void check_threshold(Judge& judge, const SyncSection& sync) {
-  const bool moves = sync.policy == PolicyKind::kDtssp || sync.policy == PolicyKind::kRandomWalk;
-  if (!moves && sync.policy != PolicyKind::kDssp) return;
-  const std::string range =
-      "[" + std::to_string(sync.threshold_min) + ", " + std::to_string(sync.threshold_max) + "]";
-  judge.refuse_if(sync.threshold_min > sync.threshold_max, {"sync.threshold_min", "sync.threshold_max"},
-                  "threshold_min > threshold_max", range, "threshold_min <= threshold_max");
-  const bool outside = sync.threshold < sync.threshold_min || sync.threshold > sync.threshold_max;
-  judge.refuse_if(moves && outside, {"sync.threshold", "sync.threshold_min", "sync.threshold_max"},
-                  "the initial threshold is outside its range",
-                  "threshold " + std::to_string(sync.threshold) + " and range " + range,
-                  "threshold_min <= threshold <= threshold_max");
-  judge.refuse_if(sync.policy == PolicyKind::kDtssp && sync.lpr.increase_above < sync.lpr.decrease_below,
+  check_range(judge, sync.policy, sync, {"sync.threshold_min", "sync.threshold_max"}, "sync.threshold");
+  bool progresses = sync.policy == PolicyKind::kDtssp;
+  for (std::size_t i = 0; i < sync.stages.size(); ++i) {
+    const std::string key = stage_key(i);
+    check_range(judge, sync.stages[i].policy, sync.stages[i], {key.c_str()}, key.c_str());
+    progresses = progresses || sync.stages[i].policy == PolicyKind::kDtssp;
+  }
+  judge.refuse_if(progresses && sync.lpr.increase_above < sync.lpr.decrease_below,
                   {"sync.lpr.increase_above", "sync.lpr.decrease_below"},
                   "one progress would both raise and lower the threshold",
                   "increase_above " + real({}).write(sync.lpr.increase_above) + " and decrease_below " +
                       real({}).write(sync.lpr.decrease_below),
                   "increase_above >= decrease_below");
+}
+
+// Of versions, iterations or shares: an end that is not after those before it, or after the run.
+void check_stage_end(Judge& judge, const RunConfig& c, std::size_t i) {
+  const std::vector<PolicyStage>& stages = c.sync.stages;
+  const StageUntil& until = stages[i].until;
+  const std::string key = stage_key(i);
+  const bool last = i + 1 == stages.size();
+  judge.refuse_if(last && until.end != StageEnd::kNever, {key.c_str()}, "nothing follows the last stage",
+                  "until", "no until: it ends with the run");
+  judge.refuse_if(!last && until.end == StageEnd::kNever, {key.c_str()}, "a stage that never ends",
+                  "no until", "until: the next stage has to begin");
+  judge.refuse_if(
+      until.end == StageEnd::kIterations && until.value >= static_cast<double>(c.train.total_iterations),
+      {key.c_str(), "train.total_iterations"}, "the next stage would never begin",
+      "until " + real({}).write(until.value) + " of " + std::to_string(c.train.total_iterations) +
+          " iterations",
+      "fewer");
+  const bool counts = until.end == StageEnd::kVersion || until.end == StageEnd::kIterations ||
+                      until.end == StageEnd::kProgress;
+  for (std::size_t before = 0; counts && before < i; ++before) {
+    const StageUntil& earlier = stages[before].until;
+    judge.refuse_if(earlier.end == until.end && earlier.value >= until.value, {key.c_str()},
+                    "a stage that is over when it begins",
+                    std::string(name_of(until.end)) + " " + real({}).write(until.value) + " after " +
+                        real({}).write(earlier.value),
+                    "growing ends");
+  }
+}
+
+void check_stages(Judge& judge, const RunConfig& c) {
+  if (c.sync.policy != PolicyKind::kSwitch) return;
+  judge.refuse_if(c.sync.stages.size() < 2, {"sync.stages", "sync.policy"}, "nothing to switch between",
+                  std::to_string(c.sync.stages.size()) + " stages", "sync.stages to list two or more");
+  for (std::size_t i = 0; i < c.sync.stages.size(); ++i) check_stage_end(judge, c, i);
 }
 
 void check_network(Judge& judge, const TrainSection& train) {
@@ -262,7 +321,10 @@ Place Given::place_of(const std::string& key) const {
 void resolve(RunConfig& config, const Given& given) {
   SyncSection& sync = config.sync;
   if (!given.has("sync.apply")) {
-    sync.apply = sync.policy == PolicyKind::kAsp ? ApplyMode::kEager : ApplyMode::kVersioned;
+    const bool asp = sync.policy == PolicyKind::kAsp ||
+                     std::any_of(sync.stages.begin(), sync.stages.end(),
+                                 [](const PolicyStage& stage) { return stage.policy == PolicyKind::kAsp; });
+    sync.apply = asp ? ApplyMode::kEager : ApplyMode::kVersioned;
   }
   if (!given.has("sync.combine")) {
     sync.combine = sync.apply == ApplyMode::kEager ? CombineMode::kEach : CombineMode::kMean;
@@ -275,6 +337,7 @@ Status validate(const RunConfig& config, const Given& given) {
   check_run(judge, config);
   check_cluster(judge, config.cluster);
   check_encoding(judge, config.cluster);
+  check_stages(judge, config);
   check_application(judge, config.sync);
   check_threshold(judge, config.sync);
   check_network(judge, config.train);

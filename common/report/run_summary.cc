@@ -41,6 +41,11 @@ RunSummary summary_from(const Json& json) {
   s.status = json.at("status").get<std::string>();
   s.reason = json.value("reason", std::string());
   s.policy = json.at("policy").get<std::string>();
+  for (const Json& change : json.value("switches", Json::array())) {
+    s.switches.push_back({change.at("policy").get<std::string>(),
+                          Version(change.at("version").get<std::int64_t>()),
+                          change.at("seconds").get<double>()});
+  }
   s.nodes = json.at("nodes").get<std::uint32_t>();
   s.threads_per_node = json.at("threads_per_node").get<std::uint32_t>();
   s.iterations = json.at("iterations").get<std::int64_t>();
@@ -89,6 +94,10 @@ std::string to_json(const RunSummary& summary) {
   Json json = {{"status", s.status}};
   if (!s.reason.empty()) json["reason"] = s.reason;
   json["policy"] = s.policy;
+  for (const PolicyChange& change : s.switches) {
+    json["switches"].push_back(
+        {{"policy", change.policy}, {"version", change.version.value}, {"seconds", change.seconds}});
+  }
   json["nodes"] = s.nodes;
   json["threads_per_node"] = s.threads_per_node;
   json["workers"] = s.workers();

@@ -25,10 +25,18 @@ struct PhaseSum {
   double mean_ms() const { return count == 0 ? 0.0 : total_seconds * 1e3 / static_cast<double>(count); }
 };
 
+// Another policy took over (`policy: switch`).
+struct PolicyChange {
+  std::string policy;
+  Version version;
+  double seconds = 0.0;  // since the first grant
+};
+
 struct RunSummary {
-  std::string status = "ok";  // "ok", or what the run ended as: "failed", "stopped", "invalid"
-  std::string reason;         // why it is not ok; the key is absent when empty
-  std::string policy;         // "bsp", "asp", "ssp", "dtssp"
+  std::string status = "ok";           // "ok", or what the run ended as: "failed", "stopped", "invalid"
+  std::string reason;                  // why it is not ok; the key is absent when empty
+  std::string policy;                  // as in the configuration: "bsp", "dtssp", ...
+  std::vector<PolicyChange> switches;  // in order; the key is absent when empty
   std::uint32_t nodes = 0;
   std::uint32_t threads_per_node = 0;  // "workers" is their product
   std::int64_t iterations = 0;         // applied gradients

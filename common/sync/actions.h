@@ -84,6 +84,15 @@ struct ThresholdChanged {
   Version version;
 };
 
+// policy: switch: another policy has taken over. Grants from here on are its own.
+struct PolicySwitched {
+  PolicyKind from;
+  PolicyKind to;
+  Threshold threshold_from;
+  Threshold threshold_to;
+  Version version;
+};
+
 // The metrics of the iterations stamped [kW, (k+1)W) are complete.
 struct WindowClosed {
   std::int64_t index = 0;  // k
@@ -134,7 +143,7 @@ struct Reject {
   Status status;                   // kInvalidArgument, kOutOfOrder, kFailedPrecondition
 };
 
-using Action = std::variant<Started, Apply, Grant, Held, VersionAdvanced, ThresholdChanged, WindowClosed,
-                            Discard, FinishWorker, RunFailed, AllFinished, Reject>;
+using Action = std::variant<Started, Apply, Grant, Held, VersionAdvanced, ThresholdChanged, PolicySwitched,
+                            WindowClosed, Discard, FinishWorker, RunFailed, AllFinished, Reject>;
 
 }  // namespace paceline::sync

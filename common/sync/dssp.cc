@@ -41,20 +41,22 @@ Threshold Dssp::threshold_for(Rank worker) const {
 void Dssp::on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) {
   if (workers_.size() <= worker.value) workers_.resize(worker.value + std::size_t{1});
   Worker& w = workers_[worker.value];
+  w.paced = w.live;
   w.live = true;
   w.clock = clock;
   w.pushes = {w.pushes.last, now};
 
   const Clock min_clock = clocks.min_clock();
+  if (arrivals_.empty()) base_ = min_clock.value;
   for (; base_ < min_clock.value; ++base_) arrivals_.pop_front();
   while (arrivals_.size() <= static_cast<std::size_t>(clock.value - base_)) arrivals_.emplace_back();
   arrivals_[static_cast<std::size_t>(clock.value - base_)].push_back(worker);
 
   const std::int64_t lead = (clock - min_clock).value;
   const bool has_extra = clock <= w.extra_until;
-  if (has_extra || lead <= low_ || clock != clocks.max_clock()) return;
+  if (!w.paced || has_extra || lead <= low_ || clock != clocks.max_clock()) return;
   const Worker& slow = slowest(min_clock);
-  if (slow.clock == Clock(0)) return;
+  if (!slow.paced) return;
   std::int64_t extra = extra_iterations(w.pushes, slow.pushes, high_ - lead + 1);
   if (broken(Mutant::kDsspOneTooMany)) ++extra;
   w.extra_until = Clock(clock.value + extra - 1);

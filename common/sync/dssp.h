@@ -52,6 +52,7 @@ class Dssp final : public Policy {
     bool live = false;
     Clock clock;
     PushTimes pushes;
+    bool paced = false;       // it has pushed since the policy began, so it has an interval
     Clock extra_until{-1};    // it may begin iterations up to this clock ...
     std::int64_t raised = 0;  // ... under this threshold
   };

@@ -145,14 +145,17 @@ void Engine::advance_version() {
   Clock target = clocks_.empty() ? highest_ : clocks_.min_clock();
   if (broken(Mutant::kVersionBeforeAllArrived)) target = highest_;
   const Threshold before = policy_->threshold();
+  bool switched = false;
   while (version_.value < target.value) {
     ++version_.value;
     apply(config_.apply == ApplyMode::kVersioned ? gradients_.take() : std::exchange(arrived_, {}));
     emit(VersionAdvanced{version_});
     if (const auto window = lpr_.on_version(version_)) close_window(*window);
+    if (switch_policy()) switched = true;
   }
   if (!arrived_.empty()) apply(std::exchange(arrived_, {}));
-  if (policy_->threshold() != before) {
+  if (switched && broken(Mutant::kSwitchForgetsHeld)) return;
+  if (switched || policy_->threshold() != before) {
     for (const Rank rank : held_.take_all()) file_held(rank);
   }
 }
@@ -164,6 +167,18 @@ void Engine::close_window(const WindowResult& window) {
   emit(WindowClosed{window.index, window.closed_at, window.loss_mean, window.accuracy, window.samples,
                     window.lpr, to});
   if (to != from) emit(ThresholdChanged{from, to, window.lpr.value_or(0.0), version_});
+}
+
+// Whether another policy takes over at this version.
+bool Engine::switch_policy() {
+  const std::size_t stage = policy_->stage();
+  const Threshold threshold = policy_->threshold();
+  policy_->on_version(version_, now_, clocks_);
+  if (policy_->stage() == stage) return false;
+  const std::vector<PolicyStage>& stages = config_.policy.stages;
+  emit(PolicySwitched{stages[stage].policy, stages[policy_->stage()].policy, threshold, policy_->threshold(),
+                      version_});
+  return true;
 }
 
 void Engine::apply(ClockContributions contributions) {

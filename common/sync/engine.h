@@ -106,6 +106,7 @@ class Engine {
   void finish(Rank rank);
   void advance_version();
   void close_window(const WindowResult& window);
+  bool switch_policy();
   void apply(ClockContributions contributions);
   void settle();
   void file_held(Rank rank);

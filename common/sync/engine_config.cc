@@ -1,8 +1,10 @@
 #include "common/sync/engine_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "common/sync/policy_switch.h"
 #include "common/sync/running_iteration.h"
 
 namespace paceline::sync {
@@ -35,6 +37,48 @@ Status validate_policy(const PolicyConfig& policy) {
   return Status::ok();
 }
 
+Status validate_application(PolicyKind kind, ApplyMode apply) {
+  if (kind == PolicyKind::kBsp && apply == ApplyMode::kEager) {
+    return invalid_argument(
+        "policy bsp with apply eager: bsp computes with exact versions, expected versioned");
+  }
+  if (kind == PolicyKind::kAsp && apply == ApplyMode::kVersioned) {
+    return invalid_argument(
+        "policy asp with apply versioned: gradients would be held without bound, expected eager");
+  }
+  return Status::ok();
+}
+
+Status validate_stage(const EngineConfig& config, std::size_t i) {
+  const PolicyStage& stage = config.policy.stages[i];
+  const bool last = i + 1 == config.policy.stages.size();
+  if (stage.policy == PolicyKind::kSwitch) return invalid_argument("a stage is one policy, got switch");
+  if (last != (stage.until.end == StageEnd::kNever)) {
+    return invalid_argument(last ? "the last stage ends with the run, expected no end"
+                                 : "expected an end, since another follows");
+  }
+  if (stage.until.end == StageEnd::kProgress) {
+    return invalid_argument("an end by progress, expected a number of iterations");
+  }
+  if (!std::isfinite(stage.until.value)) return invalid_argument("end: expected a finite number");
+  PACELINE_RETURN_IF_ERROR(validate_application(stage.policy, config.apply));
+  return validate_policy(policy_of(config.policy, stage));
+}
+
+Status validate_stages(const EngineConfig& config) {
+  const std::size_t stages = config.policy.stages.size();
+  if (config.policy.kind != PolicyKind::kSwitch) {
+    return stages == 0 ? Status::ok() : invalid_argument("stages: only switch has any");
+  }
+  if (stages < 2) {
+    return invalid_argument("stages: got " + std::to_string(stages) + ", expected 2 or more");
+  }
+  for (std::size_t i = 0; i < stages; ++i) {
+    PACELINE_RETURN_IF_ERROR(validate_stage(config, i).with_context("stages[" + std::to_string(i) + "]"));
+  }
+  return Status::ok();
+}
+
 }  // namespace
 
 Status validate(const EngineConfig& config) {
@@ -63,14 +107,8 @@ Status validate(const EngineConfig& config) {
   PACELINE_RETURN_IF_ERROR(validate_policy(config.policy));
 
   const bool eager = config.apply == ApplyMode::kEager;
-  if (config.policy.kind == PolicyKind::kBsp && eager) {
-    return invalid_argument(
-        "policy bsp with apply eager: bsp computes with exact versions, expected versioned");
-  }
-  if (config.policy.kind == PolicyKind::kAsp && !eager) {
-    return invalid_argument(
-        "policy asp with apply versioned: gradients would be held without bound, expected eager");
-  }
+  PACELINE_RETURN_IF_ERROR(validate_application(config.policy.kind, config.apply));
+  PACELINE_RETURN_IF_ERROR(validate_stages(config));
   if (eager && config.combine == CombineMode::kMean) {
     return invalid_argument(
         "apply eager with combine mean: there is no clock to average over, expected each");
@@ -97,6 +135,13 @@ Threshold largest_threshold(const PolicyConfig& policy) {
     case PolicyKind::kRandomWalk:
     case PolicyKind::kDssp:
       return Threshold(policy.threshold_max);
+    case PolicyKind::kSwitch: {
+      Threshold largest(0);
+      for (const PolicyStage& stage : policy.stages) {
+        largest = std::max(largest, largest_threshold(policy_of(policy, stage)));
+      }
+      return largest;
+    }
   }
   PACELINE_ASSERT(false, "unknown policy kind");
   return Threshold(0);

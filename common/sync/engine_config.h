@@ -5,11 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/status.h"
 #include "common/sync/modes.h"
+#include "common/sync/policy_stage.h"
 
 namespace paceline::sync {
 
@@ -22,6 +24,7 @@ struct PolicyConfig {
   double increase_above = 5.0;      // dtssp: LPR above this raises s by one, per cent
   double decrease_below = -5.0;     // dtssp: LPR below this lowers s by one, per cent
   std::uint64_t seed = 1;           // random_walk: the run's
+  std::vector<PolicyStage> stages;  // switch: two or more
 };
 
 struct EngineConfig {
@@ -42,7 +45,8 @@ struct EngineConfig {
 
 // Errors: kInvalidArgument, naming the field, for anything an Engine cannot run with: no workers, shards (or
 // more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, limits that are
-// not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean.
+// not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean, stages of
+// which one is not a policy of its own, or does not end before another.
 Status validate(const EngineConfig& config);
 
 // The LPR window W in clocks: as configured, or 20,000 samples' worth of clocks, rounded up (DESIGN 3.5).

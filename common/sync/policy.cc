@@ -5,6 +5,7 @@
 #include "common/sync/bsp.h"
 #include "common/sync/dssp.h"
 #include "common/sync/dtssp.h"
+#include "common/sync/policy_switch.h"
 #include "common/sync/random_walk.h"
 #include "common/sync/ssp.h"
 
@@ -24,6 +25,8 @@ std::unique_ptr<Policy> make_policy(const PolicyConfig& config) {
       return std::make_unique<RandomWalk>(config);
     case PolicyKind::kDssp:
       return std::make_unique<Dssp>(config);
+    case PolicyKind::kSwitch:
+      return std::make_unique<PolicySwitch>(config);
   }
   PACELINE_ASSERT(false, "unknown policy kind");
   return nullptr;

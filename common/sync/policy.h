@@ -8,6 +8,7 @@
 // floor (floor).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "common/clock.h"
@@ -27,18 +28,23 @@ class Policy {
   // s, the one number of the run: what is logged, granted and reported.
   virtual Threshold threshold() const = 0;
   // s for one worker, where a policy gives each its own: it may change when the worker's clock moves
-  // (on_clock), and otherwise only with threshold().
+  // (on_clock), and otherwise only with threshold() or stage().
   virtual Threshold threshold_for(Rank) const { return threshold(); }
   // What leads are measured from. The table is not empty.
   virtual Clock floor(const ClockTable& clocks) const { return clocks.min_clock(); }
   // A window of training metrics closed. Any threshold may be different afterwards; the engine compares
   // threshold().
   virtual void on_window(const WindowResult&) {}
-  // A worker completed an iteration at `now` and stands at `clock`, in `clocks` already; with clock 0: it is
-  // there and training begins.
+  // A worker completed an iteration at `now` and stands at `clock`, in `clocks` already. The first time for a
+  // worker: it stands there as the policy begins, at clock 0 where training does.
   virtual void on_clock(Rank, Clock, Ticks, const ClockTable&) {}
   // A worker is no longer live: it finished, left or was lost.
   virtual void on_departure(Rank) {}
+  // The version advanced to `version`, and the window that ends there, if one does, is closed.
+  virtual void on_version(Version, Ticks, const ClockTable&) {}
+  // Which of several policies that follow each other is in force (PolicyConfig::stages). It changes in
+  // on_version(), and with it any threshold.
+  virtual std::size_t stage() const { return 0; }
 };
 
 // The policy that `config` names; `config` is valid (validate()).

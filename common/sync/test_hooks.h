@@ -28,6 +28,8 @@ enum class Mutant {
   kThresholdUnclamped,       // DTSSP or the random walk leaves [threshold_min, threshold_max]
   kWalkSameCoin,             // the random walk throws one coin for all windows
   kDsspOneTooMany,           // DSSP grants an extra iteration more than it predicted, or has room for
+  kSwitchTooSoon,            // the next policy takes over at the first version, whatever is asked for
+  kSwitchForgetsHeld,        // held grants are not looked at again when another policy takes over
   kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it
   kLostIterationForgotten,   // share: pool: an iteration granted to a lost worker is never given out again
   kStopStillGrants,          // after a stop the held are granted once more

@@ -105,6 +105,7 @@ class Authority {
   void carry_out(const sync::Held& action, Ticks now);
   void carry_out(const sync::VersionAdvanced& action, Ticks now);
   void carry_out(const sync::ThresholdChanged& action, Ticks now);
+  void carry_out(const sync::PolicySwitched& action, Ticks now);
   void carry_out(const sync::WindowClosed& action, Ticks now);
   void carry_out(const sync::Discard& action, Ticks now);
   void carry_out(const sync::FinishWorker& action, Ticks now);

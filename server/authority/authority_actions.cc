@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/config/names.h"
 #include "common/params/schedule.h"
 #include "server/authority/authority.h"
 
@@ -103,6 +104,13 @@ void Authority::carry_out(const sync::VersionAdvanced& action, Ticks) {
 void Authority::carry_out(const sync::ThresholdChanged& action, Ticks) {
   log_.info("threshold " + to_string(action.from) + " -> " + to_string(action.to) + " at version " +
             to_string(action.version) + ": LPR " + per_cent(action.lpr));
+}
+
+void Authority::carry_out(const sync::PolicySwitched& action, Ticks now) {
+  record_.switched(action, now);
+  log_.info(std::string("policy ") + name_of(action.from) + " -> " + name_of(action.to) + " at version " +
+            to_string(action.version) + ": threshold " + to_string(action.threshold_from) + " -> " +
+            to_string(action.threshold_to));
 }
 
 void Authority::carry_out(const sync::WindowClosed& action, Ticks now) {

@@ -39,6 +39,10 @@ void RunRecord::window(const sync::WindowClosed& window, Ticks now) {
   append(row);
 }
 
+void RunRecord::switched(const sync::PolicySwitched& action, Ticks now) {
+  totals_.switches.push_back({name_of(action.to), action.version, seconds(now)});
+}
+
 void RunRecord::evaluation(Version version, double seconds, Threshold threshold, const Metric& metric) {
   last_metric_ = metric;
   test_accuracy_ = accuracy_of(metric);

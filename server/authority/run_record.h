@@ -40,6 +40,7 @@ class RunRecord {
   void training_over(Ticks now) { wall_seconds_ = seconds(now); }
 
   void window(const sync::WindowClosed& window, Ticks now);
+  void switched(const sync::PolicySwitched& action, Ticks now);
   // `seconds` since the first grant, and the threshold, when the version was reached.
   void evaluation(Version version, double seconds, Threshold threshold, const Metric& metric);
   // The version evaluated last is the final one: its metric is the run's.

@@ -21,6 +21,26 @@ double learned(const Metric& window, LprMetric metric) {
                                         : -window.loss_sum / samples;
 }
 
+// Whether `policy` may grant under `threshold`.
+template <typename Thresholds>
+bool is_of_policy(Threshold threshold, PolicyKind policy, const Thresholds& t) {
+  switch (policy) {
+    case PolicyKind::kBsp:
+      return threshold == Threshold(0);
+    case PolicyKind::kAsp:
+      return threshold.is_infinite();
+    case PolicyKind::kSsp:
+      return threshold == Threshold(t.threshold);
+    case PolicyKind::kDtssp:
+    case PolicyKind::kRandomWalk:
+    case PolicyKind::kDssp:
+      return threshold >= Threshold(t.threshold_min) && threshold <= Threshold(t.threshold_max);
+    case PolicyKind::kSwitch:
+      break;
+  }
+  return false;
+}
+
 }  // namespace
 
 GrantChecker::GrantChecker(const RunConfig& config)
@@ -73,19 +93,9 @@ void GrantChecker::on_grant(const wire::Grant& grant) {
 
 bool GrantChecker::threshold_is_of_policy(Threshold threshold) const {
   const SyncSection& sync = config_.sync;
-  switch (sync.policy) {
-    case PolicyKind::kBsp:
-      return threshold == Threshold(0);
-    case PolicyKind::kAsp:
-      return threshold.is_infinite();
-    case PolicyKind::kSsp:
-      return threshold == Threshold(sync.threshold);
-    case PolicyKind::kDtssp:
-    case PolicyKind::kRandomWalk:
-    case PolicyKind::kDssp:
-      return threshold >= Threshold(sync.threshold_min) && threshold <= Threshold(sync.threshold_max);
-  }
-  return false;
+  if (sync.policy != PolicyKind::kSwitch) return is_of_policy(threshold, sync.policy, sync);
+  return std::any_of(sync.stages.begin(), sync.stages.end(),
+                     [&](const PolicyStage& stage) { return is_of_policy(threshold, stage.policy, stage); });
 }
 
 // From the reports (DESIGN 3.5), or from the coins: the threshold after k windows have closed.

@@ -2,12 +2,43 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace paceline::testing {
 namespace {
 // Counts are small integers; the mean of K gradients may miss one by a rounding error of K additions.
 constexpr float kRounding = 1e-3F;
+
+// The largest lead at a grant; none: no bound.
+template <typename Thresholds>
+std::optional<std::int64_t> largest_lead(PolicyKind policy, const Thresholds& t) {
+  switch (policy) {
+    case PolicyKind::kBsp:
+      return 0;
+    case PolicyKind::kSsp:
+      return t.threshold;
+    case PolicyKind::kDtssp:
+    case PolicyKind::kRandomWalk:
+    case PolicyKind::kDssp:
+      return t.threshold_max;
+    case PolicyKind::kAsp:
+    case PolicyKind::kSwitch:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> largest_lead(const SyncSection& sync) {
+  if (sync.policy != PolicyKind::kSwitch) return largest_lead(sync.policy, sync);
+  std::int64_t largest = 0;
+  for (const PolicyStage& stage : sync.stages) {
+    const auto lead = largest_lead(stage.policy, stage);
+    if (!lead) return std::nullopt;
+    largest = std::max(largest, *lead);
+  }
+  return largest;
+}
 }  // namespace
 
 GuaranteeChecker::GuaranteeChecker(const RunConfig& config)
@@ -131,22 +162,7 @@ void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> 
            std::to_string(config_.train.total_iterations) + " iterations");
   }
 
-  std::optional<std::int64_t> largest;
-  switch (config_.sync.policy) {
-    case PolicyKind::kBsp:
-      largest = 0;
-      break;
-    case PolicyKind::kSsp:
-      largest = config_.sync.threshold;
-      break;
-    case PolicyKind::kDtssp:
-    case PolicyKind::kRandomWalk:
-    case PolicyKind::kDssp:
-      largest = config_.sync.threshold_max;
-      break;
-    case PolicyKind::kAsp:
-      break;
-  }
+  const std::optional<std::int64_t> largest = largest_lead(config_.sync);
   if (largest && summary.max_grant_gap.value > *largest) {
     report("max_grant_gap " + to_string(summary.max_grant_gap) + " exceeds the threshold");
   }

@@ -21,7 +21,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kSchedules = 150;
 #else
-constexpr std::uint64_t kSchedules = 1800;  // 60 of each combination
+constexpr std::uint64_t kSchedules = 1800;  // 50 of each combination
 #endif
 constexpr int kAtATime = 8;
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/config/names.h"
 #include "common/config/run_config.h"
@@ -30,7 +31,7 @@ struct Combination {
   ApplyMode apply;
   std::uint32_t shards;
 };
-inline constexpr std::array<std::pair<PolicyKind, ApplyMode>, 10> kWays{
+inline constexpr std::array<std::pair<PolicyKind, ApplyMode>, 12> kWays{
     {{PolicyKind::kBsp, ApplyMode::kVersioned},
      {PolicyKind::kAsp, ApplyMode::kEager},
      {PolicyKind::kSsp, ApplyMode::kVersioned},
@@ -40,7 +41,9 @@ inline constexpr std::array<std::pair<PolicyKind, ApplyMode>, 10> kWays{
      {PolicyKind::kRandomWalk, ApplyMode::kVersioned},
      {PolicyKind::kRandomWalk, ApplyMode::kEager},
      {PolicyKind::kDssp, ApplyMode::kVersioned},
-     {PolicyKind::kDssp, ApplyMode::kEager}}};
+     {PolicyKind::kDssp, ApplyMode::kEager},
+     {PolicyKind::kSwitch, ApplyMode::kVersioned},
+     {PolicyKind::kSwitch, ApplyMode::kEager}}};
 inline constexpr std::uint32_t kShardsMax = 3;
 inline constexpr std::size_t kCombinations = kWays.size() * kShardsMax;
 
@@ -70,6 +73,24 @@ inline OptimizerSection counting_optimizer(CounterRandom& random, CombineMode co
   optimizer.beta1 = 0.0;
   optimizer.beta2 = 0.0;
   return optimizer;
+}
+
+// Three policies: the loosest or the strictest that can go with the way of applying, one with a range, and
+// SSP.
+inline std::vector<PolicyStage> random_stages(CounterRandom& random, ApplyMode apply) {
+  std::vector<PolicyStage> stages(3);
+  stages[0].policy = apply == ApplyMode::kEager ? PolicyKind::kAsp : PolicyKind::kBsp;
+  stages[1].policy = random.next_below(2) == 0 ? PolicyKind::kDtssp : PolicyKind::kDssp;
+  stages[2].policy = PolicyKind::kSsp;
+  for (PolicyStage& stage : stages) {
+    stage.threshold_min = static_cast<std::int64_t>(random.next_below(2));
+    stage.threshold = stage.threshold_min + static_cast<std::int64_t>(random.next_below(3));
+    stage.threshold_max = stage.threshold + static_cast<std::int64_t>(random.next_below(3));
+  }
+  if (random.next_below(2) == 0) std::swap(stages[0], stages[2]);
+  stages[0].until = {StageEnd::kVersion, 1.0 + static_cast<double>(random.next_below(4))};
+  stages[1].until = {StageEnd::kProgress, 0.4 + 0.5 * random.next_double()};
+  return stages;
 }
 
 inline RunConfig random_run(std::uint64_t seed) {
@@ -109,6 +130,10 @@ inline RunConfig random_run(std::uint64_t seed) {
   sync.threshold = static_cast<std::int64_t>(random.next_below(4));
   sync.threshold_min = 0;
   sync.threshold_max = sync.threshold + static_cast<std::int64_t>(random.next_below(4));
+  if (sync.policy == PolicyKind::kSwitch) {
+    sync.stages = random_stages(random, sync.apply);
+    if (sync.apply == ApplyMode::kEager && !sync.refresh_clocks) sync.refresh_clocks = 1;
+  }
   sync.lpr.metric = static_cast<LprMetric>(random.next_below(2));
   sync.lpr.window_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
   return config;

@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "common/config/names.h"
+
 namespace paceline::test {
 namespace {
 
@@ -44,6 +46,11 @@ std::string line(const VersionAdvanced& v) { return "version " + to_string(v.ver
 std::string line(const ThresholdChanged& t) {
   return "threshold " + to_string(t.from) + " -> " + to_string(t.to) + " lpr=" + number(t.lpr) +
          " version=" + to_string(t.version);
+}
+std::string line(const PolicySwitched& p) {
+  return std::string("policy ") + name_of(p.from) + " -> " + name_of(p.to) + " threshold " +
+         to_string(p.threshold_from) + " -> " + to_string(p.threshold_to) +
+         " version=" + to_string(p.version);
 }
 std::string line(const WindowClosed& w) {
   return "window " + std::to_string(w.index) + " version=" + to_string(w.version) +

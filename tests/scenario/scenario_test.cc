@@ -56,6 +56,28 @@ T one_of(const std::string& word, const std::map<std::string, T>& choices) {
   return found->second;
 }
 
+// "bsp/version:2,ssp:1": policies with their threshold, and what ends each but the last.
+std::vector<PolicyStage> stages_of(const std::string& text) {
+  std::vector<PolicyStage> stages;
+  std::istringstream in(text);
+  for (std::string one; std::getline(in, one, ',');) {
+    const auto slash = one.find('/');
+    const std::string policy = one.substr(0, slash);
+    PolicyStage stage;
+    stage.policy = named<PolicyKind>(policy.substr(0, policy.find(':'))).value();
+    if (policy.find(':') != std::string::npos) {
+      stage.threshold = stage.threshold_min = std::stoll(policy.substr(policy.find(':') + 1));
+    }
+    if (slash != std::string::npos) {
+      const std::string until = one.substr(slash + 1);
+      stage.until.end = named<StageEnd>(until.substr(0, until.find(':'))).value();
+      stage.until.value = std::stod(until.substr(until.find(':') + 1));
+    }
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
 EngineConfig config_of(const Options& o) {
   EngineConfig c;
   c.cluster.nodes = static_cast<std::uint32_t>(o.number("nodes", 1));
@@ -68,6 +90,7 @@ EngineConfig config_of(const Options& o) {
   c.policy.threshold_min = o.number("min", 3);
   c.policy.threshold_max = o.number("max", 10);
   c.policy.seed = static_cast<std::uint64_t>(o.number("seed", 1));
+  c.policy.stages = stages_of(o.text("stages", ""));
   const bool asp = c.policy.kind == PolicyKind::kAsp;
   c.apply = one_of<ApplyMode>(o.text("apply", asp ? "eager" : "versioned"),
                               {{"versioned", ApplyMode::kVersioned}, {"eager", ApplyMode::kEager}});

@@ -11,10 +11,28 @@ namespace paceline::test {
 
 using namespace paceline::sync;
 
+namespace {
+
+PolicyConfig policy_in(const PolicyConfig& config, std::size_t stage) {
+  PolicyConfig policy = config;
+  policy.kind = config.stages[stage].policy;
+  policy.threshold = config.stages[stage].threshold;
+  policy.threshold_min = config.stages[stage].threshold_min;
+  policy.threshold_max = config.stages[stage].threshold_max;
+  return policy;
+}
+
+}  // namespace
+
 AuthorityChecker::AuthorityChecker(const EngineConfig& config, Violations& violations)
     : config_(config), violations_(violations) {
   for (std::uint32_t r = 0; r < config.cluster.workers(); ++r) accounts_[config.cluster.worker_at(Rank(r))];
-  switch (config.policy.kind) {
+  take_policy(config.policy.stages.empty() ? config.policy : policy_in(config.policy, 0));
+}
+
+void AuthorityChecker::take_policy(const PolicyConfig& policy) {
+  policy_ = policy;
+  switch (policy.kind) {
     case PolicyKind::kBsp:
       threshold_ = Threshold(0);
       break;
@@ -24,14 +42,17 @@ AuthorityChecker::AuthorityChecker(const EngineConfig& config, Violations& viola
     case PolicyKind::kSsp:
     case PolicyKind::kDtssp:
     case PolicyKind::kRandomWalk:
-      threshold_ = Threshold(config.policy.threshold);
+      threshold_ = Threshold(policy.threshold);
       break;
     case PolicyKind::kDssp:
-      threshold_ = Threshold(config.policy.threshold_min);
+      threshold_ = Threshold(policy.threshold_min);
+      break;
+    case PolicyKind::kSwitch:
+      violation("a stage that is a switch");
       break;
   }
-  largest_threshold_ =
-      config.policy.kind == PolicyKind::kDssp ? Threshold(config.policy.threshold_max) : threshold_;
+  const bool dssp = policy.kind == PolicyKind::kDssp;
+  largest_threshold_ = std::max(largest_threshold_, dssp ? Threshold(policy.threshold_max) : threshold_);
 }
 
 bool AuthorityChecker::anybody_live() const {
@@ -122,7 +143,7 @@ void AuthorityChecker::note_clock_moved(WorkerId worker) {
   }
   clock_gap_ = std::max(clock_gap_, fastest - slowest());
   note_push(worker);
-  if (config_.policy.kind != PolicyKind::kDssp || a.clock != fastest) return;
+  if (policy_.kind != PolicyKind::kDssp || a.clock != fastest) return;
   predict(worker);
 }
 
@@ -136,7 +157,7 @@ void AuthorityChecker::predict(WorkerId worker) {
   const Clock clock = accounts_[worker].clock;
   Pushes& own = pushes_[worker];
   const Staleness lead = clock - slowest();
-  if (clock <= own.extra_until || lead.value <= config_.policy.threshold_min) return;
+  if (clock <= own.extra_until || lead.value <= policy_.threshold_min) return;
   const Pushes* slow = nullptr;
   for (const auto& [other, pushes] : pushes_) {
     const Account& account = accounts_[other];
@@ -148,7 +169,7 @@ void AuthorityChecker::predict(WorkerId worker) {
     const std::int64_t last = pushes.at.back().ns;
     return last + n * (last - pushes.at[pushes.at.size() - 2].ns);
   };
-  const std::int64_t room = config_.policy.threshold_max - lead.value + 1;
+  const std::int64_t room = policy_.threshold_max - lead.value + 1;
   std::int64_t best = 0, least = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t r = 0; r <= room; ++r) {
     for (std::int64_t k = 0; k <= room; ++k) {
@@ -204,6 +225,7 @@ void AuthorityChecker::after(const std::vector<Action>& actions) {
   for (const Action& action : actions) std::visit([this](const auto& a) { judge(a); }, action);
   if (rejection_due_) violation("a wrong event was accepted");
   rejection_due_ = false;
+  if (begun_) check_stage();
   if (!begun_ || finished_) return;
   if (!discard_due_.empty()) violation("a gradient that is not whole was not discarded");
   if (threshold_step_due_.value_or(0) != 0) violation("the threshold should have moved");
@@ -250,6 +272,7 @@ void AuthorityChecker::judge(const Apply& a) {
 }
 
 void AuthorityChecker::judge(const Grant& g) {
+  check_stage();
   Account& a = accounts_[g.worker];
   const std::string who = "grant to " + to_string(g.worker) + " at clock " + to_string(g.clock);
   if (stopping_) violation(who + " after a stop");
@@ -285,8 +308,10 @@ void AuthorityChecker::judge(const Held& h) {
 }
 
 void AuthorityChecker::judge(const VersionAdvanced& v) {
+  check_stage();
   if (v.version.value != version_.value + 1) violation("version jumps to " + to_string(v.version));
   version_ = v.version;
+  completed_at_version_ = completed_iterations_;
   if (anybody_live() && version_.value > slowest().value) {
     violation("version " + to_string(version_) + " passes the slowest at " + to_string(slowest()));
   }
@@ -302,20 +327,21 @@ void AuthorityChecker::judge(const WindowClosed& w) {
   const bool by_accuracy = config_.lpr_metric == LprMetric::kAccuracy;
   const double current = by_accuracy ? static_cast<double>(sums.correct) / samples : sums.loss_sum / samples;
   int step = 0;
-  if (previous_metric_ && config_.policy.kind == PolicyKind::kDtssp) {
+  if (previous_metric_ && policy_.kind == PolicyKind::kDtssp) {
     const double gain =
         (by_accuracy ? current - *previous_metric_ : *previous_metric_ - current) / *previous_metric_;
-    if (gain * 100 > config_.policy.increase_above) step = 1;
-    if (gain * 100 < config_.policy.decrease_below) step = -1;
+    if (gain * 100 > policy_.increase_above) step = 1;
+    if (gain * 100 < policy_.decrease_below) step = -1;
   }
-  if (previous_metric_ && config_.policy.kind == PolicyKind::kRandomWalk) {
-    CounterRandom coin(config_.policy.seed, Stream::kThresholdWalk, static_cast<std::uint64_t>(w.index));
+  if (previous_metric_ && policy_.kind == PolicyKind::kRandomWalk) {
+    CounterRandom coin(policy_.seed, Stream::kThresholdWalk, static_cast<std::uint64_t>(w.index));
     step = coin.next_u32() % 2 == 1 ? 1 : -1;
   }
   previous_metric_ = current;
+  stage_window_ = sums;
   if (step != 0) {
     const std::int64_t wanted =
-        std::clamp(threshold_.value() + step, config_.policy.threshold_min, config_.policy.threshold_max);
+        std::clamp(threshold_.value() + step, policy_.threshold_min, policy_.threshold_max);
     threshold_step_due_ = static_cast<int>(wanted - threshold_.value());
   }
 }
@@ -329,6 +355,46 @@ void AuthorityChecker::judge(const ThresholdChanged& t) {
   threshold_step_due_ = 0;
   threshold_ = t.to;
   largest_threshold_ = std::max(largest_threshold_, threshold_);
+}
+
+// The stage that should be in force at the version that was reached last.
+std::size_t AuthorityChecker::stage_due() const {
+  std::size_t due = stage_;
+  std::optional<Metric> window = stage_window_;
+  for (; due + 1 < config_.policy.stages.size(); ++due, window.reset()) {
+    const StageUntil& until = config_.policy.stages[due].until;
+    bool over = false;
+    if (until.end == StageEnd::kVersion) over = static_cast<double>(version_.value) >= until.value;
+    if (until.end == StageEnd::kIterations) over = static_cast<double>(completed_at_version_) >= until.value;
+    if (window && until.end == StageEnd::kTrainAccuracy) {
+      over = static_cast<double>(window->correct) / static_cast<double>(window->samples) >= until.value;
+    }
+    if (window && until.end == StageEnd::kTrainLoss) {
+      over = window->loss_sum / static_cast<double>(window->samples) <= until.value;
+    }
+    if (!over) break;
+  }
+  return due;
+}
+
+void AuthorityChecker::check_stage() {
+  if (version_.value > 0 && stage_due() != stage_) violation("another policy should have taken over");
+}
+
+void AuthorityChecker::judge(const PolicySwitched& p) {
+  const std::size_t due = stage_due();
+  if (due == stage_) violation("another policy has taken over too soon");
+  if (p.version != version_ || p.from != policy_.kind || p.threshold_from != threshold_) {
+    violation("a switch from what is not in force");
+  }
+  stage_ = due;
+  stage_window_.reset();
+  take_policy(policy_in(config_.policy, due));
+  if (p.to != policy_.kind || p.threshold_to != threshold_) violation("a switch to what is not next");
+  pushes_.clear();
+  for (const auto& [worker, account] : accounts_) {
+    if (is_live(account)) note_push(worker);
+  }
 }
 
 void AuthorityChecker::judge(const Discard& d) {

@@ -59,6 +59,9 @@ class AuthorityChecker {
   void note_push(WorkerId worker);
   void predict(WorkerId worker);
   Threshold threshold_of(WorkerId worker) const;
+  void take_policy(const sync::PolicyConfig& policy);
+  std::size_t stage_due() const;
+  void check_stage();
 
   void judge(const sync::Started& a);
   void judge(const sync::Apply& a);
@@ -66,6 +69,7 @@ class AuthorityChecker {
   void judge(const sync::Held& a);
   void judge(const sync::VersionAdvanced& a);
   void judge(const sync::ThresholdChanged& a);
+  void judge(const sync::PolicySwitched& a);
   void judge(const sync::WindowClosed& a);
   void judge(const sync::Discard& a);
   void judge(const sync::FinishWorker& a);
@@ -97,6 +101,10 @@ class AuthorityChecker {
   std::optional<int> threshold_step_due_;
   Staleness grant_gap_, clock_gap_;
   Ticks now_;
+  sync::PolicyConfig policy_;  // in force
+  std::size_t stage_ = 0;
+  std::int64_t completed_at_version_ = 0;
+  std::optional<Metric> stage_window_;  // the last that closed in this stage
   std::map<WorkerId, Pushes> pushes_;
   std::int64_t pushes_seen_ = 0;
 };

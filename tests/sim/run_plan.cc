@@ -8,22 +8,43 @@ namespace {
 
 using namespace paceline::sync;
 
+// Two or three policies that can go with `eager`, each with a range of its own.
+void draw_stages(CounterRandom& random, bool eager, PolicyConfig& policy) {
+  const PolicyKind kinds[] = {eager ? PolicyKind::kAsp : PolicyKind::kBsp, PolicyKind::kSsp,
+                              PolicyKind::kDtssp, PolicyKind::kRandomWalk, PolicyKind::kDssp};
+  policy.stages.resize(2 + random.next_below(2));
+  for (std::size_t i = 0; i < policy.stages.size(); ++i) {
+    PolicyStage& stage = policy.stages[i];
+    stage.policy = kinds[random.next_below(5)];
+    stage.threshold_min = static_cast<std::int64_t>(random.next_below(3));
+    stage.threshold = stage.threshold_min + static_cast<std::int64_t>(random.next_below(3));
+    stage.threshold_max = stage.threshold + static_cast<std::int64_t>(random.next_below(3));
+    if (i + 1 == policy.stages.size()) break;
+    const StageUntil ends[] = {{StageEnd::kVersion, 1.0 + static_cast<double>(random.next_below(4))},
+                               {StageEnd::kIterations, 1.0 + static_cast<double>(random.next_below(30))},
+                               {StageEnd::kTrainAccuracy, 0.2 + 0.5 * random.next_double()},
+                               {StageEnd::kTrainLoss, 0.3 + 0.3 * random.next_double()}};
+    stage.until = ends[random.next_below(4)];
+  }
+}
+
 void draw_policy(CounterRandom& random, RunPlan& plan) {
   PolicyConfig& policy = plan.config.policy;
   policy.kind = static_cast<PolicyKind>(random.next_below(EnumNames<PolicyKind>::table.size()));
   policy.threshold_min = static_cast<std::int64_t>(random.next_below(3));
   policy.threshold = policy.threshold_min + static_cast<std::int64_t>(random.next_below(3));
   policy.threshold_max = policy.threshold + static_cast<std::int64_t>(random.next_below(3));
-  policy.seed = plan.seed;
   plan.config.window_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
   plan.config.lpr_metric = static_cast<LprMetric>(random.next_below(2));
 
   const bool eager =
       policy.kind == PolicyKind::kAsp || (policy.kind != PolicyKind::kBsp && random.next_below(2));
+  policy.seed = plan.seed;
+  if (policy.kind == PolicyKind::kSwitch) draw_stages(random, eager, policy);
   plan.config.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
   plan.config.combine = eager || random.next_below(2) ? CombineMode::kEach : CombineMode::kMean;
   plan.rules.apply = plan.config.apply;
-  const bool refreshes = policy.kind == PolicyKind::kAsp || random.next_below(2);
+  const bool refreshes = sync::largest_threshold(policy).is_infinite() || random.next_below(2);
   if (refreshes) plan.rules.refresh_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
 }
 

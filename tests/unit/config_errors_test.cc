@@ -149,6 +149,35 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"sync: {policy: bsp, threshold: 0}", "sync.threshold: policy bsp does not use it"},
            {"sync: {policy: asp, threshold: 3}", "sync.threshold: policy asp does not use it"},
            {"sync: {policy: ssp, threshold_max: 3}", "sync.threshold_max: policy ssp does not use it"},
+           {"sync: {policy: switch}", "sync.policy: nothing to switch between"},
+           {"sync: {policy: switch, stages: [{policy: bsp}]}", "sync.stages: nothing to switch between"},
+           {"sync: {policy: switch, stages: [{policy: bsp}, {policy: ssp}]}",
+            "sync.stages[0]: a stage that never ends"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 1}}, {policy: ssp, until: "
+            "{version: 2}}]}",
+            "sync.stages[1]: nothing follows the last stage"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {progress: 0.5}}, {policy: asp}]}",
+            "sync.stages[0]: bsp is exact only version by version"},
+           {"sync: {policy: switch, apply: versioned, stages: [{policy: ssp, until: {progress: 0.5}}, "
+            "{policy: asp}]}",
+            "sync.apply: asp would hold gradients"},
+           {"sync: {policy: switch, refresh_clocks: null, stages: [{policy: ssp, until: {version: 2}}, "
+            "{policy: asp}]}",
+            "sync.refresh_clocks: under asp nothing is ever required"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 5}}, {policy: ssp, until: "
+            "{version: 5}}, "
+            "{policy: ssp}]}",
+            "sync.stages[1]: a stage that is over when it begins"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {iterations: 1000}}, {policy: ssp}]}",
+            "sync.stages[0]: the next stage would never begin"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 5}}, {policy: dtssp, threshold: "
+            "11}]}",
+            "sync.stages[1]: the initial threshold is outside"},
+           {"sync: {policy: switch, threshold: 3, stages: [{policy: bsp, until: {version: 5}}, {policy: "
+            "ssp}]}",
+            "sync.threshold: policy switch does not use it"},
+           {"sync: {policy: ssp, stages: [{policy: bsp, until: {version: 5}}, {policy: ssp}]}",
+            "sync.stages: policy ssp does not use it"},
            {"sync: {policy: dssp, threshold: 3}", "sync.threshold: policy dssp does not use it"},
            {"sync: {policy: dssp, threshold_min: 5, threshold_max: 4}",
             "sync.threshold_min: threshold_min > threshold_max"},
@@ -241,6 +270,29 @@ TEST_CASE("a_layer_refuses_fields_it_would_not_use_and_misses_those_it_needs") {
   CHECK_THAT(refusal(layers("{kind: lstm}")), Contains("train.layers[1].kind: unknown choice"));
   CHECK_THAT(refusal(layers("{out: 3}")), Contains("missing key kind"));
   CHECK_THAT(refusal(layers("dense")), Contains("wrong type"));
+}
+
+TEST_CASE("a_stage_refuses_parameters_its_policy_does_not_use_and_ends_that_are_none") {
+  const auto stages = [](const std::string& one) {
+    return "sync:\n  policy: switch\n  stages:\n    - " + one + "\n    - {policy: ssp}\n";
+  };
+  CHECK_THAT(refusal(stages("{policy: bsp, threshold: 3, until: {version: 5}}")),
+             StartsWith("run.yaml:4: sync.stages[0]: unknown key, got \"threshold\""));
+  CHECK_THAT(refusal(stages("{policy: ssp, threshold_min: 3, until: {version: 5}}")),
+             Contains("expected ssp to have policy, until, threshold"));
+  CHECK_THAT(refusal(stages("{policy: switch, until: {version: 5}}")),
+             Contains("sync.stages[0].policy: unknown choice"));
+  CHECK_THAT(refusal(stages("{until: {version: 5}}")), Contains("missing key, got no policy"));
+  CHECK_THAT(refusal(stages("{policy: bsp, until: {version: 5, progress: 0.5}}")),
+             Contains("sync.stages[0].until: not one condition"));
+  CHECK_THAT(refusal(stages("{policy: bsp, until: 5}")), Contains("sync.stages[0].until: not one condition"));
+  CHECK_THAT(refusal(stages("{policy: bsp, until: {epoch: 5}}")),
+             Contains("sync.stages[0].until: unknown key, got \"epoch\""));
+  CHECK_THAT(refusal(stages("{policy: bsp, until: {progress: 1}}")),
+             Contains("sync.stages[0].until.progress: out of range"));
+  CHECK_THAT(refusal(stages("{policy: bsp, until: {version: 1.5}}")),
+             Contains("sync.stages[0].until.version: "));
+  CHECK_THAT(refusal(stages("bsp")), Contains("sync.stages[0]: wrong type"));
 }
 
 TEST_CASE("a_network_that_cannot_be_built_is_refused_at_the_line_of_its_layer") {

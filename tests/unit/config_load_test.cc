@@ -1,6 +1,7 @@
 // Loading: defaults, overrides, units, and the way back to YAML.
 #include <catch2/catch.hpp>
 
+#include "common/config/engine_config.h"
 #include "common/config/load.h"
 #include "common/config/names.h"
 
@@ -66,6 +67,30 @@ TEST_CASE("an_override_with_null_takes_a_value_of_the_file_back") {
   CHECK(loaded(ssp, {"sync.policy=bsp", "sync.threshold="}).sync.policy == PolicyKind::kBsp);
 }
 
+TEST_CASE("the_stages_of_a_switch_are_read_and_become_the_engines") {
+  const RunConfig c = loaded(R"(
+train: {total_iterations: 101}
+sync:
+  policy: switch
+  stages:
+    - {policy: bsp, until: {progress: 0.5}}
+    - {policy: dtssp, threshold: 4, until: {train_loss: 0.25}}
+    - {policy: ssp, threshold: 7}
+)");
+  REQUIRE(c.sync.stages.size() == 3);
+  CHECK(c.sync.apply == ApplyMode::kVersioned);
+  CHECK(c.sync.stages[0].policy == PolicyKind::kBsp);
+  CHECK(c.sync.stages[0].until == StageUntil{StageEnd::kProgress, 0.5});
+  CHECK(c.sync.stages[1].threshold == 4);
+  CHECK(c.sync.stages[1].threshold_max == 10);
+  CHECK(c.sync.stages[1].until == StageUntil{StageEnd::kTrainLoss, 0.25});
+  CHECK(c.sync.stages[2].until == StageUntil{});
+  const std::vector<PolicyStage> stages = engine_config(c).policy.stages;
+  CHECK(stages[0].until == StageUntil{StageEnd::kIterations, 51});  // half of 101, rounded up
+  CHECK(stages[2] == c.sync.stages[2]);
+  CHECK(sync::validate(engine_config(c)));
+}
+
 TEST_CASE("apply_and_combine_default_by_policy") {
   struct Case {
     const char* sync;
@@ -112,6 +137,9 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
            "sync: {policy: asp}",
            "cluster: {gradient_encoding: top_k, top_k_share: 0.01, parameter_encoding: bf16}",
            "sync: {policy: dtssp, threshold: 5, threshold_max: 6, combine: each, refresh_clocks: null}",
+           "sync: {policy: switch, stages: [{policy: dssp, until: {version: 1000000}}, {policy: ssp, "
+           "threshold: 0, "
+           "until: {train_accuracy: 0.5}}, {policy: asp}]}",
            "run: {name: x, out: 'a \"quoted\" \\\\ path', max_seconds: 1h, target_accuracy: 0.1}\n"
            "train: {eval_every_clocks: 3, optimizer: {kind: adam, lr: 0.1, epsilon: 1e-9}}",
            "emulate: {base_step: 1500us, slowdown: [1.1, 0.3333333333333333], jitter: lognormal}\ncluster: "

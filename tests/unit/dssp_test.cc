@@ -137,6 +137,26 @@ TEST_CASE("a_slowest_that_has_not_pushed_predicts_nothing") {
   CHECK(run.of(Pair::a) == Threshold(0));
 }
 
+TEST_CASE("a_policy_that_begins_later_begins_where_the_workers_stand") {
+  ClockTable table;
+  for (int i = 0; i < 2; ++i) table.add();
+  for (int c = 0; c < 5; ++c) table.advance(Clock(c));
+  PolicyConfig config;
+  config.kind = PolicyKind::kDssp;
+  config.threshold_min = 1;
+  config.threshold_max = 6;
+  Dssp policy(config);
+  policy.on_clock(Rank(0), Clock(5), at(100),
+                  table);  // the fast one first; nothing is known of the other yet
+  policy.on_clock(Rank(1), Clock(0), at(100), table);
+  CHECK(policy.threshold_for(Rank(0)) == Threshold(1));
+  table.advance(Clock(0));
+  policy.on_clock(Rank(1), Clock(1), at(110), table);
+  table.advance(Clock(5));
+  policy.on_clock(Rank(0), Clock(6), at(112), table);  // next at 124 and 136, the slowest at 120 130 140: one
+  CHECK(policy.threshold_for(Rank(0)) == Threshold(5));
+}
+
 TEST_CASE("who_has_left_is_not_the_slowest") {
   Pair run(0, 5);
   run.completes(Pair::b, 1);

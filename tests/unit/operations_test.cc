@@ -53,6 +53,14 @@ class Run {
     config.apply = kind == PolicyKind::kAsp ? ApplyMode::kEager : ApplyMode::kVersioned;
     config.combine = CombineMode::kEach;
     config.total_iterations = std::int64_t{workers} * 1000;
+    if (kind == PolicyKind::kSwitch) {
+      PolicyStage first, second;
+      first.policy = PolicyKind::kDssp;
+      first.threshold_min = 1;
+      first.until = {StageEnd::kVersion, 5};
+      second.policy = PolicyKind::kSsp;
+      config.policy.stages = {first, second};
+    }
     return config;
   }
 
@@ -101,8 +109,9 @@ class Run {
 };
 
 TEST_CASE("a_step_costs_the_same_with_ten_and_with_ten_thousand_workers") {
-  const PolicyKind kind = GENERATE(PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kDtssp,
-                                   PolicyKind::kRandomWalk, PolicyKind::kDssp, PolicyKind::kAsp);
+  const PolicyKind kind =
+      GENERATE(PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kRandomWalk,
+               PolicyKind::kDssp, PolicyKind::kSwitch, PolicyKind::kAsp);
   const Departures departures = GENERATE(Departures::kNone, Departures::kOneInTen);
   const Cost few = Run(10, kind).cost(departures);
   const Cost many = Run(10'000, kind).cost(departures);

@@ -43,6 +43,7 @@ std::vector<WorkerPhases> some_workers() {
 RunSummary some_summary() {
   RunSummary s;
   s.policy = "dtssp";
+  s.switches = {{"ssp", Version(12), 3.5}};
   s.nodes = 4;
   s.threads_per_node = 2;
   s.iterations = 800;
@@ -77,6 +78,10 @@ TEST_CASE("a_summary_is_read_back_as_it_was_written") {
   CHECK(read->max_clock_gap == Staleness(6));
   CHECK(read->workers() == 8);
   CHECK(read->bytes_pushed_early == 999);
+  REQUIRE(read->switches.size() == 1);
+  CHECK(read->switches[0].policy == "ssp");
+  CHECK(read->switches[0].version == Version(12));
+  CHECK(read->switches[0].seconds == 3.5);
   CHECK((*read)[Phase::kBatch].count == 3);
   CHECK((*read)[Phase::kBatch].mean_ms() == Approx(1.234567));
 }
@@ -86,6 +91,7 @@ TEST_CASE("the_keys_of_a_summary_are_the_contracts_in_its_order") {
   std::size_t at = 0;
   for (const char* key : {"status",
                           "policy",
+                          "switches",
                           "nodes",
                           "threads_per_node",
                           "workers",

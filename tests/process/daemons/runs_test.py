@@ -53,6 +53,17 @@ class WholeRuns(DaemonTest):
         # The fast node has led by more than everybody may, and never by more than the range allows.
         self.assertTrue(1 < summary["max_grant_gap"] <= 4, summary["max_grant_gap"])
 
+    def test_switch(self):
+        summary = self.run_policy("sync.policy=switch", "sync.stages=[{policy: bsp, until: {progress: 0.5}}, "
+                                  "{policy: dtssp, threshold: 2, threshold_min: 2, until: {version: 40}}, "
+                                  "{policy: ssp, threshold: 1}]")
+        self.assertEqual((summary["policy"], summary["final_threshold"]), ("switch", 1))
+        self.assertEqual([(s["policy"], s["version"]) for s in summary["switches"]], [("dtssp", 25), ("ssp", 40)])
+        self.assertRegex(self.paceline("report", self.run_dir).stdout, r"policy dtssp from version 25 on, [\d.]+ s\n"
+                         r"  policy ssp from version 40 on")
+        self.assertIn("policy bsp -> dtssp at version 25: threshold 0 -> 2",
+                      (self.run_dir / "server.log").read_text(encoding="utf-8"))
+
     def test_random_walk(self):
         # 50 clocks, so windows 0 to 9; with seed 4 the coins of 1 to 9 are - + + - + - + + -: 3 4 5 4 5 4 5 6 5.
         summary = self.run_policy("sync.policy=random_walk", "sync.lpr.window_clocks=5", "run.seed=4")

@@ -1,0 +1,50 @@
+// PolicySwitch: one policy after another in one run, without a restart. Li, Mangoubi, Xu and Guo,
+// "Sync-Switch: hybrid parameter synchronization for distributed deep learning", ICDCS 2021: synchronous
+// first, while stale gradients do most harm, then less so, which is faster.
+//   [{policy: bsp, until: {progress: 0.5}}, {policy: ssp, threshold: 3}]
+// Under BSP the first half of the iterations; at the first version at which they are completed SSP takes
+// over: s is 3 from there on, and the held are looked at again at once.
+//
+// A policy takes over at a version, and begins as it would begin a run: with its own initial threshold and
+// having seen nothing. The clocks stay as they are; where the new policy allows less, the fast are held until
+// they may go on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/sync/policy.h"
+
+namespace paceline::sync {
+
+// The configuration of one stage as a policy of its own.
+PolicyConfig policy_of(const PolicyConfig& config, const PolicyStage& stage);
+
+class PolicySwitch final : public Policy {
+ public:
+  explicit PolicySwitch(const PolicyConfig& config);
+
+  std::size_t stage() const override { return stage_; }
+  Threshold threshold() const override { return current_->threshold(); }
+  Threshold threshold_for(Rank worker) const override { return current_->threshold_for(worker); }
+  Clock floor(const ClockTable& clocks) const override { return current_->floor(clocks); }
+  void on_window(const WindowResult& window) override;
+  void on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) override;
+  void on_departure(Rank worker) override;
+  void on_version(Version version, Ticks now, const ClockTable& clocks) override;
+
+ private:
+  bool is_over(const StageUntil& until, Version version) const;
+
+  PolicyConfig config_;
+  std::size_t stage_ = 0;
+  std::unique_ptr<Policy> current_;
+  std::vector<std::optional<Clock>> live_;  // by rank: where the live workers stand, for the next policy
+  std::int64_t iterations_ = 0;             // completed
+  std::optional<WindowResult> window_;      // the last of this stage
+};
+
+}  // namespace paceline::sync

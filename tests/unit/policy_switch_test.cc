@@ -1,0 +1,156 @@
+// One policy after another: when each takes over, and that it begins as it would begin a run.
+#include "common/sync/policy_switch.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/sync/engine_config.h"
+
+namespace paceline::sync {
+namespace {
+
+PolicyStage stage_of(PolicyKind kind, std::int64_t threshold, StageUntil until = {}) {
+  PolicyStage stage;
+  stage.policy = kind;
+  stage.threshold = threshold;
+  stage.threshold_min = 1;
+  stage.threshold_max = 9;
+  stage.until = until;
+  return stage;
+}
+
+PolicyConfig switching(std::vector<PolicyStage> stages) {
+  PolicyConfig config;
+  config.kind = PolicyKind::kSwitch;
+  config.stages = std::move(stages);
+  return config;
+}
+
+WindowResult measured(double accuracy, double loss, std::optional<double> lpr = std::nullopt) {
+  WindowResult window;
+  window.accuracy = accuracy;
+  window.loss_mean = loss;
+  window.samples = 1;
+  window.lpr = lpr;
+  return window;
+}
+
+// Two workers in lockstep: each clock is a version.
+class Lockstep {
+ public:
+  explicit Lockstep(const PolicyConfig& config) : policy_(config) {
+    for (int i = 0; i < 2; ++i) table_.add();
+    for (const Rank worker : {Rank(0), Rank(1)}) policy_.on_clock(worker, Clock(0), Ticks(0), table_);
+  }
+  // One clock of both; the window, if any, ends there.
+  void clock(const std::optional<WindowResult>& window = std::nullopt) {
+    for (const Rank worker : {Rank(0), Rank(1)}) {
+      table_.advance(clock_);
+      now_ = now_ + std::chrono::seconds(1);
+      policy_.on_clock(worker, clock_.next(), now_, table_);
+    }
+    clock_ = clock_.next();
+    if (window) policy_.on_window(*window);
+    policy_.on_version(Version(clock_.value), now_, table_);
+  }
+  const PolicySwitch& policy() const { return policy_; }
+
+ private:
+  PolicySwitch policy_;
+  ClockTable table_;
+  Clock clock_;
+  Ticks now_;
+};
+
+TEST_CASE("a_policy_takes_over_at_a_version") {
+  Lockstep run(
+      switching({stage_of(PolicyKind::kBsp, 0, {StageEnd::kVersion, 2}), stage_of(PolicyKind::kSsp, 4)}));
+  CHECK(run.policy().threshold() == Threshold(0));
+  run.clock();
+  CHECK(run.policy().threshold() == Threshold(0));
+  run.clock();
+  CHECK(run.policy().threshold() == Threshold(4));
+  CHECK(run.policy().threshold_for(Rank(1)) == Threshold(4));
+  CHECK(run.policy().stage() == 1);
+}
+
+TEST_CASE("a_policy_takes_over_when_so_many_iterations_are_completed") {
+  // Two a clock: three are there at version 2.
+  Lockstep run(
+      switching({stage_of(PolicyKind::kSsp, 3, {StageEnd::kIterations, 3}), stage_of(PolicyKind::kAsp, 0)}));
+  run.clock();
+  CHECK(run.policy().stage() == 0);
+  run.clock();
+  CHECK(run.policy().threshold().is_infinite());
+}
+
+TEST_CASE("a_policy_takes_over_when_a_window_is_good_enough") {
+  Lockstep run(
+      switching({stage_of(PolicyKind::kBsp, 0, {StageEnd::kTrainAccuracy, 0.6}),
+                 stage_of(PolicyKind::kSsp, 2, {StageEnd::kTrainLoss, 0.5}), stage_of(PolicyKind::kSsp, 5)}));
+  run.clock(measured(0.5, 0.1));
+  CHECK(run.policy().stage() == 0);
+  // The second stage looks at windows of its own: the loss of this one is not one of them.
+  run.clock(measured(0.6, 0.4));
+  CHECK(run.policy().stage() == 1);
+  run.clock();
+  CHECK(run.policy().stage() == 1);
+  run.clock(measured(0.6, 0.5));
+  CHECK(run.policy().stage() == 2);
+}
+
+TEST_CASE("stages_that_are_over_are_passed_by_at_once") {
+  Lockstep run(
+      switching({stage_of(PolicyKind::kBsp, 0, {StageEnd::kIterations, 4}),
+                 stage_of(PolicyKind::kSsp, 2, {StageEnd::kVersion, 2}), stage_of(PolicyKind::kSsp, 5)}));
+  run.clock();
+  run.clock();
+  CHECK(run.policy().stage() == 2);
+}
+
+TEST_CASE("a_policy_begins_as_it_would_begin_a_run") {
+  Lockstep run(
+      switching({stage_of(PolicyKind::kBsp, 0, {StageEnd::kVersion, 2}), stage_of(PolicyKind::kDtssp, 3)}));
+  run.clock(measured(0.1, 1, 100.0));
+  run.clock(measured(0.2, 1, 100.0));  // closed under BSP: DTSSP starts from its own threshold
+  CHECK(run.policy().threshold() == Threshold(3));
+  run.clock(measured(0.4, 1, 100.0));
+  CHECK(run.policy().threshold() == Threshold(4));
+}
+
+TEST_CASE("the_largest_threshold_is_that_of_any_stage") {
+  CHECK(largest_threshold(switching({stage_of(PolicyKind::kBsp, 0), stage_of(PolicyKind::kSsp, 4)})) ==
+        Threshold(4));
+  CHECK(largest_threshold(switching({stage_of(PolicyKind::kDssp, 0), stage_of(PolicyKind::kSsp, 4)})) ==
+        Threshold(9));
+  CHECK(largest_threshold(switching({stage_of(PolicyKind::kAsp, 0), stage_of(PolicyKind::kSsp, 4)}))
+            .is_infinite());
+}
+
+TEST_CASE("impossible_stages_are_refused") {
+  const auto refused = [](std::vector<PolicyStage> stages, ApplyMode apply = ApplyMode::kVersioned) {
+    EngineConfig config;
+    config.policy = switching(std::move(stages));
+    config.apply = apply;
+    config.combine = CombineMode::kEach;
+    const Status status = validate(config);
+    return status.is_ok() ? std::string() : status.message();
+  };
+  const StageUntil two{StageEnd::kVersion, 2};
+  const PolicyStage bsp = stage_of(PolicyKind::kBsp, 0, two), ssp = stage_of(PolicyKind::kSsp, 3);
+  CHECK(refused({bsp, ssp}).empty());
+  CHECK_FALSE(refused({}).empty());
+  CHECK_FALSE(refused({ssp}).empty());
+  CHECK_FALSE(refused({ssp, ssp}).empty());  // the first never ends
+  CHECK_FALSE(refused({bsp, bsp}).empty());  // the last does
+  CHECK_FALSE(refused({bsp, ssp}, ApplyMode::kEager).empty());
+  CHECK_FALSE(refused({bsp, stage_of(PolicyKind::kAsp, 0)}).empty());
+  CHECK_FALSE(refused({stage_of(PolicyKind::kSwitch, 0, two), ssp}).empty());
+  CHECK_FALSE(refused({stage_of(PolicyKind::kDtssp, 0, two), ssp}).empty());  // below its least
+  CHECK_FALSE(refused({stage_of(PolicyKind::kBsp, 0, {StageEnd::kProgress, 0.5}), ssp}).empty());
+  EngineConfig config;
+  config.policy.stages = {bsp, ssp};
+  CHECK_FALSE(validate(config).is_ok());  // bsp has none
+}
+
+}  // namespace
+}  // namespace paceline::sync
