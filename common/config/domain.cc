@@ -227,6 +227,21 @@ Domain<std::string> one_of(std::vector<std::string> words) {
           [](const std::string& field) { return field; }};
 }
 
+Domain<std::string> path_or_null() {
+  const std::string expected = "a path, or null";
+  const Domain<std::string> path = text(expected, [](const std::string& given) {
+    return given.empty() ? std::string("an empty path") : std::string();
+  });
+  return {
+      expected,
+      [path](const Value& value, std::string& field) -> std::optional<Fault> {
+        if (value.kind != Value::Kind::kNull) return path.read(value, field);
+        field.clear();
+        return std::nullopt;
+      },
+      [path](const std::string& field) { return field.empty() ? std::string("null") : path.write(field); }};
+}
+
 std::string alternatives(const std::vector<std::string>& words) {
   std::string joined;
   for (const std::string& word : words) joined += (joined.empty() ? "" : " | ") + word;

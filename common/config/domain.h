@@ -55,6 +55,10 @@ Domain<std::string> text(std::string expected, std::function<std::string(const s
 Domain<std::string> one_of(std::vector<std::string> words);
 // One element of train.layers, with the defaults that depend on its kind filled in.
 Domain<LayerConfig> layer();
+// One element of simulate.events.
+Domain<ClusterEvent> cluster_event();
+// A path, or null (in the field: empty).
+Domain<std::string> path_or_null();
 
 // One element of sync.stages.
 Domain<PolicyStage> policy_stage();

@@ -65,6 +65,14 @@ PACELINE_ENUM_NAMES(StageEnd, {{StageEnd::kVersion, "version"},
                                {StageEnd::kProgress, "progress"},
                                {StageEnd::kTrainAccuracy, "train_accuracy"},
                                {StageEnd::kTrainLoss, "train_loss"}});
+PACELINE_ENUM_NAMES(ComputeKind, {{ComputeKind::kEmulated, "emulated"},
+                                  {ComputeKind::kConstant, "constant"},
+                                  {ComputeKind::kNormal, "normal"},
+                                  {ComputeKind::kLognormal, "lognormal"},
+                                  {ComputeKind::kGamma, "gamma"},
+                                  {ComputeKind::kPareto, "pareto"}});
+PACELINE_ENUM_NAMES(ClusterEventKind, {{ClusterEventKind::kCrash, "crash"}});
+PACELINE_ENUM_NAMES(MetricNoise, {{MetricNoise::kNone, "none"}, {MetricNoise::kBinomial, "binomial"}});
 
 #undef PACELINE_ENUM_NAMES
 

@@ -164,6 +164,76 @@ struct EmulateSection {
   bool operator==(const EmulateSection&) const = default;
 };
 
+// How long a simulated computation takes. kEmulated: as `emulate` says, the very durations of a real run.
+enum class ComputeKind { kEmulated, kConstant, kNormal, kLognormal, kGamma, kPareto };
+
+// simulate.compute: the iterations of a simulated worker, beside emulate.slowdown where no slowdown is given.
+struct SimulatedCompute {
+  ComputeKind distribution = ComputeKind::kEmulated;
+  std::optional<Duration> mean;  // of a node with slowdown 1; null: emulate.base_step
+  double cv = 0.3;               // normal, lognormal, gamma: standard deviation / mean
+  double shape = 3.0;            // pareto: the tail's exponent, above 1
+  std::vector<double> slowdown;  // factor per node; one value serves all; empty: emulate.slowdown
+  double slow_share = 0.0;       // of the time, a node is slow: all its workers together
+  Duration slow_length = std::chrono::seconds(10);  // mean length of a slow period
+  double slow_factor = 2.0;                         // how much slower it is then
+  std::optional<Duration> pause_every;  // mean time from the end of a pause to the next; null: none
+  Duration pause_length = std::chrono::seconds(1);  // mean length of a pause: a node computes nothing
+  bool operator==(const SimulatedCompute&) const = default;
+};
+
+// simulate.network: what lies between the processes. null: without a limit.
+struct SimulatedNetwork {
+  Duration latency = std::chrono::microseconds(100);  // one way, of every message between two processes
+  std::optional<std::int64_t> bandwidth;              // bytes per second of a node's link, in each direction
+  std::optional<std::int64_t> server_bandwidth;       // the same of a server's link, which the nodes share
+  bool operator==(const SimulatedNetwork&) const = default;
+};
+
+// simulate.costs: what the processes themselves take.
+struct SimulatedCosts {
+  Duration message = std::chrono::microseconds(20);  // of a server's loop or a node's, for one message
+  double apply = 1.0;                                // ns per float: one gradient applied by a server
+  double local_apply = 1.0;                          // ns per float: one gradient applied to a thread cache
+  double copy = 1.0;  // ns per float: parameters or a difference into a thread cache
+  Duration batch{0};  // getting the mini-batch
+  bool operator==(const SimulatedCosts&) const = default;
+};
+
+enum class ClusterEventKind { kCrash };
+// Something that happens to a simulated node, `at` after the first grant.
+struct ClusterEvent {
+  Duration at{0};
+  std::uint32_t node = 0;
+  ClusterEventKind kind = ClusterEventKind::kCrash;
+  bool operator==(const ClusterEvent&) const = default;
+};
+
+enum class MetricNoise { kNone, kBinomial };
+// simulate.metric: how well training goes, as a function of the samples learned from. Either `curve` or
+// `final_accuracy`; dtssp needs one.
+struct SimulatedMetric {
+  std::string curve;                     // a file "samples,accuracy,loss"; empty (YAML: null): none
+  std::optional<double> final_accuracy;  // 0..1, approached as initial + (final - initial) n / (n + half)
+  double initial_accuracy = 0.1;
+  double final_loss = 0.5;
+  double initial_loss = 2.3;
+  std::int64_t half_samples = 100'000;  // half of the way is gone after so many
+  MetricNoise noise = MetricNoise::kBinomial;
+  double loss_deviation = 1.0;  // standard deviation of one sample's loss, with noise
+  bool operator==(const SimulatedMetric&) const = default;
+};
+
+// simulate: what `paceline simulate` assumes of the cluster; nothing else reads it (docs/SIMULATOR.md).
+struct SimulateSection {
+  SimulatedCompute compute;
+  SimulatedNetwork network;
+  SimulatedCosts costs;
+  std::vector<ClusterEvent> events;
+  SimulatedMetric metric;
+  bool operator==(const SimulateSection&) const = default;
+};
+
 struct RunConfig {
   RunSection run;
   ClusterSection cluster;
@@ -171,6 +241,7 @@ struct RunConfig {
   TrainSection train;
   DataSection data;
   EmulateSection emulate;
+  SimulateSection simulate;
   bool operator==(const RunConfig&) const = default;
 };
 

@@ -23,6 +23,7 @@ const Schema& schema() {
     add_sync(built);
     add_train(built);
     add_data_and_emulate(built);
+    add_simulate(built);
     return built;
   }();
   return whole;

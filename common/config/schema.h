@@ -84,5 +84,6 @@ void add_run_and_cluster(Schema& schema);
 void add_sync(Schema& schema);
 void add_train(Schema& schema);
 void add_data_and_emulate(Schema& schema);
+void add_simulate(Schema& schema);
 
 }  // namespace paceline::config

@@ -3,26 +3,6 @@
 #include "common/config/schema.h"
 
 namespace paceline::config {
-namespace {
-
-// A folder, or null (in the struct: empty) where a task of the user's own brings its data.
-Domain<std::string> path_or_null() {
-  const std::string expected = "a path, or null";
-  const Domain<std::string> path = text(expected, [](const std::string& given) {
-    return given.empty() ? std::string("an empty path") : std::string();
-  });
-  return {
-      expected,
-      [path](const Value& value, std::string& field) -> std::optional<Fault> {
-        if (value.kind != Value::Kind::kNull) return path.read(value, field);
-        field.clear();
-        return std::nullopt;
-      },
-      [path](const std::string& field) { return field.empty() ? std::string("null") : path.write(field); }};
-}
-
-}  // namespace
-
 void add_data_and_emulate(Schema& schema) {
   using std::chrono::hours;
   using std::chrono::microseconds;

@@ -253,6 +253,38 @@ void check_emulation(Judge& judge, const RunConfig& c) {
                   "a jitter without emulate.base_step emulates nothing", "no base_step", expected);
 }
 
+void check_simulation(Judge& judge, const RunConfig& c) {
+  const SimulatedCompute& compute = c.simulate.compute;
+  const bool emulated = compute.distribution == ComputeKind::kEmulated;
+  const std::size_t factors = compute.slowdown.size();
+  judge.refuse_if(factors > 1 && factors != c.cluster.nodes, {"simulate.compute.slowdown", "cluster.nodes"},
+                  "one factor, or one for each node", std::to_string(factors) + " factors",
+                  "1 or " + std::to_string(c.cluster.nodes));
+  judge.refuse_if(emulated && factors > 0, {"simulate.compute.slowdown", "simulate.compute.distribution"},
+                  "emulated computations have emulate.slowdown", std::to_string(factors) + " factors",
+                  "emulate.slowdown, or another distribution");
+  judge.refuse_if(
+      emulated && compute.mean.has_value(), {"simulate.compute.mean", "simulate.compute.distribution"},
+      "emulated computations last emulate.base_step", write_duration(compute.mean.value_or(Duration(0))),
+      "emulate.base_step, or another distribution");
+  judge.refuse_if(!emulated && !compute.mean && !c.emulate.base_step, {"simulate.compute.distribution"},
+                  "a distribution without a mean", "no simulate.compute.mean and no emulate.base_step",
+                  "simulate.compute.mean to be a duration");
+  judge.refuse_if(compute.distribution == ComputeKind::kNormal && compute.cv > 0.3,
+                  {"simulate.compute.cv", "simulate.compute.distribution"},
+                  "so wide a normal distribution is often below 0", real({}).write(compute.cv),
+                  "at most 0.3, or lognormal or gamma");
+  for (std::size_t i = 0; i < c.simulate.events.size(); ++i) {
+    const std::string key = "simulate.events[" + std::to_string(i) + "]";
+    judge.refuse_if(c.simulate.events[i].node >= c.cluster.nodes, {key.c_str(), "cluster.nodes"},
+                    "there is no such node", "node " + std::to_string(c.simulate.events[i].node),
+                    "0 to " + std::to_string(c.cluster.nodes - 1));
+  }
+  judge.refuse_if(!c.simulate.metric.curve.empty() && c.simulate.metric.final_accuracy.has_value(),
+                  {"simulate.metric.final_accuracy", "simulate.metric.curve"}, "two curves for one metric",
+                  "a curve and a final_accuracy", "one of them");
+}
+
 // A threshold under bsp would be silently ignored; better to say so.
 void check_applies(Judge& judge, const RunConfig& c) {
   for (const Key& key : schema().keys) {
@@ -279,6 +311,15 @@ bool schedule_is(const RunConfig& c) {
 }
 bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
 bool jitters(const RunConfig& c) { return c.emulate.jitter != JitterKind::kNone; }
+bool varies(const RunConfig& c) {
+  const ComputeKind kind = c.simulate.compute.distribution;
+  return kind == ComputeKind::kNormal || kind == ComputeKind::kLognormal || kind == ComputeKind::kGamma;
+}
+bool is_pareto(const RunConfig& c) { return c.simulate.compute.distribution == ComputeKind::kPareto; }
+bool has_slow_periods(const RunConfig& c) { return c.simulate.compute.slow_share > 0; }
+bool has_pauses(const RunConfig& c) { return c.simulate.compute.pause_every.has_value(); }
+bool approaches(const RunConfig& c) { return c.simulate.metric.final_accuracy.has_value(); }
+bool has_metric(const RunConfig& c) { return approaches(c) || !c.simulate.metric.curve.empty(); }
 
 const Reader kReaders[] = {
     {"train.optimizer.momentum", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},
@@ -291,6 +332,17 @@ const Reader kReaders[] = {
     {"train.optimizer.schedule.total_versions", schedule_is<ScheduleKind::kCosine>, "kind: cosine"},
     {"train.optimizer.schedule.final_factor", schedule_is<ScheduleKind::kCosine>, "kind: cosine"},
     {"emulate.jitter_spread", jitters, "a jitter"},
+    {"simulate.compute.cv", varies, "distribution: normal, lognormal or gamma"},
+    {"simulate.compute.shape", is_pareto, "distribution: pareto"},
+    {"simulate.compute.slow_length", has_slow_periods, "a slow_share above 0"},
+    {"simulate.compute.slow_factor", has_slow_periods, "a slow_share above 0"},
+    {"simulate.compute.pause_length", has_pauses, "a pause_every"},
+    {"simulate.metric.initial_accuracy", approaches, "a final_accuracy"},
+    {"simulate.metric.final_loss", approaches, "a final_accuracy"},
+    {"simulate.metric.initial_loss", approaches, "a final_accuracy"},
+    {"simulate.metric.half_samples", approaches, "a final_accuracy"},
+    {"simulate.metric.noise", has_metric, "a curve or a final_accuracy"},
+    {"simulate.metric.loss_deviation", has_metric, "a curve or a final_accuracy"},
 };
 
 void check_readers(Judge& judge, const RunConfig& c) {
@@ -344,6 +396,7 @@ Status validate(const RunConfig& config, const Given& given) {
   check_optimizer(judge, config);
   check_data(judge, config.data);
   check_emulation(judge, config);
+  check_simulation(judge, config);
   check_readers(judge, config);
   return judge.verdict();
 }
