@@ -15,7 +15,10 @@ void PhaseRecorder::add(Phase phase, std::chrono::nanoseconds duration) {
   Stat& stat = (*stats_)[static_cast<std::size_t>(phase)];
   ++stat.count;
   stat.total_ns += duration.count();
-  ++stat.histogram[histogram_bucket(duration.count())];
+  const std::uint16_t bucket = histogram_bucket(duration.count());
+  std::unique_ptr<Buckets>& buckets = stat.histogram[bucket / kBuckets];
+  if (buckets == nullptr) buckets = std::make_unique<Buckets>();
+  ++(*buckets)[bucket % kBuckets];
 }
 
 void PhaseRecorder::close(Ticks now) {
@@ -83,7 +86,9 @@ PhaseTotals PhaseRecorder::totals() const {
     out.total_ns = stat.total_ns;
     out.hidden_ns = stat.hidden_ns;
     for (std::uint16_t bucket = 0; bucket < kHistogramBuckets; ++bucket) {
-      if (stat.histogram[bucket] != 0) out.histogram.emplace_back(bucket, stat.histogram[bucket]);
+      const Buckets* const buckets = stat.histogram[bucket / kBuckets].get();
+      const std::uint32_t count = buckets == nullptr ? 0 : (*buckets)[bucket % kBuckets];
+      if (count != 0) out.histogram.emplace_back(bucket, count);
     }
   }
   if (wall_begin_) totals.wall_ns = (wall_end_.value_or(clock_()) - *wall_begin_).count();
