@@ -22,7 +22,10 @@ enum class Stream : std::uint32_t {
   kEmulation = 5,          // keys: worker rank, clock
   kSyntheticData = 6,      // keys: split, sample
   kIncarnation = 7,
-  kThresholdWalk = 8,  // keys: LPR window
+  kThresholdWalk = 8,     // keys: LPR window
+  kSimulatedCompute = 9,  // keys: worker rank, clock
+  kSimulatedSpeed = 10,   // keys: node, kind of period, its number
+  kSimulatedMetric = 11,  // keys: worker rank, clock
   kTest = 100,
 };
 

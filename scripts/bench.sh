@@ -87,6 +87,8 @@ echo "== memory" >&2
 judged tests/bench/memory.py --json "$out"
 echo "== what measuring costs" >&2
 judged build/release/bin/bench_recorder_cost 35 >&2
+echo "== what simulating costs" >&2
+judged build/release/bin/bench_simulate >&2
 echo "== what memory can do, again: has the machine changed meanwhile?" >&2
 bandwidth
 measure tests/bench/table.py "$out" "apply=$applied" "step_decision=$decided" --json "$result" >&2

@@ -7,6 +7,7 @@
 #include "tools/data_synthesize.h"
 #include "tools/evaluate.h"
 #include "tools/report.h"
+#include "tools/simulate.h"
 
 int main(int argc, char** argv) {
   int exit_status = paceline::kExitOk;
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
   paceline::add_data_synthesize(app, exit_status);
   paceline::add_evaluate(app, exit_status);
   paceline::add_report(app, exit_status);
+  paceline::add_simulate(app, exit_status);
 
   if (const auto status = paceline::parse_command_line(app, argc, argv, std::cout, std::cerr)) return *status;
   return exit_status;

@@ -60,7 +60,9 @@ std::string accuracy_text(const std::optional<double>& accuracy) {
 
 std::string ending(const FinishedRun& run) {
   const RunSummary& s = run.summary;
-  std::string text = run.name + ": " + s.status + (s.reason.empty() ? "" : " (" + s.reason + ")") + "\n";
+  std::string text = run.name + ": " + s.status + (s.reason.empty() ? "" : " (" + s.reason + ")");
+  if (s.simulated_seed) text += ", simulated with seed " + std::to_string(*s.simulated_seed);
+  text += "\n";
   text += line("  policy %s, %u nodes x %u threads, %lld iterations in %.3f s, version %s, threshold %s\n",
                s.policy.c_str(), s.nodes, s.threads_per_node, static_cast<long long>(s.iterations),
                s.wall_seconds, to_string(s.final_version).c_str(), to_string(s.final_threshold).c_str());
@@ -185,6 +187,8 @@ std::string caveats(const FinishedRun& run) {
                            "reported\n",
                            static_cast<long long>(s.lost_nodes), s.nodes, run.workers.size());
   }
+  if (s.simulated_seed)
+    text += run.name + ": simulated with seed " + std::to_string(*s.simulated_seed) + "\n";
   if (s.overruns > 0 && s.status != "invalid") {
     text += run.name + line(": %lld emulated steps overran\n", static_cast<long long>(s.overruns));
   }

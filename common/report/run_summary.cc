@@ -40,6 +40,7 @@ RunSummary summary_from(const Json& json) {
   RunSummary s;
   s.status = json.at("status").get<std::string>();
   s.reason = json.value("reason", std::string());
+  if (json.value("simulated", false)) s.simulated_seed = json.at("seed").get<std::uint64_t>();
   s.policy = json.at("policy").get<std::string>();
   for (const Json& change : json.value("switches", Json::array())) {
     s.switches.push_back({change.at("policy").get<std::string>(),
@@ -93,6 +94,10 @@ std::string to_json(const RunSummary& summary) {
   const RunSummary& s = summary;
   Json json = {{"status", s.status}};
   if (!s.reason.empty()) json["reason"] = s.reason;
+  if (s.simulated_seed) {
+    json["simulated"] = true;
+    json["seed"] = *s.simulated_seed;
+  }
   json["policy"] = s.policy;
   for (const PolicyChange& change : s.switches) {
     json["switches"].push_back(

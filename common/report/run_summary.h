@@ -33,8 +33,10 @@ struct PolicyChange {
 };
 
 struct RunSummary {
-  std::string status = "ok";           // "ok", or what the run ended as: "failed", "stopped", "invalid"
-  std::string reason;                  // why it is not ok; the key is absent when empty
+  std::string status = "ok";  // "ok", or what the run ended as: "failed", "stopped", "invalid"
+  std::string reason;         // why it is not ok; the key is absent when empty
+  // The seed, where the run was simulated; then the file says "simulated": true and "seed", else neither.
+  std::optional<std::uint64_t> simulated_seed = {};
   std::string policy;                  // as in the configuration: "bsp", "dtssp", ...
   std::vector<PolicyChange> switches;  // in order; the key is absent when empty
   std::uint32_t nodes = 0;

@@ -83,6 +83,28 @@ TEST_CASE("the_core_and_the_cache_rules_include_nothing_impure") {
   }
 }
 
+// It reads and writes files and the configuration; its time and its randomness are its own.
+TEST_CASE("the_simulator_names_no_clock_and_no_hidden_randomness") {
+  std::size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(kRoot / "simulate")) {
+    const auto extension = entry.path().extension();
+    if (extension != ".h" && extension != ".cc") continue;
+    ++files;
+    std::ifstream in(entry.path());
+    REQUIRE(in.good());
+    std::stringstream text;
+    text << in.rdbuf();
+    for (const std::string& fault : impurities(entry.path(), text.str())) {
+      const bool name = fault.starts_with("names ");
+      const bool header = fault == "includes common/ticks.h" || fault == "includes thread" ||
+                          fault == "includes random" || fault == "includes unordered_map" ||
+                          fault == "includes unordered_set";
+      if (name || header) FAIL_CHECK(entry.path().string() << " " << fault);
+    }
+  }
+  REQUIRE(files > 15);
+}
+
 TEST_CASE("the_scan_finds_what_it_looks_for") {
   CHECK(impurities("x.h", "#include <thread>\n").size() == 1);
   CHECK(impurities("x.h", "#include \"common/ticks.h\"\n").size() == 1);

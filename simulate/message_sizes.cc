@@ -1,0 +1,38 @@
+#include "simulate/message_sizes.h"
+
+#include <algorithm>
+
+#include "common/encode/encode.h"
+#include "common/params/partition.h"
+#include "worker/client/gradient_frames.h"
+
+namespace paceline::simulate {
+namespace {
+
+void add(Transfer& transfer, const Encoder& encoder, std::int64_t floats, std::int64_t header_bytes) {
+  ++transfer.messages;
+  transfer.bytes += header_bytes + static_cast<std::int64_t>(encoder.bytes_of(floats));
+}
+
+}  // namespace
+
+std::vector<ShardSizes> message_sizes(const ClusterSection& cluster, std::int64_t floats) {
+  const std::int64_t frame = std::max<std::int64_t>(1, cluster.frame_bytes / std::int64_t{sizeof(float)});
+  const Encoder gradient{cluster.gradient_encoding, cluster.top_k_share.value_or(1.0)};
+  const Encoder parameters{cluster.parameter_encoding, 1.0};
+  std::vector<ShardSizes> sizes;
+  for (const Range& range : partition(floats, cluster.shards)) {
+    ShardSizes shard;
+    shard.floats = range.size();
+    for (std::int64_t end = range.size(); end > 0; end = frame_begin(end, frame)) {
+      add(shard.gradient, gradient, end - frame_begin(end, frame), kPushHeaderBytes);
+    }
+    for (std::int64_t begin = 0; begin < range.size(); begin += frame) {
+      add(shard.parameters, parameters, std::min(frame, range.size() - begin), kParametersHeaderBytes);
+    }
+    sizes.push_back(shard);
+  }
+  return sizes;
+}
+
+}  // namespace paceline::simulate

@@ -1,0 +1,35 @@
+// How many messages and bytes a gradient and an answer are: the model's layout cut into shards, the shards
+// into frames, the frames encoded, each frame with its header (docs/PROTOCOL.md).
+//
+//   cifar_cnn_small, 545,098 floats, one shard, frames of 512 KiB = 131,072 floats, fp32:
+//     gradient     4 frames of 131,072, the lowest cut once more at 1,024 floats, 1 of 20,810: 6 messages
+//     parameters   5 messages                        2,180,392 payload bytes either way
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/config/run_config.h"
+
+namespace paceline::simulate {
+
+// One direction of one shard.
+struct Transfer {
+  std::int64_t messages = 0;
+  std::int64_t bytes = 0;  // headers and payload
+};
+
+struct ShardSizes {
+  std::int64_t floats = 0;
+  Transfer gradient;
+  Transfer parameters;
+};
+
+// Bytes of the header frame of one message, as the codec makes them in the middle of a run; a test compares.
+inline constexpr std::int64_t kPushHeaderBytes = 22;
+inline constexpr std::int64_t kParametersHeaderBytes = 18;
+
+// By shard, of a model of `floats` parameters.
+std::vector<ShardSizes> message_sizes(const ClusterSection& cluster, std::int64_t floats);
+
+}  // namespace paceline::simulate

@@ -1,0 +1,286 @@
+#include "simulate/node.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline::simulate {
+
+using std::chrono::nanoseconds;
+
+Node::Thread::Thread(WorkerId worker, std::uint32_t shards, Ticks& phase_clock)
+    : id(worker), taken(shards), phases([&phase_clock] { return phase_clock; }) {}
+
+Node::Node(NodeId id, const Surroundings& world)
+    : id_(id), world_(&world), process_(static_cast<std::uint32_t>(world.plan.shards.size())) {
+  for (std::uint32_t t = 0; t < world.plan.cluster.threads_per_node; ++t) {
+    threads_.emplace_back(WorkerId(id, t), process_.shards(), world.phase_clock);
+  }
+}
+
+nanoseconds Node::per_float(double ns) const {
+  return nanoseconds(std::llround(ns * static_cast<double>(world_->plan.floats)));
+}
+
+void Node::enter(Thread& t, Phase phase, Ticks at) {
+  world_->phase_clock = at;
+  t.phases.enter(phase);
+}
+
+// From waiting to reading: ends the running exchange, or (first iteration) the first phase.
+void Node::end_exchange(Thread& t, std::optional<nanoseconds> parameters, Phase next, Ticks at) {
+  world_->phase_clock = at;
+  if (!std::exchange(t.read_before, true)) return t.phases.enter(next);
+  t.phases.end_exchange({t.grant.held, parameters, 2 * world_->plan.costs.message}, next);
+}
+
+cache::ProcessCacheState Node::newest_known() const {
+  return {std::max(known_.version, process_.version()), std::max(known_.revision, process_.revision())};
+}
+
+bool Node::is_open(Ticket ticket) const {
+  return std::any_of(open_pulls_.begin(), open_pulls_.end(),
+                     [&](std::uint32_t place) { return world_->pulls[place].ticket == ticket; });
+}
+
+cache::PullWithPush Node::with_push(const Thread& t) const {
+  if (!t.with_push) return cache::PullWithPush::kNone;
+  return is_open(*t.with_push) ? cache::PullWithPush::kPending : cache::PullWithPush::kInstalled;
+}
+
+bool Node::process_is_newer(const Thread& t) const {
+  for (std::uint32_t k = 0; k < process_.shards(); ++k) {
+    if (process_.slice(ShardId(k)).revision > t.taken.slice(ShardId(k)).revision) return true;
+  }
+  return false;
+}
+
+void Node::grant_arrives(std::uint32_t thread, Ticks now) {
+  if (crashed()) return;
+  Thread& t = threads_[thread];
+  t.arrived = now;
+  t.granted = true;
+  if (!t.asked_ahead || t.landed) read_parameters(t, now);
+}
+
+// What was asked for ahead of the push is here; then the thread looks for its grant.
+void Node::land_ahead(Thread& t, Ticks now) {
+  t.landed = now;
+  if (t.granted) read_parameters(t, now);
+  if (t.finished) finish(t, now);
+}
+
+void Node::read_parameters(Thread& t, Ticks now) {
+  t.granted = false;
+  t.started = now;
+  if (!t.phases.running()) {
+    world_->phase_clock = now;
+    t.phases.begin(Phase::kPsParam);
+  }
+  ++parameter_reads_;
+  known_ = {std::max(known_.version, t.grant.version), std::max(known_.revision, t.grant.revision)};
+  const cache::ProcessCacheState newest = newest_known();
+  const cache::ReadDecision decision =
+      cache::decide_read(world_->plan.freshness,
+                         {t.grant.clock, t.grant.min_version, newest.version, newest.revision, with_push(t)},
+                         t.state, process_state());
+  const bool waited = t.landed && *t.landed > t.arrived;  // for them, with the grant there
+  if (waited || decision.source == cache::ReadSource::kServer) ++server_reads_;
+  if (decision.source == cache::ReadSource::kServer) {
+    const Request asked = request(decision.min_version);
+    world_->pulls[asked.place].waiting.push_back(t.id.thread);
+    if (asked.sent) send(asked.place, now);
+    return;
+  }
+  const auto parameters = waited ? std::optional(*t.landed - t.arrived) : std::nullopt;
+  // What has landed is what it computes with.
+  const bool stays = decision.source == cache::ReadSource::kThreadCache && !t.lands;
+  stays ? go_on_with_thread_cache(t, parameters, now) : take_process_cache(t, parameters, t.lands, now);
+}
+
+void Node::go_on_with_thread_cache(Thread& t, std::optional<nanoseconds> parameters, Ticks now) {
+  Ticks at = now;
+  end_exchange(t, parameters, t.own_waits ? Phase::kApplyGrads : Phase::kTCacheParam, at);
+  if (std::exchange(t.own_waits, false)) {
+    at = at + per_float(world_->plan.costs.local_apply_ns_per_float);
+    enter(t, Phase::kTCacheParam, at);
+  }
+  load_batch(t, at);
+}
+
+// `landed`: they were copied to their place, own updates added, as they came.
+void Node::take_process_cache(Thread& t, std::optional<nanoseconds> parameters, bool landed, Ticks now) {
+  end_exchange(t, parameters, Phase::kPCacheParam, now);
+  t.own_waits = false;
+  load_batch(t, now + refresh(t, landed));
+}
+
+// Takes over the slices that are newer, adds own differences again; returns what that takes.
+nanoseconds Node::refresh(Thread& t, bool landed) {
+  double floats = 0.0;
+  for (std::uint32_t k = 0; k < process_.shards(); ++k) {
+    const ShardId shard(k);
+    const Revision had = t.taken.slice(shard).revision;
+    if (!t.taken.install(shard, process_.slice(shard)) || t.taken.slice(shard).revision == had) continue;
+    if (landed) continue;
+    // A pass for each own update that the slice lacks; the first also copies.
+    std::size_t times = 1;
+    if (!t.own.stamps().empty())
+      times = std::max(times, t.own.to_reapply(t.taken, shard, t.id.thread).size());
+    floats += static_cast<double>(times) * static_cast<double>(world_->plan.shards[k].floats);
+  }
+  t.own.drop_contained(t.taken, t.id.thread);
+  t.state = {t.taken.version(), t.taken.revision(), t.grant.clock};
+  return nanoseconds(std::llround(floats * world_->plan.costs.copy_ns_per_float));
+}
+
+void Node::load_batch(Thread& t, Ticks at) {
+  enter(t, Phase::kBatch, at);
+  const std::uint32_t rank = world_->plan.cluster.rank_of(t.id).value;
+  world_->events.at(at + world_->plan.costs.batch, {EventKind::kComputeBegins, rank, 0});
+}
+
+void Node::compute_begins(std::uint32_t thread, Ticks now) {
+  if (crashed()) return;
+  Thread& t = threads_[thread];
+  enter(t, Phase::kComputeGrads, now);
+  const cache::PullPlan plan =
+      cache::prefetch(t.grant.clock, t.grant.threshold, newest_known().version, t.state, process_state());
+  t.ahead = {};
+  if (plan.send) {
+    const Request asked = request(plan.min_version);
+    t.ahead = {asked.ticket, now, std::nullopt};
+    if (asked.sent) send(asked.place, now);
+  }
+  const Rank rank = world_->plan.cluster.rank_of(t.id);
+  const Computation::Step step{rank, t.grant.clock, t.arrived, now, t.state.version, t.state.revision};
+  const Ticks ends = world_->computation.ends(step);
+  if (world_->computation.overran()) ++overruns_;
+  t.metric = world_->computation.metric(step);
+  world_->events.at(ends, {EventKind::kComputeEnds, rank.value, 0});
+}
+
+void Node::compute_ends(std::uint32_t thread, Ticks now) {
+  if (crashed()) return;
+  Thread& t = threads_[thread];
+  if (t.ahead.ticket) {
+    t.phases.add_hidden(Phase::kPsParam, t.ahead.until.value_or(now) - t.ahead.since);
+  }
+  const cache::PullWithPushPlan plan = cache::pull_with_push(world_->plan.freshness, t.grant.clock,
+                                                             t.grant.threshold, t.state, process_state());
+  t.with_push.reset();
+  t.landed.reset();
+  t.lands = false;
+  t.asked_ahead = plan.ahead;
+  t.pushed = false;
+  if (plan.ahead) {
+    const Request asked = request(plan.min_version);
+    t.with_push = asked.ticket;
+    if (asked.sent) send(asked.place, now);
+  }
+  if (!world_->plan.keeps_own_updates) return push_leaves(thread, now);
+  t.own.remember(t.grant.clock);
+  t.own_waits = !world_->plan.applies_at_once;
+  if (t.own_waits) return push_leaves(thread, now);
+  enter(t, Phase::kApplyGrads, now);
+  const Ticks applied = now + per_float(world_->plan.costs.local_apply_ns_per_float);
+  world_->events.at(applied, {EventKind::kPushLeaves, world_->plan.cluster.rank_of(t.id).value, 0});
+}
+
+void Node::push_leaves(std::uint32_t thread, Ticks now) {
+  if (crashed()) return;
+  Thread& t = threads_[thread];
+  enter(t, Phase::kPsApplyGrads, now);
+  t.pushed = true;
+  t.pull_behind.reset();
+  if (t.asked_ahead) {
+    if (!is_open(*t.with_push)) t.landed = now;  // it has come already, and lands with the read
+  } else {
+    const cache::PullWithPushPlan plan = cache::pull_with_push(world_->plan.freshness, t.grant.clock,
+                                                               t.grant.threshold, t.state, process_state());
+    if (plan.send) {
+      const Request asked = request(plan.min_version);
+      t.with_push = asked.ticket;
+      if (asked.sent) t.pull_behind = asked.place;
+    }
+  }
+  const std::uint32_t rank = world_->plan.cluster.rank_of(t.id).value;
+  const Ticks leaves = now + world_->plan.costs.message;
+  t.push_left = leaves;
+  for (std::uint32_t k = 0; k < world_->plan.shards.size(); ++k) {
+    const Ticks left = world_->network.to_server(id_, ShardId(k), world_->plan.shards[k].gradient.bytes,
+                                                 {EventKind::kPushArrives, k, rank}, leaves);
+    t.push_left = std::max(t.push_left, left);
+  }
+}
+
+Node::Request Node::request(Version min_version) {
+  const Version newest = newest_known().version;
+  for (const std::uint32_t place : open_pulls_) {
+    const Pull& pull = world_->pulls[place];
+    if (cache::serves(pull.min_version, min_version, newest)) return {pull.ticket, place, false};
+  }
+  const std::uint32_t place = world_->pulls.begin(id_, min_version);
+  Pull& pull = world_->pulls[place];
+  for (std::uint32_t k = 0; k < process_.shards(); ++k) pull.have[k] = process_.slice(ShardId(k)).revision;
+  open_pulls_.push_back(place);
+  return {pull.ticket, place, true};
+}
+
+void Node::send(std::uint32_t pull, Ticks now) {
+  for (std::uint32_t k = 0; k < process_.shards(); ++k) {
+    world_->network.message({EventKind::kPullArrives, k, pull}, now + world_->plan.costs.message);
+  }
+}
+
+void Node::answer_arrives(std::uint32_t place, ShardId shard, Ticks now) {
+  process_.install(shard, world_->pulls[place].answers[shard.value]);
+  answered(place, now);
+}
+
+// The same parameters, by now of a newer version: only where they are what is here (process_cache.h).
+void Node::unchanged(std::uint32_t place, ShardId shard, Ticks now) {
+  const cache::SliceStamp& stamp = world_->pulls[place].answers[shard.value];
+  if (process_.slice(shard).revision == stamp.revision) process_.install(shard, stamp);
+  answered(place, now);
+}
+
+void Node::answered(std::uint32_t place, Ticks now) {
+  Pull& pull = world_->pulls[place];
+  if (--pull.shards_open > 0) return;
+  open_pulls_.erase(std::find(open_pulls_.begin(), open_pulls_.end(), place));
+  const Ticket ticket = pull.ticket;
+  const std::vector<std::uint32_t> waiting = std::exchange(pull.waiting, {});
+  world_->pulls.end(place);
+  if (crashed()) return;
+  for (Thread& t : threads_) {
+    if (t.ahead.ticket == ticket) t.ahead.until = now;
+  }
+  for (const std::uint32_t thread : waiting) {
+    Thread& t = threads_[thread];
+    take_process_cache(t, now - t.arrived, true, now);
+  }
+  // Whoever has pushed and waits for it; one that still computes or applies finds it installed.
+  for (Thread& t : threads_) {
+    if (!t.asked_ahead || t.landed || t.with_push != ticket || !t.pushed) continue;
+    t.lands = process_is_newer(t);
+    land_ahead(t, now);
+  }
+}
+
+void Node::finish_arrives(std::uint32_t thread, Ticks now) {
+  Thread& t = threads_[thread];
+  if (crashed() || !t.phases.running()) return;
+  t.finished = true;
+  if (!t.asked_ahead || t.landed) finish(t, now);
+}
+
+void Node::finish(Thread& t, Ticks now) {
+  world_->phase_clock = now;
+  t.phases.end({t.finish_held, std::nullopt, 2 * world_->plan.costs.message});
+}
+
+void Node::add_phases(std::vector<WorkerPhases>& phases) const {
+  for (const Thread& t : threads_) phases.push_back({t.id, t.phases.totals()});
+}
+
+}  // namespace paceline::simulate

@@ -1,0 +1,154 @@
+// A simulated node: its training threads, their thread caches, its process cache and its pulls, all of them
+// stamps without numbers. What it does follows worker/train/train_step.cc step by step, with the real rules
+// of common/cache and the real recorder of common/timing; only time is virtual.
+//
+//   grant -> read parameters (thread cache, process cache, or wait for the servers) -> mini-batch -> compute,
+//   fetching ahead meanwhile -> local apply -> push, report and pull behind the push -> the next grant
+//
+// The node's own I/O thread takes costs.message for each message, and is never busy with another.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/cache/freshness.h"
+#include "common/cache/own_updates.h"
+#include "common/cache/snapshot.h"
+#include "common/report/phases_csv.h"
+#include "common/sync/actions.h"
+#include "common/timing/recorder.h"
+#include "simulate/computation.h"
+#include "simulate/events.h"
+#include "simulate/network.h"
+#include "simulate/plan.h"
+#include "simulate/pulls.h"
+
+namespace paceline::simulate {
+
+// What the parties of a run share. All of it outlives them.
+struct Surroundings {
+  const Plan& plan;
+  Events& events;
+  Network& network;
+  Pulls& pulls;
+  Computation& computation;
+  Ticks& phase_clock;  // what the recorders read: the node sets it before it calls one
+};
+
+// Thread: one.
+class Node {
+ public:
+  Node(NodeId id, const Surroundings& world);
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  Node(Node&&) = default;
+
+  // A grant, or the news that nothing follows, is on its way to `thread`: what its arrival will mean.
+  void expect(const sync::Grant& grant) { threads_[grant.worker.thread].grant = grant; }
+  void expect(const sync::FinishWorker& finish) { threads_[finish.worker.thread].finish_held = finish.held; }
+
+  // Events, by thread or pull.
+  void grant_arrives(std::uint32_t thread, Ticks now);
+  void finish_arrives(std::uint32_t thread, Ticks now);
+  void compute_begins(std::uint32_t thread, Ticks now);
+  void compute_ends(std::uint32_t thread, Ticks now);
+  void push_leaves(std::uint32_t thread, Ticks now);
+  // `shard` has answered: with parameters, or that nothing is newer.
+  void answer_arrives(std::uint32_t pull, ShardId shard, Ticks now);
+  void unchanged(std::uint32_t pull, ShardId shard, Ticks now);
+
+  // It does nothing from now on.
+  void crash(Ticks now) { crashed_at_ = now; }
+  bool crashed() const { return crashed_at_.has_value(); }
+  // Whether what `thread` pushed last had left before the node crashed.
+  bool push_left(std::uint32_t thread) const {
+    return !crashed_at_ || threads_[thread].push_left <= *crashed_at_;
+  }
+
+  // What `thread` reported of its last iteration.
+  const Metric& metric(std::uint32_t thread) const { return threads_[thread].metric; }
+  Clock clock(std::uint32_t thread) const { return threads_[thread].grant.clock; }
+  Version computed_version(std::uint32_t thread) const { return threads_[thread].state.version; }
+  Revision computed_revision(std::uint32_t thread) const { return threads_[thread].state.revision; }
+  // The pull right behind that push, not yet under way to `shard`; the shard takes it after the push.
+  std::optional<std::uint32_t> pull_behind(std::uint32_t thread) const {
+    return threads_[thread].pull_behind;
+  }
+
+  // What it leaves behind.
+  void add_phases(std::vector<WorkerPhases>& phases) const;
+  std::int64_t parameter_reads() const { return parameter_reads_; }
+  std::int64_t server_reads() const { return server_reads_; }
+  std::int64_t overruns() const { return overruns_; }
+
+ private:
+  struct Thread {
+    Thread(WorkerId worker, std::uint32_t shards, Ticks& phase_clock);
+
+    WorkerId id;
+    sync::Grant grant;
+    std::chrono::nanoseconds finish_held{0};
+    Ticks arrived;  // the grant
+    Ticks started;  // the iteration: the grant was looked at
+    cache::ThreadCacheState state;
+    cache::SnapshotStamp taken;
+    cache::OwnUpdates own;
+    bool own_waits = false;           // the last own gradient is not applied (worker/cache/thread_cache.h)
+    std::optional<Ticket> with_push;  // the pull sent, or joined, with the last push
+    std::optional<std::uint32_t> pull_behind;  // where it was sent behind it: the pool's place
+    bool asked_ahead = false;     // it went ahead of the push: the thread lands it before it looks for
+    std::optional<Ticks> landed;  // its grant, and had at that time
+    bool pushed = false;          // the exchange is under way
+    bool lands = false;           // something of it was not there before
+    bool granted = false;         // the grant is here, not looked at yet
+    bool finished = false;        // the news that nothing follows is
+    struct {
+      std::optional<Ticket> ticket;
+      Ticks since;
+      std::optional<Ticks> until;
+    } ahead;  // parameters asked for while computing
+    Metric metric;
+    Ticks push_left;
+    bool read_before = false;
+    PhaseRecorder phases;
+  };
+
+  void enter(Thread& t, Phase phase, Ticks at);
+  void end_exchange(Thread& t, std::optional<std::chrono::nanoseconds> parameters, Phase next, Ticks at);
+  void read_parameters(Thread& t, Ticks now);
+  void finish(Thread& t, Ticks now);
+  void land_ahead(Thread& t, Ticks now);
+  bool process_is_newer(const Thread& t) const;
+  void go_on_with_thread_cache(Thread& t, std::optional<std::chrono::nanoseconds> parameters, Ticks now);
+  void take_process_cache(Thread& t, std::optional<std::chrono::nanoseconds> parameters, bool landed,
+                          Ticks now);
+  std::chrono::nanoseconds refresh(Thread& t, bool landed);
+  void load_batch(Thread& t, Ticks at);
+  struct Request {
+    Ticket ticket;
+    std::uint32_t place;
+    bool sent;
+  };
+  Request request(Version min_version);
+  void send(std::uint32_t pull, Ticks now);
+  void answered(std::uint32_t pull, Ticks now);
+  bool is_open(Ticket ticket) const;
+  cache::ProcessCacheState process_state() const { return {process_.version(), process_.revision()}; }
+  cache::ProcessCacheState newest_known() const;
+  cache::PullWithPush with_push(const Thread& t) const;
+  std::chrono::nanoseconds per_float(double ns) const;
+
+  NodeId id_;
+  const Surroundings* world_;
+  std::vector<Thread> threads_;
+  cache::SnapshotStamp process_;
+  cache::ProcessCacheState known_;
+  std::vector<std::uint32_t> open_pulls_;  // in the order in which they were asked
+  std::optional<Ticks> crashed_at_;
+  std::int64_t parameter_reads_ = 0;
+  std::int64_t server_reads_ = 0;
+  std::int64_t overruns_ = 0;
+};
+
+}  // namespace paceline::simulate

@@ -1,0 +1,78 @@
+#include "simulate/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/cache/own_updates.h"
+#include "common/config/engine_config.h"
+#include "common/config/names.h"
+#include "common/network/network.h"
+
+namespace paceline::simulate {
+namespace {
+
+// What a shard holds of a worker at most under eager application, and so what may be missing at its node
+// (server/store/shard_settings.cc).
+constexpr std::int64_t kDecisionLag = 8;
+
+std::int64_t missing_max(const sync::EngineConfig& engine) {
+  const Threshold largest = sync::largest_threshold(engine.policy);
+  const std::int64_t held = largest.is_infinite() ? 2 : largest.value() + 2;
+  return engine.apply == ApplyMode::kEager ? std::max(held, kDecisionLag) : held;
+}
+
+// Whether the policy, or a stage of it, looks at how well training goes.
+bool follows_metric(const SyncSection& sync) {
+  const auto looks = [](const PolicyStage& stage) {
+    return stage.policy == PolicyKind::kDtssp || stage.until.end == StageEnd::kTrainAccuracy ||
+           stage.until.end == StageEnd::kTrainLoss;
+  };
+  return sync.policy == PolicyKind::kDtssp || std::any_of(sync.stages.begin(), sync.stages.end(), looks);
+}
+
+Status check_assumptions(const RunConfig& config, bool timed_by_trace) {
+  const bool timed = timed_by_trace || config.emulate.base_step ||
+                     config.simulate.compute.distribution != ComputeKind::kEmulated;
+  if (!timed) {
+    return invalid_argument(
+        "simulate.compute.distribution: nothing says how long an iteration takes, got emulated without "
+        "emulate.base_step, expected emulate.base_step, another distribution with a mean, or --trace RUN");
+  }
+  const SimulatedMetric& metric = config.simulate.metric;
+  if (follows_metric(config.sync) && metric.curve.empty() && !metric.final_accuracy) {
+    return invalid_argument(
+        std::string("sync.policy: ") + name_of(config.sync.policy) +
+        " follows a training metric and timing mode computes none, got no "
+        "simulate.metric, expected simulate.metric.curve or simulate.metric.final_accuracy");
+  }
+  if (config.run.target_accuracy) {
+    return invalid_argument(
+        "run.target_accuracy: timing mode evaluates nothing, got a target, expected null");
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times) {
+  PACELINE_RETURN_IF_ERROR(check_assumptions(config, compute_times != nullptr));
+  Plan plan;
+  plan.config = config;
+  plan.engine = engine_config(config);
+  plan.freshness = {config.sync.apply, config.sync.refresh_clocks};
+  plan.cluster = config.cluster.cluster();
+  plan.keeps_own_updates = cache::keeps_own_updates(sync::largest_threshold(plan.engine.policy));
+  plan.applies_at_once = config.train.optimizer.kind != OptimizerKind::kSgd;
+  plan.missing_max = missing_max(plan.engine);
+  plan.apply_threads = config.cluster.apply_threads.value_or(1);
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
+  plan.floats = network.layout.size();
+  plan.shards = message_sizes(config.cluster, plan.floats);
+  const SimulatedCosts& costs = config.simulate.costs;
+  plan.costs = {costs.message, costs.batch, costs.apply, costs.local_apply, costs.copy};
+  plan.compute_times = compute_times ? std::move(compute_times) : make_compute_times(config);
+  PACELINE_ASSIGN_OR_RETURN(plan.metric, make_metric_model(config));
+  return plan;
+}
+
+}  // namespace paceline::simulate

@@ -1,0 +1,51 @@
+// Plan: everything that is assumed of a simulated run, in the units that the parties need, worked out once
+// from the configuration, and from a real run's trace where there is one (trace.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/cache/freshness.h"
+#include "common/config/run_config.h"
+#include "common/status.h"
+#include "common/sync/engine_config.h"
+#include "simulate/compute_times.h"
+#include "simulate/message_sizes.h"
+#include "simulate/metric_model.h"
+
+namespace paceline::simulate {
+
+// What the processes take, in nanoseconds.
+struct Costs {
+  std::chrono::nanoseconds message{0};  // of a loop, for one message
+  std::chrono::nanoseconds batch{0};
+  double apply_ns_per_float = 0.0;
+  double local_apply_ns_per_float = 0.0;
+  double copy_ns_per_float = 0.0;
+};
+
+struct Plan {
+  RunConfig config;
+  sync::EngineConfig engine;
+  cache::FreshnessRules freshness;
+  Cluster cluster;
+  bool keeps_own_updates = false;   // cache::keeps_own_updates()
+  bool applies_at_once = false;     // the optimizer has a state (worker/cache/thread_cache.h)
+  std::int64_t missing_max = 0;     // own gradients that a node may lack (server/store/leaving.h)
+  std::uint32_t apply_threads = 1;  // of a large shard
+  std::int64_t floats = 0;          // of the model
+  std::vector<ShardSizes> shards;
+  Costs costs;
+  std::unique_ptr<ComputeTimes> compute_times;
+  std::unique_ptr<MetricModel> metric;  // null: nothing is known of how well training goes
+};
+
+// Errors, in one line that names the key: kInvalidArgument nothing says how long an iteration takes; dtssp
+// without a metric; what only a real run can do (run.target_accuracy); those of make_metric_model().
+// `compute_times`: those of a trace, or null for what the configuration says.
+Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times = nullptr);
+
+}  // namespace paceline::simulate

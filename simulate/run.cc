@@ -1,0 +1,85 @@
+#include "simulate/run.h"
+
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "common/config/load.h"
+#include "common/files/atomic_file.h"
+#include "simulate/computation.h"
+#include "simulate/plan.h"
+#include "simulate/trace.h"
+
+namespace paceline::simulate {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What says that a run is there.
+constexpr const char* kMarks[] = {"summary.json", "curve.csv", "server.log"};
+
+// What would contradict the new run if it stayed.
+bool is_leftover(const std::string& name) {
+  for (const char* file : {"summary.json", "curve.csv", "phases.csv", "phases_histogram.csv", "model.bin"}) {
+    if (name == file) return true;
+  }
+  return name.ends_with(".log") && (name.starts_with("server") || name.starts_with("worker-"));
+}
+
+Status clear(const fs::path& out) {
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) return unavailable("cannot make the run directory " + out.string() + ": " + error.message());
+  std::vector<fs::path> leftovers;
+  for (fs::directory_iterator it(out, error), end; !error && it != end; it.increment(error)) {
+    if (is_leftover(it->path().filename().string())) leftovers.push_back(it->path());
+  }
+  for (const fs::path& file : leftovers) {
+    fs::remove(file, error);
+    if (error) return unavailable("cannot remove " + file.string() + ": " + error.message());
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::path>& trace) {
+  SimulatedRun run{{}, config, std::nullopt};
+  std::unique_ptr<ComputeTimes> traced_times;
+  if (trace) {
+    PACELINE_ASSIGN_OR_RETURN(Trace traced, read_trace(*trace, config));
+    run.assumed = std::move(traced.calibrated);
+    traced_times = std::move(traced.compute_times);
+    if (traced_times) run.trace = trace;
+  }
+  PACELINE_ASSIGN_OR_RETURN(const Plan plan, make_plan(run.assumed, std::move(traced_times)));
+  TimedComputation computation(plan);
+  World world(plan, computation);
+  run.outcome = world.run();
+  run.outcome.summary.simulated_seed = config.run.seed;
+  return run;
+}
+
+Status check_directory(const fs::path& out, bool replace) {
+  std::error_code ignored;
+  for (const char* mark : kMarks) {
+    if (replace || !fs::exists(out / mark, ignored)) continue;
+    return failed_precondition("the run directory " + out.string() + " already holds a run (" + mark +
+                               "); choose another --out, or replace it with --force");
+  }
+  return Status::ok();
+}
+
+Status write_directory(const fs::path& out, const SimulatedRun& run) {
+  PACELINE_RETURN_IF_ERROR(clear(out));
+  const std::string source =
+      run.trace ? "# simulated; computations are drawn from the trace " + run.trace->string() + "\n"
+                : "# simulated\n";
+  PACELINE_RETURN_IF_ERROR(write_file_atomically(out / "config.yaml", source + to_yaml(run.assumed)));
+  PACELINE_RETURN_IF_ERROR(write_curve(out, run.outcome.curve));
+  if (!run.outcome.phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, run.outcome.phases));
+  return write_summary(out, run.outcome.summary);
+}
+
+}  // namespace paceline::simulate

@@ -1,0 +1,35 @@
+// A simulated run from a configuration to its directory: what `paceline simulate` does.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/config/run_config.h"
+#include "common/status.h"
+#include "simulate/world.h"
+
+namespace paceline::simulate {
+
+struct SimulatedRun {
+  Outcome outcome;
+  RunConfig assumed;                           // the configuration, with what the trace said better
+  std::optional<std::filesystem::path> trace;  // where computations came from, if not from `assumed`
+};
+
+// Simulates `config` in timing mode. `trace`: the directory of a real run whose computations are drawn from
+// (trace.h). Pure but for reading files: the same arguments give the same outcome, bit for bit.
+// Errors: those of make_plan() and read_trace().
+Result<SimulatedRun> simulate(const RunConfig& config,
+                              const std::optional<std::filesystem::path>& trace = {});
+
+// Whether `out` may be written to: it holds no run, or `replace`. Changes nothing. Errors:
+// kFailedPrecondition, naming what is there.
+[[nodiscard]] Status check_directory(const std::filesystem::path& out, bool replace);
+
+// config.yaml, curve.csv, phases.csv, phases_histogram.csv and, last, summary.json, as a real run's; the
+// configuration is what was assumed. What an earlier run left there goes first. Errors: kUnavailable the
+// folder cannot be made or cleared; those of common/files/atomic_file.h.
+[[nodiscard]] Status write_directory(const std::filesystem::path& out, const SimulatedRun& run);
+
+}  // namespace paceline::simulate

@@ -1,0 +1,162 @@
+#include "simulate/server.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace paceline::simulate {
+namespace {
+
+// A shard of more is applied by several threads (docs/ARCHITECTURE.md, parameters in memory).
+constexpr std::int64_t kLargeShardFloats = 4 * 1024 * 1024;
+
+}  // namespace
+
+Server::Server(ShardId id, const Plan& plan, Events& events, Network& network, Pulls& pulls)
+    : id_(id),
+      plan_(plan),
+      events_(events),
+      network_(network),
+      pulls_(pulls),
+      applied_(plan.engine.apply, plan.cluster.workers(), plan.missing_max + 1),
+      answered_(plan.cluster.nodes, State{kNoVersion, kNoRevision}) {}
+
+void Server::push_arrives(std::uint32_t rank, Ticks now) {
+  const Transfer& gradient = plan_.shards[id_.value].gradient;
+  bytes_pushed_ += gradient.bytes;
+  // At the authority's shard the report is behind it.
+  const std::int64_t messages = gradient.messages + (id_ == kAuthority ? 1 : 0);
+  events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kPushTaken, id_.value, rank});
+}
+
+std::chrono::nanoseconds Server::apply_time(std::size_t contributors) const {
+  const std::int64_t floats = plan_.shards[id_.value].floats;
+  const double threads = floats > kLargeShardFloats ? plan_.apply_threads : 1;
+  return std::chrono::nanoseconds(std::llround(plan_.costs.apply_ns_per_float * static_cast<double>(floats) *
+                                               static_cast<double>(contributors) / threads));
+}
+
+void Server::decision_arrives(std::uint32_t decision, std::size_t contributors, Ticks now) {
+  // The authority tells itself without a message.
+  const auto message = id_ == kAuthority ? std::chrono::nanoseconds(0) : plan_.costs.message;
+  events_.at(loop_.take(message + apply_time(contributors), now),
+             {EventKind::kDecisionApplied, id_.value, decision});
+}
+
+void Server::apply(const sync::Apply& decision, Ticks now) {
+  for (const sync::Contributor& c : decision.contributors) {
+    applied_.note(plan_.cluster.rank_of(c.worker), c.clock, decision.revision_after);
+  }
+  for (const sync::SkippedIteration& s : decision.skipped) {
+    applied_.note(plan_.cluster.rank_of(s.worker), s.clock, decision.revision_after);
+  }
+  version_ = decision.version_after;
+  revision_ = decision.revision_after;
+  answer_ready(now);
+}
+
+void Server::pull_arrives(std::uint32_t pull, Ticks now) {
+  events_.at(loop_.take(plan_.costs.message, now), {EventKind::kPullTaken, id_.value, pull});
+}
+
+void Server::take_pull(std::uint32_t pull, Ticks now) {
+  ++pulls_taken_;
+  if (!answer(pull, now)) waiting_.push_back(pull);
+}
+
+// Leaving::source(), in its order.
+Server::Source Server::source(const Pull& pull) {
+  const Revision have = pull.have[id_.value];
+  const State current{version_, revision_};
+  if (version_ < pull.min_version) return {};
+  if (!leaving_ || leaving_->state.revision == revision_ || have == revision_) {
+    return {have == revision_ ? Answer::kUnchanged : Answer::kParameters, current};
+  }
+  const State& answered = answered_[pull.node.value];
+  const bool can_go_on = will_do(answered, pull);
+  const State& older = leaving_->state;
+  const bool joins = older.revision > std::max(have, answered.revision) && older.version >= pull.min_version;
+  if (joins && !(leaving_->awaited && can_go_on)) return {Answer::kParameters, older};
+  if (can_go_on) return {Answer::kUnchanged, answered};
+  leaving_->awaited = true;
+  return {};
+}
+
+bool Server::will_do(const State& held, const Pull& pull) const {
+  if (held.revision == kNoRevision || held.revision != pull.have[id_.value] ||
+      held.version < pull.min_version) {
+    return false;
+  }
+  for (std::uint32_t t = 0; t < plan_.cluster.threads_per_node; ++t) {
+    const Rank rank = plan_.cluster.rank_of(WorkerId(pull.node, t));
+    const Staleness missing =
+        applied_.at(rank, version_, revision_) - applied_.at(rank, held.version, held.revision);
+    if (missing.value > plan_.missing_max) return false;
+  }
+  return true;
+}
+
+// False: it has to wait.
+bool Server::answer(std::uint32_t place, Ticks now) {
+  Pull& pull = pulls_[place];
+  const Source from = source(pull);
+  if (from.answer == Answer::kLater) return false;
+  confirm(pull.node, from.state);
+  stamp(pull.answers[id_.value], pull.node, from.state);
+  if (from.answer == Answer::kUnchanged) {
+    const Ticks sent = loop_.take(plan_.costs.message, now);
+    network_.message({EventKind::kUnchanged, id_.value, place}, sent + plan_.costs.message);
+    return true;
+  }
+  if (!leaving_ || leaving_->state.revision != from.state.revision) {
+    leaving_ = LeavingState{from.state};
+  } else {
+    leaving_->state.version = std::max(leaving_->state.version, from.state.version);
+  }
+  ++leaving_->replies;
+  const std::int64_t messages = plan_.shards[id_.value].parameters.messages;
+  events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kReplyLeaves, id_.value, place});
+  return true;
+}
+
+void Server::confirm(NodeId node, const State& state) {
+  State& answered = answered_[node.value];
+  if (state.revision < answered.revision || state.version < answered.version) return;
+  answered = state;
+}
+
+void Server::stamp(cache::SliceStamp& stamp, NodeId node, const State& state) const {
+  stamp.version = state.version;
+  stamp.revision = state.revision;
+  stamp.applied.resize(plan_.cluster.threads_per_node);
+  for (std::uint32_t t = 0; t < plan_.cluster.threads_per_node; ++t) {
+    stamp.applied[t] = applied_.at(plan_.cluster.rank_of(WorkerId(node, t)), state.version, state.revision);
+  }
+}
+
+void Server::reply_leaves(std::uint32_t place, Ticks now) {
+  const std::int64_t bytes = plan_.shards[id_.value].parameters.bytes;
+  bytes_pulled_ += bytes;
+  network_.to_node(id_, pulls_[place].node, bytes, {EventKind::kAnswerArrives, id_.value, place},
+                   now + plan_.costs.message);
+}
+
+void Server::reply_has_left(Ticks now) {
+  if (--leaving_->replies > 0) return;
+  leaving_.reset();
+  answer_ready(now);
+}
+
+void Server::answer_ready(Ticks now) {
+  if (waiting_.empty()) return;
+  looked_at_.swap(waiting_);
+  for (const std::uint32_t pull : looked_at_) {
+    if (!answer(pull, now)) waiting_.push_back(pull);
+  }
+  looked_at_.clear();
+}
+
+void Server::lose(NodeId node) {
+  std::erase_if(waiting_, [&](std::uint32_t pull) { return pulls_[pull].node == node; });
+}
+
+}  // namespace paceline::simulate

@@ -1,0 +1,151 @@
+#include "simulate/trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/config/load.h"
+#include "common/network/network.h"
+#include "common/random.h"
+#include "common/report/run_summary.h"
+#include "common/timing/histogram.h"
+#include "simulate/message_sizes.h"
+
+namespace paceline::simulate {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Recorded final : public ComputeTimes {
+ public:
+  Recorded(std::span<const PhaseStat> workers, std::uint64_t seed) : seed_(seed) {
+    for (const PhaseStat& stat : workers) workers_.push_back(distribution_of(stat));
+  }
+
+  std::chrono::nanoseconds length(Rank worker, Clock clock) const override {
+    const Distribution& d = workers_[worker.value];
+    CounterRandom random(seed_, Stream::kSimulatedCompute, worker.value,
+                         static_cast<std::uint64_t>(clock.value));
+    const auto occurrence =
+        static_cast<std::int64_t>(random.next_below(static_cast<std::uint64_t>(d.up_to.back())));
+    const auto bucket = std::upper_bound(d.up_to.begin(), d.up_to.end(), occurrence) - d.up_to.begin();
+    const double ns = d.scale * d.ns[static_cast<std::size_t>(bucket)];
+    return std::chrono::nanoseconds(std::max<std::int64_t>(1, std::llround(ns)));
+  }
+
+ private:
+  struct Distribution {
+    std::vector<std::int64_t> up_to;  // occurrences in this bucket and those below
+    std::vector<double> ns;           // its middle
+    double scale = 1.0;               // makes the mean that of the total, which is exact
+  };
+  static Distribution distribution_of(const PhaseStat& stat) {
+    Distribution d;
+    double total = 0.0;
+    std::int64_t occurrences = 0;
+    for (const auto& [bucket, count] : stat.histogram) {
+      occurrences += count;
+      d.up_to.push_back(occurrences);
+      d.ns.push_back(static_cast<double>(histogram_middle_ns(bucket)));
+      total += d.ns.back() * static_cast<double>(count);
+    }
+    if (total > 0.0) d.scale = static_cast<double>(stat.total_ns) / total;
+    return d;
+  }
+
+  std::uint64_t seed_;
+  std::vector<Distribution> workers_;  // by rank
+};
+
+Status another(const fs::path& run, const std::string& what, std::int64_t got, std::int64_t expected) {
+  return failed_precondition(run.string() + ": a trace of another layout: " + what + ", got " +
+                             std::to_string(got) + ", expected " + std::to_string(expected));
+}
+
+Status check_layout(const fs::path& run, const RunConfig& traced, const RunConfig& config) {
+  if (traced.cluster.nodes != config.cluster.nodes) {
+    return another(run, "cluster.nodes", traced.cluster.nodes, config.cluster.nodes);
+  }
+  if (traced.cluster.threads_per_node != config.cluster.threads_per_node) {
+    return another(run, "cluster.threads_per_node", traced.cluster.threads_per_node,
+                   config.cluster.threads_per_node);
+  }
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec theirs, build_network(traced.train));
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec ours, build_network(config.train));
+  if (theirs.layout.hash() != ours.layout.hash()) {
+    return another(run, "the model's parameters (train.model)", theirs.layout.size(), ours.layout.size());
+  }
+  if (traced.train.batch_size != config.train.batch_size) {
+    return another(run, "train.batch_size", traced.train.batch_size, config.train.batch_size);
+  }
+  return Status::ok();
+}
+
+Status check_workers(const fs::path& run, const RunConfig& config, std::span<const WorkerPhases> workers) {
+  const Cluster cluster = config.cluster.cluster();
+  for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
+    const WorkerId worker = cluster.worker_at(Rank(r));
+    const bool there = r < workers.size() && workers[r].worker == worker &&
+                       workers[r].totals[Phase::kComputeGrads].count > 0;
+    if (there) continue;
+    return failed_precondition(run.string() + ": no trace: worker " + to_string(worker) +
+                               " has no COMPUTE_GRADS in phases.csv");
+  }
+  return Status::ok();
+}
+
+double mean_ns(const PhaseStat& stat) {
+  return stat.count == 0 ? 0.0 : static_cast<double>(stat.total_ns) / static_cast<double>(stat.count);
+}
+
+// What is measured takes the place of what was assumed; what was not stays.
+void calibrate(RunConfig& config, const PhaseTotals& all, const RunSummary& summary, std::int64_t floats) {
+  SimulatedCosts& costs = config.simulate.costs;
+  costs.batch = Duration(std::llround(mean_ns(all[Phase::kBatch])));
+  costs.message = Duration(quantile_ns(all[Phase::kStep], 0.5) / 2);
+  const auto n = static_cast<double>(floats);
+  if (all[Phase::kApplyGrads].count > 0) costs.local_apply = mean_ns(all[Phase::kApplyGrads]) / n;
+  const std::int64_t copied = all[Phase::kPCacheParam].count - summary.server_reads;
+  if (copied > 0) {
+    costs.copy = static_cast<double>(all[Phase::kPCacheParam].total_ns) / static_cast<double>(copied) / n;
+  }
+  double messages = 2.0;  // the grant, and what follows it
+  double bytes = 0.0;
+  for (const ShardSizes& shard : message_sizes(config.cluster, floats)) {
+    messages += static_cast<double>(shard.gradient.messages);
+    bytes += static_cast<double>(shard.gradient.bytes);
+  }
+  const double alone = static_cast<double>(quantile_ns(all[Phase::kPsApplyGrads], 0.1));
+  const double latency = 2.0 * static_cast<double>(config.simulate.network.latency.count());
+  const double on_its_way = alone - latency - messages * static_cast<double>(costs.message.count());
+  if (on_its_way > 0.0) config.simulate.network.bandwidth = std::llround(bytes / on_its_way * 1e9);
+}
+
+}  // namespace
+
+std::unique_ptr<ComputeTimes> recorded_times(std::span<const PhaseStat> workers, std::uint64_t seed) {
+  return std::make_unique<Recorded>(workers, seed);
+}
+
+Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
+  PACELINE_ASSIGN_OR_RETURN(const RunSummary summary, read_summary(run));
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig traced, load_config((run / "config.yaml").string(), {}));
+  PACELINE_RETURN_IF_ERROR(check_layout(run, traced, config));
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<WorkerPhases> workers, read_phases(run));
+  PACELINE_RETURN_IF_ERROR(check_workers(run, config, workers));
+  Trace trace{config, nullptr};
+  PhaseTotals all;
+  std::vector<PhaseStat> computations;
+  for (const WorkerPhases& worker : workers) {
+    merge(all, worker.totals);
+    computations.push_back(worker.totals[Phase::kComputeGrads]);
+  }
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
+  calibrate(trace.calibrated, all, summary, network.layout.size());
+  if (!config.emulate.base_step) trace.compute_times = recorded_times(computations, config.run.seed);
+  return trace;
+}
+
+}  // namespace paceline::simulate

@@ -1,0 +1,44 @@
+// What a real run says about the cluster it ran on, taken for the assumptions of a simulated one.
+//
+// A run records no single steps but, for each worker and phase, a histogram, a count and a total
+// (phases_histogram.csv, phases.csv). From these:
+//   computations    of worker w: drawn from w's own histogram of COMPUTE_GRADS, within 1.6 %, and scaled so
+//   that
+//                   their mean is w's exactly. Independent draws: slow periods are in the histogram, but not
+//                   that they were periods. Where the configuration to be simulated emulates, its
+//                   computations are known better than any histogram says, and stay as they are.
+//   costs.batch     the mean of BATCH
+//   costs.message   half of STEP's median: a report is built and its answer parsed
+//   costs.copy, costs.local_apply      the means of P_CACHE_PARAM, for reads that no server was waited for,
+//                   and of APPLY_GRADS, over the number of floats
+//   network.bandwidth      what is left of the PS_APPLY_GRADS that 10 % were not longer than, the exchanges
+//                   that met nobody, is the gradient's way through its link
+// What the run has no phase for (costs.apply, network.server_bandwidth, network.latency) stays as configured.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+
+#include "common/config/run_config.h"
+#include "common/report/phases_csv.h"
+#include "common/status.h"
+#include "simulate/compute_times.h"
+
+namespace paceline::simulate {
+
+struct Trace {
+  RunConfig calibrated;                         // the configuration, with what the trace says better
+  std::unique_ptr<ComputeTimes> compute_times;  // null: as `calibrated` says
+};
+
+// The trace in `run`, for simulating `config`. Errors: kNotFound, kDataLoss it is no finished run;
+// kFailedPrecondition, naming what differs, another layout (nodes, threads, the model's parameters, the
+// mini-batch), or workers without phases.
+Result<Trace> read_trace(const std::filesystem::path& run, const RunConfig& config);
+
+// Draws from histograms of one phase, one worker each, in rank order; a function of seed, rank and clock.
+// Every histogram has an occurrence.
+std::unique_ptr<ComputeTimes> recorded_times(std::span<const PhaseStat> workers, std::uint64_t seed);
+
+}  // namespace paceline::simulate

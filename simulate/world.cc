@@ -1,0 +1,275 @@
+#include "simulate/world.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "common/config/names.h"
+
+namespace paceline::simulate {
+namespace {
+
+std::string in_seconds(std::chrono::nanoseconds d) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g s", to_seconds(d));
+  return text;
+}
+
+}  // namespace
+
+World::World(const Plan& plan, Computation& computation, Watcher* watcher)
+    : plan_(plan),
+      network_(plan.config.simulate.network, plan.cluster.nodes,
+               static_cast<std::uint32_t>(plan.shards.size()), events_),
+      pulls_(static_cast<std::uint32_t>(plan.shards.size())),
+      surroundings_{plan_, events_, network_, pulls_, computation, phase_clock_},
+      engine_(plan.engine),
+      watcher_(watcher) {
+  servers_.reserve(plan.shards.size());
+  for (std::uint32_t k = 0; k < plan.shards.size(); ++k) {
+    servers_.emplace_back(ShardId(k), plan_, events_, network_, pulls_);
+  }
+  nodes_.reserve(plan.cluster.nodes);
+  for (std::uint32_t n = 0; n < plan.cluster.nodes; ++n) nodes_.emplace_back(NodeId(n), surroundings_);
+}
+
+Outcome World::run() {
+  for (std::uint32_t r = 0; r < plan_.cluster.workers(); ++r) {
+    step(sync::Joined{plan_.cluster.worker_at(Rank(r))}, events_.now());
+  }
+  for (const ClusterEvent& event : plan_.config.simulate.events) {
+    events_.at(first_grant_ + event.at, {EventKind::kCrash, event.node, 0});
+  }
+  if (const auto& limit = plan_.config.run.max_seconds) {
+    events_.at(first_grant_ + *limit, {EventKind::kStop, 0, 0});
+  }
+  while (!events_.empty()) {
+    const Event event = events_.next();
+    ++events_taken_;
+    dispatch(event, events_.now());
+  }
+  PACELINE_ASSERT(engine_.finished(), "nothing is going to happen, and the run is not over");
+  return outcome();
+}
+
+void World::dispatch(const Event& e, Ticks now) {
+  switch (e.kind) {
+    case EventKind::kGrantArrives:
+      return node_at(e.a).grant_arrives(thread_of(e.a), now);
+    case EventKind::kFinishArrives:
+      return node_at(e.a).finish_arrives(thread_of(e.a), now);
+    case EventKind::kComputeBegins:
+      return node_at(e.a).compute_begins(thread_of(e.a), now);
+    case EventKind::kComputeEnds:
+      return node_at(e.a).compute_ends(thread_of(e.a), now);
+    case EventKind::kPushLeaves:
+      return node_at(e.a).push_leaves(thread_of(e.a), now);
+    case EventKind::kPushArrives:
+      return push_arrives(ShardId(e.a), e.b, now);
+    case EventKind::kPushTaken:
+      return push_taken(ShardId(e.a), e.b, now);
+    case EventKind::kArrivalSaid:
+      events_.at(servers_[0].loop().take(plan_.costs.message, now), {EventKind::kArrivalTaken, e.a, e.b});
+      return;
+    case EventKind::kArrivalTaken:
+      return gradient_arrived(ShardId(e.a), e.b, now);
+    case EventKind::kDecisionArrives:
+      return servers_[e.a].decision_arrives(e.b, decisions_[e.b].apply.contributors.size(), now);
+    case EventKind::kDecisionApplied:
+      return applied(ShardId(e.a), e.b, now);
+    case EventKind::kPullArrives:
+      return servers_[e.a].pull_arrives(e.b, now);
+    case EventKind::kPullTaken:
+      return servers_[e.a].take_pull(e.b, now);
+    case EventKind::kReplyLeaves:
+      return servers_[e.a].reply_leaves(e.b, now);
+    case EventKind::kAnswerArrives:
+      return answer_arrives(ShardId(e.a), e.b, now);
+    case EventKind::kUnchanged:
+      return nodes_[pulls_[e.b].node.value].unchanged(e.b, ShardId(e.a), now);
+    case EventKind::kFlowEnters:
+      return network_.flow_enters(e.a, now);
+    case EventKind::kLinkIsThrough:
+      return network_.link_is_through(e.a, now);
+    case EventKind::kCrash:
+      return crash(NodeId(e.a), now);
+    case EventKind::kLost:
+      return lose(NodeId(e.a), now);
+    case EventKind::kStop:
+      if (!engine_.finished()) step(sync::StopRequested{"max_seconds"}, now);
+      return;
+  }
+}
+
+// A push that had not left whole when its node crashed comes to nothing.
+void World::push_arrives(ShardId shard, std::uint32_t rank, Ticks now) {
+  if (node_at(rank).push_left(thread_of(rank))) servers_[shard.value].push_arrives(rank, now);
+}
+
+void World::push_taken(ShardId shard, std::uint32_t rank, Ticks now) {
+  if (shard == kAuthority) {
+    gradient_arrived(shard, rank, now);
+    reported(rank, now);
+  } else {
+    network_.message({EventKind::kArrivalSaid, shard.value, rank}, now);
+  }
+  // On one connection the pull that was sent behind the push is taken behind it.
+  if (const auto pull = node_at(rank).pull_behind(thread_of(rank))) {
+    servers_[shard.value].pull_arrives(*pull, now);
+  }
+}
+
+void World::answer_arrives(ShardId shard, std::uint32_t pull, Ticks now) {
+  nodes_[pulls_[pull].node.value].answer_arrives(pull, shard, now);
+  servers_[shard.value].reply_has_left(now);
+}
+
+void World::crash(NodeId node, Ticks now) {
+  if (engine_.finished() || nodes_[node.value].crashed()) return;
+  nodes_[node.value].crash(now);
+  events_.at(now + plan_.config.cluster.lease, {EventKind::kLost, node.value, 0});
+}
+
+void World::lose(NodeId node, Ticks now) {
+  if (engine_.finished()) return;
+  ++summary_.lost_nodes;
+  summary_.lost.push_back("node " + to_string(node) + ": silent for " +
+                          in_seconds(plan_.config.cluster.lease) + ", crashed at " +
+                          in_seconds(now - first_grant_ - plan_.config.cluster.lease));
+  for (Server& server : servers_) server.lose(node);
+  step(sync::Lost{node}, now);
+}
+
+void World::gradient_arrived(ShardId shard, std::uint32_t rank, Ticks now) {
+  const WorkerId worker = plan_.cluster.worker_at(Rank(rank));
+  if (!engine_.is_live(worker)) return;  // its node was lost meanwhile
+  step(sync::GradientArrived{shard, worker, node_at(rank).clock(worker.thread),
+                             node_at(rank).metric(worker.thread).samples, ""},
+       now);
+}
+
+void World::reported(std::uint32_t rank, Ticks now) {
+  const WorkerId worker = plan_.cluster.worker_at(Rank(rank));
+  if (!engine_.is_live(worker)) return;
+  const Node& node = node_at(rank);
+  step(sync::StepReported{worker, node.clock(worker.thread), node.metric(worker.thread),
+                          node.computed_version(worker.thread), node.computed_revision(worker.thread), false,
+                          ""},
+       now);
+}
+
+void World::step(const sync::Event& event, Ticks now) {
+  actions_.clear();
+  if (watcher_ != nullptr) watcher_->before(event, now);
+  engine_.step(event, now, actions_);
+  if (watcher_ != nullptr) watcher_->after(actions_);
+  for (sync::Action& action : actions_) {
+    std::visit([&](auto& a) { carry_out(a, now); }, action);
+  }
+  for (const std::uint32_t decision : std::exchange(own_decisions_, {})) {
+    servers_[0].decision_arrives(decision, decisions_[decision].apply.contributors.size(), now);
+  }
+}
+
+void World::carry_out(const sync::Started&, Ticks now) { first_grant_ = now; }
+
+void World::carry_out(sync::Apply& action, Ticks now) {
+  const std::uint32_t decision = keep(action);
+  own_decisions_.push_back(decision);
+  for (std::uint32_t k = 1; k < servers_.size(); ++k) {
+    network_.message({EventKind::kDecisionArrives, k, decision},
+                     servers_[0].loop().take(plan_.costs.message, now));
+  }
+}
+
+std::uint32_t World::keep(sync::Apply& apply) {
+  if (free_decisions_.empty()) {
+    free_decisions_.push_back(static_cast<std::uint32_t>(decisions_.size()));
+    decisions_.emplace_back();
+  }
+  const std::uint32_t place = free_decisions_.back();
+  free_decisions_.pop_back();
+  decisions_[place] = {std::move(apply), static_cast<std::uint32_t>(servers_.size())};
+  return place;
+}
+
+void World::applied(ShardId shard, std::uint32_t decision, Ticks now) {
+  servers_[shard.value].apply(decisions_[decision].apply, now);
+  if (--decisions_[decision].shards_open == 0) free_decisions_.push_back(decision);
+}
+
+// When a message of the authority to a node has been parsed there.
+Ticks World::say(std::chrono::nanoseconds to_be_parsed, Ticks now) {
+  return servers_[0].loop().take(plan_.costs.message, now) + network_.latency() + to_be_parsed;
+}
+
+void World::carry_out(const sync::Grant& action, Ticks now) {
+  const std::uint32_t rank = plan_.cluster.rank_of(action.worker).value;
+  node_at(rank).expect(action);
+  events_.at(say(plan_.costs.message, now), {EventKind::kGrantArrives, rank, 0});
+}
+
+void World::carry_out(const sync::FinishWorker& action, Ticks now) {
+  const std::uint32_t rank = plan_.cluster.rank_of(action.worker).value;
+  node_at(rank).expect(action);
+  events_.at(say(plan_.costs.message, now), {EventKind::kFinishArrives, rank, 0});
+}
+
+void World::carry_out(const sync::WindowClosed& action, Ticks now) {
+  CurveRow row{to_seconds(now - first_grant_), action.version, action.threshold};
+  if (plan_.metric) {  // else nobody knows how well training goes
+    row.lpr = action.lpr;
+    row.train_loss = action.loss_mean;
+    row.train_accuracy = action.accuracy;
+  }
+  curve_.push_back(row);
+}
+
+void World::carry_out(const sync::PolicySwitched& action, Ticks now) {
+  summary_.switches.push_back({name_of(action.to), action.version, to_seconds(now - first_grant_)});
+}
+
+void World::carry_out(const sync::AllFinished& action, Ticks now) {
+  summary_.wall_seconds = to_seconds(now - first_grant_);
+  if (action.reason == sync::EndReason::kNobodyLeft) {
+    summary_.status = "failed";
+    summary_.reason = "every node was lost before its share was done";
+  }
+}
+
+void World::carry_out(const sync::Reject& action, Ticks) {
+  PACELINE_ASSERT(false, "the core refuses what the simulator says: " + action.status.message());
+}
+
+Outcome World::outcome() {
+  Outcome out;
+  summary_.policy = name_of(plan_.config.sync.policy);
+  summary_.nodes = plan_.cluster.nodes;
+  summary_.threads_per_node = plan_.cluster.threads_per_node;
+  summary_.iterations = engine_.iterations_applied();
+  summary_.final_version = engine_.version();
+  summary_.final_threshold = engine_.threshold();
+  summary_.max_grant_gap = engine_.max_grant_gap();
+  summary_.max_clock_gap = engine_.max_clock_gap();
+  for (const Server& server : servers_) {
+    summary_.bytes_pushed += server.bytes_pushed();
+    summary_.bytes_pulled += server.bytes_pulled();
+    summary_.pulls += server.pulls_taken();
+  }
+  PhaseTotals merged;
+  for (const Node& node : nodes_) {
+    if (node.crashed()) continue;  // it never reports
+    summary_.parameter_reads += node.parameter_reads();
+    summary_.server_reads += node.server_reads();
+    summary_.overruns += node.overruns();
+    node.add_phases(out.phases);
+  }
+  for (const WorkerPhases& worker : out.phases) merge(merged, worker.totals);
+  set_phases(summary_, merged);
+  out.summary = std::move(summary_);
+  out.curve = std::move(curve_);
+  out.events = events_taken_;
+  return out;
+}
+
+}  // namespace paceline::simulate

@@ -1,0 +1,87 @@
+// How fast the simulator is: 1,000 clocks of 1,000 and of 10,000 workers in timing mode, each policy, with a
+// network that has bandwidths. One JSON line each: events, processor time on one core, and the memory of the
+// process so far.
+//
+//   bench_simulate [WORKERS]     only so many workers; exit status 1: a limit was missed
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "common/config/load.h"
+#include "simulate/run.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::int64_t kClocks = 1000;
+
+struct Limit {
+  std::int64_t workers;
+  double seconds;
+};
+constexpr Limit kLimits[] = {{1000, 10.0}, {10'000, 180.0}};
+
+double processor_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+long peak_mib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+// Whether the run kept its limit.
+bool run(const std::string& policy, const Limit& limit) {
+  const Result<RunConfig> config = parse_config(
+      "cluster: {threads_per_node: 4}\n"
+      "train: {model: cifar_cnn_small, batch_size: 128}\n"
+      "simulate:\n"
+      "  compute: {distribution: lognormal, mean: 300ms, cv: 0.3}\n"
+      "  network: {bandwidth: 1GiB, server_bandwidth: 100GiB}\n"
+      "  costs: {message: 200ns, apply: 0.001}\n"
+      "  metric: {final_accuracy: 0.8}\n",
+      "bench",
+      std::vector<std::string>{"sync.policy=" + policy, "cluster.nodes=" + std::to_string(limit.workers / 4),
+                               "train.total_iterations=" + std::to_string(limit.workers * kClocks)});
+  if (!config) {
+    std::fprintf(stderr, "%s\n", config.status().message().c_str());
+    return false;
+  }
+  const double began = processor_seconds();
+  const auto simulated = simulate::simulate(*config);
+  if (!simulated) {
+    std::fprintf(stderr, "%s\n", simulated.status().message().c_str());
+    return false;
+  }
+  const double seconds = processor_seconds() - began;
+  std::printf(
+      "{\"policy\": \"%s\", \"workers\": %lld, \"clocks\": %lld, \"events\": %lld, \"virtual_seconds\": "
+      "%.3f, "
+      "\"processor_seconds\": %.2f, \"limit\": %g, \"peak_mib\": %ld}\n",
+      policy.c_str(), static_cast<long long>(limit.workers), static_cast<long long>(kClocks),
+      static_cast<long long>(simulated->outcome.events), simulated->outcome.summary.wall_seconds, seconds,
+      limit.seconds, peak_mib());
+  std::fflush(stdout);
+  return seconds <= limit.seconds;
+}
+
+}  // namespace
+}  // namespace paceline
+
+int main(int argc, char** argv) {
+  bool kept = true;
+  for (const paceline::Limit& limit : paceline::kLimits) {
+    if (argc > 1 && limit.workers != std::atoll(argv[1])) continue;
+    for (const char* policy : {"bsp", "ssp", "dtssp", "asp"}) kept = paceline::run(policy, limit) && kept;
+  }
+  return kept ? 0 : 1;
+}

@@ -1,0 +1,248 @@
+// What a simulated run leaves behind, from the command to its files; traces; and what is refused before
+// anything runs.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "common/files/atomic_file.h"
+#include "common/wire/codec.h"
+#include "simulate/message_sizes.h"
+#include "simulate/trace.h"
+#include "tests/unit/simulate_fixture.h"
+#include "tests/unit/temp_folder.h"
+#include "tools/report.h"
+#include "tools/simulate.h"
+
+namespace paceline::test {
+namespace {
+
+using Catch::Matchers::Contains;
+using paceline::testing::TempFolder;
+namespace fs = std::filesystem;
+
+// The plain run as a file, and `paceline simulate` of it.
+class Command {
+ public:
+  Command() { REQUIRE(write_file_atomically(config_, kPlainRun).is_ok()); }
+
+  int operator()(const std::string& out, std::vector<std::string> overrides, const std::string& trace = "",
+                 bool force = false) {
+    said_.str("");
+    refused_.str("");
+    return run_simulate({config_.string(), std::move(overrides), (folder_ / out).string(), force, trace},
+                        said_, refused_);
+  }
+  fs::path operator/(const std::string& name) const { return folder_ / name; }
+  std::string said() const { return said_.str(); }
+  // The one line of a refusal.
+  std::string refusal() const {
+    CHECK(said_.str().empty());
+    const std::string line = refused_.str();
+    CHECK(std::count(line.begin(), line.end(), '\n') == 1);
+    return line;
+  }
+  fs::path config() const { return config_; }
+
+ private:
+  TempFolder folder_;
+  fs::path config_ = folder_ / "run.yaml";
+  std::ostringstream said_, refused_;
+};
+
+std::map<std::string, std::string> files_of(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    files[entry.path().filename().string()] = read_file(entry.path(), 1 << 24).value();
+  }
+  return files;
+}
+
+const std::vector<std::string> kBusy{"sync.policy=dtssp",
+                                     "simulate.compute.distribution=gamma",
+                                     "simulate.compute.slow_share=0.2",
+                                     "simulate.compute.slow_length=2s",
+                                     "simulate.compute.pause_every=5s",
+                                     "simulate.network.server_bandwidth=50MiB",
+                                     "simulate.network.latency=1ms",
+                                     "simulate.costs.message=20us",
+                                     "cluster.nodes=3",
+                                     "cluster.threads_per_node=2",
+                                     "train.total_iterations=600",
+                                     "sync.lpr.window_clocks=10",
+                                     "simulate.metric.final_accuracy=0.9",
+                                     "simulate.events=[{at: 3s, node: 2, kind: crash}]"};
+
+TEST_CASE("the_same_seed_gives_the_same_bytes_of_every_file_and_another_seed_others") {
+  Command paceline;
+  REQUIRE(paceline("run", kBusy) == 0);
+  const auto first = files_of(paceline / "run");
+  REQUIRE(paceline("run", kBusy, "", true) == 0);
+  CHECK(files_of(paceline / "run") == first);
+  std::vector<std::string> names;
+  for (const auto& [name, bytes] : first) names.push_back(name);
+  CHECK(names == std::vector<std::string>{"config.yaml", "curve.csv", "phases.csv", "phases_histogram.csv",
+                                          "summary.json"});
+  CHECK_THAT(first.at("summary.json"), Contains("\"simulated\": true") && Contains("\"seed\": 7"));
+  std::vector<std::string> other = kBusy;
+  other.emplace_back("run.seed=8");
+  REQUIRE(paceline("run", other, "", true) == 0);
+  CHECK(files_of(paceline / "run").at("phases.csv") != first.at("phases.csv"));
+}
+
+TEST_CASE("paceline_report_reads_a_simulated_run_and_says_that_it_is_one") {
+  Command paceline;
+  REQUIRE(paceline("ssp", {"sync.policy=ssp", "simulate.compute.slowdown=[1, 2]"}) == 0);
+  CHECK_THAT(paceline.said(), Contains("ok, 20 iterations in 2.000 s of virtual time"));
+  REQUIRE(paceline("bsp", {"sync.policy=bsp", "simulate.compute.slowdown=[1, 2]"}) == 0);
+  std::ostringstream out, err;
+  REQUIRE(report({{(paceline / "ssp").string()}}, out, err) == 0);
+  CHECK_THAT(out.str(), Contains("simulated with seed 7") && Contains("lost nodes 0"));
+  REQUIRE(report({{(paceline / "ssp").string(), (paceline / "bsp").string()}}, out, err) == 0);
+  CHECK_THAT(out.str(), Contains("ssp: simulated with seed 7"));
+  CHECK(err.str().empty());
+}
+
+TEST_CASE("a_directory_that_holds_a_run_is_replaced_only_by_force") {
+  Command paceline;
+  REQUIRE(paceline("run", {}) == 0);
+  CHECK(paceline("run", {}) == 2);
+  CHECK_THAT(paceline.refusal(), Contains("already holds a run (summary.json)") && Contains("--force"));
+  // What is refused costs nothing that is there.
+  CHECK(paceline("run", {"sync.policy=dtssp"}, "", true) == 2);
+  CHECK(fs::exists(paceline / "run" / "summary.json"));
+  // A real run's logs would contradict the new one.
+  REQUIRE(write_file_atomically(paceline / "run" / "worker-3.log", "old").is_ok());
+  CHECK(paceline("run", {}, "", true) == 0);
+  CHECK_FALSE(fs::exists(paceline / "run" / "worker-3.log"));
+}
+
+TEST_CASE("what_cannot_be_simulated_is_refused_in_one_line_that_names_it") {
+  struct Case {
+    std::vector<std::string> overrides;
+    std::string line;
+  };
+  Command paceline;
+  const std::string final_metric = "simulate.metric.final_accuracy=0.5";
+  for (const Case& bad : std::vector<Case>{
+           {{"sync.policy=dtssp"}, "sync.policy: dtssp follows a training metric"},
+           {{"sync.policy=switch",
+             "sync.stages=[{policy: bsp, until: {train_accuracy: 0.5}}, {policy: ssp, threshold: 2}]"},
+            "sync.policy: switch follows a training metric"},
+           {{"simulate.compute.distribution=emulated", "simulate.compute.mean=null"},
+            "nothing says how long an iteration takes"},
+           {{"simulate.compute.distribution=constant", "simulate.compute.mean=null"},
+            "simulate.compute.distribution: a distribution without a mean"},
+           {{"simulate.compute.mean=-1ms"}, "simulate.compute.mean: out of range"},
+           {{"simulate.compute.distribution=weibull"}, "simulate.compute.distribution: unknown choice"},
+           {{"simulate.compute.distribution=pareto", "simulate.compute.shape=1"},
+            "simulate.compute.shape: out of range"},
+           {{"simulate.compute.distribution=gamma", "simulate.compute.cv=-0.1"},
+            "simulate.compute.cv: out of range"},
+           {{"simulate.compute.distribution=normal", "simulate.compute.cv=0.5"}, "often below 0"},
+           {{"simulate.compute.cv=0.5"}, "simulate.compute.cv: nobody reads it"},
+           {{"simulate.compute.slowdown=[1, 2, 3]"}, "simulate.compute.slowdown: one factor"},
+           {{"simulate.compute.slow_share=1"}, "simulate.compute.slow_share: out of range"},
+           {{"simulate.compute.slow_factor=3"}, "simulate.compute.slow_factor: nobody reads it"},
+           {{"simulate.network.bandwidth=-5"}, "simulate.network.bandwidth: impossible size"},
+           {{"simulate.network.bandwith=1MiB"}, "did you mean simulate.network.bandwidth?"},
+           {{"simulate.costs.apply=.nan"}, "simulate.costs.apply: not a finite number"},
+           {{"simulate.events=[{at: 1s, node: 2, kind: crash}]"}, "there is no such node"},
+           {{"simulate.events=[{at: 1s, node: 0, kind: join}]"}, "nobody joins a run that has begun"},
+           {{"simulate.events=[{at: 1s, node: 0, kind: nap}]"}, "events[0].kind: unknown choice"},
+           {{"simulate.events=[{at: 1s, node: 0}]"}, "missing key"},
+           {{"simulate.events=[{at: 1s, node: 0, kind: crash, why: x}]"}, "unknown key"},
+           {{final_metric, "simulate.metric.curve=c.csv"}, "two curves for one metric"},
+           {{"simulate.metric.curve=/no/such/file"}, "/no/such/file"},
+           {{"simulate.metric.half_samples=5"}, "simulate.metric.half_samples: nobody reads it"},
+           {{"run.target_accuracy=0.5", "train.eval_every_clocks=5"}, "run.target_accuracy: timing mode"}}) {
+    INFO(bad.overrides.back());
+    CHECK(paceline("run", bad.overrides) == 2);
+    CHECK_THAT(paceline.refusal(), Contains(bad.line));
+    CHECK_FALSE(fs::exists(paceline / "run" / "summary.json"));
+  }
+}
+
+TEST_CASE("a_curve_file_must_ascend_and_hold_accuracies_and_losses") {
+  Command paceline;
+  const fs::path curve = paceline / "curve.csv";
+  const std::string given = "simulate.metric.curve=" + curve.string();
+  const auto with = [&](const std::string& rows) {
+    REQUIRE(write_file_atomically(curve, "samples,accuracy,loss\n" + rows).is_ok());
+    return paceline("run", {"sync.policy=dtssp", given, "sync.lpr.window_clocks=2"}, "", true);
+  };
+  CHECK(with("0,0.1,2.3\n320,0.5,1\n640,0.6,0.8\n") == 0);
+  CHECK(with("") == 2);
+  CHECK(with("0,0.1,2.3\n0,0.5,1\n") == 2);
+  CHECK_THAT(paceline.refusal(), Contains("curve.csv:3: samples is '0', expected a number above"));
+  CHECK(with("0,1.5,2.3\n") == 2);
+  CHECK_THAT(paceline.refusal(), Contains("accuracy is '1.5'"));
+  CHECK(with("0,0.5,-1\n") == 2);
+}
+
+TEST_CASE("a_trace_gives_each_worker_its_own_computations_again") {
+  Command paceline;
+  const std::vector<std::string> real{"sync.policy=bsp",          "simulate.compute.distribution=lognormal",
+                                      "simulate.compute.cv=0.4",  "simulate.compute.slowdown=[1, 2]",
+                                      "simulate.costs.batch=3ms", "train.total_iterations=4000"};
+  REQUIRE(paceline("real", real) == 0);
+  REQUIRE(paceline("again", {"sync.policy=ssp", "run.seed=11", "train.total_iterations=4000"},
+                   (paceline / "real").string()) == 0);
+  const auto assumed = load_config((paceline / "again" / "config.yaml").string(), {});
+  REQUIRE(assumed);
+  CHECK(assumed->simulate.costs.batch == std::chrono::milliseconds(3));
+  CHECK_THAT(files_of(paceline / "again").at("config.yaml"),
+             Contains("computations are drawn from the trace"));
+  const auto before = read_phases(paceline / "real").value();
+  const auto after = read_phases(paceline / "again").value();
+  for (std::size_t w = 0; w < 2; ++w) {
+    const PhaseStat& was = before[w].totals[Phase::kComputeGrads];
+    const PhaseStat& is = after[w].totals[Phase::kComputeGrads];
+    CHECK(static_cast<double>(is.total_ns) == Approx(static_cast<double>(was.total_ns)).epsilon(0.04));
+    for (const double q : {0.1, 0.5, 0.9}) {
+      CHECK(static_cast<double>(quantile_ns(is, q)) ==
+            Approx(static_cast<double>(quantile_ns(was, q))).epsilon(0.08));
+    }
+    CHECK(after[w].totals[Phase::kBatch].total_ns == 2000 * std::int64_t{3'000'000});
+  }
+}
+
+TEST_CASE("a_trace_of_another_layout_is_refused_by_name") {
+  Command paceline;
+  REQUIRE(paceline("real", {}) == 0);
+  const std::string real = (paceline / "real").string();
+  for (const auto& [argument, name] : std::vector<std::pair<std::string, std::string>>{
+           {"cluster.nodes=3", "cluster.nodes, got 2, expected 3"},
+           {"cluster.threads_per_node=2", "cluster.threads_per_node, got 1, expected 2"},
+           {"train.layers=[{kind: flatten}, {kind: dense, out: 5}, {kind: dense, out: 10}]",
+            "the model's parameters (train.model), got 30730, expected 15425"},
+           {"train.batch_size=64", "train.batch_size, got 32, expected 64"}}) {
+    CHECK(paceline("again", {argument}, real) == 2);
+    CHECK_THAT(paceline.refusal(), Contains("a trace of another layout: " + name));
+  }
+  CHECK(paceline("again", {}, (paceline / "nowhere").string()) == 2);
+  CHECK_THAT(paceline.refusal(), Contains("nowhere"));
+  // Whose worker 1.0 never reported.
+  REQUIRE(paceline("lost", {"simulate.events=[{at: 0s, node: 1, kind: crash}]"}) == 0);
+  CHECK(paceline("again", {}, (paceline / "lost").string()) == 2);
+  CHECK_THAT(paceline.refusal(), Contains("worker 1.0 has no COMPUTE_GRADS"));
+}
+
+// In the middle of a run of some length; the exact number depends on how large the numbers in them are.
+TEST_CASE("headers_are_as_long_as_the_codec_makes_them") {
+  const std::vector<float> values(1000);
+  const wire::Payload payload{nullptr, reinterpret_cast<const std::byte*>(values.data()), 4000};
+  const wire::Push push{WorkerId(3, 2), Clock(5000), 393'216, false, 0, Version(4998), Revision(80'000)};
+  const wire::Parameters parameters{9000, ShardId(1), Version(4998), Revision(80'000), 393'216, false, {}};
+  const auto push_bytes = wire::encode({push, payload});
+  const auto parameters_bytes = wire::encode({parameters, payload});
+  REQUIRE(push_bytes);
+  REQUIRE(parameters_bytes);
+  CAPTURE(push_bytes->size(), parameters_bytes->size());
+  CHECK(std::abs(static_cast<std::int64_t>(push_bytes->size()) - simulate::kPushHeaderBytes) <= 4);
+  CHECK(std::abs(static_cast<std::int64_t>(parameters_bytes->size()) - simulate::kParametersHeaderBytes) <=
+        4);
+}
+
+}  // namespace
+}  // namespace paceline::test

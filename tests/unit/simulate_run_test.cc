@@ -1,0 +1,304 @@
+// Whole simulated runs whose times can be worked out by hand.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "simulate/compute_times.h"
+#include "simulate/message_sizes.h"
+#include "tests/sim/authority_checker.h"
+#include "tests/unit/simulate_fixture.h"
+
+namespace paceline::test {
+namespace {
+
+using simulate::Outcome;
+
+double barrier(const Outcome& outcome, std::size_t worker) {
+  return static_cast<double>(outcome.phases.at(worker).totals[Phase::kBarrier].total_ns) * 1e-9;
+}
+
+const std::string kSlowdown = "simulate.compute.slowdown=[1, 2.5]";
+const std::string kLognormal = "simulate.compute.distribution=lognormal";
+
+TEST_CASE("under_bsp_every_clock_takes_as_long_as_the_slowest_and_the_fast_wait_for_the_rest") {
+  const Outcome run = simulated({"sync.policy=bsp", kSlowdown});
+  CHECK(run.summary.wall_seconds == Approx(10 * 0.25));
+  // The fast one waits for 150 ms behind each of its ten iterations but the last.
+  CHECK(barrier(run, 0) == Approx(9 * 0.15));
+  CHECK(barrier(run, 1) == 0.0);
+  CHECK(run.summary.iterations == 20);
+  CHECK(run.summary.final_version == Version(10));
+  CHECK(run.summary.max_grant_gap == Staleness(0));
+  // One pull for each node at the start, one behind each push.
+  CHECK(run.summary.pulls == 2 * 11);
+  check_accounted(run);
+}
+
+TEST_CASE("under_bsp_the_wall_is_the_sum_over_clocks_of_the_longest_computation") {
+  const std::vector<std::string> given{"sync.policy=bsp",
+                                       kLognormal,
+                                       "simulate.compute.cv=0.8",
+                                       "cluster.nodes=5",
+                                       "cluster.threads_per_node=2",
+                                       "train.total_iterations=300",
+                                       "simulate.compute.slowdown=[1,1,1,1,1.4]"};
+  const auto times = simulate::make_compute_times(plain_config(given));
+  std::int64_t expected = 0;
+  for (std::int64_t c = 0; c < 30; ++c) {
+    std::int64_t longest = 0;
+    for (std::uint32_t r = 0; r < 10; ++r)
+      longest = std::max<std::int64_t>(longest, times->length(Rank(r), Clock(c)).count());
+    expected += longest;
+  }
+  CHECK(std::llround(simulated(given).summary.wall_seconds * 1e9) == expected);
+}
+
+TEST_CASE("with_even_shares_asp_ends_when_the_slowest_worker_has_done_its_own") {
+  const std::vector<std::string> given{"sync.policy=asp", kLognormal, "cluster.nodes=4",
+                                       "train.total_iterations=100",
+                                       "simulate.compute.slowdown=[1,1,1.3,1.6]"};
+  const auto times = simulate::make_compute_times(plain_config(given));
+  std::int64_t longest = 0;
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    std::int64_t sum = 0;
+    for (std::int64_t c = 0; c < 25; ++c) sum += times->length(Rank(r), Clock(c)).count();
+    longest = std::max(longest, sum);
+  }
+  const Outcome run = simulated(given);
+  CHECK(std::llround(run.summary.wall_seconds * 1e9) == longest);
+  CHECK(run.summary[Phase::kBarrier].total_seconds == 0.0);
+  check_accounted(run);
+}
+
+TEST_CASE("with_a_pool_asp_gives_the_fast_more_and_ends_sooner") {
+  const Outcome even = simulated({"sync.policy=asp", kSlowdown});
+  const Outcome pool = simulated({"sync.policy=asp", kSlowdown, "train.share=pool"});
+  CHECK(even.summary.wall_seconds == Approx(2.5));
+  // 0.1 s and 0.25 s an iteration: after 1.4 s 14 and 5 are done, and both are in one more.
+  CHECK(pool.summary.wall_seconds == Approx(1.5));
+  CHECK(pool.summary.iterations == 20);
+}
+
+TEST_CASE("under_ssp_the_fast_lead_by_s_and_then_go_at_the_slowest_s_pace") {
+  // The fast one is granted clock s at once, clock s + k when the slow one has completed k.
+  const Outcome run = simulated({"sync.policy=ssp", "sync.threshold=3", kSlowdown});
+  CHECK(run.summary.wall_seconds == Approx(2.5));
+  CHECK(run.summary.max_grant_gap == Staleness(3));
+  CHECK(run.summary.max_clock_gap == Staleness(4));
+  // Its last grant, for clock 9, comes when the slow one is at 6, after 1.5 s; by then it has computed 0.9 s.
+  CHECK(barrier(run, 0) == Approx(1.5 - 0.9));
+  CHECK(barrier(run, 1) == 0.0);
+  check_accounted(run);
+}
+
+TEST_CASE("jitter_that_evens_out_costs_less_under_a_larger_threshold") {
+  double before = 1e9;
+  for (const char* s : {"0", "1", "4", "16"}) {
+    const Outcome run =
+        simulated({"sync.policy=ssp", std::string("sync.threshold=") + s, kLognormal,
+                   "simulate.compute.cv=0.6", "cluster.nodes=8", "train.total_iterations=1600"});
+    INFO("s = " << s);
+    CHECK(run.summary.wall_seconds < before);
+    CHECK(run.summary.max_grant_gap <= Staleness(std::stoi(s)));
+    before = run.summary.wall_seconds;
+  }
+}
+
+TEST_CASE("a_server_s_link_that_is_too_narrow_sets_the_pace_k_gradients_and_k_answers_a_clock") {
+  const std::vector<std::string> given{"sync.policy=bsp", "cluster.nodes=4", "train.total_iterations=40",
+                                       "simulate.compute.mean=1ns", "simulate.network.server_bandwidth=1MiB"};
+  const simulate::ShardSizes sizes = simulate::message_sizes(plain_config(given).cluster, kPlainFloats)[0];
+  const double per_second = 1 << 20;
+  // The start's parameters, then up and down ten times, but for the last clock's answers.
+  const double bytes = 4.0 * 10.0 * static_cast<double>(sizes.gradient.bytes + sizes.parameters.bytes);
+  const Outcome run = simulated(given);
+  CHECK(run.summary.wall_seconds == Approx(bytes / per_second).epsilon(1e-6));
+  check_accounted(run);
+  // Twice the nodes, each with half as many iterations: the same bytes in the same time.
+  std::vector<std::string> more = given;
+  more[1] = "cluster.nodes=8";
+  CHECK(simulated(more).summary.wall_seconds == Approx(run.summary.wall_seconds).epsilon(1e-6));
+}
+
+TEST_CASE("an_iteration_is_one_round_trip_of_latency_and_its_exchange_is_told_apart") {
+  const Outcome run = simulated({"sync.policy=bsp", "simulate.network.latency=2ms"});
+  // First the parameters: a grant, a pull and an answer; then compute, push, grant. The parameters come with
+  // the grant. The last grant is the news of the end, which the wall at the authority does not wait for.
+  CHECK(run.summary.wall_seconds == Approx(0.006 + 10 * 0.1 + 9 * 0.004 + 0.002));
+  const PhaseTotals& worker = run.phases[0].totals;
+  CHECK(worker[Phase::kPsApplyGrads].total_ns == 10 * 4'000'000);
+  CHECK(worker[Phase::kBarrier].total_ns == 0);
+  CHECK(run.summary.server_reads == run.summary.parameter_reads);
+  check_accounted(run);
+}
+
+TEST_CASE("what_the_server_s_loop_does_for_one_worker_the_others_wait_for") {
+  // 30,730 floats at 100 ns are 3.073 ms a gradient; a version is two of them, applied behind its grants.
+  const Outcome run = simulated({"sync.policy=bsp", "simulate.costs.apply=100"});
+  CHECK(run.summary.wall_seconds == Approx(10 * 0.1 + 9 * 2 * 0.003073));
+  CHECK(run.summary[Phase::kPsParam].total_seconds == Approx(2 * 9 * 2 * 0.003073));
+}
+
+TEST_CASE("an_emulated_configuration_simulates_the_lengths_of_the_real_run") {
+  Result<RunConfig> config = parse_config(
+      "train: {total_iterations: 20, batch_size: 8}\ncluster: {nodes: 2}\n"
+      "emulate: {base_step: 50ms, slowdown: [1, 3], jitter: exponential, jitter_spread: 0.5}\n"
+      "simulate: {network: {latency: 0s}, costs: {message: 0s, apply: 0, local_apply: 0, copy: 0}}\n",
+      "emulated", {});
+  REQUIRE(config);
+  const auto times = simulate::make_compute_times(*config);
+  std::int64_t expected = 0;
+  for (std::int64_t c = 0; c < 10; ++c)
+    expected += std::max(times->length(Rank(0), Clock(c)), times->length(Rank(1), Clock(c))).count();
+  const auto run = simulate::simulate(*config);
+  REQUIRE(run);
+  CHECK(std::llround(run->outcome.summary.wall_seconds * 1e9) == expected);
+  // An emulated length counts from the iteration's start: latency hides in it, but for the exchange.
+  REQUIRE(times->counts_from_start());
+}
+
+TEST_CASE("two_shards_answer_like_one_and_the_gradients_count_once") {
+  const Outcome one = simulated({"sync.policy=ssp", kSlowdown});
+  const Outcome two =
+      simulated({"sync.policy=ssp", kSlowdown, "cluster.shards=2", "cluster.endpoints=[ipc:///a, ipc:///b]"});
+  CHECK(two.summary.wall_seconds == one.summary.wall_seconds);
+  CHECK(two.summary.iterations == 20);
+  CHECK(two.summary.pulls == 2 * one.summary.pulls);
+  check_accounted(two);
+}
+
+TEST_CASE("a_crashed_node_is_waited_for_until_its_lease_is_over_and_then_no_more") {
+  const Outcome run = simulated({"sync.policy=bsp", "cluster.nodes=3", "train.total_iterations=30",
+                                 "simulate.events=[{at: 250ms, node: 1, kind: crash}]"});
+  // Two clocks whole; the third closes when the lease is over; seven more.
+  CHECK(run.summary.wall_seconds == Approx(10.25 + 7 * 0.1));
+  CHECK(run.summary.lost_nodes == 1);
+  REQUIRE(run.summary.lost.size() == 1);
+  CHECK(run.summary.lost[0] == "node 1: silent for 10 s, crashed at 0.25 s");
+  CHECK(run.summary.status == "ok");
+  CHECK(run.summary.iterations == 22);
+  CHECK(run.phases.size() == 2);
+  check_accounted(run);
+}
+
+TEST_CASE("a_run_whose_every_node_crashes_has_failed") {
+  const Outcome run =
+      simulated({"sync.policy=ssp",
+                 "simulate.events=[{at: 250ms, node: 1, kind: crash}, {at: 1s, node: 0, kind: crash}]"});
+  CHECK(run.summary.status == "failed");
+  CHECK(run.summary.reason == "every node was lost before its share was done");
+  CHECK(run.summary.lost_nodes == 2);
+}
+
+TEST_CASE("dtssp_s_threshold_follows_the_assumed_metric_within_its_range") {
+  const std::vector<std::string> given{"sync.policy=dtssp",
+                                       "cluster.nodes=4",
+                                       "train.total_iterations=4000",
+                                       kLognormal,
+                                       "sync.lpr.window_clocks=20",
+                                       "simulate.metric.final_accuracy=0.9",
+                                       "simulate.metric.half_samples=20000"};
+  const Outcome run = simulated(given);
+  // Learning goes well at first: up. Then gains stay below 5 %: nothing moves it any more.
+  std::int64_t highest = 0;
+  for (const CurveRow& row : run.curve) {
+    REQUIRE(row.threshold >= Threshold(3));
+    REQUIRE(row.threshold <= Threshold(10));
+    highest = std::max(highest, row.threshold.value());
+  }
+  CHECK(run.curve.size() == 50);
+  CHECK(highest > 3);
+  CHECK(run.summary.max_grant_gap <= Staleness(highest));
+  check_accounted(run);
+}
+
+TEST_CASE("a_run_that_switches_policies_takes_the_time_of_each_and_says_when") {
+  const Outcome run =
+      simulated({"sync.policy=switch", kSlowdown,
+                 "sync.stages=[{policy: bsp, until: {version: 4}}, {policy: ssp, threshold: 3}]"});
+  REQUIRE(run.summary.switches.size() == 1);
+  CHECK(run.summary.switches[0].policy == "ssp");
+  CHECK(run.summary.switches[0].version == Version(4));
+  CHECK(run.summary.switches[0].seconds == Approx(4 * 0.25));
+  CHECK(run.summary.wall_seconds == Approx(2.5));
+  // Held behind each of the first three iterations, then only when it leads by three.
+  CHECK(barrier(run, 0) == Approx(3 * 0.15 + 0.15 + (1.5 - 1.0 - 5 * 0.1)));
+}
+
+TEST_CASE("max_seconds_ends_a_run_in_virtual_time") {
+  const Outcome run = simulated({"sync.policy=asp", "run.max_seconds=1s"});
+  // At 1 s both are done with their tenth and begin, or have begun, one more that nobody follows.
+  CHECK(run.summary.wall_seconds == Approx(1.0).margin(0.11));
+  CHECK(run.summary.status == "ok");
+}
+
+// Hands everything that the core is told and decides to the checker of tests/sim.
+class Judge final : public simulate::Watcher {
+ public:
+  explicit Judge(const sync::EngineConfig& config) : checker_(config, violations) {}
+  void before(const sync::Event& event, Ticks now) override { checker_.before(event, now); }
+  void after(const std::vector<sync::Action>& actions) override { checker_.after(actions); }
+  void at_end(const sync::Engine& engine) { checker_.at_end(engine); }
+  Violations violations;
+
+ private:
+  AuthorityChecker checker_;
+};
+
+TEST_CASE("every_decision_of_a_simulated_run_is_right_in_the_eyes_of_an_independent_checker") {
+  const std::string two_die =
+      "simulate.events=[{at: 2s, node: 1, kind: crash}, {at: 3s, node: 3, kind: crash}]";
+  for (const char* policy : {"bsp", "ssp", "dssp", "dtssp", "random_walk", "asp"}) {
+    for (const char* share : {"even", "pool"}) {
+      INFO(policy << " " << share);
+      const auto plan = simulate::make_plan(plain_config(
+          {std::string("sync.policy=") + policy, std::string("train.share=") + share, kLognormal,
+           "simulate.compute.cv=0.8", "cluster.nodes=4", "cluster.threads_per_node=2", "cluster.shards=3",
+           "cluster.endpoints=[ipc:///a, ipc:///b, ipc:///c]", "train.total_iterations=800",
+           "simulate.network.latency=1ms", "simulate.costs.message=50us", "simulate.costs.apply=20",
+           "simulate.metric.final_accuracy=0.9", "sync.lpr.window_clocks=5", two_die}));
+      REQUIRE(plan);
+      Judge judge(plan->engine);
+      simulate::TimedComputation computation(*plan);
+      simulate::World world(*plan, computation, &judge);
+      const Outcome run = world.run();
+      judge.at_end(world.engine());
+      CHECK(judge.violations == Violations{});
+      CHECK(run.summary.lost_nodes == 2);
+      check_accounted(run);
+    }
+  }
+}
+
+// What simulating costs, in a number that is the same everywhere; bench_simulate has the seconds.
+TEST_CASE("an_iteration_is_a_dozen_events_however_many_workers_there_are") {
+  for (const char* policy : {"bsp", "ssp", "asp"}) {
+    INFO(policy);
+    const Outcome run = simulated({std::string("sync.policy=") + policy, kLognormal, "cluster.nodes=250",
+                                   "cluster.threads_per_node=4", "train.total_iterations=20000",
+                                   "simulate.network.latency=100us", "simulate.network.bandwidth=1GiB",
+                                   "simulate.network.server_bandwidth=10GiB"});
+    CHECK(run.events < 14 * 20'000);
+    CHECK(run.summary.iterations == 20'000);
+  }
+}
+
+TEST_CASE("phases_add_up_whatever_takes_time") {
+  for (const char* policy : {"bsp", "ssp", "asp"}) {
+    for (const char* kind : {"sgd", "adam"}) {
+      INFO(policy << " " << kind);
+      const Outcome run = simulated(
+          {std::string("sync.policy=") + policy, std::string("train.optimizer.kind=") + kind, kLognormal,
+           "cluster.nodes=3", "cluster.threads_per_node=3", "cluster.shards=2",
+           "cluster.endpoints=[ipc:///a, ipc:///b]", "train.total_iterations=450",
+           "simulate.network.latency=300us", "simulate.network.server_bandwidth=50MiB",
+           "simulate.network.bandwidth=20MiB", "simulate.costs.message=20us", "simulate.costs.copy=1",
+           "simulate.costs.apply=2", "simulate.costs.local_apply=1", "simulate.costs.batch=1ms"});
+      check_accounted(run);
+      CHECK(run.summary.iterations == 450);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace paceline::test
