@@ -1,4 +1,4 @@
-// One training thread on a fake exchange, one parameter slice of two floats, in time that only the test
+// One training thread on a fake exchange, two parameters in one slice or two, in time that only the test
 // moves.
 #pragma once
 
@@ -15,14 +15,14 @@ struct TrainFixture {
   static constexpr Range kAll{0, 2};
 
   ManualTime time;
-  ProcessCache cache{{kAll}};
+  ProcessCache cache;
   FakeExchange exchange{cache, time};
   ScriptedTask task;
   Layout layout = make_layout();
   EmulateSection emulate;
   std::function<Ticks()> clock = [this] { return time.now(); };
 
-  TrainFixture() {
+  explicit TrainFixture(std::vector<Range> ranges = {kAll}) : cache(std::move(ranges)) {
     exchange.serve = [this](Version min) {
       return std::vector{slice_of(kAll, min.value, {Clock(min.value)}, {0, 0})};
     };

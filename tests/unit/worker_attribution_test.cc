@@ -97,14 +97,19 @@ TEST_CASE("an emulated duration is COMPUTE_GRADS") {
 
 TEST_CASE("a slow local apply is APPLY_GRADS") {
   Bench b(Reads::kFromThreadCache);
-  // A gradient that waited does so no longer: the next clock read finds that time has passed there.
+  // A gradient that waited does so no longer, or one has become a difference: the next clock read finds that
+  // time has passed there.
   bool waited = false;
+  std::size_t differences = 0;
   b.on_clock_read = [&] {
     if (b.training_if_made() == nullptr) return;
-    const bool waits = b.training_if_made()->cache.waits();
+    const ThreadCache& cache = b.training_if_made()->cache;
+    const bool waits = cache.waits();
     if (std::exchange(waited, waits) && !waits) b.delay();
+    if (std::exchange(differences, cache.differences()) != cache.differences()) b.delay();
   };
   b.expect_in(Phase::kApplyGrads);
+  CHECK(differences == kSteps - 2);  // all but the last two, one of which is settled
 }
 
 TEST_CASE("a slow upload, queue or server is PS_APPLY_GRADS") {
@@ -201,16 +206,16 @@ TEST_CASE("copying from the process cache is P_CACHE_PARAM") {
 
 TEST_CASE("reading from the thread cache is T_CACHE_PARAM") {
   Bench b(Reads::kFromThreadCache);
-  // Of the clock reads behind a grant, the first ends the exchange, the second the local apply that has
-  // waited for this read, and the third begins BATCH.
-  int reads_since_grant = 3;
+  // Of the clock reads behind a grant, the first ends the exchange, and the second begins the local apply
+  // that has waited for this read.
+  int reads_since_grant = 2;
   b.exchange.before_instruction = [&, instructions = 0]() mutable {
     const bool ends_exchange =
         ++instructions > 1 && instructions <= kSteps;  // not the first grant, not the end
     if (ends_exchange) reads_since_grant = 0;
   };
   b.on_clock_read = [&] {
-    if (++reads_since_grant == 3) b.delay();
+    if (++reads_since_grant == 2) b.delay();
   };
   b.expect_in(Phase::kTCacheParam);
 }

@@ -112,6 +112,7 @@ TEST_CASE("an own gradient that one slice of the next snapshot lacks is added to
   cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0}), slice_of(kRight, 0, {Clock(0)}, {0})}, Clock(0));
   cache.apply_locally(Clock(0), own({1, 1, 1}), 1.0, 1.0);
   cache.refresh({slice_of(kLeft, 1, {Clock(1)}, {-5, -5}), nullptr}, Clock(1));
+  CHECK(cache.waits());  // in the slice that stays
   CHECK(values(cache) == std::vector<float>{-5, -5, -1});
 }
 
@@ -210,6 +211,23 @@ TEST_CASE("an own SGD gradient is a difference once two later ones are kept, and
   CHECK(buffers[0].use_count() + buffers[1].use_count() == 2);  // free for the next gradients
   cache.refresh({slice_of(kLeft, 1, {Clock(0)}, state)}, Clock(4));
   CHECK(values(cache) == expected);
+}
+
+TEST_CASE("under weight decay a difference has its share of the parameters that were here when it was made") {
+  OptimizerSection section;
+  section.weight_decay = 0.5;
+  constexpr double kRate = 0.5;  // p becomes 0.75 p - 0.5 g
+  ThreadCache cache(section, {kLeft}, 0);
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {8, 16})}, Clock(0));
+  cache.apply_locally(Clock(0), own({2, 2}), kRate, 1.0);
+  cache.apply_locally(Clock(1), own({0, 4}), kRate, 1.0);
+  CHECK(cache.differences() == 0);
+  CHECK_FALSE(cache.settled());
+  CHECK(values(cache) == std::vector<float>{3.75F, 6.25F});
+  CHECK(cache.settled());
+  CHECK(cache.differences() == 1);  // -0.5 (2 + 0.5 p) of these: -1.9375, -2.5625
+  cache.refresh({slice_of(kLeft, 1, {Clock(0)}, {16, 8})}, Clock(2));
+  CHECK(values(cache) == std::vector<float>{0.75F * 14.0625F, 0.75F * 5.4375F - 2.0F});
 }
 
 TEST_CASE("each slice is added what it lacks, and a difference lives as long as one slice lacks it") {

@@ -86,7 +86,7 @@ class FakeExchange final : public ParameterExchange {
   std::function<void()> while_awaiting = [] {};
   std::function<void()> after_installing = [] {};  // the waiting thread still copies
   std::function<void()> on_report = [] {};
-  // The newest snapshot the servers have; what a request brings.
+  // The newest snapshot the servers have; what a request brings. Null: the shard has nothing newer.
   std::function<std::vector<std::shared_ptr<Slice>>(Version min_version)> serve;
 
   std::chrono::nanoseconds held{0};  // what every grant says
@@ -141,10 +141,11 @@ class FakeExchange final : public ParameterExchange {
   }
   Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override {
     while_awaiting();
-    std::uint32_t shard = 0;
-    for (auto& slice : serve(requested.at(ticket))) {
-      for (const SlicePiece& piece : slice->pieces) landing.land(ShardId(shard), slice->stamp, piece);
-      cache_.install(ShardId(shard++), std::move(slice));
+    std::vector<std::shared_ptr<Slice>> slices = serve(requested.at(ticket));
+    for (std::uint32_t k = 0; k < slices.size(); ++k) {
+      if (slices[k] == nullptr) continue;
+      for (const SlicePiece& piece : slices[k]->pieces) landing.land(ShardId(k), slices[k]->stamp, piece);
+      cache_.install(ShardId(k), std::move(slices[k]));
     }
     const Ticks installed = time_.now();
     installed_[ticket] = installed;

@@ -106,6 +106,35 @@ TEST_CASE(
   CHECK(f.training().server_reads == 1);  // the others were there with the grant
 }
 
+TEST_CASE(
+    "where one slice lands and the other stays, both have the own gradient, and the latter at the end") {
+  const Range left{0, 1};
+  const Range right{1, 2};
+  TrainFixture f({left, right});
+  f.apply = ApplyMode::kEager;
+  for (std::int64_t c = 0; c < 3; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), 0));
+  f.exchange.finish();
+  f.exchange.serve = [&, asked = 0](Version) mutable -> std::vector<std::shared_ptr<Slice>> {
+    using testing::slice_of;
+    switch (asked++) {
+      case 0:
+        return {slice_of(left, 0, {Clock(0)}, {0}), slice_of(right, 0, {Clock(0)}, {0})};
+      case 1:
+        return {slice_of(left, 0, {Clock(0)}, {-10}, 1), nullptr};  // another worker's
+      case 2:
+        return {nullptr, slice_of(right, 0, {Clock(1)}, {-20}, 2)};  // and the own of clock 0
+      default:
+        return {nullptr, nullptr};
+    }
+  };
+  const auto report = f.run();
+  REQUIRE(report.is_ok());
+  CHECK(f.task.computed_with == std::vector<std::vector<float>>{{0, 0}, {-11, -1}, {-12, -21}});
+  CHECK(report->phases[Phase::kPCacheParam].count == 3);
+  CHECK(report->phases[Phase::kApplyGrads].count == 2);
+  CHECK(report->phases[Phase::kTCacheParam].count == 0);
+}
+
 TEST_CASE("what the next clock is certain to require is asked for while the gradient is computed") {
   TrainFixture f;
   f.refresh_clocks.reset();

@@ -59,8 +59,9 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
     take_over(k, *slice);
     ++taken;
   }
+  for (std::uint32_t k = 0; k < waits_in_.size(); ++k) waits_in_[k] = waits_in_[k] && lacks_newest(k);
   landing_.reset();
-  settle();  // slices that have stayed
+  if (std::none_of(waits_in_.begin(), waits_in_.end(), [](bool waits) { return waits; })) waits_in_.clear();
   for (std::size_t dropped = own_.drop_contained(stamp_, thread_); dropped > 0; --dropped) {
     if (differences_.empty()) {
       gradients_.pop_front();
@@ -122,21 +123,24 @@ void ThreadCache::apply_locally(Clock clock, SharedFloats gradient, double learn
   if (!optimizer_) optimizer_.emplace(settings_, static_cast<std::int64_t>(parameters_.size()));
   own_.remember(clock);
   if (applies_at_once()) return apply_with_state(gradient, learning_rate, scale);
-  if (gradients_.size() == kGradientsMax) keep_difference();
   gradients_.push_back({std::move(gradient), learning_rate * scale});
   waits_in_.assign(ranges_.size(), true);
 }
 
 void ThreadCache::settle() {
   PACELINE_ASSERT(!landing_, "parameters have landed and are not taken over");
-  if (!waits() || sync::broken(sync::Mutant::kWaitingForgotten)) return waits_in_.clear();
-  for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
-    const bool lacks = cache::must_reapply(own_.stamps().back(), stamp_.applied(ShardId(k), thread_));
-    if (!waits_in_[k] || !lacks) continue;
+  if (sync::broken(sync::Mutant::kWaitingForgotten)) waits_in_.clear();
+  for (std::uint32_t k = 0; k < waits_in_.size(); ++k) {
+    if (!waits_in_[k] || !lacks_newest(k)) continue;
     const std::span<float> parameters = part(parameters_, ranges_[k]);
     apply(gradients_.back(), ranges_[k].begin, parameters, parameters);
   }
   waits_in_.clear();
+  if (gradients_.size() == kGradientsMax) keep_difference();
+}
+
+bool ThreadCache::lacks_newest(std::uint32_t k) const {
+  return cache::must_reapply(own_.stamps().back(), stamp_.applied(ShardId(k), thread_));
 }
 
 // Without a state it is the same step wherever it is made.
@@ -146,8 +150,8 @@ void ThreadCache::apply(const OwnGradient& own, std::int64_t begin, std::span<co
   optimizer_->apply(begin, in, out, own.values.floats.subspan(static_cast<std::size_t>(begin), out.size()));
 }
 
-// The oldest gradient's buffer is needed. A step from 0 is the difference, but for weight decay, which takes
-// its share of the parameters that are here.
+// The oldest gradient's buffer is needed for the gradient after the next. A step from 0 is the difference,
+// but for weight decay, which takes its share of the parameters that are here.
 void ThreadCache::keep_difference() {
   std::vector<float> difference = spare_difference();
   const OwnGradient& own = gradients_.front();

@@ -12,10 +12,11 @@
 // With momentum and Adam an update is kept as the difference it made, which is added again. An SGD step has
 // no state and can be made anywhere: there the last two gradients themselves are kept, and a slice that lacks
 // one has the step made on it. With one worker that is what the server makes of the slice, bit for bit. An
-// older one, which only a server that is behind can lack, becomes a difference; its buffer is needed.
+// older one, which only a server that is behind can lack, becomes a difference before the next is computed:
+// its buffer is needed.
 //
-// A local apply that nothing depends on is not made: an SGD gradient waits, and is applied only when a read
-// is to go on from the parameters that are here, or takes a slice that lacks it.
+// A local apply that nothing depends on is not made: an SGD gradient waits. A read that takes a slice which
+// lacks it applies it there, in the same pass; slices that stay have it applied by settle().
 //
 // A snapshot that is waited for lands piece by piece (land()): with the own updates that it lacks its values
 // are in their place when the refresh() comes that makes them count. Piece, gradient and place are gone
@@ -73,29 +74,34 @@ class ThreadCache final : public ParameterLanding {
   bool lands() const { return landing_.has_value(); }
 
   // Takes over every slice of `snapshot` that is newer than the one here, as far as it has not landed, with
-  // the own updates that it lacks; on the others applies what waits. `now`: the worker's clock. Returns how
-  // many slices were taken over.
+  // the own updates that it lacks; what waits still does so in the others. `now`: the worker's clock. Returns
+  // how many slices were taken over.
   std::size_t refresh(const Snapshot& snapshot, Clock now);
 
   // Applies the own gradient stamped `clock` to the parameters, now or when it is needed, with the learning
-  // rate and scale of its grant. Timestamps grow; an iteration without a gradient is left out. An SGD
-  // gradient is held, unchanged, until a refresh() says that all slices contain it, or two later ones are
-  // held.
+  // rate and scale of its grant; settles first what is not settled. Timestamps grow; an iteration without a
+  // gradient is left out. An SGD gradient is held, unchanged, until a refresh() says that all slices contain
+  // it, or a settle() finds a later one held, too.
   void apply_locally(Clock clock, SharedFloats gradient, double learning_rate, double scale);
 
   // Whether apply_locally() applies at once: the optimizer has a state, which is to see every own gradient.
   bool applies_at_once() const { return settings_.kind != OptimizerKind::kSgd; }
 
-  // Whether the newest gradient has not been applied to the parameters here.
+  // Whether the newest gradient has not been applied to the parameters here, in a slice at least.
   bool waits() const { return !waits_in_.empty(); }
-  // Applies it. Nothing has landed.
+  // Whether nothing waits, and there is room for the next gradient: that apply_locally() only keeps it.
+  bool settled() const { return !waits() && gradients_.size() < kGradientsMax; }
+  // Makes it so: applies the newest gradient where it waits, makes the oldest a difference where there is no
+  // room. Nothing has landed.
   void settle();
 
-  // How many own updates are kept: for tests of the bound.
+  // How many own updates are kept, and how many of them as differences: for tests.
   std::size_t kept() const { return own_.stamps().size(); }
+  std::size_t differences() const { return differences_.size(); }
 
  private:
-  // Of the gradients kept as they are. Beside them one is computed into (worker/train/gradient_buffers.h).
+  // Of the gradients kept as they are, one less while the next is computed. Beside them one is computed into
+  // (worker/train/gradient_buffers.h).
   static constexpr std::size_t kGradientsMax = 2;
 
   struct OwnGradient {
@@ -113,6 +119,7 @@ class ThreadCache final : public ParameterLanding {
   void apply(const OwnGradient& own, std::int64_t begin, std::span<const float> in, std::span<float> out);
   void apply_with_state(const SharedFloats& own, double learning_rate, double scale);
   void keep_difference();
+  bool lacks_newest(std::uint32_t k) const;  // slice k, the newest gradient
   std::vector<float> spare_difference();
 
   OptimizerSection settings_;

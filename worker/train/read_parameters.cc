@@ -7,16 +7,16 @@
 namespace paceline {
 namespace {
 
-// From waiting to reading: ends the running exchange, or (first iteration) the first phase. A read that goes
-// on with the parameters that are here has the last own gradient, whose local apply was left until now,
-// applied.
+// From waiting to reading: ends the running exchange, or (first iteration) the first phase.
 void enter_reading(Training& t, const Exchange& exchange, bool first, Phase reading) {
-  if (first) return t.phases.enter(reading);
-  const bool settles = reading == Phase::kTCacheParam && t.cache.waits();
-  t.phases.end_exchange(exchange, settles ? Phase::kApplyGrads : reading);
-  if (!settles) return;
+  first ? t.phases.enter(reading) : t.phases.end_exchange(exchange, reading);
+}
+
+// What was left until now of applying own gradients: on slices that stay, and whose buffer is needed.
+void settle(Training& t) {
+  if (t.cache.settled()) return;
+  t.phases.enter(Phase::kApplyGrads);
   t.cache.settle();
-  t.phases.enter(reading);
 }
 
 cache::PullWithPush with_push(const Training& t) {
@@ -58,6 +58,7 @@ Status read_parameters(Training& t, const Granted& granted) {
   const bool stays = decision.source == cache::ReadSource::kThreadCache && !t.cache.lands();
   enter_reading(t, exchange, first, stays || skipped ? Phase::kTCacheParam : Phase::kPCacheParam);
   if (!stays && !skipped) t.cache.refresh(t.process_cache.snapshot(), grant.clock);
+  settle(t);
   return Status::ok();
 }
 

@@ -10,9 +10,9 @@
 namespace paceline {
 
 // With a grant in hand: makes training.cache meet it, from the thread cache, the process cache or the
-// servers. Ends the exchange of the last iteration, if one is running, and is in T_CACHE_PARAM or
-// P_CACHE_PARAM when it returns. A read that a cache answers sends nothing. Errors: why the exchange was
-// closed.
+// servers, and settled. Ends the exchange of the last iteration, if one is running, and is in T_CACHE_PARAM,
+// P_CACHE_PARAM or, where there was something to settle, APPLY_GRADS when it returns. A read that a cache
+// answers sends nothing. Errors: why the exchange was closed.
 Status read_parameters(Training& training, const Granted& granted);
 
 // Parameters asked for while the thread computes.
