@@ -173,6 +173,36 @@ TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that o
   CHECK(f.cache.state().version == Version(1));
 }
 
+TEST_CASE(
+    "a wait for parameters ahead ends when nothing follows, but not where a grant is to be taken first") {
+  Fixture f;
+  f.options.cluster.threads_per_node = 2;
+  f.join();
+  f.left->send(grant_of(0, Threshold(0), 0));
+  f.left->send(wire::FinishWorker{WorkerId(0, 0), "share done", 0ns});
+  const Ticket needed = f.client->request_parameters(Version(0));
+  REQUIRE(f.left->expect<wire::Pull>());
+  REQUIRE(f.right->expect<wire::Pull>());
+  const std::vector<Clock> applied{Clock(0), Clock(0)};
+  f.left->send(wire::Parameters{needed, ShardId(0), Version(0), Revision(0), 0, true, applied},
+               payload_of({7, 7, 7}));
+  f.right->send(wire::Parameters{needed, ShardId(1), Version(0), Revision(0), 0, true, applied},
+                payload_of({8, 8}));
+  const auto landed = f.client->await_ahead(0, needed, f.landing);
+  REQUIRE(landed.is_ok());
+  CHECK(landed->has_value());
+
+  REQUIRE(f.client->next_instruction(0).is_ok());
+  const Ticket unneeded = f.client->request_parameters(Version(0));
+  auto waiting =
+      std::async(std::launch::async, [&] { return f.client->await_ahead(1, unneeded, f.landing); });
+  f.left->send(wire::FinishWorker{WorkerId(0, 1), "share done", 0ns});
+  for (const auto& given_up : {waiting.get(), f.client->await_ahead(0, unneeded, f.landing)}) {
+    REQUIRE(given_up.is_ok());
+    CHECK_FALSE(given_up->has_value());
+  }
+}
+
 TEST_CASE("an instruction says what building the report and parsing the answer took on the I/O thread") {
   Fixture f;
   f.join();

@@ -101,6 +101,8 @@ class FakeExchange final : public ParameterExchange {
   std::vector<std::size_t> requested_at_push;              // how many requests each push found made
   std::optional<std::chrono::nanoseconds> arrives_before;  // an instruction, before it is taken
 
+  bool finishes_early = false;  // Finished is here before the parameters asked for ahead of the last push are
+
   void grant(wire::Grant grant) { instructions_.push_back(Granted{std::move(grant), {}}); }
   void finish() { instructions_.push_back(Finished{"share done", {}, {}}); }
 
@@ -151,6 +153,12 @@ class FakeExchange final : public ParameterExchange {
     installed_[ticket] = installed;
     after_installing();
     return installed;
+  }
+  Result<std::optional<Ticks>> await_ahead(std::uint32_t, Ticket ticket, ParameterLanding& landing) override {
+    const bool finished = !instructions_.empty() && std::holds_alternative<Finished>(instructions_.front());
+    if (finished && finishes_early) return std::optional<Ticks>();
+    PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
+    return std::optional(installed);
   }
   std::optional<Ticks> parameters_installed(Ticket ticket) override {
     const auto found = installed_.find(ticket);

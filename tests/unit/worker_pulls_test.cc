@@ -1,5 +1,6 @@
 // Pulls in flight: assembling answers frame by frame, sharing one pull among threads, and refusing what does
 // not fit.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
 
@@ -56,6 +57,35 @@ TEST_CASE("an answer is installed with its last frame, and the ticket is answere
   std::vector<float> flat(4);
   for (const auto& slice : f.cache.snapshot()) slice->copy_to(flat);
   CHECK(flat == std::vector<float>{1, 2, 3, 4});
+}
+
+TEST_CASE("who no longer needs parameters stops waiting for them, once woken") {
+  Fixture f;
+  const auto request = f.pulls.request(Version(2));
+  CHECK(f.piece(request.ticket, 0, 2, 0, {1, 2}, false).is_ok());
+  std::atomic<bool> unneeded = false;
+  std::promise<void> landing;  // fulfilled once the piece has landed: the next thing to do is to wait
+  struct Reporting : Landed {
+    std::promise<void>* landing = nullptr;
+    void land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
+      Landed::land(shard, stamp, piece);
+      landing->set_value();
+    }
+  } landed;
+  landed.landing = &landing;
+  auto waiting = std::async(std::launch::async, [&] {
+    return f.pulls.await_unless([&] { return unneeded.load(); }, request.ticket, landed);
+  });
+  landing.get_future().wait();
+  unneeded = true;
+  f.pulls.wake();
+  const auto answered = waiting.get();
+  REQUIRE(answered.is_ok());
+  CHECK_FALSE(answered->has_value());
+  // The answer is welcome all the same, and who needs it waits for it.
+  CHECK(f.piece(request.ticket, 0, 2, 2, {3}, true).is_ok());
+  CHECK(f.piece(request.ticket, 1, 2, 0, {4}, true).is_ok());
+  CHECK(f.pulls.await_unless([] { return true; }, request.ticket, f.landed).value() == Ticks(1002));
 }
 
 TEST_CASE("who waits for parameters gets them piece by piece, before the answer is whole") {

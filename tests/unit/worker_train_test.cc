@@ -135,6 +135,19 @@ TEST_CASE(
   CHECK(report->phases[Phase::kTCacheParam].count == 0);
 }
 
+TEST_CASE("who is told that nothing follows waits for no parameters") {
+  TrainFixture f;
+  f.apply = ApplyMode::kEager;
+  for (std::int64_t c = 0; c < 2; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), c));
+  f.exchange.finish();
+  f.exchange.finishes_early = true;
+  int awaited = 0;
+  f.exchange.while_awaiting = [&] { ++awaited; };
+  REQUIRE(f.run().is_ok());
+  CHECK(f.exchange.requested.size() == 3);
+  CHECK(awaited == 2);  // the first read, and what was asked for ahead of the first push
+}
+
 TEST_CASE("what the next clock is certain to require is asked for while the gradient is computed") {
   TrainFixture f;
   f.refresh_clocks.reset();

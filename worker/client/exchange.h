@@ -101,6 +101,12 @@ class ParameterExchange {
   // closed.
   virtual Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) = 0;
 
+  // The same for parameters that only a next iteration of node-local training thread `thread` would need:
+  // nullopt, at once, when what it will be told next is that there is none. What has landed then is not to be
+  // used.
+  virtual Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
+                                                   ParameterLanding& landing) = 0;
+
   // The same without waiting; nullopt while it is not there.
   virtual std::optional<Ticks> parameters_installed(Ticket ticket) = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <variant>
 
 namespace paceline {
 
@@ -29,6 +30,12 @@ Result<Instruction> Mailboxes::take(std::uint32_t thread) {
   Result<Instruction> next(std::move(box.instructions.front()));
   box.instructions.pop_front();
   return next;
+}
+
+bool Mailboxes::finished(std::uint32_t thread) const {
+  std::lock_guard lock(mutex_);
+  const auto& instructions = boxes_.at(thread).instructions;
+  return !instructions.empty() && std::holds_alternative<Finished>(instructions.front());
 }
 
 void Mailboxes::close(Status why) {

@@ -28,6 +28,9 @@ class Mailboxes {
   // Waits for the next instruction. After close(): its status, at once.
   Result<Instruction> take(std::uint32_t thread);
 
+  // Whether what `thread` will take next is here, and is Finished.
+  bool finished(std::uint32_t thread) const;
+
   // `why` is not OK. The first close counts.
   void close(Status why);
 
@@ -36,7 +39,7 @@ class Mailboxes {
     std::deque<Instruction> instructions;
     std::condition_variable arrived;
   };
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::deque<Box> boxes_;  // a deque: a condition variable does not move
   Status closed_;
 };

@@ -337,7 +337,10 @@ class PsClient::Impl {
   }
   Status io_instruct(std::uint32_t thread, Instruction instruction) {
     io_grants_.instructed(thread);
-    return mailboxes_.put(thread, std::move(instruction));
+    const bool wakes = std::holds_alternative<Finished>(instruction);
+    PACELINE_RETURN_IF_ERROR(mailboxes_.put(thread, std::move(instruction)));
+    if (wakes) pulls_.wake();
+    return Status::ok();
   }
   Status io_handle(ServerLink&, wire::Held& held, wire::Payload&) {
     PACELINE_RETURN_IF_ERROR(io_check_ours(held.worker));
@@ -463,6 +466,11 @@ Ticket PsClient::request_parameters(Version min_version) {
 
 Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterLanding& landing) {
   return impl_->pulls_.await(ticket, landing);
+}
+
+Result<std::optional<Ticks>> PsClient::await_ahead(std::uint32_t thread, Ticket ticket,
+                                                   ParameterLanding& landing) {
+  return impl_->pulls_.await_unless([&] { return impl_->mailboxes_.finished(thread); }, ticket, landing);
 }
 
 std::optional<Ticks> PsClient::parameters_installed(Ticket ticket) { return impl_->pulls_.answered(ticket); }

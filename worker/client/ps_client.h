@@ -74,6 +74,8 @@ class PsClient final : public ParameterExchange {
   void report(wire::StepReport report) override;
   Ticket request_parameters(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override;
+  Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
+                                           ParameterLanding& landing) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
 
   // ---- for the evaluator thread

@@ -206,12 +206,19 @@ void Pulls::finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now) {
 }
 
 Result<Ticks> Pulls::await(Ticket ticket, ParameterLanding& landing) {
+  PACELINE_ASSIGN_OR_RETURN(const auto answered, await_unless([] { return false; }, ticket, landing));
+  return *answered;
+}
+
+Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& unneeded, Ticket ticket,
+                                                 ParameterLanding& landing) {
   std::vector<std::size_t> taken(cache_.ranges().size(), 0);
   std::unique_lock lock(mutex_);
   for (;;) {
     if (!closed_.is_ok()) return closed_;
     const auto pull = pulls_.find(ticket);
-    if (pull == pulls_.end()) return finished_at(ticket);
+    if (pull == pulls_.end()) return std::optional(finished_at(ticket));
+    if (unneeded()) return std::optional<Ticks>();
     const std::vector<Arrived> pieces = arrived(pull->second, taken);
     if (pieces.empty()) {
       changed_.wait(lock);
@@ -221,6 +228,11 @@ Result<Ticks> Pulls::await(Ticket ticket, ParameterLanding& landing) {
     for (const Arrived& each : pieces) landing.land(each.shard, each.stamp, each.piece);
     lock.lock();
   }
+}
+
+void Pulls::wake() {
+  std::lock_guard lock(mutex_);  // who waits has asked before, or asks after
+  changed_.notify_all();
 }
 
 std::vector<Pulls::Arrived> Pulls::arrived(const Pull& pull, std::vector<std::size_t>& taken) {

@@ -13,6 +13,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -66,6 +67,11 @@ class Pulls {
   // Waits until every shard has answered, landing on the way what comes; returns when the last one had
   // (Ticks() when that was long ago: more than kFinishedKept requests before).
   Result<Ticks> await(Ticket ticket, ParameterLanding& landing);
+  // The same, but nullopt as soon as `unneeded` says so. It is asked behind a lock, at first and whenever
+  // something has changed, which wake() says of what is not a pull.
+  Result<std::optional<Ticks>> await_unless(const std::function<bool()>& unneeded, Ticket ticket,
+                                            ParameterLanding& landing);
+  void wake();
   // The same without waiting; nullopt while a shard has not.
   std::optional<Ticks> answered(Ticket ticket) const;
   // As await() for an exact pull, and hands over what arrived. Errors: also what a shard refused it with.

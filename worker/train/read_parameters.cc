@@ -94,8 +94,9 @@ void pull_behind_push(Training& t, const wire::Grant& grant) {
 
 Status land_ahead(Training& t) {
   if (!t.asked_ahead || !t.with_push) return Status::ok();
-  PACELINE_RETURN_IF_ERROR(t.exchange.await_parameters(*t.with_push, t.cache).status());
-  t.landed = t.clock();
+  PACELINE_ASSIGN_OR_RETURN(const auto installed,
+                            t.exchange.await_ahead(t.worker.thread, *t.with_push, t.cache));
+  if (installed) t.landed = t.clock();
   return Status::ok();
 }
 

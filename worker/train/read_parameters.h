@@ -29,8 +29,8 @@ void record_hidden(Training& training, const FetchAhead& ahead);
 // (cache::pull_with_push()): before what of the gradient has not left, or behind it.
 void pull_ahead_of_push(Training& training, const wire::Grant& grant);
 void pull_behind_push(Training& training, const wire::Grant& grant);
-// Lands what was asked for ahead of the push, while that is on its way and the grant is waited for. Errors:
-// why the exchange was closed.
+// Lands what was asked for ahead of the push, while that is on its way and the grant is waited for, or until
+// it is known that no iteration follows. Errors: why the exchange was closed.
 Status land_ahead(Training& training);
 
 }  // namespace paceline
