@@ -148,6 +148,28 @@ TEST_CASE("who is told that nothing follows waits for no parameters") {
   CHECK(awaited == 2);  // the first read, and what was asked for ahead of the first push
 }
 
+TEST_CASE("a read waits for a server where parameters come behind the grant, not where they land behind it") {
+  const bool behind = GENERATE(false, true);
+  TrainFixture f;
+  f.apply = ApplyMode::kEager;
+  constexpr std::int64_t kClocks = 3;
+  for (std::int64_t c = 0; c < kClocks; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), c));
+  f.exchange.finish();
+  f.exchange.serve = [&, n = std::int64_t{0}](Version) mutable {
+    const std::int64_t revision = n++;
+    return std::vector{testing::slice_of(TrainFixture::kAll, 0, {Clock(revision)}, {0, 0}, revision)};
+  };
+  // Taken once they have landed, each grant arrived 10 ms before: 5 ms behind them, or 5 ms before them.
+  f.exchange.arrives_before = 10ms;
+  f.exchange.after_installing = [&] { f.time.pass(behind ? 5ms : 15ms); };
+  const auto report = f.run();
+  REQUIRE(report.is_ok());
+  CHECK(f.training().server_reads == (behind ? kClocks : 1));
+  const auto first = behind ? 5ms : 15ms;
+  const auto others = (behind ? 5ms : 10ms) * (kClocks - 1);  // an exchange takes 5 or 15 ms in all
+  CHECK(report->phases[Phase::kPsParam].total_ns == std::chrono::nanoseconds(first + others).count());
+}
+
 TEST_CASE("what the next clock is certain to require is asked for while the gradient is computed") {
   TrainFixture f;
   f.refresh_clocks.reset();
@@ -317,6 +339,25 @@ TEST_CASE("an emulated iteration lasts its time from its start, and one that doe
   REQUIRE(report.is_ok());
   CHECK(ended == std::vector<std::chrono::nanoseconds>{100ms, 230ms});
   CHECK(report->overruns == 1);
+}
+
+TEST_CASE("parameters that land behind the grant are in the time of an emulated iteration") {
+  TrainFixture f;
+  f.apply = ApplyMode::kEager;
+  f.emulate.base_step = 100ms;
+  f.exchange.grant(grant_of(0, Threshold::infinite(), 0));
+  f.exchange.grant(grant_of(1, Threshold::infinite(), 1));
+  f.exchange.finish();
+  f.exchange.arrives_before = 30ms;
+  f.exchange.after_installing = [&, reads = 0]() mutable {
+    if (++reads == 2) f.time.pass(40ms);
+  };
+  const Ticks begin = f.time.now();
+  std::vector<std::chrono::nanoseconds> ended;
+  f.exchange.on_report = [&] { ended.push_back(f.time.now() - begin); };
+  REQUIRE(f.run().is_ok());
+  // 40 ms after the first step's end they are there, 30 ms after the grant.
+  CHECK(ended == std::vector<std::chrono::nanoseconds>{100ms, 210ms});
 }
 
 TEST_CASE("a grant that does not move the clock on ends its worker, in words") {

@@ -28,7 +28,7 @@ struct ReportTime {
   std::chrono::nanoseconds parsing{0};
 };
 
-// The worker may begin an iteration. `arrived`: when this process had it.
+// The worker may begin an iteration. `arrived`: when this process had it, by the steady clock.
 struct Granted {
   wire::Grant grant;
   Ticks arrived;

@@ -42,8 +42,9 @@ Status read_parameters(Training& t, const Granted& granted) {
       t.process_cache.state());
 
   Exchange exchange{grant.held, std::nullopt, report_time(t, granted.report)};
-  const bool waited = t.landed && *t.landed > granted.arrived;  // for them, with the grant there
-  if (waited) exchange.parameters = *t.landed - granted.arrived;
+  // With the grant there: that they land then is PS_PARAM, too, but only what is not here is waited for.
+  if (t.landed && t.landed->done > granted.arrived) exchange.parameters = t.landed->done - granted.arrived;
+  const bool waited = t.landed && t.landed->installed > granted.arrived;
   if (waited || decision.source == cache::ReadSource::kServer) ++t.server_reads;
   if (decision.source == cache::ReadSource::kServer) {
     const Ticket ticket = t.exchange.request_parameters(decision.min_version);
@@ -96,7 +97,7 @@ Status land_ahead(Training& t) {
   if (!t.asked_ahead || !t.with_push) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(const auto installed,
                             t.exchange.await_ahead(t.worker.thread, *t.with_push, t.cache));
-  if (installed) t.landed = t.clock();
+  if (installed) t.landed = {*installed, t.clock()};
   return Status::ok();
 }
 

@@ -16,11 +16,18 @@ void record_early(Training& t, const LeavingGradient& gradient) {
   t.bytes_early += early.bytes;
 }
 
+// For the emulator: waiting for parameters is in an iteration's time, as it is in read_parameters(), also
+// where they were still landing when the grant arrived.
+Ticks begin_of_iteration(Training& t, const Granted& granted) {
+  const bool landing = t.landed && t.landed->done > granted.arrived;
+  return landing ? granted.arrived : t.pace.now();
+}
+
 }  // namespace
 
 Status train_step(Training& t, const Granted& granted) {
   const wire::Grant& grant = granted.grant;
-  const Ticks started = t.pace.now();
+  const Ticks started = begin_of_iteration(t, granted);
 
   // T_CACHE_PARAM, P_CACHE_PARAM or PS_PARAM: parameters no older than the grant allows, own updates in them.
   // Waiting for a server is the end of the exchange that the last iteration began.

@@ -45,10 +45,14 @@ struct Training {
   PhaseRecorder phases;
   std::function<Ticks()> clock;  // the recorder's
 
-  // The parameters asked for with the last push, and, if ahead of it, when the thread had waited for them.
+  // The parameters asked for with the last push, and, if ahead of it, when they were here and had landed.
+  struct Landed {
+    Ticks installed;
+    Ticks done;
+  };
   std::optional<Ticket> with_push = {};
   bool asked_ahead = false;
-  std::optional<Ticks> landed = {};
+  std::optional<Landed> landed = {};
 
   // What it has done so far.
   std::int64_t iterations = 0;  // that made a gradient
