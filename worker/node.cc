@@ -37,8 +37,9 @@ Threshold largest_threshold(const RunConfig& config) {
 
 // Under shared memory a gradient stays in its buffer until the servers have applied it: at a grant those of
 // at most `largest threshold` clocks wait for others (DESIGN 3.1), one is computed into, and two are for
-// servers that are late to say that they have applied theirs. Eager, none waits for others. Made when needed,
-// so a large threshold costs nothing before a worker leads by that much.
+// servers that are late to say that they have applied theirs. What the thread cache keeps meanwhile is the
+// last one, which is among these. Eager, none waits for others. Made when needed, so a large threshold costs
+// nothing before a worker leads by that much.
 std::size_t gradient_buffers_max(const RunConfig& config, bool shared) {
   const Threshold largest = largest_threshold(config);
   if (!shared || config.sync.apply == ApplyMode::kEager || largest.is_infinite())

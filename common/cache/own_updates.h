@@ -1,10 +1,11 @@
 // Own updates: read-my-writes (DESIGN 3.2). A thread's parameters reflect all of its own gradients stamped <
-// c, although the snapshot it took may not contain the newest of them yet. The local apply of stamp t is kept
-// as a difference, and after each refresh it is added again on every slice that does not contain it: iff t >=
-// that slice's applied clock.
+// c, although the snapshot it took may not contain the newest of them yet. The local apply of stamp t is
+// kept, as the difference it made or as the gradient whose step can be made anew (worker/cache/
+// thread_cache.h), and with each refresh it is made again on every slice that lacks it: iff t >= that slice's
+// applied clock.
 //
 //   own stamps kept 5 6 7; slice 0 has applied clock 7, slice 1 has 6
-//     slice 0: add 7          slice 1: add 6, 7         5 is in both: dropped for good
+//     slice 0: again 7        slice 1: again 6, 7       5 is in both: dropped for good
 //
 // Both sides of the rule matter: one too few loses an own gradient, one too many counts it twice.
 #pragma once
@@ -25,22 +26,22 @@ namespace paceline::cache {
 // whose s is 0 now but may rise must keep them.
 constexpr bool keeps_own_updates(Threshold largest) { return largest > Threshold(0); }
 
-// Whether an own gradient stamped `own` must be added to a slice with this applied clock.
+// Whether an own gradient stamped `own` must be applied again to a slice with this applied clock.
 bool must_reapply(Clock own, Clock slice_applied);
 
-// The timestamps of the differences one thread keeps, oldest first. The differences themselves lie with the
+// The timestamps of the own updates that one thread keeps, oldest first. The updates themselves lie with the
 // caller, in the same order. Thread: the training thread's own.
 class OwnUpdates {
  public:
-  // The thread applied its gradient stamped `stamp` locally and keeps the difference; stamps only grow. An
+  // The thread has computed the gradient stamped `stamp` and keeps its update; stamps only grow. An
   // iteration without a gradient (NaN) is not remembered.
   void remember(Clock stamp);
 
   // The thread takes a snapshot with these stamps: forgets every timestamp that all slices contain, and
-  // returns how many that were: the caller drops as many of its oldest differences.
+  // returns how many that were: the caller drops as many of its oldest updates.
   std::size_t drop_contained(const SnapshotStamp& snapshot, std::uint32_t thread);
 
-  // The places (indices into stamps()) that must be added again to `shard`'s slice of that snapshot, oldest
+  // The places (indices into stamps()) that must be applied again to `shard`'s slice of that snapshot, oldest
   // first.
   std::vector<std::size_t> to_reapply(const SnapshotStamp& snapshot, ShardId shard,
                                       std::uint32_t thread) const {

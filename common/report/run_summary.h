@@ -62,7 +62,7 @@ struct RunSummary {
   std::int64_t skipped = 0;       // iterations without a gradient (NaN under on_nan: skip)
   std::int64_t malformed = 0;     // messages the servers refused
   // By workers, at the beginning of an iteration. Of them server_reads had to wait for a server; the others a
-  // cache answered, and sent nothing. What a cache has may have come down behind the push: pulls / (shards x
+  // cache answered, and sent nothing. What a cache has may have come down with the push: pulls / (shards x
   // parameter_reads) is how many transfers there were for each read, many under refresh_clocks: 1, few under
   // null.
   std::int64_t parameter_reads = 0;

@@ -12,10 +12,8 @@ void SlicePiece::copy_to(std::span<float> flat, const Range& range) const {
   copy_part(flat.subspan(static_cast<std::size_t>(begin), floats.size()), floats, std::ssize(flat));
 }
 
-void Slice::copy_to(std::span<float> flat, std::int64_t begin) const {
-  for (const SlicePiece& piece : pieces) {
-    if (piece.offset >= begin) piece.copy_to(flat, range);
-  }
+void Slice::copy_to(std::span<float> flat) const {
+  for (const SlicePiece& piece : pieces) piece.copy_to(flat, range);
 }
 
 }  // namespace paceline

@@ -28,9 +28,8 @@ struct Slice {
   cache::SliceStamp stamp;
   std::vector<SlicePiece> pieces;  // in order, without gaps, whole
 
-  // Copies the slice to its place in `flat`, the whole parameter vector, but for the pieces before its
-  // float `begin`.
-  void copy_to(std::span<float> flat, std::int64_t begin = 0) const;
+  // Copies the slice to its place in `flat`, the whole parameter vector.
+  void copy_to(std::span<float> flat) const;
 };
 
 // One slice per shard; an empty pointer where nothing has arrived yet.

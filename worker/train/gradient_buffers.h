@@ -1,7 +1,8 @@
 // Gradients are sent without a copy, so a gradient's memory belongs to the transport until its last byte has
-// left. These are a training thread's few buffers: computed into, shared with the transport, and back here
-// when it lets go: once ZeroMQ has sent it, or, where it is read in place (wire/sharing.h), once the servers
-// have applied it.
+// left. These are a training thread's few buffers: computed into, shared with the transport and, under SGD,
+// with the thread cache, and back here when both let go: the transport once ZeroMQ has sent it, or, where it
+// is read in place (wire/sharing.h), once the servers have applied it; the thread cache, which keeps one at
+// most while the next is computed, once its parameters contain it or its difference is kept instead.
 //
 // Thread: acquire() by the training thread; a buffer may be dropped on any thread, also after the pool is
 // gone.
@@ -21,8 +22,8 @@ class GradientBuffers {
  public:
   using Buffer = std::pmr::vector<float>;
 
-  // One is being computed into while the last one leaves; the third is for a transport that is late to say
-  // so, or for parameters that do not contain it yet (worker/cache/thread_cache.h).
+  // One is being computed into while the last one leaves, or is kept for parameters that do not contain it
+  // (worker/cache/thread_cache.h); the third is for a transport that is late to say that it has left.
   static constexpr std::size_t kBuffersMax = 3;
 
   // At most `max` buffers of `floats` values each, made in `memory` (null: the heap) when they are first
@@ -31,7 +32,8 @@ class GradientBuffers {
                            std::shared_ptr<std::pmr::memory_resource> memory = nullptr);
 
   // A buffer that nobody else holds; its content is whatever it was left with.
-  // Errors: kDeadlineExceeded when the transport has kept all of them for longer than `deadline`.
+  // Errors: kDeadlineExceeded when all of them were held for longer than `deadline`, which the transport
+  // alone does: the thread cache lets go at the reads of the thread that calls.
   Result<std::shared_ptr<Buffer>> acquire(std::chrono::nanoseconds deadline);
 
   // How many exist: for tests of the bound.
