@@ -1,5 +1,7 @@
 #include "server/store/gradient.h"
 
+#include <numeric>
+
 #include "common/params/vector_ops.h"
 
 namespace paceline::server {
@@ -9,10 +11,19 @@ void Gradient::look_at(std::int64_t piece) {
   if (!it.looked_at) it.look([](const Range&) {});
 }
 
-std::int64_t Gradient::not_looked_at() const {
-  const auto first =
-      std::find_if(pieces_.begin(), pieces_.end(), [](const Piece& piece) { return !piece.looked_at; });
-  return first - pieces_.begin();
+std::int64_t Gradient::not_looked_at() {
+  const auto looked_at = [this](std::int64_t piece) {
+    return pieces_[static_cast<std::size_t>(piece)].looked_at;
+  };
+  while (all_looked_ < piece_count() && looked_at(all_looked_)) ++all_looked_;
+  return all_looked_;
+}
+
+std::int64_t Gradient::floats_not_looked_at() const {
+  return std::accumulate(pieces_.begin(), pieces_.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Piece& piece) {
+                           return piece.looked_at ? sum : sum + piece.payload.count();
+                         });
 }
 
 std::optional<std::int64_t> Gradient::non_finite() const {

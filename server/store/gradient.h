@@ -64,7 +64,8 @@ class Gradient {
   std::int64_t piece_count() const { return std::ssize(pieces_); }
   void look_at(std::int64_t piece);
   // The first piece that nobody has looked at; piece_count() when there is none.
-  std::int64_t not_looked_at() const;
+  std::int64_t not_looked_at();
+  std::int64_t floats_not_looked_at() const;
   // The first element, counted from the range's begin, that is NaN or infinite, of those looked at.
   std::optional<std::int64_t> non_finite() const;
 
@@ -100,9 +101,10 @@ class Gradient {
   WorkerId worker_;
   Clock clock_;
   std::int64_t samples_ = 0;
-  std::int64_t begin_ = 0;     // of what is here: [begin_, the range's size)
-  std::vector<Piece> pieces_;  // as they came: descending
-  BlockRef decoded_;           // what the pieces point into, where they came in fewer bytes
+  std::int64_t begin_ = 0;       // of what is here: [begin_, the range's size)
+  std::int64_t all_looked_ = 0;  // this many first pieces have been looked at, perhaps more
+  std::vector<Piece> pieces_;    // as they came: descending
+  BlockRef decoded_;             // what the pieces point into, where they came in fewer bytes
 };
 
 }  // namespace paceline::server

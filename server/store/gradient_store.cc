@@ -218,6 +218,7 @@ void GradientStore::drop_partial(Inbox& box) {
 void GradientStore::recycle(Gradient gradient) {
   gradient.pieces_.clear();  // the buffers go now, the list's memory stays
   gradient.decoded_.reset();
+  gradient.all_looked_ = 0;
   recycled_.push_back(std::move(gradient));
 }
 

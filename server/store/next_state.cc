@@ -141,13 +141,15 @@ void NextState::take(std::int64_t i, const BlockRange& now, Gradient& gradient) 
   float* const floats = block.floats.writable_data();
   const float* const before = now.block(i).data();
   const Range elements = now.elements(i);
+  const bool last = mode_ == ApplyMode::kEager || block.taken == expected_.size();
+  const Then then = last ? Then::kDone : Then::kReadAgain;
   gradient.look_and_use(elements, [&](std::int64_t offset, std::span<const float> values) {
     const std::int64_t at = offset - elements.begin;
     const std::span<float> part(floats + at, values.size());
     if (combine_ == CombineMode::kMean) {
       first ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
     } else {
-      write_step(offset, first ? std::span(before + at, values.size()) : part, part, values);
+      write_step(offset, first ? std::span(before + at, values.size()) : part, part, values, then);
     }
   });
 }
@@ -175,8 +177,8 @@ void NextState::prepare_whole(const Gradient& whole, const BlockRange& now, Vers
 }
 
 void NextState::look_at_rest(Gradient& whole) {
-  if (whole.not_looked_at() == whole.piece_count()) return;
-  run(whole.arrived().size(), whole.piece_count(), [&](std::size_t, std::int64_t k) { whole.look_at(k); });
+  const std::int64_t floats = whole.floats_not_looked_at();
+  if (floats > 0) run(floats, whole.piece_count(), [&](std::size_t, std::int64_t k) { whole.look_at(k); });
 }
 
 void NextState::forget_missing(const GradientStore& gradients) {

@@ -24,8 +24,9 @@
 // The bits are those of applying the decision from the start: the same operations on each element in the same
 // order (DESIGN 3.4).
 //
-// Memory: prepared blocks are a second state beside the current one, so prepare() must not be called while an
-// older one is leaving (store/leaving.h). Thread: one at a time (the server's loop); apply() has helpers.
+// Memory: prepared blocks are a second state beside the current one, so prepare_one() and
+// prepare_whole() must not be called while an older one is leaving (store/leaving.h). Thread: one at a time
+// (the server's loop); apply(), prepare_whole() and look_at_rest() have helpers.
 #pragma once
 
 #include <cstddef>
@@ -91,8 +92,10 @@ class NextState {
   bool take_one(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient);
   bool expect(std::size_t already, Version version, const Gradient& gradient);
   void take(std::int64_t i, const BlockRange& now, Gradient& gradient);
+  // What becomes of a block that has taken a gradient: nothing for a while, or it takes the next at once.
+  enum class Then { kDone, kReadAgain };
   void write_step(std::int64_t offset, std::span<const float> in, std::span<float> out,
-                  std::span<const float> gradient);
+                  std::span<const float> gradient, Then then);
   void run(std::int64_t floats, std::int64_t count,
            const std::function<void(std::size_t thread, std::int64_t i)>& work);
   bool is_beginning_of(const wire::ApplyDecision& decision) const;
@@ -118,7 +121,7 @@ class NextState {
   std::vector<std::vector<float>> sums_;  // per thread: one block of a clock's weighted sum
 
   std::vector<Block> blocks_;
-  std::vector<std::int64_t> unfinished_;  // scratch of apply_each()
+  std::vector<std::int64_t> unfinished_;  // scratch of apply_each() and prepare_whole()
   std::int64_t prepared_ = 0;             // blocks, at the moment
   std::int64_t committed_ = 0;
   std::int64_t dropped_ = 0;

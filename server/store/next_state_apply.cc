@@ -59,11 +59,12 @@ void NextState::apply_each(const wire::ApplyDecision& decision, const GradientSt
     const auto apply_rest = [&](std::span<const float> in, std::span<float> out) {
       for (; block.taken < decision.contributions.size(); ++block.taken) {
         const wire::Contribution& c = decision.contributions[block.taken];
+        const Then then = block.taken + 1 == decision.contributions.size() ? Then::kDone : Then::kReadAgain;
         gradients.find(c.worker, c.clock)
             ->for_each_in(elements, [&](std::int64_t offset, std::span<const float> values) {
               const auto at = static_cast<std::size_t>(offset - elements.begin);
               const auto part = out.subspan(at, values.size());
-              write_step(offset, in.subspan(at, values.size()), part, values);
+              write_step(offset, in.subspan(at, values.size()), part, values, then);
             });
         in = out;
       }
@@ -103,7 +104,8 @@ void NextState::apply_each_with_state(const wire::ApplyDecision& decision, const
       now.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
         gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
           const auto at = static_cast<std::size_t>(offset - block.begin);
-          write_step(offset, in.subspan(at, values.size()), out.subspan(at, values.size()), values);
+          write_step(offset, in.subspan(at, values.size()), out.subspan(at, values.size()), values,
+                     Then::kDone);
         });
       });
     });
@@ -140,7 +142,7 @@ void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientSt
       now.replace(i, std::move(block.floats));
     } else {
       now.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
-        write_step(elements.begin, in, out, sum);
+        write_step(elements.begin, in, out, sum, Then::kDone);
       });
     }
   });
@@ -163,10 +165,10 @@ void NextState::foresee(const wire::ApplyDecision& decision) {
 }
 
 // One step of the optimizer. A block beside the old one, of a state that outgrows the processor's cache, is
-// written past that: else each line would be read first.
+// written past that: else each line would be read first. Not where the next gradient reads it right away.
 void NextState::write_step(std::int64_t offset, std::span<const float> in, std::span<float> out,
-                           std::span<const float> gradient) {
-  if (in.data() == out.data() || size_ <= kCachedFloatsMax) {
+                           std::span<const float> gradient, Then then) {
+  if (in.data() == out.data() || size_ <= kCachedFloatsMax || then == Then::kReadAgain) {
     return optimizer_.apply(offset, in, out, gradient);
   }
   std::array<float, 1024> step;

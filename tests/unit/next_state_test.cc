@@ -352,6 +352,48 @@ TEST_CASE("a state that outgrows the cache has the same bits, in place or beside
   CHECK(shard.next().committed() == shard.now().blocks.block_count());
 }
 
+TEST_CASE("a state that outgrows the cache has the same bits with several gradients and a state by element") {
+  constexpr std::int64_t kFloats = kCachedFloatsMax + 1003;
+  const auto kind = GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum);
+  const auto combine = GENERATE(CombineMode::kEach, CombineMode::kMean);
+  CAPTURE(static_cast<int>(kind), static_cast<int>(combine));
+  ShardSettings settings = settings_of(kTwo, 128 * 1024);
+  settings.combine = combine;
+  settings.optimizer.kind = kind;
+  settings.optimizer.lr = 0.5;
+  settings.apply_threads = 2;
+  settings.apply_alone_floats = 0;
+  OptimizerState truth(settings.optimizer, kFloats);
+  Shard shard = ready_shard(kTwo, kFloats, 1.0F, std::move(settings));
+  const bool mean = combine == CombineMode::kMean;
+  Floats expected(static_cast<std::size_t>(kFloats), 1.0F);
+  for (std::int64_t clock = 0; clock < 2; ++clock) {
+    Floats gradients[2] = {expected, expected};
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      gradients[0][i] = static_cast<float>((i + static_cast<std::size_t>(clock)) % 1009) / 64.0F;
+      gradients[1][i] = static_cast<float>(i % 511) / 32.0F;
+    }
+    const Snapshot read = shard.now();  // so that every block is written beside the old one
+    const WorkerId workers[2] = {kFirst, kSecond};
+    for (int k = 0; k < 2; ++k) {
+      const auto arrived =
+          shard.push(push_of(workers[k], clock), payload_of(gradients[k]), Shard::Prepare::kWhole);
+      REQUIRE((arrived.is_ok() && (*arrived)->fault.empty()));
+    }
+    auto decision = decision_of(clock, {{kFirst, Clock(clock), 1}, {kSecond, Clock(clock), 1}}, clock + 1,
+                                mean ? Combine::kMean : Combine::kEach);
+    decision.learning_rate = 0.5;
+    REQUIRE(shard.apply(decision).is_ok());
+    CHECK(values_of(read.blocks) == expected);
+    if (mean) {
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        gradients[0][i] = (gradients[0][i] + gradients[1][i]) * 0.5F;
+    }
+    for (int k = 0; k < (mean ? 1 : 2); ++k) truth.apply(expected, gradients[k], 0.5);
+    REQUIRE(now(shard) == expected);
+  }
+}
+
 TEST_CASE("nothing is prepared where parameters leave in fewer bytes, which need the room") {
   RunConfig config;
   CHECK(shard_settings(config).prepare_next);
