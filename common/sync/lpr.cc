@@ -43,6 +43,7 @@ std::optional<WindowResult> LprTracker::on_version(Version version) {
 
   WindowResult result;
   result.index = index;
+  result.begins_at = Version(index * window_clocks_);
   result.closed_at = version;
   result.samples = sums.samples;
   result.loss_mean = sums.loss_sum / static_cast<double>(sums.samples);

@@ -28,6 +28,7 @@ double learning_progress_ratio(LprMetric metric, double previous, double current
 // One closed window.
 struct WindowResult {
   std::int64_t index = 0;     // k: the iterations stamped [kW, (k+1)W)
+  Version begins_at;          // kW
   Version closed_at;          // (k+1)W
   double loss_mean = 0.0;     // per sample
   double accuracy = 0.0;      // 0..1

@@ -14,7 +14,7 @@ enum class StageEnd {
   kVersion,        // the version is `value` or more
   kIterations,     // so many iterations of all workers are completed, skipped ones included
   kProgress,       // such a share of train.total_iterations is; in a configuration only
-  kTrainAccuracy,  // a window of this stage (LPR windows) has such an accuracy or more
+  kTrainAccuracy,  // an LPR window that begins in this stage has such an accuracy or more
   kTrainLoss,      // ... or such a mean loss or less
 };
 

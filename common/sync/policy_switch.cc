@@ -21,8 +21,11 @@ PolicySwitch::PolicySwitch(const PolicyConfig& config)
     : config_(config), current_(make_policy(policy_of(config, config.stages.front()))) {}
 
 void PolicySwitch::on_window(const WindowResult& window) {
+  if (window.begins_at < begun_at_) return;  // in part the stage's before
+  const bool first = !window_;
   window_ = window;
-  current_->on_window(window);
+  if (first) window_->lpr.reset();  // compared with a window of the stage before
+  current_->on_window(*window_);
 }
 
 void PolicySwitch::on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) {
@@ -64,6 +67,7 @@ void PolicySwitch::on_version(Version version, Ticks now, const ClockTable& cloc
     window_.reset();
   }
   if (stage_ == before) return;
+  begun_at_ = version;
   current_ = make_policy(policy_of(config_, config_.stages[stage_]));
   for (std::uint32_t r = 0; r < live_.size(); ++r) {
     if (live_[r]) current_->on_clock(Rank(r), *live_[r], now, clocks);

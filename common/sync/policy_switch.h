@@ -6,8 +6,11 @@
 // over: s is 3 from there on, and the held are looked at again at once.
 //
 // A policy takes over at a version, and begins as it would begin a run: with its own initial threshold and
-// having seen nothing. The clocks stay as they are; where the new policy allows less, the fast are held until
-// they may go on.
+// having seen no window. The first it sees is the first that begins at that version or later, and there is
+// none before it to compare it with:
+//   W = 10, [{policy: bsp, until: {version: 15}}, {policy: dtssp, threshold: 3}]
+// [10, 20) is half BSP's and nobody's; [20, 30) is DTSSP's first, so s can move at version 40.
+// The clocks stay as they are; where the new policy allows less, the fast are held until they may go on.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +47,7 @@ class PolicySwitch final : public Policy {
   std::unique_ptr<Policy> current_;
   std::vector<std::optional<Clock>> live_;  // by rank: where the live workers stand, for the next policy
   std::int64_t iterations_ = 0;             // completed
+  Version begun_at_;                        // this stage
   std::optional<WindowResult> window_;      // the last of this stage
 };
 

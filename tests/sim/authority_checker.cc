@@ -326,6 +326,7 @@ void AuthorityChecker::judge(const WindowClosed& w) {
   }
   const bool by_accuracy = config_.lpr_metric == LprMetric::kAccuracy;
   const double current = by_accuracy ? static_cast<double>(sums.correct) / samples : sums.loss_sum / samples;
+  if (w.index * window_clocks_of(config_) < stage_begun_.value) return;  // of two stages: nobody looks at it
   int step = 0;
   if (previous_metric_ && policy_.kind == PolicyKind::kDtssp) {
     const double gain =
@@ -388,7 +389,9 @@ void AuthorityChecker::judge(const PolicySwitched& p) {
     violation("a switch from what is not in force");
   }
   stage_ = due;
+  stage_begun_ = version_;
   stage_window_.reset();
+  previous_metric_.reset();
   take_policy(policy_in(config_.policy, due));
   if (p.to != policy_.kind || p.threshold_to != threshold_) violation("a switch to what is not next");
   pushes_.clear();

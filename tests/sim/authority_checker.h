@@ -104,7 +104,8 @@ class AuthorityChecker {
   sync::PolicyConfig policy_;  // in force
   std::size_t stage_ = 0;
   std::int64_t completed_at_version_ = 0;
-  std::optional<Metric> stage_window_;  // the last that closed in this stage
+  Version stage_begun_;
+  std::optional<Metric> stage_window_;  // the last that began and closed in this stage
   std::map<WorkerId, Pushes> pushes_;
   std::int64_t pushes_seen_ = 0;
 };

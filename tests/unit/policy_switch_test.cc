@@ -34,7 +34,7 @@ WindowResult measured(double accuracy, double loss, std::optional<double> lpr = 
   return window;
 }
 
-// Two workers in lockstep: each clock is a version.
+// Two workers in lockstep: each clock is a version, and a window of its own unless told otherwise.
 class Lockstep {
  public:
   explicit Lockstep(const PolicyConfig& config) : policy_(config) {
@@ -42,14 +42,17 @@ class Lockstep {
     for (const Rank worker : {Rank(0), Rank(1)}) policy_.on_clock(worker, Clock(0), Ticks(0), table_);
   }
   // One clock of both; the window, if any, ends there.
-  void clock(const std::optional<WindowResult>& window = std::nullopt) {
+  void clock(std::optional<WindowResult> window = std::nullopt, std::int64_t clocks_of_window = 1) {
     for (const Rank worker : {Rank(0), Rank(1)}) {
       table_.advance(clock_);
       now_ = now_ + std::chrono::seconds(1);
       policy_.on_clock(worker, clock_.next(), now_, table_);
     }
     clock_ = clock_.next();
-    if (window) policy_.on_window(*window);
+    if (window) {
+      window->begins_at = Version(clock_.value - clocks_of_window);
+      policy_.on_window(*window);
+    }
     policy_.on_version(Version(clock_.value), now_, table_);
   }
   const PolicySwitch& policy() const { return policy_; }
@@ -113,8 +116,32 @@ TEST_CASE("a_policy_begins_as_it_would_begin_a_run") {
   run.clock(measured(0.1, 1, 100.0));
   run.clock(measured(0.2, 1, 100.0));  // closed under BSP: DTSSP starts from its own threshold
   CHECK(run.policy().threshold() == Threshold(3));
-  run.clock(measured(0.4, 1, 100.0));
+  run.clock(measured(0.4, 1, 100.0));  // its first: better than one of BSP's, which it has not seen
+  CHECK(run.policy().threshold() == Threshold(3));
+  run.clock(measured(0.8, 1, 100.0));
   CHECK(run.policy().threshold() == Threshold(4));
+}
+
+TEST_CASE("a_window_that_began_in_the_stage_before_counts_for_neither") {
+  Lockstep run(switching({stage_of(PolicyKind::kBsp, 0, {StageEnd::kVersion, 3}),
+                          stage_of(PolicyKind::kDtssp, 3, {StageEnd::kTrainAccuracy, 0.6}),
+                          stage_of(PolicyKind::kSsp, 7)}));
+  run.clock();
+  run.clock(measured(0.1, 1), 2);
+  run.clock();
+  REQUIRE(run.policy().stage() == 1);
+  run.clock(measured(0.9, 1, 100.0), 2);  // clock 2 of it is BSP's
+  CHECK(run.policy().stage() == 1);
+  CHECK(run.policy().threshold() == Threshold(3));
+  run.clock();
+  run.clock(measured(0.5, 1, 100.0), 2);  // its first
+  CHECK(run.policy().threshold() == Threshold(3));
+  run.clock();
+  run.clock(measured(0.55, 1, 10.0), 2);
+  CHECK(run.policy().threshold() == Threshold(4));
+  run.clock();
+  run.clock(measured(0.6, 1, 10.0), 2);
+  CHECK(run.policy().stage() == 2);
 }
 
 TEST_CASE("the_largest_threshold_is_that_of_any_stage") {
