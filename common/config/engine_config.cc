@@ -1,8 +1,15 @@
 #include "common/config/engine_config.h"
 
 #include <cmath>
+#include <limits>
 
 namespace paceline {
+
+// The share as written is off by at most half a unit in the last place, the product by another half.
+double iterations_of(double progress, std::int64_t total_iterations) {
+  constexpr double kJustBelowOne = 1.0 - 4 * std::numeric_limits<double>::epsilon();
+  return std::ceil(progress * static_cast<double>(total_iterations) * kJustBelowOne);
+}
 
 sync::EngineConfig engine_config(const RunConfig& config) {
   sync::EngineConfig engine;
@@ -18,7 +25,7 @@ sync::EngineConfig engine_config(const RunConfig& config) {
   for (PolicyStage stage : config.sync.stages) {
     if (stage.until.end == StageEnd::kProgress) {
       stage.until.end = StageEnd::kIterations;
-      stage.until.value = std::ceil(stage.until.value * static_cast<double>(config.train.total_iterations));
+      stage.until.value = iterations_of(stage.until.value, config.train.total_iterations);
     }
     engine.policy.stages.push_back(stage);
   }

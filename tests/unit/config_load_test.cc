@@ -91,6 +91,32 @@ sync:
   CHECK(sync::validate(engine_config(c)));
 }
 
+TEST_CASE("a_share_of_the_run_is_the_number_of_iterations_that_was_meant") {
+  CHECK(iterations_of(0.14, 100'000) == 14'000);  // 14000.000000000002
+  CHECK(iterations_of(0.55, 1600) == 880);
+  CHECK(iterations_of(0.07, 1'000'000'000'000) == 70'000'000'000);
+  CHECK(iterations_of(0.140001, 100'000) == 14'001);
+  CHECK(iterations_of(1e-9, 100) == 1);
+}
+
+TEST_CASE("a_stage_may_begin_at_the_last_version_but_one") {
+  // Four workers, 80 iterations: at version 19 everybody has one more to do.
+  for (const char* until : {"version: 19", "iterations: 76", "progress: 0.95"}) {
+    INFO(until);
+    const RunConfig c =
+        loaded(std::string("{cluster: {nodes: 4}, train: {total_iterations: 80}, sync: {policy: "
+                           "switch, stages: [{policy: bsp, until: {") +
+               until + "}}, {policy: ssp}]}}");
+    CHECK(c.sync.stages.size() == 2);
+  }
+  // From a pool one worker may take nearly all, a version each.
+  CHECK(
+      loaded(
+          "{cluster: {nodes: 4}, train: {total_iterations: 80, share: pool}, sync: {policy: switch, stages: "
+          "[{policy: ssp, until: {version: 70}}, {policy: ssp}]}}")
+          .sync.stages.size() == 2);
+}
+
 TEST_CASE("apply_and_combine_default_by_policy") {
   struct Case {
     const char* sync;
@@ -137,7 +163,7 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
            "sync: {policy: asp}",
            "cluster: {gradient_encoding: top_k, top_k_share: 0.01, parameter_encoding: bf16}",
            "sync: {policy: dtssp, threshold: 5, threshold_max: 6, combine: each, refresh_clocks: null}",
-           "sync: {policy: switch, stages: [{policy: dssp, until: {version: 1000000}}, {policy: ssp, "
+           "sync: {policy: switch, stages: [{policy: dssp, until: {version: 2}}, {policy: ssp, "
            "threshold: 0, "
            "until: {train_accuracy: 0.5}}, {policy: asp}]}",
            "run: {name: x, out: 'a \"quoted\" \\\\ path', max_seconds: 1h, target_accuracy: 0.1}\n"
