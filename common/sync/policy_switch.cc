@@ -31,7 +31,7 @@ void PolicySwitch::on_window(const WindowResult& window) {
 void PolicySwitch::on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) {
   if (live_.size() <= worker.value) live_.resize(worker.value + std::size_t{1});
   if (clock > Clock(0)) ++iterations_;
-  live_[worker.value] = clock;
+  live_[worker.value] = Place{clock, now};
   current_->on_clock(worker, clock, now, clocks);
 }
 
@@ -59,7 +59,7 @@ bool PolicySwitch::is_over(const StageUntil& until, Version version) const {
   return false;
 }
 
-void PolicySwitch::on_version(Version version, Ticks now, const ClockTable& clocks) {
+void PolicySwitch::on_version(Version version, Ticks, const ClockTable& clocks) {
   const std::size_t before = stage_;
   while (is_over(config_.stages[stage_].until, version) ||
          (broken(Mutant::kSwitchTooSoon) && stage_ + 1 < config_.stages.size())) {
@@ -70,7 +70,7 @@ void PolicySwitch::on_version(Version version, Ticks now, const ClockTable& cloc
   begun_at_ = version;
   current_ = make_policy(policy_of(config_, config_.stages[stage_]));
   for (std::uint32_t r = 0; r < live_.size(); ++r) {
-    if (live_[r]) current_->on_clock(Rank(r), *live_[r], now, clocks);
+    if (live_[r]) current_->on_clock(Rank(r), live_[r]->clock, live_[r]->since, clocks);
   }
 }
 

@@ -10,7 +10,9 @@
 // none before it to compare it with:
 //   W = 10, [{policy: bsp, until: {version: 15}}, {policy: dtssp, threshold: 3}]
 // [10, 20) is half BSP's and nobody's; [20, 30) is DTSSP's first, so s can move at version 40.
-// The clocks stay as they are; where the new policy allows less, the fast are held until they may go on.
+// Each worker stands where it stands, since when its clock moved there: its last push is to the policy what
+// the begin of training is to a run's first. The clocks stay as they are; where the new policy allows less,
+// the fast are held until they may go on.
 #pragma once
 
 #include <cstddef>
@@ -40,12 +42,17 @@ class PolicySwitch final : public Policy {
   void on_version(Version version, Ticks now, const ClockTable& clocks) override;
 
  private:
+  // Where a live worker stands, and since when.
+  struct Place {
+    Clock clock;
+    Ticks since;
+  };
   bool is_over(const StageUntil& until, Version version) const;
 
   PolicyConfig config_;
   std::size_t stage_ = 0;
   std::unique_ptr<Policy> current_;
-  std::vector<std::optional<Clock>> live_;  // by rank: where the live workers stand, for the next policy
+  std::vector<std::optional<Place>> live_;  // by rank: for the next policy
   std::int64_t iterations_ = 0;             // completed
   Version begun_at_;                        // this stage
   std::optional<WindowResult> window_;      // the last of this stage

@@ -394,10 +394,7 @@ void AuthorityChecker::judge(const PolicySwitched& p) {
   previous_metric_.reset();
   take_policy(policy_in(config_.policy, due));
   if (p.to != policy_.kind || p.threshold_to != threshold_) violation("a switch to what is not next");
-  pushes_.clear();
-  for (const auto& [worker, account] : accounts_) {
-    if (is_live(account)) note_push(worker);
-  }
+  for (auto& [worker, pushes] : pushes_) pushes = Pushes{{pushes.at.back()}, pushes.place, Clock(-1), {}};
 }
 
 void AuthorityChecker::judge(const Discard& d) {

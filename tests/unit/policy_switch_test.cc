@@ -144,6 +144,33 @@ TEST_CASE("a_window_that_began_in_the_stage_before_counts_for_neither") {
   CHECK(run.policy().stage() == 2);
 }
 
+TEST_CASE("an_iteration_that_goes_on_over_a_switch_is_as_long_as_it_was") {
+  PolicySwitch policy(
+      switching({stage_of(PolicyKind::kSsp, 9, {StageEnd::kVersion, 1}), stage_of(PolicyKind::kDssp, 0)}));
+  ClockTable table;
+  Clock clocks[3];
+  for (int i = 0; i < 3; ++i) table.add();
+  const auto at = [](int seconds) { return Ticks(std::int64_t{seconds} * 1'000'000'000); };
+  const auto completes = [&](Rank worker, int seconds) {
+    Clock& clock = clocks[worker.value];
+    table.advance(clock);
+    clock = clock.next();
+    policy.on_clock(worker, clock, at(seconds), table);
+  };
+  const Rank fast(0), slow(1), third(2);
+  for (const Rank worker : {fast, slow, third}) policy.on_clock(worker, Clock(0), at(0), table);
+  completes(slow, 1);
+  for (int seconds = 2; seconds <= 8; seconds += 2) completes(fast, seconds);
+  completes(third, 10);
+  policy.on_version(Version(1), at(10), table);
+  REQUIRE(policy.stage() == 1);
+  policy.on_departure(third);
+  table.remove(clocks[2]);
+  completes(slow, 11);  // 10 s after its last, one after the switch: next at 21
+  completes(fast, 12);  // 4 s after its last: next at 16 and 20, so two extra, the second with lead 4
+  CHECK(policy.threshold_for(fast) == Threshold(4));
+}
+
 TEST_CASE("the_largest_threshold_is_that_of_any_stage") {
   CHECK(largest_threshold(switching({stage_of(PolicyKind::kBsp, 0), stage_of(PolicyKind::kSsp, 4)})) ==
         Threshold(4));
