@@ -101,7 +101,7 @@ struct WindowClosed {
   double accuracy = 0.0;  // 0..1
   std::int64_t samples = 0;
   std::optional<double> lpr;  // per cent; none for the first
-  Threshold threshold;        // after the window has been taken into account
+  Threshold threshold;        // from here on, whether the window or a switch at this version has changed it
 };
 
 // Every shard drops what it holds of this gradient, in part or whole, and refuses what still comes of it: its

@@ -150,8 +150,9 @@ void Engine::advance_version() {
     ++version_.value;
     apply(config_.apply == ApplyMode::kVersioned ? gradients_.take() : std::exchange(arrived_, {}));
     emit(VersionAdvanced{version_});
-    if (const auto window = lpr_.on_version(version_)) close_window(*window);
-    if (switch_policy()) switched = true;
+    const std::size_t stage = policy_->stage();
+    advance_policy();
+    if (policy_->stage() != stage) switched = true;
   }
   if (!arrived_.empty()) apply(std::exchange(arrived_, {}));
   if (switched && broken(Mutant::kSwitchForgetsHeld)) return;
@@ -160,25 +161,24 @@ void Engine::advance_version() {
   }
 }
 
-void Engine::close_window(const WindowResult& window) {
-  const Threshold from = policy_->threshold();
-  policy_->on_window(window);
-  const Threshold to = policy_->threshold();
-  emit(WindowClosed{window.index, window.closed_at, window.loss_mean, window.accuracy, window.samples,
-                    window.lpr, to});
-  if (to != from) emit(ThresholdChanged{from, to, window.lpr.value_or(0.0), version_});
-}
-
-// Whether another policy takes over at this version.
-bool Engine::switch_policy() {
+// The window that ends at this version, if one does, then whether another policy takes over: the window is
+// reported with the threshold that is in force after both.
+void Engine::advance_policy() {
   const std::size_t stage = policy_->stage();
-  const Threshold threshold = policy_->threshold();
+  const Threshold before = policy_->threshold();
+  const std::optional<WindowResult> window = lpr_.on_version(version_);
+  if (window) policy_->on_window(*window);
+  const Threshold moved = policy_->threshold();
   policy_->on_version(version_, now_, clocks_);
-  if (policy_->stage() == stage) return false;
+  const Threshold after = policy_->threshold();
+  if (window) {
+    emit(WindowClosed{window->index, window->closed_at, window->loss_mean, window->accuracy, window->samples,
+                      window->lpr, after});
+  }
+  if (moved != before) emit(ThresholdChanged{before, moved, window->lpr.value_or(0.0), version_});
+  if (policy_->stage() == stage) return;
   const std::vector<PolicyStage>& stages = config_.policy.stages;
-  emit(PolicySwitched{stages[stage].policy, stages[policy_->stage()].policy, threshold, policy_->threshold(),
-                      version_});
-  return true;
+  emit(PolicySwitched{stages[stage].policy, stages[policy_->stage()].policy, moved, after, version_});
 }
 
 void Engine::apply(ClockContributions contributions) {

@@ -105,8 +105,7 @@ class Engine {
   void grant(Rank rank);
   void finish(Rank rank);
   void advance_version();
-  void close_window(const WindowResult& window);
-  bool switch_policy();
+  void advance_policy();
   void apply(ClockContributions contributions);
   void settle();
   void file_held(Rank rank);

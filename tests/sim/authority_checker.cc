@@ -318,6 +318,7 @@ void AuthorityChecker::judge(const VersionAdvanced& v) {
 }
 
 void AuthorityChecker::judge(const WindowClosed& w) {
+  threshold_said_ = w.threshold;
   const Metric sums = windows_[w.index];
   const auto samples = static_cast<double>(sums.samples);
   if (w.samples != sums.samples || std::fabs(w.loss_mean - sums.loss_sum / samples) > 1e-9 ||
@@ -380,6 +381,8 @@ std::size_t AuthorityChecker::stage_due() const {
 
 void AuthorityChecker::check_stage() {
   if (version_.value > 0 && stage_due() != stage_) violation("another policy should have taken over");
+  if (threshold_said_.value_or(threshold_) != threshold_) violation("a window names another threshold");
+  threshold_said_.reset();
 }
 
 void AuthorityChecker::judge(const PolicySwitched& p) {

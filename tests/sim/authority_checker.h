@@ -99,6 +99,7 @@ class AuthorityChecker {
   std::map<std::int64_t, Metric> windows_;
   std::optional<double> previous_metric_;
   std::optional<int> threshold_step_due_;
+  std::optional<Threshold> threshold_said_;  // by the last window, to be in force after it
   Staleness grant_gap_, clock_gap_;
   Ticks now_;
   sync::PolicyConfig policy_;  // in force
