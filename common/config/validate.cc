@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/config/domain.h"
+#include "common/config/engine_config.h"
 #include "common/config/names.h"
 #include "common/config/schema.h"
 #include "common/network/network.h"
@@ -138,7 +139,25 @@ void check_threshold(Judge& judge, const SyncSection& sync) {
                   "increase_above >= decrease_below");
 }
 
-// Of versions, iterations or shares: an end that is not after those before it, or after the run.
+// A share of the run is a number of iterations.
+StageUntil counted(const RunConfig& c, StageUntil until) {
+  if (until.end != StageEnd::kProgress) return until;
+  return {StageEnd::kIterations, iterations_of(until.value, c.train.total_iterations)};
+}
+
+// The first version or number of iterations that is too late for another policy to take over: nothing
+// would be granted under it. With even shares the last version is ceil(total / workers), and the one
+// before it is there when everybody has completed so many. From a pool it depends on who takes how many.
+std::optional<double> too_late(const RunConfig& c, StageEnd end) {
+  const bool even = c.train.share == Share::kEven;
+  const std::int64_t workers = c.cluster.cluster().workers();
+  const std::int64_t versions = (c.train.total_iterations + workers - 1) / workers;
+  if (end == StageEnd::kVersion && even) return static_cast<double>(versions);
+  if (end != StageEnd::kIterations) return std::nullopt;
+  return static_cast<double>(even ? (versions - 1) * workers + 1 : c.train.total_iterations);
+}
+
+// Of versions or iterations: an end that is not after those before it, or not before the run's.
 void check_stage_end(Judge& judge, const RunConfig& c, std::size_t i) {
   const std::vector<PolicyStage>& stages = c.sync.stages;
   const StageUntil& until = stages[i].until;
@@ -148,20 +167,23 @@ void check_stage_end(Judge& judge, const RunConfig& c, std::size_t i) {
                   "until", "no until: it ends with the run");
   judge.refuse_if(!last && until.end == StageEnd::kNever, {key.c_str()}, "a stage that never ends",
                   "no until", "until: the next stage has to begin");
-  judge.refuse_if(
-      until.end == StageEnd::kIterations && until.value >= static_cast<double>(c.train.total_iterations),
-      {key.c_str(), "train.total_iterations"}, "the next stage would never begin",
-      "until " + real({}).write(until.value) + " of " + std::to_string(c.train.total_iterations) +
-          " iterations",
-      "fewer");
-  const bool counts = until.end == StageEnd::kVersion || until.end == StageEnd::kIterations ||
-                      until.end == StageEnd::kProgress;
+  if (last || until.end == StageEnd::kNever) return;
+  const StageUntil own = counted(c, until);
+  const std::string said = std::string(name_of(until.end)) + " " + real({}).write(until.value);
+  const std::optional<double> limit = too_late(c, own.end);
+  judge.refuse_if(limit && own.value >= *limit,
+                  {key.c_str(), "train.total_iterations", "train.share", "cluster.nodes"},
+                  "the next stage would never begin",
+                  "until " + said + " of " + std::to_string(c.train.total_iterations) + " iterations by " +
+                      std::to_string(c.cluster.cluster().workers()) + " workers",
+                  limit ? std::string(name_of(own.end)) + " below " + real({}).write(*limit) : "");
+  const bool counts = own.end == StageEnd::kVersion || own.end == StageEnd::kIterations;
   for (std::size_t before = 0; counts && before < i; ++before) {
     const StageUntil& earlier = stages[before].until;
-    judge.refuse_if(earlier.end == until.end && earlier.value >= until.value, {key.c_str()},
-                    "a stage that is over when it begins",
-                    std::string(name_of(until.end)) + " " + real({}).write(until.value) + " after " +
-                        real({}).write(earlier.value),
+    const StageUntil other = counted(c, earlier);
+    if (other.end != own.end) continue;
+    judge.refuse_if(other.value >= own.value, {key.c_str()}, "a stage that is over when it begins",
+                    said + " after " + name_of(earlier.end) + " " + real({}).write(earlier.value),
                     "growing ends");
   }
 }

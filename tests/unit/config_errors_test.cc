@@ -170,6 +170,27 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "sync.stages[1]: a stage that is over when it begins"},
            {"sync: {policy: switch, stages: [{policy: bsp, until: {iterations: 1000}}, {policy: ssp}]}",
             "sync.stages[0]: the next stage would never begin"},
+           // Four workers: 20 versions, and the last policy to take over does so at version 19.
+           {"{cluster: {nodes: 4}, train: {total_iterations: 80}, sync: {policy: switch, stages: [{policy: "
+            "bsp, "
+            "until: {version: 20}}, {policy: ssp}]}}",
+            "sync.stages[0]: the next stage would never begin"},
+           {"{cluster: {nodes: 4}, train: {total_iterations: 78}, sync: {policy: switch, stages: [{policy: "
+            "bsp, "
+            "until: {iterations: 77}}, {policy: ssp}]}}",
+            "sync.stages[0]: the next stage would never begin"},
+           {"{cluster: {nodes: 4}, train: {total_iterations: 80}, sync: {policy: switch, stages: [{policy: "
+            "bsp, "
+            "until: {progress: 0.96}}, {policy: ssp}]}}",
+            "sync.stages[0]: the next stage would never begin"},
+           {"{train: {total_iterations: 80, share: pool}, sync: {policy: switch, stages: [{policy: bsp, "
+            "until: "
+            "{progress: 0.998}}, {policy: ssp}]}}",
+            "sync.stages[0]: the next stage would never begin"},
+           {"{train: {total_iterations: 320}, sync: {policy: switch, stages: [{policy: bsp, until: "
+            "{iterations: "
+            "300}}, {policy: ssp, until: {progress: 0.5}}, {policy: ssp}]}}",
+            "sync.stages[1]: a stage that is over when it begins"},
            {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 5}}, {policy: dtssp, threshold: "
             "11}]}",
             "sync.stages[1]: the initial threshold is outside"},
