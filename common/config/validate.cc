@@ -81,10 +81,14 @@ void check_encoding(Judge& judge, const ClusterSection& cluster) {
 void check_policy_applies(Judge& judge, const SyncSection& sync, PolicyKind policy, const std::string& at) {
   const std::string combination = std::string(name_of(policy)) + " with apply: " + name_of(sync.apply) +
                                   ", combine: " + name_of(sync.combine);
-  judge.refuse_if(
-      policy == PolicyKind::kBsp && sync.apply == ApplyMode::kEager, {"sync.apply", at.c_str()},
-      "bsp is exact only version by version", combination,
-      at == "sync.policy" ? "apply: versioned" : "apply: versioned, or ssp with threshold: 0 there");
+  const bool beside_asp = std::any_of(sync.stages.begin(), sync.stages.end(), [](const PolicyStage& stage) {
+    return stage.policy == PolicyKind::kAsp;
+  });
+  const char* expected = "apply: versioned";
+  if (at != "sync.policy") expected = "apply: versioned, or ssp with threshold: 0 there";
+  if (beside_asp) expected = "ssp with threshold: 0 there, since asp goes with apply: eager alone";
+  judge.refuse_if(policy == PolicyKind::kBsp && sync.apply == ApplyMode::kEager, {"sync.apply", at.c_str()},
+                  "bsp is exact only version by version", combination, expected);
   judge.refuse_if(policy == PolicyKind::kAsp && sync.apply == ApplyMode::kVersioned,
                   {"sync.apply", at.c_str()}, "asp would hold gradients without bound for the slowest",
                   combination, "apply: eager");

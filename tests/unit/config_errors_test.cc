@@ -293,6 +293,16 @@ TEST_CASE("a_layer_refuses_fields_it_would_not_use_and_misses_those_it_needs") {
   CHECK_THAT(refusal(layers("dense")), Contains("wrong type"));
 }
 
+// What is expected must not be refused in turn: asp does not go with versioned.
+TEST_CASE("bsp_beside_asp_is_told_what_goes_with_asp") {
+  CHECK_THAT(
+      refusal("sync: {policy: switch, stages: [{policy: bsp, until: {progress: 0.5}}, {policy: asp}]}"),
+      Contains("expected ssp with threshold: 0 there, since asp goes with apply: eager alone"));
+  CHECK_THAT(refusal("sync: {policy: switch, apply: eager, stages: [{policy: bsp, until: {progress: 0.5}}, "
+                     "{policy: ssp}]}"),
+             Contains("expected apply: versioned, or ssp with threshold: 0 there"));
+}
+
 TEST_CASE("a_stage_refuses_parameters_its_policy_does_not_use_and_ends_that_are_none") {
   const auto stages = [](const std::string& one) {
     return "sync:\n  policy: switch\n  stages:\n    - " + one + "\n    - {policy: ssp}\n";
