@@ -171,7 +171,12 @@ void World::step(const sync::Event& event, Ticks now) {
   }
 }
 
-void World::carry_out(const sync::Started&, Ticks now) { first_grant_ = now; }
+void World::carry_out(const sync::Started&, Ticks now) {
+  first_grant_ = now;
+  const std::vector<PolicyStage>& stages = plan_.engine.policy.stages;
+  if (stages.empty()) return;
+  summary_.switches.push_back({name_of(stages.front().policy), Version(0), 0.0, engine_.threshold()});
+}
 
 void World::carry_out(sync::Apply& action, Ticks now) {
   const std::uint32_t decision = keep(action);
@@ -226,7 +231,8 @@ void World::carry_out(const sync::WindowClosed& action, Ticks now) {
 }
 
 void World::carry_out(const sync::PolicySwitched& action, Ticks now) {
-  summary_.switches.push_back({name_of(action.to), action.version, to_seconds(now - first_grant_)});
+  summary_.switches.push_back(
+      {name_of(action.to), action.version, to_seconds(now - first_grant_), action.threshold_to});
 }
 
 void World::carry_out(const sync::AllFinished& action, Ticks now) {

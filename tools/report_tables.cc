@@ -76,8 +76,8 @@ std::string ending(const FinishedRun& run) {
   text += line(", lost nodes %lld, overruns %lld\n", static_cast<long long>(s.lost_nodes),
                static_cast<long long>(s.overruns));
   for (const PolicyChange& change : s.switches) {
-    text += line("  policy %s from version %s on, %.3f s\n", change.policy.c_str(),
-                 to_string(change.version).c_str(), change.seconds);
+    text += line("  policy %s from version %s on, %.3f s, threshold %s\n", change.policy.c_str(),
+                 to_string(change.version).c_str(), change.seconds, to_string(change.threshold).c_str());
   }
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
   text += "  test accuracy " + accuracy_text(s.test_accuracy);

@@ -23,6 +23,14 @@ std::optional<double> optional_from(const Json& value) {
   return value.get<double>();
 }
 
+Json threshold_json(Threshold threshold) {
+  return threshold.is_infinite() ? Json(nullptr) : Json(threshold.value());
+}
+
+Threshold threshold_from(const Json& value) {
+  return value.is_null() ? Threshold::infinite() : Threshold(value.get<std::int64_t>());
+}
+
 Json phases_json(const RunSummary& summary) {
   Json phases = Json::object();
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
@@ -45,15 +53,14 @@ RunSummary summary_from(const Json& json) {
   for (const Json& change : json.value("switches", Json::array())) {
     s.switches.push_back({change.at("policy").get<std::string>(),
                           Version(change.at("version").get<std::int64_t>()),
-                          change.at("seconds").get<double>()});
+                          change.at("seconds").get<double>(), threshold_from(change.at("threshold"))});
   }
   s.nodes = json.at("nodes").get<std::uint32_t>();
   s.threads_per_node = json.at("threads_per_node").get<std::uint32_t>();
   s.iterations = json.at("iterations").get<std::int64_t>();
   s.wall_seconds = json.at("wall_seconds").get<double>();
   s.final_version = Version(json.at("final_version").get<std::int64_t>());
-  const Json& threshold = json.at("final_threshold");
-  s.final_threshold = threshold.is_null() ? Threshold::infinite() : Threshold(threshold.get<std::int64_t>());
+  s.final_threshold = threshold_from(json.at("final_threshold"));
   s.max_grant_gap = Staleness(json.at("max_grant_gap").get<std::int64_t>());
   s.max_clock_gap = Staleness(json.at("max_clock_gap").get<std::int64_t>());
   s.test_accuracy = optional_from(json.at("test_accuracy"));
@@ -100,8 +107,10 @@ std::string to_json(const RunSummary& summary) {
   }
   json["policy"] = s.policy;
   for (const PolicyChange& change : s.switches) {
-    json["switches"].push_back(
-        {{"policy", change.policy}, {"version", change.version.value}, {"seconds", change.seconds}});
+    json["switches"].push_back({{"policy", change.policy},
+                                {"version", change.version.value},
+                                {"seconds", change.seconds},
+                                {"threshold", threshold_json(change.threshold)}});
   }
   json["nodes"] = s.nodes;
   json["threads_per_node"] = s.threads_per_node;
@@ -109,7 +118,7 @@ std::string to_json(const RunSummary& summary) {
   json["iterations"] = s.iterations;
   json["wall_seconds"] = s.wall_seconds;
   json["final_version"] = s.final_version.value;
-  json["final_threshold"] = s.final_threshold.is_infinite() ? Json(nullptr) : Json(s.final_threshold.value());
+  json["final_threshold"] = threshold_json(s.final_threshold);
   json["max_grant_gap"] = s.max_grant_gap.value;
   json["max_clock_gap"] = s.max_clock_gap.value;
   json["test_accuracy"] = optional_json(s.test_accuracy);

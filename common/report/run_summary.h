@@ -25,11 +25,12 @@ struct PhaseSum {
   double mean_ms() const { return count == 0 ? 0.0 : total_seconds * 1e3 / static_cast<double>(count); }
 };
 
-// Another policy took over (`policy: switch`).
+// From here on a policy was in force (`policy: switch`).
 struct PolicyChange {
   std::string policy;
   Version version;
   double seconds = 0.0;  // since the first grant
+  Threshold threshold;   // with which it began; infinite is null in JSON
 };
 
 struct RunSummary {
@@ -38,7 +39,7 @@ struct RunSummary {
   // The seed, where the run was simulated; then the file says "simulated": true and "seed", else neither.
   std::optional<std::uint64_t> simulated_seed = {};
   std::string policy;                  // as in the configuration: "bsp", "dtssp", ...
-  std::vector<PolicyChange> switches;  // in order; the key is absent when empty
+  std::vector<PolicyChange> switches;  // the first at version 0; the key is absent when empty
   std::uint32_t nodes = 0;
   std::uint32_t threads_per_node = 0;  // "workers" is their product
   std::int64_t iterations = 0;         // applied gradients

@@ -35,7 +35,7 @@ double Authority::rate_at(Version version) const {
 
 void Authority::carry_out(const sync::Started&, Ticks now) {
   first_grant_ = now;
-  record_.begin(now);
+  record_.begin(now, engine_.threshold());
   last_progress_ = {now, 0};
   log_.info("training begins: " + std::to_string(config_.cluster.cluster().workers()) + " workers, " +
             std::to_string(config_.cluster.shards) + " shards, threshold " + to_string(engine_.threshold()));

@@ -22,6 +22,12 @@ Result<RunRecord> RunRecord::open(const RunConfig& config, const Log& log) {
   return RunRecord(config, std::move(curve), log);
 }
 
+void RunRecord::begin(Ticks first_grant, Threshold threshold) {
+  first_grant_ = first_grant;
+  if (config_.sync.stages.empty()) return;
+  totals_.switches.push_back({name_of(config_.sync.stages.front().policy), Version(0), 0.0, threshold});
+}
+
 // A curve that cannot be written is no reason to stop the training: it is said once, and the summary will say
 // more.
 void RunRecord::append(const CurveRow& row) {
@@ -40,7 +46,7 @@ void RunRecord::window(const sync::WindowClosed& window, Ticks now) {
 }
 
 void RunRecord::switched(const sync::PolicySwitched& action, Ticks now) {
-  totals_.switches.push_back({name_of(action.to), action.version, seconds(now)});
+  totals_.switches.push_back({name_of(action.to), action.version, seconds(now), action.threshold_to});
 }
 
 void RunRecord::evaluation(Version version, double seconds, Threshold threshold, const Metric& metric) {

@@ -33,7 +33,8 @@ class RunRecord {
   // Errors: those of CurveWriter::open.
   static Result<RunRecord> open(const RunConfig& config, const Log& log);
 
-  void begin(Ticks first_grant) { first_grant_ = first_grant; }
+  // Training begins, under `threshold`.
+  void begin(Ticks first_grant, Threshold threshold);
   // Since the first grant; 0 before it.
   double seconds(Ticks now) const { return first_grant_ ? to_seconds(now - *first_grant_) : 0.0; }
   // The last worker has got its last reply.

@@ -42,6 +42,34 @@ TEST_CASE("a run to its end: model, evaluation, reports, files, and everybody is
   CHECK(read_curve(run.config.run.out)->back().test_accuracy == 0.75);
 }
 
+TEST_CASE("a run that switches names each policy from the first on, and its curve the threshold in force") {
+  RunConfig config = small_run();
+  config.sync.policy = PolicyKind::kSwitch;
+  config.sync.stages.resize(2);
+  config.sync.stages[0].until = {StageEnd::kVersion, 2};
+  config.sync.stages[1].policy = PolicyKind::kSsp;
+  config.sync.lpr.window_clocks = 1;
+  Run run(config);
+  run.gather();
+  run.now = run.now + 2s;
+  run.train(0, 3);
+  run.answer_model();
+  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.nodes_report();
+  run.shards_report();
+  REQUIRE(run.over());
+  const auto switches = run.summary().switches;
+  REQUIRE(switches.size() == 2);
+  CHECK((switches[0].policy == "bsp" && switches[0].version == Version(0)));
+  CHECK((switches[0].seconds == 0.0 && switches[0].threshold == Threshold(0)));
+  CHECK((switches[1].policy == "ssp" && switches[1].version == Version(2)));
+  CHECK((switches[1].seconds == Approx(2.0) && switches[1].threshold == Threshold(3)));
+  const auto curve = read_curve(run.config.run.out).value();
+  REQUIRE(curve.size() >= 2);
+  CHECK(curve[0].threshold == Threshold(0));
+  CHECK(curve[1].threshold == Threshold(3));  // the window that ends where the policy takes over
+}
+
 TEST_CASE("while a slow disk takes the final model the authority goes on, and the end waits for the file") {
   Run run;
   run.slow_disk = true;

@@ -92,6 +92,18 @@ TEST_CASE("one_run_shows_its_phases_for_each_node_and_over_all") {
              Contains("test accuracy 80.00 %") && Contains("policy ssp, 2 nodes x 1 threads, 20 iterations"));
 }
 
+TEST_CASE("a_run_that_switched_names_each_policy_from_the_first_on") {
+  const TempFolder folder;
+  FinishedRun run = two_nodes("a");
+  run.summary.policy = "switch";
+  run.summary.switches = {{"ssp", Version(0), 0.0, Threshold(1)}, {"ssp", Version(12), 3.5, Threshold(4)}};
+  write_run(folder / "a", run);
+  const Outcome r = run_report({(folder / "a").string()});
+  REQUIRE(r.status == 0);
+  CHECK_THAT(r.out, Contains("  policy ssp from version 0 on, 0.000 s, threshold 1\n"
+                             "  policy ssp from version 12 on, 3.500 s, threshold 4\n"));
+}
+
 TEST_CASE("several_runs_are_compared_with_the_first") {
   const TempFolder folder;
   FinishedRun first = two_nodes("a"), second = two_nodes("b");

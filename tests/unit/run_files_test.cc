@@ -43,7 +43,7 @@ std::vector<WorkerPhases> some_workers() {
 RunSummary some_summary() {
   RunSummary s;
   s.policy = "dtssp";
-  s.switches = {{"ssp", Version(12), 3.5}};
+  s.switches = {{"asp", Version(0), 0.0, Threshold::infinite()}, {"ssp", Version(12), 3.5, Threshold(2)}};
   s.nodes = 4;
   s.threads_per_node = 2;
   s.iterations = 800;
@@ -78,10 +78,12 @@ TEST_CASE("a_summary_is_read_back_as_it_was_written") {
   CHECK(read->max_clock_gap == Staleness(6));
   CHECK(read->workers() == 8);
   CHECK(read->bytes_pushed_early == 999);
-  REQUIRE(read->switches.size() == 1);
-  CHECK(read->switches[0].policy == "ssp");
-  CHECK(read->switches[0].version == Version(12));
-  CHECK(read->switches[0].seconds == 3.5);
+  REQUIRE(read->switches.size() == 2);
+  CHECK(read->switches[0].threshold.is_infinite());
+  CHECK(read->switches[1].policy == "ssp");
+  CHECK(read->switches[1].version == Version(12));
+  CHECK(read->switches[1].seconds == 3.5);
+  CHECK(read->switches[1].threshold == Threshold(2));
   CHECK((*read)[Phase::kBatch].count == 3);
   CHECK((*read)[Phase::kBatch].mean_ms() == Approx(1.234567));
 }

@@ -216,10 +216,14 @@ TEST_CASE("a_run_that_switches_policies_takes_the_time_of_each_and_says_when") {
   const Outcome run =
       simulated({"sync.policy=switch", kSlowdown,
                  "sync.stages=[{policy: bsp, until: {version: 4}}, {policy: ssp, threshold: 3}]"});
-  REQUIRE(run.summary.switches.size() == 1);
-  CHECK(run.summary.switches[0].policy == "ssp");
-  CHECK(run.summary.switches[0].version == Version(4));
-  CHECK(run.summary.switches[0].seconds == Approx(4 * 0.25));
+  REQUIRE(run.summary.switches.size() == 2);
+  CHECK(run.summary.switches[0].policy == "bsp");
+  CHECK(run.summary.switches[0].version == Version(0));
+  CHECK(run.summary.switches[0].threshold == Threshold(0));
+  CHECK(run.summary.switches[1].policy == "ssp");
+  CHECK(run.summary.switches[1].version == Version(4));
+  CHECK(run.summary.switches[1].seconds == Approx(4 * 0.25));
+  CHECK(run.summary.switches[1].threshold == Threshold(3));
   CHECK(run.summary.wall_seconds == Approx(2.5));
   // Held behind each of the first three iterations, then only when it leads by three.
   CHECK(barrier(run, 0) == Approx(3 * 0.15 + 0.15 + (1.5 - 1.0 - 5 * 0.1)));

@@ -58,9 +58,12 @@ class WholeRuns(DaemonTest):
                                   "{policy: dtssp, threshold: 2, threshold_min: 2, until: {version: 40}}, "
                                   "{policy: ssp, threshold: 1}]")
         self.assertEqual((summary["policy"], summary["final_threshold"]), ("switch", 1))
-        self.assertEqual([(s["policy"], s["version"]) for s in summary["switches"]], [("dtssp", 25), ("ssp", 40)])
-        self.assertRegex(self.paceline("report", self.run_dir).stdout, r"policy dtssp from version 25 on, [\d.]+ s\n"
-                         r"  policy ssp from version 40 on")
+        self.assertEqual([(s["policy"], s["version"], s["threshold"]) for s in summary["switches"]],
+                         [("bsp", 0, 0), ("dtssp", 25, 2), ("ssp", 40, 1)])
+        self.assertRegex(self.paceline("report", self.run_dir).stdout,
+                         r"policy bsp from version 0 on, 0.000 s, threshold 0\n"
+                         r"  policy dtssp from version 25 on, [\d.]+ s, threshold 2\n"
+                         r"  policy ssp from version 40 on, [\d.]+ s, threshold 1\n")
         self.assertIn("policy bsp -> dtssp at version 25: threshold 0 -> 2",
                       (self.run_dir / "server.log").read_text(encoding="utf-8"))
 
