@@ -80,7 +80,7 @@ void GrantChecker::on_grant(const wire::Grant& grant) {
   if (heard.completed[own] != grant.clock.value) {
     faults_.push_back(name_of(grant) + ": it has reported " + std::to_string(heard.completed[own]));
   }
-  if (!threshold_is_of_policy(grant.threshold)) faults_.push_back(name_of(grant) + ": not the policy's");
+  if (!threshold_is_of_policy(grant)) faults_.push_back(name_of(grant) + ": not the policy's");
   const std::int64_t oldest = grant.threshold.is_infinite()
                                   ? 0
                                   : std::max<std::int64_t>(0, grant.clock.value - grant.threshold.value());
@@ -91,11 +91,21 @@ void GrantChecker::on_grant(const wire::Grant& grant) {
   heard_.push_back(std::move(heard));
 }
 
-bool GrantChecker::threshold_is_of_policy(Threshold threshold) const {
+bool GrantChecker::threshold_is_of_policy(const wire::Grant& grant) const {
   const SyncSection& sync = config_.sync;
-  if (sync.policy != PolicyKind::kSwitch) return is_of_policy(threshold, sync.policy, sync);
-  return std::any_of(sync.stages.begin(), sync.stages.end(),
-                     [&](const PolicyStage& stage) { return is_of_policy(threshold, stage.policy, stage); });
+  if (sync.policy != PolicyKind::kSwitch) return is_of_policy(grant.threshold, sync.policy, sync);
+  // The stages that can be in force: those before an end by version that is reached are over, those behind
+  // one that is not have not begun. Of the other ends the messages do not say when they are reached.
+  const auto version = static_cast<double>(grant.version.value);
+  const auto by_version = [](const PolicyStage& stage) { return stage.until.end == StageEnd::kVersion; };
+  auto first = sync.stages.begin();
+  while (by_version(*first) && first->until.value <= version) ++first;
+  const auto last = std::find_if(first, sync.stages.end(), [&](const PolicyStage& stage) {
+    return by_version(stage) && stage.until.value > version;
+  });
+  return std::any_of(first, last == sync.stages.end() ? last : last + 1, [&](const PolicyStage& stage) {
+    return is_of_policy(grant.threshold, stage.policy, stage);
+  });
 }
 
 // From the reports (DESIGN 3.5), or from the coins: the threshold after k windows have closed.

@@ -50,7 +50,7 @@ class GrantChecker {
   void on_grant(const wire::Grant& grant);
   std::int64_t completed(std::uint32_t rank) const;
   std::optional<std::string> fault_of(const HeardGrant& heard, std::uint32_t rank) const;
-  bool threshold_is_of_policy(Threshold threshold) const;
+  bool threshold_is_of_policy(const wire::Grant& grant) const;
   std::vector<Threshold> thresholds_by_window() const;
 
   const RunConfig config_;
