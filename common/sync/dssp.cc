@@ -54,9 +54,10 @@ void Dssp::on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clock
 
   const std::int64_t lead = (clock - min_clock).value;
   const bool has_extra = clock <= w.extra_until;
-  if (!w.paced || has_extra || lead <= low_ || clock != clocks.max_clock()) return;
+  if (!w.paced || has_extra || lead <= low_) return;
+  if (clock != clocks.max_clock() && !broken(Mutant::kDsspNotOnlyFastest)) return;
   const Worker& slow = slowest(min_clock);
-  if (!slow.paced) return;
+  if (!slow.paced && !broken(Mutant::kDsspPredictsFromOnePush)) return;
   std::int64_t extra = extra_iterations(w.pushes, slow.pushes, high_ - lead + 1);
   if (broken(Mutant::kDsspOneTooMany)) ++extra;
   w.extra_until = Clock(clock.value + extra - 1);
@@ -73,7 +74,8 @@ Dssp::Worker& Dssp::slowest(Clock min_clock) {
     count_operation();
     PACELINE_ASSERT(!came.empty(), "nobody stands at the min clock " + to_string(min_clock));
     Worker& last = workers_[came.back().value];
-    if (last.live && last.clock == min_clock) return last;
+    const bool counts = last.live || broken(Mutant::kDsspDepartedIsSlowest);
+    if (counts && last.clock == min_clock) return last;
   }
 }
 

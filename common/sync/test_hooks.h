@@ -28,6 +28,9 @@ enum class Mutant {
   kThresholdUnclamped,       // DTSSP or the random walk leaves [threshold_min, threshold_max]
   kWalkSameCoin,             // the random walk throws one coin for all windows
   kDsspOneTooMany,           // DSSP grants an extra iteration more than it predicted, or has room for
+  kDsspNotOnlyFastest,       // DSSP asks for whoever leads by more than s_L
+  kDsspDepartedIsSlowest,    // DSSP predicts by one who has left
+  kDsspPredictsFromOnePush,  // DSSP predicts by a slowest that has no interval yet
   kSwitchTooSoon,            // the next policy takes over at the first version, whatever is asked for
   kSwitchForgetsHeld,        // held grants are not looked at again when another policy takes over
   kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it

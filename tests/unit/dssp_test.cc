@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <vector>
 
 #include "common/random.h"
 
@@ -60,12 +61,15 @@ TEST_CASE("the_prediction_is_the_best_of_all_pairs") {
   }
 }
 
-// Two workers and their clocks. Training begins at 0 s.
-class Pair {
+constexpr Rank a{0}, b{1}, c{2};
+
+// A few workers and their clocks. Training begins at 0 s, or at `begin`.
+class Run {
  public:
-  Pair(std::int64_t low, std::int64_t high) : policy_(config_of(low, high)) {
-    for (const Rank worker : {a, b}) table_.add(), clocks_[worker.value] = Clock(0);
-    for (const Rank worker : {a, b}) policy_.on_clock(worker, Clock(0), at(0), table_);
+  Run(std::int64_t low, std::int64_t high, std::uint32_t workers = 2, double begin = 0)
+      : policy_(config_of(low, high)), clocks_(workers) {
+    for (std::uint32_t r = 0; r < workers; ++r) table_.add();
+    for (std::uint32_t r = 0; r < workers; ++r) policy_.on_clock(Rank(r), Clock(0), at(begin), table_);
   }
   void completes(Rank worker, double seconds) {
     Clock& clock = clocks_[worker.value];
@@ -79,8 +83,6 @@ class Pair {
   }
   Threshold of(Rank worker) const { return policy_.threshold_for(worker); }
 
-  static constexpr Rank a{0}, b{1};
-
  private:
   static PolicyConfig config_of(std::int64_t low, std::int64_t high) {
     PolicyConfig config;
@@ -91,56 +93,61 @@ class Pair {
   }
   ClockTable table_;
   Dssp policy_;
-  Clock clocks_[2];
+  std::vector<Clock> clocks_;
 };
 
 TEST_CASE("extra_iterations_last_until_they_are_done_and_no_longer") {
-  Pair run(1, 4);
-  run.completes(Pair::b, 5);  // next at 10
-  run.completes(Pair::a, 6);
-  run.completes(Pair::a, 7);
-  CHECK(run.of(Pair::a) == Threshold(1));
-  run.completes(Pair::a, 8);  // clock 3, lead 2, next at 9 and 10: two extra, the second with lead 3
-  CHECK(run.of(Pair::a) == Threshold(3));
-  CHECK(run.of(Pair::b) == Threshold(1));
-  run.completes(Pair::a, 9);
-  CHECK(run.of(Pair::a) == Threshold(3));
-  run.completes(Pair::a, 10);  // lead 4, none left; asked again: the slowest is to push now
-  CHECK(run.of(Pair::a) == Threshold(1));
+  Run run(1, 4);
+  run.completes(b, 5);  // next at 10
+  run.completes(a, 6);
+  run.completes(a, 7);
+  CHECK(run.of(a) == Threshold(1));
+  run.completes(a, 8);  // clock 3, lead 2, next at 9 and 10: two extra, the second with lead 3
+  CHECK(run.of(a) == Threshold(3));
+  CHECK(run.of(b) == Threshold(1));
+  run.completes(a, 9);
+  CHECK(run.of(a) == Threshold(3));
+  run.completes(a, 10);  // lead 4, none left; asked again: the slowest is to push now
+  CHECK(run.of(a) == Threshold(1));
 }
 
 TEST_CASE("no_lead_beyond_the_range") {
-  Pair run(0, 2);
-  run.completes(Pair::a, 1);
-  run.completes(Pair::b, 100);
-  run.completes(Pair::a, 101);  // lead 1; by its last interval it pushes next at 201, the slowest at 200
-  CHECK(run.of(Pair::a) == Threshold(1));
-  run.completes(Pair::a, 102);  // far sooner: lead 2, room for one more
-  CHECK(run.of(Pair::a) == Threshold(2));
-  run.completes(Pair::a, 103);  // lead 3 > 2: none
-  CHECK(run.of(Pair::a) == Threshold(0));
+  Run run(0, 2);
+  run.completes(a, 1);
+  run.completes(b, 100);
+  run.completes(a, 101);  // lead 1; by its last interval it pushes next at 201, the slowest at 200
+  CHECK(run.of(a) == Threshold(1));
+  run.completes(a, 102);  // far sooner: lead 2, room for one more
+  CHECK(run.of(a) == Threshold(2));
+  run.completes(a, 103);  // lead 3 > 2: none
+  CHECK(run.of(a) == Threshold(0));
 }
 
 TEST_CASE("who_is_not_the_fastest_waits") {
-  Pair run(0, 5);
-  run.completes(Pair::b, 10);
-  run.completes(Pair::a, 11);
-  run.completes(Pair::a, 12);  // next at 13 to 17, the slowest at 20: all there is room for
-  CHECK(run.of(Pair::a) == Threshold(5));
-  run.completes(Pair::b, 20);
-  CHECK(run.of(Pair::b) == Threshold(0));
+  Run run(0, 5, 3);
+  run.completes(b, 9);
+  run.completes(c, 10);  // next at 20
+  for (const double t : {10.2, 10.4, 10.6, 10.8, 11.0}) run.completes(a, t);
+  CHECK(run.of(a) == Threshold(5));
+  for (const double t : {11.5, 12.0}) run.completes(b, t);
+  CHECK(run.of(b) == Threshold(0));  // it leads by 2; three extra iterations would take it near to 20
+  CHECK(run.of(a) == Threshold(5));
+  CHECK(run.of(c) == Threshold(0));
 }
 
+// Until the slowest pushes a first time only its begin is known, which is no interval, whenever it was.
 TEST_CASE("a_slowest_that_has_not_pushed_predicts_nothing") {
-  Pair run(0, 5);
-  run.completes(Pair::a, 1);
-  CHECK(run.of(Pair::a) == Threshold(0));
+  Run run(0, 5, 2, 100);
+  run.completes(a, 101);
+  CHECK(run.of(a) == Threshold(0));
+  run.completes(a, 102);
+  CHECK(run.of(a) == Threshold(0));
 }
 
 TEST_CASE("a_policy_that_begins_later_begins_where_the_workers_stand") {
   ClockTable table;
   for (int i = 0; i < 2; ++i) table.add();
-  for (int c = 0; c < 5; ++c) table.advance(Clock(c));
+  for (int clock = 0; clock < 5; ++clock) table.advance(Clock(clock));
   PolicyConfig config;
   config.kind = PolicyKind::kDssp;
   config.threshold_min = 1;
@@ -158,12 +165,17 @@ TEST_CASE("a_policy_that_begins_later_begins_where_the_workers_stand") {
 }
 
 TEST_CASE("who_has_left_is_not_the_slowest") {
-  Pair run(0, 5);
-  run.completes(Pair::b, 1);
-  run.completes(Pair::a, 1);
-  run.leaves(Pair::b);
-  run.completes(Pair::a, 2);  // alone: it leads nobody
-  CHECK(run.of(Pair::a) == Threshold(0));
+  const auto threshold_of_a = [](bool leaves) {
+    Run run(0, 5, 3);
+    run.completes(b, 3);  // next at 6
+    run.completes(c, 4);  // the last to get there; next at 8
+    run.completes(a, 4.5);
+    if (leaves) run.leaves(c);
+    run.completes(a, 5);  // next at 5.5 6 6.5 7 7.5, no more
+    return run.of(a);
+  };
+  CHECK(threshold_of_a(false) == Threshold(5));  // by c: as near to 8 as there is room for
+  CHECK(threshold_of_a(true) == Threshold(2));   // by b: two extra, the second with lead 2
 }
 
 }  // namespace
