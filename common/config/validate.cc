@@ -9,6 +9,7 @@
 #include "common/config/names.h"
 #include "common/config/schema.h"
 #include "common/network/network.h"
+#include "common/sync/engine_config.h"
 
 namespace paceline::config {
 namespace {
@@ -120,6 +121,9 @@ void check_range(Judge& judge, PolicyKind policy, const Thresholds& t,
       "[" + std::to_string(t.threshold_min) + ", " + std::to_string(t.threshold_max) + "]";
   judge.refuse_if(t.threshold_min > t.threshold_max, keys, "threshold_min > threshold_max", range,
                   "threshold_min <= threshold_max");
+  judge.refuse_if(policy == PolicyKind::kDssp && t.threshold_max - t.threshold_min > sync::kDsspRangeMax,
+                  keys, "a range that dssp would look through at every question of the fastest", range,
+                  "threshold_max - threshold_min to be at most " + std::to_string(sync::kDsspRangeMax));
   const char* const first = *keys.begin();
   judge.refuse_if(moves && (t.threshold < t.threshold_min || t.threshold > t.threshold_max),
                   {initial, first, *(keys.end() - 1)}, "the initial threshold is outside its range",
@@ -127,15 +131,20 @@ void check_range(Judge& judge, PolicyKind policy, const Thresholds& t,
                   "threshold_min <= threshold <= threshold_max");
 }
 
+// Whether progress moves a threshold in this run.
+bool follows_progress(const SyncSection& sync) {
+  return sync.policy == PolicyKind::kDtssp ||
+         std::any_of(sync.stages.begin(), sync.stages.end(),
+                     [](const PolicyStage& stage) { return stage.policy == PolicyKind::kDtssp; });
+}
+
 void check_threshold(Judge& judge, const SyncSection& sync) {
   check_range(judge, sync.policy, sync, {"sync.threshold_min", "sync.threshold_max"}, "sync.threshold");
-  bool progresses = sync.policy == PolicyKind::kDtssp;
   for (std::size_t i = 0; i < sync.stages.size(); ++i) {
     const std::string key = stage_key(i);
     check_range(judge, sync.stages[i].policy, sync.stages[i], {key.c_str()}, key.c_str());
-    progresses = progresses || sync.stages[i].policy == PolicyKind::kDtssp;
   }
-  judge.refuse_if(progresses && sync.lpr.increase_above < sync.lpr.decrease_below,
+  judge.refuse_if(follows_progress(sync) && sync.lpr.increase_above < sync.lpr.decrease_below,
                   {"sync.lpr.increase_above", "sync.lpr.decrease_below"},
                   "one progress would both raise and lower the threshold",
                   "increase_above " + real({}).write(sync.lpr.increase_above) + " and decrease_below " +
@@ -336,6 +345,7 @@ bool schedule_is(const RunConfig& c) {
   return c.train.optimizer.schedule.kind == kind;
 }
 bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
+bool steered_by_progress(const RunConfig& c) { return follows_progress(c.sync); }
 bool jitters(const RunConfig& c) { return c.emulate.jitter != JitterKind::kNone; }
 bool varies(const RunConfig& c) {
   const ComputeKind kind = c.simulate.compute.distribution;
@@ -348,6 +358,8 @@ bool approaches(const RunConfig& c) { return c.simulate.metric.final_accuracy.ha
 bool has_metric(const RunConfig& c) { return approaches(c) || !c.simulate.metric.curve.empty(); }
 
 const Reader kReaders[] = {
+    {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
+    {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
     {"train.optimizer.momentum", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},
     {"train.optimizer.beta1", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
     {"train.optimizer.beta2", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},

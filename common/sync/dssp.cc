@@ -16,11 +16,13 @@ std::int64_t extra_iterations(const PushTimes& fastest, const PushTimes& slowest
   double slow = static_cast<double>((slowest.last - fastest.last).count()) + slow_interval;
   std::int64_t best = 0;
   double least = std::fabs(fast - slow);
+  if (least == 0.0) return 0;
   for (std::int64_t r = 0, k = 0; r <= most && k <= most;) {
     count_operation();
     if (std::fabs(fast - slow) < least) {
       best = r;
       least = std::fabs(fast - slow);
+      if (least == 0.0) break;  // none comes nearer
     }
     if (fast < slow) {
       fast += fast_interval;

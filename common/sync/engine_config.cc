@@ -20,7 +20,12 @@ Status validate_policy(const PolicyConfig& policy) {
     return invalid_argument("threshold_min: got " + std::to_string(policy.threshold_min) +
                             ", expected 0 .. threshold_max = " + std::to_string(policy.threshold_max));
   }
-  if (policy.kind == PolicyKind::kDssp) return Status::ok();
+  if (policy.kind == PolicyKind::kDssp) {
+    const std::int64_t range = policy.threshold_max - policy.threshold_min;
+    if (range <= kDsspRangeMax) return Status::ok();
+    return invalid_argument("threshold_max - threshold_min: got " + std::to_string(range) +
+                            ", expected at most " + std::to_string(kDsspRangeMax) + " under dssp");
+  }
   if (policy.threshold < policy.threshold_min || policy.threshold > policy.threshold_max) {
     return invalid_argument("threshold: got " + std::to_string(policy.threshold) + ", expected " +
                             std::to_string(policy.threshold_min) + " .. " +

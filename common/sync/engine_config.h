@@ -15,6 +15,10 @@
 
 namespace paceline::sync {
 
+// DSSP: the most that s_U - s_L may be. The controller looks through the range each time the fastest asks, in
+// the thread in which everybody's grants are decided: 2 x 1000 predicted pushes are a few microseconds.
+inline constexpr std::int64_t kDsspRangeMax = 1000;
+
 // Which threshold applies, and how it moves (DESIGN 3.5).
 struct PolicyConfig {
   PolicyKind kind = PolicyKind::kBsp;
@@ -44,9 +48,10 @@ struct EngineConfig {
 };
 
 // Errors: kInvalidArgument, naming the field, for anything an Engine cannot run with: no workers, shards (or
-// more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, limits that are
-// not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean, stages of
-// which one is not a policy of its own, or does not end before another.
+// more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, max - min >
+// kDsspRangeMax under dssp, limits that are not finite or decrease_below > increase_above, W < 1, bsp +
+// eager, asp + versioned, eager + mean, stages of which one is not a policy of its own, or does not end
+// before another.
 Status validate(const EngineConfig& config);
 
 // The LPR window W in clocks: as configured, or 20,000 samples' worth of clocks, rounded up (DESIGN 3.5).

@@ -60,6 +60,18 @@ TEST_CASE("an_override_wins_over_the_file_and_a_later_one_over_an_earlier_one") 
   CHECK(c.cluster.endpoints == std::vector<std::string>{"ipc:///tmp/x.0"});
 }
 
+TEST_CASE("the_limits_of_progress_are_read_where_a_stage_is_dtssp_and_their_defaults_say_nothing") {
+  const RunConfig c = loaded(
+      "sync: {policy: switch, lpr: {increase_above: 4}, stages: [{policy: bsp, until: {version: 5}}, "
+      "{policy: dtssp}]}");
+  CHECK(engine_config(c).policy.increase_above == 4.0);
+  const std::string given = "sync: {policy: dtssp, lpr: {increase_above: 5, decrease_below: -5}}";
+  for (const char* policy : {"bsp", "asp", "ssp", "random_walk", "dssp"}) {
+    INFO(policy);
+    CHECK(loaded(given, {std::string("sync.policy=") + policy}).sync.lpr == LprSection{});
+  }
+}
+
 TEST_CASE("an_override_with_null_takes_a_value_of_the_file_back") {
   CHECK_FALSE(loaded("emulate: {base_step: 1s}", {"emulate.base_step=null"}).emulate.base_step);
   const std::string ssp = "sync: {policy: ssp, threshold: 7}";

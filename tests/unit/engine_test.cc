@@ -44,6 +44,14 @@ TEST_CASE("what_an_engine_cannot_run_with_is_refused_and_named") {
   refused([](auto& c) { c.policy.decrease_below = 6.0; }, "decrease_below");
 }
 
+TEST_CASE("a_range_that_dssp_would_look_through_for_long_is_refused") {
+  EngineConfig config = config_of(PolicyKind::kDssp, ApplyMode::kVersioned);
+  config.policy.threshold_max = config.policy.threshold_min + kDsspRangeMax;
+  CHECK(validate(config).is_ok());
+  ++config.policy.threshold_max;
+  CHECK(validate(config).message().find("threshold_max - threshold_min: got 1001") != std::string::npos);
+}
+
 TEST_CASE("combinations_without_a_meaning_are_refused") {
   CHECK_FALSE(validate(config_of(PolicyKind::kBsp, ApplyMode::kEager)).is_ok());
   CHECK_FALSE(validate(config_of(PolicyKind::kAsp, ApplyMode::kVersioned)).is_ok());

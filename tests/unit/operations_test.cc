@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/random.h"
+#include "common/sync/dssp.h"
 #include "common/sync/engine.h"
 #include "common/sync/test_hooks.h"
 
@@ -124,6 +125,19 @@ TEST_CASE("a_step_costs_the_same_with_ten_and_with_ten_thousand_workers") {
   CHECK((many.departed > 500) == (departures == Departures::kOneInTen));
   const bool moves = kind == PolicyKind::kDtssp || kind == PolicyKind::kRandomWalk;
   CHECK((many.threshold_changes > 5) == moves);
+}
+
+// DSSP's controller stops at two pushes that fall together, and otherwise looks at each push once.
+TEST_CASE("predicted_pushes_are_looked_at_until_two_fall_together_and_at_most_once") {
+  const auto looked_at = [](std::int64_t slow_interval) {
+    operations = 0;
+    const Ticks begin(0), fast(10), slow(5);
+    extra_iterations({begin, fast}, {Ticks(slow.ns - slow_interval), slow}, kDsspRangeMax);
+    return operations;
+  };
+  CHECK(looked_at(25) <= 4);    // 10 20 30 and 30
+  CHECK(looked_at(20) > 1000);  // 10 20 30 and 25 45 65: never
+  CHECK(looked_at(20) <= 2 * kDsspRangeMax + 2);
 }
 
 }  // namespace
