@@ -70,6 +70,12 @@ void Dssp::on_departure(Rank worker) {
   if (worker.value < workers_.size()) workers_[worker.value].live = false;
 }
 
+std::size_t Dssp::state_size() const {
+  std::size_t size = arrivals_.size();
+  for (const std::vector<Rank>& came : arrivals_) size += came.size();
+  return size;
+}
+
 Dssp::Worker& Dssp::slowest(Clock min_clock) {
   std::vector<Rank>& came = arrivals_[static_cast<std::size_t>(min_clock.value - base_)];
   for (;; came.pop_back()) {

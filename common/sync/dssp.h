@@ -14,7 +14,14 @@
 //
 // Where the paper leaves something open: the slowest is, of those at the min clock, the last to have got
 // there; a worker that has not pushed twice (the begin of training counts as once) predicts nothing, so the
-// fastest waits for it.
+// fastest waits for it. Its r_max is s_U - s_L at every call; ours keeps the lead itself within s_U.
+//
+// As in the paper an interval is that between two pushes, whatever lies in it. So that of a fastest which was
+// held contains the hold, while the extra iterations that it predicts would not be held:
+//   a fastest that takes a = 1 s, a slowest that takes L = 1.6 s. Held for one push, the fastest comes
+//   every 1.6 s, 1 s after the slowest: at 0 and, it is predicted, 1.6 3.2; the slowest at 0.6 2.2. r = 0,
+//   and so for ever.
+// From then on DSSP is SSP(s_L): after a hold for one push the fastest is given more only where L > 2 a.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +53,7 @@ class Dssp final : public Policy {
   Threshold threshold_for(Rank worker) const override;
   void on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) override;
   void on_departure(Rank worker) override;
+  std::size_t state_size() const override;
 
  private:
   struct Worker {
@@ -62,7 +70,7 @@ class Dssp final : public Policy {
   std::int64_t low_, high_;
   std::vector<Worker> workers_;  // by rank
   // Who came to each clock from base_ on, in order. Who has gone on since is taken out when it is in the way;
-  // so a step costs O(1) amortised and the memory is workers x clocks spanned.
+  // so a step costs O(1) amortised and the memory is workers x clocks spanned, which are at most s_U + 2.
   std::deque<std::vector<Rank>> arrivals_;
   std::int64_t base_ = 0;
 };

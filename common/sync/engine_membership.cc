@@ -143,7 +143,7 @@ Clock Engine::min_clock() const { return clocks_.empty() ? Clock(version_.value)
 
 std::size_t Engine::state_size() const {
   return workers_.size() + clocks_.span() + held_.size() + gradients_.clocks() + lpr_.open_windows() +
-         share_.returned();
+         share_.returned() + policy_->state_size();
 }
 
 }  // namespace paceline::sync

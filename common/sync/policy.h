@@ -25,7 +25,7 @@ class Policy {
  public:
   virtual ~Policy() = default;
 
-  // s, the one number of the run: what is logged, granted and reported.
+  // s, the one number of the run: what is logged and reported. What a grant carries is threshold_for().
   virtual Threshold threshold() const = 0;
   // s for one worker, where a policy gives each its own: it may change when the worker's clock moves
   // (on_clock), and otherwise only with threshold() or stage().
@@ -45,6 +45,8 @@ class Policy {
   // Which of several policies that follow each other is in force (PolicyConfig::stages). It changes in
   // on_version(), and with it any threshold.
   virtual std::size_t stage() const { return 0; }
+  // A number that grows with everything the policy remembers (Engine::state_size()).
+  virtual std::size_t state_size() const { return 0; }
 };
 
 // The policy that `config` names; `config` is valid (validate()).

@@ -40,6 +40,7 @@ class PolicySwitch final : public Policy {
   void on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) override;
   void on_departure(Rank worker) override;
   void on_version(Version version, Ticks now, const ClockTable& clocks) override;
+  std::size_t state_size() const override { return live_.size() + current_->state_size(); }
 
  private:
   // Where a live worker stands, and since when.

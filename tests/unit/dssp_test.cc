@@ -144,6 +144,36 @@ TEST_CASE("a_slowest_that_has_not_pushed_predicts_nothing") {
   CHECK(run.of(a) == Threshold(0));
 }
 
+// How many iterations beyond a lead of s_L = 0 worker a, which takes `fast`, is granted while b, which takes
+// `slow`, does its second hundred. In eighths of a second, which are whole nanoseconds.
+int extra_once_it_has_waited(int fast, int slow) {
+  Run run(0, 5);
+  int extra = 0;
+  std::int64_t lead = 0;
+  bool held = false;
+  for (int a_at = fast, b_at = slow, b_clock = 0; b_clock < 200;) {
+    const bool a_pushes = !held && a_at < b_at;
+    const int now = a_pushes ? a_at : b_at;
+    run.completes(a_pushes ? a : b, now / 8.0);
+    lead += a_pushes ? 1 : -1;
+    if (!a_pushes) b_at += slow, ++b_clock;
+    if (!a_pushes && !held) continue;
+    held = lead > run.of(a).value();
+    if (held) continue;
+    a_at = now + fast;
+    if (lead > 0 && b_clock >= 100) ++extra;
+  }
+  return extra;
+}
+
+// Its interval contains what it waited, and the slowest is then always nearer than an iteration from now.
+TEST_CASE("up_to_twice_as_slow_a_slowest_is_waited_for_at_every_clock") {
+  CHECK(extra_once_it_has_waited(8, 13) == 0);
+  CHECK(extra_once_it_has_waited(8, 16) == 0);
+  CHECK(extra_once_it_has_waited(8, 20) > 20);
+  CHECK(extra_once_it_has_waited(8, 24) > 20);
+}
+
 TEST_CASE("a_policy_that_begins_later_begins_where_the_workers_stand") {
   ClockTable table;
   for (int i = 0; i < 2; ++i) table.add();
