@@ -5,7 +5,8 @@
 // Releasing costs only what is released; nobody else is looked at. A bucket is a plain array that is put into
 // order when it is released: a tree that is always in order would be a walk through memory for each worker
 // that is held (docs/PERFORMANCE.md, a step decision). There are as many buckets as distinct lacking clocks:
-// one under a fixed threshold, at most threshold_max - threshold_min + 1 under DTSSP.
+// one under a fixed threshold, at most threshold_max - threshold_min + 1 where thresholds lie between these
+// two: DTSSP, the random walk, DSSP (those of different workers at one time).
 #pragma once
 
 #include <cstddef>
