@@ -356,6 +356,7 @@ bool has_slow_periods(const RunConfig& c) { return c.simulate.compute.slow_share
 bool has_pauses(const RunConfig& c) { return c.simulate.compute.pause_every.has_value(); }
 bool approaches(const RunConfig& c) { return c.simulate.metric.final_accuracy.has_value(); }
 bool has_metric(const RunConfig& c) { return approaches(c) || !c.simulate.metric.curve.empty(); }
+bool has_noise(const RunConfig& c) { return c.simulate.metric.noise != MetricNoise::kNone; }
 
 const Reader kReaders[] = {
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
@@ -381,6 +382,7 @@ const Reader kReaders[] = {
     {"simulate.metric.half_samples", approaches, "a final_accuracy"},
     {"simulate.metric.noise", has_metric, "a curve or a final_accuracy"},
     {"simulate.metric.loss_deviation", has_metric, "a curve or a final_accuracy"},
+    {"simulate.metric.loss_deviation", has_noise, "noise: binomial"},
 };
 
 void check_readers(Judge& judge, const RunConfig& c) {

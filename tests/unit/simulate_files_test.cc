@@ -155,6 +155,8 @@ TEST_CASE("what_cannot_be_simulated_is_refused_in_one_line_that_names_it") {
            {{final_metric, "simulate.metric.curve=c.csv"}, "two curves for one metric"},
            {{"simulate.metric.curve=/no/such/file"}, "/no/such/file"},
            {{"simulate.metric.half_samples=5"}, "simulate.metric.half_samples: nobody reads it"},
+           {{final_metric, "simulate.metric.noise=none", "simulate.metric.loss_deviation=2"},
+            "simulate.metric.loss_deviation: nobody reads it"},
            {{"run.target_accuracy=0.5", "train.eval_every_clocks=5"}, "run.target_accuracy: timing mode"}}) {
     INFO(bad.overrides.back());
     CHECK(paceline("run", bad.overrides) == 2);
