@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/config/load.h"
+#include "common/config/names.h"
 #include "common/network/network.h"
 #include "common/random.h"
 #include "common/report/run_summary.h"
@@ -96,6 +97,15 @@ Status check_workers(const fs::path& run, const RunConfig& config, std::span<con
   return Status::ok();
 }
 
+// Computations come from the trace: what else would say how long they take would go unread. A mean, a slowdown
+// and the distributions' own keys stand only beside another distribution (common/config/validate.cc).
+Status check_compute(const SimulatedCompute& compute) {
+  if (compute.distribution == ComputeKind::kEmulated) return Status::ok();
+  return invalid_argument(
+      std::string("simulate.compute.distribution: computations are drawn from the trace, got ") +
+      name_of(compute.distribution) + ", expected emulated without its mean and slowdown, or no --trace");
+}
+
 double mean_ns(const PhaseStat& stat) {
   return stat.count == 0 ? 0.0 : static_cast<double>(stat.total_ns) / static_cast<double>(stat.count);
 }
@@ -130,6 +140,7 @@ std::unique_ptr<ComputeTimes> recorded_times(std::span<const PhaseStat> workers,
 }
 
 Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
+  if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_compute(config.simulate.compute));
   PACELINE_ASSIGN_OR_RETURN(const RunSummary summary, read_summary(run));
   PACELINE_ASSIGN_OR_RETURN(const RunConfig traced, load_config((run / "config.yaml").string(), {}));
   PACELINE_RETURN_IF_ERROR(check_layout(run, traced, config));

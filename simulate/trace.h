@@ -34,7 +34,8 @@ struct Trace {
 
 // The trace in `run`, for simulating `config`. Errors: kNotFound, kDataLoss it is no finished run;
 // kFailedPrecondition, naming what differs, another layout (nodes, threads, the model's parameters, the
-// mini-batch), or workers without phases.
+// mini-batch), or workers without phases; kInvalidArgument a
+// simulate.compute.distribution beside computations that are drawn from the trace.
 Result<Trace> read_trace(const std::filesystem::path& run, const RunConfig& config);
 
 // Draws from histograms of one phase, one worker each, in rank order; a function of seed, rank and clock.

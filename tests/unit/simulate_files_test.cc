@@ -182,17 +182,23 @@ TEST_CASE("a_curve_file_must_ascend_and_hold_accuracies_and_losses") {
   CHECK(with("0,0.5,-1\n") == 2);
 }
 
+// Nothing in the plain run that a trace knows better.
+const std::vector<std::string> kAsTraced{"simulate.compute.distribution=emulated",
+                                         "simulate.compute.mean=null"};
+
 TEST_CASE("a_trace_gives_each_worker_its_own_computations_again") {
   Command paceline;
   const std::vector<std::string> real{"sync.policy=bsp",          "simulate.compute.distribution=lognormal",
                                       "simulate.compute.cv=0.4",  "simulate.compute.slowdown=[1, 2]",
                                       "simulate.costs.batch=3ms", "train.total_iterations=4000"};
   REQUIRE(paceline("real", real) == 0);
-  REQUIRE(paceline("again", {"sync.policy=ssp", "run.seed=11", "train.total_iterations=4000"},
+  REQUIRE(paceline("again",
+                   {"sync.policy=ssp", "run.seed=11", "train.total_iterations=4000", kAsTraced[0], kAsTraced[1]},
                    (paceline / "real").string()) == 0);
   const auto assumed = load_config((paceline / "again" / "config.yaml").string(), {});
   REQUIRE(assumed);
   CHECK(assumed->simulate.costs.batch == std::chrono::milliseconds(3));
+  CHECK(assumed->simulate.compute == SimulatedCompute{});
   CHECK_THAT(files_of(paceline / "again").at("config.yaml"),
              Contains("computations are drawn from the trace"));
   const auto before = read_phases(paceline / "real").value();
@@ -209,6 +215,18 @@ TEST_CASE("a_trace_gives_each_worker_its_own_computations_again") {
   }
 }
 
+TEST_CASE("what_would_go_unread_beside_a_trace_is_refused_by_name") {
+  Command paceline;
+  REQUIRE(paceline("real", {}) == 0);
+  const std::string real = (paceline / "real").string();
+  CHECK(paceline("again", {}, real) == 2);
+  CHECK_THAT(paceline.refusal(), Contains("run.yaml: simulate.compute.distribution: computations are drawn") &&
+                                     Contains("got constant, expected emulated without its mean"));
+  // Where the configuration emulates, its own draws are taken, whatever they are.
+  CHECK(paceline("again", {"emulate.base_step=50ms"}, real) == 0);
+  CHECK(paceline("other", kAsTraced, real) == 0);
+}
+
 TEST_CASE("a_trace_of_another_layout_is_refused_by_name") {
   Command paceline;
   REQUIRE(paceline("real", {}) == 0);
@@ -219,14 +237,14 @@ TEST_CASE("a_trace_of_another_layout_is_refused_by_name") {
            {"train.layers=[{kind: flatten}, {kind: dense, out: 5}, {kind: dense, out: 10}]",
             "the model's parameters (train.model), got 30730, expected 15425"},
            {"train.batch_size=64", "train.batch_size, got 32, expected 64"}}) {
-    CHECK(paceline("again", {argument}, real) == 2);
+    CHECK(paceline("again", {kAsTraced[0], kAsTraced[1], argument}, real) == 2);
     CHECK_THAT(paceline.refusal(), Contains("a trace of another layout: " + name));
   }
-  CHECK(paceline("again", {}, (paceline / "nowhere").string()) == 2);
+  CHECK(paceline("again", kAsTraced, (paceline / "nowhere").string()) == 2);
   CHECK_THAT(paceline.refusal(), Contains("nowhere"));
   // Whose worker 1.0 never reported.
   REQUIRE(paceline("lost", {"simulate.events=[{at: 0s, node: 1, kind: crash}]"}) == 0);
-  CHECK(paceline("again", {}, (paceline / "lost").string()) == 2);
+  CHECK(paceline("again", kAsTraced, (paceline / "lost").string()) == 2);
   CHECK_THAT(paceline.refusal(), Contains("worker 1.0 has no COMPUTE_GRADS"));
 }
 
