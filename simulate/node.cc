@@ -161,6 +161,7 @@ void Node::compute_begins(std::uint32_t thread, Ticks now) {
 
 void Node::compute_ends(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
+  ++steps_;
   Thread& t = threads_[thread];
   if (t.ahead.ticket) {
     t.phases.add_hidden(Phase::kPsParam, t.ahead.until.value_or(now) - t.ahead.since);

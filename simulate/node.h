@@ -84,6 +84,7 @@ class Node {
 
  private:
   struct Thread {
+  std::int64_t steps() const { return steps_; }  // whose gradient was there
     Thread(WorkerId worker, std::uint32_t shards, Ticks& phase_clock);
 
     WorkerId id;
@@ -150,5 +151,6 @@ class Node {
   std::int64_t server_reads_ = 0;
   std::int64_t overruns_ = 0;
 };
+  std::int64_t steps_ = 0;
 
 }  // namespace paceline::simulate

@@ -9,6 +9,10 @@
 namespace paceline::simulate {
 namespace {
 
+// Of emulated steps: more that did not fit, and the run's timing says nothing (DESIGN 5), there as here
+// (server/authority/run_record.cc).
+constexpr double kOverrunShareMax = 0.01;
+
 std::string in_seconds(std::chrono::nanoseconds d) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g s", to_seconds(d));
@@ -265,15 +269,25 @@ Outcome World::outcome() {
   PhaseTotals merged;
   for (const Node& node : nodes_) {
     if (node.crashed()) continue;  // it never reports
+  std::int64_t steps = 0;
     summary_.parameter_reads += node.parameter_reads();
     summary_.server_reads += node.server_reads();
     summary_.overruns += node.overruns();
     node.add_phases(out.phases);
   }
+    steps += node.steps();
   for (const WorkerPhases& worker : out.phases) merge(merged, worker.totals);
   set_phases(summary_, merged);
   out.summary = std::move(summary_);
   out.curve = std::move(curve_);
+  const auto overran = static_cast<double>(summary_.overruns);
+  if (summary_.status == "ok" && overran > kOverrunShareMax * static_cast<double>(steps)) {
+    summary_.status = "invalid";
+    summary_.reason =
+        std::to_string(summary_.overruns) + " of " + std::to_string(steps) +
+        " emulated steps began to compute when they were to be done; raise emulate.base_step, or "
+        "lower simulate.network.latency and simulate.costs";
+  }
   out.events = events_taken_;
   return out;
 }

@@ -181,6 +181,18 @@ TEST_CASE("a_crashed_node_is_waited_for_until_its_lease_is_over_and_then_no_more
   check_accounted(run);
 }
 
+TEST_CASE("a_run_of_emulated_steps_that_do_not_fit_is_invalid") {
+  const std::vector<std::string> emulated{"simulate.compute.distribution=emulated",
+                                          "simulate.compute.mean=null", "emulate.base_step=50ms"};
+  CHECK(simulated(emulated).summary.status == "ok");
+  std::vector<std::string> slow = emulated;
+  slow.emplace_back("simulate.costs.batch=60ms");
+  const Outcome run = simulated(slow);
+  CHECK(run.summary.overruns == 20);
+  CHECK(run.summary.status == "invalid");
+  CHECK(run.summary.reason.starts_with("20 of 20 emulated steps"));
+}
+
 TEST_CASE("a_run_whose_every_node_crashes_has_failed") {
   const Outcome run =
       simulated({"sync.policy=ssp",
