@@ -280,6 +280,10 @@ void Node::finish(Thread& t, Ticks now) {
   t.phases.end({t.finish_held, std::nullopt, 2 * world_->plan.costs.message});
 }
 
+bool Node::reported() const {
+  return std::all_of(threads_.begin(), threads_.end(), [](const Thread& t) { return t.finished; });
+}
+
 void Node::add_phases(std::vector<WorkerPhases>& phases) const {
   for (const Thread& t : threads_) phases.push_back({t.id, t.phases.totals()});
 }

@@ -61,6 +61,9 @@ class Node {
   // It does nothing from now on.
   void crash(Ticks now) { crashed_at_ = now; }
   bool crashed() const { return crashed_at_.has_value(); }
+  // Whether it has reported what it did: all its threads know that nothing follows. A crash after that takes
+  // nothing away.
+  bool reported() const;
   // Whether what `thread` pushed last had left before the node crashed.
   bool push_left(std::uint32_t thread) const {
     return !crashed_at_ || threads_[thread].push_left <= *crashed_at_;

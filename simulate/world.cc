@@ -136,10 +136,12 @@ void World::crash(NodeId node, Ticks now) {
 
 void World::lose(NodeId node, Ticks now) {
   if (engine_.finished()) return;
-  ++summary_.lost_nodes;
-  summary_.lost.push_back("node " + to_string(node) + ": silent for " +
-                          in_seconds(plan_.config.cluster.lease) + ", crashed at " +
-                          in_seconds(now - first_grant_ - plan_.config.cluster.lease));
+  if (!nodes_[node.value].reported()) {  // else it has left
+    ++summary_.lost_nodes;
+    summary_.lost.push_back("node " + to_string(node) + ": silent for " +
+                            in_seconds(plan_.config.cluster.lease) + ", crashed at " +
+                            in_seconds(now - first_grant_ - plan_.config.cluster.lease));
+  }
   for (Server& server : servers_) server.lose(node);
   step(sync::Lost{node}, now);
 }
@@ -268,6 +270,8 @@ Outcome World::outcome() {
   }
   PhaseTotals merged;
   for (const Node& node : nodes_) {
+  for (const Node& node : nodes_) {
+    if (node.crashed() && !node.reported()) continue;  // nor will it ever
     if (node.crashed()) continue;  // it never reports
   std::int64_t steps = 0;
     summary_.parameter_reads += node.parameter_reads();

@@ -33,7 +33,7 @@ namespace paceline::simulate {
 struct Outcome {
   RunSummary summary;
   std::vector<CurveRow> curve;
-  std::vector<WorkerPhases> phases;  // of the nodes that were not lost, in worker order
+  std::vector<WorkerPhases> phases;  // of the nodes that reported, in worker order
   std::int64_t events = 0;           // taken from the queue
 };
 

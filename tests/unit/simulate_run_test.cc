@@ -181,6 +181,25 @@ TEST_CASE("a_crashed_node_is_waited_for_until_its_lease_is_over_and_then_no_more
   check_accounted(run);
 }
 
+TEST_CASE("a_node_that_crashes_after_its_share_is_not_lost_and_what_it_did_counts") {
+  const std::vector<std::string> given{"sync.policy=asp", "simulate.compute.slowdown=[1, 20]"};
+  std::vector<std::string> crashes = given;
+  crashes.emplace_back("simulate.events=[{at: 2s, node: 0, kind: crash}]");  // done after 1 s
+  const Outcome whole = simulated(given);
+  const Outcome run = simulated(crashes);
+  CHECK(run.summary.wall_seconds == Approx(20.0));
+  CHECK(run.summary.lost_nodes == 0);
+  CHECK(run.summary.lost.empty());
+  REQUIRE(run.phases.size() == 2);
+  CHECK(run.phases[0].totals[Phase::kComputeGrads].total_ns == 1'000'000'000);
+  CHECK(run.summary.parameter_reads == whole.summary.parameter_reads);
+  // In the middle of its last computation it is lost, and its phases with it.
+  crashes.back() = "simulate.events=[{at: 950ms, node: 0, kind: crash}]";
+  const Outcome lost = simulated(crashes);
+  CHECK(lost.summary.lost_nodes == 1);
+  CHECK(lost.phases.size() == 1);
+}
+
 TEST_CASE("a_run_of_emulated_steps_that_do_not_fit_is_invalid") {
   const std::vector<std::string> emulated{"simulate.compute.distribution=emulated",
                                           "simulate.compute.mean=null", "emulate.base_step=50ms"};
