@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/assert.h"
+
 namespace paceline::simulate {
 
 using std::chrono::nanoseconds;
@@ -66,12 +68,10 @@ void Node::grant_arrives(std::uint32_t thread, Ticks now) {
 void Node::land_ahead(Thread& t, Ticks now) {
   t.landed = now;
   if (t.granted) read_parameters(t, now);
-  if (t.finished) finish(t, now);
 }
 
 void Node::read_parameters(Thread& t, Ticks now) {
   t.granted = false;
-  t.started = now;
   if (!t.phases.running()) {
     world_->phase_clock = now;
     t.phases.begin(Phase::kPsParam);
@@ -268,14 +268,14 @@ void Node::answered(std::uint32_t place, Ticks now) {
   }
 }
 
+// The thread does not wait for what it asked for ahead of its last push: nobody will compute with it.
 void Node::finish_arrives(std::uint32_t thread, Ticks now) {
+  if (crashed()) return;
   Thread& t = threads_[thread];
-  if (crashed() || !t.phases.running()) return;
+  PACELINE_ASSERT(!t.granted, "worker " + to_string(t.id) + " has a grant, and nothing is to follow");
+  t.asked_ahead = false;
   t.finished = true;
-  if (!t.asked_ahead || t.landed) finish(t, now);
-}
-
-void Node::finish(Thread& t, Ticks now) {
+  if (!t.phases.running()) return;  // it never had a grant
   world_->phase_clock = now;
   t.phases.end({t.finish_held, std::nullopt, 2 * world_->plan.costs.message});
 }

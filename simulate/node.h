@@ -84,17 +84,16 @@ class Node {
   std::int64_t parameter_reads() const { return parameter_reads_; }
   std::int64_t server_reads() const { return server_reads_; }
   std::int64_t overruns() const { return overruns_; }
+  std::int64_t steps() const { return steps_; }  // whose gradient was there
 
  private:
   struct Thread {
-  std::int64_t steps() const { return steps_; }  // whose gradient was there
     Thread(WorkerId worker, std::uint32_t shards, Ticks& phase_clock);
 
     WorkerId id;
     sync::Grant grant;
     std::chrono::nanoseconds finish_held{0};
-    Ticks arrived;  // the grant
-    Ticks started;  // the iteration: the grant was looked at
+    Ticks arrived;  // the grant, and with it the iteration's start
     cache::ThreadCacheState state;
     cache::SnapshotStamp taken;
     cache::OwnUpdates own;
@@ -106,7 +105,7 @@ class Node {
     bool pushed = false;          // the exchange is under way
     bool lands = false;           // something of it was not there before
     bool granted = false;         // the grant is here, not looked at yet
-    bool finished = false;        // the news that nothing follows is
+    bool finished = false;        // the news that nothing follows came
     struct {
       std::optional<Ticket> ticket;
       Ticks since;
@@ -121,7 +120,6 @@ class Node {
   void enter(Thread& t, Phase phase, Ticks at);
   void end_exchange(Thread& t, std::optional<std::chrono::nanoseconds> parameters, Phase next, Ticks at);
   void read_parameters(Thread& t, Ticks now);
-  void finish(Thread& t, Ticks now);
   void land_ahead(Thread& t, Ticks now);
   bool process_is_newer(const Thread& t) const;
   void go_on_with_thread_cache(Thread& t, std::optional<std::chrono::nanoseconds> parameters, Ticks now);
@@ -153,7 +151,7 @@ class Node {
   std::int64_t parameter_reads_ = 0;
   std::int64_t server_reads_ = 0;
   std::int64_t overruns_ = 0;
-};
   std::int64_t steps_ = 0;
+};
 
 }  // namespace paceline::simulate

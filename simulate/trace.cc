@@ -97,8 +97,9 @@ Status check_workers(const fs::path& run, const RunConfig& config, std::span<con
   return Status::ok();
 }
 
-// Computations come from the trace: what else would say how long they take would go unread. A mean, a slowdown
-// and the distributions' own keys stand only beside another distribution (common/config/validate.cc).
+// Computations come from the trace: what else would say how long they take would go unread. A mean, a
+// slowdown and the distributions' own keys stand only beside another distribution
+// (common/config/validate.cc).
 Status check_compute(const SimulatedCompute& compute) {
   if (compute.distribution == ComputeKind::kEmulated) return Status::ok();
   return invalid_argument(

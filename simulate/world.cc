@@ -269,21 +269,17 @@ Outcome World::outcome() {
     summary_.pulls += server.pulls_taken();
   }
   PhaseTotals merged;
-  for (const Node& node : nodes_) {
+  std::int64_t steps = 0;
   for (const Node& node : nodes_) {
     if (node.crashed() && !node.reported()) continue;  // nor will it ever
-    if (node.crashed()) continue;  // it never reports
-  std::int64_t steps = 0;
     summary_.parameter_reads += node.parameter_reads();
     summary_.server_reads += node.server_reads();
     summary_.overruns += node.overruns();
+    steps += node.steps();
     node.add_phases(out.phases);
   }
-    steps += node.steps();
   for (const WorkerPhases& worker : out.phases) merge(merged, worker.totals);
   set_phases(summary_, merged);
-  out.summary = std::move(summary_);
-  out.curve = std::move(curve_);
   const auto overran = static_cast<double>(summary_.overruns);
   if (summary_.status == "ok" && overran > kOverrunShareMax * static_cast<double>(steps)) {
     summary_.status = "invalid";
@@ -292,6 +288,8 @@ Outcome World::outcome() {
         " emulated steps began to compute when they were to be done; raise emulate.base_step, or "
         "lower simulate.network.latency and simulate.costs";
   }
+  out.summary = std::move(summary_);
+  out.curve = std::move(curve_);
   out.events = events_taken_;
   return out;
 }

@@ -192,9 +192,10 @@ TEST_CASE("a_trace_gives_each_worker_its_own_computations_again") {
                                       "simulate.compute.cv=0.4",  "simulate.compute.slowdown=[1, 2]",
                                       "simulate.costs.batch=3ms", "train.total_iterations=4000"};
   REQUIRE(paceline("real", real) == 0);
-  REQUIRE(paceline("again",
-                   {"sync.policy=ssp", "run.seed=11", "train.total_iterations=4000", kAsTraced[0], kAsTraced[1]},
-                   (paceline / "real").string()) == 0);
+  REQUIRE(
+      paceline("again",
+               {"sync.policy=ssp", "run.seed=11", "train.total_iterations=4000", kAsTraced[0], kAsTraced[1]},
+               (paceline / "real").string()) == 0);
   const auto assumed = load_config((paceline / "again" / "config.yaml").string(), {});
   REQUIRE(assumed);
   CHECK(assumed->simulate.costs.batch == std::chrono::milliseconds(3));
@@ -220,8 +221,9 @@ TEST_CASE("what_would_go_unread_beside_a_trace_is_refused_by_name") {
   REQUIRE(paceline("real", {}) == 0);
   const std::string real = (paceline / "real").string();
   CHECK(paceline("again", {}, real) == 2);
-  CHECK_THAT(paceline.refusal(), Contains("run.yaml: simulate.compute.distribution: computations are drawn") &&
-                                     Contains("got constant, expected emulated without its mean"));
+  CHECK_THAT(paceline.refusal(),
+             Contains("run.yaml: simulate.compute.distribution: computations are drawn") &&
+                 Contains("got constant, expected emulated without its mean"));
   // Where the configuration emulates, its own draws are taken, whatever they are.
   CHECK(paceline("again", {"emulate.base_step=50ms"}, real) == 0);
   CHECK(paceline("other", kAsTraced, real) == 0);

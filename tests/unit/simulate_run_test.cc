@@ -200,6 +200,19 @@ TEST_CASE("a_node_that_crashes_after_its_share_is_not_lost_and_what_it_did_count
   CHECK(lost.phases.size() == 1);
 }
 
+TEST_CASE("a_worker_that_nothing_follows_for_does_not_wait_for_the_parameters_it_asked_for") {
+  // Gradients are half as large as the parameters that were asked for ahead of the last push.
+  const Outcome run = simulated({"sync.policy=asp", "cluster.nodes=1", "train.total_iterations=2",
+                                 "simulate.network.latency=1ms", "cluster.gradient_encoding=fp16",
+                                 "simulate.network.server_bandwidth=128KiB"});
+  const PhaseTotals& worker = run.phases.at(0).totals;
+  std::int64_t sum = 0;
+  for (const PhaseStat& phase : worker.phases) sum += phase.total_ns;
+  // The wall begins with the grant's leaving, the phases with its arrival; both end with the last reply.
+  CHECK(static_cast<double>(sum) * 1e-9 == Approx(run.summary.wall_seconds).margin(0.0011));
+  check_accounted(run);
+}
+
 TEST_CASE("a_run_of_emulated_steps_that_do_not_fit_is_invalid") {
   const std::vector<std::string> emulated{"simulate.compute.distribution=emulated",
                                           "simulate.compute.mean=null", "emulate.base_step=50ms"};
