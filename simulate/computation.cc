@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulate/virtual_time.h"
+
 namespace paceline::simulate {
 
 TimedComputation::TimedComputation(const Plan& plan) : plan_(plan) {
@@ -15,7 +17,7 @@ TimedComputation::TimedComputation(const Plan& plan) : plan_(plan) {
 Ticks TimedComputation::ends(const Step& step) {
   const auto length = plan_.compute_times->length(step.worker, step.clock);
   const Ticks from = plan_.compute_times->counts_from_start() ? step.started : step.begins;
-  const Ticks due = speeds_.empty() ? from + length : speeds_[step.worker.value].done(from, length);
+  const Ticks due = speeds_.empty() ? after(from, length) : speeds_[step.worker.value].done(from, length);
   overran_ = due < step.begins;
   return std::max(due, step.begins);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulate/virtual_time.h"
 #include "worker/emulate/emulator.h"
 
 namespace paceline::simulate {
@@ -38,7 +39,7 @@ class Drawn final : public ComputeTimes {
   }
   std::chrono::nanoseconds length(Rank worker, Clock clock) const override {
     const double mean = mean_ns_[cluster_.worker_at(worker).node.value];
-    return std::chrono::nanoseconds(std::max<std::int64_t>(1, std::llround(mean * draw(worker, clock))));
+    return std::max(length_of(mean * draw(worker, clock)), std::chrono::nanoseconds(1));
   }
 
  private:

@@ -17,6 +17,7 @@
 
 #include "common/assert.h"
 #include "common/instant.h"
+#include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
 
@@ -29,10 +30,10 @@ class EventQueue {
   bool empty() const { return heap_.empty(); }
   std::size_t size() const { return heap_.size(); }
 
-  // `when` is not before now().
+  // `when` is not before now(). Past the end of time is at it.
   void at(Ticks when, const Event& event) {
     PACELINE_ASSERT(when >= now_, "an event at " + std::to_string(when.ns) + " ns, which is over");
-    Entry entry{when, order_++, event};
+    Entry entry{std::min(when, kEndOfTime), order_++, event};
     std::size_t place = heap_.size();
     heap_.push_back(entry);
     while (place > 0) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulate/virtual_time.h"
+
 namespace paceline::simulate {
 namespace {
 
@@ -11,9 +13,7 @@ std::optional<double> ns_per_byte(const std::optional<std::int64_t>& bandwidth) 
   return 1e9 / static_cast<double>(*bandwidth);
 }
 
-std::chrono::nanoseconds whole_ns(double ns) {
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::ceil(ns)));
-}
+std::chrono::nanoseconds whole_ns(double ns) { return length_of(std::ceil(ns)); }
 
 }  // namespace
 
@@ -39,7 +39,7 @@ Ticks Network::transfer(Ticks& node_free, std::uint32_t link, std::int64_t bytes
   Ticks through = now;
   if (node_ns_per_byte_) {
     begins = std::max(now, node_free);
-    through = node_free = begins + whole_ns(static_cast<double>(bytes) * *node_ns_per_byte_);
+    through = node_free = after(begins, whole_ns(static_cast<double>(bytes) * *node_ns_per_byte_));
   }
   if (!server_ns_per_byte_) {
     events_.at(through + latency_, arrived);
@@ -87,7 +87,7 @@ void Network::look_again(std::uint32_t place, Ticks now) {
   if (link.present.empty()) return;
   const auto present = static_cast<double>(link.present.size());
   const double bytes = std::max(link.present.top().through_at - link.served, 0.0);
-  const Ticks through = now + whole_ns(bytes * *server_ns_per_byte_ * present);
+  const Ticks through = after(now, whole_ns(bytes * *server_ns_per_byte_ * present));
   if (link.looks_at && *link.looks_at <= through) return;
   link.looks_at = through;
   events_.at(through, {EventKind::kLinkIsThrough, place, 0});

@@ -1,9 +1,9 @@
 #include "simulate/node.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "common/assert.h"
+#include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
 
@@ -20,7 +20,7 @@ Node::Node(NodeId id, const Surroundings& world)
 }
 
 nanoseconds Node::per_float(double ns) const {
-  return nanoseconds(std::llround(ns * static_cast<double>(world_->plan.floats)));
+  return length_of(ns * static_cast<double>(world_->plan.floats));
 }
 
 void Node::enter(Thread& t, Phase phase, Ticks at) {
@@ -130,7 +130,7 @@ nanoseconds Node::refresh(Thread& t, bool landed) {
   }
   t.own.drop_contained(t.taken, t.id.thread);
   t.state = {t.taken.version(), t.taken.revision(), t.grant.clock};
-  return nanoseconds(std::llround(floats * world_->plan.costs.copy_ns_per_float));
+  return length_of(floats * world_->plan.costs.copy_ns_per_float);
 }
 
 void Node::load_batch(Thread& t, Ticks at) {

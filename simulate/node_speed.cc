@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/random.h"
+#include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
 namespace {
@@ -26,12 +27,11 @@ Periods::Periods(Kind kind, std::uint64_t seed, NodeId node, double ordinary_ns,
 void Periods::draw() {
   CounterRandom random(seed_, Stream::kSimulatedSpeed, node_, static_cast<std::uint64_t>(kind_), number_);
   const double length = -mean_ns_[number_ % 2] * std::log1p(-random.next_double());
-  // A century is the end of any run, and far from that of 64 bits.
-  until_ = until_ + std::chrono::nanoseconds(std::llround(std::clamp(length, 1.0, 3.2e18)));
+  until_ = after(until_, length_of(std::max(length, 1.0)));
 }
 
 void Periods::move_to(Ticks now) {
-  while (until_ <= now) {
+  while (until_ <= now && until_ < kEndOfTime) {
     ++number_;
     draw();
   }
@@ -52,10 +52,10 @@ bool NodeSpeed::varies(const SimulatedCompute& compute) {
 Ticks NodeSpeed::done(Ticks start, std::chrono::nanoseconds work) {
   Ticks now = start;
   auto left = static_cast<double>(work.count());
-  for (;;) {
+  while (now < kEndOfTime) {
     if (slows_) slow_.move_to(now);
     if (pauses_) pause_.move_to(now);
-    Ticks until(INT64_MAX);
+    Ticks until = kEndOfTime;
     if (slows_) until = std::min(until, slow_.until());
     if (pauses_) until = std::min(until, pause_.until());
     const bool paused = pauses_ && pause_.other();
@@ -67,6 +67,7 @@ Ticks NodeSpeed::done(Ticks start, std::chrono::nanoseconds work) {
     if (!paused) left -= static_cast<double>((until - now).count()) * speed;
     now = until;
   }
+  return kEndOfTime;
 }
 
 }  // namespace paceline::simulate

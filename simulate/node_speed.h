@@ -51,7 +51,7 @@ class NodeSpeed {
   // Whether `compute` has slow periods or pauses at all; without them work takes its length.
   static bool varies(const SimulatedCompute& compute);
 
-  // When `work` begun at `start` is done. Starts only move on.
+  // When `work` begun at `start` is done, at the end of time at the latest. Starts only move on.
   Ticks done(Ticks start, std::chrono::nanoseconds work);
 
  private:

@@ -56,7 +56,7 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
   PACELINE_ASSIGN_OR_RETURN(const Plan plan, make_plan(run.assumed, std::move(traced_times)));
   TimedComputation computation(plan);
   World world(plan, computation);
-  run.outcome = world.run();
+  PACELINE_ASSIGN_OR_RETURN(run.outcome, world.run());
   run.outcome.summary.simulated_seed = config.run.seed;
   return run;
 }

@@ -19,7 +19,7 @@ struct SimulatedRun {
 
 // Simulates `config` in timing mode. `trace`: the directory of a real run whose computations are drawn from
 // (trace.h). Pure but for reading files: the same arguments give the same outcome, bit for bit.
-// Errors: those of make_plan() and read_trace().
+// Errors: those of make_plan(), read_trace() and World::run().
 Result<SimulatedRun> simulate(const RunConfig& config,
                               const std::optional<std::filesystem::path>& trace = {});
 

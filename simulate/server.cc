@@ -1,7 +1,6 @@
 #include "simulate/server.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace paceline::simulate {
 namespace {
@@ -31,8 +30,8 @@ void Server::push_arrives(std::uint32_t rank, Ticks now) {
 std::chrono::nanoseconds Server::apply_time(std::size_t contributors) const {
   const std::int64_t floats = plan_.shards[id_.value].floats;
   const double threads = floats > kLargeShardFloats ? plan_.apply_threads : 1;
-  return std::chrono::nanoseconds(std::llround(plan_.costs.apply_ns_per_float * static_cast<double>(floats) *
-                                               static_cast<double>(contributors) / threads));
+  return length_of(plan_.costs.apply_ns_per_float * static_cast<double>(floats) *
+                   static_cast<double>(contributors) / threads);
 }
 
 void Server::decision_arrives(std::uint32_t decision, std::size_t contributors, Ticks now) {

@@ -20,6 +20,7 @@
 #include "simulate/network.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
+#include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
 
@@ -27,7 +28,7 @@ namespace paceline::simulate {
 class Loop {
  public:
   // Takes `cost` of its time, from `now` or when it is free; returns when that is over.
-  Ticks take(std::chrono::nanoseconds cost, Ticks now) { return free_ = std::max(free_, now) + cost; }
+  Ticks take(std::chrono::nanoseconds cost, Ticks now) { return free_ = after(std::max(free_, now), cost); }
 
  private:
   Ticks free_;

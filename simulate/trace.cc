@@ -13,6 +13,7 @@
 #include "common/report/run_summary.h"
 #include "common/timing/histogram.h"
 #include "simulate/message_sizes.h"
+#include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
 namespace {
@@ -33,7 +34,7 @@ class Recorded final : public ComputeTimes {
         static_cast<std::int64_t>(random.next_below(static_cast<std::uint64_t>(d.up_to.back())));
     const auto bucket = std::upper_bound(d.up_to.begin(), d.up_to.end(), occurrence) - d.up_to.begin();
     const double ns = d.scale * d.ns[static_cast<std::size_t>(bucket)];
-    return std::chrono::nanoseconds(std::max<std::int64_t>(1, std::llround(ns)));
+    return std::max(length_of(ns), std::chrono::nanoseconds(1));
   }
 
  private:

@@ -37,7 +37,7 @@ World::World(const Plan& plan, Computation& computation, Watcher* watcher)
   for (std::uint32_t n = 0; n < plan.cluster.nodes; ++n) nodes_.emplace_back(NodeId(n), surroundings_);
 }
 
-Outcome World::run() {
+Result<Outcome> World::run() {
   for (std::uint32_t r = 0; r < plan_.cluster.workers(); ++r) {
     step(sync::Joined{plan_.cluster.worker_at(Rank(r))}, events_.now());
   }
@@ -49,11 +49,22 @@ Outcome World::run() {
   }
   while (!events_.empty()) {
     const Event event = events_.next();
+    if (events_.now() == kEndOfTime) return endless();
     ++events_taken_;
     dispatch(event, events_.now());
   }
   PACELINE_ASSERT(engine_.finished(), "nothing is going to happen, and the run is not over");
   return outcome();
+}
+
+Status World::endless() const {
+  const RunConfig& config = plan_.config;
+  const bool emulated = config.simulate.compute.distribution == ComputeKind::kEmulated;
+  return invalid_argument(
+      "simulate.compute: the run is not over after a century of virtual time, got " +
+      std::to_string(engine_.iterations_applied()) + " of " + std::to_string(config.train.total_iterations) +
+      " iterations, expected less: " + (emulated ? "emulate.base_step, emulate.slowdown" : "mean, slowdown") +
+      ", slow_factor, pause_length, or simulate.costs, or a larger simulate.network bandwidth");
 }
 
 void World::dispatch(const Event& e, Ticks now) {

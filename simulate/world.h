@@ -53,8 +53,8 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // The whole run, once.
-  Outcome run();
+  // The whole run, once. Errors: kInvalidArgument, naming the keys, it is not over at the end of time.
+  Result<Outcome> run();
   const sync::Engine& engine() const { return engine_; }
 
  private:
@@ -92,6 +92,7 @@ class World {
   std::uint32_t keep(sync::Apply& apply);
   void applied(ShardId shard, std::uint32_t decision, Ticks now);
 
+  Status endless() const;
   Outcome outcome();
 
   NodeId node_of(std::uint32_t rank) const { return plan_.cluster.worker_at(Rank(rank)).node; }

@@ -288,6 +288,37 @@ void check_emulation(Judge& judge, const RunConfig& c) {
                   "a jitter without emulate.base_step emulates nothing", "no base_step", expected);
 }
 
+// Virtual time ends after a century (simulate/virtual_time.h). Computations alone that take longer, by their
+// means, are refused before anything runs; what else there may be too much of, the run finds out.
+void check_virtual_time(Judge& judge, const RunConfig& c) {
+  const SimulatedCompute& compute = c.simulate.compute;
+  const std::optional<Duration> mean = compute.mean ? compute.mean : c.emulate.base_step;
+  if (compute.distribution == ComputeKind::kEmulated || !mean) return;
+  const std::vector<double>& factors = compute.slowdown.empty() ? c.emulate.slowdown : compute.slowdown;
+  const double slowest = factors.empty() ? 1.0 : *std::max_element(factors.begin(), factors.end());
+  const double longest = static_cast<double>(mean->count()) * slowest;
+  // Nobody need do so many where shares are not even, where nodes crash or where the run is stopped.
+  const bool whole = c.train.share == Share::kEven && c.simulate.events.empty() && !c.run.max_seconds;
+  const std::int64_t each = whole ? c.train.total_iterations / c.cluster.cluster().workers() : 1;
+  const auto century = std::chrono::duration_cast<Duration>(std::chrono::hours(24 * 36'525));
+  judge.refuse_if(longest * static_cast<double>(each) > static_cast<double>(century.count()),
+                  {"simulate.compute.slowdown", "simulate.compute.mean", "train.total_iterations"},
+                  "the slowest worker would compute for more than a century",
+                  std::to_string(each) + " iterations of " + real({}).write(longest * 1e-9) + " s",
+                  "a smaller mean or slowdown, or fewer train.total_iterations");
+  // Weather is drawn period by period.
+  const double shortest =
+      static_cast<double>(std::min(compute.pause_every.value_or(Duration::max()),
+                                   compute.slow_share > 0 ? compute.slow_length : Duration::max())
+                              .count());
+  judge.refuse_if(longest > 1e6 * shortest,
+                  {"simulate.compute.pause_every", "simulate.compute.slow_length", "simulate.compute.mean"},
+                  "more than a million periods in one computation",
+                  "computations of " + real({}).write(longest * 1e-9) + " s and periods of " +
+                      real({}).write(shortest * 1e-9) + " s",
+                  "a longer pause_every and slow_length, or a smaller mean or slowdown");
+}
+
 void check_simulation(Judge& judge, const RunConfig& c) {
   const SimulatedCompute& compute = c.simulate.compute;
   const bool emulated = compute.distribution == ComputeKind::kEmulated;
@@ -305,6 +336,7 @@ void check_simulation(Judge& judge, const RunConfig& c) {
   judge.refuse_if(!emulated && !compute.mean && !c.emulate.base_step, {"simulate.compute.distribution"},
                   "a distribution without a mean", "no simulate.compute.mean and no emulate.base_step",
                   "simulate.compute.mean to be a duration");
+  check_virtual_time(judge, c);
   judge.refuse_if(compute.distribution == ComputeKind::kNormal && compute.cv > 0.3,
                   {"simulate.compute.cv", "simulate.compute.distribution"},
                   "so wide a normal distribution is often below 0", real({}).write(compute.cv),

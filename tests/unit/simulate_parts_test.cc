@@ -11,6 +11,7 @@
 #include "simulate/metric_model.h"
 #include "simulate/network.h"
 #include "simulate/node_speed.h"
+#include "simulate/virtual_time.h"
 #include "tests/unit/simulate_fixture.h"
 
 namespace paceline::simulate {
@@ -124,6 +125,31 @@ SimulatedNetwork links(std::optional<std::int64_t> node, std::optional<std::int6
   network.server_bandwidth = server;
   network.latency = latency;
   return network;
+}
+
+TEST_CASE("virtual_time_ends_and_no_length_goes_past_its_end") {
+  CHECK(after(Ticks(5), Duration(3)) == Ticks(8));
+  CHECK(after(kEndOfTime, kCentury) == kEndOfTime);
+  CHECK(length_of(2.5e300) == kCentury);
+  CHECK(length_of(1.4) == Duration(1));
+  EventQueue<int> queue;
+  queue.at(Ticks(INT64_MAX), 1);
+  queue.at(Ticks(5), 2);
+  CHECK(queue.next() == 2);
+  CHECK(queue.next() == 1);
+  CHECK(queue.now() == kEndOfTime);
+  SimulatedCompute compute;
+  compute.pause_every = std::chrono::microseconds(1);
+  compute.pause_length = std::chrono::hours(1000);
+  CHECK(NodeSpeed(compute, 5, NodeId(0)).done(Ticks(0), std::chrono::seconds(1)) == kEndOfTime);
+  Events events;
+  Network network(links(1024, {}, Duration(0)), 1, 1, events);
+  for (std::uint32_t i = 0; i < 4; ++i) {  // 97 years each
+    network.to_server(NodeId(0), ShardId(0), 3'134'000'000'000, arrives(i), Ticks(0));
+  }
+  const auto when = arrivals(events, network, 4);
+  CHECK(Ticks(when[0]) < kEndOfTime);
+  CHECK(Ticks(when[3]) == kEndOfTime);
 }
 
 TEST_CASE("a_server_s_link_is_shared_equally_by_the_transfers_on_it") {

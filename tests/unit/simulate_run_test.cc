@@ -309,7 +309,9 @@ TEST_CASE("every_decision_of_a_simulated_run_is_right_in_the_eyes_of_an_independ
       Judge judge(plan->engine);
       simulate::TimedComputation computation(*plan);
       simulate::World world(*plan, computation, &judge);
-      const Outcome run = world.run();
+      const Result<Outcome> ran = world.run();
+      REQUIRE(ran);
+      const Outcome& run = *ran;
       judge.at_end(world.engine());
       CHECK(judge.violations == Violations{});
       CHECK(run.summary.lost_nodes == 2);
