@@ -103,7 +103,7 @@ class Scripts(ScriptTest):
         checkout = self.checkout()
         for program in ("tests/bench/exchange.py", "tests/bench/through_server.py", "tests/bench/small_messages.py",
                         "tests/bench/memory.py", "build/release/bin/bench_step_decision",
-                        "build/release/bin/bench_recorder_cost"):
+                        "build/release/bin/bench_recorder_cost", "build/release/bin/bench_simulate"):
             self.stand_in(checkout / program, "true\n")
         self.stand_in(checkout / "build/release/bin/bench_memory_bandwidth", """echo '{"benchmark": "memory", "mb": 64}'\n""")
         (checkout / "tests/bench/table.py").symlink_to(harness.SOURCE / "tests/bench/table.py")
