@@ -9,13 +9,16 @@ namespace paceline::simulate {
 
 using std::chrono::nanoseconds;
 
-Node::Thread::Thread(WorkerId worker, std::uint32_t shards, Ticks& phase_clock)
-    : id(worker), taken(shards), phases([&phase_clock] { return phase_clock; }) {}
+Node::Thread::Thread(WorkerId worker, const Plan& plan, Ticks& phase_clock)
+    : id(worker),
+      taken(static_cast<std::uint32_t>(plan.shards.size())),
+      own(plan.applies_at_once),
+      phases([&phase_clock] { return phase_clock; }) {}
 
 Node::Node(NodeId id, const Surroundings& world)
     : id_(id), world_(&world), process_(static_cast<std::uint32_t>(world.plan.shards.size())) {
   for (std::uint32_t t = 0; t < world.plan.cluster.threads_per_node; ++t) {
-    threads_.emplace_back(WorkerId(id, t), process_.shards(), world.phase_clock);
+    threads_.emplace_back(WorkerId(id, t), world.plan, world.phase_clock);
   }
 }
 
@@ -98,20 +101,22 @@ void Node::read_parameters(Thread& t, Ticks now) {
 }
 
 void Node::go_on_with_thread_cache(Thread& t, std::optional<nanoseconds> parameters, Ticks now) {
-  Ticks at = now;
-  end_exchange(t, parameters, t.own_waits ? Phase::kApplyGrads : Phase::kTCacheParam, at);
-  if (std::exchange(t.own_waits, false)) {
-    at = at + per_float(world_->plan.costs.local_apply_ns_per_float);
-    enter(t, Phase::kTCacheParam, at);
-  }
-  load_batch(t, at);
+  end_exchange(t, parameters, Phase::kTCacheParam, now);
+  settle(t, now);
 }
 
 // `landed`: they were copied to their place, own updates added, as they came.
 void Node::take_process_cache(Thread& t, std::optional<nanoseconds> parameters, bool landed, Ticks now) {
   end_exchange(t, parameters, Phase::kPCacheParam, now);
-  t.own_waits = false;
-  load_batch(t, now + refresh(t, landed));
+  settle(t, now + refresh(t, landed));
+}
+
+// What was left until now of applying own gradients; then the mini-batch.
+void Node::settle(Thread& t, Ticks at) {
+  const std::optional<std::int64_t> floats = t.own.settle(world_->plan.shards);
+  if (!floats) return load_batch(t, at);
+  enter(t, Phase::kApplyGrads, at);
+  load_batch(t, at + length_of(static_cast<double>(*floats) * world_->plan.costs.local_apply_ns_per_float));
 }
 
 // Takes over the slices that are newer, adds own differences again; returns what that takes.
@@ -121,14 +126,11 @@ nanoseconds Node::refresh(Thread& t, bool landed) {
     const ShardId shard(k);
     const Revision had = t.taken.slice(shard).revision;
     if (!t.taken.install(shard, process_.slice(shard)) || t.taken.slice(shard).revision == had) continue;
+    const std::size_t passes = t.own.take_over(shard, t.taken.applied(shard, t.id.thread));
     if (landed) continue;
-    // A pass for each own update that the slice lacks; the first also copies.
-    std::size_t times = 1;
-    if (!t.own.stamps().empty())
-      times = std::max(times, t.own.to_reapply(t.taken, shard, t.id.thread).size());
-    floats += static_cast<double>(times) * static_cast<double>(world_->plan.shards[k].floats);
+    floats += static_cast<double>(passes) * static_cast<double>(world_->plan.shards[k].floats);
   }
-  t.own.drop_contained(t.taken, t.id.thread);
+  t.own.refreshed(t.taken, t.id.thread);
   t.state = {t.taken.version(), t.taken.revision(), t.grant.clock};
   return length_of(floats * world_->plan.costs.copy_ns_per_float);
 }
@@ -179,9 +181,8 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
     if (asked.sent) send(asked.place, now);
   }
   if (!world_->plan.keeps_own_updates) return push_leaves(thread, now);
-  t.own.remember(t.grant.clock);
-  t.own_waits = !world_->plan.applies_at_once;
-  if (t.own_waits) return push_leaves(thread, now);
+  t.own.computed(t.grant.clock, process_.shards());
+  if (!world_->plan.applies_at_once) return push_leaves(thread, now);
   enter(t, Phase::kApplyGrads, now);
   const Ticks applied = now + per_float(world_->plan.costs.local_apply_ns_per_float);
   world_->events.at(applied, {EventKind::kPushLeaves, world_->plan.cluster.rank_of(t.id).value, 0});

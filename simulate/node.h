@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "common/cache/freshness.h"
-#include "common/cache/own_updates.h"
 #include "common/cache/snapshot.h"
 #include "common/report/phases_csv.h"
 #include "common/sync/actions.h"
@@ -21,6 +20,7 @@
 #include "simulate/computation.h"
 #include "simulate/events.h"
 #include "simulate/network.h"
+#include "simulate/local_updates.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
 
@@ -88,7 +88,7 @@ class Node {
 
  private:
   struct Thread {
-    Thread(WorkerId worker, std::uint32_t shards, Ticks& phase_clock);
+    Thread(WorkerId worker, const Plan& plan, Ticks& phase_clock);
 
     WorkerId id;
     sync::Grant grant;
@@ -96,9 +96,8 @@ class Node {
     Ticks arrived;  // the grant, and with it the iteration's start
     cache::ThreadCacheState state;
     cache::SnapshotStamp taken;
-    cache::OwnUpdates own;
-    bool own_waits = false;           // the last own gradient is not applied (worker/cache/thread_cache.h)
-    std::optional<Ticket> with_push;  // the pull sent, or joined, with the last push
+    LocalUpdates own;
+    std::optional<Ticket> with_push;           // the pull sent, or joined, with the last push
     std::optional<std::uint32_t> pull_behind;  // where it was sent behind it: the pool's place
     bool asked_ahead = false;     // it went ahead of the push: the thread lands it before it looks for
     std::optional<Ticks> landed;  // its grant, and had at that time
@@ -127,6 +126,7 @@ class Node {
                           Ticks now);
   std::chrono::nanoseconds refresh(Thread& t, bool landed);
   void load_batch(Thread& t, Ticks at);
+  void settle(Thread& t, Ticks at);
   struct Request {
     Ticket ticket;
     std::uint32_t place;

@@ -213,6 +213,16 @@ TEST_CASE("a_worker_that_nothing_follows_for_does_not_wait_for_the_parameters_it
   check_accounted(run);
 }
 
+TEST_CASE("a_worker_that_goes_on_with_what_it_has_applies_its_gradients_and_makes_room_for_the_next") {
+  const Outcome run = simulated({"sync.policy=asp", "cluster.nodes=1", "train.total_iterations=10",
+                                 "sync.refresh_clocks=100", "simulate.costs.local_apply=100"});
+  const PhaseStat& applied = run.phases.at(0).totals[Phase::kApplyGrads];
+  // Nine reads after the first: one pass of 3.073 ms, then two each.
+  CHECK(applied.count == 9);
+  CHECK(applied.total_ns == (1 + 8 * 2) * 3'073'000);
+  check_accounted(run);
+}
+
 TEST_CASE("a_run_of_emulated_steps_that_do_not_fit_is_invalid") {
   const std::vector<std::string> emulated{"simulate.compute.distribution=emulated",
                                           "simulate.compute.mean=null", "emulate.base_step=50ms"};

@@ -1,0 +1,80 @@
+// What a thread has of its own gradients, and what is left to do with them: the books of worker/cache/
+// thread_cache.h without its numbers. Under SGD the newest gradient waits until a read needs it applied,
+// slice by slice, and only one older one is kept as it is while the next is computed. A read that finds two
+// makes the older one a difference. Each of the two is a pass over what it concerns.
+//
+//   reads that go on with what is there, SGD:   1 pass (the newest is applied), then 2 each (and the older
+//   one
+//                                               becomes a difference)
+//   a read that takes over every slice:         none for the newest, which is applied in the same pass
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/cache/own_updates.h"
+#include "common/cache/snapshot.h"
+#include "common/clock.h"
+#include "common/ids.h"
+#include "simulate/message_sizes.h"
+
+namespace paceline::simulate {
+
+// Thread: one.
+class LocalUpdates {
+ public:
+  // `at_once`: the optimizer has a state, so nothing waits and differences are kept.
+  explicit LocalUpdates(bool at_once) : at_once_(at_once) {}
+
+  // The gradient stamped `stamp` is there, of a model cut into so many shards. What was left to do is done.
+  void computed(Clock stamp, std::uint32_t shards) {
+    own_.remember(stamp);
+    if (at_once_) return;
+    ++gradients_;
+    waits_in_.assign(shards, true);
+  }
+
+  // A slice with this applied clock takes the place of `shard`'s, with what it lacks. Returns the passes that
+  // takes: one for each own update that it lacks, the first of which copies, too.
+  std::size_t take_over(ShardId shard, Clock applied) {
+    if (!waits_in_.empty()) waits_in_[shard.value] = false;
+    return own_.stamps().empty() ? 1 : std::max<std::size_t>(own_.to_reapply(applied).size(), 1);
+  }
+
+  // Behind the slices that were taken over: `now` is what is here.
+  void refreshed(const cache::SnapshotStamp& now, std::uint32_t thread) {
+    for (std::uint32_t k = 0; k < waits_in_.size(); ++k) {
+      waits_in_[k] =
+          waits_in_[k] && cache::must_reapply(own_.stamps().back(), now.applied(ShardId(k), thread));
+    }
+    if (std::none_of(waits_in_.begin(), waits_in_.end(), [](bool waits) { return waits; })) waits_in_.clear();
+    own_.drop_contained(now, thread);  // the oldest: differences first
+    gradients_ = std::min(gradients_, own_.stamps().size());
+  }
+
+  // At the end of a read: does what is left. Returns the floats gone through; null: nothing was left.
+  std::optional<std::int64_t> settle(const std::vector<ShardSizes>& shards) {
+    if (waits_in_.empty() && gradients_ < kGradientsMax) return std::nullopt;
+    std::int64_t floats = 0;
+    const bool full = gradients_ == kGradientsMax;
+    for (std::uint32_t k = 0; k < shards.size(); ++k) {
+      if (!waits_in_.empty() && waits_in_[k]) floats += shards[k].floats;
+      if (full) floats += shards[k].floats;
+    }
+    if (full) --gradients_;
+    waits_in_.clear();
+    return floats;
+  }
+
+ private:
+  static constexpr std::size_t kGradientsMax = 2;  // thread_cache.h
+
+  bool at_once_;
+  cache::OwnUpdates own_;
+  std::size_t gradients_ = 0;   // the newest of own_, not made differences yet
+  std::vector<bool> waits_in_;  // per slice: the newest is not applied; empty: it is, in all
+};
+
+}  // namespace paceline::simulate
