@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -112,17 +113,29 @@ double mean_ns(const PhaseStat& stat) {
   return stat.count == 0 ? 0.0 : static_cast<double>(stat.total_ns) / static_cast<double>(stat.count);
 }
 
+// No thread goes through its parameters in less: what lasted shorter took none over.
+constexpr double kPassNsPerFloatMin = 0.05;
+
+// Of occurrences that are one pass over the parameters or several: what one takes, in ns per float.
+std::optional<double> one_pass(const PhaseStat& stat, std::int64_t floats) {
+  PhaseStat passes;
+  for (const auto& [bucket, count] : stat.histogram) {
+    const auto ns = static_cast<double>(histogram_middle_ns(bucket));
+    if (ns < kPassNsPerFloatMin * static_cast<double>(floats) || ns <= 0.0) continue;
+    passes.histogram.emplace_back(bucket, count);
+    passes.count += count;
+  }
+  if (passes.count == 0) return std::nullopt;
+  return static_cast<double>(quantile_ns(passes, 0.1)) / static_cast<double>(floats);
+}
+
 // What is measured takes the place of what was assumed; what was not stays.
-void calibrate(RunConfig& config, const PhaseTotals& all, const RunSummary& summary, std::int64_t floats) {
+void calibrate(RunConfig& config, const PhaseTotals& all, std::int64_t floats) {
   SimulatedCosts& costs = config.simulate.costs;
   costs.batch = Duration(std::llround(mean_ns(all[Phase::kBatch])));
   costs.message = Duration(quantile_ns(all[Phase::kStep], 0.5) / 2);
-  const auto n = static_cast<double>(floats);
-  if (all[Phase::kApplyGrads].count > 0) costs.local_apply = mean_ns(all[Phase::kApplyGrads]) / n;
-  const std::int64_t copied = all[Phase::kPCacheParam].count - summary.server_reads;
-  if (copied > 0) {
-    costs.copy = static_cast<double>(all[Phase::kPCacheParam].total_ns) / static_cast<double>(copied) / n;
-  }
+  costs.local_apply = one_pass(all[Phase::kApplyGrads], floats).value_or(costs.local_apply);
+  costs.copy = one_pass(all[Phase::kPCacheParam], floats).value_or(costs.copy);
   double messages = 2.0;  // the grant, and what follows it
   double bytes = 0.0;
   for (const ShardSizes& shard : message_sizes(config.cluster, floats)) {
@@ -143,7 +156,7 @@ std::unique_ptr<ComputeTimes> recorded_times(std::span<const PhaseStat> workers,
 
 Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
   if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_compute(config.simulate.compute));
-  PACELINE_ASSIGN_OR_RETURN(const RunSummary summary, read_summary(run));
+  PACELINE_RETURN_IF_ERROR(read_summary(run).status());  // it is a finished run
   PACELINE_ASSIGN_OR_RETURN(const RunConfig traced, load_config((run / "config.yaml").string(), {}));
   PACELINE_RETURN_IF_ERROR(check_layout(run, traced, config));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<WorkerPhases> workers, read_phases(run));
@@ -156,7 +169,7 @@ Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
     computations.push_back(worker.totals[Phase::kComputeGrads]);
   }
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
-  calibrate(trace.calibrated, all, summary, network.layout.size());
+  calibrate(trace.calibrated, all, network.layout.size());
   if (!config.emulate.base_step) trace.compute_times = recorded_times(computations, config.run.seed);
   return trace;
 }

@@ -9,8 +9,9 @@
 //                   computations are known better than any histogram says, and stay as they are.
 //   costs.batch     the mean of BATCH
 //   costs.message   half of STEP's median: a report is built and its answer parsed
-//   costs.copy, costs.local_apply      the means of P_CACHE_PARAM, for reads that no server was waited for,
-//                   and of APPLY_GRADS, over the number of floats
+//   costs.copy, costs.local_apply      what 10 % of P_CACHE_PARAM, and of APPLY_GRADS, were not longer than,
+//                   over the number of floats: one pass, while most also add own updates again. Without the
+//                   reads that were over at once: their parameters had landed in their place.
 //   network.bandwidth      what is left of the PS_APPLY_GRADS that 10 % were not longer than, the exchanges
 //                   that met nobody, is the gradient's way through its link
 // What the run has no phase for (costs.apply, network.server_bandwidth, network.latency) stays as configured.

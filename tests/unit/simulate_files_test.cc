@@ -227,6 +227,29 @@ TEST_CASE("a_trace_gives_each_worker_its_own_computations_again") {
   }
 }
 
+// Passes that add own updates again, and reads whose parameters have landed, are no copies.
+TEST_CASE("a_trace_of_a_simulated_run_gives_its_costs_back_and_so_does_a_trace_of_that") {
+  Command paceline;
+  std::string traced;
+  for (const char* out : {"first", "second", "third"}) {
+    std::vector<std::string> given{"sync.policy=ssp", "sync.threshold=3", "cluster.nodes=4",
+                                   "cluster.threads_per_node=2", "train.total_iterations=4000"};
+    if (traced.empty()) {
+      given.insert(given.end(), {"simulate.compute.distribution=lognormal", "simulate.compute.cv=0.5",
+                                 "simulate.costs.copy=1", "simulate.costs.local_apply=2"});
+    } else {
+      given.insert(given.end(), kAsTraced.begin(), kAsTraced.end());
+    }
+    INFO(out);
+    REQUIRE(paceline(out, given, traced) == 0);
+    const auto assumed = load_config((paceline / out / "config.yaml").string(), {});
+    REQUIRE(assumed);
+    CHECK(assumed->simulate.costs.copy == Approx(1.0).epsilon(0.05));
+    CHECK(assumed->simulate.costs.local_apply == Approx(2.0).epsilon(0.05));
+    traced = (paceline / out).string();
+  }
+}
+
 TEST_CASE("what_would_go_unread_beside_a_trace_is_refused_by_name") {
   Command paceline;
   REQUIRE(paceline("real", {}) == 0);
