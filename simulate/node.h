@@ -5,7 +5,8 @@
 //   grant -> read parameters (thread cache, process cache, or wait for the servers) -> mini-batch -> compute,
 //   fetching ahead meanwhile -> local apply -> push, report and pull behind the push -> the next grant
 //
-// The node's own I/O thread takes costs.message for each message, and is never busy with another.
+// The node's own I/O thread takes costs.message to send a push or a pull and to take a grant or an answer, of
+// however many frames: while one is on its way it has time for the next. It is never busy with another.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@
 #include "common/timing/recorder.h"
 #include "simulate/computation.h"
 #include "simulate/events.h"
-#include "simulate/network.h"
 #include "simulate/local_updates.h"
+#include "simulate/network.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
 
@@ -125,8 +126,8 @@ class Node {
   void take_process_cache(Thread& t, std::optional<std::chrono::nanoseconds> parameters, bool landed,
                           Ticks now);
   std::chrono::nanoseconds refresh(Thread& t, bool landed);
-  void load_batch(Thread& t, Ticks at);
   void settle(Thread& t, Ticks at);
+  void load_batch(Thread& t, Ticks at);
   struct Request {
     Ticket ticket;
     std::uint32_t place;
