@@ -79,7 +79,8 @@ void add_network_and_costs(std::vector<Key>& keys) {
 
   keys.push_back(row(PACELINE_FIELD(simulate.costs.message), duration(Duration(0), hours(1)),
                      Scope::kOneDaemon,
-                     {.effect = "What a server's loop, and a node's, takes for one message (a frame is one).",
+                     {.effect = "What a server's loop takes for a message (a frame is one), a node's for a "
+                                "push, pull, grant or answer.",
                       .trade_off = "With many workers the authority's loop is busy with it."}));
   keys.push_back(row(PACELINE_FIELD(simulate.costs.apply), real(ns_per_float), Scope::kOneDaemon,
                      {.unit = "ns per float",
