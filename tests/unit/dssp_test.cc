@@ -61,7 +61,7 @@ TEST_CASE("the_prediction_is_the_best_of_all_pairs") {
   }
 }
 
-constexpr Rank a{0}, b{1}, c{2};
+constexpr Rank kA{0}, kB{1}, kC{2};
 
 // A few workers and their clocks. Training begins at 0 s, or at `begin`.
 class Run {
@@ -98,50 +98,50 @@ class Run {
 
 TEST_CASE("extra_iterations_last_until_they_are_done_and_no_longer") {
   Run run(1, 4);
-  run.completes(b, 5);  // next at 10
-  run.completes(a, 6);
-  run.completes(a, 7);
-  CHECK(run.of(a) == Threshold(1));
-  run.completes(a, 8);  // clock 3, lead 2, next at 9 and 10: two extra, the second with lead 3
-  CHECK(run.of(a) == Threshold(3));
-  CHECK(run.of(b) == Threshold(1));
-  run.completes(a, 9);
-  CHECK(run.of(a) == Threshold(3));
-  run.completes(a, 10);  // lead 4, none left; asked again: the slowest is to push now
-  CHECK(run.of(a) == Threshold(1));
+  run.completes(kB, 5);  // next at 10
+  run.completes(kA, 6);
+  run.completes(kA, 7);
+  CHECK(run.of(kA) == Threshold(1));
+  run.completes(kA, 8);  // clock 3, lead 2, next at 9 and 10: two extra, the second with lead 3
+  CHECK(run.of(kA) == Threshold(3));
+  CHECK(run.of(kB) == Threshold(1));
+  run.completes(kA, 9);
+  CHECK(run.of(kA) == Threshold(3));
+  run.completes(kA, 10);  // lead 4, none left; asked again: the slowest is to push now
+  CHECK(run.of(kA) == Threshold(1));
 }
 
 TEST_CASE("no_lead_beyond_the_range") {
   Run run(0, 2);
-  run.completes(a, 1);
-  run.completes(b, 100);
-  run.completes(a, 101);  // lead 1; by its last interval it pushes next at 201, the slowest at 200
-  CHECK(run.of(a) == Threshold(1));
-  run.completes(a, 102);  // far sooner: lead 2, room for one more
-  CHECK(run.of(a) == Threshold(2));
-  run.completes(a, 103);  // lead 3 > 2: none
-  CHECK(run.of(a) == Threshold(0));
+  run.completes(kA, 1);
+  run.completes(kB, 100);
+  run.completes(kA, 101);  // lead 1; by its last interval it pushes next at 201, the slowest at 200
+  CHECK(run.of(kA) == Threshold(1));
+  run.completes(kA, 102);  // far sooner: lead 2, room for one more
+  CHECK(run.of(kA) == Threshold(2));
+  run.completes(kA, 103);  // lead 3 > 2: none
+  CHECK(run.of(kA) == Threshold(0));
 }
 
 TEST_CASE("who_is_not_the_fastest_waits") {
   Run run(0, 5, 3);
-  run.completes(b, 9);
-  run.completes(c, 10);  // next at 20
-  for (const double t : {10.2, 10.4, 10.6, 10.8, 11.0}) run.completes(a, t);
-  CHECK(run.of(a) == Threshold(5));
-  for (const double t : {11.5, 12.0}) run.completes(b, t);
-  CHECK(run.of(b) == Threshold(0));  // it leads by 2; three extra iterations would take it near to 20
-  CHECK(run.of(a) == Threshold(5));
-  CHECK(run.of(c) == Threshold(0));
+  run.completes(kB, 9);
+  run.completes(kC, 10);  // next at 20
+  for (const double t : {10.2, 10.4, 10.6, 10.8, 11.0}) run.completes(kA, t);
+  CHECK(run.of(kA) == Threshold(5));
+  for (const double t : {11.5, 12.0}) run.completes(kB, t);
+  CHECK(run.of(kB) == Threshold(0));  // it leads by 2; three extra iterations would take it near to 20
+  CHECK(run.of(kA) == Threshold(5));
+  CHECK(run.of(kC) == Threshold(0));
 }
 
 // Until the slowest pushes a first time only its begin is known, which is no interval, whenever it was.
 TEST_CASE("a_slowest_that_has_not_pushed_predicts_nothing") {
   Run run(0, 5, 2, 100);
-  run.completes(a, 101);
-  CHECK(run.of(a) == Threshold(0));
-  run.completes(a, 102);
-  CHECK(run.of(a) == Threshold(0));
+  run.completes(kA, 101);
+  CHECK(run.of(kA) == Threshold(0));
+  run.completes(kA, 102);
+  CHECK(run.of(kA) == Threshold(0));
 }
 
 // How many iterations beyond a lead of s_L = 0 worker a, which takes `fast`, is granted while b, which takes
@@ -154,11 +154,11 @@ int extra_once_it_has_waited(int fast, int slow) {
   for (int a_at = fast, b_at = slow, b_clock = 0; b_clock < 200;) {
     const bool a_pushes = !held && a_at < b_at;
     const int now = a_pushes ? a_at : b_at;
-    run.completes(a_pushes ? a : b, now / 8.0);
+    run.completes(a_pushes ? kA : kB, now / 8.0);
     lead += a_pushes ? 1 : -1;
     if (!a_pushes) b_at += slow, ++b_clock;
     if (!a_pushes && !held) continue;
-    held = lead > run.of(a).value();
+    held = lead > run.of(kA).value();
     if (held) continue;
     a_at = now + fast;
     if (lead > 0 && b_clock >= 100) ++extra;
@@ -197,12 +197,12 @@ TEST_CASE("a_policy_that_begins_later_begins_where_the_workers_stand") {
 TEST_CASE("who_has_left_is_not_the_slowest") {
   const auto threshold_of_a = [](bool leaves) {
     Run run(0, 5, 3);
-    run.completes(b, 3);  // next at 6
-    run.completes(c, 4);  // the last to get there; next at 8
-    run.completes(a, 4.5);
-    if (leaves) run.leaves(c);
-    run.completes(a, 5);  // next at 5.5 6 6.5 7 7.5, no more
-    return run.of(a);
+    run.completes(kB, 3);  // next at 6
+    run.completes(kC, 4);  // the last to get there; next at 8
+    run.completes(kA, 4.5);
+    if (leaves) run.leaves(kC);
+    run.completes(kA, 5);  // next at 5.5 6 6.5 7 7.5, no more
+    return run.of(kA);
   };
   CHECK(threshold_of_a(false) == Threshold(5));  // by c: as near to 8 as there is room for
   CHECK(threshold_of_a(true) == Threshold(2));   // by b: two extra, the second with lead 2
