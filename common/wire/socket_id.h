@@ -26,26 +26,40 @@ class SocketId {
 
   bool operator==(const SocketId&) const = default;
 
-  // Ends the connection in both directions, for its owner as if the network had broken it. What is looked at
-  // and shut down is a duplicate, which nobody can close meanwhile.
   enum class ShutDown {
     kDone,
     kClosedAlready,
     kNoDescriptor,  // this process may open no more: it may be tried again
   };
-  ShutDown shut_down() const {
+
+  // Ends the connection in both directions, for its owner as if the network had broken it. What was sent
+  // before still reaches the peer.
+  ShutDown shut_down() const { return shut_down(Unsent::kIsDelivered); }
+
+  // The same, and the peer is told by a reset as soon as the owner closes. A peer that sends more than is
+  // read would not see an orderly end: behind a closed window it waits for minutes.
+  ShutDown reset() const { return shut_down(Unsent::kIsDropped); }
+
+ private:
+  enum class Unsent { kIsDelivered, kIsDropped };
+
+  SocketId(int descriptor, dev_t device, ino_t inode)
+      : descriptor_(descriptor), device_(device), inode_(inode) {}
+
+  // What is looked at and shut down is a duplicate, which nobody can close meanwhile.
+  ShutDown shut_down(Unsent unsent) const {
     const int duplicate = fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
     if (duplicate < 0) return errno == EBADF ? ShutDown::kClosedAlready : ShutDown::kNoDescriptor;
     const std::optional<SocketId> there = of(duplicate);
     const bool same = there && there->device_ == device_ && there->inode_ == inode_;
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    if (same && unsent == Unsent::kIsDropped) {
+      setsockopt(duplicate, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    }
     if (same) shutdown(duplicate, SHUT_RDWR);
     close(duplicate);
     return same ? ShutDown::kDone : ShutDown::kClosedAlready;
   }
-
- private:
-  SocketId(int descriptor, dev_t device, ino_t inode)
-      : descriptor_(descriptor), device_(device), inode_(inode) {}
 
   int descriptor_;
   dev_t device_;

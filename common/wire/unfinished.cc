@@ -43,7 +43,7 @@ int Unfinished::break_up(const std::function<bool()>& all_read) {
     if (read_from_.contains(descriptor)) connection.taken_before = connection.taken;
     // What cannot be broken now, since no descriptor is free, is looked at again.
     const bool breaks = connection.taken - connection.taken_before > allowed &&
-                        connection.socket.shut_down() != SocketId::ShutDown::kNoDescriptor;
+                        connection.socket.reset() != SocketId::ShutDown::kNoDescriptor;
     broken += breaks ? 1 : 0;
     it = breaks ? connections_.erase(it) : std::next(it);
   }
