@@ -136,7 +136,8 @@ TEST_CASE("an address that cannot be had names itself and the reason") {
   };
   CHECK(bind("tcp://203.0.113.7:5555").message() ==
         "cannot bind tcp://203.0.113.7:5555: Cannot assign requested address");
-  CHECK(bind("tcp://no.such.host.invalid:5555").code() == StatusCode::kUnavailable);
+  // Longer than a part of a name may be: no resolver asks a network about it.
+  CHECK(bind("tcp://" + std::string(64, 'x') + ".invalid:5555").code() == StatusCode::kUnavailable);
   CHECK(bind("ipc:///no/such/folder/x").message() ==
         "cannot bind ipc:///no/such/folder/x: No such file or directory");
   CHECK(bind("http://127.0.0.1:80").code() == StatusCode::kInvalidArgument);
