@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -54,9 +55,15 @@ class Scripts(ScriptTest):
         checkout = self.checkout()
         (checkout / "scripts/install_deps.sh").unlink()
         (checkout / "scripts/install_deps.sh").symlink_to(harness.SOURCE / "scripts/install_deps.sh")
+        # As apt does: a SIGINT that it does not ignore ends it at once. (A shell that has printed and not yet started
+        # what it waits for would lose it.)
+        work = ("import signal, sys\n"
+                "if signal.getsignal(signal.SIGINT) != signal.SIG_IGN: signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+                "print('working', file=sys.stderr, flush=True)\n"
+                "while True: signal.pause()\n")
         # What sudo runs belongs to root: a user's SIGTERM does not reach it, the terminal's SIGINT does.
         for tool, text in (("id", "echo 1000\n"), ("dpkg-query", "exit 1\n"), ("sudo", "trap '' TERM\n\"$@\"\n"),
-                           ("apt-get", "echo working >&2\nsleep 1000\n")):
+                           ("apt-get", f'exec {shlex.quote(sys.executable)} -c {shlex.quote(work)}\n')):
             self.stand_in(checkout / "tools" / tool, text)
         # A session, so that all of it and nothing else is what a terminal would send Ctrl-C to.
         script = self.start("setsid", "env", f"PATH={checkout}/tools:{os.environ['PATH']}", "bash",
