@@ -48,7 +48,7 @@ class WholeRuns(DaemonTest):
 
     def test_dssp(self):
         summary = self.run_policy("sync.policy=dssp", "sync.threshold_min=1", "sync.threshold_max=4",
-                                  "emulate.base_step=150ms", "emulate.slowdown=[1, 2.5]", iterations=40)
+                                  "emulate.base_step=400ms", "emulate.slowdown=[1, 2.5]", iterations=28)
         self.assertEqual((summary["policy"], summary["final_threshold"]), ("dssp", 1))
         # The fast node has led by more than everybody may, and never by more than the range allows.
         self.assertTrue(1 < summary["max_grant_gap"] <= 4, summary["max_grant_gap"])
