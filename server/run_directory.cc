@@ -50,7 +50,7 @@ std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
   std::vector<fs::path> files = marks_of_a_run(config, shard);
   if (shard != kAuthority) return files;
   for (const fs::path& log : logs_of_others(config)) files.push_back(log);
-  for (const char* name : {"phases.csv", "phases_histogram.csv", "model.bin"}) {
+  for (const char* name : {"phases.csv", "phases_histogram.csv", "staleness.csv", "model.bin"}) {
     files.push_back(fs::path(config.run.out) / name);
   }
   return files;

@@ -21,7 +21,8 @@ constexpr const char* kMarks[] = {"summary.json", "curve.csv", "server.log"};
 
 // What would contradict the new run if it stayed.
 bool is_leftover(const std::string& name) {
-  for (const char* file : {"summary.json", "curve.csv", "phases.csv", "phases_histogram.csv", "model.bin"}) {
+  for (const char* file :
+       {"summary.json", "curve.csv", "phases.csv", "phases_histogram.csv", "staleness.csv", "model.bin"}) {
     if (name == file) return true;
   }
   return name.ends_with(".log") && (name.starts_with("server") || name.starts_with("worker-"));
@@ -79,6 +80,7 @@ Status write_directory(const fs::path& out, const SimulatedRun& run) {
   PACELINE_RETURN_IF_ERROR(write_file_atomically(out / "config.yaml", source + to_yaml(run.assumed)));
   PACELINE_RETURN_IF_ERROR(write_curve(out, run.outcome.curve));
   if (!run.outcome.phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, run.outcome.phases));
+  if (run.outcome.summary.staleness) PACELINE_RETURN_IF_ERROR(write_staleness(out, run.outcome.staleness));
   return write_summary(out, run.outcome.summary);
 }
 

@@ -27,9 +27,9 @@ Result<SimulatedRun> simulate(const RunConfig& config,
 // kFailedPrecondition, naming what is there.
 [[nodiscard]] Status check_directory(const std::filesystem::path& out, bool replace);
 
-// config.yaml, curve.csv, phases.csv, phases_histogram.csv and, last, summary.json, as a real run's; the
-// configuration is what was assumed. What an earlier run left there goes first. Errors: kUnavailable the
-// folder cannot be made or cleared; those of common/files/atomic_file.h.
+// config.yaml, curve.csv, phases.csv, phases_histogram.csv, staleness.csv and, last, summary.json, as a real
+// run's; the configuration is what was assumed. What an earlier run left there goes first. Errors:
+// kUnavailable the folder cannot be made or cleared; those of common/files/atomic_file.h.
 [[nodiscard]] Status write_directory(const std::filesystem::path& out, const SimulatedRun& run);
 
 }  // namespace paceline::simulate

@@ -28,7 +28,8 @@ World::World(const Plan& plan, Computation& computation, Watcher* watcher)
       pulls_(static_cast<std::uint32_t>(plan.shards.size())),
       surroundings_{plan_, events_, network_, pulls_, computation, phase_clock_},
       engine_(plan.engine),
-      watcher_(watcher) {
+      watcher_(watcher),
+      staleness_(plan.cluster) {
   servers_.reserve(plan.shards.size());
   for (std::uint32_t k = 0; k < plan.shards.size(); ++k) {
     servers_.emplace_back(ShardId(k), plan_, events_, network_, pulls_);
@@ -196,6 +197,7 @@ void World::carry_out(const sync::Started&, Ticks now) {
 }
 
 void World::carry_out(sync::Apply& action, Ticks now) {
+  staleness_.add(action);
   const std::uint32_t decision = keep(action);
   own_decisions_.push_back(decision);
   for (std::uint32_t k = 1; k < servers_.size(); ++k) {
@@ -299,6 +301,8 @@ Outcome World::outcome() {
         " emulated steps began to compute when they were to be done; raise emulate.base_step, or "
         "lower simulate.network.latency and simulate.costs";
   }
+  out.staleness = staleness_.workers();
+  set_staleness(summary_, out.staleness);
   out.summary = std::move(summary_);
   out.curve = std::move(curve_);
   out.events = events_taken_;

@@ -17,6 +17,7 @@
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
+#include "common/report/staleness.h"
 #include "common/status.h"
 #include "common/sync/engine.h"
 #include "simulate/computation.h"
@@ -34,7 +35,8 @@ struct Outcome {
   RunSummary summary;
   std::vector<CurveRow> curve;
   std::vector<WorkerPhases> phases;  // of the nodes that reported, in worker order
-  std::int64_t events = 0;           // taken from the queue
+  std::vector<WorkerStaleness> staleness;
+  std::int64_t events = 0;  // taken from the queue
 };
 
 // Looks on at what the core is told and what it decides: for tests.
@@ -115,6 +117,7 @@ class World {
   std::vector<std::uint32_t> own_decisions_;  // shard 0's, of the step being carried out
   Ticks first_grant_;
   std::int64_t events_taken_ = 0;
+  StalenessRecord staleness_;
   RunSummary summary_;
   std::vector<CurveRow> curve_;
 };

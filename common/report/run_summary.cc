@@ -31,6 +31,12 @@ Threshold threshold_from(const Json& value) {
   return value.is_null() ? Threshold::infinite() : Threshold(value.get<std::int64_t>());
 }
 
+Json staleness_json(const StalenessSum& sum) { return {{"mean", sum.mean}, {"max", sum.max}}; }
+
+StalenessSum staleness_from(const Json& json) {
+  return {json.at("mean").get<double>(), json.at("max").get<std::int64_t>()};
+}
+
 Json phases_json(const RunSummary& summary) {
   Json phases = Json::object();
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
@@ -77,6 +83,10 @@ RunSummary summary_from(const Json& json) {
   s.malformed = json.at("malformed").get<std::int64_t>();
   s.parameter_reads = json.at("parameter_reads").get<std::int64_t>();
   s.server_reads = json.at("server_reads").get<std::int64_t>();
+  if (json.contains("staleness")) {
+    const Json& staleness = json.at("staleness");
+    s.staleness = {staleness_from(staleness.at("clocks")), staleness_from(staleness.at("gradients"))};
+  }
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const Json& phase = json.at("phases").at(kPhaseNames[i]);
     s.phases[i] = {phase.at("total_seconds").get<double>(), phase.at("count").get<std::int64_t>(),
@@ -95,6 +105,16 @@ void set_phases(RunSummary& summary, const PhaseTotals& merged) {
                          static_cast<double>(stat.hidden_ns) * 1e-9};
   }
   summary.unaccounted_seconds = static_cast<double>(unaccounted_ns(merged)) * 1e-9;
+}
+
+void set_staleness(RunSummary& summary, std::span<const WorkerStaleness> workers) {
+  StalenessCounts clocks, gradients;
+  for (const WorkerStaleness& worker : workers) {
+    merge(clocks, worker.clocks);
+    merge(gradients, worker.gradients);
+  }
+  if (clocks.count == 0) return;
+  summary.staleness = {{clocks.mean(), clocks.max}, {gradients.mean(), gradients.max}};
 }
 
 std::string to_json(const RunSummary& summary) {
@@ -135,6 +155,10 @@ std::string to_json(const RunSummary& summary) {
   json["malformed"] = s.malformed;
   json["parameter_reads"] = s.parameter_reads;
   json["server_reads"] = s.server_reads;
+  if (s.staleness) {
+    json["staleness"] = {{"clocks", staleness_json(s.staleness->clocks)},
+                         {"gradients", staleness_json(s.staleness->gradients)}};
+  }
   json["phases"] = phases_json(s);
   json["unaccounted_seconds"] = s.unaccounted_seconds;
   // Bytes that are not UTF-8 (a reason may quote a peer) are replaced rather than refused.

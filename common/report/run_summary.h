@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/clock.h"
+#include "common/report/staleness.h"
 #include "common/status.h"
 #include "common/timing/phase_totals.h"
 #include "common/timing/phases.h"
@@ -31,6 +33,16 @@ struct PolicyChange {
   Version version;
   double seconds = 0.0;  // since the first grant
   Threshold threshold;   // with which it began; infinite is null in JSON
+};
+
+// Of the parameters that gradients were computed with (common/report/staleness.h), over all workers.
+struct StalenessSum {
+  double mean = 0.0;
+  std::int64_t max = 0;
+};
+struct StalenessSums {
+  StalenessSum clocks;
+  StalenessSum gradients;
 };
 
 struct RunSummary {
@@ -68,6 +80,7 @@ struct RunSummary {
   // null.
   std::int64_t parameter_reads = 0;
   std::int64_t server_reads = 0;
+  std::optional<StalenessSums> staleness = {};  // the key is absent when nothing was recorded
   std::array<PhaseSum, kPhaseCount> phases;
   double unaccounted_seconds = 0.0;
 
@@ -78,6 +91,8 @@ struct RunSummary {
 
 // Fills phases and unaccounted_seconds from all workers' totals, merged.
 void set_phases(RunSummary& summary, const PhaseTotals& merged);
+// Fills staleness from all workers' counts.
+void set_staleness(RunSummary& summary, std::span<const WorkerStaleness> workers);
 
 // The JSON text; numbers that are not finite become null, which JSON has instead of them.
 std::string to_json(const RunSummary& summary);

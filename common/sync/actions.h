@@ -24,6 +24,10 @@ struct Contributor {
   WorkerId worker;
   Clock clock;              // its timestamp
   std::int64_t weight = 0;  // samples
+  // Of the parameters it was computed with, as its worker reported it; none where it was lost before it
+  // could.
+  Version computed_version = kNoVersion;
+  Revision computed_revision = kNoRevision;
   auto operator<=>(const Contributor&) const = default;
 };
 

@@ -129,13 +129,15 @@ void Engine::contribute(Rank rank) {
   } else if (running.reported()) {
     lpr_.add(w.clock, running.metric());
   }
+  const Contributor contributor{id(rank), w.clock, running.weight(), running.computed_version(),
+                                running.computed_revision()};
   if (config_.apply == ApplyMode::kVersioned) {
-    if (usable) gradients_.add(Contributor{id(rank), w.clock, running.weight()});
+    if (usable) gradients_.add(contributor);
     if (!usable) gradients_.add(SkippedIteration{id(rank), w.clock});
     return;
   }
   if (!arrived_.empty()) apply(std::exchange(arrived_, {}));  // eager: one gradient per Apply
-  if (usable) arrived_.contributors.push_back({id(rank), w.clock, running.weight()});
+  if (usable) arrived_.contributors.push_back(contributor);
   if (!usable) arrived_.skipped.push_back({id(rank), w.clock});
 }
 

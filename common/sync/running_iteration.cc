@@ -72,6 +72,8 @@ Status RunningIteration::add(const StepReported& report, Version version, Revisi
   reported_ = true;
   empty_ = report.empty;
   metric_ = report.metric;
+  computed_version_ = report.computed_version;
+  computed_revision_ = report.computed_revision;
   note(report.fault);
   if (report.empty) note("empty iteration");
   if (!std::isfinite(report.metric.loss_sum)) note("loss");

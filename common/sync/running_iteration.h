@@ -47,6 +47,9 @@ class RunningIteration {
   std::int64_t iteration() const { return iteration_; }
   std::int64_t weight() const { return weight_; }
   const Metric& metric() const { return metric_; }
+  // Of the parameters it was computed with; none before it is reported.
+  Version computed_version() const { return computed_version_; }
+  Revision computed_revision() const { return computed_revision_; }
   // What was not finite, as far as is known; empty: nothing.
   const std::string& fault() const;
 
@@ -62,6 +65,8 @@ class RunningIteration {
   std::int64_t weight_ = 0;
   std::int64_t iteration_ = 0;
   Version min_version_;
+  Version computed_version_ = kNoVersion;
+  Revision computed_revision_ = kNoRevision;
   Metric metric_;
   std::unique_ptr<const std::string> fault_;  // apart, being rare
 };

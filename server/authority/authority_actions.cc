@@ -42,6 +42,7 @@ void Authority::carry_out(const sync::Started&, Ticks now) {
 }
 
 void Authority::carry_out(const sync::Apply& action, Ticks now) {
+  record_.applied(action);
   wire::ApplyDecision decision;
   for (const sync::Contributor& c : action.contributors) {
     decision.contributions.push_back({c.worker, c.clock, c.weight});

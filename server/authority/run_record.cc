@@ -112,8 +112,11 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   PhaseTotals merged;
   for (const WorkerPhases& worker : phases) merge(merged, worker.totals);
   set_phases(summary, merged);
-  return [out = config_.run.out, phases = std::move(phases), summary = std::move(summary)] {
+  set_staleness(summary, staleness_.workers());
+  return [out = config_.run.out, phases = std::move(phases), staleness = staleness_.workers(),
+          summary = std::move(summary)] {
     if (!phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, phases));
+    if (summary.staleness) PACELINE_RETURN_IF_ERROR(write_staleness(out, staleness));
     return write_summary(out, summary);
   };
 }

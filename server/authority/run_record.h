@@ -20,6 +20,7 @@
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
+#include "common/report/staleness.h"
 #include "common/status.h"
 #include "common/sync/actions.h"
 #include "common/sync/engine.h"
@@ -40,6 +41,8 @@ class RunRecord {
   // The last worker has got its last reply.
   void training_over(Ticks now) { wall_seconds_ = seconds(now); }
 
+  // Each decision, in order.
+  void applied(const sync::Apply& apply) { staleness_.add(apply); }
   void window(const sync::WindowClosed& window, Ticks now);
   void switched(const sync::PolicySwitched& action, Ticks now);
   // `seconds` since the first grant, and the threshold, when the version was reached.
@@ -61,18 +64,20 @@ class RunRecord {
   // timing says nothing (DESIGN 5). Empty: it is valid.
   std::string invalid_because() const;
 
-  // What writes phases.csv (when anybody reported) and summary.json, as things are now; it needs the record
-  // no more. `status`: "ok", "stopped", "failed", "invalid". Its errors: common/files/atomic_file.h.
+  // What writes phases.csv (when anybody reported), staleness.csv and summary.json, as things are now; it
+  // needs the record no more. `status`: "ok", "stopped", "failed", "invalid". Its errors:
+  // common/files/atomic_file.h.
   std::function<Status()> writer(const sync::Engine& engine, const std::string& status,
                                  const std::string& reason) const;
 
  private:
   RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
-      : config_(config), curve_(std::move(curve)), log_(&log) {}
+      : config_(config), curve_(std::move(curve)), staleness_(config.cluster.cluster()), log_(&log) {}
   void append(const CurveRow& row);
 
   RunConfig config_;
   CurveWriter curve_;
+  StalenessRecord staleness_;
   const Log* log_;
   std::optional<Ticks> first_grant_;
   double wall_seconds_ = 0.0;

@@ -124,6 +124,10 @@ TEST_CASE("a whole run over two shards, word by word") {
   REQUIRE(summary.is_ok());
   CHECK((summary->status == "ok" && summary->iterations == 2 && summary->test_accuracy == 0.9));
   CHECK(summary->malformed == 4);
+  const auto staleness = read_staleness(folder.path());
+  REQUIRE(staleness.is_ok());
+  CHECK(staleness->at(0).clocks.histogram == std::vector<std::pair<std::uint16_t, std::int64_t>>{{0, 2}});
+  CHECK(staleness->at(0).gradients.count == 2);
   CHECK(summary->pulls == 5);         // two, one exact, and the authority's two of the final model
   CHECK(summary->bytes_pushed > 40);  // 2 x 5 floats and their headers
   CHECK(read_model_file(folder / "model.bin")->parameters == std::vector<float>{8, 8, 8, 6, 6});

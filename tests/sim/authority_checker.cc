@@ -121,6 +121,7 @@ void AuthorityChecker::note_completion(WorkerId worker) {
   if (!a.report || !(a.report->empty || whole)) return;
   if (!a.faulty) {
     complete_.insert({worker, a.clock});
+    computed_[{worker, a.clock}] = {a.report->computed_version, a.report->computed_revision};
     Metric& window = windows_[a.clock.value / window_clocks_of(config_)];
     window.loss_sum += a.report->metric.loss_sum;
     window.correct += a.report->metric.correct;
@@ -201,6 +202,7 @@ void AuthorityChecker::note_departure(WorkerId worker) {
   if (a.state == State::kRuns) {
     if (a.arrived.size() == config_.shards && !a.faulty) {
       complete_.insert({worker, a.clock});
+      computed_[{worker, a.clock}] = {kNoVersion, kNoRevision};
       if (a.report) violation("a complete iteration was left running");
       note_clock_moved(worker);
     } else {
@@ -257,6 +259,10 @@ void AuthorityChecker::judge(const Apply& a) {
     const Gradient gradient{c.worker, c.clock};
     const std::string who = to_string(c.worker) + "@" + to_string(c.clock);
     if (complete_.count(gradient) == 0) violation("applies " + who + ", which is not whole on every shard");
+    if (computed_[gradient] != std::pair(c.computed_version, c.computed_revision)) {
+      violation("applies " + who + " as computed with version " + to_string(c.computed_version) +
+                ", revision " + to_string(c.computed_revision) + ", which is not what was reported");
+    }
     if (!applied_.insert(gradient).second) violation("applies " + who + " twice");
     if (config_.apply == ApplyMode::kVersioned && c.clock.value != a.version_after.value - 1) {
       violation("applies " + who + " for version " + to_string(a.version_after));

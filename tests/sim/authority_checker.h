@@ -89,6 +89,7 @@ class AuthorityChecker {
   std::map<WorkerId, Account> accounts_;
   bool begun_ = false, stopping_ = false, finished_ = false, anybody_lost_ = false;
   bool rejection_due_ = false;
+  std::map<Gradient, std::pair<Version, Revision>> computed_;  // with which parameters, as reported
   std::set<Gradient> complete_, applied_, discard_due_;
   std::int64_t completed_iterations_ = 0;
   std::int64_t next_iteration_ = 0;

@@ -61,6 +61,7 @@ RunSummary some_summary() {
   s.pulls = 321;
   s.lost_nodes = 1;
   s.overruns = 2;
+  s.staleness = {{0.75, 3}, {4.5, 17}};
   set_phases(s, some_totals(1));
   return s;
 }
@@ -78,6 +79,9 @@ TEST_CASE("a_summary_is_read_back_as_it_was_written") {
   CHECK(read->max_clock_gap == Staleness(6));
   CHECK(read->workers() == 8);
   CHECK(read->bytes_pushed_early == 999);
+  REQUIRE(read->staleness.has_value());
+  CHECK(read->staleness->clocks.mean == 0.75);
+  CHECK(read->staleness->gradients.max == 17);
   REQUIRE(read->switches.size() == 2);
   CHECK(read->switches[0].threshold.is_infinite());
   CHECK(read->switches[1].policy == "ssp");
@@ -112,6 +116,11 @@ TEST_CASE("the_keys_of_a_summary_are_the_contracts_in_its_order") {
                           "pulls",
                           "lost_nodes",
                           "overruns",
+                          "staleness",
+                          "clocks",
+                          "mean",
+                          "max",
+                          "gradients",
                           "phases",
                           "BATCH",
                           "total_seconds",
