@@ -1,4 +1,5 @@
-# Phases: recorder, split of an exchange, histograms, sums; the files a run leaves behind, and `paceline report`.
+# Phases: recorder, split of an exchange, histograms, sums; the files a run leaves behind, what may be
+# said of several; and `paceline report`.
 paceline_test(timing_test
   SOURCES unit/histogram_test.cc unit/phase_totals_test.cc unit/recorder_test.cc
   LIBS paceline_timing
@@ -7,3 +8,4 @@ paceline_test(report_test
   SOURCES unit/run_files_test.cc unit/report_tool_test.cc
   LIBS paceline_report paceline_files paceline_tools
   LABELS core)
+paceline_test(statistics_test SOURCES unit/statistics_test.cc LIBS paceline_statistics rapidcheck LABELS core)
