@@ -1,50 +1,50 @@
 #include "tools/report.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "common/config/command_line.h"
+#include "tools/compare_output.h"
+#include "tools/compare_runs.h"
+#include "tools/read_run.h"
 #include "tools/report_tables.h"
 
 namespace paceline {
 namespace {
 
-Result<FinishedRun> read_run(const std::string& folder) {
-  const std::filesystem::path path(folder);
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) {
-    return not_found(folder + ": no such run directory; give the run.out of a finished run");
+int refused_report(std::ostream& err, const Status& status) {
+  err << "paceline report: " << status.message() << "\n";
+  return kExitUsage;
+}
+
+int compare(const ReportOptions& options, std::ostream& out, std::ostream& err) {
+  std::vector<ComparedRun> runs;
+  for (const std::string& folder : options.runs) {
+    Result<ComparedRun> run = read_compared(folder);
+    if (!run.is_ok()) return refused_report(err, run.status());
+    runs.push_back(std::move(run).value());
   }
-  FinishedRun run;
-  run.name = folder;
-  Result<RunSummary> summary = read_summary(path);
-  if (summary.status().code() == StatusCode::kNotFound) {
-    return failed_precondition(
-        folder + ": unfinished, it has no summary.json; wait for its end, or see its server.log");
-  }
-  PACELINE_ASSIGN_OR_RETURN(run.summary, std::move(summary));
-  Result<std::vector<WorkerPhases>> phases = read_phases(path);
-  // A run that failed before any node could report has no phases; what its summary says is still worth
-  // showing.
-  const bool none = phases.status().code() == StatusCode::kNotFound && run.summary.status != "ok";
-  if (!none) {
-    PACELINE_ASSIGN_OR_RETURN(run.workers, std::move(phases));
-  }
-  return run;
+  const Result<PolicyComparison> compared = compare_runs(runs, options.target);
+  if (!compared.is_ok()) return refused_report(err, compared.status());
+  out << (options.json ? comparison_json(*compared) : comparison_text(*compared));
+  return kExitOk;
 }
 
 }  // namespace
 
 int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
+  if (!options.compare && (options.target || options.json)) {
+    return refused_report(err, invalid_argument("--target and --json go with --compare"));
+  }
+  if (options.target && !(*options.target > 0.0 && *options.target <= 1.0)) {
+    return refused_report(err, invalid_argument("--target: expected an accuracy above 0 and up to 1"));
+  }
+  if (options.compare) return compare(options, out, err);
   std::vector<FinishedRun> runs;
   for (const std::string& folder : options.runs) {
     Result<FinishedRun> run = read_run(folder);
-    if (!run.is_ok()) {
-      err << "paceline report: " << run.status().message() << "\n";
-      return kExitUsage;
-    }
+    if (!run.is_ok()) return refused_report(err, run.status());
     runs.push_back(std::move(run).value());
   }
   out << (runs.size() == 1 ? phase_report(runs.front()) : comparison(runs));
@@ -55,6 +55,11 @@ void add_report(CLI::App& app, int& exit_status) {
   CLI::App* command = app.add_subcommand("report", "Show where the time of a run went; compare several runs");
   const auto options = std::make_shared<ReportOptions>();
   command->add_option("RUN", options->runs, "Run directories; changes are against the first")->required();
+  command->add_flag("--compare", options->compare,
+                    "Compare policies: runs paired by seed, intervals, a winner only where there is one");
+  command->add_option("--target", options->target,
+                      "With --compare: also the time to this test accuracy, e.g. 0.8");
+  command->add_flag("--json", options->json, "With --compare: for scripts");
   command->callback([options, &exit_status] { exit_status = report(*options, std::cout, std::cerr); });
 }
 

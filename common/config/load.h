@@ -11,6 +11,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "common/config/run_config.h"
 #include "common/status.h"
@@ -35,6 +37,10 @@ std::string to_yaml(const RunConfig& config);
 // writes it
 // ("4", "null", "[1, 2]"). Errors: kInvalidArgument, no such key.
 Result<std::string> value_of(const RunConfig& config, const std::string& path);
+
+// Every key with its effective value, as value_of() has it, in the schema's order: what two runs are told
+// apart by.
+std::vector<std::pair<std::string, std::string>> effective_values(const RunConfig& config);
 
 // FNV-1a (64 bit) over every key on which all daemons of a run must agree, and its value: seed, end of the
 // run, cluster shape, sync, train, data.kind and data.augment, emulate but its cores; not paths, endpoints,

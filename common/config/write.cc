@@ -47,6 +47,18 @@ std::string text_of(const Key& key, const RunConfig& config) {
   return key.applies(config) ? key.write(config) : "null";
 }
 
+// The same without quotes: a quoted text is one scalar, in which only '"' and '\\' are escaped.
+std::string plain_text_of(const Key& key, const RunConfig& config) {
+  const std::string text = text_of(key, config);
+  if (!text.starts_with('"')) return text;
+  std::string plain;
+  for (std::size_t i = 1; i + 1 < text.size(); ++i) {
+    if (text[i] == '\\') ++i;
+    plain += text[i];
+  }
+  return plain;
+}
+
 }  // namespace
 
 std::string to_yaml(const RunConfig& config) {
@@ -68,14 +80,13 @@ std::string to_yaml(const RunConfig& config) {
 Result<std::string> value_of(const RunConfig& config, const std::string& path) {
   const Key* key = schema().find(path);
   if (key == nullptr) return invalid_argument(path + ": no such key (configs/reference.yaml lists them)");
-  const std::string text = text_of(*key, config);
-  if (!text.starts_with('"')) return text;
-  std::string plain;  // a quoted text is one scalar, in which only '"' and '\\' are escaped
-  for (std::size_t i = 1; i + 1 < text.size(); ++i) {
-    if (text[i] == '\\') ++i;
-    plain += text[i];
-  }
-  return plain;
+  return plain_text_of(*key, config);
+}
+
+std::vector<std::pair<std::string, std::string>> effective_values(const RunConfig& config) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Key& key : schema().keys) values.emplace_back(key.path, plain_text_of(key, config));
+  return values;
 }
 
 std::uint64_t fingerprint(const RunConfig& config) {

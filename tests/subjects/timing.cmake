@@ -8,4 +8,9 @@ paceline_test(report_test
   SOURCES unit/run_files_test.cc unit/report_tool_test.cc
   LIBS paceline_report paceline_files paceline_tools
   LABELS core)
+find_package(nlohmann_json REQUIRED)
+paceline_test(compare_test
+  SOURCES unit/compare_tool_test.cc
+  LIBS paceline_report paceline_files paceline_tools paceline_config nlohmann_json::nlohmann_json
+  LABELS core)
 paceline_test(statistics_test SOURCES unit/statistics_test.cc LIBS paceline_statistics rapidcheck LABELS core)

@@ -1,0 +1,314 @@
+// `paceline report --compare`: which runs are one policy's, what cannot be compared, and that nobody wins who
+// should not. Runs are written as the daemons and the simulator write them, and read from their directories.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "common/config/load.h"
+#include "common/files/atomic_file.h"
+#include "common/report/curve.h"
+#include "common/report/run_summary.h"
+#include "common/report/staleness.h"
+#include "tests/unit/temp_folder.h"
+#include "tools/report.h"
+
+namespace paceline {
+namespace {
+
+using Catch::Matchers::Contains;
+using testing::TempFolder;
+
+struct Shown {
+  int status;
+  std::string out, err;
+};
+
+// Writes runs into a folder and reports on all of them, in the order in which they were written.
+class Laboratory {
+ public:
+  using Change = std::function<void(RunSummary&)>;
+
+  // A run of 100 iterations on two nodes that took `seconds`, with `overrides` to its configuration.
+  Laboratory& run(std::uint64_t seed, double seconds, std::vector<std::string> overrides,
+                  const Change& change = {}, const std::vector<CurveRow>& curve = {}) {
+    const std::filesystem::path path = folder_ / ("run" + std::to_string(runs_.size()));
+    runs_.push_back(path.string());
+    std::filesystem::create_directories(path);
+    overrides.insert(overrides.end(), {"run.seed=" + std::to_string(seed), "run.out=" + path.string(),
+                                       "cluster.nodes=2", "train.total_iterations=100"});
+    const Result<RunConfig> config = parse_config("run: {name: lab}\n", "lab", overrides);
+    REQUIRE(config.is_ok());
+    REQUIRE(write_file_atomically(path / "config.yaml", to_yaml(*config)));
+    RunSummary summary;
+    summary.policy = "any";
+    summary.nodes = 2;
+    summary.threads_per_node = 1;
+    summary.iterations = 100;
+    summary.wall_seconds = seconds;
+    summary[Phase::kBatch] = {1.0, 100};
+    summary[Phase::kComputeGrads] = {9.0, 100};
+    summary[Phase::kApplyGrads] = {2.0, 100};
+    summary[Phase::kBarrier] = {4.0, 100};
+    summary[Phase::kPsParam] = {3.0, 100};
+    if (change) change(summary);
+    REQUIRE(write_summary(path, summary));
+    REQUIRE(write_curve(path, curve));
+    WorkerStaleness worker{WorkerId(0, 0), {}, {}};
+    worker.clocks.add(0, 75);
+    worker.clocks.add(2, 25);
+    worker.gradients.add(20, 100);
+    REQUIRE(write_staleness(path, std::vector{worker}));
+    return *this;
+  }
+
+  Shown compare(ReportOptions options = {}) const {
+    options.runs = runs_;
+    options.compare = true;
+    std::ostringstream out, err;
+    const int status = report(options, out, err);
+    return {status, out.str(), err.str()};
+  }
+  nlohmann::json json(ReportOptions options = {}) const {
+    options.json = true;
+    const Shown shown = compare(options);
+    REQUIRE(shown.status == 0);
+    return nlohmann::json::parse(shown.out);
+  }
+  const std::string& path(std::size_t run) const { return runs_[run]; }
+
+ private:
+  TempFolder folder_;
+  std::vector<std::string> runs_;
+};
+
+const std::vector<std::string> kBsp{"sync.policy=bsp"};
+const std::vector<std::string> kSsp{"sync.policy=ssp", "sync.threshold=3"};
+
+// `seeds` runs of each, SSP faster by about 10 s.
+void add_pairs(Laboratory& lab, std::uint64_t seeds) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+    const double s = 100.0 + 7.0 * static_cast<double>(seed % 3);
+    lab.run(seed, s, kBsp).run(seed, s - 10.0 - 0.1 * static_cast<double>(seed), kSsp);
+  }
+}
+
+std::vector<CurveRow> curve_of(const std::vector<double>& accuracies) {
+  std::vector<CurveRow> rows;
+  for (const double accuracy : accuracies) {
+    const auto place = static_cast<std::int64_t>(rows.size()) + 1;
+    CurveRow row{10.0 * static_cast<double>(place), Version(5 * place), Threshold(0)};
+    row.test_accuracy = accuracy;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("runs_that_differ_by_seed_and_folder_alone_are_one_policy_s_and_are_paired_by_seed") {
+  Laboratory lab;
+  add_pairs(lab, 5);
+  const auto json = lab.json();
+  REQUIRE(json["groups"].size() == 2);
+  CHECK(json["groups"][0]["name"] == "bsp");
+  CHECK(json["groups"][1]["name"] == "ssp(3)");
+  CHECK(json["groups"][1]["runs"].size() == 5);
+  const auto& pair = json["tables"][0]["pairs"][0];
+  CHECK(pair["seeds"] == 5);
+  CHECK(pair["mean"].get<double>() == Approx(-10.3));
+  // The scatter of 0.1, 0.2, ... is 0.158114; t(0.975; 4) = 2.776445; / sqrt(5).
+  CHECK(pair["high"].get<double>() == Approx(-10.3 + 0.196324).epsilon(1e-6));
+  CHECK(pair["verdict"] == "second_is_better");
+  CHECK(json["tables"][0]["winner"] == "ssp(3)");
+  CHECK_THAT(lab.compare().out,
+             Contains("time at 100 iterations, s") && Contains("winner: ssp(3)") && Contains("Real runs"));
+}
+
+TEST_CASE("four_seeds_give_differences_and_no_winner") {
+  Laboratory lab;
+  add_pairs(lab, 4);
+  const Shown shown = lab.compare();
+  CHECK_THAT(shown.out,
+             Contains("no winner: fewer than 5 seeds") && Contains("ssp(3) - bsp") && !Contains("is faster"));
+}
+
+TEST_CASE("groups_of_one_policy_are_named_by_what_differs_and_shown_with_it") {
+  Laboratory lab;
+  std::vector<std::string> lazy = kSsp;
+  lazy.emplace_back("sync.refresh_clocks=null");
+  lab.run(1, 10, kSsp).run(1, 11, lazy).run(1, 12, {"sync.policy=dtssp", "train.optimizer.lr=0.5"});
+  const auto groups = lab.json()["groups"];
+  REQUIRE(groups.size() == 3);
+  CHECK(groups[0]["name"] == "ssp(3) sync.refresh_clocks=1");
+  CHECK(groups[1]["name"] == "ssp(3) sync.refresh_clocks=null");
+  CHECK(groups[2]["name"] == "dtssp(3, 3-10)");
+  CHECK(groups[2]["differing"]["train.optimizer.lr"] == "0.5");
+}
+
+TEST_CASE("where_sockets_data_and_folders_are_makes_no_other_group_but_another_transport_does") {
+  Laboratory lab;
+  const auto at = [](const std::string& endpoint, const std::string& more) {
+    std::vector<std::string> given = kBsp;
+    given.insert(given.end(), {"cluster.endpoints=[\"" + endpoint + "\"]", more});
+    return given;
+  };
+  lab.run(1, 10, at("ipc:///tmp/a/0", "data.path=/data/a")).run(2, 10, at("ipc:///tmp/b/0", "run.name=b"));
+  CHECK(lab.json()["groups"].size() == 1);
+  lab.run(3, 10, at("tcp://127.0.0.1:5555", "run.log_level=debug"));
+  CHECK(lab.json()["groups"].size() == 2);
+}
+
+TEST_CASE("other_work_is_refused_with_the_key_and_both_runs") {
+  const std::pair<const char*, const char*> cases[] = {
+      {"train.batch_size=64", "train.batch_size is 64, expected 128 as in "},
+      {"cluster.nodes=3", "cluster.nodes is 3, expected 2 as in "},
+      {"cluster.threads_per_node=2", "cluster.threads_per_node is 2, expected 1 as in "},
+      {"train.total_iterations=200", "train.total_iterations is 200, expected 100 as in "},
+      {"data.kind=cifar10", "data.kind is cifar10, expected synthetic as in "},
+      {"train.model=cifar_cnn", "train.model is cifar_cnn, expected cifar_cnn_small as in "}};
+  for (const auto& [other, message] : cases) {
+    Laboratory lab;
+    lab.run(1, 10, kBsp).run(1, 10, kSsp);
+    lab.run(2, 10, kSsp);
+    // Behind the laboratory's own, so that it counts.
+    const Result<RunConfig> config =
+        load_config(lab.path(2) + "/config.yaml", std::vector<std::string>{other, "data.path=/data"});
+    REQUIRE(config.is_ok());
+    REQUIRE(write_file_atomically(lab.path(2) + "/config.yaml", to_yaml(*config)));
+    const Shown shown = lab.compare();
+    CHECK(shown.status == 2);
+    CHECK(shown.out.empty());
+    CHECK_THAT(shown.err, Contains(lab.path(2) + ": " + message + lab.path(0)));
+  }
+}
+
+TEST_CASE("a_real_and_a_simulated_run_are_not_compared") {
+  Laboratory lab;
+  lab.run(1, 10, kBsp).run(1, 10, kSsp, [](RunSummary& s) { s.simulated_seed = 1; });
+  const Shown shown = lab.compare();
+  CHECK(shown.status == 2);
+  CHECK_THAT(shown.err, Contains(lab.path(1) + ": simulated, expected a real run as " + lab.path(0) + " is"));
+}
+
+TEST_CASE("one_seed_twice_is_refused_by_name") {
+  Laboratory lab;
+  lab.run(1, 10, kBsp).run(1, 11, kBsp);
+  CHECK_THAT(lab.compare().err, Contains("same configuration and seed 1 as " + lab.path(0)));
+}
+
+TEST_CASE("a_run_that_failed_lost_a_node_or_ended_early_is_named_and_blocks_the_winner") {
+  const std::pair<Laboratory::Change, const char*> cases[] = {
+      {[](RunSummary& s) { s.status = "failed", s.reason = "not finite"; }, "failed (not finite)"},
+      {[](RunSummary& s) { s.lost_nodes = 1; }, "1 nodes lost"},
+      {[](RunSummary& s) { s.iterations = 60; }, "60 of 100 iterations"}};
+  for (const auto& [change, why] : cases) {
+    Laboratory lab;
+    add_pairs(lab, 6);
+    lab.run(7, 100, kBsp).run(7, 1, kSsp, change);
+    const Shown shown = lab.compare();
+    CHECK_THAT(shown.out, Contains("censored " + lab.path(13) + ": " + why) &&
+                              Contains("no winner: runs are censored") && Contains("1 of 7 runs censored"));
+  }
+}
+
+TEST_CASE("a_skipped_iteration_is_one_of_the_fixed_number") {
+  Laboratory lab;
+  lab.run(1, 10, kBsp, [](RunSummary& s) { s.iterations = 97, s.skipped = 3; });
+  CHECK(lab.json()["tables"][0]["censored"].empty());
+}
+
+TEST_CASE("time_to_accuracy_is_a_table_of_its_own_and_a_run_that_never_gets_there_blocks_its_winner") {
+  Laboratory lab;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const double noise = 0.001 * static_cast<double>(seed);
+    // Slow iterations that learn, and quick ones that learn less.
+    lab.run(seed, 100, kBsp, {}, curve_of({0.5, 0.7 + noise, 0.8, 0.8, 0.8}));
+    lab.run(seed, 50 + noise, kSsp, {}, curve_of({0.3, 0.6, 0.7, 0.8, seed == 4 ? 0.6 : 0.8}));
+  }
+  ReportOptions at_76;
+  at_76.target = 0.76;
+  const auto json = lab.json(at_76);
+  REQUIRE(json["tables"][1]["key"] == "time_to_accuracy");
+  CHECK(json["tables"][0]["winner"] == "ssp(3)");
+  CHECK(json["tables"][1]["winner"].is_null());
+  CHECK(json["tables"][1]["values"][0]["by_seed"]["1"] == 40.0);
+  CHECK(json["tables"][1]["values"][1]["by_seed"]["4"].is_null());
+  CHECK_THAT(lab.compare(at_76).out, Contains("never at 76.00 %, at most 80.00 % at once"));
+  ReportOptions at_65;
+  at_65.target = 0.65;  // all reach that
+  CHECK(lab.json(at_65)["tables"][1]["winner"] == "bsp");
+  CHECK_THAT(lab.compare().out, Contains("time to accuracy: say which with --target"));
+}
+
+TEST_CASE("the_final_model_s_evaluation_of_the_last_version_counts_once") {
+  Laboratory lab;
+  std::vector<CurveRow> curve = curve_of({0.2, 0.9});
+  curve.push_back(curve.back());
+  lab.run(1, 10, kBsp, {}, curve);
+  ReportOptions options;
+  options.target = 0.6;
+  CHECK_THAT(lab.compare(options).out, Contains("2 evaluations, expected 3 or more"));
+}
+
+TEST_CASE("accuracies_within_a_point_are_equivalent_and_a_run_without_one_is_censored") {
+  Laboratory lab;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const double x = 0.001 * static_cast<double>(seed % 3);
+    lab.run(seed, 100, kBsp, [x](RunSummary& s) { s.test_accuracy = 0.81 + x; });
+    lab.run(seed, 90, kSsp, [x](RunSummary& s) { s.test_accuracy = 0.812 - x; });
+  }
+  const auto json = lab.json();
+  CHECK(json["tables"][1]["key"] == "accuracy");
+  CHECK(json["tables"][1]["pairs"][0]["verdict"] == "equivalent");
+  CHECK_THAT(lab.compare().out, Contains("equivalent, within 1 point"));
+  lab.run(6, 100, kBsp);
+  CHECK_THAT(lab.compare().out, Contains(": not evaluated"));
+}
+
+TEST_CASE("the_split_is_in_seconds_for_each_worker_and_adds_up_to_its_phases") {
+  Laboratory lab;
+  lab.run(1, 10, kBsp).run(2, 10, kBsp, [](RunSummary& s) { s.iterations = 5; });  // does not count
+  const auto split = lab.json()["groups"][0]["split"];
+  CHECK(split["compute"] == 5.0);  // (1 + 9) of two workers
+  CHECK(split["apply"] == 1.0);
+  CHECK(split["wait"] == 2.0);
+  CHECK(split["network"] == 1.5);
+  CHECK(split["phases"]["COMPUTE_GRADS"] == 4.5);
+}
+
+TEST_CASE("staleness_is_shown_as_a_histogram_over_all_runs_of_a_group") {
+  Laboratory lab;
+  lab.run(1, 10, kBsp).run(2, 10, kBsp);
+  const auto staleness = lab.json()["groups"][0]["staleness"];
+  CHECK(staleness["clocks"]["mean"] == 0.5);
+  CHECK(staleness["clocks"]["histogram"] == nlohmann::json::parse("[[0, 150], [2, 50]]"));
+  CHECK(staleness["gradients"]["max"] == 20);
+  CHECK_THAT(lab.compare().out, Contains(" 75.0 %       -  25.0 % "));
+}
+
+TEST_CASE("options_that_go_with_compare_alone_and_impossible_targets_are_refused") {
+  Laboratory lab;
+  lab.run(1, 10, kBsp);
+  std::ostringstream out, err;
+  ReportOptions options;
+  options.runs = {lab.path(0)};
+  options.json = true;
+  CHECK(report(options, out, err) == 2);
+  CHECK_THAT(err.str(), Contains("go with --compare"));
+  ReportOptions percent;
+  percent.target = 80;
+  CHECK_THAT(lab.compare(percent).err, Contains("--target: expected an accuracy above 0 and up to 1"));
+}
+
+TEST_CASE("a_folder_without_a_configuration_or_a_run_is_named") {
+  Laboratory lab;
+  lab.run(1, 10, kBsp);
+  std::filesystem::remove(lab.path(0) + "/config.yaml");
+  CHECK_THAT(lab.compare().err, Contains("config.yaml"));
+  std::filesystem::remove(lab.path(0) + "/summary.json");
+  CHECK_THAT(lab.compare().err, Contains("unfinished, it has no summary.json"));
+}
+
+}  // namespace paceline

@@ -1,0 +1,159 @@
+#include "tools/compare_groups.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "common/config/load.h"
+#include "tools/read_run.h"
+
+namespace paceline {
+namespace {
+
+using Values = std::vector<std::pair<std::string, std::string>>;
+
+// What no result depends on.
+const std::set<std::string>& indifferent() {
+  static const std::set<std::string> keys{"run.name", "run.seed", "run.out", "run.log_level", "data.path"};
+  return keys;
+}
+
+// The work, which is the same for all.
+const std::set<std::string>& work() {
+  static const std::set<std::string> keys{
+      "cluster.nodes",    "cluster.threads_per_node", "train.model", "train.layers",
+      "train.batch_size", "train.total_iterations",   "data.kind",   "data.augment"};
+  return keys;
+}
+
+// What a group's name says.
+const std::set<std::string>& named() {
+  static const std::set<std::string> keys{"sync.policy", "sync.threshold", "sync.threshold_min",
+                                          "sync.threshold_max"};
+  return keys;
+}
+
+std::string value_in(const Values& values, const std::string& key) {
+  for (const auto& [path, value] : values) {
+    if (path == key) return value;
+  }
+  return "null";
+}
+
+// By what a run's group is known: equal exactly for the runs of one group.
+Values identity(const Values& configuration) {
+  Values kept;
+  for (const auto& [key, value] : configuration) {
+    if (indifferent().contains(key)) continue;
+    // Of where the sockets are: whether they are of one machine (ipc) or not.
+    const bool endpoints = key == "cluster.endpoints";
+    kept.emplace_back(key, endpoints ? value.substr(0, value.find("://")) : value);
+  }
+  return kept;
+}
+
+// "bsp", "ssp(3)", "dtssp(3, 3-10)".
+std::string policy_name(const Values& values) {
+  const std::string policy = value_in(values, "sync.policy");
+  const std::string threshold = value_in(values, "sync.threshold");
+  const std::string low = value_in(values, "sync.threshold_min"),
+                    high = value_in(values, "sync.threshold_max");
+  if (policy == "bsp" || policy == "asp") return policy;  // their thresholds follow from their names
+  std::string text = threshold == "null" ? "" : threshold;
+  if (low != "null" || high != "null") text += (text.empty() ? "" : ", ") + low + "-" + high;
+  return text.empty() ? policy : policy + "(" + text + ")";
+}
+
+Status check_same_work(const ComparedRun& first, const ComparedRun& run) {
+  if (first.summary.simulated_seed.has_value() != run.summary.simulated_seed.has_value()) {
+    const auto kind = [](const ComparedRun& r) { return r.summary.simulated_seed ? "simulated" : "real"; };
+    return invalid_argument(run.name + ": " + kind(run) + ", expected a " + kind(first) + " run as " +
+                            first.name + " is; virtual time and real time are not compared");
+  }
+  for (const std::string& key : work()) {
+    const std::string got = value_in(run.configuration, key), expected = value_in(first.configuration, key);
+    if (got == expected) continue;
+    return invalid_argument(run.name + ": " + key + " is " + got + ", expected " + expected + " as in " +
+                            first.name);
+  }
+  return Status::ok();
+}
+
+// The keys in which not all of `groups` agree.
+std::set<std::string> differing_keys(const std::vector<Values>& groups) {
+  std::set<std::string> keys;
+  for (const Values& group : groups) {
+    for (const auto& [key, value] : group) {
+      if (!named().contains(key) && value != value_in(groups.front(), key)) keys.insert(key);
+    }
+  }
+  return keys;
+}
+
+// Names from the policies and, within those of one name, from what differs.
+void name_groups(std::vector<RunGroup>& groups, const std::vector<Values>& identities) {
+  const std::set<std::string> differing = differing_keys(identities);
+  std::map<std::string, std::vector<std::size_t>> by_name;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i].name = policy_name(identities[i]);
+    by_name[groups[i].name].push_back(i);
+    for (const auto& [key, value] : identities[i]) {
+      if (differing.contains(key)) groups[i].differing.emplace_back(key, value);
+    }
+  }
+  for (const auto& [name, members] : by_name) {
+    std::vector<Values> namesakes;
+    for (const std::size_t i : members) namesakes.push_back(identities[i]);
+    for (const std::string& key : differing_keys(namesakes)) {
+      for (const std::size_t i : members) groups[i].name += " " + key + "=" + value_in(identities[i], key);
+    }
+  }
+}
+
+}  // namespace
+
+Result<ComparedRun> read_compared(const std::string& folder) {
+  const std::filesystem::path path(folder);
+  ComparedRun run;
+  run.name = folder;
+  PACELINE_ASSIGN_OR_RETURN(run.summary, read_finished(folder));
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig config, load_config((path / "config.yaml").string(), {}));
+  run.seed = config.run.seed;
+  run.total_iterations = config.train.total_iterations;
+  run.configuration = effective_values(config);
+  PACELINE_ASSIGN_OR_RETURN(run.curve, read_curve(path));
+  Result<std::vector<WorkerStaleness>> staleness = read_staleness(path);
+  if (staleness.status().code() == StatusCode::kNotFound) return run;  // nothing was applied
+  PACELINE_ASSIGN_OR_RETURN(run.staleness, std::move(staleness));
+  return run;
+}
+
+Result<std::vector<RunGroup>> group_runs(std::span<const ComparedRun> runs) {
+  std::vector<RunGroup> groups;
+  std::vector<Values> identities;
+  for (const ComparedRun& run : runs) {
+    PACELINE_RETURN_IF_ERROR(check_same_work(runs.front(), run));
+    const Values key = identity(run.configuration);
+    const auto place =
+        static_cast<std::size_t>(std::find(identities.begin(), identities.end(), key) - identities.begin());
+    if (place == groups.size()) {
+      groups.emplace_back();
+      identities.push_back(key);
+    }
+    for (const ComparedRun* other : groups[place].runs) {
+      if (other->seed != run.seed) continue;
+      return invalid_argument(run.name + ": same configuration and seed " + std::to_string(run.seed) +
+                              " as " + other->name + "; give one of the two");
+    }
+    groups[place].runs.push_back(&run);
+  }
+  for (RunGroup& group : groups) {
+    std::sort(group.runs.begin(), group.runs.end(),
+              [](const ComparedRun* a, const ComparedRun* b) { return a->seed < b->seed; });
+  }
+  name_groups(groups, identities);
+  return groups;
+}
+
+}  // namespace paceline

@@ -1,0 +1,53 @@
+// Groups: which runs are of one policy, and which cannot be compared at all. Runs whose effective
+// configurations say the same but for the seed (and for what no result depends on: name, folder, log level,
+// where the sockets and the data are) are one group. A group is named by its policy and thresholds:
+//
+//   bsp    asp    ssp(3)    dtssp(3, 3-10)
+//
+// and, where that does not tell two groups apart, by the keys in which those differ: `ssp(3)
+// sync.apply=eager`.
+//
+// Compared is only what was to do the same work: model, data, mini-batch, iterations, nodes and threads
+// agree, and all runs are real or all are simulated.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/report/curve.h"
+#include "common/report/run_summary.h"
+#include "common/report/staleness.h"
+#include "common/status.h"
+
+namespace paceline {
+
+// A finished run, as its directory says it.
+struct ComparedRun {
+  std::string name;  // as it was given on the command line
+  RunSummary summary;
+  std::uint64_t seed = 0;
+  std::int64_t total_iterations = 0;
+  std::vector<std::pair<std::string, std::string>> configuration;  // effective_values()
+  std::vector<CurveRow> curve;
+  std::vector<WorkerStaleness> staleness;  // empty: not recorded
+};
+
+// Errors: those of read_finished(); kInvalidArgument or kDataLoss, naming the file, a configuration or curve
+// that cannot be read.
+Result<ComparedRun> read_compared(const std::string& folder);
+
+struct RunGroup {
+  std::string name;
+  // Keys in which the groups differ, with this one's values, but for policy and thresholds.
+  std::vector<std::pair<std::string, std::string>> differing;
+  std::vector<const ComparedRun*> runs;  // seeds ascending, each once
+};
+
+// In the order in which their first runs are given; `runs` outlives them. Errors: kInvalidArgument, naming
+// the two runs: work that differs, a real and a simulated run, one seed twice.
+Result<std::vector<RunGroup>> group_runs(std::span<const ComparedRun> runs);
+
+}  // namespace paceline

@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iterator>
+#include <set>
+
+#include "common/timing/histogram.h"
+#include "tools/compare_output.h"
+
+namespace paceline {
+namespace {
+
+using statistics::Better;
+using statistics::Comparison;
+using statistics::Estimate;
+using statistics::Verdict;
+
+// printf into a string.
+template <typename... Values>
+std::string text_of(const char* format, Values... values) {
+  const int length = std::snprintf(nullptr, 0, format, values...);
+  std::string text(static_cast<std::size_t>(length) + 1, '\0');
+  std::snprintf(text.data(), text.size(), format, values...);
+  text.pop_back();
+  return text;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+int name_width(const PolicyComparison& all) {
+  std::size_t width = 6;
+  for (const RunGroup& group : all.groups) width = std::max(width, group.name.size());
+  return static_cast<int>(width);
+}
+
+// "412.310 [405.122, 419.498]"; without an interval where there is none.
+std::string interval(const Estimate& e) {
+  if (e.n == 0) return text_of("%10s", "none");
+  if (!std::isfinite(e.half_width)) return text_of("%10.3f", e.mean);
+  return text_of("%10.3f [%.3f, %.3f]", e.mean, e.low(), e.high());
+}
+
+std::string signed_interval(const Estimate& e) {
+  if (e.n == 0) return text_of("%10s", "none");
+  if (!std::isfinite(e.half_width)) return text_of("%+10.3f", e.mean);
+  return text_of("%+10.3f [%+.3f, %+.3f]", e.mean, e.low(), e.high());
+}
+
+std::string groups_text(const PolicyComparison& all) {
+  std::string text =
+      std::string(all.simulated ? "Simulated" : "Real") + " runs, one group for each configuration\n";
+  for (const RunGroup& group : all.groups) {
+    text += text_of("  %-*s  %zu %s, seeds", name_width(all), group.name.c_str(), group.runs.size(),
+                    group.runs.size() == 1 ? "run" : "runs");
+    for (const ComparedRun* run : group.runs) text += " " + std::to_string(run->seed);
+    text += "\n";
+    for (const auto& [key, value] : group.differing) text += "      " + key + ": " + value + "\n";
+  }
+  return text;
+}
+
+// "ssp(3) is faster, by less than 1 point"
+std::string verdict_text(const PolicyComparison& all, const ComparedTable& table, const Comparison& c) {
+  const bool time = table.better == Better::kSmaller;
+  const std::string margin = text_of("%g point", kAccuracyMarginPoints);
+  switch (c.verdict) {
+    case Verdict::kFirstIsBetter:
+    case Verdict::kSecondIsBetter: {
+      const std::size_t better = c.verdict == Verdict::kFirstIsBetter ? c.first : c.second;
+      return all.groups[better].name + (time ? " is faster" : " is better") +
+             (c.inside_margin ? ", by less than " + margin : "");
+    }
+    case Verdict::kEquivalent:
+      return "equivalent, within " + margin;
+    case Verdict::kTooFewSeeds:
+      return "no verdict: fewer than 5 seeds";
+    case Verdict::kCensored:
+      return "no verdict: censored";
+    case Verdict::kUndecided:
+      break;
+  }
+  return "undecided";
+}
+
+std::string pair_text(const PolicyComparison& all, const ComparedTable& table, const Comparison& c,
+                      int width) {
+  const std::string names = all.groups[c.second].name + " - " + all.groups[c.first].name;
+  std::string text = text_of("  %-*s %s", width, names.c_str(), signed_interval(c.difference).c_str());
+  const Estimate& first = table.means[c.first];
+  const bool relative = table.better == Better::kSmaller && c.difference.n > 0 && first.mean > 0.0;
+  if (relative) text += text_of("  %+.2f %%", 100.0 * c.difference.mean / first.mean);
+  if (c.difference.n >= 2) text += text_of("  p %.2g", c.adjusted_p);
+  return text + text_of("  %zu %s: ", c.difference.n, c.difference.n == 1 ? "seed" : "seeds") +
+         verdict_text(all, table, c) + "\n";
+}
+
+// Who wins, or why nobody does.
+std::string winner_text(const PolicyComparison& all, const ComparedTable& table) {
+  if (all.groups.size() < 2) return "";
+  if (table.winner) return "  winner: " + all.groups[*table.winner].name + "\n";
+  std::vector<std::string> why;
+  const auto some = [&](Verdict verdict) {
+    return std::any_of(table.comparisons.begin(), table.comparisons.end(),
+                       [&](const Comparison& c) { return c.verdict == verdict; });
+  };
+  if (some(Verdict::kCensored)) why.emplace_back("runs are censored");
+  if (some(Verdict::kTooFewSeeds)) why.emplace_back("fewer than 5 seeds");
+  if (why.empty()) why.emplace_back("nobody is better than every other");
+  return "  no winner: " + joined(why) + "\n";
+}
+
+std::string table_text(const PolicyComparison& all, const ComparedTable& table) {
+  std::string text = table.title + ", " + table.unit + " (mean over seeds, 95 % interval)\n";
+  for (std::size_t i = 0; i < all.groups.size(); ++i) {
+    text +=
+        text_of("  %-*s %s", name_width(all), all.groups[i].name.c_str(), interval(table.means[i]).c_str());
+    const std::size_t lost = table.samples[i].size() - table.means[i].n;
+    if (lost > 0) text += text_of("  %zu of %zu runs censored", lost, table.samples[i].size());
+    text += "\n";
+  }
+  if (!table.comparisons.empty()) {
+    text += text_of(" differences, paired by seed; p corrected for %zu %s (Holm)\n", table.comparisons.size(),
+                    table.comparisons.size() == 1 ? "pair" : "pairs");
+  }
+  for (const Comparison& c : table.comparisons) text += pair_text(all, table, c, 2 * name_width(all) + 3);
+  text += winner_text(all, table);
+  for (const std::string& run : table.censored) text += "  censored " + run + "\n";
+  return text;
+}
+
+std::string split_text(const PolicyComparison& all) {
+  const int width = name_width(all);
+  std::string text =
+      "where the time of a worker went, s (compute: BATCH + COMPUTE_GRADS; apply: APPLY_GRADS + "
+      "P_CACHE_PARAM + "
+      "T_CACHE_PARAM;\n wait: BARRIER; network: PS_APPLY_GRADS + STEP + PS_PARAM)\n";
+  text += text_of("  %-*s %19s %19s %19s %19s %12s\n", width, "", "compute", "apply", "wait", "network",
+                  "unaccounted");
+  for (std::size_t i = 0; i < all.groups.size(); ++i) {
+    text += text_of("  %-*s", width, all.groups[i].name.c_str());
+    if (const auto& split = all.splits[i]) {
+      for (const double part : {split->compute(), split->apply(), split->wait(), split->network()}) {
+        text += text_of(" %10.3f %6.2f %%", part, split->total() > 0.0 ? 100.0 * part / split->total() : 0.0);
+      }
+      text += text_of(" %12.3f", split->unaccounted);
+    } else {
+      text += "  no run counts";
+    }
+    text += "\n";
+  }
+  text += "\n" + text_of("  %-*s", width, "phase s");
+  for (const char* const phase : kPhaseNames) text += text_of(" %14s", phase);
+  text += "\n";
+  for (std::size_t i = 0; i < all.groups.size(); ++i) {
+    if (!all.splits[i]) continue;
+    text += text_of("  %-*s", width, all.groups[i].name.c_str());
+    for (const double seconds : all.splits[i]->phases) text += text_of(" %14.3f", seconds);
+    text += "\n";
+  }
+  return text;
+}
+
+// Shares of what lies in each of these ranges; the last one is open.
+struct Range {
+  std::int64_t low, high;
+  const char* name;
+};
+constexpr Range kRanges[] = {{0, 0, "0"},       {1, 1, "1"},           {2, 2, "2"},     {3, 3, "3"},
+                             {4, 4, "4"},       {5, 8, "5-8"},         {9, 16, "9-16"}, {17, 32, "17-32"},
+                             {33, 63, "33-63"}, {64, INT64_MAX, "64+"}};
+
+std::string staleness_table(const PolicyComparison& all, const char* title,
+                            StalenessCounts GroupStaleness::*unit) {
+  const int width = name_width(all);
+  std::string text = std::string(title) + "\n" + text_of("  %-*s %8s %7s", width, "", "mean", "max");
+  for (const Range& range : kRanges) text += text_of(" %7s", range.name);
+  text += "\n";
+  for (std::size_t i = 0; i < all.groups.size(); ++i) {
+    const StalenessCounts& counts = all.staleness[i].*unit;
+    text += text_of("  %-*s", width, all.groups[i].name.c_str());
+    if (counts.count == 0) {
+      text += "  not recorded\n";
+      continue;
+    }
+    text += text_of(" %8.3f %7lld", counts.mean(), static_cast<long long>(counts.max));
+    for (const Range& range : kRanges) {
+      std::int64_t inside = 0;
+      for (const auto& [bucket, count] : counts.histogram) {
+        const std::int64_t staleness = histogram_middle_ns(bucket);
+        if (range.low <= staleness && staleness <= range.high) inside += count;
+      }
+      const double share = 100.0 * static_cast<double>(inside) / static_cast<double>(counts.count);
+      text += inside == 0 ? text_of(" %7s", "-") : text_of(" %5.1f %%", share);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string comparison_text(const PolicyComparison& all) {
+  std::string text = groups_text(all);
+  for (const ComparedTable& table : all.tables) text += "\n" + table_text(all, table);
+  const auto has = [&](const char* key) {
+    return std::any_of(all.tables.begin(), all.tables.end(),
+                       [&](const ComparedTable& t) { return t.key == key; });
+  };
+  if (!has("time_to_accuracy")) text += "\ntime to accuracy: say which with --target\n";
+  if (!has("accuracy")) text += "\nfinal test accuracy: no run was evaluated\n";
+  text += "\n" + split_text(all);
+  text += "\n" + staleness_table(all, "staleness of the parameters that gradients were computed with, clocks",
+                                 &GroupStaleness::clocks);
+  text += "\n" + staleness_table(all, "the same in gradients that were applied meanwhile",
+                                 &GroupStaleness::gradients);
+  return text;
+}
+
+}  // namespace paceline
