@@ -1,8 +1,10 @@
 #include "common/config/document.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <sstream>
 
 namespace paceline::config {
 namespace {
@@ -83,14 +85,45 @@ class Converter {
   Status fault_;
 };
 
-Result<std::vector<YAML::Node>> parse(const std::string& text, const Place& start, bool has_lines,
-                                      const std::string& key) {
+// Where documents begin.
+class Starts final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { marks.push_back(mark); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+
+  std::vector<YAML::Mark> marks;
+};
+
+// The one document of a text, a null node where there is none. A second one is refused before anything is
+// built: of `[1], [2]` yaml-cpp makes documents without end. `start`: the place of the text.
+Result<YAML::Node> parse(const std::string& text, const Place& start, bool has_lines,
+                         const std::string& key) {
+  const auto place_at = [&](const YAML::Mark& mark) {
+    return has_lines && !mark.is_null() ? Place{start.source, mark.line + 1} : start;
+  };
   try {
-    return YAML::LoadAll(text);
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    Starts starts;
+    while (starts.marks.size() < 2 && parser.HandleNextDocument(starts)) {
+    }
+    if (starts.marks.size() > 1) {
+      return invalid_argument(format_error(place_at(starts.marks[1]), key, "more than one document",
+                                           "text behind the end of the first", "one document or value"));
+    }
+    return YAML::Load(text);
   } catch (const YAML::Exception& error) {  // yaml-cpp reports faults of the text by throwing
-    Place place = start;
-    if (has_lines && !error.mark.is_null()) place.line = error.mark.line + 1;
-    return invalid_argument(format_error(place, key, "YAML syntax error", error.msg, "well-formed YAML"));
+    return invalid_argument(
+        format_error(place_at(error.mark), key, "YAML syntax error", error.msg, "well-formed YAML"));
   }
 }
 
@@ -98,36 +131,27 @@ Result<std::vector<YAML::Node>> parse(const std::string& text, const Place& star
 
 Result<Value> read_document(std::string_view text, const std::string& source) {
   const Place start{source, 1};
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<YAML::Node> documents,
-                            parse(std::string(text), start, true, ""));
-  if (documents.empty() || (documents.size() == 1 && documents[0].IsNull())) {
+  PACELINE_ASSIGN_OR_RETURN(const YAML::Node document, parse(std::string(text), start, true, ""));
+  if (document.IsNull()) {
     return invalid_argument(format_error(start, "", "empty configuration", "nothing",
                                          "a YAML map with sections such as cluster and sync"));
   }
   Converter converter(source, true);
-  if (documents.size() > 1) {
-    return invalid_argument(format_error(
-        converter.place_of(documents[1], start), "", "more than one document",
-        std::to_string(documents.size()) + " (separated by ---)", "one file to describe one run"));
-  }
-  if (!documents[0].IsMap()) {
-    return invalid_argument(format_error(converter.place_of(documents[0], start), "", "wrong type",
-                                         documents[0].IsSequence() ? "a list" : "a scalar",
+  if (!document.IsMap()) {
+    return invalid_argument(format_error(converter.place_of(document, start), "", "wrong type",
+                                         document.IsSequence() ? "a list" : "a scalar",
                                          "a YAML map with sections such as cluster and sync"));
   }
-  Value root = converter.convert(documents[0], start, "", 0);
+  Value root = converter.convert(document, start, "", 0);
   PACELINE_RETURN_IF_ERROR(converter.fault());
   return root;
 }
 
 Result<Value> read_argument(const std::string& text, const std::string& key) {
   const Place place{"command line", 0};
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<YAML::Node> documents, parse(text, place, false, key));
-  if (documents.size() > 1) {
-    return invalid_argument(format_error(place, key, "more than one document", text, "one value"));
-  }
+  PACELINE_ASSIGN_OR_RETURN(const YAML::Node document, parse(text, place, false, key));
   Converter converter("command line", false);
-  Value value = converter.convert(documents.empty() ? YAML::Node() : documents[0], place, key, 0);
+  Value value = converter.convert(document, place, key, 0);
   PACELINE_RETURN_IF_ERROR(converter.fault());
   return value;
 }

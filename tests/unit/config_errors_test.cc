@@ -52,6 +52,8 @@ TEST_CASE("the_form_of_the_text_is_checked") {
   CHECK_THAT(refusal(""), StartsWith("run.yaml:1: empty configuration"));
   CHECK_THAT(refusal("# only a comment\n"), Contains("empty configuration"));
   CHECK_THAT(refusal("run: {seed: 1}\n---\nrun: {seed: 2}\n"), Contains("more than one document"));
+  CHECK_THAT(refusal("run: {seed: 1}\n---\nrun: {seed: 2}\n---\n"), StartsWith("run.yaml:2: more than one"));
+  CHECK_THAT(refusal("[1], [2]\n"), Contains("more than one document"));  // without end, to yaml-cpp
   CHECK_THAT(refusal("- run\n- sync\n"), Contains("a list"));
   CHECK_THAT(refusal("run: 3"), StartsWith("run.yaml:1: run: wrong type"));
   CHECK_THAT(refusal("run: {? [a] : 1}"), Contains("not a word"));
