@@ -8,6 +8,7 @@
 #include "tools/evaluate.h"
 #include "tools/report.h"
 #include "tools/simulate.h"
+#include "tools/sweep.h"
 
 int main(int argc, char** argv) {
   int exit_status = paceline::kExitOk;
@@ -19,6 +20,7 @@ int main(int argc, char** argv) {
   paceline::add_evaluate(app, exit_status);
   paceline::add_report(app, exit_status);
   paceline::add_simulate(app, exit_status);
+  paceline::add_sweep(app, exit_status);
 
   if (const auto status = paceline::parse_command_line(app, argc, argv, std::cout, std::cerr)) return *status;
   return exit_status;

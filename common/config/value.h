@@ -1,5 +1,6 @@
 // A YAML value without YAML: what the document reader hands to the schema, so that only document.cc sees
-// yaml-cpp and every value knows the place it came from. Internal to common/config.
+// yaml-cpp and every value knows the place it came from. Internal to
+// common/config, and to sweep/, whose grids are YAML too.
 #pragma once
 
 #include <optional>
