@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "common/params/vector_ops.h"
 #include "common/random.h"
 #include "tests/unit/optimizer_plain.h"
 #include "tests/unit/worker_fixture.h"
@@ -144,6 +145,60 @@ TEST_CASE("what has landed is given up for a newer slice, and an older slice doe
   cache.land(ShardId(0), newer->stamp, newer->pieces[0]);
   CHECK(cache.refresh({in_two_pieces(5, Clock(0), {5, 5})}, Clock(1)) == 1);
   CHECK(values(cache) == std::vector<float>{5, 5});
+}
+
+TEST_CASE("nothing older lands upon what has landed, which may lie nowhere else any more") {
+  ThreadCache cache(kSgd, {kLeft}, 0);
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0})}, Clock(0));
+  const auto newer = in_two_pieces(2, Clock(0), {2, 3});
+  for (SlicePiece& piece : newer->pieces) {
+    CHECK(cache.land(ShardId(0), newer->stamp, piece));
+    piece.payload = {};  // let go of
+  }
+  const auto older = in_two_pieces(1, Clock(0), {9, 9});
+  CHECK_FALSE(cache.land(ShardId(0), older->stamp, older->pieces[0]));
+  cache.refresh({newer}, Clock(1));
+  CHECK(values(cache) == std::vector<float>{2, 3});
+}
+
+TEST_CASE("a slice under a newer name holds nothing that a server has lent") {
+  auto slice = slice_of(kLeft, 1, {Clock(0)}, {1, 2});
+  slice->pieces[0].payload.borrowed = true;
+  ProcessCache cache({kLeft});
+  const std::weak_ptr<const void> lent = slice->pieces[0].payload.owner;
+  CHECK(cache.install(ShardId(0), slice));
+  CHECK(cache.confirm(ShardId(0), {Version(2), Revision(1), {Clock(0)}}));
+  slice->pieces[0].payload = {};  // it has landed
+  CHECK(lent.expired());
+  std::vector<float> flat(2);
+  cache.slice(ShardId(0))->copy_to(flat);
+  CHECK(flat == std::vector<float>{1, 2});
+}
+
+// Larger than a processor's cache, so that stretches are made in one place and stored in another.
+TEST_CASE("large parameters have the bits of small ones, with and without own gradients") {
+  const std::int64_t floats = kCachedFloatsMax + 5;
+  const std::size_t small = 1000;
+  const auto size = static_cast<std::size_t>(floats);
+  std::vector<float> start(size);
+  for (std::size_t i = 0; i < size; ++i) start[i] = 0.1F * static_cast<float>(i % small);
+  const auto of = [](std::size_t count, const std::vector<float>& from, int own_gradients) {
+    const Range range{0, static_cast<std::int64_t>(count)};
+    const std::vector<float> part(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
+    ThreadCache cache(kSgd, {range}, 0);
+    cache.refresh({slice_of(range, 0, {Clock(0)}, part)}, Clock(0));
+    for (int clock = 0; clock < own_gradients; ++clock)
+      cache.apply_locally(Clock(clock), own(part), 0.7, 1.0);
+    cache.refresh({slice_of(range, 1, {Clock(0)}, part)}, Clock(1));
+    return values(cache);
+  };
+  for (const int own_gradients : {0, 1, 3}) {
+    const std::vector<float> large = of(size, start, own_gradients);
+    const std::vector<float> expected = of(small, start, own_gradients);
+    std::size_t different = 0;
+    for (std::size_t i = 0; i < size; ++i) different += large[i] != expected[i % small];
+    CHECK(different == 0);
+  }
 }
 
 TEST_CASE("an own gradient that a landing slice lacks is added to it") {

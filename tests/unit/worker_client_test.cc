@@ -26,7 +26,7 @@ const Range kRight{3, 5};
 
 // Two servers, a layout of five floats, frames of two floats.
 struct NoLanding : ParameterLanding {
-  void land(ShardId, const cache::SliceStamp&, const SlicePiece&) override {}
+  bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
 };
 
 struct Fixture {

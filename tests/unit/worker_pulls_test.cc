@@ -2,6 +2,7 @@
 // not fit.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <future>
 
 #include "common/encode/encode.h"
@@ -21,8 +22,9 @@ const Range kRight{3, 4};
 // Remembers what lands.
 struct Landed : ParameterLanding {
   std::vector<float> values;
-  void land(ShardId, const cache::SliceStamp&, const SlicePiece& piece) override {
+  bool land(ShardId, const cache::SliceStamp&, const SlicePiece& piece) override {
     values.insert(values.end(), piece.payload.floats().begin(), piece.payload.floats().end());
+    return true;
   }
 };
 
@@ -67,9 +69,10 @@ TEST_CASE("who no longer needs parameters stops waiting for them, once woken") {
   std::promise<void> landing;  // fulfilled once the piece has landed: the next thing to do is to wait
   struct Reporting : Landed {
     std::promise<void>* landing = nullptr;
-    void land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
+    bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
       Landed::land(shard, stamp, piece);
       landing->set_value();
+      return true;
     }
   } landed;
   landed.landing = &landing;
@@ -96,17 +99,132 @@ TEST_CASE("who waits for parameters gets them piece by piece, before the answer 
     Fixture& f;
     Ticket ticket;
     Finisher(Fixture& fixture, Ticket t) : f(fixture), ticket(t) {}
-    void land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
+    bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
       Landed::land(shard, stamp, piece);
-      if (values.size() != 2) return;
+      if (values.size() != 2) return true;
       CHECK(stamp.applied == std::vector{Clock(2)});
       CHECK(f.piece(ticket, 0, 2, 2, {3}, true).is_ok());
       CHECK(f.piece(ticket, 1, 2, 0, {4}, true).is_ok());
+      return true;
     }
   };
   Finisher finisher(f, request.ticket);
   CHECK(f.pulls.await(request.ticket, finisher).is_ok());
-  CHECK(finisher.values == std::vector<float>{1, 2});
+  CHECK(finisher.values == std::vector<float>{1, 2, 3, 4});
+}
+
+// What a server lends of a shard of two floats: two pieces, and whoever still holds one of them.
+struct Lent {
+  ProcessCache cache{{Range{0, 2}}};
+  Pulls pulls;
+  std::vector<std::weak_ptr<const void>> held;
+
+  explicit Lent(std::uint32_t threads) : pulls(cache, threads) {}
+  Status piece(Ticket ticket, float value) {
+    const auto offset = static_cast<std::int64_t>(held.size());
+    wire::Payload payload = payload_of({value});
+    payload.borrowed = true;
+    held.push_back(payload.owner);
+    const std::vector<Clock> applied(offset == 0 ? 1 : 0, Clock(1));
+    return pulls.accept(
+        ShardId(0),
+        wire::Parameters{ticket, ShardId(0), Version(1), Revision(1), offset, offset == 1, applied},
+        std::move(payload), Ticks(1));
+  }
+  std::vector<float> flat() const {
+    std::vector<float> values(2);
+    cache.slice(ShardId(0))->copy_to(values);
+    return values;
+  }
+};
+
+TEST_CASE("of what a server lends nothing is held where nobody is about to take it") {
+  Lent f(1);
+  const Ticket ticket = f.pulls.request(Version(1)).ticket;
+  CHECK(f.piece(ticket, 5).is_ok());
+  CHECK(f.held[0].expired());
+  CHECK(f.piece(ticket, 6).is_ok());
+  CHECK(f.held[1].expired());
+  CHECK(f.flat() == std::vector<float>{5, 6});
+}
+
+TEST_CASE(
+    "the only thread takes what is lent from where it lies, and each piece goes back as it has landed") {
+  struct Taker : Landed {
+    Lent& f;
+    Ticket ticket;
+    Taker(Lent& lent, Ticket t) : f(lent), ticket(t) {}
+    bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
+      CHECK(piece.payload.borrowed);
+      CHECK_FALSE(f.held[values.size()].expired());
+      if (values.empty()) {
+        CHECK(f.piece(ticket, 6).is_ok());  // whole, before the first has landed
+        CHECK(f.pulls.answered(ticket).has_value());
+        CHECK(f.pulls.request(Version(1)).ticket != ticket);  // what is answered is joined by nobody
+      } else {
+        CHECK(f.held[0].expired());
+      }
+      return Landed::land(shard, stamp, piece);
+    }
+  };
+  Lent f(1);
+  const Ticket ticket = f.pulls.request_ahead(Version(1)).ticket;
+  CHECK(f.piece(ticket, 5).is_ok());
+  CHECK_FALSE(f.held[0].expired());
+  Taker taker(f, ticket);
+  CHECK(f.pulls.await(ticket, taker).value() == Ticks(1));
+  CHECK(taker.values == std::vector<float>{5, 6});
+  CHECK(f.held[1].expired());
+  CHECK(f.cache.slice(ShardId(0))->pieces[0].payload.empty());
+}
+
+TEST_CASE("what is lent and does not land is copied, whether refused or given up") {
+  struct Refuser : Landed {
+    bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
+  };
+  for (const bool given_up : {false, true}) {
+    Lent f(1);
+    const Ticket ticket = f.pulls.request_ahead(Version(1)).ticket;
+    CHECK(f.piece(ticket, 5).is_ok());
+    Refuser refuser;
+    if (given_up) {
+      CHECK_FALSE(f.pulls.await_unless([] { return true; }, ticket, refuser)->has_value());
+      CHECK(f.held[0].expired());
+    }
+    CHECK(f.piece(ticket, 6).is_ok());
+    CHECK(f.held[1].expired() == given_up);
+    CHECK(f.pulls.await(ticket, refuser).is_ok());
+    CHECK(f.held[0].expired());
+    CHECK(f.held[1].expired());
+    CHECK(f.flat() == std::vector<float>{5, 6});
+  }
+}
+
+TEST_CASE("what one thread of several has taken stays for the others") {
+  Lent f(2);
+  const Ticket ticket = f.pulls.request_ahead(Version(1)).ticket;
+  const auto piece = [&](std::int64_t offset, float value) {
+    const std::vector<Clock> applied(offset == 0 ? 2 : 0, Clock(1));
+    wire::Payload payload = payload_of({value});
+    payload.borrowed = true;
+    return f.pulls.accept(
+        ShardId(0),
+        wire::Parameters{ticket, ShardId(0), Version(1), Revision(1), offset, offset == 1, applied},
+        std::move(payload), Ticks(1));
+  };
+  struct Finisher : Landed {
+    std::function<void()> and_then;
+    bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& each) override {
+      CHECK_FALSE(each.payload.borrowed);
+      and_then();
+      return Landed::land(shard, stamp, each);
+    }
+  };
+  CHECK(piece(0, 5).is_ok());
+  Finisher finisher;
+  finisher.and_then = [&] { CHECK(piece(1, 6).is_ok()); };
+  CHECK(f.pulls.await(ticket, finisher).is_ok());
+  CHECK(f.flat() == std::vector<float>{5, 6});
 }
 
 TEST_CASE("threads that need the same share one pull; one that needs more sends its own") {

@@ -14,8 +14,8 @@ class ParameterLanding {
  public:
   virtual ~ParameterLanding() = default;
   // A piece of the answer of `shard` that bears `stamp`; the pieces of one answer come in order, without
-  // gaps.
-  virtual void land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) = 0;
+  // gaps. Whether it is in its place now: then nobody needs to keep it for this thread.
+  virtual bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) = 0;
 };
 
 }  // namespace paceline

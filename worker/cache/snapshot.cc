@@ -4,6 +4,18 @@
 
 namespace paceline {
 
+// The allocator recycles it (common/wire/memory.h).
+wire::Payload in_own_memory(wire::Payload payload, const Range& range) {
+  if (!payload.borrowed) return payload;
+  const std::shared_ptr<std::byte[]> copy(new std::byte[payload.size]);
+  const std::span<const float> values = payload.floats();
+  copy_part({reinterpret_cast<float*>(copy.get()), values.size()}, values, range.size());
+  payload.owner = copy;
+  payload.data = copy.get();
+  payload.borrowed = false;
+  return payload;
+}
+
 void SlicePiece::copy_to(std::span<float> flat, const Range& range) const {
   const std::span<const float> floats = payload.floats();
   const std::int64_t begin = range.begin + offset;

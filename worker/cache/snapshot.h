@@ -13,6 +13,10 @@
 
 namespace paceline {
 
+// A payload of a slice of `range` in memory of this process: a copy of what a server has lent
+// (common/wire/sharing.h), else itself.
+wire::Payload in_own_memory(wire::Payload payload, const Range& range);
+
 // One frame of a slice: its floats begin at `offset` of the shard's range.
 struct SlicePiece {
   std::int64_t offset = 0;
@@ -22,7 +26,8 @@ struct SlicePiece {
   void copy_to(std::span<float> flat, const Range& range) const;
 };
 
-// What one shard sent as one answer. Immutable and shared once installed.
+// What one shard sent as one answer. Immutable and shared once installed, but that a node with one training
+// thread lets go of the payloads that have landed there (worker/client/pulls.h).
 struct Slice {
   Range range;  // of the flat vector
   cache::SliceStamp stamp;

@@ -28,18 +28,22 @@ ThreadCache::ThreadCache(const OptimizerSection& optimizer, std::vector<Range> r
       ranges_(std::move(ranges)),
       thread_(thread),
       parameters_(floats_of(ranges_)),
+      stretch_(std::ssize(parameters_) > kCachedFloatsMax ? kStretch : 0),
       stamp_(static_cast<std::uint32_t>(ranges_.size())) {}
 
-void ThreadCache::land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) {
+bool ThreadCache::land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) {
   const std::uint32_t k = shard.value;
   if (!cache::may_install(stamp_.slice(shard), stamp) || stamp.revision == stamp_.slice(shard).revision)
-    return;
+    return false;
   if (!landing_) landing_.emplace(ranges_.size());
   Landing& landing = (*landing_)[k];
+  // What has landed of a newer one may lie nowhere else any more.
+  if (stamp.revision < landing.revision) return false;
   if (piece.offset == 0) landing = {stamp.revision, 0};
-  if (landing.revision != stamp.revision || landing.floats != piece.offset) return;
+  if (landing.revision != stamp.revision || landing.floats != piece.offset) return false;
   take_over(k, stamp, piece);
   landing.floats += static_cast<std::int64_t>(piece.payload.floats().size());
+  return true;
 }
 
 std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
@@ -77,9 +81,14 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
 void ThreadCache::take_over(std::uint32_t k, const Slice& slice) {
   const bool landed = landing_ && ((*landing_)[k].revision == slice.stamp.revision ||
                                    sync::broken(sync::Mutant::kLandedKept));
+  std::int64_t here = landed ? (*landing_)[k].floats : 0;
   for (const SlicePiece& piece : slice.pieces) {
-    if (!landed || piece.offset >= (*landing_)[k].floats) take_over(k, slice.stamp, piece);
+    if (piece.offset < here) continue;
+    take_over(k, slice.stamp, piece);
+    here += std::ssize(piece.payload.floats());
   }
+  PACELINE_ASSERT(here == ranges_[k].size(), "of the slice of shard " + std::to_string(k) + " there are " +
+                                                 std::to_string(here) + " floats");
   if (waits()) waits_in_[k] = false;
 }
 
@@ -92,13 +101,19 @@ void ThreadCache::take_over(std::uint32_t k, const cache::SliceStamp& stamp, con
   const std::vector<std::size_t> lacking = own_.to_reapply(applied);
   for (std::int64_t begin = first; begin < last; begin += kStretch) {
     const std::span<float> out = part(parameters_, {begin, std::min(begin + kStretch, last)});
-    std::span<const float> in = values.subspan(static_cast<std::size_t>(begin - first), out.size());
-    for (const std::size_t place : lacking) {
-      add_own(place, begin, in, out);
-      in = out;
-    }
-    if (lacking.empty()) std::copy(in.begin(), in.end(), out.begin());
+    take_over(lacking, begin, values.subspan(static_cast<std::size_t>(begin - first), out.size()), out);
   }
+}
+
+// Of one stretch.
+void ThreadCache::take_over(std::span<const std::size_t> lacking, std::int64_t begin,
+                            std::span<const float> in, std::span<float> out) {
+  const std::span<float> made = stretch_.empty() ? out : std::span(stretch_).first(out.size());
+  for (const std::size_t place : lacking) {
+    add_own(place, begin, in, made);
+    in = made;
+  }
+  if (in.data() != out.data()) copy_part(out, in, std::ssize(parameters_));
 }
 
 void ThreadCache::add_own(std::size_t place, std::int64_t begin, std::span<const float> in,

@@ -20,7 +20,8 @@
 //
 // A snapshot that is waited for lands piece by piece (land()): with the own updates that it lacks its values
 // are in their place when the refresh() comes that makes them count. Piece, gradient and place are gone
-// through once, together: no pass over memory is made for an own update.
+// through once, together: no pass over memory is made for an own update. Parameters that outgrow the
+// processor's cache are made within it, a stretch at a time, and written past it.
 //
 // Worked example, one parameter. At version 2 the value is 10. The worker applies G(2) and G(3) locally, each
 // worth -1: value 8. A snapshot of version 3 says 7 and contains G(2), which is dropped; G(3) is made again,
@@ -69,7 +70,9 @@ class ThreadCache final : public ParameterLanding {
 
   // Puts a piece of a slice that is on its way to its place, if the slice will be newer than the one here,
   // with the own updates that it lacks. refresh() has to follow before the parameters are used again.
-  void land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override;
+  // Whether it did: not a piece of a slice that is older than what is here or has landed, nor one behind a
+  // piece that is missing here.
+  bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override;
   // Whether something has landed since the last refresh().
   bool lands() const { return landing_.has_value(); }
 
@@ -115,6 +118,8 @@ class ThreadCache final : public ParameterLanding {
   };
   void take_over(std::uint32_t k, const Slice& slice);
   void take_over(std::uint32_t k, const cache::SliceStamp& stamp, const SlicePiece& piece);
+  void take_over(std::span<const std::size_t> lacking, std::int64_t begin, std::span<const float> in,
+                 std::span<float> out);
   void add_own(std::size_t place, std::int64_t begin, std::span<const float> in, std::span<float> out);
   void apply(const OwnGradient& own, std::int64_t begin, std::span<const float> in, std::span<float> out);
   void apply_with_state(const SharedFloats& own, double learning_rate, double scale);
@@ -126,6 +131,7 @@ class ThreadCache final : public ParameterLanding {
   std::vector<Range> ranges_;
   std::uint32_t thread_;
   std::vector<float> parameters_;
+  std::vector<float> stretch_;                   // of parameters too large to be made in their place
   std::optional<OptimizerState> optimizer_;      // made by the first local apply: BSP needs none
   std::optional<std::vector<Landing>> landing_;  // per slice
   cache::SnapshotStamp stamp_;

@@ -96,6 +96,10 @@ class ParameterExchange {
   // thread that serves the purpose. The answer goes to the node's process cache. Does not wait.
   virtual Ticket request_parameters(Version min_version) = 0;
 
+  // The same of a thread that calls await_ahead() next, with nothing that waits in between but what the task
+  // computes: what arrives may stay where it lies until it lands.
+  virtual Ticket request_ahead(Version min_version) { return request_parameters(min_version); }
+
   // Waits until what was asked for is in the process cache, and returns when that was. What arrives meanwhile
   // is landed too: all of it, some of it, or nothing where it was there already. Errors: why the exchange was
   // closed.

@@ -13,7 +13,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "common/params/vector_ops.h"
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
 #include "worker/client/evaluation_queue.h"
@@ -33,22 +32,6 @@ using Queued = wire::DealerSocket::Queued;
 constexpr int kPullLeases = 60;
 // A heartbeat that comes later than this was not late: the whole process stood still.
 constexpr std::chrono::milliseconds kPauseAtLeast{500};
-
-namespace {
-
-// In memory of this process, which the allocator recycles (common/wire/memory.h). Of a range of `floats`.
-wire::Payload copy_of(const wire::Payload& payload, std::int64_t floats) {
-  const std::shared_ptr<std::byte[]> copy(new std::byte[payload.size]);
-  const std::span<const float> values = payload.floats();
-  copy_part({reinterpret_cast<float*>(copy.get()), values.size()}, values, floats);
-  wire::Payload copied = payload;
-  copied.owner = copy;
-  copied.data = copy.get();
-  copied.borrowed = false;
-  return copied;
-}
-
-}  // namespace
 
 // Members named io_* belong to the I/O thread; everything else is behind a lock, its own or mutex_.
 class PsClient::Impl {
@@ -102,6 +85,16 @@ class PsClient::Impl {
   }
   void to_authority(wire::Body body) {
     on_links([body = std::move(body)](ServerLink& link) { return io_send_to_authority(link, body); });
+  }
+
+  // Sends what is to be asked, if it is not asked already.
+  Ticket ask(Pulls::Request request) {
+    if (!request.pulls.empty()) {
+      on_links([pulls = std::move(request.pulls)](ServerLink& link) {
+        return link.socket->send({pulls[link.shard.value], {}});
+      });
+    }
+    return request.ticket;
   }
 
   // All on the training thread, whose sender it is, until a part of the gradient is posted.
@@ -351,9 +344,6 @@ class PsClient::Impl {
     return Status::ok();
   }
   Status io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload) {
-    // A server's own block is given back at once: the process cache would keep a whole state of its
-    // parameters alive, and the server's memory has a bound.
-    if (payload.borrowed) payload = copy_of(payload, link.range.size());
     return pulls_.accept(link.shard, piece, std::move(payload), steady_now());
   }
   Status io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&) {
@@ -455,13 +445,11 @@ void PsClient::withdraw(const LocalGradient& gradient) { impl_->withdraw(gradien
 void PsClient::report(wire::StepReport report) { impl_->report(std::move(report)); }
 
 Ticket PsClient::request_parameters(Version min_version) {
-  Pulls::Request request = impl_->pulls_.request(min_version);
-  if (!request.pulls.empty()) {
-    impl_->on_links([pulls = std::move(request.pulls)](ServerLink& link) {
-      return link.socket->send({pulls[link.shard.value], {}});
-    });
-  }
-  return request.ticket;
+  return impl_->ask(impl_->pulls_.request(min_version));
+}
+
+Ticket PsClient::request_ahead(Version min_version) {
+  return impl_->ask(impl_->pulls_.request_ahead(min_version));
 }
 
 Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterLanding& landing) {
@@ -478,11 +466,8 @@ std::optional<Ticks> PsClient::parameters_installed(Ticket ticket) { return impl
 Result<wire::Evaluate> PsClient::next_evaluation() { return impl_->evaluations_.take(); }
 
 Status PsClient::fetch_exact(Version version, std::span<float> flat) {
-  Pulls::Request request = impl_->pulls_.request_exact(version);
-  impl_->on_links([pulls = std::move(request.pulls)](ServerLink& link) {
-    return link.socket->send({pulls[link.shard.value], {}});
-  });
-  PACELINE_ASSIGN_OR_RETURN(const Snapshot snapshot, impl_->pulls_.collect(request.ticket));
+  const Ticket ticket = impl_->ask(impl_->pulls_.request_exact(version));
+  PACELINE_ASSIGN_OR_RETURN(const Snapshot snapshot, impl_->pulls_.collect(ticket));
   for (const auto& slice : snapshot) slice->copy_to(flat);
   return Status::ok();
 }

@@ -73,6 +73,7 @@ class PsClient final : public ParameterExchange {
   void withdraw(const LocalGradient& gradient) override;
   void report(wire::StepReport report) override;
   Ticket request_parameters(Version min_version) override;
+  Ticket request_ahead(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override;
   Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
                                            ParameterLanding& landing) override;

@@ -31,13 +31,21 @@ Pulls::Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding)
       encoding_(encoding),
       decoded_(largest(cache.ranges()), kSlicesKept * cache.ranges().size()) {}
 
-Pulls::Request Pulls::request(Version min_version) {
+Pulls::Request Pulls::request(Version min_version) { return request(min_version, false); }
+Pulls::Request Pulls::request_ahead(Version min_version) { return request(min_version, threads_ == 1); }
+
+Pulls::Request Pulls::request(Version min_version, bool lands) {
   std::lock_guard lock(mutex_);
   const Version newest_known = cache_.newest_known().version;
-  for (const auto& [ticket, pull] : pulls_) {
-    if (!pull.exact && cache::serves(pull.min_version, min_version, newest_known)) return {ticket, {}};
+  for (auto& [ticket, pull] : pulls_) {
+    const bool open = !pull.exact && pull.open > 0;
+    if (!open || !cache::serves(pull.min_version, min_version, newest_known)) continue;
+    pull.lands = pull.lands || lands;
+    return {ticket, {}};
   }
-  return start(min_version, false);
+  Request request = start(min_version, false);
+  pulls_.at(request.ticket).lands = lands;
+  return request;
 }
 
 Pulls::Request Pulls::request_exact(Version version) {
@@ -48,8 +56,8 @@ Pulls::Request Pulls::request_exact(Version version) {
 Pulls::Request Pulls::start(Version version, bool exact) {
   Request request{next_++, {}};
   const std::size_t shards = cache_.ranges().size();
-  pulls_.emplace(request.ticket,
-                 Pull{version, exact, std::vector<Answer>(shards), shards, Status::ok(), std::nullopt});
+  pulls_.emplace(request.ticket, Pull{version, exact, std::vector<Answer>(shards), shards, Status::ok(),
+                                      false, std::nullopt});
   for (std::uint32_t k = 0; k < shards; ++k) {
     const auto held = exact ? nullptr : cache_.slice(ShardId(k));
     request.pulls.push_back({request.ticket, version, exact, held ? held->stamp.revision : kNoRevision});
@@ -107,6 +115,10 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
     // Nobody must wait for it: an answer that is not whole is assembled by this thread alone, and stays.
     lock.unlock();
     PACELINE_ASSIGN_OR_RETURN(payload, decoded(answer, piece, payload));
+    lock.lock();
+  } else if (payload.borrowed && !pull->lands) {
+    lock.unlock();
+    payload = in_own_memory(std::move(payload), range);
     lock.lock();
   }
   answer.slice->pieces.push_back({piece.offset, std::move(payload)});
@@ -200,7 +212,7 @@ void Pulls::finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now) {
   if (!pull.exact) {  // what it brought is in the process cache
     finished_.emplace(ticket, now);
     if (finished_.size() > kFinishedKept) finished_.erase(finished_.begin());
-    pulls_.erase(ticket);
+    if (!pull.lands) pulls_.erase(ticket);  // else with the last piece that lands
   }
   changed_.notify_all();
 }
@@ -216,18 +228,50 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
   std::unique_lock lock(mutex_);
   for (;;) {
     if (!closed_.is_ok()) return closed_;
-    const auto pull = pulls_.find(ticket);
-    if (pull == pulls_.end()) return std::optional(finished_at(ticket));
-    if (unneeded()) return std::optional<Ticks>();
-    const std::vector<Arrived> pieces = arrived(pull->second, taken);
-    if (pieces.empty()) {
-      changed_.wait(lock);
-      continue;
+    const auto found = pulls_.find(ticket);
+    if (found == pulls_.end()) return std::optional(finished_at(ticket));
+    Pull& pull = found->second;
+    if (pull.open > 0 && unneeded()) {
+      give_up_landing(pull, lock);
+      return std::optional<Ticks>();
     }
-    lock.unlock();  // the next frames must not wait for the copy
-    for (const Arrived& each : pieces) landing.land(each.shard, each.stamp, each.piece);
-    lock.lock();
+    pull.lands = threads_ == 1;
+    if (auto piece = arrived(pull, taken)) {
+      land(*std::move(piece), landing, lock);
+    } else if (pull.open == 0) {
+      pulls_.erase(found);
+    } else {
+      changed_.wait(lock);
+    }
   }
+}
+
+// With one thread the slice keeps nothing of what is in its place, and a copy of what is not and was lent.
+void Pulls::land(Arrived arrived, ParameterLanding& landing, std::unique_lock<std::mutex>& lock) {
+  wire::Payload& payload = arrived.piece.payload;
+  lock.unlock();  // the next frames must not wait for the copy
+  if (landing.land(arrived.shard, arrived.slice->stamp, arrived.piece)) {
+    payload = wire::Payload();
+  } else {
+    payload = in_own_memory(std::move(payload), arrived.slice->range);
+  }
+  lock.lock();
+  if (threads_ == 1) std::swap(arrived.slice->pieces[arrived.place].payload, payload);
+}
+
+// What is here of it is copied after all, if it was lent.
+void Pulls::give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock) {
+  pull.lands = false;
+  std::vector<Arrived> lent;
+  std::vector<std::size_t> none(pull.answers.size(), 0);
+  while (auto piece = arrived(pull, none)) {
+    if (piece->piece.payload.borrowed) lent.push_back(*std::move(piece));
+  }
+  lock.unlock();
+  for (Arrived& each : lent)
+    each.piece.payload = in_own_memory(std::move(each.piece.payload), each.slice->range);
+  lock.lock();
+  for (Arrived& each : lent) each.slice->pieces[each.place].payload = each.piece.payload;
 }
 
 void Pulls::wake() {
@@ -235,21 +279,23 @@ void Pulls::wake() {
   changed_.notify_all();
 }
 
-std::vector<Pulls::Arrived> Pulls::arrived(const Pull& pull, std::vector<std::size_t>& taken) {
-  std::vector<Arrived> pieces;
+std::optional<Pulls::Arrived> Pulls::arrived(const Pull& pull, std::vector<std::size_t>& taken) {
   for (std::uint32_t k = 0; k < taken.size(); ++k) {
-    const Slice* const slice = pull.answers[k].slice.get();
-    if (slice == nullptr) continue;
-    for (; taken[k] < slice->pieces.size(); ++taken[k]) {
-      pieces.push_back({ShardId(k), slice->stamp, slice->pieces[taken[k]]});
+    const std::shared_ptr<Slice>& slice = pull.answers[k].slice;
+    while (slice != nullptr && taken[k] < slice->pieces.size()) {
+      const std::size_t place = taken[k]++;
+      const SlicePiece& piece = slice->pieces[place];
+      // Nothing is in it, or it landed before it was said that nobody needs it.
+      if (!piece.payload.empty()) return Arrived{ShardId(k), slice, place, piece};
     }
   }
-  return pieces;
+  return std::nullopt;
 }
 
 std::optional<Ticks> Pulls::answered(Ticket ticket) const {
   std::lock_guard lock(mutex_);
-  if (pulls_.contains(ticket)) return std::nullopt;
+  const auto pull = pulls_.find(ticket);
+  if (pull != pulls_.end() && pull->second.open > 0) return std::nullopt;
   return finished_at(ticket);
 }
 

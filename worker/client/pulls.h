@@ -6,8 +6,15 @@
 // it is newer than what is there (a late answer does no harm). An exact pull, for the evaluator, keeps its
 // slices to itself.
 //
+// What a server lends (common/wire/sharing.h) is copied into memory of our own as it arrives, since the
+// process cache would keep a whole state of the server alive. Where there is one training thread, and it
+// waits for the pull or is about to, that copy is the one that it makes as the piece lands. Then nobody else
+// will want the piece, whatever memory it lies in, and it is let go of: a slice in the process cache is
+// hollow where it has landed.
+//
 // Thread: any, but for accept(). Memory: one slice per pull and shard in flight, received into the
-// transport's own buffers, or decoded into recycled ones of our own, once for all threads.
+// transport's own buffers, or decoded into recycled ones of our own, once for all threads; with one thread
+// less what has landed.
 #pragma once
 
 #include <chrono>
@@ -44,6 +51,8 @@ class Pulls {
   };
   // Parameters of `min_version` or newer, for the process cache.
   Request request(Version min_version);
+  // The same, of a thread that waits for it next, with nothing but computing before.
+  Request request_ahead(Version min_version);
   // Exactly the retained `version`, for collect().
   Request request_exact(Version version);
 
@@ -65,7 +74,7 @@ class Pulls {
   bool refuse_exact(ShardId shard, Status why);
 
   // Waits until every shard has answered, landing on the way what comes; returns when the last one had
-  // (Ticks() when that was long ago: more than kFinishedKept requests before).
+  // (Ticks() when that was long ago: more than kFinishedKept requests before). Nothing of it is lent by then.
   Result<Ticks> await(Ticket ticket, ParameterLanding& landing);
   // The same, but nullopt as soon as `unneeded` says so. It is asked behind a lock, at first and whenever
   // something has changed, which wake() says of what is not a pull.
@@ -93,16 +102,21 @@ class Pulls {
     std::vector<Answer> answers;        // per shard
     std::size_t open = 0;               // shards that have not answered whole
     Status refused;                     // by the first shard that did, if one did
+    bool lands = false;                 // the node's only thread waits for it, or does so next
     std::optional<Ticks> silent_since;  // as check() first saw it, or the last frame of an answer
   };
 
-  // Pieces that have come since those counted in `taken` (per shard), which it then counts.
+  // A piece that has come, of those not counted in `taken` (per shard), which then counts it.
   struct Arrived {
     ShardId shard;
-    cache::SliceStamp stamp;
+    std::shared_ptr<Slice> slice;
+    std::size_t place = 0;  // among its pieces
     SlicePiece piece;
   };
-  static std::vector<Arrived> arrived(const Pull& pull, std::vector<std::size_t>& taken);
+  static std::optional<Arrived> arrived(const Pull& pull, std::vector<std::size_t>& taken);
+  Request request(Version min_version, bool lands);
+  void land(Arrived arrived, ParameterLanding& landing, std::unique_lock<std::mutex>& lock);
+  void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact);
   Result<wire::Payload> decoded(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);

@@ -83,7 +83,7 @@ void pull_ahead_of_push(Training& t, const wire::Grant& grant) {
   t.with_push.reset();
   t.landed.reset();
   t.asked_ahead = plan.ahead;
-  if (plan.ahead) t.with_push = t.exchange.request_parameters(plan.min_version);
+  if (plan.ahead) t.with_push = t.exchange.request_ahead(plan.min_version);
 }
 
 void pull_behind_push(Training& t, const wire::Grant& grant) {
