@@ -73,6 +73,19 @@ struct Fixture {
   }
 };
 
+TEST_CASE("a gradient that is computed leaves in parts, but where something is owed") {
+  const auto leaves_in_parts = [](Encoding encoding) {
+    Fixture f;
+    f.options.cluster.gradient_encoding = encoding;
+    f.options.cluster.top_k_share = 0.5;
+    return PsClient(f.options, f.layout, f.context, f.cache).floats_at_once() < 1'000'000;
+  };
+  CHECK(leaves_in_parts(Encoding::kFp32));
+  CHECK(leaves_in_parts(Encoding::kBf16));
+  CHECK_FALSE(leaves_in_parts(Encoding::kInt8));
+  CHECK_FALSE(leaves_in_parts(Encoding::kTopK));
+}
+
 TEST_CASE("a node joins every server with what they must agree on") {
   Fixture f;
   f.start_servers();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -131,6 +132,8 @@ class FakeExchange final : public ParameterExchange {
     PACELINE_ASSERT(gradient.samples == 0, "samples of a gradient that is not computed");
     pushed_from.push_back(begin);
   }
+  std::int64_t at_once = std::numeric_limits<std::int64_t>::max();
+  std::int64_t floats_at_once() const override { return at_once; }
   EarlyPush pushed_early(WorkerId, Ticks) const override { return early; }
   void withdraw(const LocalGradient& gradient) override { withdrawn.push_back(gradient.clock); }
   void report(wire::StepReport report) override {

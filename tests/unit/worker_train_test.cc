@@ -262,6 +262,38 @@ TEST_CASE(
   CHECK(report->skipped == 1);
 }
 
+TEST_CASE("a gradient that is computed leaves part by part while the rest is looked at, not as early") {
+  TrainFixture f;
+  f.exchange.at_once = 1;
+  f.exchange.grant(grant_of(4, Threshold(3), 4));
+  f.exchange.finish();
+  SECTION("all of it is finite") {
+    REQUIRE(f.run().is_ok());
+    CHECK(f.exchange.pushed_from == std::vector<std::int64_t>{1});
+    CHECK(f.exchange.pushed.size() == 1);
+    CHECK(f.exchange.withdrawn.empty());
+  }
+  SECTION("what is looked at last is not") {
+    f.task.on_compute = [](std::span<float> gradient) { gradient[0] = std::nanf(""); };
+    REQUIRE(f.run()->skipped == 1);
+    CHECK(f.exchange.pushed_from == std::vector<std::int64_t>{1});
+    CHECK(f.exchange.pushed.empty());
+    CHECK(f.exchange.withdrawn == std::vector<Clock>{Clock(4)});
+    CHECK(f.exchange.reported.at(0).fault == "gradient of w is nan at [0]");
+  }
+  SECTION("what is looked at first is not, and the first of it is named") {
+    f.task.on_compute = [](std::span<float> gradient) { gradient[0] = gradient[1] = std::nanf(""); };
+    REQUIRE(f.run()->skipped == 1);
+    CHECK(f.exchange.pushed_from.empty());
+    CHECK(f.exchange.reported.at(0).fault == "gradient of w is nan at [0]");
+  }
+  SECTION("the loss is not") {
+    f.task.loss_sum = std::nan("");
+    REQUIRE(f.run()->skipped == 1);
+    CHECK(f.exchange.pushed_from.empty());
+  }
+}
+
 TEST_CASE("a loss that is not finite takes a gradient back that is") {
   TrainFixture f;
   f.task.loss_sum = std::nan("");

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -80,6 +81,9 @@ class ParameterExchange {
   virtual void push_early(const LocalGradient& gradient, std::int64_t begin) {
     static_cast<void>(gradient), static_cast<void>(begin);
   }
+  // How many floats of a gradient that is computed are worth handing over at once, so that they leave while
+  // the next ones are looked at.
+  virtual std::int64_t floats_at_once() const { return std::numeric_limits<std::int64_t>::max(); }
   // What has left early until now; before the push().
   virtual EarlyPush pushed_early(WorkerId worker, Ticks until) const {
     static_cast<void>(worker), static_cast<void>(until);

@@ -69,6 +69,7 @@ class PsClient final : public ParameterExchange {
   Result<Instruction> next_instruction(std::uint32_t thread) override;
   void push(LocalGradient gradient) override;
   void push_early(const LocalGradient& gradient, std::int64_t begin) override;
+  std::int64_t floats_at_once() const override;
   EarlyPush pushed_early(WorkerId worker, Ticks until) const override;
   void withdraw(const LocalGradient& gradient) override;
   void report(wire::StepReport report) override;

@@ -1,5 +1,6 @@
 #include "worker/train/leaving_gradient.h"
 
+#include <cmath>
 #include <utility>
 
 #include "common/params/vector_ops.h"
@@ -32,6 +33,11 @@ void LeavingGradient::look_at(std::int64_t begin) {
 }
 
 std::string LeavingGradient::fault(const Metric& metric, const Layout& layout) {
+  const std::int64_t at_once = exchange_.floats_at_once();
+  while (checked_from_ > at_once) {
+    look_at(checked_from_ - at_once);
+    if (!non_finite_ && std::isfinite(metric.loss_sum)) exchange_.push_early(gradient_, checked_from_);
+  }
   look_at(0);
   return describe_non_finite(metric, gradient_.values.floats, non_finite_, layout);
 }

@@ -1,6 +1,7 @@
 // A gradient between the task that computes it and the servers. As far as the task says that it is final it
-// is looked at for NaN and infinity, each float once, and handed over while the rest is computed; at the
-// first that is not finite that ends, and what has left is taken back.
+// is looked at for NaN and infinity, each float once, and handed over while the rest is computed; what is
+// left when it is computed, part by part, while the next part is looked at. At the first that is not finite
+// that ends, and what has left is taken back.
 //
 // Thread: the training thread.
 #pragma once
@@ -26,7 +27,7 @@ class LeavingGradient {
   // kInvalidArgument once there are no such elements; nothing leaves from then on.
   const Status& mistake() const { return mistake_; }
 
-  // It is computed. What is not finite, as it is reported; empty when all is fine.
+  // It is computed. What is not finite, as it is reported; empty when all is fine: then most of it has left.
   std::string fault(const Metric& metric, const Layout& layout);
   // What has left until now.
   EarlyPush early(Ticks until) const { return exchange_.pushed_early(gradient_.worker, until); }
