@@ -7,7 +7,7 @@
 namespace paceline {
 
 Status Mailboxes::put(std::uint32_t thread, Instruction instruction) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (thread >= boxes_.size()) {
     return invalid_argument("an instruction for thread " + std::to_string(thread) + " of a node with " +
                             std::to_string(boxes_.size()));
@@ -18,7 +18,8 @@ Status Mailboxes::put(std::uint32_t thread, Instruction instruction) {
                               std::to_string(box.instructions.size()) + " instructions unread");
   }
   box.instructions.push_back(std::move(instruction));
-  box.arrived.notify_one();
+  lock.unlock();
+  box.arrived.notify_one();  // who wakes need not wait for this lock first
   return Status::ok();
 }
 

@@ -124,7 +124,8 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
   answer.slice->pieces.push_back({piece.offset, std::move(payload)});
   answer.received += floats;
   if (!piece.last) {
-    changed_.notify_all();  // whoever waits can land it
+    lock.unlock();
+    changed_.notify_all();  // whoever waits can land it, and need not wait for this lock first
     return Status::ok();
   }
   if (answer.received != range.size()) {
@@ -133,11 +134,13 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
   }
   if (!pull->exact) cache_.install(shard, answer.slice);
   finish(piece.request, *pull, answer, now);
+  lock.unlock();
+  changed_.notify_all();
   return Status::ok();
 }
 
 Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   PACELINE_ASSIGN_OR_RETURN(Pull* const pull, find(shard, unchanged.shard, unchanged.request));
   Answer& answer = pull->answers[shard.value];
   const auto held = cache_.slice(shard);
@@ -155,6 +158,8 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
   }
   cache_.confirm(shard, {unchanged.version, unchanged.revision, unchanged.applied});
   finish(unchanged.request, *pull, answer, now);
+  lock.unlock();
+  changed_.notify_all();
   return Status::ok();
 }
 
@@ -201,6 +206,7 @@ bool Pulls::refuse_exact(ShardId shard, Status why) {
     if (!pull.exact || answer.whole) continue;
     if (pull.refused.is_ok()) pull.refused = std::move(why);
     finish(ticket, pull, answer, Ticks());
+    changed_.notify_all();
     return true;
   }
   return false;
@@ -214,7 +220,6 @@ void Pulls::finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now) {
     if (finished_.size() > kFinishedKept) finished_.erase(finished_.begin());
     if (!pull.lands) pulls_.erase(ticket);  // else with the last piece that lands
   }
-  changed_.notify_all();
 }
 
 Result<Ticks> Pulls::await(Ticket ticket, ParameterLanding& landing) {

@@ -120,6 +120,7 @@ class Pulls {
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact);
   Result<wire::Payload> decoded(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
+  // Who waits is to be told.
   void finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now);
   Result<Pull*> find(ShardId from, ShardId named, std::uint64_t request);
 
