@@ -272,6 +272,7 @@ Outcome World::outcome() {
   summary_.nodes = plan_.cluster.nodes;
   summary_.threads_per_node = plan_.cluster.threads_per_node;
   summary_.iterations = engine_.iterations_applied();
+  summary_.dropped = engine_.iterations_dropped();
   summary_.final_version = engine_.version();
   summary_.final_threshold = engine_.threshold();
   summary_.max_grant_gap = engine_.max_grant_gap();

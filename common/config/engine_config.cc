@@ -21,6 +21,7 @@ sync::EngineConfig engine_config(const RunConfig& config) {
   engine.policy.threshold_max = config.sync.threshold_max;
   engine.policy.increase_above = config.sync.lpr.increase_above;
   engine.policy.decrease_below = config.sync.lpr.decrease_below;
+  engine.policy.backup_workers = config.sync.backup_workers;
   engine.policy.seed = config.run.seed;
   for (PolicyStage stage : config.sync.stages) {
     if (stage.until.end == StageEnd::kProgress) {

@@ -28,6 +28,7 @@ PACELINE_ENUM_NAMES(PolicyKind, {{PolicyKind::kBsp, "bsp"},
                                  {PolicyKind::kDtssp, "dtssp"},
                                  {PolicyKind::kRandomWalk, "random_walk"},
                                  {PolicyKind::kDssp, "dssp"},
+                                 {PolicyKind::kBackup, "backup"},
                                  {PolicyKind::kSwitch, "switch"}});
 PACELINE_ENUM_NAMES(ApplyMode, {{ApplyMode::kVersioned, "versioned"}, {ApplyMode::kEager, "eager"}});
 PACELINE_ENUM_NAMES(CombineMode, {{CombineMode::kEach, "each"}, {CombineMode::kMean, "mean"}});

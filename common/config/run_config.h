@@ -76,6 +76,7 @@ struct SyncSection {
   std::int64_t threshold_min = 3;                  // dtssp, random_walk; dssp: s_L
   std::int64_t threshold_max = 10;                 // dtssp, random_walk; dssp: s_U
   std::optional<std::int64_t> refresh_clocks = 1;  // null: only when required
+  std::int64_t backup_workers = 1;                 // backup: b; refused elsewhere
   std::vector<PolicyStage> stages;                 // switch: two or more
   LprSection lpr;
   ApplyMode apply = ApplyMode::kVersioned;   // default: asp eager, else versioned

@@ -24,6 +24,7 @@ bool has_threshold(const RunConfig& c) {
 bool has_range(const RunConfig& c) {
   return c.sync.policy == PolicyKind::kDssp || (has_threshold(c) && c.sync.policy != PolicyKind::kSsp);
 }
+bool has_backups(const RunConfig& c) { return c.sync.policy == PolicyKind::kBackup; }
 bool has_stages(const RunConfig& c) { return c.sync.policy == PolicyKind::kSwitch; }
 bool always(const RunConfig&) { return true; }
 
@@ -40,14 +41,15 @@ void add_sync(Schema& schema) {
   schema.sections.push_back({"sync.lpr", "the learning progress ratio that steers dtssp", Scope::kWholeRun});
   auto& keys = schema.keys;
 
-  keys.push_back(
-      row(PACELINE_FIELD(sync.policy), choice<PolicyKind>(), Scope::kWholeRun,
-          {.effect = "Who must wait: bsp everybody each clock, asp nobody, ssp beyond a fixed lead, dtssp "
-                     "beyond a lead steered by progress, random_walk "
-                     "beyond one steered by a coin, dssp beyond one chosen for the fastest from push times; "
-                     "switch one policy after another.",
-           .trade_off = "bsp learns most per iteration and runs at the slowest's pace; asp the reverse. "
-                        "random_walk is the control for dtssp."}));
+  keys.push_back(row(
+      PACELINE_FIELD(sync.policy), choice<PolicyKind>(), Scope::kWholeRun,
+      {.effect = "Who must wait: bsp everybody each clock, asp nobody, ssp beyond a fixed lead, dtssp "
+                 "beyond a lead steered by progress, random_walk "
+                 "beyond one steered by a coin, dssp beyond one chosen for the fastest from push times; "
+                 "backup everybody each clock, but for the last to come; switch one policy after another.",
+       .trade_off = "bsp learns most per iteration and runs at the slowest's pace; asp the reverse. "
+                    "random_walk is the control for dtssp. backup is exact like bsp and throws the last "
+                    "gradients away."}));
   keys.push_back(by_policy(
       row(PACELINE_FIELD(sync.threshold), threshold(), Scope::kWholeRun,
           {.unit = "clocks",
@@ -73,6 +75,13 @@ void add_sync(Schema& schema) {
                         "gradients per worker.",
            .fallback = "10 under dtssp, random_walk and dssp; refused under the others"}),
       has_range));
+  keys.push_back(by_policy(
+      row(PACELINE_FIELD(sync.backup_workers), whole(0, 1'000'000), Scope::kWholeRun,
+          {.unit = "workers",
+           .effect = "backup: a clock takes the first (workers - this) gradients; the others are dropped.",
+           .trade_off = "Each waits for one straggler less and wastes one worker's work; 0 is bsp.",
+           .fallback = "1 under backup; refused under the others"}),
+      has_backups));
   keys.push_back(by_policy(
       row(PACELINE_FIELD(sync.stages), list_of(policy_stage()), Scope::kWholeRun,
           {.effect =

@@ -12,7 +12,7 @@ constexpr const char* kExpectedStage = "a map such as {policy: bsp, until: {prog
 constexpr const char* kExpectedUntil =
     "one of version, iterations, progress, train_accuracy, train_loss, such as {progress: 0.5}";
 
-bool is_stage_policy(PolicyKind kind) { return kind != PolicyKind::kSwitch; }
+bool is_stage_policy(PolicyKind kind) { return kind != PolicyKind::kSwitch && kind != PolicyKind::kBackup; }
 
 // The fields of a stage besides policy and until.
 std::vector<std::string> parameters_of(PolicyKind kind) {
@@ -26,6 +26,7 @@ std::vector<std::string> parameters_of(PolicyKind kind) {
       return {"threshold_min", "threshold_max"};
     case PolicyKind::kBsp:
     case PolicyKind::kAsp:
+    case PolicyKind::kBackup:
     case PolicyKind::kSwitch:
       return {};
   }

@@ -90,6 +90,9 @@ void check_policy_applies(Judge& judge, const SyncSection& sync, PolicyKind poli
   if (beside_asp) expected = "ssp with threshold: 0 there, since asp goes with apply: eager alone";
   judge.refuse_if(policy == PolicyKind::kBsp && sync.apply == ApplyMode::kEager, {"sync.apply", at.c_str()},
                   "bsp is exact only version by version", combination, expected);
+  judge.refuse_if(policy == PolicyKind::kBackup && sync.apply == ApplyMode::kEager,
+                  {"sync.apply", at.c_str()}, "what is applied on arrival is late for nothing", combination,
+                  "apply: versioned");
   judge.refuse_if(policy == PolicyKind::kAsp && sync.apply == ApplyMode::kVersioned,
                   {"sync.apply", at.c_str()}, "asp would hold gradients without bound for the slowest",
                   combination, "apply: eager");
@@ -129,6 +132,14 @@ void check_range(Judge& judge, PolicyKind policy, const Thresholds& t,
                   {initial, first, *(keys.end() - 1)}, "the initial threshold is outside its range",
                   "threshold " + std::to_string(t.threshold) + " and range " + range,
                   "threshold_min <= threshold <= threshold_max");
+}
+
+void check_backups(Judge& judge, const RunConfig& c) {
+  const std::int64_t workers = c.cluster.cluster().workers();
+  judge.refuse_if(c.sync.policy == PolicyKind::kBackup && c.sync.backup_workers >= workers,
+                  {"sync.backup_workers", "cluster.nodes", "sync.policy"}, "no gradient would be waited for",
+                  std::to_string(c.sync.backup_workers) + " of " + std::to_string(workers) + " workers",
+                  "backup_workers below the number of workers");
 }
 
 // Whether progress moves a threshold in this run.
@@ -297,8 +308,10 @@ void check_virtual_time(Judge& judge, const RunConfig& c) {
   const std::vector<double>& factors = compute.slowdown.empty() ? c.emulate.slowdown : compute.slowdown;
   const double slowest = factors.empty() ? 1.0 : *std::max_element(factors.begin(), factors.end());
   const double longest = static_cast<double>(mean->count()) * slowest;
-  // Nobody need do so many where shares are not even, where nodes crash or where the run is stopped.
-  const bool whole = c.train.share == Share::kEven && c.simulate.events.empty() && !c.run.max_seconds;
+  // Nobody need do so many where shares are not even, where the late are not waited for, where nodes crash or
+  // where the run is stopped.
+  const bool even = c.train.share == Share::kEven && c.sync.policy != PolicyKind::kBackup;
+  const bool whole = even && c.simulate.events.empty() && !c.run.max_seconds;
   const std::int64_t each = whole ? c.train.total_iterations / c.cluster.cluster().workers() : 1;
   const auto century = std::chrono::duration_cast<Duration>(std::chrono::hours(24 * 36'525));
   judge.refuse_if(longest * static_cast<double>(each) > static_cast<double>(century.count()),
@@ -464,6 +477,7 @@ Status validate(const RunConfig& config, const Given& given) {
   check_stages(judge, config);
   check_application(judge, config.sync);
   check_threshold(judge, config.sync);
+  check_backups(judge, config);
   check_network(judge, config.train);
   check_optimizer(judge, config);
   check_data(judge, config.data);

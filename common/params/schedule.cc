@@ -27,8 +27,9 @@ double cosine_factor(const ScheduleSection& schedule, std::int64_t version, std:
 }  // namespace
 
 std::int64_t planned_versions(const RunConfig& config) {
-  const std::int64_t workers = config.cluster.cluster().workers();
-  return (config.train.total_iterations + workers - 1) / workers;
+  std::int64_t per_clock = config.cluster.cluster().workers();
+  if (config.sync.policy == PolicyKind::kBackup) per_clock -= config.sync.backup_workers;
+  return (config.train.total_iterations + per_clock - 1) / per_clock;
 }
 
 double learning_rate(const OptimizerSection& optimizer, Version version, std::int64_t planned_versions) {

@@ -31,7 +31,7 @@ struct Contributor {
   auto operator<=>(const Contributor&) const = default;
 };
 
-// A timestamp that closes without a gradient (NaN under on_nan: skip).
+// A timestamp that closes without a gradient of this worker: NaN under on_nan: skip, or it was late (backup).
 struct SkippedIteration {
   WorkerId worker;
   Clock clock;
@@ -75,7 +75,7 @@ struct Held {
   std::chrono::nanoseconds held{0};  // so far
 };
 
-// Every live worker's gradients stamped < version are decided. For curves, evaluation and checkpoints; the
+// All gradients stamped < version that count are decided. For curves, evaluation and checkpoints; the
 // Apply that leads there comes before it.
 struct VersionAdvanced {
   Version version;
@@ -108,8 +108,9 @@ struct WindowClosed {
   Threshold threshold;        // from here on, whether the window or a switch at this version has changed it
 };
 
-// Every shard drops what it holds of this gradient, in part or whole, and refuses what still comes of it: its
-// worker was lost before it was whole everywhere, or it is not finite.
+// Every shard drops what it holds of this gradient, in part or whole, and what still comes of it: its worker
+// was lost before it was whole everywhere, or it is not finite, or it is late (backup). Of a late one a shard
+// still says when it has come whole: its worker goes on when it has.
 struct Discard {
   WorkerId worker;
   Clock clock;

@@ -22,9 +22,10 @@ EngineConfig checked(EngineConfig config) {
 
 Engine::Engine(EngineConfig config)
     : config_(checked(std::move(config))),
+      per_clock_(gradients_per_clock(config_)),
       policy_(make_policy(config_.policy)),
       lpr_(config_.lpr_metric, window_clocks_of(config_)),
-      share_(config_.share, config_.cluster, config_.total_iterations) {
+      share_(config_.share, config_.cluster, per_clock_, config_.total_iterations) {
   workers_.reserve(config_.cluster.workers());
   for (std::uint32_t r = 0; r < config_.cluster.workers(); ++r) workers_.emplace_back(config_.shards);
 }
@@ -52,11 +53,12 @@ Status Engine::check_running(WorkerId worker, Clock clock, const char* what) con
   };
   if (!config_.cluster.contains(worker)) return invalid_argument(who() + ": there is no such worker");
   const Worker& w = at(config_.cluster.rank_of(worker));
-  if (clock > w.clock || (w.phase == Phase::kHeld && clock == w.clock)) {
-    return failed_precondition(who() + ": not granted, it is at " + to_string(w.clock));
+  const Clock stamp = stamp_of(w);
+  if (clock > stamp || (w.phase == Phase::kHeld && clock == stamp)) {
+    return failed_precondition(who() + ": not granted, it is at " + to_string(stamp));
   }
-  if (w.phase != Phase::kRunning) return out_of_order(who() + ": the worker has no grant");
-  if (clock != w.clock) return out_of_order(who() + ": expected " + to_string(w.clock));
+  if (!in_iteration(w)) return out_of_order(who() + ": the worker has no grant");
+  if (clock != stamp) return out_of_order(who() + ": expected " + to_string(stamp));
   return Status::ok();
 }
 
@@ -91,6 +93,12 @@ Status Engine::on(const StepReported& event) {
 // An accepted message about the iteration that `rank` is in: did it fail, is it complete?
 void Engine::after_message(Rank rank) {
   const RunningIteration& running = at(rank).running;
+  if (at(rank).phase == Phase::kLate) {
+    // What it holds counts for nothing, finite or not; it goes on where the others are.
+    if (broken(Mutant::kBackupLateApplied) && running.complete()) contribute(rank);
+    if (running.complete()) ask(rank);
+    return settle();
+  }
   if (!running.fault().empty() && config_.on_nan == OnNan::kStop && !failed_) {
     failed_ = true;
     const std::string reason = "worker " + to_string(id(rank)) + " at clock " + to_string(at(rank).clock) +
@@ -141,9 +149,39 @@ void Engine::contribute(Rank rank) {
   if (!usable) arrived_.skipped.push_back({id(rank), w.clock});
 }
 
+// Backup: with enough gradients the oldest open clock closes, whoever has not completed it. That worker's
+// clock moves all the same, so that the version can follow and nobody waits for it: from here on it is late,
+// until all of what it was computing has come. One that was late before has not begun this clock, and has
+// nothing of it to drop.
+void Engine::close_without_late() {
+  if (per_clock_ == std::ssize(workers_) || clocks_.empty()) return;
+  const Clock closing(version_.value);
+  if (clocks_.min_clock() > closing || broken(Mutant::kBackupWaitsForAll)) return;
+  const std::int64_t due = share_.due(closing) - (broken(Mutant::kBackupOneTooFew) ? 1 : 0);
+  if (due <= 0 || gradients_.oldest_count() < due) return;  // behind the run's end nothing is due
+  for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+    Worker& w = at(Rank(r));
+    if (!live(w) || w.clock != closing) continue;
+    PACELINE_ASSERT(in_iteration(w), "worker " + to_string(id(Rank(r))) + " is held at a clock that is open");
+    count_operation();
+    if (w.phase == Phase::kRunning) {
+      w.phase = Phase::kLate;
+      w.needed = closing;
+      ++dropped_;
+      share_.give_back(w.running.iteration());
+      if (!broken(Mutant::kBackupNotDiscarded)) emit(Discard{id(Rank(r)), closing});
+    }
+    gradients_.add(SkippedIteration{id(Rank(r)), closing});
+    clocks_.advance(w.clock);
+    w.clock = w.clock.next();
+  }
+  highest_ = std::max(highest_, closing.next());
+}
+
 // The version follows the min clock; with nobody live it follows what was reached, so that everything held is
 // applied.
 void Engine::advance_version() {
+  close_without_late();
   Clock target = clocks_.empty() ? highest_ : clocks_.min_clock();
   if (broken(Mutant::kVersionBeforeAllArrived)) target = highest_;
   const Threshold before = policy_->threshold();
@@ -251,7 +289,7 @@ void Engine::grant(Rank rank) {
   w.phase = Phase::kRunning;
   w.running.begin(share_.take(rank, w.clock), min_version);
   emit(Grant{id(rank), w.clock, w.running.iteration(), s, clocks_.min_clock(), min_version, version_,
-             revision_, clocks_.contributors(w.clock), now_ - w.asked_at});
+             revision_, std::min(clocks_.contributors(w.clock), per_clock_), now_ - w.asked_at});
 }
 
 }  // namespace paceline::sync

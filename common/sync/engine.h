@@ -66,6 +66,8 @@ class Engine {
   Threshold threshold() const { return policy_->threshold(); }
   std::int64_t iterations_applied() const { return revision_.value; }
   std::int64_t iterations_skipped() const { return skipped_; }
+  // Gradients that came too late, under backup: computed, or still being computed, for nothing.
+  std::int64_t iterations_dropped() const { return dropped_; }
   // The largest clock - min clock at a grant, and after any clock moved (DESIGN 7).
   Staleness max_grant_gap() const { return max_grant_gap_; }
   Staleness max_clock_gap() const { return max_clock_gap_; }
@@ -73,15 +75,16 @@ class Engine {
   std::size_t state_size() const;
 
  private:
-  enum class Phase { kAbsent, kJoined, kRunning, kHeld, kFinished, kGone };
+  // kLate: it is in an iteration whose clock has closed without it; its own clock has moved on (backup).
+  enum class Phase { kAbsent, kJoined, kRunning, kLate, kHeld, kFinished, kGone };
   // Whose turn it is next is anybody's guess, so a step waits for its worker's entry to come from memory:
   // once, for the two cache lines that a processor fetches together.
   struct alignas(128) Worker {
     explicit Worker(std::uint32_t shards) : running(shards) {}
     Phase phase = Phase::kAbsent;
     Clock clock;
-    RunningIteration running;  // kRunning
-    Clock needed;              // kHeld: the floor that releases it
+    RunningIteration running;  // kRunning, kLate
+    Clock needed;              // kHeld: the floor that releases it; kLate: the stamp of `running`
     Ticks asked_at;            // kHeld: since when
     Ticks next_notice;         // kHeld
   };
@@ -104,6 +107,7 @@ class Engine {
   void ask(Rank rank);
   void grant(Rank rank);
   void finish(Rank rank);
+  void close_without_late();
   void advance_version();
   void advance_policy();
   void apply(ClockContributions contributions);
@@ -115,10 +119,14 @@ class Engine {
   Worker& at(Rank rank) { return workers_[rank.value]; }
   const Worker& at(Rank rank) const { return workers_[rank.value]; }
   WorkerId id(Rank rank) const { return config_.cluster.worker_at(rank); }
-  static bool live(const Worker& w) { return w.phase == Phase::kRunning || w.phase == Phase::kHeld; }
+  static bool in_iteration(const Worker& w) { return w.phase == Phase::kRunning || w.phase == Phase::kLate; }
+  // Of the iteration it is in, else where it stands.
+  static Clock stamp_of(const Worker& w) { return w.phase == Phase::kLate ? w.needed : w.clock; }
+  static bool live(const Worker& w) { return in_iteration(w) || w.phase == Phase::kHeld; }
   void emit(Action action) { out_->push_back(std::move(action)); }
 
   const EngineConfig config_;
+  const std::int64_t per_clock_;  // gradients_per_clock()
   std::unique_ptr<Policy> policy_;
   std::vector<Worker> workers_;  // by rank
   ClockTable clocks_;
@@ -138,6 +146,7 @@ class Engine {
   Version version_;
   Revision revision_;
   std::int64_t skipped_ = 0;
+  std::int64_t dropped_ = 0;
   Staleness max_grant_gap_;
   Staleness max_clock_gap_;
 

@@ -42,10 +42,24 @@ Status validate_policy(const PolicyConfig& policy) {
   return Status::ok();
 }
 
+// Stages have none: a clock that is open when another policy takes over would be closed by the other's rule.
+Status validate_backup(const EngineConfig& config) {
+  const std::int64_t b = config.policy.backup_workers;
+  if (config.policy.kind != PolicyKind::kBackup || (b >= 0 && b < config.cluster.workers())) {
+    return Status::ok();
+  }
+  return invalid_argument("backup_workers: got " + std::to_string(b) + ", expected 0 .. " +
+                          std::to_string(config.cluster.workers() - 1) + ", one less than the workers");
+}
+
 Status validate_application(PolicyKind kind, ApplyMode apply) {
   if (kind == PolicyKind::kBsp && apply == ApplyMode::kEager) {
     return invalid_argument(
         "policy bsp with apply eager: bsp computes with exact versions, expected versioned");
+  }
+  if (kind == PolicyKind::kBackup && apply == ApplyMode::kEager) {
+    return invalid_argument(
+        "policy backup with apply eager: what is applied on arrival is late for nothing, expected versioned");
   }
   if (kind == PolicyKind::kAsp && apply == ApplyMode::kVersioned) {
     return invalid_argument(
@@ -58,6 +72,9 @@ Status validate_stage(const EngineConfig& config, std::size_t i) {
   const PolicyStage& stage = config.policy.stages[i];
   const bool last = i + 1 == config.policy.stages.size();
   if (stage.policy == PolicyKind::kSwitch) return invalid_argument("a stage is one policy, got switch");
+  if (stage.policy == PolicyKind::kBackup) {
+    return invalid_argument("backup decides whose gradients count, for a whole run; it is no stage");
+  }
   if (last != (stage.until.end == StageEnd::kNever)) {
     return invalid_argument(last ? "the last stage ends with the run, expected no end"
                                  : "expected an end, since another follows");
@@ -110,6 +127,7 @@ Status validate(const EngineConfig& config) {
     return invalid_argument("held notice: expected positive durations");
   }
   PACELINE_RETURN_IF_ERROR(validate_policy(config.policy));
+  PACELINE_RETURN_IF_ERROR(validate_backup(config));
 
   const bool eager = config.apply == ApplyMode::kEager;
   PACELINE_RETURN_IF_ERROR(validate_application(config.policy.kind, config.apply));
@@ -121,16 +139,22 @@ Status validate(const EngineConfig& config) {
   return Status::ok();
 }
 
+std::int64_t gradients_per_clock(const EngineConfig& config) {
+  const std::int64_t workers = config.cluster.workers();
+  return config.policy.kind == PolicyKind::kBackup ? workers - config.policy.backup_workers : workers;
+}
+
 std::int64_t window_clocks_of(const EngineConfig& config) {
   if (config.window_clocks) return *config.window_clocks;
   constexpr std::int64_t kWindowSamples = 20'000;
-  const std::int64_t per_clock = config.batch_size * config.cluster.workers();
+  const std::int64_t per_clock = config.batch_size * gradients_per_clock(config);
   return (kWindowSamples + per_clock - 1) / per_clock;
 }
 
 Threshold largest_threshold(const PolicyConfig& policy) {
   switch (policy.kind) {
     case PolicyKind::kBsp:
+    case PolicyKind::kBackup:
       return Threshold(0);
     case PolicyKind::kAsp:
       return Threshold::infinite();

@@ -28,6 +28,7 @@ struct PolicyConfig {
   double increase_above = 5.0;      // dtssp: LPR above this raises s by one, per cent
   double decrease_below = -5.0;     // dtssp: LPR below this lowers s by one, per cent
   std::uint64_t seed = 1;           // random_walk: the run's
+  std::int64_t backup_workers = 1;  // backup: b; 0 .. workers - 1
   std::vector<PolicyStage> stages;  // switch: two or more
 };
 
@@ -49,10 +50,13 @@ struct EngineConfig {
 
 // Errors: kInvalidArgument, naming the field, for anything an Engine cannot run with: no workers, shards (or
 // more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, max - min >
-// kDsspRangeMax under dssp, limits that are not finite or decrease_below > increase_above, W < 1, bsp +
-// eager, asp + versioned, eager + mean, stages of which one is not a policy of its own, or does not end
-// before another.
+// kDsspRangeMax under dssp, as many backup workers as workers, backup + eager, limits that are not finite or
+// decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean, stages of which one is
+// not a policy of its own, or does not end before another.
 Status validate(const EngineConfig& config);
+
+// How many gradients close a clock: the workers' that are live, or under backup the first N = workers - b.
+std::int64_t gradients_per_clock(const EngineConfig& config);
 
 // The LPR window W in clocks: as configured, or 20,000 samples' worth of clocks, rounded up (DESIGN 3.5).
 std::int64_t window_clocks_of(const EngineConfig& config);

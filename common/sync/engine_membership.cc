@@ -70,6 +70,8 @@ void Engine::depart(Rank rank) {
         share_.give_back(w.running.iteration());
       }
       break;
+    case Phase::kLate:  // dropped already, and given back
+      break;
   }
   w.phase = Phase::kGone;
   policy_->on_departure(rank);
@@ -112,8 +114,11 @@ void Engine::finish(Rank rank) {
 Status Engine::on(const Tick&) {
   if (held_.size() == 0) return Status::ok();
   const Clock slowest = clocks_.min_clock();
-  const auto waited_for = std::find_if(workers_.begin(), workers_.end(),
-                                       [&](const Worker& w) { return live(w) && w.clock == slowest; });
+  const auto stands_there = [&](const Worker& w) { return live(w) && w.clock == slowest; };
+  auto waited_for = std::find_if(workers_.begin(), workers_.end(), [&](const Worker& w) {
+    return stands_there(w) && w.phase != Phase::kLate;  // who is late has not begun what is waited for
+  });
+  if (waited_for == workers_.end()) waited_for = std::find_if(workers_.begin(), workers_.end(), stands_there);
   PACELINE_ASSERT(waited_for != workers_.end(), "somebody stands at the min clock");
   const Rank waited_rank(static_cast<std::uint32_t>(waited_for - workers_.begin()));
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {

@@ -32,6 +32,11 @@ class HeldGradients {
   // What is held of the oldest clock not taken yet, in worker order; that clock is then closed.
   ClockContributions take();
 
+  // How many gradients of that clock there are by now.
+  std::int64_t oldest_count() const {
+    return by_clock_.empty() ? 0 : static_cast<std::int64_t>(by_clock_.front().contributors.size());
+  }
+
   std::size_t clocks() const { return by_clock_.size(); }
 
  private:

@@ -4,7 +4,7 @@
 
 namespace paceline {
 
-enum class PolicyKind { kBsp, kAsp, kSsp, kDtssp, kRandomWalk, kDssp, kSwitch };
+enum class PolicyKind { kBsp, kAsp, kSsp, kDtssp, kRandomWalk, kDssp, kBackup, kSwitch };
 
 // When gradients stamped c are applied: once every live worker's has arrived, in worker order; or on arrival.
 enum class ApplyMode { kVersioned, kEager };

@@ -2,6 +2,7 @@
 
 #include "common/assert.h"
 #include "common/sync/asp.h"
+#include "common/sync/backup.h"
 #include "common/sync/bsp.h"
 #include "common/sync/dssp.h"
 #include "common/sync/dtssp.h"
@@ -25,6 +26,8 @@ std::unique_ptr<Policy> make_policy(const PolicyConfig& config) {
       return std::make_unique<RandomWalk>(config);
     case PolicyKind::kDssp:
       return std::make_unique<Dssp>(config);
+    case PolicyKind::kBackup:
+      return std::make_unique<Backup>();
     case PolicyKind::kSwitch:
       return std::make_unique<PolicySwitch>(config);
   }

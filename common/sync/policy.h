@@ -4,8 +4,9 @@
 // configuration.
 //
 // A new policy is one file here and one line in make_policy(). What it may look at: the windows of training
-// metrics (on_window: DTSSP), who completed an iteration when (on_clock: DSSP). Backup workers would move the
-// floor (floor).
+// metrics (on_window: DTSSP), who completed an iteration when (on_clock: DSSP). How many gradients close a
+// clock is no policy's to decide while running: it is a number of the configuration (gradients_per_clock(),
+// backup.h).
 #pragma once
 
 #include <cstddef>

@@ -31,6 +31,10 @@ enum class Mutant {
   kDsspNotOnlyFastest,       // DSSP asks for whoever leads by more than s_L
   kDsspDepartedIsSlowest,    // DSSP predicts by one who has left
   kDsspPredictsFromOnePush,  // DSSP predicts by a slowest that has no interval yet
+  kBackupOneTooFew,          // a clock closes with N - 1 gradients, though more are on their way
+  kBackupWaitsForAll,        // ... or not before every live worker's
+  kBackupLateApplied,        // a late gradient counts for the clock that its worker goes on with
+  kBackupNotDiscarded,       // shards are not told to drop what is late
   kSwitchTooSoon,            // the next policy takes over at the first version, whatever is asked for
   kSwitchForgetsHeld,        // held grants are not looked at again when another policy takes over
   kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it

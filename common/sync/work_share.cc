@@ -1,16 +1,24 @@
 #include "common/sync/work_share.h"
 
+#include <algorithm>
+
 #include "common/assert.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
-WorkShare::WorkShare(Share kind, Cluster cluster, std::int64_t total_iterations)
-    : kind_(kind), workers_(cluster.workers()), total_(total_iterations) {}
+WorkShare::WorkShare(Share kind, Cluster cluster, std::int64_t per_clock, std::int64_t total_iterations)
+    : kind_(kind), workers_(cluster.workers()), per_clock_(per_clock), total_(total_iterations) {}
+
+std::int64_t WorkShare::due(Clock clock) const {
+  if (kind_ == Share::kPool) return per_clock_;
+  return std::min(per_clock_, total_ - clock.value * per_clock_);
+}
 
 bool WorkShare::done(Rank worker, Clock clock) const {
   if (kind_ == Share::kPool) return next_ == total_ && returned_.empty();
-  return clock.value * workers_ + worker.value >= total_;
+  const std::int64_t left = total_ - clock.value * per_clock_;
+  return left <= 0 || worker.value >= left + (workers_ - per_clock_);
 }
 
 std::int64_t WorkShare::take(Rank worker, Clock clock) {

@@ -6,6 +6,12 @@
 //         10 iterations, 4 workers: ranks 0 and 1 do three (0 4 8, 1 5 9), ranks 2 and 3 two (2 6, 3 7).
 //   pool: whoever is granted takes the next one; what a lost worker did not complete is given out again,
 //   first.
+//
+// With backup workers (backup.h) `total_iterations` is still the number of gradients to be applied, N of them
+// a clock. even: clock c is for the N of them that are due then, or fewer at the last one, and for b workers
+// more: ranks below due + b. What a late worker computed its gradient from has its place in the order all the
+// same, and nobody else computes it. pool: it is given out again, as a lost worker's is.
+//         10 gradients, N = 3 of 4 workers: clocks 0 to 2 take three, clock 3 takes one, of ranks 0 and 1.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +28,17 @@ namespace paceline::sync {
 // Thread: one.
 class WorkShare {
  public:
-  WorkShare(Share kind, Cluster cluster, std::int64_t total_iterations);
+  // `per_clock`: how many gradients close a clock, N; the number of workers where all are waited for.
+  WorkShare(Share kind, Cluster cluster, std::int64_t per_clock, std::int64_t total_iterations);
 
   // Whether there is nothing left for a worker of rank `worker` that completed `clock` iterations.
   bool done(Rank worker, Clock clock) const;
   // Takes the next iteration; there must be one (done() is false).
   std::int64_t take(Rank worker, Clock clock);
-  // The worker that took `iteration` is gone and did not complete it. Under even it is not done by anybody:
-  // every other worker has its own share.
+  // How many gradients close the clock: N, or what is left of the run. Not above 0 behind the last clock.
+  std::int64_t due(Clock clock) const;
+  // The worker that took `iteration` is gone and did not complete it, or was late. Under even it is not done
+  // by anybody: every other worker has its own share.
   void give_back(std::int64_t iteration);
 
   std::size_t returned() const { return returned_.size(); }
@@ -37,6 +46,7 @@ class WorkShare {
  private:
   Share kind_;
   std::int64_t workers_;
+  std::int64_t per_clock_;
   std::int64_t total_;
   std::int64_t next_ = 0;            // pool
   std::set<std::int64_t> returned_;  // pool: at most one per lost worker

@@ -179,8 +179,13 @@ bool GradientStore::look_at_one() {
 }
 
 bool GradientStore::discard(WorkerId worker, Clock clock) {
+  if (!cluster_.contains(worker)) return false;
   const Gradient* found = find(worker, clock);
-  if (found == nullptr) return false;
+  if (found == nullptr) {
+    Clock& late_below = inbox(worker).late_below;
+    late_below = std::max(late_below, clock.next());
+    return false;
+  }
   std::vector<Gradient>& gradients = inbox(worker).gradients;
   const auto place = gradients.begin() + (found - gradients.data());
   recycle(std::move(*place));

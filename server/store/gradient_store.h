@@ -52,8 +52,11 @@ class GradientStore {
   bool look_at_one();
   bool may_look() const { return !to_look_at_.empty(); }
 
-  // Forgets a whole gradient; false when there is none.
+  // Forgets a whole gradient; false when there is none. One that is here in part, or still to come, is to be
+  // forgotten when it has come whole: its worker does not know that it is late.
   bool discard(WorkerId worker, Clock clock);
+  // Whether it was discarded before it had come whole.
+  bool is_late(WorkerId worker, Clock clock) const { return clock < inbox(worker).late_below; }
   // Forgets what is here of a gradient whose rest will not come; its worker goes on with a later clock.
   // Errors: kInvalidArgument unknown worker; kOutOfOrder nothing of it is here in part.
   Status withdraw(const wire::Withdraw& withdraw);
@@ -68,6 +71,7 @@ class GradientStore {
  private:
   struct Inbox {
     Clock next;                       // the oldest clock it may still send
+    Clock late_below;                 // those that come whole from now on are late
     bool partial = false;             // the last of `gradients` is not whole
     bool listed = false;              // in to_look_at_
     std::vector<Gradient> gradients;  // ascending clocks

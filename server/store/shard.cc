@@ -81,6 +81,11 @@ Result<std::optional<wire::GradientArrived>> Shard::push(const wire::Push& push,
   PACELINE_ASSIGN_OR_RETURN(Gradient* const whole, gradients_.add(push, std::move(payload)));
   next_.arrived(push, floats);
   if (whole == nullptr) return std::optional<wire::GradientArrived>();
+  if (gradients_.is_late(push.worker, push.clock)) {
+    const std::int64_t samples = whole->samples();
+    discard(push.worker, push.clock);
+    return std::optional(wire::GradientArrived{id_, push.worker, push.clock, samples, ""});
+  }
   if (prepare == Prepare::kWhole) next_.prepare_whole(*whole, now_.blocks, now_.version, gradients_);
   next_.look_at_rest(*whole);
   wire::GradientArrived arrived{id_, push.worker, push.clock, whole->samples(), ""};

@@ -83,7 +83,7 @@ class Shard {
   // or a third version is to be retained. Nothing has been changed then.
   [[nodiscard]] Status apply(const wire::ApplyDecision& decision);
 
-  // A whole gradient that will never be applied. Unknown ones are ignored: it may never have come whole.
+  // A gradient that will never be applied. What is not here whole is dropped when it has come (push()).
   void discard(WorkerId worker, Clock clock) {
     gradients_.discard(worker, clock);
     next_.forget_missing(gradients_);

@@ -26,6 +26,7 @@ template <typename Thresholds>
 bool is_of_policy(Threshold threshold, PolicyKind policy, const Thresholds& t) {
   switch (policy) {
     case PolicyKind::kBsp:
+    case PolicyKind::kBackup:
       return threshold == Threshold(0);
     case PolicyKind::kAsp:
       return threshold.is_infinite();

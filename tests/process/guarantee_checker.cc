@@ -15,6 +15,7 @@ template <typename Thresholds>
 std::optional<std::int64_t> largest_lead(PolicyKind policy, const Thresholds& t) {
   switch (policy) {
     case PolicyKind::kBsp:
+    case PolicyKind::kBackup:
       return 0;
     case PolicyKind::kSsp:
       return t.threshold;

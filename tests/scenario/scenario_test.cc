@@ -89,6 +89,7 @@ EngineConfig config_of(const Options& o) {
   c.policy.threshold = o.number("threshold", 3);
   c.policy.threshold_min = o.number("min", 3);
   c.policy.threshold_max = o.number("max", 10);
+  c.policy.backup_workers = o.number("backup", 1);
   c.policy.seed = static_cast<std::uint64_t>(o.number("seed", 1));
   c.policy.stages = stages_of(o.text("stages", ""));
   const bool asp = c.policy.kind == PolicyKind::kAsp;
@@ -138,7 +139,7 @@ class Scenario {
       send(Joined{worker_of(words[1])});
     } else if (verb == "step") {
       const WorkerId w = worker_of(words[1]);
-      const Clock clock = engine_->clock_of(w);
+      const Clock clock(options.number("clock", engine_->clock_of(w).value));
       send(report(w, clock, options));
       for (std::uint32_t s = 0; s < engine_->config().shards; ++s)
         send(arrival(w, clock, ShardId(s), options));

@@ -25,7 +25,10 @@ PolicyConfig policy_in(const PolicyConfig& config, std::size_t stage) {
 }  // namespace
 
 AuthorityChecker::AuthorityChecker(const EngineConfig& config, Violations& violations)
-    : config_(config), violations_(violations) {
+    : config_(config),
+      violations_(violations),
+      first_n_(config.cluster.workers() -
+               (config.policy.kind == PolicyKind::kBackup ? config.policy.backup_workers : 0)) {
   for (std::uint32_t r = 0; r < config.cluster.workers(); ++r) accounts_[config.cluster.worker_at(Rank(r))];
   take_policy(config.policy.stages.empty() ? config.policy : policy_in(config.policy, 0));
 }
@@ -34,6 +37,7 @@ void AuthorityChecker::take_policy(const PolicyConfig& policy) {
   policy_ = policy;
   switch (policy.kind) {
     case PolicyKind::kBsp:
+    case PolicyKind::kBackup:
       threshold_ = Threshold(0);
       break;
     case PolicyKind::kAsp:
@@ -67,10 +71,9 @@ Clock AuthorityChecker::slowest() const {
   return slowest;
 }
 
-std::int64_t AuthorityChecker::even_share(WorkerId worker) const {
-  const std::int64_t workers = config_.cluster.workers();
-  const std::int64_t rank = config_.cluster.rank_of(worker).value;
-  return config_.total_iterations / workers + (rank < config_.total_iterations % workers ? 1 : 0);
+bool AuthorityChecker::even_done(WorkerId worker, Clock clock) const {
+  const std::int64_t backups = config_.cluster.workers() - first_n_;
+  return left_at(clock) <= 0 || config_.cluster.rank_of(worker).value >= left_at(clock) + backups;
 }
 
 // ---- what should happen
@@ -79,6 +82,7 @@ std::int64_t AuthorityChecker::even_share(WorkerId worker) const {
 void AuthorityChecker::before(const Event& event, Ticks now) {
   now_ = now;
   rejection_due_ = !std::visit([this](const auto& e) { return note(e); }, event);
+  note_late();
 }
 
 bool AuthorityChecker::note(const Joined& e) {
@@ -94,23 +98,23 @@ bool AuthorityChecker::note(const Joined& e) {
 
 bool AuthorityChecker::note(const GradientArrived& e) {
   Account& a = accounts_[e.worker];
-  if (a.state != State::kRuns || e.clock != a.clock) return false;
+  if (!in_iteration(a) || e.clock != a.stamp) return false;
   if (a.report && a.report->empty) return false;
   if (!a.arrived.insert(e.shard).second) return false;
   if (!e.fault.empty()) a.faulty = true;
-  if (a.faulty && config_.on_nan == OnNan::kStop) stopping_ = true;
+  if (a.state == State::kRuns && a.faulty && config_.on_nan == OnNan::kStop) stopping_ = true;
   note_completion(e.worker);
   return true;
 }
 
 bool AuthorityChecker::note(const StepReported& e) {
   Account& a = accounts_[e.worker];
-  if (a.state != State::kRuns || e.clock != a.clock || a.report) return false;
+  if (!in_iteration(a) || e.clock != a.stamp || a.report) return false;
   if (e.empty && !a.arrived.empty()) return false;
   if (e.computed_version < a.min_version) return false;
   a.report = e;
   if (e.empty) a.faulty = true;
-  if (a.faulty && config_.on_nan == OnNan::kStop) stopping_ = true;
+  if (a.state == State::kRuns && a.faulty && config_.on_nan == OnNan::kStop) stopping_ = true;
   note_completion(e.worker);
   return true;
 }
@@ -119,6 +123,10 @@ void AuthorityChecker::note_completion(WorkerId worker) {
   Account& a = accounts_[worker];
   const bool whole = a.arrived.size() == config_.shards;
   if (!a.report || !(a.report->empty || whole)) return;
+  if (a.state == State::kLate) {
+    a.state = State::kAsks;
+    return;
+  }
   if (!a.faulty) {
     complete_.insert({worker, a.clock});
     computed_[{worker, a.clock}] = {a.report->computed_version, a.report->computed_revision};
@@ -131,6 +139,28 @@ void AuthorityChecker::note_completion(WorkerId worker) {
   }
   a.state = State::kAsks;
   note_clock_moved(worker);
+}
+
+// Backup: the oldest open clock has its first N, or what is left of the run. Whoever has not completed it is
+// late.
+void AuthorityChecker::note_late() {
+  if (policy_.kind != PolicyKind::kBackup || !begun_) return;
+  const Clock closing(version_.value);
+  const auto there = std::count_if(complete_.begin(), complete_.end(),
+                                   [&](const Gradient& gradient) { return gradient.second == closing; });
+  const std::int64_t due = config_.share == Share::kPool ? first_n_ : std::min(first_n_, left_at(closing));
+  if (due <= 0 || there < due) return;
+  if (there > due) violation("more than the first " + std::to_string(due) + " are counted");
+  for (auto& [worker, account] : accounts_) {
+    if (!is_live(account) || account.clock != closing) continue;
+    if (account.state == State::kRuns) {
+      discard_due_.insert({worker, closing});
+      if (config_.share == Share::kPool) returned_.insert(account.iteration);
+      ++dropped_;
+      account.state = State::kLate;
+    }
+    account.clock = account.clock.next();
+  }
 }
 
 void AuthorityChecker::note_clock_moved(WorkerId worker) {
@@ -296,16 +326,19 @@ void AuthorityChecker::judge(const Grant& g) {
       s.is_infinite() ? Version(0) : Version(std::max<std::int64_t>(0, g.clock.value - s.value()));
   if (g.min_version != oldest) violation(who + ": min version " + to_string(g.min_version));
 
+  if (config_.share == Share::kEven && even_done(g.worker, g.clock))
+    violation(who + ": it has done its share");
   std::int64_t iteration =
       g.clock.value * config_.cluster.workers() + config_.cluster.rank_of(g.worker).value;
   if (config_.share == Share::kPool) {
     iteration = returned_.empty() ? next_iteration_++ : *returned_.begin();
     returned_.erase(iteration);
   }
-  if (g.iteration != iteration || iteration >= config_.total_iterations) {
+  const bool even = config_.share == Share::kEven;  // its end is even_done()
+  if (g.iteration != iteration || (!even && iteration >= config_.total_iterations)) {
     violation(who + ": iteration " + std::to_string(g.iteration) + ", expected " + std::to_string(iteration));
   }
-  a = Account{State::kRuns, a.clock, g.iteration, g.min_version, {}, std::nullopt, false};
+  a = Account{State::kRuns, a.clock, a.clock, g.iteration, g.min_version, {}, std::nullopt, false};
 }
 
 void AuthorityChecker::judge(const Held& h) {
@@ -415,7 +448,7 @@ void AuthorityChecker::judge(const Discard& d) {
 void AuthorityChecker::judge(const FinishWorker& f) {
   Account& a = accounts_[f.worker];
   if (a.state != State::kAsks) violation("worker " + to_string(f.worker) + " is told to finish unasked");
-  const bool done = config_.share == Share::kPool ? pool_empty() : a.clock.value >= even_share(f.worker);
+  const bool done = config_.share == Share::kPool ? pool_empty() : even_done(f.worker, a.clock);
   if (!stopping_ && !done) violation("worker " + to_string(f.worker) + " is told to finish too early");
   a.state = State::kFinished;
 }
@@ -444,7 +477,12 @@ void AuthorityChecker::at_end(const Engine& engine) {
   }
   if (engine.iterations_applied() != static_cast<std::int64_t>(applied_.size()))
     violation("iterations are miscounted");
-  if (!anybody_lost_ && !stopping_ && completed_iterations_ != config_.total_iterations) {
+  if (engine.iterations_dropped() != dropped_) violation("dropped gradients are miscounted");
+  // share: even, backup: a clock may have iterations without a gradient beside its first N.
+  const bool more = policy_.kind == PolicyKind::kBackup && config_.share == Share::kEven;
+  const bool enough = more ? completed_iterations_ >= config_.total_iterations
+                           : completed_iterations_ == config_.total_iterations;
+  if (!anybody_lost_ && !stopping_ && !enough) {
     violation("only " + std::to_string(completed_iterations_) + " iterations were done");
   }
 }

@@ -28,10 +28,11 @@ class AuthorityChecker {
 
  private:
   using Gradient = std::pair<WorkerId, Clock>;
-  enum class State { kAbsent, kJoined, kAsks, kRuns, kFinished, kGone };
+  enum class State { kAbsent, kJoined, kAsks, kRuns, kLate, kFinished, kGone };
   struct Account {
     State state = State::kAbsent;
     Clock clock;
+    Clock stamp;  // of the iteration it is in
     std::int64_t iteration = 0;
     Version min_version;
     std::set<ShardId> arrived;
@@ -55,6 +56,7 @@ class AuthorityChecker {
   bool note(const sync::Tick& e);
   void note_completion(WorkerId worker);
   void note_departure(WorkerId worker);
+  void note_late();
   void note_clock_moved(WorkerId worker);
   void note_push(WorkerId worker);
   void predict(WorkerId worker);
@@ -77,10 +79,13 @@ class AuthorityChecker {
   void judge(const sync::AllFinished& a);
   void judge(const sync::Reject& a);
 
-  bool is_live(const Account& a) const { return a.state == State::kAsks || a.state == State::kRuns; }
+  bool in_iteration(const Account& a) const { return a.state == State::kRuns || a.state == State::kLate; }
+  bool is_live(const Account& a) const { return a.state == State::kAsks || in_iteration(a); }
   bool anybody_live() const;
   Clock slowest() const;
-  std::int64_t even_share(WorkerId worker) const;
+  // share: even: how many gradients are still to be applied when `clock` begins.
+  std::int64_t left_at(Clock clock) const { return config_.total_iterations - clock.value * first_n_; }
+  bool even_done(WorkerId worker, Clock clock) const;
   bool pool_empty() const { return next_iteration_ == config_.total_iterations && returned_.empty(); }
   void violation(const std::string& what) { violations_.push_back("authority: " + what); }
 
@@ -91,6 +96,8 @@ class AuthorityChecker {
   bool rejection_due_ = false;
   std::map<Gradient, std::pair<Version, Revision>> computed_;  // with which parameters, as reported
   std::set<Gradient> complete_, applied_, discard_due_;
+  const std::int64_t first_n_;  // a clock takes so many
+  std::int64_t dropped_ = 0;
   std::int64_t completed_iterations_ = 0;
   std::int64_t next_iteration_ = 0;
   std::set<std::int64_t> returned_;

@@ -126,7 +126,10 @@ void NodeModel::check_read(const Thread& thread) {
   const Cluster cluster = world_.plan.config.cluster;
   const Clock clock = thread.grant.clock;
   const Threshold s = thread.grant.threshold;
-  const bool exact = world_.plan.config.policy.kind == PolicyKind::kBsp;
+  const PolicyKind policy = world_.plan.config.policy.kind;
+  // Backup: a late worker may have been given a newer version, to no effect.
+  const bool in_time = world_.fate(thread.id, clock) != Fate::kDiscarded;
+  const bool exact = policy == PolicyKind::kBsp || (policy == PolicyKind::kBackup && in_time);
   for (const Counts& slice : thread.counts) {
     for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
       const WorkerId writer = cluster.worker_at(Rank(r));
@@ -142,7 +145,7 @@ void NodeModel::check_read(const Thread& thread) {
         const bool guaranteed = !s.is_infinite() && stamp.value <= clock.value - s.value() - 1;
         if (guaranteed && times != 1) violation(thread, "model state: " + which + " is missing");
         if (exact && (times == 1) != (stamp < clock))
-          violation(thread, "BSP: " + which + " is not of this version");
+          violation(thread, "exact: " + which + " is not of this version");
       }
     }
   }
@@ -183,7 +186,8 @@ void NodeModel::finish_step(Thread& thread) {
     const auto correct = static_cast<std::int64_t>(1 + random.next_below(32));
     report.metric = {10.0 + random.next_double() * 10.0, correct, 32};
     const bool corrupt = random.next_double() < world_.plan.corrupt_chance;
-    world_.fates[{thread.id, clock}] = corrupt ? Fate::kCorrupt : Fate::kPushed;
+    // It may be late, and dropped already.
+    world_.fates.try_emplace({thread.id, clock}, corrupt ? Fate::kCorrupt : Fate::kPushed);
     if (keeps_own_) {
       const Rank rank = world_.plan.config.cluster.rank_of(thread.id);
       for (Counts& slice : thread.counts) ++slice.of(rank, clock);

@@ -20,7 +20,8 @@ void ShardModel::begin_push(WorkerId worker, Clock clock) {
 }
 
 bool ShardModel::finish_push(WorkerId worker, Clock clock) {
-  if (partial_.erase({worker, clock}) == 0) return false;  // discarded in between
+  if (refused_.count({worker, clock}) != 0) return true;  // discarded in between: it has come, and is dropped
+  if (partial_.erase({worker, clock}) == 0) return false;
   whole_.insert({worker, clock});
   return true;
 }

@@ -23,7 +23,8 @@ class ShardModel {
  public:
   ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations);
 
-  // The first half of a gradient, then the rest; true when it is now held whole.
+  // The first half of a gradient, then the rest; true when it has come whole: it is held now, or dropped
+  // where it was discarded before.
   void begin_push(WorkerId worker, Clock clock);
   bool finish_push(WorkerId worker, Clock clock);
 

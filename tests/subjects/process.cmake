@@ -10,6 +10,8 @@ paceline_options(paceline_seeds_main)
 paceline_test(guarantees_test SOURCES process/guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_cluster TIMEOUT 600)
 
+paceline_test(backup_test SOURCES process/backup_test.cc LIBS paceline_test_cluster LABELS sanitizer TIMEOUT 300)
+
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py)

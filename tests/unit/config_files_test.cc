@@ -46,9 +46,10 @@ TEST_CASE("every_key_of_the_reference_carries_its_effect_and_trade_off") {
 TEST_CASE("the_policies_differ_only_in_sync") {
   RunConfig bsp = loaded_file("bsp.yaml");
   const std::map<std::string, PolicyKind> others{
-      {"asp.yaml", PolicyKind::kAsp},     {"ssp.yaml", PolicyKind::kSsp},
-      {"dtssp.yaml", PolicyKind::kDtssp}, {"random_walk.yaml", PolicyKind::kRandomWalk},
-      {"dssp.yaml", PolicyKind::kDssp},   {"sync_switch.yaml", PolicyKind::kSwitch}};
+      {"asp.yaml", PolicyKind::kAsp},           {"ssp.yaml", PolicyKind::kSsp},
+      {"dtssp.yaml", PolicyKind::kDtssp},       {"random_walk.yaml", PolicyKind::kRandomWalk},
+      {"dssp.yaml", PolicyKind::kDssp},         {"backup.yaml", PolicyKind::kBackup},
+      {"sync_switch.yaml", PolicyKind::kSwitch}};
   for (const auto& [file, policy] : others) {
     INFO(file);
     RunConfig other = loaded_file(file);

@@ -65,8 +65,9 @@ TEST_CASE("the_limits_of_progress_are_read_where_a_stage_is_dtssp_and_their_defa
       "sync: {policy: switch, lpr: {increase_above: 4}, stages: [{policy: bsp, until: {version: 5}}, "
       "{policy: dtssp}]}");
   CHECK(engine_config(c).policy.increase_above == 4.0);
-  const std::string given = "sync: {policy: dtssp, lpr: {increase_above: 5, decrease_below: -5}}";
-  for (const char* policy : {"bsp", "asp", "ssp", "random_walk", "dssp"}) {
+  const std::string given =
+      "cluster: {nodes: 2}\nsync: {policy: dtssp, lpr: {increase_above: 5, decrease_below: -5}}";
+  for (const char* policy : {"bsp", "asp", "ssp", "random_walk", "dssp", "backup"}) {
     INFO(policy);
     CHECK(loaded(given, {std::string("sync.policy=") + policy}).sync.lpr == LprSection{});
   }

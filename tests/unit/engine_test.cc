@@ -52,9 +52,21 @@ TEST_CASE("a_range_that_dssp_would_look_through_for_long_is_refused") {
   CHECK(validate(config).message().find("threshold_max - threshold_min: got 1001") != std::string::npos);
 }
 
+TEST_CASE("there_are_fewer_backup_workers_than_workers") {
+  EngineConfig config = config_of(PolicyKind::kBackup, ApplyMode::kVersioned);
+  config.policy.backup_workers = 7;
+  CHECK(validate(config).is_ok());
+  for (const std::int64_t b : {8, -1}) {
+    config.policy.backup_workers = b;
+    const std::string expected = "backup_workers: got " + std::to_string(b) + ", expected 0 .. 7";
+    CHECK(validate(config).message().find(expected) != std::string::npos);
+  }
+}
+
 TEST_CASE("combinations_without_a_meaning_are_refused") {
   CHECK_FALSE(validate(config_of(PolicyKind::kBsp, ApplyMode::kEager)).is_ok());
   CHECK_FALSE(validate(config_of(PolicyKind::kAsp, ApplyMode::kVersioned)).is_ok());
+  CHECK_FALSE(validate(config_of(PolicyKind::kBackup, ApplyMode::kEager)).is_ok());
   EngineConfig eager = config_of(PolicyKind::kSsp, ApplyMode::kEager);
   CHECK(validate(eager).is_ok());
   eager.combine = CombineMode::kMean;
@@ -107,7 +119,8 @@ std::vector<std::string> drive(Engine& engine, std::uint64_t seed, int steps, st
 }
 
 TEST_CASE("a_hundred_thousand_steps_grow_no_memory") {
-  for (const PolicyKind kind : {PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kDssp}) {
+  for (const PolicyKind kind :
+       {PolicyKind::kBsp, PolicyKind::kBackup, PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kDssp}) {
     EngineConfig config = config_of(kind, ApplyMode::kVersioned);
     config.share = Share::kPool;
     config.total_iterations = 1'000'000;
@@ -122,7 +135,7 @@ TEST_CASE("a_hundred_thousand_steps_grow_no_memory") {
     if (kind == PolicyKind::kDssp) most += 12 + 8 * 12;
     if (kind == PolicyKind::kDssp) CHECK(engine.max_grant_gap() > Staleness(config.policy.threshold_min));
     CHECK(largest <= most);
-    CHECK(engine.iterations_applied() > 99'900);
+    CHECK(engine.iterations_applied() + engine.iterations_dropped() > 99'900);
   }
 }
 
@@ -151,6 +164,30 @@ TEST_CASE("under_bsp_what_is_applied_does_not_depend_on_the_order_of_arrival") {
   CHECK(reference.size() == 50);
   CHECK(reference == applied(2));
   CHECK(reference == applied(3));
+}
+
+TEST_CASE("without_a_backup_worker_every_action_is_bsps") {
+  for (const Share share : {Share::kEven, Share::kPool}) {
+    EngineConfig config = config_of(PolicyKind::kBsp, ApplyMode::kVersioned);
+    config.share = share;
+    config.total_iterations = 8 * 50 + 3;
+    Engine bsp(config);
+    config.policy.kind = PolicyKind::kBackup;
+    config.policy.backup_workers = 0;
+    Engine backup(config);
+    const auto log = drive(bsp, 3, 8 * 50 + 3, nullptr);
+    CHECK(log == drive(backup, 3, 8 * 50 + 3, nullptr));
+    CHECK((bsp.finished() && backup.finished() && backup.iterations_dropped() == 0));
+  }
+}
+
+TEST_CASE("the_window_of_a_run_with_backup_workers_counts_the_samples_that_count") {
+  EngineConfig config = config_of(PolicyKind::kBackup, ApplyMode::kVersioned);
+  config.batch_size = 100;
+  config.policy.backup_workers = 0;
+  CHECK(window_clocks_of(config) == 25);
+  config.policy.backup_workers = 3;
+  CHECK(window_clocks_of(config) == 40);
 }
 
 TEST_CASE("a_worker_told_to_finish_while_it_is_held_hears_how_long_it_was") {

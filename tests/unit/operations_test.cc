@@ -48,6 +48,7 @@ class Run {
     config.policy.threshold = 3;
     config.policy.threshold_min = 1;
     config.policy.threshold_max = 6;
+    config.policy.backup_workers = workers / 10;
     config.policy.increase_above = 5.0;
     config.policy.decrease_below = -5.0;
     config.window_clocks = 1;
@@ -112,7 +113,7 @@ class Run {
 TEST_CASE("a_step_costs_the_same_with_ten_and_with_ten_thousand_workers") {
   const PolicyKind kind =
       GENERATE(PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kRandomWalk,
-               PolicyKind::kDssp, PolicyKind::kSwitch, PolicyKind::kAsp);
+               PolicyKind::kDssp, PolicyKind::kBackup, PolicyKind::kSwitch, PolicyKind::kAsp);
   const Departures departures = GENERATE(Departures::kNone, Departures::kOneInTen);
   const Cost few = Run(10, kind).cost(departures);
   const Cost many = Run(10'000, kind).cost(departures);

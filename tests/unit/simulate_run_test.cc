@@ -306,7 +306,7 @@ class Judge final : public simulate::Watcher {
 TEST_CASE("every_decision_of_a_simulated_run_is_right_in_the_eyes_of_an_independent_checker") {
   const std::string two_die =
       "simulate.events=[{at: 2s, node: 1, kind: crash}, {at: 3s, node: 3, kind: crash}]";
-  for (const char* policy : {"bsp", "ssp", "dssp", "dtssp", "random_walk", "asp"}) {
+  for (const char* policy : {"bsp", "ssp", "dssp", "dtssp", "random_walk", "asp", "backup"}) {
     for (const char* share : {"even", "pool"}) {
       INFO(policy << " " << share);
       const auto plan = simulate::make_plan(plain_config(

@@ -236,11 +236,31 @@ TEST_CASE("a sender that dies half-way leaves no trace; what it sent whole stays
   CHECK(values_of(shard.now().blocks) == std::vector<float>(6, 9.0F));
 }
 
+TEST_CASE("what is discarded before it is whole is dropped when it has come, and said to have come once") {
+  Shard shard = shard_of_six();
+  REQUIRE(shard.push(push_of(kFirst, 3, 3, false), payload_of({1, 1, 2})).is_ok());
+  shard.discard(kFirst, Clock(3));   // half of it is here
+  shard.discard(kSecond, Clock(3));  // nothing is
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto rest = shard.push(push_of(kFirst, 3, 0, true, 5), payload_of({nan, 1, 2}));
+  REQUIRE((rest.is_ok() && rest->has_value()));
+  CHECK(((*rest)->clock == Clock(3) && (*rest)->samples == 5 && (*rest)->fault.empty()));
+  const auto whole = shard.push(push_of(kSecond, 3, 0, true), payload_of(std::vector<float>(6, 1.0F)));
+  REQUIRE((whole.is_ok() && whole->has_value()));
+  CHECK(shard.push(push_of(kSecond, 3, 0, true), payload_of(std::vector<float>(6))).status().code() ==
+        StatusCode::kOutOfOrder);
+  // Both go on, with a later clock, and neither has anything of it here.
+  for (const WorkerId worker : {kFirst, kSecond}) {
+    push_whole(shard, worker, 5, std::vector<float>(6, 1.0F));
+  }
+  CHECK(shard.gradients_held() == 2);
+}
+
 TEST_CASE("a discarded gradient can no longer be applied") {
   Shard shard = shard_of_six();
   push_whole(shard, kFirst, 0, std::vector<float>(6, 1.0F));
   shard.discard(kFirst, Clock(0));
-  shard.discard(kSecond, Clock(7));  // never heard of: nothing to forget
+  shard.discard(WorkerId(9, 0), Clock(7));  // nobody
   CHECK(shard.gradients_held() == 0);
   CHECK(shard.apply(decision_of(0, {from(kFirst, 0)}, 1)).code() == StatusCode::kFailedPrecondition);
 }

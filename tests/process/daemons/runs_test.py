@@ -53,6 +53,13 @@ class WholeRuns(DaemonTest):
         # The fast node has led by more than everybody may, and never by more than the range allows.
         self.assertTrue(1 < summary["max_grant_gap"] <= 4, summary["max_grant_gap"])
 
+    def test_backup(self):
+        summary = self.run_policy("sync.policy=backup", "sync.backup_workers=1",
+                                  "emulate.base_step=400ms", "emulate.slowdown=[1, 2.5]", iterations=24)
+        # 8 clocks of three of four: the fast node's two, and one of the slow node's.
+        self.assertEqual((summary["final_version"], summary["max_grant_gap"]), (8, 0))
+        self.assertTrue(0 < summary["dropped"] <= 8, summary["dropped"])
+
     def test_switch(self):
         summary = self.run_policy("sync.policy=switch", "sync.stages=[{policy: bsp, until: {progress: 0.5}}, "
                                   "{policy: dtssp, threshold: 2, threshold_min: 2, until: {version: 40}}, "
