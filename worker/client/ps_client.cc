@@ -6,8 +6,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <span>
 #include <thread>
 #include <type_traits>
@@ -15,6 +13,7 @@
 
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
+#include "worker/client/client_state.h"
 #include "worker/client/evaluation_queue.h"
 #include "worker/client/gradient_sender.h"
 #include "worker/client/grant_watch.h"
@@ -36,13 +35,14 @@ constexpr std::int64_t kFloatsAtOnce = std::int64_t{1} << 18;
 // A heartbeat that comes later than this was not late: the whole process stood still.
 constexpr std::chrono::milliseconds kPauseAtLeast{500};
 
-// Members named io_* belong to the I/O thread; everything else is behind a lock, its own or mutex_.
+// Members named io_* belong to the I/O thread; everything else is behind a lock of its own.
 class PsClient::Impl {
  public:
   Impl(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache)
       : options_(std::move(options)),
         layout_(layout),
         context_(context),
+        state_(cache.ranges().size()),
         pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding),
         mailboxes_(options_.cluster.threads_per_node),
         heartbeat_(io_),
@@ -73,12 +73,8 @@ class PsClient::Impl {
       const auto until_stopped = boost::asio::make_work_guard(io_);
       io_.run();
     });
-    std::unique_lock lock(mutex_);
-    const bool in_time = changed_.wait_for(lock, options_.cluster.start_timeout,
-                                           [&] { return !closed_.is_ok() || welcomes_ == io_links_.size(); });
-    if (!closed_.is_ok()) return closed_;
-    if (!in_time) return deadline_exceeded(silent_servers());
-    return Status::ok();
+    PACELINE_ASSIGN_OR_RETURN(const auto welcomed_by, state_.await_welcomes(options_.cluster.start_timeout));
+    return check_welcomes(welcomed_by);
   }
 
   // Sends on the I/O thread; what cannot be sent closes the client.
@@ -139,12 +135,7 @@ class PsClient::Impl {
   }
 
   void close(Status why) {
-    {
-      std::lock_guard lock(mutex_);
-      if (!closed_.is_ok()) return;
-      closed_ = why;
-    }
-    changed_.notify_all();
+    if (!state_.close(why)) return;
     mailboxes_.close(why);
     evaluations_.close(why);
     pulls_.close(std::move(why));
@@ -159,24 +150,10 @@ class PsClient::Impl {
     close(why);
   }
 
-  Status wait_for_run_over() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !closed_.is_ok(); });
-    return run_over_ ? *run_over_ : closed_;
-  }
-
-  Status closed() const {
-    std::lock_guard lock(mutex_);
-    return closed_;
-  }
-  std::optional<Status> run_over() const {
-    std::lock_guard lock(mutex_);
-    return run_over_;
-  }
-
   const PsClientOptions options_;
   const Layout& layout_;
   wire::Context& context_;
+  ClientState state_;
   Pulls pulls_;
   Mailboxes mailboxes_;
   EvaluationQueue evaluations_;
@@ -184,14 +161,16 @@ class PsClient::Impl {
   std::vector<GradientSender> senders_;  // by thread, which alone uses its own
 
  private:
-  std::string silent_servers() const {
+  Status check_welcomes(const std::vector<bool>& welcomed_by) const {
     std::string names;
     for (std::size_t k = 0; k < io_links_.size(); ++k) {
-      if (!welcomed_by_[k]) names += (names.empty() ? "" : ", ") + io_links_[k].name();
+      if (!welcomed_by[k]) names += (names.empty() ? "" : ", ") + io_links_[k].name();
     }
-    return names + " did not answer node " + to_string(options_.node) + "'s join within " +
-           std::to_string(std::chrono::ceil<std::chrono::seconds>(options_.cluster.start_timeout).count()) +
-           " s";
+    if (names.empty()) return Status::ok();
+    return deadline_exceeded(
+        names + " did not answer node " + to_string(options_.node) + "'s join within " +
+        std::to_string(std::chrono::ceil<std::chrono::seconds>(options_.cluster.start_timeout).count()) +
+        " s");
   }
 
   // ---- on the I/O thread
@@ -230,7 +209,7 @@ class PsClient::Impl {
 
   // What the servers owe this node, though they live.
   Status io_check_answers() {
-    if (!closed().is_ok()) return Status::ok();  // nobody waits any more
+    if (!state_.closed().is_ok()) return Status::ok();  // nobody waits any more
     const Ticks now = steady_now();
     if (Status due = io_grants_.check(now); !due.is_ok()) {
       return std::move(due).with_context(io_links_[kAuthority.value].name() + " lives, but");
@@ -288,14 +267,10 @@ class PsClient::Impl {
                               "), expected shard " + to_string(link.shard) + " with [" +
                               std::to_string(link.range.begin) + ", " + std::to_string(link.range.end) + ")");
     }
-    if (!link.welcomed) PACELINE_RETURN_IF_ERROR(io_check_sharing(link));
-    std::lock_guard lock(mutex_);
-    if (!link.welcomed) {
-      link.welcomed = true;
-      welcomed_by_[link.shard.value] = true;
-      ++welcomes_;
-      changed_.notify_all();
-    }
+    if (link.welcomed) return Status::ok();
+    PACELINE_RETURN_IF_ERROR(io_check_sharing(link));
+    link.welcomed = true;
+    state_.welcomed(link.shard);
     return Status::ok();
   }
   // Whether its payloads and ours are shared is settled with its first message.
@@ -368,10 +343,7 @@ class PsClient::Impl {
     return Status::ok();
   }
   Status io_handle(ServerLink&, wire::RunOver& over, wire::Payload&) {
-    {
-      std::lock_guard lock(mutex_);
-      if (!run_over_) run_over_ = Status(over.code, over.message);
-    }
+    state_.over(Status(over.code, over.message));
     close(over.code == StatusCode::kOk ? aborted("the run is over") : Status(over.code, over.message));
     return Status::ok();
   }
@@ -387,7 +359,7 @@ class PsClient::Impl {
     heartbeat_.cancel();
     // After the end of the run the servers are going: a heartbeat on its way to one that has gone would hold
     // up this process's end for the linger time. A goodbye before it must still leave.
-    const bool over = run_over().has_value() && !left_;
+    const bool over = state_.run_over().has_value() && !left_;
     for (ServerLink& link : io_links_) {
       if (link.socket) link.socket->close(over ? Queued::kIsDropped : Queued::kLeaves);
       link.socket.reset();
@@ -395,13 +367,7 @@ class PsClient::Impl {
     io_.stop();
   }
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  Status closed_;
-  std::optional<Status> run_over_;
   std::atomic<bool> left_ = false;
-  std::size_t welcomes_ = 0;
-  std::vector<bool> welcomed_by_ = std::vector<bool>(options_.cluster.endpoints.size(), false);
 
   boost::asio::io_context io_;
   boost::asio::steady_timer heartbeat_;
@@ -485,12 +451,12 @@ void PsClient::report_evaluation(wire::EvaluationReport report) { impl_->to_auth
 
 Status PsClient::finish(wire::NodeReport report) {
   impl_->finish(std::move(report));
-  return impl_->wait_for_run_over();
+  return impl_->state_.await_end();
 }
 
 void PsClient::leave(const Status& why) { impl_->leave(why); }
 void PsClient::close(Status why) { impl_->close(std::move(why)); }
-Status PsClient::closed() const { return impl_->closed(); }
-std::optional<Status> PsClient::run_over() const { return impl_->run_over(); }
+Status PsClient::closed() const { return impl_->state_.closed(); }
+std::optional<Status> PsClient::run_over() const { return impl_->state_.run_over(); }
 
 }  // namespace paceline
