@@ -77,11 +77,13 @@ double mean_threshold(Threshold initial, std::span<const CurveRow> curve, double
   return wall_seconds > 0.0 ? sum / wall_seconds : as_number(now);
 }
 
-Result<Row> read_row(const std::filesystem::path& run, std::optional<double> target) {
+Result<Row> read_row(const std::filesystem::path& run, std::span<const std::string> keys,
+                     std::optional<double> target) {
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config, load_config((run / "config.yaml").string(), {}));
   PACELINE_ASSIGN_OR_RETURN(const RunSummary s, read_summary(run));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CurveRow> curve, read_curve(run));
   Row row;
+  for (const std::string& key : keys) row.settings.push_back(value_of(config, key).value());
   row.status = s.status;
   row.seed = config.run.seed;
   row.values.fill(kNone);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/report/curve.h"
@@ -28,7 +29,8 @@ inline constexpr std::array kQuantities = {
     "s_to_target"};
 
 struct Row {
-  std::string status;  // of the run: ok, failed, invalid, stopped
+  std::vector<std::string> settings = {};  // values of the keys asked for
+  std::string status;                      // of the run: ok, failed, invalid, stopped
   std::uint64_t seed = 0;
   std::array<double, kQuantities.size()> values = {};
 };
@@ -41,9 +43,11 @@ constexpr std::size_t quantity(std::string_view name) {
   PACELINE_ASSERT(false, "no quantity " + std::string(name));
 }
 
-// Reads <run>/config.yaml, summary.json and curve.csv. `target`: the accuracy of s_to_target. Errors: those
-// of load_config(), read_summary() and read_curve().
-Result<Row> read_row(const std::filesystem::path& run, std::optional<double> target);
+// Reads <run>/config.yaml, summary.json and curve.csv. `keys`: whose values are the row's settings; they
+// exist. `target`: the accuracy of s_to_target. Errors: those of load_config(), read_summary() and
+// read_curve().
+Result<Row> read_row(const std::filesystem::path& run, std::span<const std::string> keys,
+                     std::optional<double> target);
 
 // common/statistics/time_to_target.h of the curve's test accuracies, where there are any, and of its training
 // accuracies otherwise; NaN when the target is never reached.

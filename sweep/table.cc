@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "common/config/load.h"
 #include "common/report/csv.h"
 
 namespace paceline::sweep {
@@ -20,18 +19,14 @@ std::string cell(double number) { return std::isnan(number) ? "" : csv::text_of(
 }  // namespace
 
 std::string table(const Points& points, const Rows& rows) {
-  const std::vector<std::string> keys = points.grid().swept_keys();
   std::string text = "point";
-  for (const std::string& key : keys) text += "," + key;
+  for (const std::string& key : points.grid().swept_keys()) text += "," + key;
   text += ",status,seed";
   for (const char* name : kQuantities) text += std::string(",") + name;
   text += "\n";
   for (const auto& [point, row] : rows) {
     text += points.grid().folder(point);
-    if (!keys.empty()) {
-      const RunConfig config = points.config(point);
-      for (const std::string& key : keys) text += "," + cell(value_of(config, key).value());
-    }
+    for (const std::string& value : row.settings) text += "," + cell(value);
     text += "," + row.status + "," + std::to_string(row.seed);
     for (const double value : row.values) text += "," + cell(value);
     text += "\n";

@@ -11,7 +11,7 @@
 
 namespace paceline::sweep {
 
-using Rows = std::map<std::size_t, Row>;  // by point
+using Rows = std::map<std::size_t, Row>;  // by point; settings: of the grid's swept keys
 
 // sweep.csv: a row for each finished point, in the grid's order. Columns: point (its folder), the keys that
 // are swept, with the values that they have there, status, seed, then kQuantities. A cell with a comma in it

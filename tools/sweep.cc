@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::size_t kGridBytesMax = 4 << 20;
+constexpr std::size_t kRowsAtOnce = 1000;          // up to so many the tables are written with every point
 constexpr std::chrono::milliseconds kRedraw{500};  // of the progress bar
 
 // One sweep, from its first point that is not finished to its end.
@@ -36,6 +37,7 @@ class Sweep {
   Status look();                                   // at what is finished
   Status start_more(sweep::Processes& processes);  // until all jobs are taken
   Status take(std::size_t point, const std::string& how, sweep::Progress& progress);
+  Status keep_tables();  // in step with what is finished
   Status write_tables();
   std::string name(std::size_t point) const { return points_.grid().folder(point); }
   int end(bool stopped);
@@ -45,9 +47,11 @@ class Sweep {
   sweep::Directory& directory_;
   std::ostream& out_;
   std::ostream& err_;
+  const std::vector<std::string> keys_ = points_.grid().swept_keys();
   sweep::Rows rows_;
-  std::vector<std::size_t> waiting_;  // the next last
-  std::vector<std::string> failed_;   // what became of points without a run, in the order of their ends
+  std::chrono::steady_clock::time_point write_again_ = {};  // the tables, not earlier where they are large
+  std::vector<std::size_t> waiting_;                        // the next last
+  std::vector<std::string> failed_;  // what became of points without a run, in the order of their ends
 };
 
 Status Sweep::look() {
@@ -56,7 +60,7 @@ Status Sweep::look() {
       waiting_.push_back(point);
       continue;
     }
-    Result<sweep::Row> row = sweep::read_row(directory_.run(points_, point), options_.target);
+    Result<sweep::Row> row = sweep::read_row(directory_.run(points_, point), keys_, options_.target);
     if (row) {
       rows_.emplace(point, *row);
     } else {
@@ -64,6 +68,16 @@ Status Sweep::look() {
     }
   }
   return write_tables();
+}
+
+// Everything that is finished, as ever anew. Where that is much, at most a tenth of the time goes to it.
+Status Sweep::keep_tables() {
+  if (rows_.size() > kRowsAtOnce && std::chrono::steady_clock::now() < write_again_) return Status::ok();
+  const auto began = std::chrono::steady_clock::now();
+  const Status written = write_tables();
+  const auto ended = std::chrono::steady_clock::now();
+  write_again_ = ended + 10 * (ended - began);
+  return written;
 }
 
 Status Sweep::write_tables() {
@@ -89,7 +103,7 @@ Status Sweep::start_more(sweep::Processes& processes) {
 Status Sweep::take(std::size_t point, const std::string& how, sweep::Progress& progress) {
   Result<sweep::Row> row = internal_error("its run directory is not that of this point");
   if (directory_.is_finished(points_, point)) {
-    row = sweep::read_row(directory_.run(points_, point), options_.target);
+    row = sweep::read_row(directory_.run(points_, point), keys_, options_.target);
   }
   if (!row) {
     const std::string why = how.empty() ? row.status().message() : how;
@@ -99,7 +113,7 @@ Status Sweep::take(std::size_t point, const std::string& how, sweep::Progress& p
     return Status::ok();
   }
   rows_.emplace(point, *row);
-  PACELINE_RETURN_IF_ERROR(write_tables());  // what is said to be finished stands in the table
+  PACELINE_RETURN_IF_ERROR(keep_tables());  // before it is said to be finished
   char seconds[48];
   std::snprintf(seconds, sizeof seconds, ", %.3f s of virtual time", row->values[sweep::quantity("wall_s")]);
   progress.finished(name(point) + ": " + row->status + seconds);
@@ -129,6 +143,7 @@ int Sweep::run() {
     }
   }
   progress.clear();
+  if (status.is_ok()) status = write_tables();
   if (!status.is_ok()) {
     err_ << "paceline sweep: " << status.message() << "\n";
     return kExitFailedRun;

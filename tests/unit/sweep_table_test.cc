@@ -177,9 +177,10 @@ TEST_CASE("a_row_has_the_numbers_of_its_run") {
   const Result<Directory> directory = Directory::open(swept.out(), points);
   REQUIRE(directory.is_ok());
   swept.simulate(points, *directory, 0);
-  const Result<Row> row = read_row(directory->run(points, 0), 0.5);
+  const Result<Row> row = read_row(directory->run(points, 0), Strings{"sync.policy"}, 0.5);
   REQUIRE(row.is_ok());
   // 2 workers x 10 iterations: 10 clocks of 200 ms; one worker of two waits 100 ms in each but the last.
+  CHECK(row->settings == Strings{"bsp"});
   CHECK(row->status == "ok");
   CHECK(row->seed == 7);
   CHECK(row->values[quantity("iterations")] == 20.0);
@@ -192,8 +193,9 @@ TEST_CASE("a_row_has_the_numbers_of_its_run") {
   CHECK(std::isnan(row->values[quantity("s_to_target")]));
 }
 
-Row filled(double wall, double to_target) {
+Row filled(double wall, double to_target, Strings settings = {}) {
   Row row;
+  row.settings = std::move(settings);
   row.status = "ok";
   row.values.fill(1.0);
   row.values[quantity("wall_s")] = wall;
@@ -204,7 +206,7 @@ Row filled(double wall, double to_target) {
 TEST_CASE("the_table_has_what_is_finished_in_the_grids_order_and_quotes_commas") {
   const Swept swept;
   const Points points = swept.points({"simulate.compute.slowdown=[1, 1],[1, 2]", "sync.threshold=1,2"});
-  const Rows rows{{3, filled(4.5, 2.0)}, {0, filled(3.0, std::nan(""))}};
+  const Rows rows{{3, filled(4.5, 2.0, {"[1, 2]", "2"})}, {0, filled(3.0, std::nan(""), {"[1, 1]", "1"})}};
   std::istringstream text(table(points, rows));
   std::string header, first, second, nothing;
   std::getline(text, header);
