@@ -1,4 +1,5 @@
-"""scripts/ that start runs: run_local, run_ssh, compare_policies and the learning experiment. See harness.py."""
+"""scripts/ that start runs: run_local, run_ssh, compare_policies, the learning experiment and simulator_vs_reality. See
+harness.py."""
 
 import json
 import os
@@ -247,6 +248,37 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
                                      harness.BIN, f"data.path={path}")
                 self.assertEqual(script.end(), status, script.errors())
                 self.assertEqual(script.errors()[-1], f"compare_policies: no data for {self.config}")
+
+    def test_simulator_vs_reality_compares_pairs_and_keeps_real_runs(self):
+        out = self.folder / "pairs"
+
+        def compare(*cells):
+            script = self.script("simulator_vs_reality.sh", "--out", out, "--bin", harness.BIN, *cells,
+                                 f"data.path={self.data}", "cluster.nodes=2", "cluster.threads_per_node=1",
+                                 "emulate.base_step=300ms", "emulate.slowdown=[1,2]", "train.total_iterations=12",
+                                 "sync.lpr.window_clocks=2", "train.model=layers",
+                                 "train.layers=[{kind: flatten}, {kind: dense, out: 10}]")
+            self.assertEqual(script.end(), 0, script.errors())
+            return script
+
+        script = compare("dtssp")
+        header, calibration, dtssp, last = script.output().splitlines()
+        self.assertRegex(header, "^cell +wall s +simulated +error ")
+        self.assertRegex(calibration, r"^calibration +\d")
+        self.assertRegex(dtssp, r"^dtssp +\d+\.\d\d +\d+\.\d\d +[-+]\d+\.\d % +(kept|MISSED) ")
+        self.assertRegex(last, "^[0-3] of 3 predicted figures within their targets; ")
+        pair = json.loads((out / "pairs.json").read_text(encoding="utf-8"))[1]
+        wall = {side: json.loads((out / run / "summary.json").read_text(encoding="utf-8"))["wall_seconds"]
+                for side, run in (("real", "dtssp"), ("simulated", "dtssp-simulated"))}
+        self.assertEqual((pair["real"]["wall"], pair["simulated"]["wall"]), (wall["real"], wall["simulated"]))
+        self.assertAlmostEqual(pair["wall"]["error"], wall["simulated"] / wall["real"] - 1)
+        self.assertEqual(pair["wall"]["kept"], abs(pair["wall"]["error"]) <= 0.1)
+        # Six iterations of some 600 ms on the slow node, which no real run undercuts; nor does a simulated one.
+        self.assertGreater(min(wall.values()), 2)
+        kept = [f"simulator_vs_reality: {cell}: keeping the finished run in {out}/{cell}"
+                for cell in ("calibration", "dtssp")]
+        again = compare("dtssp")
+        self.assertEqual((again.errors(), again.output()), (kept, script.output()))
 
     def test_an_unchecked_configuration_is_no_reason_to_keep_a_run(self):
         self.run_dir.mkdir()
