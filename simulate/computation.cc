@@ -15,7 +15,9 @@ TimedComputation::TimedComputation(const Plan& plan) : plan_(plan) {
 }
 
 Ticks TimedComputation::ends(const Step& step) {
-  const auto length = plan_.compute_times->length(step.worker, step.clock);
+  const double share = static_cast<double>(step.samples) / static_cast<double>(plan_.config.train.batch_size);
+  auto length = plan_.compute_times->length(step.worker, step.clock);
+  if (share != 1.0) length = length_of(static_cast<double>(length.count()) * share);
   const Ticks from = plan_.compute_times->counts_from_start() ? step.started : step.begins;
   const Ticks due = speeds_.empty() ? after(from, length) : speeds_[step.worker.value].done(from, length);
   overran_ = due < step.begins;
@@ -23,9 +25,10 @@ Ticks TimedComputation::ends(const Step& step) {
 }
 
 Metric TimedComputation::metric(const Step& step) {
-  const std::int64_t batch = plan_.config.train.batch_size;
-  if (!plan_.metric) return {0.0, 0, batch};
-  return plan_.metric->measure(step.worker, step.clock, step.revision.value * batch);
+  if (!plan_.metric) return {0.0, 0, step.samples};
+  // A gradient is of batch_size samples, or of so many on average.
+  const std::int64_t learned = step.revision.value * plan_.config.train.batch_size;
+  return plan_.metric->measure(step.worker, step.clock, learned, step.samples);
 }
 
 }  // namespace paceline::simulate

@@ -26,7 +26,8 @@ class Computation {
     Ticks started;  // the iteration: the grant was there
     Ticks begins;   // computing
     Version version;
-    Revision revision;  // of the parameters
+    Revision revision;         // of the parameters
+    std::int64_t samples = 0;  // of the mini-batch
   };
   // When the gradient is there; not before `begins`. Steps of one worker come one after another.
   virtual Ticks ends(const Step& step) = 0;

@@ -20,27 +20,25 @@ struct Point {
 // A curve, and the noise of a mini-batch around it.
 class NoisyModel : public MetricModel {
  public:
-  explicit NoisyModel(const RunConfig& config)
-      : seed_(config.run.seed), batch_(config.train.batch_size), metric_(config.simulate.metric) {}
+  explicit NoisyModel(const RunConfig& config) : seed_(config.run.seed), metric_(config.simulate.metric) {}
 
-  Metric measure(Rank worker, Clock clock, std::int64_t samples) const final {
+  Metric measure(Rank worker, Clock clock, std::int64_t samples, std::int64_t batch_samples) const final {
     const Point point = at(static_cast<double>(samples));
-    const auto batch = static_cast<double>(batch_);
+    const auto batch = static_cast<double>(batch_samples);
     if (metric_.noise == MetricNoise::kNone) {
-      return {point.loss * batch, std::llround(point.accuracy * batch), batch_};
+      return {point.loss * batch, std::llround(point.accuracy * batch), batch_samples};
     }
     CounterRandom random(seed_, Stream::kSimulatedMetric, worker.value,
                          static_cast<std::uint64_t>(clock.value));
-    const std::int64_t correct = binomial_draw(batch_, point.accuracy, random);
+    const std::int64_t correct = binomial_draw(batch_samples, point.accuracy, random);
     const double loss = point.loss * batch + metric_.loss_deviation * std::sqrt(batch) * random.next_normal();
-    return {std::max(loss, 0.0), correct, batch_};
+    return {std::max(loss, 0.0), correct, batch_samples};
   }
 
  private:
   virtual Point at(double samples) const = 0;
 
   std::uint64_t seed_;
-  std::int64_t batch_;
 
  protected:
   SimulatedMetric metric_;

@@ -25,9 +25,9 @@ namespace paceline::simulate {
 class MetricModel {
  public:
   virtual ~MetricModel() = default;
-  // Of the mini-batch of the iteration stamped `clock`, computed with parameters that `samples` samples are
-  // in.
-  virtual Metric measure(Rank worker, Clock clock, std::int64_t samples) const = 0;
+  // Of the mini-batch, of `batch` samples, of the iteration stamped `clock`, computed with parameters that
+  // `samples` samples are in.
+  virtual Metric measure(Rank worker, Clock clock, std::int64_t samples, std::int64_t batch) const = 0;
 };
 
 // As simulate.metric says; nullptr where it says nothing. Errors: the curve's file is missing (kNotFound) or

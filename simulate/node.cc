@@ -154,7 +154,8 @@ void Node::compute_begins(std::uint32_t thread, Ticks now) {
     if (asked.sent) send(asked.place, now);
   }
   const Rank rank = world_->plan.cluster.rank_of(t.id);
-  const Computation::Step step{rank, t.grant.clock, t.arrived, now, t.state.version, t.state.revision};
+  const Computation::Step step{
+      rank, t.grant.clock, t.arrived, now, t.state.version, t.state.revision, t.grant.samples};
   const Ticks ends = world_->computation.ends(step);
   if (world_->computation.overran()) ++overruns_;
   t.metric = world_->computation.metric(step);

@@ -35,6 +35,7 @@ sync::EngineConfig engine_config(const RunConfig& config) {
   engine.share = config.train.share;
   engine.total_iterations = config.train.total_iterations;
   engine.batch_size = config.train.batch_size;
+  engine.batch_sizing = config.train.batch_balance;
   engine.lpr_metric = config.sync.lpr.metric;
   engine.window_clocks = config.sync.lpr.window_clocks;
   engine.on_nan = config.train.on_nan;

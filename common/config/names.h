@@ -47,6 +47,7 @@ PACELINE_ENUM_NAMES(ScheduleKind, {{ScheduleKind::kConstant, "constant"},
                                    {ScheduleKind::kStep, "step"},
                                    {ScheduleKind::kCosine, "cosine"}});
 PACELINE_ENUM_NAMES(Share, {{Share::kEven, "even"}, {Share::kPool, "pool"}});
+PACELINE_ENUM_NAMES(BatchSizing, {{BatchSizing::kEqual, "off"}, {BatchSizing::kBySpeed, "speed"}});
 PACELINE_ENUM_NAMES(OnNan, {{OnNan::kStop, "stop"}, {OnNan::kSkip, "skip"}});
 PACELINE_ENUM_NAMES(Backend, {{Backend::kOnednn, "onednn"}, {Backend::kReference, "reference"}});
 PACELINE_ENUM_NAMES(LayerKind, {{LayerKind::kConv, "conv"},

@@ -134,7 +134,8 @@ struct TrainSection {
   double dropout = 0.0;  // ready-made networks: rate before the last dense layer
   Backend backend = Backend::kOnednn;
   OptimizerSection optimizer;
-  std::int64_t batch_size = 128;         // samples per worker and iteration
+  std::int64_t batch_size = 128;  // samples per worker and iteration
+  BatchSizing batch_balance = BatchSizing::kEqual;
   std::int64_t total_iterations = 1000;  // over all workers
   Share share = Share::kEven;
   std::optional<std::int64_t> eval_every_clocks;  // null: only at the end

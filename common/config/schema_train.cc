@@ -107,6 +107,12 @@ void add_train(Schema& schema) {
                      {.unit = "samples per worker and iteration",
                       .effect = "Mini-batch of each iteration; a clock sees it times the number of workers.",
                       .trade_off = "Large computes more per exchange and takes fewer steps per epoch."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.batch_balance), choice<BatchSizing>(), Scope::kWholeRun,
+      {.effect = "speed: mini-batches in multiples of 8 follow each node's measured speed, as many samples "
+                 "a clock as with equal ones; off: all have batch_size. Simulated only.",
+       .trade_off = "Lasting differences cost no time any more. Needs combine: mean, share: even and a "
+                    "batch_size that is a multiple of 8."}));
   keys.push_back(row(PACELINE_FIELD(train.total_iterations), whole(1, kVersionsMax), Scope::kWholeRun,
                      {.unit = "iterations of all workers together",
                       .effect = "The length of the run: each iteration is one mini-batch of one worker.",

@@ -9,6 +9,7 @@
 #include "common/config/names.h"
 #include "common/config/schema.h"
 #include "common/network/network.h"
+#include "common/sync/batch_balance.h"
 #include "common/sync/engine_config.h"
 
 namespace paceline::config {
@@ -140,6 +141,20 @@ void check_backups(Judge& judge, const RunConfig& c) {
                   {"sync.backup_workers", "cluster.nodes", "sync.policy"}, "no gradient would be waited for",
                   std::to_string(c.sync.backup_workers) + " of " + std::to_string(workers) + " workers",
                   "backup_workers below the number of workers");
+}
+
+void check_batches(Judge& judge, const RunConfig& c) {
+  if (c.train.batch_balance == BatchSizing::kEqual) return;
+  judge.refuse_if(c.sync.combine != CombineMode::kMean, {"train.batch_balance", "sync.combine"},
+                  "unequal mini-batches are weighted by samples, which each does not do",
+                  std::string("combine: ") + name_of(c.sync.combine), "combine: mean");
+  judge.refuse_if(c.train.share != Share::kEven, {"train.batch_balance", "train.share"},
+                  "a pool evens speeds out itself", std::string("share: ") + name_of(c.train.share),
+                  "share: even");
+  judge.refuse_if(c.sync.policy == PolicyKind::kBackup, {"train.batch_balance", "sync.policy"},
+                  "the speed of who is dropped is not known", "policy: backup", "another policy");
+  judge.refuse_if(c.train.batch_size % sync::kBatchStep != 0, {"train.batch_size", "train.batch_balance"},
+                  "mini-batches change in steps of 8", std::to_string(c.train.batch_size), "a multiple of 8");
 }
 
 // Whether progress moves a threshold in this run.
@@ -478,6 +493,7 @@ Status validate(const RunConfig& config, const Given& given) {
   check_application(judge, config.sync);
   check_threshold(judge, config.sync);
   check_backups(judge, config);
+  check_batches(judge, config);
   check_network(judge, config.train);
   check_optimizer(judge, config);
   check_data(judge, config.data);

@@ -62,6 +62,8 @@ struct Grant {
   Revision revision;
   std::int64_t contributors = 1;     // gradients stamped `clock` there will be unless somebody goes
   std::chrono::nanoseconds held{0};  // how long the threshold held it (phase BARRIER)
+  std::int64_t position = 0;         // its mini-batch: samples of the run from here on (batch_plan.h)
+  std::int64_t samples = 0;
 };
 
 // `worker` has waited for its grant for held_notice_after, or for another held_notice_every since the last

@@ -25,7 +25,8 @@ Engine::Engine(EngineConfig config)
       per_clock_(gradients_per_clock(config_)),
       policy_(make_policy(config_.policy)),
       lpr_(config_.lpr_metric, window_clocks_of(config_)),
-      share_(config_.share, config_.cluster, per_clock_, config_.total_iterations) {
+      share_(config_.share, config_.cluster, per_clock_, config_.total_iterations),
+      batches_(config_.batch_sizing, config_.cluster, config_.batch_size, config_.total_iterations) {
   workers_.reserve(config_.cluster.workers());
   for (std::uint32_t r = 0; r < config_.cluster.workers(); ++r) workers_.emplace_back(config_.shards);
 }
@@ -107,6 +108,7 @@ void Engine::after_message(Rank rank) {
     stop(reason);
   }
   if (running.complete()) {
+    if (running.has_gradient()) batches_.observe(rank, running.weight(), now_ - at(rank).since);
     complete(rank);
     advance_version();
     ask(rank);
@@ -190,6 +192,7 @@ void Engine::advance_version() {
     ++version_.value;
     apply(config_.apply == ApplyMode::kVersioned ? gradients_.take() : std::exchange(arrived_, {}));
     emit(VersionAdvanced{version_});
+    batches_.forget_below(Clock(version_.value));
     const std::size_t stage = policy_->stage();
     advance_policy();
     if (policy_->stage() != stage) switched = true;
@@ -235,7 +238,7 @@ void Engine::ask(Rank rank) {
     return;
   }
   w.phase = Phase::kHeld;
-  w.asked_at = now_;
+  w.since = now_;
   w.next_notice = now_ + config_.held_notice_after;
   file_held(rank);
 }
@@ -286,10 +289,14 @@ void Engine::grant(Rank rank) {
   const Threshold s = policy_->threshold_for(rank);
   const Version min_version = s.oldest_version(w.clock);
   max_grant_gap_ = std::max(max_grant_gap_, w.clock - clocks_.min_clock());
+  const auto held = now_ - w.since;
   w.phase = Phase::kRunning;
+  w.since = now_;
   w.running.begin(share_.take(rank, w.clock), min_version);
+  const BatchPart batch = batches_.part(rank, w.clock, w.running.iteration());
   emit(Grant{id(rank), w.clock, w.running.iteration(), s, clocks_.min_clock(), min_version, version_,
-             revision_, std::min(clocks_.contributors(w.clock), per_clock_), now_ - w.asked_at});
+             revision_, std::min(clocks_.contributors(w.clock), per_clock_), held, batch.position,
+             batch.samples});
 }
 
 }  // namespace paceline::sync

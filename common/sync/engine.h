@@ -25,6 +25,7 @@
 #include "common/instant.h"
 #include "common/status.h"
 #include "common/sync/actions.h"
+#include "common/sync/batch_plan.h"
 #include "common/sync/clock_table.h"
 #include "common/sync/engine_config.h"
 #include "common/sync/events.h"
@@ -85,7 +86,7 @@ class Engine {
     Clock clock;
     RunningIteration running;  // kRunning, kLate
     Clock needed;              // kHeld: the floor that releases it; kLate: the stamp of `running`
-    Ticks asked_at;            // kHeld: since when
+    Ticks since;               // kRunning: it was granted; kHeld: it asked
     Ticks next_notice;         // kHeld
   };
 
@@ -135,6 +136,7 @@ class Engine {
   ClockContributions arrived_;  // eager: decided in this step, not emitted yet
   LprTracker lpr_;
   WorkShare share_;
+  BatchPlan batches_;
 
   std::uint32_t joined_ = 0;
   bool started_ = false;

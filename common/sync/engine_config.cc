@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "common/sync/batch_balance.h"
 #include "common/sync/policy_switch.h"
 #include "common/sync/running_iteration.h"
 
@@ -101,6 +102,26 @@ Status validate_stages(const EngineConfig& config) {
   return Status::ok();
 }
 
+// Weighted by samples is what a mean is; an even share says whose turn which samples are.
+Status validate_batches(const EngineConfig& config) {
+  if (config.batch_sizing == BatchSizing::kEqual) return Status::ok();
+  if (config.combine != CombineMode::kMean) {
+    return invalid_argument("batches by speed with combine each: expected mean, which weighs by samples");
+  }
+  if (config.share != Share::kEven) {
+    return invalid_argument(
+        "batches by speed with share pool: a pool evens speeds out itself, expected even");
+  }
+  if (config.policy.kind == PolicyKind::kBackup) {
+    return invalid_argument("batches by speed with policy backup: who is dropped has no speed");
+  }
+  if (config.batch_size % kBatchStep != 0) {
+    return invalid_argument("batch_size: got " + std::to_string(config.batch_size) +
+                            ", expected a multiple of " + std::to_string(kBatchStep) + " by speed");
+  }
+  return Status::ok();
+}
+
 }  // namespace
 
 Status validate(const EngineConfig& config) {
@@ -132,6 +153,7 @@ Status validate(const EngineConfig& config) {
   const bool eager = config.apply == ApplyMode::kEager;
   PACELINE_RETURN_IF_ERROR(validate_application(config.policy.kind, config.apply));
   PACELINE_RETURN_IF_ERROR(validate_stages(config));
+  PACELINE_RETURN_IF_ERROR(validate_batches(config));
   if (eager && config.combine == CombineMode::kMean) {
     return invalid_argument(
         "apply eager with combine mean: there is no clock to average over, expected each");

@@ -40,7 +40,8 @@ struct EngineConfig {
   CombineMode combine = CombineMode::kMean;
   Share share = Share::kEven;
   std::int64_t total_iterations = 1;  // over all workers
-  std::int64_t batch_size = 128;      // samples per iteration; only for the default window
+  std::int64_t batch_size = 128;      // samples per iteration, or with unequal sizes on average
+  BatchSizing batch_sizing = BatchSizing::kEqual;
   LprMetric lpr_metric = LprMetric::kAccuracy;
   std::optional<std::int64_t> window_clocks;  // W; none: 20,000 / samples per clock, rounded up
   OnNan on_nan = OnNan::kStop;
@@ -50,9 +51,10 @@ struct EngineConfig {
 
 // Errors: kInvalidArgument, naming the field, for anything an Engine cannot run with: no workers, shards (or
 // more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, max - min >
-// kDsspRangeMax under dssp, as many backup workers as workers, backup + eager, limits that are not finite or
-// decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean, stages of which one is
-// not a policy of its own, or does not end before another.
+// kDsspRangeMax under dssp, as many backup workers as workers, backup + eager, unequal mini-batches
+// without mean, with a pool, with backup workers or of a size that is no multiple of kBatchStep, limits that
+// are not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean,
+// stages of which one is not a policy of its own, or does not end before another.
 Status validate(const EngineConfig& config);
 
 // How many gradients close a clock: the workers' that are live, or under backup the first N = workers - b.

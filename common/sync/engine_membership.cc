@@ -102,7 +102,7 @@ void Engine::stop(const std::string& reason) {
 
 void Engine::finish(Rank rank) {
   Worker& w = at(rank);
-  const auto held = w.phase == Phase::kHeld ? now_ - w.asked_at : std::chrono::nanoseconds::zero();
+  const auto held = w.phase == Phase::kHeld ? now_ - w.since : std::chrono::nanoseconds::zero();
   w.phase = Phase::kFinished;
   policy_->on_departure(rank);
   clocks_.remove(w.clock);
@@ -126,7 +126,7 @@ Status Engine::on(const Tick&) {
     if (w.phase != Phase::kHeld || now_ < w.next_notice) continue;
     w.next_notice = now_ + config_.held_notice_every;
     emit(Held{id(Rank(r)), w.clock, w.clock - slowest, id(waited_rank), policy_->threshold_for(Rank(r)),
-              now_ - w.asked_at});
+              now_ - w.since});
   }
   return Status::ok();
 }
@@ -148,7 +148,7 @@ Clock Engine::min_clock() const { return clocks_.empty() ? Clock(version_.value)
 
 std::size_t Engine::state_size() const {
   return workers_.size() + clocks_.span() + held_.size() + gradients_.clocks() + lpr_.open_windows() +
-         share_.returned() + policy_->state_size();
+         share_.returned() + batches_.clocks() + policy_->state_size();
 }
 
 }  // namespace paceline::sync

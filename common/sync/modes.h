@@ -18,6 +18,10 @@ enum class LprMetric { kAccuracy, kLoss };
 // The same number of iterations for each worker; or whoever is granted takes the next.
 enum class Share { kEven, kPool };
 
+// Every mini-batch has batch_size samples; or sizes follow the nodes' speed, at the same number for each
+// clock.
+enum class BatchSizing { kEqual, kBySpeed };
+
 // What a NaN or infinite loss or gradient does: ends the run, or counts as an empty iteration.
 enum class OnNan { kStop, kSkip };
 

@@ -35,6 +35,7 @@ enum class Mutant {
   kBackupWaitsForAll,        // ... or not before every live worker's
   kBackupLateApplied,        // a late gradient counts for the clock that its worker goes on with
   kBackupNotDiscarded,       // shards are not told to drop what is late
+  kBatchesOverlap,           // batches of unequal sizes begin where equal ones would
   kSwitchTooSoon,            // the next policy takes over at the first version, whatever is asked for
   kSwitchForgetsHeld,        // held grants are not looked at again when another policy takes over
   kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it

@@ -35,7 +35,8 @@ std::string line(const Grant& g) {
          " threshold=" + to_string(g.threshold) + " min_clock=" + to_string(g.min_clock) +
          " min_version=" + to_string(g.min_version) + " version=" + to_string(g.version) +
          " revision=" + to_string(g.revision) + " iteration=" + std::to_string(g.iteration) +
-         " held=" + ms(g.held);
+         " held=" + ms(g.held) + " position=" + std::to_string(g.position) +
+         " samples=" + std::to_string(g.samples);
 }
 std::string line(const Held& h) {
   return "notice " + to_string(h.worker) + " clock=" + to_string(h.clock) + " lead=" + to_string(h.lead) +

@@ -99,6 +99,9 @@ EngineConfig config_of(const Options& o) {
                                   {{"mean", CombineMode::kMean}, {"each", CombineMode::kEach}});
   c.share = one_of<Share>(o.text("share", "even"), {{"even", Share::kEven}, {"pool", Share::kPool}});
   c.total_iterations = o.number("total", 1000);
+  c.batch_size = o.number("batch", 128);
+  c.batch_sizing = one_of<BatchSizing>(o.text("balance", "off"),
+                                       {{"off", BatchSizing::kEqual}, {"speed", BatchSizing::kBySpeed}});
   c.window_clocks = o.number("window", 1000);
   c.lpr_metric = one_of<LprMetric>(o.text("metric", "accuracy"),
                                    {{"accuracy", LprMetric::kAccuracy}, {"loss", LprMetric::kLoss}});

@@ -338,7 +338,25 @@ void AuthorityChecker::judge(const Grant& g) {
   if (g.iteration != iteration || (!even && iteration >= config_.total_iterations)) {
     violation(who + ": iteration " + std::to_string(g.iteration) + ", expected " + std::to_string(iteration));
   }
+  if (config_.share == Share::kEven) note_batch(g, who);
   a = Account{State::kRuns, a.clock, a.clock, g.iteration, g.min_version, {}, std::nullopt, false};
+}
+
+// The samples of a clock are its own, and no two iterations have one in common.
+void AuthorityChecker::note_batch(const sync::Grant& g, const std::string& who) {
+  const std::int64_t per_clock = config_.batch_size * config_.cluster.workers();
+  const std::int64_t first = g.clock.value * per_clock;
+  const std::int64_t end = g.position + g.samples;
+  if (g.samples < 1 || g.position < first || end > first + per_clock)
+    violation(who + ": samples of another clock");
+  if (config_.batch_sizing == BatchSizing::kEqual && g.samples != config_.batch_size)
+    violation(who + ": its size");
+  const auto [own, is_new] = batches_.emplace(g.position, g.samples);
+  const auto next = std::next(own);
+  const bool overlaps_next = next != batches_.end() && next->first < end;
+  const bool overlaps_last =
+      own != batches_.begin() && std::prev(own)->first + std::prev(own)->second > g.position;
+  if (!is_new || overlaps_next || overlaps_last) violation(who + ": samples that are another's");
 }
 
 void AuthorityChecker::judge(const Held& h) {

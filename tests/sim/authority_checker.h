@@ -68,6 +68,7 @@ class AuthorityChecker {
   void judge(const sync::Started& a);
   void judge(const sync::Apply& a);
   void judge(const sync::Grant& a);
+  void note_batch(const sync::Grant& g, const std::string& who);
   void judge(const sync::Held& a);
   void judge(const sync::VersionAdvanced& a);
   void judge(const sync::ThresholdChanged& a);
@@ -98,6 +99,7 @@ class AuthorityChecker {
   std::set<Gradient> complete_, applied_, discard_due_;
   const std::int64_t first_n_;  // a clock takes so many
   std::int64_t dropped_ = 0;
+  std::map<std::int64_t, std::int64_t> batches_;  // position, samples: of every grant
   std::int64_t completed_iterations_ = 0;
   std::int64_t next_iteration_ = 0;
   std::set<std::int64_t> returned_;

@@ -156,7 +156,10 @@ void NodeModel::compute(Thread& thread) {
   const auto fetch =
       prefetch(thread.grant.clock, thread.grant.threshold, newest_version_, thread.state, process_state());
   if (fetch.send) pull_or_join(fetch.min_version);
-  const double factor = world_.plan.slowdown[id_.value] * (0.5 + world_.network.random().next_double());
+  const double share =
+      static_cast<double>(thread.grant.samples) / static_cast<double>(world_.plan.config.batch_size);
+  const double factor =
+      world_.plan.slowdown[id_.value] * (0.5 + world_.network.random().next_double()) * share;
   world_.network.after(static_cast<std::int64_t>(factor * 1e6),
                        [this, t = thread.id.thread] { finish_step(threads_[t]); });
 }
@@ -183,8 +186,10 @@ void NodeModel::finish_step(Thread& thread) {
   report.computed_revision = thread.state.revision;
   report.empty = random.next_double() < world_.plan.nan_chance;
   if (!report.empty) {
-    const auto correct = static_cast<std::int64_t>(1 + random.next_below(32));
-    report.metric = {10.0 + random.next_double() * 10.0, correct, 32};
+    const std::int64_t samples = thread.grant.samples;
+    const auto correct =
+        static_cast<std::int64_t>(1 + random.next_below(static_cast<std::uint64_t>(samples)));
+    report.metric = {10.0 + random.next_double() * 10.0, correct, samples};
     const bool corrupt = random.next_double() < world_.plan.corrupt_chance;
     // It may be late, and dropped already.
     world_.fates.try_emplace({thread.id, clock}, corrupt ? Fate::kCorrupt : Fate::kPushed);
@@ -214,9 +219,9 @@ void NodeModel::push(Thread& thread, bool whole) {
                         [this, s, worker, clock] { world_.shards[s]->begin_push(worker, clock); });
     if (!whole) continue;
     const std::string fault = corrupt && s == bad_shard ? "conv1.weight" : "";
-    world_.network.send(here, there, [this, s, there, worker, clock, fault] {
+    world_.network.send(here, there, [this, s, there, worker, clock, fault, samples = thread.grant.samples] {
       if (!world_.shards[s]->finish_push(worker, clock)) return;
-      const sync::GradientArrived arrived{ShardId(s), worker, clock, 32, fault};
+      const sync::GradientArrived arrived{ShardId(s), worker, clock, samples, fault};
       world_.tell_authority(there, arrived);
       if (world_.network.random().next_double() < world_.plan.duplicate_chance)
         world_.tell_authority(there, arrived);

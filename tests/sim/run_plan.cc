@@ -54,6 +54,10 @@ void draw_policy(CounterRandom& random, RunPlan& plan) {
   plan.config.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
   plan.config.combine = eager || random.next_below(2) ? CombineMode::kEach : CombineMode::kMean;
   plan.rules.apply = plan.config.apply;
+  plan.config.batch_size = 32;
+  const bool may_balance = plan.config.combine == CombineMode::kMean && plan.config.share == Share::kEven &&
+                           policy.kind != PolicyKind::kBackup;
+  if (may_balance && backups.next_below(2) == 0) plan.config.batch_sizing = BatchSizing::kBySpeed;
   const bool refreshes = sync::largest_threshold(policy).is_infinite() || random.next_below(2);
   if (refreshes) plan.rules.refresh_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
 }

@@ -63,6 +63,22 @@ TEST_CASE("there_are_fewer_backup_workers_than_workers") {
   }
 }
 
+TEST_CASE("batches_by_speed_need_a_mean_and_even_shares") {
+  EngineConfig config = config_of(PolicyKind::kSsp, ApplyMode::kVersioned);
+  config.batch_sizing = BatchSizing::kBySpeed;
+  CHECK_FALSE(validate(config).is_ok());  // each
+  config.combine = CombineMode::kMean;
+  CHECK(validate(config).is_ok());
+  config.share = Share::kPool;
+  CHECK_FALSE(validate(config).is_ok());
+  config.share = Share::kEven;
+  config.batch_size = 100;
+  CHECK_FALSE(validate(config).is_ok());
+  config.batch_size = 128;
+  config.policy.kind = PolicyKind::kBackup;
+  CHECK_FALSE(validate(config).is_ok());
+}
+
 TEST_CASE("combinations_without_a_meaning_are_refused") {
   CHECK_FALSE(validate(config_of(PolicyKind::kBsp, ApplyMode::kEager)).is_ok());
   CHECK_FALSE(validate(config_of(PolicyKind::kAsp, ApplyMode::kVersioned)).is_ok());

@@ -275,10 +275,10 @@ TEST_CASE("the_parametric_metric_is_half_way_after_half_samples") {
       test::plain_config({"simulate.metric.final_accuracy=0.9", "simulate.metric.half_samples=1000",
                           "simulate.metric.noise=none", "train.batch_size=1000"}));
   REQUIRE(model);
-  CHECK((*model)->measure(Rank(0), Clock(0), 0).correct == 100);
-  CHECK((*model)->measure(Rank(0), Clock(0), 1000).correct == 500);
-  CHECK((*model)->measure(Rank(0), Clock(0), 3000).correct == 700);
-  CHECK((*model)->measure(Rank(0), Clock(0), 1000).loss_sum == Approx(1400.0));
+  CHECK((*model)->measure(Rank(0), Clock(0), 0, 1000).correct == 100);
+  CHECK((*model)->measure(Rank(0), Clock(0), 1000, 1000).correct == 500);
+  CHECK((*model)->measure(Rank(0), Clock(0), 3000, 1000).correct == 700);
+  CHECK((*model)->measure(Rank(0), Clock(0), 1000, 1000).loss_sum == Approx(1400.0));
 }
 
 }  // namespace

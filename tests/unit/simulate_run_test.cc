@@ -53,6 +53,37 @@ TEST_CASE("under_bsp_the_wall_is_the_sum_over_clocks_of_the_longest_computation"
   CHECK(std::llround(simulated(given).summary.wall_seconds * 1e9) == expected);
 }
 
+TEST_CASE("with_a_backup_worker_every_clock_takes_as_long_as_the_last_that_is_waited_for") {
+  // Two of three nodes take 100 ms and one 260 ms: the slow one is late at each clock, and never in time.
+  const Outcome run = simulated({"sync.policy=backup", "cluster.nodes=3", "train.total_iterations=20",
+                                 "simulate.compute.slowdown=[1, 1, 2.6]"});
+  CHECK(run.summary.final_version == Version(10));
+  CHECK(run.summary.iterations == 20);
+  // It computes from 0, 260, 520 and 780 ms on, each time for nothing, and then the others are done.
+  CHECK(run.summary.dropped == 4);
+  CHECK(run.summary.wall_seconds == Approx(1.04));
+  CHECK(run.summary.max_grant_gap == Staleness(0));
+  check_accounted(run);
+}
+
+TEST_CASE("balanced_batches_let_every_worker_take_as_long") {
+  // 1 ms a sample: 128 each are 204.8 ms a clock; 152 152 112 96 are 153.6 ms.
+  const std::vector<std::string> given{"sync.policy=bsp",
+                                       "cluster.nodes=4",
+                                       "train.batch_size=128",
+                                       "train.total_iterations=400",
+                                       "simulate.compute.mean=128ms",
+                                       "simulate.compute.slowdown=[1,1,1.3,1.6]"};
+  CHECK(simulated(given).summary.wall_seconds == Approx(100 * 0.2048));
+  std::vector<std::string> balanced = given;
+  balanced.push_back("train.batch_balance=speed");
+  const Outcome run = simulated(balanced);
+  // The first four clocks are as they were: nobody has been measured.
+  CHECK(run.summary.wall_seconds == Approx(4 * 0.2048 + 96 * 0.1536));
+  CHECK(run.summary.iterations == 400);
+  check_accounted(run);
+}
+
 TEST_CASE("with_even_shares_asp_ends_when_the_slowest_worker_has_done_its_own") {
   const std::vector<std::string> given{"sync.policy=asp", kLognormal, "cluster.nodes=4",
                                        "train.total_iterations=100",

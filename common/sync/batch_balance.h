@@ -1,0 +1,67 @@
+// BatchBalance: how many samples each worker's mini-batch has, so that all of them take equally long
+// (`train.batch_balance: speed`). Where nodes differ for good, every policy with even shares ends at the
+// slowest's pace (docs/SYNC.md); a smaller mini-batch for the slow and a larger one for the fast takes that
+// difference away. The gradients are then averaged by samples, so the mean is over the same number of samples
+// as before: the sizes of a clock add up to workers x batch_size.
+//
+//   batch_size 128, four nodes of one worker, times 1 : 1 : 1.3 : 1.6 for 128 samples each
+//     proportional to speed   150.9  150.9  116.1   94.3      a clock: 1.18
+//     multiples of 8          152    152    112     96        a clock: 1.20, instead of 1.6
+//
+// Assumed: a step's time is proportional to its samples. What is not (latency, a transfer) is measured along
+// with it, so sizes settle where whole iterations take equally long, a little off the proportional ones.
+//
+// Measured: an iteration's time from its grant until it is complete, divided by its samples; per node, since
+// its threads run on one machine; the mean of the last iterations, older ones weighing less. Sizes are
+// reviewed every kReviewClocks clocks, and changed only where the slowest would gain more than kGain by it:
+// they do not follow jitter back and forth. The same observations in the same order give the same sizes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "common/ids.h"
+
+namespace paceline::sync {
+
+// Samples by rank.
+using BatchSizes = std::vector<std::int64_t>;
+
+// Sizes in multiples of kBatchStep, each at least one, for workers whose samples take `seconds_each` (by
+// rank, > 0, finite): those whose longest time is the shortest of all that add up to `total`, a multiple of
+// kBatchStep of at least kBatchStep for each. Among equals lower ranks get more.
+inline constexpr std::int64_t kBatchStep =
+    8;  // what vector kernels like; few enough sizes to keep programs for
+BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t total);
+
+// Thread: one (the engine's).
+class BatchBalance {
+ public:
+  static constexpr std::int64_t kReviewClocks = 4;
+  static constexpr double kGain = 0.03;
+  static constexpr std::int64_t kMemoryClocks =
+      32;  // iterations of each of its threads a node's mean is over
+
+  // `batch_size`: a multiple of kBatchStep.
+  BatchBalance(Cluster cluster, std::int64_t batch_size);
+
+  // An iteration of `samples` > 0 was complete `length` after its grant.
+  void observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length);
+
+  // Looks whether other sizes are better by now; true when they have changed.
+  bool review();
+  const BatchSizes& sizes() const { return sizes_; }
+
+ private:
+  struct Pace {
+    double seconds_each = 0.0;  // for one sample
+    std::int64_t observed = 0;
+  };
+
+  Cluster cluster_;
+  std::vector<Pace> paces_;  // by node
+  BatchSizes sizes_;
+};
+
+}  // namespace paceline::sync

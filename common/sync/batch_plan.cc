@@ -1,0 +1,47 @@
+#include "common/sync/batch_plan.h"
+
+#include "common/assert.h"
+#include "common/sync/test_hooks.h"
+
+namespace paceline::sync {
+
+BatchPlan::BatchPlan(BatchSizing sizing, Cluster cluster, std::int64_t batch_size,
+                     std::int64_t total_iterations)
+    : workers_(cluster.workers()), batch_size_(batch_size), whole_clocks_(total_iterations / workers_) {
+  if (sizing == BatchSizing::kEqual) return;
+  balance_.emplace(cluster, batch_size);
+  current_ = table_of(balance_->sizes());
+}
+
+std::shared_ptr<const BatchPlan::Table> BatchPlan::table_of(const BatchSizes& sizes) {
+  Table table{sizes, {}};
+  std::int64_t begin = 0;
+  for (const std::int64_t size : sizes) {
+    table.begins.push_back(begin);
+    begin += broken(Mutant::kBatchesOverlap) ? sizes.front() : size;
+  }
+  return std::make_shared<const Table>(std::move(table));
+}
+
+BatchPart BatchPlan::part(Rank worker, Clock clock, std::int64_t iteration) {
+  if (!balance_ || clock >= whole_clocks_) return {iteration * batch_size_, batch_size_};
+  PACELINE_ASSERT(clock >= oldest_, "clock " + to_string(clock) + " is forgotten");
+  while (oldest_.value + std::ssize(tables_) <= clock.value) {
+    const std::int64_t next = oldest_.value + std::ssize(tables_);
+    if (next % BatchBalance::kReviewClocks == 0 && balance_->review()) current_ = table_of(balance_->sizes());
+    tables_.push_back(current_);
+  }
+  const Table& table = *tables_[static_cast<std::size_t>((clock - oldest_).value)];
+  return {clock.value * workers_ * batch_size_ + table.begins[worker.value], table.sizes[worker.value]};
+}
+
+void BatchPlan::observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length) {
+  if (balance_) balance_->observe(worker, samples, length);
+}
+
+void BatchPlan::forget_below(Clock clock) {
+  for (; oldest_ < clock && !tables_.empty(); oldest_ = oldest_.next()) tables_.pop_front();
+  if (tables_.empty()) oldest_ = std::max(oldest_, clock);
+}
+
+}  // namespace paceline::sync

@@ -1,0 +1,66 @@
+// BatchPlan: which samples of the run a granted iteration is computed from: `samples` positions of the
+// concatenated epoch permutations, from `position` on (worker/data/sampler.h).
+//
+//   equal       iteration g has [g n, g n + n), n = batch_size                                (DESIGN 3.4)
+//   by speed    clock c has the same K n positions, [c K n, (c + 1) K n), as with equal sizes; its workers
+//               take them in the order of their ranks, each as many as its size at that clock
+//
+//   n = 16, K = 3, clock 2: positions 96 to 143; sizes 24 16 8: [96, 120) [120, 136) [136, 144)
+//
+// A clock's sizes are settled when the first of its iterations is granted and hold for all of them, whenever
+// they are: so no sample is taken twice or left out, however far the workers are apart. A last clock that is
+// not for all workers has equal sizes. Memory: one pointer for each clock between the slowest and the
+// fastest, and a table of K for each set of sizes among them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/sync/batch_balance.h"
+#include "common/sync/modes.h"
+
+namespace paceline::sync {
+
+struct BatchPart {
+  std::int64_t position = 0;
+  std::int64_t samples = 0;
+};
+
+// Thread: one (the engine's).
+class BatchPlan {
+ public:
+  BatchPlan(BatchSizing sizing, Cluster cluster, std::int64_t batch_size, std::int64_t total_iterations);
+
+  // Of iteration `iteration`, which `worker` is granted at `clock`: not below the last forget_below().
+  BatchPart part(Rank worker, Clock clock, std::int64_t iteration);
+  // An iteration of `samples` was complete `length` after its grant.
+  void observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length);
+  // No iteration stamped below `clock` will be granted any more.
+  void forget_below(Clock clock);
+
+  std::size_t clocks() const { return tables_.size(); }
+
+ private:
+  struct Table {
+    BatchSizes sizes;
+    std::vector<std::int64_t> begins;  // within the clock's positions
+  };
+  static std::shared_ptr<const Table> table_of(const BatchSizes& sizes);
+
+  std::int64_t workers_;
+  std::int64_t batch_size_;
+  Clock whole_clocks_;                    // below it all workers have an iteration
+  std::optional<BatchBalance> balance_;   // none: sizes are equal
+  std::shared_ptr<const Table> current_;  // of the newest clock
+  std::deque<std::shared_ptr<const Table>> tables_;
+  Clock oldest_;  // that tables_ begins with
+};
+
+}  // namespace paceline::sync
