@@ -35,6 +35,7 @@ endforeach()
 # What each sanitizer would find here it finds elsewhere (scripts/test.sh leaves these out): none is needed for the
 # scripts, for sweeps (processes of one thread) and for bad input; the thread sanitizer sees the daemons' threads in
 # whole runs and in stops.
-set_tests_properties(daemons.BadInput daemons.RunScripts daemons.Scripts daemons.Sweeps PROPERTIES LABELS "daemons;plain")
+set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.RunScripts daemons.Scripts daemons.Sweeps
+  PROPERTIES LABELS "daemons;plain")
 set_tests_properties(daemons.Crashes daemons.Emulation daemons.Garbage daemons.NotFinite daemons.Starts
   PROPERTIES LABELS "daemons;not_tsan")
