@@ -38,6 +38,8 @@ Status Engine::on(const Lost& event) {
   }
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     depart(config_.cluster.rank_of(WorkerId(event.node, thread)));
+    // What it had whole may be the last that its clock was waiting for: the node's other threads are late then.
+    if (started_) close_without_late();
   }
   if (!broken(Mutant::kLeaverReleasesNobody)) settle();
   return Status::ok();

@@ -221,7 +221,9 @@ Threshold AuthorityChecker::threshold_of(WorkerId worker) const {
 
 bool AuthorityChecker::note(const Lost& e) {
   for (auto& [worker, account] : accounts_) {
-    if (worker.node == e.node) note_departure(worker);
+    if (worker.node != e.node) continue;
+    note_departure(worker);
+    note_late();
   }
   return true;
 }

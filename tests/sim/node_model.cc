@@ -40,6 +40,7 @@ void NodeModel::on_grant(const sync::Grant& grant) {
   newest_revision_ = std::max(newest_revision_, grant.revision);
   Thread& thread = threads_[grant.worker.thread];
   thread.grant = grant;
+  thread.in_iteration = true;
   read(thread);
 }
 
@@ -171,11 +172,10 @@ void NodeModel::finish_step(Thread& thread) {
   CounterRandom& random = world_.network.random();
   const auto leaves = world_.plan.leaves_at.find(thread.id);
   if (leaves != world_.plan.leaves_at.end() && leaves->second <= clock) {
-    push(thread, false);
-    dead_ = true;  // what its threads have sent still arrives
-    world_.tell_authority(here, sync::Lost{id_});
+    leave();
     return;
   }
+  thread.in_iteration = false;
   sync::StepReported report;
   report.worker = thread.id;
   report.clock = clock;
@@ -204,6 +204,21 @@ void NodeModel::finish_step(Thread& thread) {
   }
   world_.tell_authority(here, report);
   if (plan.send && !plan.ahead) thread.with_push = pull_or_join(plan.min_version);
+}
+
+// It is gone in the middle of its threads' iterations: of each it has sent half or all, and of none a report.
+// What was sent still arrives, mostly before the loss is noticed.
+void NodeModel::leave() {
+  dead_ = true;
+  CounterRandom& random = world_.network.random();
+  for (Thread& thread : threads_) {
+    if (!thread.in_iteration) continue;
+    const bool whole = random.next_below(2) == 0;
+    if (whole) world_.fates.try_emplace({thread.id, thread.grant.clock}, Fate::kPushed);
+    push(thread, whole);
+  }
+  const auto unnoticed = static_cast<std::int64_t>(random.next_below(20'000'000));
+  world_.network.after(unnoticed, [this] { world_.tell_authority(node_party(id_.value), sync::Lost{id_}); });
 }
 
 // Two halves to each shard; the shard announces the gradient when it has both. `whole` false: only the first

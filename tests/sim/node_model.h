@@ -53,6 +53,7 @@ class NodeModel {
     std::vector<Counts> counts;  // per shard: snapshot and own updates
     cache::OwnUpdates own;
     int with_push = -1;  // the pull sent or joined with the last push
+    bool in_iteration = false;  // granted, and not reported
   };
   struct Pull {
     Version min_version;
@@ -64,6 +65,7 @@ class NodeModel {
   void take_process_cache(Thread& thread);
   void compute(Thread& thread);
   void finish_step(Thread& thread);
+  void leave();
   void push(Thread& thread, bool whole);
   int pull(Version min_version);
   int pull_or_join(Version min_version);
