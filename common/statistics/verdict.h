@@ -1,10 +1,15 @@
 // Verdict: which policy is better, and when nobody may say so. Every pair of policies is compared, seed by
 // seed, and all pairs of one table are corrected together (holm.h).
 //
-//   better        the pair's corrected p is below 0.05: its interval excludes 0, also as one among many
+//   better        the pair's corrected p is below 0.05. The interval is of the pair alone, and so is what
+//   follows
+//                 from it: one among many may exclude 0 and yet be undecided
 //   equivalent    the 95 % interval of the difference lies inside the margin that a reader would not care
 //                 about; a difference may be certain and as small as that, then both are said
 //   undecided     neither: more seeds, or a larger difference
+//   no scatter    the difference is the same with each seed, but for rounding (constant computations in a
+//                 simulator, runs that are copies): the seeds draw nothing, so they are one run each, and how
+//                 likely such a difference would be by chance cannot be said: no p, no winner, no equivalence
 //   too few seeds fewer than five of both: figures, but no verdict
 //   censored      a run of either has no number (it never reached the target, it failed): what would be
 //                 compared are only the runs that did well, so neither is called better or equivalent
@@ -33,14 +38,26 @@ struct Observation {
 using Sample = std::vector<Observation>;
 
 enum class Better { kSmaller, kLarger };
-enum class Verdict { kTooFewSeeds, kCensored, kUndecided, kEquivalent, kFirstIsBetter, kSecondIsBetter };
+enum class Verdict {
+  kTooFewSeeds,
+  kCensored,
+  kNoScatter,
+  kUndecided,
+  kEquivalent,
+  kFirstIsBetter,
+  kSecondIsBetter
+};
 
 // Two samples, by their places among those compared; first < second.
 struct Comparison {
   std::size_t first = 0;
   std::size_t second = 0;
   Estimate difference;    // second - first, over the seeds of which both have a number
-  double adjusted_p = 1;  // Holm's, over all pairs
+  double first_mean = 0;  // of the first, over the same seeds: what the difference is a part of
+  // Whether the differences of two seeds or more are other than equal. Where they are not, there is no p: it
+  // is out of Holm's correction, difference.p and adjusted_p mean nothing.
+  bool scatters = true;
+  double adjusted_p = 1;  // Holm's, over all pairs that scatter
   Verdict verdict = Verdict::kUndecided;
   bool inside_margin = false;  // the interval lies inside +-margin; false where there is none
 };

@@ -173,6 +173,32 @@ TEST_CASE("a_difference_that_would_count_alone_does_not_among_many") {
   CHECK(one.verdict == Verdict::kUndecided);
 }
 
+TEST_CASE("seeds_that_draw_nothing_are_one_run_and_have_no_p_whatever_their_number") {
+  const std::vector<Sample> copies{sample({100, 100, 100, 100, 100}), sample({99.9, 99.9, 99.9, 99.9, 99.9}),
+                                   sample({50, 51, 52.1, 50, 51})};
+  const auto compared = compare_pairs(copies, Better::kSmaller, 1.0);
+  CHECK(compared[0].verdict == Verdict::kNoScatter);
+  CHECK_FALSE(compared[0].inside_margin);
+  CHECK(compared[0].difference.mean == Approx(-0.1));
+  CHECK(compared[1].verdict == Verdict::kSecondIsBetter);
+  // Two pairs are corrected for, not three.
+  CHECK(compared[1].adjusted_p <= 2 * std::max(compared[1].difference.p, compared[2].difference.p));
+  CHECK(winner(3, compared) == std::size_t{2});
+  CHECK_FALSE(winner(2, compare_pairs(std::span(copies).first(2), Better::kSmaller)).has_value());
+  // Seeds that scatter alike under both, but for rounding.
+  const std::vector<Sample> shifted{sample({1e6, 1e6 + 0.1, 1e6 + 0.7, 1e6, 1e6}),
+                                    sample({1e6 + 0.3, 1e6 + 0.4, 1e6 + 1.0, 1e6 + 0.3, 1e6 + 0.3})};
+  CHECK(compare_pairs(shifted, Better::kSmaller)[0].verdict == Verdict::kNoScatter);
+}
+
+TEST_CASE("what_a_difference_is_a_part_of_is_the_mean_of_its_own_seeds") {
+  // Seed 6 is the first's alone, and slow.
+  const std::vector<Sample> samples{sample({10, 11, 12, 10, 12, 500}), sample({5, 6.1, 7, 5, 7})};
+  const Comparison c = compare_pairs(samples, Better::kSmaller)[0];
+  CHECK(c.first_mean == Approx(11.0));
+  CHECK(c.difference.mean == Approx(-4.98));
+}
+
 TEST_CASE("there_is_no_winner_where_the_two_best_are_not_told_apart_and_none_of_one") {
   const std::vector<Sample> samples{sample({10, 11, 12, 10, 11}), sample({10.1, 10.9, 12.1, 9.9, 11}),
                                     sample({20, 21, 22, 20.1, 21})};
