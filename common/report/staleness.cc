@@ -13,6 +13,10 @@
 namespace paceline {
 namespace {
 
+// Of a file's cells, so that a row's product has room; and of that over all rows, so that the sums of
+// thousands of files have it.
+constexpr std::int64_t kCellMax = std::int64_t{1} << 31;
+constexpr std::int64_t kSumMax = std::int64_t{1} << 50;
 constexpr const char* kStalenessHeader = "node,thread,unit,staleness,count";
 constexpr const char* kStalenessFile = "staleness.csv";
 constexpr const char* kClocks = "clocks";
@@ -90,20 +94,26 @@ Status write_staleness(const std::filesystem::path& run_dir, std::span<const Wor
 
 Result<std::vector<WorkerStaleness>> read_staleness(const std::filesystem::path& run_dir) {
   constexpr std::int64_t kIdMax = 0xFFFFFFFF;
-  constexpr std::int64_t kCountMax = std::int64_t{1} << 40;
   PACELINE_ASSIGN_OR_RETURN(const csv::Table table,
                             csv::Table::read(run_dir / kStalenessFile, kStalenessHeader));
   std::map<WorkerId, WorkerStaleness> workers;
+  std::int64_t sum = 0;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     PACELINE_ASSIGN_OR_RETURN(const std::int64_t node, count_at(table, row, 0, 0, kIdMax));
     PACELINE_ASSIGN_OR_RETURN(const std::int64_t thread, count_at(table, row, 1, 0, kIdMax));
     const std::string& unit = table.cell(row, 2);
     if (unit != kClocks && unit != kGradients) return table.error(row, 2, "clocks or gradients");
-    PACELINE_ASSIGN_OR_RETURN(const std::int64_t staleness, count_at(table, row, 3, 0, kCountMax));
-    PACELINE_ASSIGN_OR_RETURN(const std::int64_t count, count_at(table, row, 4, 1, kCountMax));
+    PACELINE_ASSIGN_OR_RETURN(const std::int64_t staleness, count_at(table, row, 3, 0, kCellMax));
+    PACELINE_ASSIGN_OR_RETURN(const std::int64_t count, count_at(table, row, 4, 1, kCellMax));
     const WorkerId id(static_cast<std::uint32_t>(node), static_cast<std::uint32_t>(thread));
     WorkerStaleness& worker = workers.try_emplace(id, WorkerStaleness{id, {}, {}}).first->second;
-    (unit == kClocks ? worker.clocks : worker.gradients).add(staleness, count);
+    StalenessCounts& counts = unit == kClocks ? worker.clocks : worker.gradients;
+    const std::int64_t product = staleness * count;
+    if (product > kSumMax - sum || count > kSumMax - sum) {
+      return table.error(row, 4, "staleness times count up to " + std::to_string(kSumMax) + " over all rows");
+    }
+    sum += std::max(product, count);
+    counts.add(staleness, count);
   }
   std::vector<WorkerStaleness> read;
   for (auto& [id, worker] : workers) read.push_back(std::move(worker));

@@ -75,7 +75,8 @@ class StalenessRecord {
                                      std::span<const WorkerStaleness> workers);
 
 // Reads it back: histograms exactly, sum and max as the histogram has them. Errors: kNotFound no such file;
-// kDataLoss naming file, line, got and expected.
+// kDataLoss naming file, line, got and expected, also where
+// numbers are larger than any run's (2^31 in a cell, 2^50 in all).
 Result<std::vector<WorkerStaleness>> read_staleness(const std::filesystem::path& run_dir);
 
 }  // namespace paceline

@@ -94,7 +94,12 @@ TEST_CASE("staleness_csv_is_read_back_and_what_is_broken_is_named") {
       {"0,0,clocks,-1,5\n", ":2: staleness is '-1', expected 0 to"},
       {"0,0,hours,1,5\n", ":2: unit is 'hours', expected clocks or gradients"},
       {"0,0,clocks,1,0\n", ":2: count is '0', expected 1 to"},
-      {"0,0,clocks,1\n", ":2: 4 cells, expected 5"}};
+      {"0,0,clocks,1\n", ":2: 4 cells, expected 5"},
+      // 2^40 x 2^40, and rows that only together are too much to be added up.
+      {"0,0,clocks,1099511627776,5\n", ":2: staleness is '1099511627776', expected 0 to 2147483648"},
+      {"0,0,clocks,5,1099511627776\n", ":2: count is '1099511627776', expected 1 to 2147483648"},
+      {"0,0,clocks,1048576,536870912\n0,1,gradients,1048576,536870913\n",
+       ":3: count is '536870913', expected staleness times count up to 1125899906842624"}};
   for (const auto& [row, message] : cases) {
     REQUIRE(write_file_atomically(folder / "staleness.csv", head + row));
     CHECK_THAT(read_staleness(folder.path()).status().message(), Contains(message));
