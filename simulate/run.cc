@@ -1,5 +1,6 @@
 #include "simulate/run.h"
 
+#include <cstdio>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -28,6 +29,12 @@ bool is_leftover(const std::string& name) {
   return name.ends_with(".log") && (name.starts_with("server") || name.starts_with("worker-"));
 }
 
+std::string hex(std::uint64_t number) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
+  return text;
+}
+
 Status clear(const fs::path& out) {
   std::error_code error;
   fs::create_directories(out, error);
@@ -48,17 +55,22 @@ Status clear(const fs::path& out) {
 Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::path>& trace) {
   SimulatedRun run{{}, config, std::nullopt};
   std::unique_ptr<ComputeTimes> traced_times;
+  std::optional<std::string> fingerprint;
   if (trace) {
     PACELINE_ASSIGN_OR_RETURN(Trace traced, read_trace(*trace, config));
     run.assumed = std::move(traced.calibrated);
     traced_times = std::move(traced.compute_times);
-    if (traced_times) run.trace = trace;
+    if (traced_times) {
+      run.trace = trace;
+      fingerprint = hex(traced.fingerprint);
+    }
   }
   PACELINE_ASSIGN_OR_RETURN(const Plan plan, make_plan(run.assumed, std::move(traced_times)));
   TimedComputation computation(plan);
   World world(plan, computation);
   PACELINE_ASSIGN_OR_RETURN(run.outcome, world.run());
   run.outcome.summary.simulated_seed = config.run.seed;
+  run.outcome.summary.trace = std::move(fingerprint);
   return run;
 }
 

@@ -9,6 +9,8 @@
 
 #include "common/config/load.h"
 #include "common/config/names.h"
+#include "common/files/atomic_file.h"
+#include "common/fnv1a.h"
 #include "common/network/network.h"
 #include "common/random.h"
 #include "common/report/run_summary.h"
@@ -20,6 +22,8 @@ namespace paceline::simulate {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kHistogramBytesMax = std::size_t{1} << 30;
 
 class Recorded final : public ComputeTimes {
  public:
@@ -161,7 +165,9 @@ Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
   PACELINE_RETURN_IF_ERROR(check_layout(run, traced, config));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<WorkerPhases> workers, read_phases(run));
   PACELINE_RETURN_IF_ERROR(check_workers(run, config, workers));
-  Trace trace{config, nullptr};
+  PACELINE_ASSIGN_OR_RETURN(const std::string histograms,
+                            read_file(run / "phases_histogram.csv", kHistogramBytesMax));
+  Trace trace{config, nullptr, fnv1a(histograms)};
   PhaseTotals all;
   std::vector<PhaseStat> computations;
   for (const WorkerPhases& worker : workers) {

@@ -17,6 +17,7 @@
 // What the run has no phase for (costs.apply, network.server_bandwidth, network.latency) stays as configured.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -31,6 +32,7 @@ namespace paceline::simulate {
 struct Trace {
   RunConfig calibrated;                         // the configuration, with what the trace says better
   std::unique_ptr<ComputeTimes> compute_times;  // null: as `calibrated` says
+  std::uint64_t fingerprint = 0;                // of the histograms that computations are drawn from
 };
 
 // The trace in `run`, for simulating `config`. Errors: kNotFound, kDataLoss it is no finished run;

@@ -27,11 +27,18 @@ constexpr std::size_t kIdentityBytesMax = std::size_t{16} << 20;
 // A sweep that was killed has its lock until the kernel is through with its processes.
 constexpr std::chrono::milliseconds kLockWait{2000}, kLockRetry{20};
 
+// The same for each way to name a folder, from wherever.
+std::string real_path(const fs::path& path) {
+  std::error_code error;
+  const fs::path canonical = fs::weakly_canonical(path, error);
+  return error ? path.string() : canonical.string();
+}
+
 std::string identity_of(const Points& points) {
   char number[32];
   std::snprintf(number, sizeof number, "%016llx", static_cast<unsigned long long>(points.fingerprint()));
   return "# What this directory is the sweep of (paceline sweep, docs/SIMULATOR.md).\n" +
-         points.grid().to_yaml() + "trace: " + (points.trace() ? points.trace()->string() : "null") +
+         points.grid().to_yaml() + "trace: " + (points.trace() ? real_path(*points.trace()) : "null") +
          "\npoints: " + std::to_string(points.size()) + "\nconfigurations: " + number + "\n";
 }
 
@@ -45,7 +52,9 @@ std::string difference(const std::string& theirs, const std::string& ours) {
     std::getline(before, had);
     std::getline(now, has);
   } while (had == has && before && now);
-  if (has.starts_with("configurations:")) return "the configuration or the trace below the grid was another";
+  if (has.starts_with("configurations:")) {
+    return "what is below the grid was another: the configuration, the trace or the curve of simulate.metric";
+  }
   return "it had \"" + had + "\", got \"" + has + "\"";
 }
 

@@ -3,7 +3,7 @@
 //     sweep.yaml   the grid, and a number over all its configurations: what this directory is the sweep of
 //     NAME/        a point's run directory (Grid::folder()), with simulate.log, what its process said
 //     sweep.csv    the table (table.h)
-//     sweep.dat    the same for plots (plot.h)
+//     sweep.dat    the same for plots (table.h)
 //     .lock        held while a sweep goes on
 //
 // A point is finished when its summary.json is there, which is written last, and its config.yaml is the one

@@ -1,11 +1,11 @@
 #include "sweep/points.h"
 
 #include <memory>
-#include <string_view>
 #include <utility>
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
+#include "common/fnv1a.h"
 #include "simulate/plan.h"
 #include "simulate/trace.h"
 
@@ -15,18 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kConfigBytesMax = 4 << 20;  // as common/config/load.cc
-constexpr std::size_t kTraceBytesMax = std::size_t{1} << 30;
-constexpr std::uint64_t kFnvBasis = 0xcbf29ce484222325u;
-
-// FNV-1a, 64 bit.
-std::uint64_t hash_of(std::string_view text, std::uint64_t hash = kFnvBasis) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
+constexpr std::size_t kCurveBytesMax = std::size_t{1} << 26;
 
 std::uint64_t hash_of(RunConfig config) {
   config.run.out.clear();
-  return hash_of(to_yaml(config));
+  return fnv1a(to_yaml(config));
 }
 
 }  // namespace
@@ -37,19 +30,19 @@ Result<Points> Points::read(const std::string& config_path, Grid grid, const std
   points.config_path_ = config_path;
   points.grid_ = std::move(grid);
   points.trace_ = trace;
-  for (std::size_t p = 0; p < points.grid_.points(); ++p) PACELINE_RETURN_IF_ERROR(points.check(p));
-  std::uint64_t hash = kFnvBasis;
-  for (const std::uint64_t of_point : points.hashes_) hash = hash_of(std::to_string(of_point), hash);
-  if (trace) {  // what calibration does not show
-    PACELINE_ASSIGN_OR_RETURN(const std::string drawn,
-                              read_file(*trace / "phases_histogram.csv", kTraceBytesMax));
-    hash = hash_of(drawn, hash);
+  Contents contents;
+  for (std::size_t p = 0; p < points.grid_.points(); ++p) {
+    PACELINE_RETURN_IF_ERROR(points.check(p, contents));
   }
+  PACELINE_RETURN_IF_ERROR(points.check_distinct());
+  std::uint64_t hash = kFnv1aBasis;
+  for (const std::uint64_t of_point : points.hashes_) hash = fnv1a(std::to_string(of_point), hash);
+  for (const auto& [path, of_file] : contents) hash = fnv1a(std::to_string(of_file), hash);
   points.fingerprint_ = hash;
   return points;
 }
 
-Status Points::check(std::size_t point) {
+Status Points::check(std::size_t point, Contents& contents) {
   const std::string which = grid_.points() == 1
                                 ? "the point"
                                 : "point " + std::to_string(point + 1) + " of " +
@@ -61,12 +54,31 @@ Status Points::check(std::size_t point) {
     Result<simulate::Trace> traced = simulate::read_trace(*trace_, *config);
     if (!traced) return Status(traced.status()).with_context(which);
     *config = std::move(traced->calibrated);
+    contents.insert_or_assign("", traced->fingerprint);  // by no path, as it may be named in several ways
     drawn = std::move(traced->compute_times);
   }
   if (const auto plan = simulate::make_plan(*config, std::move(drawn)); !plan) {
     return Status(plan.status()).with_context(which);
   }
+  const std::string& curve = config->simulate.metric.curve;
+  if (!curve.empty() && !contents.contains(curve)) {
+    PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(curve, kCurveBytesMax));
+    contents.emplace(curve, fnv1a(text));
+  }
   hashes_.push_back(hash_of(*config));
+  return Status::ok();
+}
+
+Status Points::check_distinct() const {
+  std::map<std::uint64_t, std::size_t> seen;
+  for (std::size_t point = 0; point < size(); ++point) {
+    const auto [first, is_new] = seen.emplace(hashes_[point], point);
+    if (is_new) continue;
+    return invalid_argument("point " + std::to_string(point + 1) + " of " + std::to_string(size()) + ", " +
+                            grid_.label(point) + ": the same configuration as point " +
+                            std::to_string(first->second + 1) + ", " + grid_.label(first->second) +
+                            ", expected each once");
+  }
   return Status::ok();
 }
 

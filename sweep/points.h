@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ namespace paceline::sweep {
 // What is swept: a configuration, a grid over it, and the real run that computations are drawn from, if any.
 class Points {
  public:
-  // Reads the file at `config_path` once and checks every point: that it loads, and that it can be simulated.
+  // Reads the file at `config_path` once and checks every point: that it loads, that it can be simulated, and
+  // that it is no other point under another name (1 and 01, 1ms and 1000us).
   // Errors: those of load_config(), simulate/plan.h and simulate/trace.h; a point's has the point in front.
   static Result<Points> read(const std::string& config_path, Grid grid,
                              const std::optional<std::filesystem::path>& trace);
@@ -31,12 +33,14 @@ class Points {
   // Whether `run`, the config.yaml of a simulated run, is what this point assumes; where it was written to
   // does not count.
   bool is_config_of(std::size_t point, const RunConfig& run) const;
-  // Over all points and what the trace holds: another configuration, another trace, another number. Names of
-  // run directories do not count.
+  // Over all points and what the files hold that they read: another configuration, another trace, another
+  // curve of simulate.metric, another number. Names of run directories do not count.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
-  Status check(std::size_t point);
+  using Contents = std::map<std::string, std::uint64_t>;  // of files, by path
+  Status check(std::size_t point, Contents& contents);
+  Status check_distinct() const;
 
   std::string text_, config_path_;
   Grid grid_;

@@ -1,5 +1,5 @@
 // From YAML text to a tree of Values. The only file that sees yaml-cpp is document.cc. Internal to
-// common/config.
+// common/config, and to sweep/, whose grids are YAML too.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // Domain<T>: the set of values a field may have, and how one is read from YAML, written back, and described.
 // Domains compose: list_of(real(...)), or_null(duration(...)). A row of the schema is a field, a Domain and
-// words. Internal to common/config.
+// words. Internal to common/config, and to sweep/ (quote()).
 #pragma once
 
 #include <cstdint>

@@ -71,7 +71,10 @@ void add_run_and_cluster(Schema& schema) {
           Scope::kWholeRun,
           {.unit = "fraction",
            .effect = "Stop when an evaluation reaches this test accuracy; null: never.",
-           .trade_off = "Measures time to accuracy; as fine as train.eval_every_clocks, which it needs."}));
+           .trade_off =
+               "Saves what comes after it, as fine as train.eval_every_clocks, which it needs. One lucky "
+               "evaluation is enough for it, so report --compare --target, which asks for the "
+               "mean of three, wants runs without it."}));
   keys.push_back(
       row(PACELINE_FIELD(run.log_level), one_of({"debug", "info", "warn", "error"}), Scope::kOneDaemon,
           {.effect = "The least severe messages that reach the logs.",

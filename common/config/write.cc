@@ -4,6 +4,7 @@
 
 #include "common/config/load.h"
 #include "common/config/schema.h"
+#include "common/fnv1a.h"
 
 namespace paceline {
 namespace {
@@ -90,12 +91,10 @@ std::vector<std::pair<std::string, std::string>> effective_values(const RunConfi
 }
 
 std::uint64_t fingerprint(const RunConfig& config) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
+  std::uint64_t hash = kFnv1aBasis;
   for (const Key& key : schema().keys) {
     if (key.scope != Scope::kWholeRun) continue;
-    for (const char c : key.path + "=" + text_of(key, config) + "\n") {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    }
+    hash = fnv1a(key.path + "=" + text_of(key, config) + "\n", hash);
   }
   return hash;
 }

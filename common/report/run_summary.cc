@@ -55,6 +55,7 @@ RunSummary summary_from(const Json& json) {
   s.status = json.at("status").get<std::string>();
   s.reason = json.value("reason", std::string());
   if (json.value("simulated", false)) s.simulated_seed = json.at("seed").get<std::uint64_t>();
+  if (json.contains("trace")) s.trace = json.at("trace").get<std::string>();
   s.policy = json.at("policy").get<std::string>();
   for (const Json& change : json.value("switches", Json::array())) {
     s.switches.push_back({change.at("policy").get<std::string>(),
@@ -126,6 +127,7 @@ std::string to_json(const RunSummary& summary) {
     json["simulated"] = true;
     json["seed"] = *s.simulated_seed;
   }
+  if (s.trace) json["trace"] = *s.trace;
   json["policy"] = s.policy;
   for (const PolicyChange& change : s.switches) {
     json["switches"].push_back({{"policy", change.policy},

@@ -50,6 +50,8 @@ struct RunSummary {
   std::string reason;         // why it is not ok; the key is absent when empty
   // The seed, where the run was simulated; then the file says "simulated": true and "seed", else neither.
   std::optional<std::uint64_t> simulated_seed = {};
+  // Where its computations were drawn from a real run's trace, a number of what that holds; else no such key.
+  std::optional<std::string> trace = {};
   std::string policy;                  // as in the configuration: "bsp", "dtssp", ...
   std::vector<PolicyChange> switches;  // the first at version 0; the key is absent when empty
   std::uint32_t nodes = 0;
