@@ -130,7 +130,8 @@ Result<std::vector<Axis>> axes_of_file(std::string_view text, const std::string&
                      "axes, alone in a grid's file; what all points share is in the configuration");
     }
   }
-  const Value& list = root.items.at(0);
+  if (root.items.empty()) return refused(root.place, "axes", "no axis", "an empty map", "axes: a list");
+  const Value& list = root.items[0];
   if (list.kind != Value::Kind::kList) {
     return refused(list.place, "axes", "wrong type", describe(list), "a list of axes");
   }

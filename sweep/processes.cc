@@ -34,6 +34,8 @@ Processes::Processes() {
   ::signal(SIGCHLD, SIG_DFL);  // ignored, ends would not be told
   ::sigemptyset(&waited_for_);
   for (const int number : {SIGCHLD, SIGINT, SIGTERM}) ::sigaddset(&waited_for_, number);
+  ::sigemptyset(&stops_);
+  for (const int number : {SIGINT, SIGTERM}) ::sigaddset(&stops_, number);
   ::pthread_sigmask(SIG_BLOCK, &waited_for_, &before_);
 }
 
@@ -43,6 +45,7 @@ Processes::~Processes() {
     while (::waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
+  take_stops();  // they would end this process before it has said what is finished
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
@@ -74,7 +77,15 @@ bool Processes::take_ended(Happened& happened) {
   return false;
 }
 
+bool Processes::take_stops() {
+  const timespec at_once = {};
+  bool any = false;
+  while (::sigtimedwait(&stops_, nullptr, &at_once) > 0) any = true;
+  return any;
+}
+
 Processes::Happened Processes::wait(std::chrono::milliseconds at_most) {
+  if (take_stops()) return {Happened::Kind::kStopped, 0, ""};
   Happened happened;
   if (take_ended(happened)) return happened;
   timespec time = {};

@@ -15,8 +15,9 @@
 
 namespace paceline::sweep {
 
-// While one lives, the calling thread's SIGCHLD, SIGINT and SIGTERM are blocked and taken by wait(). Its
-// processes end with it, and with this process, however that ends. Thread: the one that made it.
+// While one lives, the calling thread's SIGCHLD, SIGINT and SIGTERM are blocked and taken by wait(), and
+// those of SIGINT and SIGTERM that come while it ends its processes say nothing new. Its processes end with
+// it, and with this process, however that ends. Thread: the one that made it.
 class Processes {
  public:
   Processes();
@@ -36,7 +37,8 @@ class Processes {
     std::size_t task = 0;  // that ended
     std::string how;       // empty: with status 0; else "exit status 1", "killed by signal 9"
   };
-  // The next end of a process, or the next SIGINT or SIGTERM of ours, or nothing within `at_most`.
+  // A SIGINT or SIGTERM of ours that is there, before anything else, however many processes have ended; else
+  // the next end of a process, the next SIGINT or SIGTERM, or nothing within `at_most`.
   Happened wait(std::chrono::milliseconds at_most);
 
  private:
@@ -45,9 +47,10 @@ class Processes {
     std::size_t task;
   };
   bool take_ended(Happened& happened);
+  bool take_stops();  // without waiting; whether there were any
 
   std::vector<Running> running_;
-  sigset_t waited_for_, before_;
+  sigset_t waited_for_, stops_, before_;
 };
 
 }  // namespace paceline::sweep

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -174,6 +175,16 @@ int refused_sweep(std::ostream& err, const Status& status) {
   return kExitUsage;
 }
 
+// CLI::Range lets what is not a number pass.
+std::string is_accuracy(const std::string& text) {
+  double number = 0.0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stopped == end && number > 0.0 && number <= 1.0
+             ? ""
+             : text + ": expected an accuracy above 0 and up to 1";
+}
+
 // The file of this very program, for the processes that simulate.
 std::string own_program() {
   std::error_code error;
@@ -214,7 +225,7 @@ void add_sweep(CLI::App& app, int& exit_status) {
   command->add_option("--jobs", options->jobs, "Points at a time (default: one for each core)")
       ->check(CLI::Range(1u, 1024u));
   CLI::Option* given = command->add_option("--target", *target, "The accuracy of s_to_target, above 0, to 1")
-                           ->check(CLI::Range(1e-9, 1.0));
+                           ->check(is_accuracy);
   command->add_option("--trace", options->trace, "Take computations and costs from this real run");
   command->add_option("AXIS", options->axes,
                       "key.path=value,value,… or {key.path: value, …},{…}, as sweep/grid.h says");

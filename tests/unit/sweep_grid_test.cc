@@ -119,6 +119,7 @@ TEST_CASE("a_grid_that_makes_no_sense_is_refused_in_one_line_that_names_the_key"
            {{"run.seed=1,2,1"}, "run.seed: {run.seed: 1} stands twice"},
            {{"run.out=a,b"}, "run.out: a sweep gives each point"},
            {{many, more}, "too large a grid"},
+           {{}, "axes: no axis, got an empty map", "{}"},
            {{}, "grid.yaml:1: axes: wrong type", "axes: 3"},
            {{}, "grid.yaml:1: sync.threshold: unknown key", "sync.threshold: [1, 2]"},
            {{}, "grid.yaml:2: sync.threshold: an axis without a value", "axes:\n  - sync.threshold: []"},

@@ -1,6 +1,7 @@
 """paceline sweep as a process: stopped, killed, continued; with one process or two at a time. See harness.py."""
 
 import os
+import re
 import shutil
 import signal
 
@@ -95,6 +96,20 @@ simulate: {compute: {distribution: lognormal, mean: 100ms}, metric: {final_accur
                 after = self.finished(out)
                 self.assertEqual({name: after[name] for name in before}, before, "a finished point was run again")
 
+    def test_it_stops_at_once_though_some_point_is_always_over(self):
+        """Points shorter than the writing of their tables: there is always an end to be taken before the signal."""
+        axes = ("train.total_iterations=4", "run.seed=" + ",".join(str(seed) for seed in range(400)))
+        program = self.sweep("many", *axes, "--jobs", "8")
+        program.wait_for_line(r"^\[20/400\] ")
+        program.send(signal.SIGTERM)
+        program.send(signal.SIGINT)  # while the processes are being ended, or before
+        self.assertEqual(program.end(), 1, program.errors())
+        stopped = re.fullmatch(r"paceline sweep: stopped with (\d+) of 400 points finished; the same command goes on",
+                               program.errors()[-1])
+        self.assertIsNotNone(stopped, program.errors()[-1])
+        self.assertLess(int(stopped[1]), 200)
+        self.assertEqual(len(self.tables("many")[0].splitlines()), 1 + int(stopped[1]))
+
     def test_a_point_that_fails_ends_no_other_and_is_named(self):
         out = self.folder / "failing"
         self.whole("failing")
@@ -116,6 +131,7 @@ simulate: {compute: {distribution: lognormal, mean: 100ms}, metric: {final_accur
                 (("sync.treshold=1,2",), "point 1 of 2, treshold=1: command line: sync.treshold: unknown key, .*"),
                 (("sync.threshold=1,-2",), "point 2 of 2, threshold=-2: command line: sync.threshold: .*"),
                 (("sync.threshold=",), "command line: sync.threshold: an axis without a value, .*"),
+                (("sync.threshold=1,01",), "point 2 of 2, threshold=01: the same configuration as point 1, .*"),
                 (("run.seed=1,2", "run.seed=3"), "run.seed: on two axes, expected one axis for each key"),
                 (("run.seed=1,2", "--trace", "absent"), "point 1 of 2, seed=1: .*"),
                 (("--grid", "absent"), "cannot read absent: .*")):
