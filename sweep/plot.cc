@@ -55,7 +55,8 @@ std::string three(const Runs& runs, std::size_t of) {
   double high = -low;
   for (const Row* run : runs) {
     const double value = run->values[of];
-    if (std::isnan(value)) return " NaN NaN NaN";
+    const bool counts = of == quantity("s_to_target") ? run->faultless : run->complete;
+    if (!counts || std::isnan(value)) return " NaN NaN NaN";
     sum += value;
     low = std::min(low, value);
     high = std::max(high, value);

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <vector>
 
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
+#include "common/report/counted.h"
 #include "common/statistics/time_to_target.h"
 #include "common/sync/policy.h"
 
@@ -19,22 +19,6 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 double as_number(Threshold threshold) {
   return threshold.is_infinite() ? std::numeric_limits<double>::infinity()
                                  : static_cast<double>(threshold.value());
-}
-
-// Where accuracy is read off a curve: of tests where there are any, else of training. Of a version that was
-// evaluated twice, once.
-std::vector<statistics::Evaluation> evaluations(std::span<const CurveRow> curve) {
-  const bool tested = std::any_of(curve.begin(), curve.end(),
-                                  [](const CurveRow& row) { return row.test_accuracy.has_value(); });
-  const auto accuracy = tested ? &CurveRow::test_accuracy : &CurveRow::train_accuracy;
-  std::map<Version, statistics::Evaluation> by_version;  // rows of tests may come late
-  for (const CurveRow& row : curve) {
-    if (row.*accuracy)
-      by_version.try_emplace(row.version, statistics::Evaluation{row.seconds, *(row.*accuracy)});
-  }
-  std::vector<statistics::Evaluation> all;
-  for (const auto& [version, evaluation] : by_version) all.push_back(evaluation);
-  return all;
 }
 
 double last(std::span<const CurveRow> curve, std::optional<double> CurveRow::*column) {
@@ -57,7 +41,7 @@ std::vector<CurveRow> with_switches(std::vector<CurveRow> curve, const RunSummar
 }  // namespace
 
 double seconds_to_target(std::span<const CurveRow> curve, double target) {
-  return statistics::time_to_target(evaluations(curve), target).value_or(kNone);
+  return statistics::time_to_target(evaluations(curve, accuracy_in(curve)), target).value_or(kNone);
 }
 
 double mean_threshold(Threshold initial, std::span<const CurveRow> curve, double wall_seconds) {
@@ -86,6 +70,8 @@ Result<Row> read_row(const std::filesystem::path& run, std::span<const std::stri
   for (const std::string& key : keys) row.settings.push_back(value_of(config, key).value());
   row.status = s.status;
   row.seed = config.run.seed;
+  row.faultless = fault_of(s).empty();
+  row.complete = row.faultless && unfinished(s, config.train.total_iterations).empty();
   row.values.fill(kNone);
   const auto set = [&row](std::string_view name, double value) { row.values[quantity(name)] = value; };
   const auto each = [&s](Phase phase) { return s[phase].total_seconds / static_cast<double>(s.workers()); };

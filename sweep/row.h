@@ -2,13 +2,15 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "common/assert.h"
 #include "common/clock.h"
 #include "common/report/curve.h"
 #include "common/report/run_summary.h"
@@ -17,7 +19,8 @@
 namespace paceline::sweep {
 
 // Columns, in this order. Times of phases and of the network are seconds for each worker: the run's total
-// over nodes x threads. Staleness is in clocks. NaN: there is no such number.
+// over nodes x threads; compute_s is COMPUTE_GRADS alone, network_s PS_APPLY_GRADS + STEP + PS_PARAM.
+// Staleness is in clocks. NaN: there is no such number.
 inline constexpr std::array kQuantities = {
     "iterations",       "wall_s",         "iterations_per_s", "barrier_s",
     "network_s",        "compute_s",      "batch_s",          "apply_grads_s",
@@ -32,6 +35,8 @@ struct Row {
   std::vector<std::string> settings = {};  // values of the keys asked for
   std::string status;                      // of the run: ok, failed, invalid, stopped
   std::uint64_t seed = 0;
+  bool faultless = true;  // ok, and no node was lost (common/report/counted.h)
+  bool complete = true;   // faultless, and all iterations were done
   std::array<double, kQuantities.size()> values = {};
 };
 

@@ -28,7 +28,10 @@ std::string table(const Points& points, const Rows& rows);
 // which is: x as text; x as a number, or, where not all values are numbers, its place from 0; how many runs
 // (run.seed is no axis here, its runs are taken together); then for each of kQuantities mean, smallest and
 // largest over them. A point where s_to_target was not reached by all runs has no such time: NaN, as for
-// everything that is not a number. A line is there once its first run is finished.
+// everything that is not a number. So has a point nothing but NaN where a run failed, lost nodes or did not
+// do all its iterations: it would stand there as a quick one (only the time to a target that it reached
+// before run.max_seconds ended it is one). sweep.csv has its numbers, beside its status, iterations and lost
+// nodes. A line is there once its first run is finished.
 std::string plot_blocks(const Points& points, const Rows& rows);
 
 }  // namespace paceline::sweep

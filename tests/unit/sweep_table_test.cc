@@ -151,7 +151,29 @@ TEST_CASE("a_directory_goes_on_with_the_same_sweep_only") {
   CHECK_FALSE(open({"sync.threshold=1,2", "run.seed=9"}).is_ok());
   // The same grid over another configuration.
   REQUIRE(write_file_atomically(swept.config(), kPlainRun + "sync: {policy: ssp, apply: eager}\n").is_ok());
-  CHECK_THAT(open({"sync.threshold=1,2"}).message(), Contains("configuration or the trace"));
+  CHECK_THAT(open({"sync.threshold=1,2"}).message(), Contains("the configuration, the trace or the curve"));
+}
+
+TEST_CASE("a_directory_goes_on_with_the_same_curve_only") {
+  const Swept swept;
+  const fs::path curve = swept.out().parent_path() / "curve.csv";
+  const auto open = [&] {
+    return Directory::open(swept.out(),
+                           swept.points({"sync.threshold=1,2", "simulate.metric.curve=" + curve.string()}))
+        .status();
+  };
+  REQUIRE(write_file_atomically(curve, "samples,accuracy,loss\n0,0.1,2.3\n100,0.9,0.5\n").is_ok());
+  REQUIRE(open().is_ok());
+  CHECK(open().is_ok());
+  REQUIRE(write_file_atomically(curve, "samples,accuracy,loss\n0,0.1,2.3\n100,0.2,0.5\n").is_ok());
+  CHECK_THAT(open().message(), Contains("the curve of simulate.metric"));
+}
+
+TEST_CASE("a_configuration_under_two_names_is_refused_with_both") {
+  const Swept swept;
+  CHECK_THAT(swept.read({"sync.threshold=1,01"}).status().message(),
+             Contains("point 2 of 2, threshold=01: the same configuration as point 1, threshold=1"));
+  CHECK_FALSE(swept.read({"simulate.network.latency=1ms,1000us"}).is_ok());
 }
 
 TEST_CASE("a_directory_that_is_no_sweeps_is_left_alone") {
@@ -237,6 +259,43 @@ TEST_CASE("a_plot_has_the_last_axis_along_x_and_takes_seeds_together") {
   const std::string asp = text.substr(text.find("\"policy=asp\""));
   CHECK(asp.substr(0, asp.find("\n\"latency=1ms\"")).ends_with(" NaN NaN NaN"));
   CHECK(text.ends_with(" 1 1 1\n"));
+}
+
+TEST_CASE("a_run_that_failed_or_ended_early_is_no_quick_one_in_a_plot") {
+  const Swept swept;
+  const Points points = swept.points({"sync.threshold=1,2", "run.seed=1,2"});
+  Rows rows;
+  for (std::size_t p = 0; p < 4; ++p) rows[p] = filled(5.0, 2.0);
+  rows[1].complete = false;  // by run.max_seconds, behind its target
+  const auto line = [&](const std::string& x) {
+    const std::string text = plot_blocks(points, rows);
+    const std::size_t at = text.find("\"" + x);
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  CHECK_THAT(line("threshold=1"), Contains("\"threshold=1\" 1 2 NaN NaN NaN NaN"));
+  CHECK(line("threshold=1").ends_with(" 2 2 2"));
+  CHECK(line("threshold=2").find("NaN") == std::string::npos);
+  rows[1].faultless = false;
+  CHECK(line("threshold=1").ends_with(" NaN NaN NaN"));
+}
+
+TEST_CASE("a_row_of_a_run_that_lost_a_node_or_was_cut_off_says_so") {
+  const Swept swept;
+  const auto row = [&](const std::string& key) {
+    const Points points = swept.points({key, "sync.threshold=3"});
+    const Result<Directory> directory =
+        Directory::open(swept.out() / std::to_string(points.fingerprint()), points);
+    REQUIRE(directory.is_ok());
+    swept.simulate(points, *directory, 0);
+    const Result<Row> read = read_row(directory->run(points, 0), {}, {});
+    REQUIRE(read.is_ok());
+    return *read;
+  };
+  CHECK(row("run.seed=3").complete);
+  const Row cut = row("run.max_seconds=500ms");
+  CHECK(cut.faultless);
+  CHECK_FALSE(cut.complete);
+  CHECK_FALSE(row("simulate.events=[{at: 500ms, node: 1, kind: crash}]").faultless);
 }
 
 TEST_CASE("numbers_along_x_are_at_their_value") {

@@ -1,0 +1,38 @@
+#include "common/report/counted.h"
+
+#include <algorithm>
+#include <map>
+
+namespace paceline {
+
+std::string fault_of(const RunSummary& run) {
+  if (run.status != "ok") return run.status + (run.reason.empty() ? "" : " (" + run.reason + ")");
+  return run.lost_nodes > 0 ? std::to_string(run.lost_nodes) + " nodes lost" : "";
+}
+
+std::string unfinished(const RunSummary& run, std::int64_t total_iterations) {
+  const std::int64_t done = run.iterations + run.skipped;
+  if (done >= total_iterations) return "";
+  return std::to_string(done) + " of " + std::to_string(total_iterations) + " iterations";
+}
+
+AccuracyOf accuracy_in(std::span<const CurveRow> curve) {
+  const bool tested = std::any_of(curve.begin(), curve.end(),
+                                  [](const CurveRow& row) { return row.test_accuracy.has_value(); });
+  return tested ? AccuracyOf::kTest : AccuracyOf::kTraining;
+}
+
+std::vector<statistics::Evaluation> evaluations(std::span<const CurveRow> curve, AccuracyOf kind) {
+  const auto accuracy = kind == AccuracyOf::kTest ? &CurveRow::test_accuracy : &CurveRow::train_accuracy;
+  std::map<Version, statistics::Evaluation> by_version;
+  for (const CurveRow& row : curve) {
+    if (row.*accuracy) {
+      by_version.try_emplace(row.version, statistics::Evaluation{row.seconds, *(row.*accuracy)});
+    }
+  }
+  std::vector<statistics::Evaluation> all;
+  for (const auto& [version, evaluation] : by_version) all.push_back(evaluation);
+  return all;
+}
+
+}  // namespace paceline

@@ -1,0 +1,36 @@
+// Counted: which finished runs say something about their policy, and the numbers that are read off a curve.
+// One rule for `paceline report --compare` and for the tables of `paceline sweep`: a run that failed or ended
+// early is no quick one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/report/curve.h"
+#include "common/report/run_summary.h"
+#include "common/statistics/time_to_target.h"
+
+namespace paceline {
+
+// Why the run says nothing about its policy: it is not "ok", or it lost nodes. Empty: it does.
+std::string fault_of(const RunSummary& run);
+
+// "512 of 1000 iterations" where a run did fewer than `total_iterations` (skipped ones are done); else empty.
+// Its times are those of less work.
+std::string unfinished(const RunSummary& run, std::int64_t total_iterations);
+
+// Which accuracy a curve is read for.
+enum class AccuracyOf { kTest, kTraining };
+
+// Of tests where there is one, else of training: windows of the learning-progress rate, which is all that a
+// simulated run in timing mode has.
+AccuracyOf accuracy_in(std::span<const CurveRow> curve);
+
+// The accuracies of that kind in the order of versions, each version once: rows of tests may come late, and
+// the final model's may be the last one's again.
+std::vector<statistics::Evaluation> evaluations(std::span<const CurveRow> curve, AccuracyOf kind);
+
+}  // namespace paceline
