@@ -13,9 +13,11 @@ namespace {
 
 using Values = std::vector<std::pair<std::string, std::string>>;
 
+constexpr const char* kDataPath = "data.path";
+
 // What no result depends on.
 const std::set<std::string>& indifferent() {
-  static const std::set<std::string> keys{"run.name", "run.seed", "run.out", "run.log_level", "data.path"};
+  static const std::set<std::string> keys{"run.name", "run.seed", "run.out", "run.log_level", kDataPath};
   return keys;
 }
 
@@ -25,6 +27,12 @@ const std::set<std::string>& work() {
       "cluster.nodes",    "cluster.threads_per_node", "train.model", "train.layers",
       "train.batch_size", "train.total_iterations",   "data.kind",   "data.augment"};
   return keys;
+}
+
+// The cluster it is done on: what computing and sending cost.
+bool is_of_the_cluster(const std::string& key, bool simulated) {
+  if (key.starts_with("emulate.")) return key != "emulate.cores";
+  return simulated && key.starts_with("simulate.");
 }
 
 // What a group's name says.
@@ -65,19 +73,28 @@ std::string policy_name(const Values& values) {
   return text.empty() ? policy : policy + "(" + text + ")";
 }
 
+Status check_same(const ComparedRun& first, const ComparedRun& run, const std::string& key) {
+  const std::string got = value_in(run.configuration, key), expected = value_in(first.configuration, key);
+  if (got == expected) return Status::ok();
+  return invalid_argument(run.name + ": " + key + " is " + got + ", expected " + expected + " as in " +
+                          first.name);
+}
+
 Status check_same_work(const ComparedRun& first, const ComparedRun& run) {
   if (first.summary.simulated_seed.has_value() != run.summary.simulated_seed.has_value()) {
     const auto kind = [](const ComparedRun& r) { return r.summary.simulated_seed ? "simulated" : "real"; };
     return invalid_argument(run.name + ": " + kind(run) + ", expected a " + kind(first) + " run as " +
                             first.name + " is; virtual time and real time are not compared");
   }
-  for (const std::string& key : work()) {
-    const std::string got = value_in(run.configuration, key), expected = value_in(first.configuration, key);
-    if (got == expected) continue;
-    return invalid_argument(run.name + ": " + key + " is " + got + ", expected " + expected + " as in " +
-                            first.name);
+  const bool simulated = first.summary.simulated_seed.has_value();
+  for (const auto& [key, expected] : first.configuration) {
+    if (!work().contains(key) && !is_of_the_cluster(key, simulated)) continue;
+    PACELINE_RETURN_IF_ERROR(check_same(first, run, key));
   }
-  return Status::ok();
+  const std::string got = run.summary.trace.value_or("none"), expected = first.summary.trace.value_or("none");
+  if (got == expected) return Status::ok();
+  return invalid_argument(run.name + ": computations are drawn from another trace (" + got +
+                          ") than those of " + first.name + " (" + expected + "), expected the same");
 }
 
 // The keys in which not all of `groups` agree.
@@ -89,6 +106,24 @@ std::set<std::string> differing_keys(const std::vector<Values>& groups) {
     }
   }
   return keys;
+}
+
+// Where the data of a group's runs was, each place once.
+std::string data_paths(const RunGroup& group) {
+  std::set<std::string> paths;
+  for (const ComparedRun* run : group.runs) paths.insert(value_in(run->configuration, kDataPath));
+  std::string text;
+  for (const std::string& path : paths) text += (text.empty() ? "" : ", ") + path;
+  return text;
+}
+
+// No result depends on where the data is, but on what it is, which no run says: so that it is seen.
+void list_data_paths(std::vector<RunGroup>& groups) {
+  const std::string first = data_paths(groups.front());
+  const bool differ = std::any_of(groups.begin(), groups.end(),
+                                  [&](const RunGroup& group) { return data_paths(group) != first; });
+  if (!differ) return;
+  for (RunGroup& group : groups) group.differing.emplace_back(kDataPath, data_paths(group));
 }
 
 // Names from the policies and, within those of one name, from what differs.
@@ -121,12 +156,29 @@ Result<ComparedRun> read_compared(const std::string& folder) {
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config, load_config((path / "config.yaml").string(), {}));
   run.seed = config.run.seed;
   run.total_iterations = config.train.total_iterations;
+  run.target_accuracy = config.run.target_accuracy;
   run.configuration = effective_values(config);
   PACELINE_ASSIGN_OR_RETURN(run.curve, read_curve(path));
   Result<std::vector<WorkerStaleness>> staleness = read_staleness(path);
   if (staleness.status().code() == StatusCode::kNotFound) return run;  // nothing was applied
   PACELINE_ASSIGN_OR_RETURN(run.staleness, std::move(staleness));
   return run;
+}
+
+Status check_same_evaluations(std::span<const ComparedRun> runs, AccuracyOf accuracy) {
+  const std::vector<std::string> keys =
+      accuracy == AccuracyOf::kTest
+          ? std::vector<std::string>{"train.eval_every_clocks", "train.eval_samples"}
+          : std::vector<std::string>{"sync.lpr.window_clocks"};
+  for (const ComparedRun& run : runs) {
+    for (const std::string& key : keys) {
+      if (const Status same = check_same(runs.front(), run, key); !same.is_ok()) {
+        return Status(same).with_context(
+            "--target: evaluations at other instants are no measure of one time");
+      }
+    }
+  }
+  return Status::ok();
 }
 
 Result<std::vector<RunGroup>> group_runs(std::span<const ComparedRun> runs) {
@@ -153,6 +205,7 @@ Result<std::vector<RunGroup>> group_runs(std::span<const ComparedRun> runs) {
               [](const ComparedRun* a, const ComparedRun* b) { return a->seed < b->seed; });
   }
   name_groups(groups, identities);
+  list_data_paths(groups);
   return groups;
 }
 

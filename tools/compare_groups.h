@@ -7,16 +7,20 @@
 // and, where that does not tell two groups apart, by the keys in which those differ: `ssp(3)
 // sync.apply=eager`.
 //
-// Compared is only what was to do the same work: model, data, mini-batch, iterations, nodes and threads
-// agree, and all runs are real or all are simulated.
+// Compared is only what was to do the same work on the same cluster: model, data, mini-batch, iterations,
+// nodes and threads agree, emulate.* does (but for the cores of the machine), all of simulate.* and the trace
+// for simulated runs, and all runs are real or all are simulated. Which data a path held is not known: paths
+// that differ are listed.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/report/counted.h"
 #include "common/report/curve.h"
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
@@ -30,6 +34,7 @@ struct ComparedRun {
   RunSummary summary;
   std::uint64_t seed = 0;
   std::int64_t total_iterations = 0;
+  std::optional<double> target_accuracy = {};  // run.target_accuracy: ends a run at one evaluation
   std::vector<std::pair<std::string, std::string>> configuration;  // effective_values()
   std::vector<CurveRow> curve;
   std::vector<WorkerStaleness> staleness;  // empty: not recorded
@@ -41,13 +46,17 @@ Result<ComparedRun> read_compared(const std::string& folder);
 
 struct RunGroup {
   std::string name;
-  // Keys in which the groups differ, with this one's values, but for policy and thresholds.
+  // Keys in which the groups differ, with this one's values, but for policy and thresholds; and data.path.
   std::vector<std::pair<std::string, std::string>> differing;
   std::vector<const ComparedRun*> runs;  // seeds ascending, each once
 };
 
 // In the order in which their first runs are given; `runs` outlives them. Errors: kInvalidArgument, naming
-// the two runs: work that differs, a real and a simulated run, one seed twice.
+// the two runs: work or a cluster that differs, a real and a simulated run, one seed twice.
 Result<std::vector<RunGroup>> group_runs(std::span<const ComparedRun> runs);
+
+// Whether the time to an accuracy is known as finely of all: the mean of three evaluations is there later
+// where they are further apart. Errors: kInvalidArgument, naming the key and the two runs.
+[[nodiscard]] Status check_same_evaluations(std::span<const ComparedRun> runs, AccuracyOf accuracy);
 
 }  // namespace paceline

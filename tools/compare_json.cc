@@ -26,11 +26,13 @@ Json values_json(const statistics::Sample& sample, const statistics::Estimate& m
   return json;
 }
 
-Json pair_json(const statistics::Comparison& c) {
+Json pair_json(const ComparedTable& table, const statistics::Comparison& c) {
   Json json{{"first", c.first}, {"second", c.second}, {"seeds", c.difference.n}};
   json.update(interval_json(c.difference));
-  json["p"] = c.difference.p;
-  json["adjusted_p"] = c.adjusted_p;
+  const std::optional<double> relative = relative_change(table, c);
+  json["relative"] = relative ? Json(*relative) : Json(nullptr);
+  json["p"] = c.scatters ? Json(c.difference.p) : Json(nullptr);
+  json["adjusted_p"] = c.scatters ? Json(c.adjusted_p) : Json(nullptr);
   json["verdict"] = name_of(c.verdict);
   json["inside_margin"] = c.inside_margin;
   return json;
@@ -43,7 +45,7 @@ Json table_json(const ComparedTable& table, const std::vector<RunGroup>& groups)
     json["values"].push_back(values_json(table.samples[i], table.means[i]));
   }
   json["pairs"] = Json::array();
-  for (const statistics::Comparison& c : table.comparisons) json["pairs"].push_back(pair_json(c));
+  for (const statistics::Comparison& c : table.comparisons) json["pairs"].push_back(pair_json(table, c));
   json["winner"] = table.winner ? Json(groups[*table.winner].name) : Json(nullptr);
   json["censored"] = table.censored;
   return json;
@@ -84,6 +86,8 @@ const char* name_of(Verdict verdict) {
       return "too_few_seeds";
     case Verdict::kCensored:
       return "censored";
+    case Verdict::kNoScatter:
+      return "no_scatter";
     case Verdict::kUndecided:
       return "undecided";
     case Verdict::kEquivalent:

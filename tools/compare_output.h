@@ -16,11 +16,12 @@ std::string comparison_text(const PolicyComparison& comparison);
 //              "gradients"}}],
 //  "tables": [{"key": "time" | "time_to_accuracy" | "accuracy", "title", "unit",
 //              "values": [{"mean", "low", "high", "by_seed": {"1": 12.5, "2": null}}],    by group
-//              "pairs": [{"first": 0, "second": 1, "seeds", "mean", "low", "high", "p", "adjusted_p",
-//                         "verdict", "inside_margin"}],
+//              "pairs": [{"first": 0, "second": 1, "seeds", "mean", "low", "high", "relative", "p",
+//                         "adjusted_p", "verdict", "inside_margin"}],
 //              "winner": name or null, "censored": ["runs/b: ..."]}]}
-// An end of an interval that is infinite (one seed) is null; so is the split of a group without a run that
-// counts.
+// "relative": relative_change(), null where there is none; p and adjusted_p are null where the verdict is
+// "no_scatter". An end of an interval that is infinite (one seed) is null; so is the split of a group without
+// a run that counts.
 std::string comparison_json(const PolicyComparison& comparison);
 
 // "undecided", "equivalent", "first_is_better", ...: as in JSON.

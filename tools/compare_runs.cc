@@ -1,7 +1,9 @@
 #include "tools/compare_runs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "common/statistics/time_to_target.h"
 
@@ -22,53 +24,44 @@ std::string percent_text(double share) {
   return text;
 }
 
-// Why a run says nothing about its policy; empty: it does.
-std::string fault(const RunSummary& s) {
-  if (s.status != "ok") return s.status + (s.reason.empty() ? "" : " (" + s.reason + ")");
-  return s.lost_nodes > 0 ? std::to_string(s.lost_nodes) + " nodes lost" : "";
-}
-
-std::string unfinished(const ComparedRun& run) {
-  const std::int64_t done = run.summary.iterations + run.summary.skipped;
-  if (done >= run.total_iterations) return "";
-  return std::to_string(done) + " of " + std::to_string(run.total_iterations) + " iterations";
-}
-
 Value wall(const ComparedRun& run) {
-  if (const std::string why = unfinished(run); !why.empty()) return {{}, why};
+  if (const std::string why = unfinished(run.summary, run.total_iterations); !why.empty()) return {{}, why};
   return {run.summary.wall_seconds, ""};
 }
 
 Value accuracy(const ComparedRun& run) {
-  if (const std::string why = unfinished(run); !why.empty()) return {{}, why};
+  if (const std::string why = unfinished(run.summary, run.total_iterations); !why.empty()) return {{}, why};
   if (!run.summary.test_accuracy) return {{}, "not evaluated"};
   return {100.0 * *run.summary.test_accuracy, ""};
 }
 
-// In the order of versions, each once: the final model's may be the last one's again.
-std::vector<statistics::Evaluation> evaluations(const ComparedRun& run) {
-  std::vector<CurveRow> rows;
-  std::copy_if(run.curve.begin(), run.curve.end(), std::back_inserter(rows),
-               [](const CurveRow& row) { return row.test_accuracy.has_value(); });
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const CurveRow& a, const CurveRow& b) { return a.version < b.version; });
-  std::vector<statistics::Evaluation> all;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (i > 0 && rows[i].version == rows[i - 1].version) continue;
-    all.push_back({rows[i].seconds, *rows[i].test_accuracy});
+std::string too_few(const ComparedRun& run, AccuracyOf kind, std::size_t found) {
+  const std::string text = std::to_string(found);
+  if (kind == AccuracyOf::kTest) {
+    return text + " evaluations, expected 3 or more (train.eval_every_clocks)";
   }
-  return all;
+  if (run.summary.simulated_seed) {
+    return text + " windows of training accuracy, expected 3 or more (timing mode evaluates nothing: " +
+           "simulate.metric, sync.lpr.window_clocks)";
+  }
+  return text + " windows of training accuracy, expected 3 or more (sync.lpr.window_clocks), or tests " +
+         "(train.eval_every_clocks)";
 }
 
-Value seconds_to(const ComparedRun& run, double target) {
-  const std::vector<statistics::Evaluation> all = evaluations(run);
+Value seconds_to(const ComparedRun& run, double target, AccuracyOf kind) {
+  const std::vector<statistics::Evaluation> all = evaluations(run.curve, kind);
   if (const auto reached = statistics::time_to_target(all, target)) return {*reached, ""};
-  if (all.size() < statistics::kEvaluationsAveraged) {
-    return {{}, std::to_string(all.size()) + " evaluations, expected 3 or more (train.eval_every_clocks)"};
-  }
+  if (all.size() < statistics::kEvaluationsAveraged) return {{}, too_few(run, kind, all.size())};
   double best = 0.0;
   for (const statistics::Evaluation& e : all) best = std::max(best, e.accuracy);
-  return {{}, "never at " + percent_text(target) + ", at most " + percent_text(best) + " at once"};
+  const std::string never = percent_text(best) + " at once";
+  if (run.target_accuracy && !unfinished(run.summary, run.total_iterations).empty()) {
+    return {{},
+            "ended by run.target_accuracy at the first single evaluation of " +
+                percent_text(*run.target_accuracy) + " (" + never + "), expected the mean of three at " +
+                percent_text(target) + "; run without it"};
+  }
+  return {{}, "never at " + percent_text(target) + ", at most " + never};
 }
 
 template <typename Number>
@@ -77,7 +70,7 @@ ComparedTable table_of(const std::vector<RunGroup>& groups, ComparedTable table,
   for (const RunGroup& group : groups) {
     statistics::Sample sample;
     for (const ComparedRun* run : group.runs) {
-      Value value{{}, fault(run->summary)};
+      Value value{{}, fault_of(run->summary)};
       if (value.missing.empty()) value = number(*run);
       if (!value.number) table.censored.push_back(run->name + ": " + value.missing);
       sample.push_back({run->seed, value.number});
@@ -90,15 +83,17 @@ ComparedTable table_of(const std::vector<RunGroup>& groups, ComparedTable table,
   return table;
 }
 
+bool counts(const ComparedRun& run) {
+  return fault_of(run.summary).empty() && unfinished(run.summary, run.total_iterations).empty();
+}
+
 std::optional<TimeSplit> split_of(const RunGroup& group) {
   TimeSplit split;
-  double runs = 0.0;
-  for (const ComparedRun* run : group.runs) {
-    if (fault(run->summary).empty() && unfinished(*run).empty()) ++runs;
-  }
+  const auto runs = static_cast<double>(std::count_if(group.runs.begin(), group.runs.end(),
+                                                      [](const ComparedRun* run) { return counts(*run); }));
   if (runs == 0.0) return std::nullopt;
   for (const ComparedRun* run : group.runs) {
-    if (!fault(run->summary).empty() || !unfinished(*run).empty()) continue;
+    if (!counts(*run)) continue;
     const double share = 1.0 / (runs * static_cast<double>(run->summary.workers()));
     for (std::size_t i = 0; i < kPhaseCount; ++i) {
       split.phases[i] += run->summary.phases[i].total_seconds * share;
@@ -108,18 +103,48 @@ std::optional<TimeSplit> split_of(const RunGroup& group) {
   return split;
 }
 
+// The histograms of the file, with the mean and the maximum that the summary has of the numbers themselves.
+void add(StalenessCounts& all, const std::vector<WorkerStaleness>& workers,
+         StalenessCounts WorkerStaleness::*unit, const StalenessSum& exact) {
+  StalenessCounts run;
+  for (const WorkerStaleness& worker : workers) merge(run, worker.*unit);
+  run.sum = std::llround(exact.mean * static_cast<double>(run.count));
+  run.max = exact.max;
+  merge(all, run);
+}
+
 GroupStaleness staleness_of(const RunGroup& group) {
   GroupStaleness all;
   for (const ComparedRun* run : group.runs) {
-    for (const WorkerStaleness& worker : run->staleness) {
-      merge(all.clocks, worker.clocks);
-      merge(all.gradients, worker.gradients);
-    }
+    const std::optional<StalenessSums>& exact = run->summary.staleness;
+    if (!counts(*run) || !exact) continue;
+    add(all.clocks, run->staleness, &WorkerStaleness::clocks, exact->clocks);
+    add(all.gradients, run->staleness, &WorkerStaleness::gradients, exact->gradients);
   }
   return all;
 }
 
+// "time to test accuracy 80.00 %", or to training accuracy where no run was tested on its way.
+Result<ComparedTable> time_to_accuracy(std::span<const ComparedRun> runs, const std::vector<RunGroup>& groups,
+                                       double target) {
+  const bool tested = std::any_of(runs.begin(), runs.end(), [](const ComparedRun& run) {
+    return accuracy_in(run.curve) == AccuracyOf::kTest;
+  });
+  const AccuracyOf kind = tested ? AccuracyOf::kTest : AccuracyOf::kTraining;
+  PACELINE_RETURN_IF_ERROR(check_same_evaluations(runs, kind));
+  const std::string of = tested ? "test" : "training";
+  ComparedTable reached{"time to " + of + " accuracy " + percent_text(target), "time_to_accuracy", "s"};
+  return table_of(groups, std::move(reached), {},
+                  [&](const ComparedRun& run) { return seconds_to(run, target, kind); });
+}
+
 }  // namespace
+
+std::optional<double> relative_change(const ComparedTable& table, const statistics::Comparison& pair) {
+  if (table.better != Better::kSmaller || pair.difference.n == 0 || pair.first_mean <= 0.0)
+    return std::nullopt;
+  return pair.difference.mean / pair.first_mean;
+}
 
 Result<PolicyComparison> compare_runs(std::span<const ComparedRun> runs, std::optional<double> target) {
   PACELINE_ASSERT(!runs.empty(), "nothing to compare");
@@ -129,9 +154,8 @@ Result<PolicyComparison> compare_runs(std::span<const ComparedRun> runs, std::op
   ComparedTable time{"time at " + std::to_string(runs.front().total_iterations) + " iterations", "time", "s"};
   all.tables.push_back(table_of(all.groups, std::move(time), {}, wall));
   if (target) {
-    ComparedTable reached{"time to test accuracy " + percent_text(*target), "time_to_accuracy", "s"};
-    all.tables.push_back(table_of(all.groups, std::move(reached), {},
-                                  [&](const ComparedRun& run) { return seconds_to(run, *target); }));
+    PACELINE_ASSIGN_OR_RETURN(ComparedTable reached, time_to_accuracy(runs, all.groups, *target));
+    all.tables.push_back(std::move(reached));
   }
   const bool evaluated = std::any_of(
       runs.begin(), runs.end(), [](const ComparedRun& run) { return run.summary.test_accuracy.has_value(); });

@@ -2,7 +2,8 @@
 // mixed up, because a policy may do its iterations fast and learn little in each:
 //
 //   time at fixed iterations    the wall of a run that did all its iterations
-//   time to accuracy            until the mean of three successive evaluations reaches the target
+//   time to accuracy            until the mean of three successive evaluations reaches the target: tests, or,
+//                               where no run has any (simulated in timing mode), training accuracies
 //
 // beside the final accuracy, and, for each group, where the time went and how old parameters were. A run that
 // is not "ok", lost nodes, did not do all its iterations, was not evaluated or never reached the target has
@@ -39,6 +40,10 @@ struct ComparedTable {
   std::vector<std::string> censored = {};  // "runs/b: 512 of 1000 iterations"
 };
 
+// (second - first) / first over the seeds that both have, 0.1 is 10 % more; none for a table that is in per
+// cent, where there are no such seeds, and of 0.
+std::optional<double> relative_change(const ComparedTable& table, const statistics::Comparison& pair);
+
 // Seconds for each worker, means over a group's runs that count in the first table; none: none does.
 struct TimeSplit {
   std::array<double, kPhaseCount> phases{};
@@ -58,7 +63,8 @@ struct TimeSplit {
   double total() const { return compute() + apply() + wait() + network() + unaccounted; }
 };
 
-// All workers of all runs of a group.
+// All workers of a group's runs that count as in TimeSplit; mean and maximum of the numbers themselves, the
+// histogram of their buckets.
 struct GroupStaleness {
   StalenessCounts clocks;
   StalenessCounts gradients;
@@ -73,7 +79,8 @@ struct PolicyComparison {
 };
 
 // `target`: of the time to accuracy, 0..1; without one there is no such table, nor one of accuracies where no
-// run was evaluated. `runs`, one or more, outlive the result. Errors: those of group_runs().
+// run was evaluated. `runs`, one or more, outlive the result. Errors: those of group_runs() and, with a
+// target, of check_same_evaluations().
 Result<PolicyComparison> compare_runs(std::span<const ComparedRun> runs, std::optional<double> target);
 
 }  // namespace paceline

@@ -80,6 +80,8 @@ std::string verdict_text(const PolicyComparison& all, const ComparedTable& table
       return "no verdict: fewer than 5 seeds";
     case Verdict::kCensored:
       return "no verdict: censored";
+    case Verdict::kNoScatter:
+      return "no verdict: the same with each seed, so one run each";
     case Verdict::kUndecided:
       break;
   }
@@ -90,10 +92,9 @@ std::string pair_text(const PolicyComparison& all, const ComparedTable& table, c
                       int width) {
   const std::string names = all.groups[c.second].name + " - " + all.groups[c.first].name;
   std::string text = text_of("  %-*s %s", width, names.c_str(), signed_interval(c.difference).c_str());
-  const Estimate& first = table.means[c.first];
-  const bool relative = table.better == Better::kSmaller && c.difference.n > 0 && first.mean > 0.0;
-  if (relative) text += text_of("  %+.2f %%", 100.0 * c.difference.mean / first.mean);
-  if (c.difference.n >= 2) text += text_of("  p %.2g", c.adjusted_p);
+  const std::optional<double> relative = relative_change(table, c);
+  if (relative) text += text_of("  %+.2f %%", 100.0 * *relative);
+  if (c.difference.n >= 2 && c.scatters) text += text_of("  p %.2g", c.adjusted_p);
   return text + text_of("  %zu %s: ", c.difference.n, c.difference.n == 1 ? "seed" : "seeds") +
          verdict_text(all, table, c) + "\n";
 }
@@ -109,6 +110,7 @@ std::string winner_text(const PolicyComparison& all, const ComparedTable& table)
   };
   if (some(Verdict::kCensored)) why.emplace_back("runs are censored");
   if (some(Verdict::kTooFewSeeds)) why.emplace_back("fewer than 5 seeds");
+  if (some(Verdict::kNoScatter)) why.emplace_back("the seeds draw nothing");
   if (why.empty()) why.emplace_back("nobody is better than every other");
   return "  no winner: " + joined(why) + "\n";
 }
@@ -122,9 +124,12 @@ std::string table_text(const PolicyComparison& all, const ComparedTable& table) 
     if (lost > 0) text += text_of("  %zu of %zu runs censored", lost, table.samples[i].size());
     text += "\n";
   }
+  const auto scattering = std::count_if(table.comparisons.begin(), table.comparisons.end(),
+                                        [](const Comparison& c) { return c.scatters; });
   if (!table.comparisons.empty()) {
-    text += text_of(" differences, paired by seed; p corrected for %zu %s (Holm)\n", table.comparisons.size(),
-                    table.comparisons.size() == 1 ? "pair" : "pairs");
+    text += text_of(
+        " differences, paired by seed, 95 %% interval of each pair alone; p corrected for %zu %s (Holm)\n",
+        static_cast<std::size_t>(scattering), scattering == 1 ? "pair" : "pairs");
   }
   for (const Comparison& c : table.comparisons) text += pair_text(all, table, c, 2 * name_width(all) + 3);
   text += winner_text(all, table);

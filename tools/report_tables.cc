@@ -8,6 +8,8 @@
 #include <optional>
 #include <set>
 
+#include "common/report/counted.h"
+
 namespace paceline {
 namespace {
 
@@ -103,9 +105,7 @@ Times times_of(const FinishedRun& run) {
 }
 
 // The times of a run that failed, was stopped, overran its emulation or lost nodes are not its policy's.
-bool is_comparable(const FinishedRun& run) {
-  return run.summary.status == "ok" && run.summary.lost_nodes == 0;
-}
+bool is_comparable(const FinishedRun& run) { return fault_of(run.summary).empty(); }
 
 // "-12.3 %": the change from `first` to `now`; "" for the first run itself, and where either says nothing.
 class Changes {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
@@ -53,13 +54,15 @@ class Laboratory {
     summary[Phase::kBarrier] = {4.0, 100};
     summary[Phase::kPsParam] = {3.0, 100};
     if (change) change(summary);
-    REQUIRE(write_summary(path, summary));
     REQUIRE(write_curve(path, curve));
     WorkerStaleness worker{WorkerId(0, 0), {}, {}};
     worker.clocks.add(0, 75);
     worker.clocks.add(2, 25);
-    worker.gradients.add(20, 100);
-    REQUIRE(write_staleness(path, std::vector{worker}));
+    worker.gradients.add(3072, 100);  // of a bucket whose middle is 3104
+    const std::vector<WorkerStaleness> workers{worker};
+    REQUIRE(write_staleness(path, workers));
+    set_staleness(summary, workers);
+    REQUIRE(write_summary(path, summary));
     return *this;
   }
 
@@ -94,11 +97,11 @@ void add_pairs(Laboratory& lab, std::uint64_t seeds) {
   }
 }
 
-std::vector<CurveRow> curve_of(const std::vector<double>& accuracies) {
+std::vector<CurveRow> curve_of(const std::vector<double>& accuracies, double late = 0.0) {
   std::vector<CurveRow> rows;
   for (const double accuracy : accuracies) {
     const auto place = static_cast<std::int64_t>(rows.size()) + 1;
-    CurveRow row{10.0 * static_cast<double>(place), Version(5 * place), Threshold(0)};
+    CurveRow row{late + 10.0 * static_cast<double>(place), Version(5 * place), Threshold(0)};
     row.test_accuracy = accuracy;
     rows.push_back(row);
   }
@@ -184,6 +187,107 @@ TEST_CASE("other_work_is_refused_with_the_key_and_both_runs") {
   }
 }
 
+TEST_CASE("another_cluster_is_refused_also_a_simulated_one_and_another_trace") {
+  const auto with = [](std::vector<std::string> policy, const std::string& more) {
+    policy.insert(policy.end(), {"emulate.base_step=300ms", more});
+    return policy;
+  };
+  const auto simulated = [](RunSummary& s) { s.simulated_seed = 1; };
+  const std::pair<const char*, const char*> cases[] = {
+      {"simulate.costs.message=1ms", "simulate.costs.message is 20us, expected 1ms as in "},
+      {"simulate.network.latency=3ms", "simulate.network.latency is 100us, expected 3ms as in "},
+      {"simulate.metric.final_accuracy=0.5", "simulate.metric.final_accuracy is null"},
+      {"emulate.slowdown=[1, 2]", "emulate.slowdown is []"}};
+  for (const auto& [key, message] : cases) {
+    Laboratory lab;
+    lab.run(1, 10, with(kBsp, key), simulated).run(1, 9, with(kSsp, "run.name=b"), simulated);
+    const Shown shown = lab.compare();
+    CHECK(shown.status == 2);
+    CHECK_THAT(shown.err, Contains(lab.path(1) + ": " + message));
+  }
+  Laboratory real;  // nothing was simulated
+  real.run(1, 10, with(kBsp, "simulate.network.latency=3ms")).run(1, 9, with(kSsp, "emulate.cores=7"));
+  CHECK(real.compare().status == 0);
+  Laboratory traced;
+  traced.run(1, 10, kBsp, [](RunSummary& s) { s.simulated_seed = 1, s.trace = "0a"; });
+  traced.run(1, 9, kSsp, [](RunSummary& s) { s.simulated_seed = 1, s.trace = "0b"; });
+  CHECK_THAT(traced.compare().err,
+             Contains(traced.path(1) + ": computations are drawn from another trace (0b) than those of " +
+                      traced.path(0) + " (0a), expected the same"));
+}
+
+TEST_CASE("where_the_data_was_is_shown_when_the_groups_had_it_elsewhere") {
+  Laboratory lab;
+  std::vector<std::string> full = kBsp, tenth = kSsp;
+  full.emplace_back("data.path=/data/full");
+  tenth.emplace_back("data.path=/data/tenth");
+  lab.run(1, 10, full).run(1, 2, tenth);
+  const auto groups = lab.json()["groups"];
+  CHECK(groups[0]["name"] == "bsp");
+  CHECK(groups[0]["differing"]["data.path"] == "/data/full");
+  CHECK(groups[1]["differing"]["data.path"] == "/data/tenth");
+}
+
+TEST_CASE("the_relative_change_is_of_the_seeds_that_both_have") {
+  Laboratory lab;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    lab.run(seed, 20.0, kBsp).run(seed, 10.0 - 0.1 * static_cast<double>(seed), kSsp);
+  }
+  lab.run(6, 1000.0, kBsp);
+  CHECK(lab.json()["tables"][0]["pairs"][0]["relative"].get<double>() == Approx(-10.3 / 20.0));
+  CHECK_THAT(lab.compare().out, Contains("  -51.50 %  p "));
+}
+
+TEST_CASE("runs_of_which_every_seed_is_a_copy_have_no_p_and_no_winner") {
+  Laboratory lab;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) lab.run(seed, 20.0, kBsp).run(seed, 19.99, kSsp);
+  const auto table = lab.json()["tables"][0];
+  CHECK(table["pairs"][0]["verdict"] == "no_scatter");
+  CHECK(table["pairs"][0]["p"].is_null());
+  CHECK(table["pairs"][0]["adjusted_p"].is_null());
+  CHECK(table["winner"].is_null());
+  CHECK_THAT(lab.compare().out, Contains("5 seeds: no verdict: the same with each seed, so one run each") &&
+                                    Contains("no winner: the seeds draw nothing") && !Contains("  p 0"));
+}
+
+TEST_CASE("without_tests_the_time_is_to_training_accuracy_and_says_so") {
+  Laboratory lab;
+  std::vector<CurveRow> curve = curve_of({0.5, 0.7, 0.8, 0.9});
+  for (CurveRow& row : curve) row.train_accuracy = std::exchange(row.test_accuracy, std::nullopt);
+  const auto simulated = [](RunSummary& s) { s.simulated_seed = 1; };
+  lab.run(1, 10, kBsp, simulated, curve).run(2, 10, kBsp, simulated);
+  ReportOptions options;
+  options.target = 0.8;
+  const auto table = lab.json(options)["tables"][1];
+  CHECK(table["title"] == "time to training accuracy 80.00 %");
+  CHECK(table["values"][0]["by_seed"]["1"] == 40.0);
+  CHECK_THAT(lab.compare(options).out,
+             Contains("0 windows of training accuracy") && Contains("timing mode evaluates nothing"));
+}
+
+TEST_CASE("evaluations_at_other_instants_are_no_measure_of_one_time") {
+  Laboratory lab;
+  std::vector<std::string> coarse = kSsp;
+  coarse.emplace_back("train.eval_every_clocks=50");
+  lab.run(1, 10, kBsp, {}, curve_of({0.1, 0.2, 0.3})).run(1, 10, coarse);
+  CHECK(lab.compare().status == 0);
+  ReportOptions options;
+  options.target = 0.2;
+  CHECK_THAT(lab.compare(options).err, Contains("--target: ") && Contains("train.eval_every_clocks is 50"));
+}
+
+TEST_CASE("a_run_that_its_own_target_ended_at_one_evaluation_is_censored_with_that_reason") {
+  Laboratory lab;
+  std::vector<std::string> stopped = kBsp;
+  stopped.insert(stopped.end(), {"run.target_accuracy=0.8", "train.eval_every_clocks=5"});
+  lab.run(
+      1, 10, stopped, [](RunSummary& s) { s.iterations = 60; }, curve_of({0.5, 0.7, 0.81}));
+  ReportOptions options;
+  options.target = 0.8;
+  CHECK_THAT(lab.compare(options).out,
+             Contains("ended by run.target_accuracy at the first single evaluation"));
+}
+
 TEST_CASE("a_real_and_a_simulated_run_are_not_compared") {
   Laboratory lab;
   lab.run(1, 10, kBsp).run(1, 10, kSsp, [](RunSummary& s) { s.simulated_seed = 1; });
@@ -225,7 +329,7 @@ TEST_CASE("time_to_accuracy_is_a_table_of_its_own_and_a_run_that_never_gets_ther
     const double noise = 0.001 * static_cast<double>(seed);
     // Slow iterations that learn, and quick ones that learn less.
     lab.run(seed, 100, kBsp, {}, curve_of({0.5, 0.7 + noise, 0.8, 0.8, 0.8}));
-    lab.run(seed, 50 + noise, kSsp, {}, curve_of({0.3, 0.6, 0.7, 0.8, seed == 4 ? 0.6 : 0.8}));
+    lab.run(seed, 50 + noise, kSsp, {}, curve_of({0.3, 0.6, 0.7, 0.8, seed == 4 ? 0.6 : 0.8}, noise));
   }
   ReportOptions at_76;
   at_76.target = 0.76;
@@ -284,7 +388,11 @@ TEST_CASE("staleness_is_shown_as_a_histogram_over_all_runs_of_a_group") {
   const auto staleness = lab.json()["groups"][0]["staleness"];
   CHECK(staleness["clocks"]["mean"] == 0.5);
   CHECK(staleness["clocks"]["histogram"] == nlohmann::json::parse("[[0, 150], [2, 50]]"));
-  CHECK(staleness["gradients"]["max"] == 20);
+  CHECK(staleness["gradients"]["max"] == 3072);
+  CHECK(staleness["gradients"]["mean"] == 3072.0);
+  // A run that is not compared says nothing of this either.
+  lab.run(3, 10, kBsp, [](RunSummary& s) { s.iterations = 5; });
+  CHECK(lab.json()["groups"][0]["staleness"] == staleness);
   CHECK_THAT(lab.compare().out, Contains(" 75.0 %       -  25.0 % "));
 }
 
