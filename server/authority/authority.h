@@ -113,7 +113,6 @@ class Authority {
   void carry_out(const sync::AllFinished& action, Ticks now);
   void carry_out(const sync::Reject& action, Ticks now);
   void send_decision(wire::ApplyDecision decision);
-  double rate_at(Version version) const;
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/config/names.h"
-#include "common/params/schedule.h"
 #include "server/authority/authority.h"
+#include "server/store/decision.h"
 
 namespace paceline::server {
 namespace {
@@ -27,12 +27,6 @@ Status Authority::step(const sync::Event& event, Ticks now) {
   return std::exchange(rejected_, Status::ok());
 }
 
-// The learning rate of what is applied on top of `version`: the same number for the shards and for the
-// worker's local apply.
-double Authority::rate_at(Version version) const {
-  return learning_rate(config_.train.optimizer, version, planned_versions(config_));
-}
-
 void Authority::carry_out(const sync::Started&, Ticks now) {
   first_grant_ = now;
   record_.begin(now, engine_.threshold());
@@ -43,18 +37,7 @@ void Authority::carry_out(const sync::Started&, Ticks now) {
 
 void Authority::carry_out(const sync::Apply& action, Ticks now) {
   record_.applied(action);
-  wire::ApplyDecision decision;
-  for (const sync::Contributor& c : action.contributors) {
-    decision.contributions.push_back({c.worker, c.clock, c.weight});
-  }
-  for (const sync::SkippedIteration& s : action.skipped) decision.skipped.push_back({s.worker, s.clock, 0});
-  decision.combine = action.combine == CombineMode::kMean ? wire::Combine::kMean : wire::Combine::kEach;
-  // Versioned: all contributors are stamped with the version they are applied to. Eager: the version as it
-  // stands.
-  const bool stamped = config_.sync.apply == ApplyMode::kVersioned && !action.contributors.empty();
-  decision.learning_rate = rate_at(stamped ? Version(action.contributors.front().clock.value) : decided_);
-  decision.version_after = action.version_after;
-  decision.revision_after = action.revision_after;
+  wire::ApplyDecision decision = apply_decision(config_, action, decided_);
   if (action.version_after > decided_) {
     const std::int64_t skipped = evaluation_.skipped();
     decision.retain = evaluation_.reached(action.version_after, {record_.seconds(now), engine_.threshold()});
@@ -75,22 +58,7 @@ void Authority::send_decision(wire::ApplyDecision decision) {
 
 void Authority::carry_out(const sync::Grant& action, Ticks now) {
   granted_at_[config_.cluster.cluster().rank_of(action.worker).value] = now;
-  wire::Grant grant;
-  grant.worker = action.worker;
-  grant.clock = action.clock;
-  grant.iteration = action.iteration;
-  grant.threshold = action.threshold;
-  grant.min_clock = action.min_clock;
-  grant.min_version = action.min_version;
-  grant.version = action.version;
-  grant.revision = action.revision;
-  const bool versioned = config_.sync.apply == ApplyMode::kVersioned;
-  grant.learning_rate = rate_at(versioned ? Version(action.clock.value) : action.version);
-  // Workers have equal mini-batches, so a sample share is one among the contributors of the clock.
-  const bool mean = config_.sync.combine == CombineMode::kMean;
-  grant.local_scale = mean ? 1.0 / static_cast<double>(action.contributors) : 1.0;
-  grant.held = action.held;
-  to_node(action.worker.node, grant);
+  to_node(action.worker.node, grant_of(config_, action));
 }
 
 void Authority::carry_out(const sync::Held& action, Ticks) {
