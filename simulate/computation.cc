@@ -24,11 +24,11 @@ Ticks TimedComputation::ends(const Step& step) {
   return std::max(due, step.begins);
 }
 
-Metric TimedComputation::metric(const Step& step) {
-  if (!plan_.metric) return {0.0, 0, step.samples};
+Computation::Computed TimedComputation::compute(const Step& step) {
+  if (!plan_.metric) return {Metric{0.0, 0, step.samples}};
   // A gradient is of batch_size samples, or of so many on average.
   const std::int64_t learned = step.revision.value * plan_.config.train.batch_size;
-  return plan_.metric->measure(step.worker, step.clock, learned, step.samples);
+  return {plan_.metric->measure(step.worker, step.clock, learned, step.samples)};
 }
 
 }  // namespace paceline::simulate

@@ -1,10 +1,9 @@
 // Computation: what becomes of a worker that has its parameters and its mini-batch: when it has its gradient,
-// and what metric it reports. The node knows no more of computing than this, so that what really computes
-// gradients, in the order of the events, can stand in its place.
+// and what metric it reports. The node knows no more of computing than this: whether a gradient is really
+// computed (training.h) or only its time (timing mode) is decided by who stands here.
 #pragma once
 
-#include <memory>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "common/clock.h"
@@ -16,6 +15,8 @@
 
 namespace paceline::simulate {
 
+class Training;
+
 // Thread: one.
 class Computation {
  public:
@@ -26,14 +27,25 @@ class Computation {
     Ticks started;  // the iteration: the grant was there
     Ticks begins;   // computing
     Version version;
-    Revision revision;         // of the parameters
+    Revision revision;  // of the parameters
+    // As granted.
     std::int64_t samples = 0;  // of the mini-batch
+    std::int64_t iteration = 0;
+    Threshold threshold;
+    Version min_version;
+  };
+  struct Computed {
+    Metric metric;
+    std::string fault = {};  // what of the loss or the gradient is not finite; empty: all is
   };
   // When the gradient is there; not before `begins`. Steps of one worker come one after another.
   virtual Ticks ends(const Step& step) = 0;
   // Whether it was to have been there before it began: an emulated step that does not fit.
   virtual bool overran() const = 0;
-  virtual Metric metric(const Step& step) = 0;
+  // To be asked when the gradient is there.
+  virtual Computed compute(const Step& step) = 0;
+  // The numbers behind the stamps; nullptr in timing mode.
+  virtual Training* training() { return nullptr; }
 };
 
 // Timing mode: lengths and metrics are drawn, nothing is computed.
@@ -42,7 +54,7 @@ class TimedComputation final : public Computation {
   explicit TimedComputation(const Plan& plan);
   Ticks ends(const Step& step) override;
   bool overran() const override { return overran_; }
-  Metric metric(const Step& step) override;
+  Computed compute(const Step& step) override;
 
  private:
   const Plan& plan_;

@@ -16,6 +16,8 @@ enum class EventKind : std::uint32_t {
   kPushLeaves,       // a: rank                  its local apply is done
   kPushArrives,      // a: shard, b: rank        whole; at shard 0 the report behind it
   kPushTaken,        // a: shard, b: rank        by the server's loop
+  kReportArrives,    // a: rank                  alone: its gradient is not finite
+  kReportTaken,      // a: rank
   kArrivalSaid,      // a: shard, b: rank        to the authority
   kArrivalTaken,     // a: shard, b: rank
   kDecisionArrives,  // a: shard, b: decision

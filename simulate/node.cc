@@ -113,6 +113,7 @@ void Node::take_process_cache(Thread& t, std::optional<nanoseconds> parameters, 
 
 // What was left until now of applying own gradients; then the mini-batch.
 void Node::settle(Thread& t, Ticks at) {
+  if (world_->training != nullptr) world_->training->settle(rank_of(t));
   const std::optional<std::int64_t> floats = t.own.settle(world_->plan.shards);
   if (!floats) return load_batch(t, at);
   enter(t, Phase::kApplyGrads, at);
@@ -131,14 +132,14 @@ nanoseconds Node::refresh(Thread& t, bool landed) {
     floats += static_cast<double>(passes) * static_cast<double>(world_->plan.shards[k].floats);
   }
   t.own.refreshed(t.taken, t.id.thread);
+  if (world_->training != nullptr) world_->training->refresh(rank_of(t), t.grant.clock, t.taken);
   t.state = {t.taken.version(), t.taken.revision(), t.grant.clock};
   return length_of(floats * world_->plan.costs.copy_ns_per_float);
 }
 
 void Node::load_batch(Thread& t, Ticks at) {
   enter(t, Phase::kBatch, at);
-  const std::uint32_t rank = world_->plan.cluster.rank_of(t.id).value;
-  world_->events.at(at + world_->plan.costs.batch, {EventKind::kComputeBegins, rank, 0});
+  world_->events.at(at + world_->plan.costs.batch, {EventKind::kComputeBegins, rank_of(t).value, 0});
 }
 
 void Node::compute_begins(std::uint32_t thread, Ticks now) {
@@ -153,19 +154,19 @@ void Node::compute_begins(std::uint32_t thread, Ticks now) {
     t.ahead = {asked.ticket, now, std::nullopt};
     if (asked.sent) send(asked.place, now);
   }
-  const Rank rank = world_->plan.cluster.rank_of(t.id);
-  const Computation::Step step{
-      rank, t.grant.clock, t.arrived, now, t.state.version, t.state.revision, t.grant.samples};
-  const Ticks ends = world_->computation.ends(step);
+  t.step = {rank_of(t),        t.grant.clock,      t.arrived,       now,
+            t.state.version,   t.state.revision,   t.grant.samples, t.grant.iteration,
+            t.grant.threshold, t.grant.min_version};
+  const Ticks ends = world_->computation.ends(t.step);
   if (world_->computation.overran()) ++overruns_;
-  t.metric = world_->computation.metric(step);
-  world_->events.at(ends, {EventKind::kComputeEnds, rank.value, 0});
+  world_->events.at(ends, {EventKind::kComputeEnds, t.step.worker.value, 0});
 }
 
 void Node::compute_ends(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   ++steps_;
   Thread& t = threads_[thread];
+  t.computed = world_->computation.compute(t.step);
   if (t.ahead.ticket) {
     t.phases.add_hidden(Phase::kPsParam, t.ahead.until.value_or(now) - t.ahead.since);
   }
@@ -181,12 +182,13 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
     t.with_push = asked.ticket;
     if (asked.sent) send(asked.place, now);
   }
-  if (!world_->plan.keeps_own_updates) return push_leaves(thread, now);
+  if (!world_->plan.keeps_own_updates || !t.computed.fault.empty()) return push_leaves(thread, now);
   t.own.computed(t.grant.clock, process_.shards());
+  if (world_->training != nullptr) world_->training->apply_locally(rank_of(t), t.grant);
   if (!world_->plan.applies_at_once) return push_leaves(thread, now);
   enter(t, Phase::kApplyGrads, now);
   const Ticks applied = now + per_float(world_->plan.costs.local_apply_ns_per_float);
-  world_->events.at(applied, {EventKind::kPushLeaves, world_->plan.cluster.rank_of(t.id).value, 0});
+  world_->events.at(applied, {EventKind::kPushLeaves, rank_of(t).value, 0});
 }
 
 void Node::push_leaves(std::uint32_t thread, Ticks now) {
@@ -206,7 +208,9 @@ void Node::push_leaves(std::uint32_t thread, Ticks now) {
       if (asked.sent) t.pull_behind = asked.place;
     }
   }
-  const std::uint32_t rank = world_->plan.cluster.rank_of(t.id).value;
+  if (!t.computed.fault.empty()) return report_alone(t, std::exchange(t.pull_behind, std::nullopt), now);
+  if (world_->training != nullptr) world_->training->send(rank_of(t));
+  const std::uint32_t rank = rank_of(t).value;
   const Ticks leaves = now + world_->plan.costs.message;
   t.push_left = leaves;
   for (std::uint32_t k = 0; k < world_->plan.shards.size(); ++k) {
@@ -214,6 +218,13 @@ void Node::push_leaves(std::uint32_t thread, Ticks now) {
                                                  {EventKind::kPushArrives, k, rank}, leaves);
     t.push_left = std::max(t.push_left, left);
   }
+}
+
+// A gradient that is not finite does not leave; the clock closes without it. The pull follows at once.
+void Node::report_alone(Thread& t, std::optional<std::uint32_t> pull, Ticks now) {
+  t.push_left = now + world_->plan.costs.message;
+  world_->network.message({EventKind::kReportArrives, rank_of(t).value, 0}, t.push_left);
+  if (pull) send(*pull, now);
 }
 
 Node::Request Node::request(Version min_version) {
@@ -237,6 +248,7 @@ void Node::send(std::uint32_t pull, Ticks now) {
 
 void Node::answer_arrives(std::uint32_t place, ShardId shard, Ticks now) {
   process_.install(shard, world_->pulls[place].answers[shard.value]);
+  if (world_->training != nullptr) world_->training->install(id_, place, shard);
   answered(place, now);
 }
 
@@ -244,6 +256,7 @@ void Node::answer_arrives(std::uint32_t place, ShardId shard, Ticks now) {
 void Node::unchanged(std::uint32_t place, ShardId shard, Ticks now) {
   const cache::SliceStamp& stamp = world_->pulls[place].answers[shard.value];
   if (process_.slice(shard).revision == stamp.revision) process_.install(shard, stamp);
+  if (world_->training != nullptr) world_->training->confirmed(id_, shard, stamp);
   answered(place, now);
 }
 

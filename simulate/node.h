@@ -1,6 +1,7 @@
 // A simulated node: its training threads, their thread caches, its process cache and its pulls, all of them
-// stamps without numbers. What it does follows worker/train/train_step.cc step by step, with the real rules
-// of common/cache and the real recorder of common/timing; only time is virtual.
+// stamps; in training mode the numbers move along (training.h). What it does follows
+// worker/train/train_step.cc step by step, with the real rules of common/cache and the real recorder of
+// common/timing; only time is virtual.
 //
 //   grant -> read parameters (thread cache, process cache, or wait for the servers) -> mini-batch -> compute,
 //   fetching ahead meanwhile -> local apply -> push, report and pull behind the push -> the next grant
@@ -24,6 +25,7 @@
 #include "simulate/network.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
+#include "simulate/training.h"
 
 namespace paceline::simulate {
 
@@ -34,6 +36,7 @@ struct Surroundings {
   Network& network;
   Pulls& pulls;
   Computation& computation;
+  Training* training;  // the computation's
   Ticks& phase_clock;  // what the recorders read: the node sets it before it calls one
 };
 
@@ -71,7 +74,9 @@ class Node {
   }
 
   // What `thread` reported of its last iteration.
-  const Metric& metric(std::uint32_t thread) const { return threads_[thread].metric; }
+  const Metric& metric(std::uint32_t thread) const { return threads_[thread].computed.metric; }
+  // What was not finite: then no gradient of it comes.
+  const std::string& fault(std::uint32_t thread) const { return threads_[thread].computed.fault; }
   Clock clock(std::uint32_t thread) const { return threads_[thread].grant.clock; }
   Version computed_version(std::uint32_t thread) const { return threads_[thread].state.version; }
   Revision computed_revision(std::uint32_t thread) const { return threads_[thread].state.revision; }
@@ -111,7 +116,8 @@ class Node {
       Ticks since;
       std::optional<Ticks> until;
     } ahead;  // parameters asked for while computing
-    Metric metric;
+    Computation::Step step;
+    Computation::Computed computed;
     Ticks push_left;
     bool read_before = false;
     PhaseRecorder phases;
@@ -128,6 +134,7 @@ class Node {
   std::chrono::nanoseconds refresh(Thread& t, bool landed);
   void settle(Thread& t, Ticks at);
   void load_batch(Thread& t, Ticks at);
+  void report_alone(Thread& t, std::optional<std::uint32_t> pull, Ticks now);
   struct Request {
     Ticket ticket;
     std::uint32_t place;
@@ -141,6 +148,7 @@ class Node {
   cache::ProcessCacheState newest_known() const;
   cache::PullWithPush with_push(const Thread& t) const;
   std::chrono::nanoseconds per_float(double ns) const;
+  Rank rank_of(const Thread& t) const { return world_->plan.cluster.rank_of(t.id); }
 
   NodeId id_;
   const Surroundings* world_;

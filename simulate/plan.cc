@@ -38,23 +38,33 @@ Status check_assumptions(const RunConfig& config, bool timed_by_trace) {
         "simulate.compute.distribution: nothing says how long an iteration takes, got emulated without "
         "emulate.base_step, expected emulate.base_step, another distribution with a mean, or --trace RUN");
   }
+  if (config.simulate.mode == SimulateMode::kTraining) {
+    if (config.train.batch_balance == BatchSizing::kEqual) return Status::ok();
+    return invalid_argument(
+        std::string("train.batch_balance: training mode computes mini-batches of one size, got ") +
+        name_of(config.train.batch_balance) + ", expected " + name_of(BatchSizing::kEqual) +
+        ", or simulate.mode: timing");
+  }
   const SimulatedMetric& metric = config.simulate.metric;
   if (follows_metric(config.sync) && metric.curve.empty() && !metric.final_accuracy) {
     return invalid_argument(
         std::string("sync.policy: ") + name_of(config.sync.policy) +
         " follows a training metric and timing mode computes none, got no "
-        "simulate.metric, expected simulate.metric.curve or simulate.metric.final_accuracy");
+        "simulate.metric, expected simulate.metric.curve, simulate.metric.final_accuracy or "
+        "simulate.mode: training");
   }
   if (config.run.target_accuracy) {
     return invalid_argument(
-        "run.target_accuracy: timing mode evaluates nothing, got a target, expected null");
+        "run.target_accuracy: timing mode evaluates nothing, got a target, expected null, or simulate.mode: "
+        "training");
   }
   return Status::ok();
 }
 
 }  // namespace
 
-Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times) {
+Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times,
+                       std::optional<std::int64_t> floats) {
   PACELINE_RETURN_IF_ERROR(check_assumptions(config, compute_times != nullptr));
   Plan plan;
   plan.config = config;
@@ -65,8 +75,12 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   plan.applies_at_once = config.train.optimizer.kind != OptimizerKind::kSgd;
   plan.missing_max = missing_max(plan.engine);
   plan.apply_threads = config.cluster.apply_threads.value_or(1);
-  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
-  plan.floats = network.layout.size();
+  if (floats) {
+    plan.floats = *floats;
+  } else {
+    PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
+    plan.floats = network.layout.size();
+  }
   plan.shards = message_sizes(config.cluster, plan.floats);
   const SimulatedCosts& costs = config.simulate.costs;
   plan.costs = {costs.message, costs.batch, costs.apply, costs.local_apply, costs.copy};

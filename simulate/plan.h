@@ -43,9 +43,11 @@ struct Plan {
   std::unique_ptr<MetricModel> metric;  // null: nothing is known of how well training goes
 };
 
-// Errors, in one line that names the key: kInvalidArgument nothing says how long an iteration takes; dtssp
-// without a metric; what only a real run can do (run.target_accuracy); those of make_metric_model().
-// `compute_times`: those of a trace, or null for what the configuration says.
-Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times = nullptr);
+// Errors, in one line that names the key: kInvalidArgument nothing says how long an iteration takes; in
+// timing mode dtssp without a metric, and what needs evaluations (run.target_accuracy); in training mode
+// mini-batches of unequal sizes; those of make_metric_model(). `compute_times`: those of a trace, or null for
+// what the configuration says. `floats`: of the model, where that is not the configuration's network.
+Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times = nullptr,
+                       std::optional<std::int64_t> floats = std::nullopt);
 
 }  // namespace paceline::simulate

@@ -11,6 +11,8 @@
 #include "simulate/computation.h"
 #include "simulate/plan.h"
 #include "simulate/trace.h"
+#include "simulate/training.h"
+#include "worker/network_task.h"
 
 namespace paceline::simulate {
 namespace {
@@ -50,9 +52,30 @@ Status clear(const fs::path& out) {
   return Status::ok();
 }
 
+// Mini-batches are made when they are asked for: who asks next is not known ahead, and there is one thread.
+Result<std::unique_ptr<TaskFactory>> network_tasks(RunConfig config) {
+  config.data.loader_threads = 0;
+  config.data.prefetch_batches = 1;
+  return make_network_tasks(config);
+}
+
+Result<Outcome> train(const RunConfig& config, std::unique_ptr<ComputeTimes> times, TaskFactory* tasks) {
+  const auto floats = tasks == nullptr ? std::nullopt : std::optional(tasks->layout().size());
+  PACELINE_ASSIGN_OR_RETURN(const Plan plan, make_plan(config, std::move(times), floats));
+  std::unique_ptr<TaskFactory> built_in;
+  if (tasks == nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(built_in, network_tasks(config));
+    tasks = built_in.get();
+  }
+  PACELINE_ASSIGN_OR_RETURN(const std::unique_ptr<Training> training, Training::begin(plan, *tasks));
+  TrainedComputation computation(plan, *training);
+  return World(plan, computation).run();
+}
+
 }  // namespace
 
-Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::path>& trace) {
+Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::path>& trace,
+                              TaskFactory* tasks) {
   SimulatedRun run{{}, config, std::nullopt};
   std::unique_ptr<ComputeTimes> traced_times;
   std::optional<std::string> fingerprint;
@@ -65,10 +88,13 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
       fingerprint = hex(traced.fingerprint);
     }
   }
-  PACELINE_ASSIGN_OR_RETURN(const Plan plan, make_plan(run.assumed, std::move(traced_times)));
-  TimedComputation computation(plan);
-  World world(plan, computation);
-  PACELINE_ASSIGN_OR_RETURN(run.outcome, world.run());
+  if (config.simulate.mode == SimulateMode::kTraining) {
+    PACELINE_ASSIGN_OR_RETURN(run.outcome, train(run.assumed, std::move(traced_times), tasks));
+  } else {
+    PACELINE_ASSIGN_OR_RETURN(const Plan plan, make_plan(run.assumed, std::move(traced_times)));
+    TimedComputation computation(plan);
+    PACELINE_ASSIGN_OR_RETURN(run.outcome, World(plan, computation).run());
+  }
   run.outcome.summary.simulated_seed = config.run.seed;
   run.outcome.summary.trace = std::move(fingerprint);
   return run;
@@ -93,6 +119,9 @@ Status write_directory(const fs::path& out, const SimulatedRun& run) {
   PACELINE_RETURN_IF_ERROR(write_curve(out, run.outcome.curve));
   if (!run.outcome.phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, run.outcome.phases));
   if (run.outcome.summary.staleness) PACELINE_RETURN_IF_ERROR(write_staleness(out, run.outcome.staleness));
+  if (const std::optional<ModelFile>& model = run.outcome.model) {
+    PACELINE_RETURN_IF_ERROR(write_model_file(out / "model.bin", model->info, model->parameters));
+  }
   return write_summary(out, run.outcome.summary);
 }
 

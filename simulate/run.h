@@ -7,6 +7,7 @@
 
 #include "common/config/run_config.h"
 #include "common/status.h"
+#include "common/task/task.h"
 #include "simulate/world.h"
 
 namespace paceline::simulate {
@@ -17,19 +18,21 @@ struct SimulatedRun {
   std::optional<std::filesystem::path> trace;  // where computations came from, if not from `assumed`
 };
 
-// Simulates `config` in timing mode. `trace`: the directory of a real run whose computations are drawn from
-// (trace.h). Pure but for reading files: the same arguments give the same outcome, bit for bit.
-// Errors: those of make_plan(), read_trace() and World::run().
-Result<SimulatedRun> simulate(const RunConfig& config,
-                              const std::optional<std::filesystem::path>& trace = {});
+// Simulates `config`. `trace`: the directory of a real run whose computations are drawn from (trace.h).
+// `tasks`: what is trained in training mode; null: the configuration's network on data.path. On the calling
+// thread alone, and pure but for reading files: the same arguments give the same outcome, bit for bit.
+// Errors: those of make_plan(), read_trace(), make_network_tasks() and World::run().
+Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<std::filesystem::path>& trace = {},
+                              TaskFactory* tasks = nullptr);
 
 // Whether `out` may be written to: it holds no run, or `replace`. Changes nothing. Errors:
 // kFailedPrecondition, naming what is there.
 [[nodiscard]] Status check_directory(const std::filesystem::path& out, bool replace);
 
-// config.yaml, curve.csv, phases.csv, phases_histogram.csv, staleness.csv and, last, summary.json, as a real
-// run's; the configuration is what was assumed. What an earlier run left there goes first. Errors:
-// kUnavailable the folder cannot be made or cleared; those of common/files/atomic_file.h.
+// config.yaml, curve.csv, phases.csv, phases_histogram.csv, staleness.csv, after training model.bin, and,
+// last, summary.json, as a real run's; the configuration is what was assumed. What an earlier run left there
+// goes first. Errors: kUnavailable the folder cannot be made or cleared; those of
+// common/files/atomic_file.h.
 [[nodiscard]] Status write_directory(const std::filesystem::path& out, const SimulatedRun& run);
 
 }  // namespace paceline::simulate

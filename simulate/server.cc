@@ -10,12 +10,14 @@ constexpr std::int64_t kLargeShardFloats = 4 * 1024 * 1024;
 
 }  // namespace
 
-Server::Server(ShardId id, const Plan& plan, Events& events, Network& network, Pulls& pulls)
+Server::Server(ShardId id, const Plan& plan, Events& events, Network& network, Pulls& pulls,
+               Training* training)
     : id_(id),
       plan_(plan),
       events_(events),
       network_(network),
       pulls_(pulls),
+      training_(training),
       applied_(plan.engine.apply, plan.cluster.workers(), plan.missing_max + 1),
       answered_(plan.cluster.nodes, State{kNoVersion, kNoRevision}) {}
 
@@ -25,6 +27,10 @@ void Server::push_arrives(std::uint32_t rank, Ticks now) {
   // At the authority's shard the report is behind it.
   const std::int64_t messages = gradient.messages + (id_ == kAuthority ? 1 : 0);
   events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kPushTaken, id_.value, rank});
+}
+
+void Server::report_arrives(std::uint32_t rank, Ticks now) {
+  events_.at(loop_.take(plan_.costs.message, now), {EventKind::kReportTaken, rank, 0});
 }
 
 std::chrono::nanoseconds Server::apply_time(std::size_t contributors) const {
@@ -100,8 +106,10 @@ bool Server::answer(std::uint32_t place, Ticks now) {
   const Source from = source(pull);
   if (from.answer == Answer::kLater) return false;
   confirm(pull.node, from.state);
-  stamp(pull.answers[id_.value], pull.node, from.state);
+  cache::SliceStamp& answered = pull.answers[id_.value];
+  stamp(answered, pull.node, from.state);
   if (from.answer == Answer::kUnchanged) {
+    if (training_ != nullptr) training_->confirm(id_, pull.node, answered);
     const Ticks sent = loop_.take(plan_.costs.message, now);
     network_.message({EventKind::kUnchanged, id_.value, place}, sent + plan_.costs.message);
     return true;
@@ -112,6 +120,7 @@ bool Server::answer(std::uint32_t place, Ticks now) {
     leaving_->state.version = std::max(leaving_->state.version, from.state.version);
   }
   ++leaving_->replies;
+  if (training_ != nullptr) training_->answer(place, id_, pull.node, answered);
   const std::int64_t messages = plan_.shards[id_.value].parameters.messages;
   events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kReplyLeaves, id_.value, place});
   return true;
@@ -142,6 +151,7 @@ void Server::reply_leaves(std::uint32_t place, Ticks now) {
 void Server::reply_has_left(Ticks now) {
   if (--leaving_->replies > 0) return;
   leaving_.reset();
+  if (training_ != nullptr) training_->nothing_leaves(id_);
   answer_ready(now);
 }
 

@@ -4,7 +4,7 @@
 //
 // Which state a pull is answered with follows server/store/leaving.h: while an older state than the current
 // one is on its way out in replies, a pull joins it, is told that its node can go on, or waits until it has
-// left.
+// left. Here are its stamps; in training mode the numbers move along (training.h).
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include "simulate/network.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
+#include "simulate/training.h"
 #include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
@@ -37,12 +38,14 @@ class Loop {
 // Thread: one.
 class Server {
  public:
-  Server(ShardId id, const Plan& plan, Events& events, Network& network, Pulls& pulls);
+  // `training`: nullptr in timing mode.
+  Server(ShardId id, const Plan& plan, Events& events, Network& network, Pulls& pulls, Training* training);
 
   Loop& loop() { return loop_; }
 
   // A message has come: it is taken when the loop is free.
   void push_arrives(std::uint32_t rank, Ticks now);
+  void report_arrives(std::uint32_t rank, Ticks now);
   void decision_arrives(std::uint32_t decision, std::size_t contributors, Ticks now);
   void pull_arrives(std::uint32_t pull, Ticks now);
 
@@ -92,6 +95,7 @@ class Server {
   Events& events_;
   Network& network_;
   Pulls& pulls_;
+  Training* const training_;
   Loop loop_;
   Version version_;
   Revision revision_;

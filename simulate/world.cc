@@ -26,13 +26,14 @@ World::World(const Plan& plan, Computation& computation, Watcher* watcher)
       network_(plan.config.simulate.network, plan.cluster.nodes,
                static_cast<std::uint32_t>(plan.shards.size()), events_),
       pulls_(static_cast<std::uint32_t>(plan.shards.size())),
-      surroundings_{plan_, events_, network_, pulls_, computation, phase_clock_},
+      training_(computation.training()),
+      surroundings_{plan_, events_, network_, pulls_, computation, training_, phase_clock_},
       engine_(plan.engine),
       watcher_(watcher),
       staleness_(plan.cluster) {
   servers_.reserve(plan.shards.size());
   for (std::uint32_t k = 0; k < plan.shards.size(); ++k) {
-    servers_.emplace_back(ShardId(k), plan_, events_, network_, pulls_);
+    servers_.emplace_back(ShardId(k), plan_, events_, network_, pulls_, training_);
   }
   nodes_.reserve(plan.cluster.nodes);
   for (std::uint32_t n = 0; n < plan.cluster.nodes; ++n) nodes_.emplace_back(NodeId(n), surroundings_);
@@ -53,6 +54,7 @@ Result<Outcome> World::run() {
     if (events_.now() == kEndOfTime) return endless();
     ++events_taken_;
     dispatch(event, events_.now());
+    if (training_ != nullptr) PACELINE_RETURN_IF_ERROR(training_->status());
   }
   PACELINE_ASSERT(engine_.finished(), "nothing is going to happen, and the run is not over");
   return outcome();
@@ -84,6 +86,10 @@ void World::dispatch(const Event& e, Ticks now) {
       return push_arrives(ShardId(e.a), e.b, now);
     case EventKind::kPushTaken:
       return push_taken(ShardId(e.a), e.b, now);
+    case EventKind::kReportArrives:
+      return report_arrives(e.a, now);
+    case EventKind::kReportTaken:
+      return reported(e.a, now);
     case EventKind::kArrivalSaid:
       events_.at(servers_[0].loop().take(plan_.costs.message, now), {EventKind::kArrivalTaken, e.a, e.b});
       return;
@@ -122,7 +128,15 @@ void World::push_arrives(ShardId shard, std::uint32_t rank, Ticks now) {
   if (node_at(rank).push_left(thread_of(rank))) servers_[shard.value].push_arrives(rank, now);
 }
 
+void World::report_arrives(std::uint32_t rank, Ticks now) {
+  if (node_at(rank).push_left(thread_of(rank))) servers_[0].report_arrives(rank, now);
+}
+
 void World::push_taken(ShardId shard, std::uint32_t rank, Ticks now) {
+  if (training_ != nullptr && engine_.is_live(plan_.cluster.worker_at(Rank(rank)))) {
+    std::string fault = training_->push_taken(shard, Rank(rank));
+    if (!fault.empty()) faults_[{shard, rank}] = std::move(fault);
+  }
   if (shard == kAuthority) {
     gradient_arrived(shard, rank, now);
     reported(rank, now);
@@ -161,8 +175,10 @@ void World::lose(NodeId node, Ticks now) {
 void World::gradient_arrived(ShardId shard, std::uint32_t rank, Ticks now) {
   const WorkerId worker = plan_.cluster.worker_at(Rank(rank));
   if (!engine_.is_live(worker)) return;  // its node was lost meanwhile
+  std::string fault;
+  if (const auto found = faults_.extract({shard, rank}); !found.empty()) fault = std::move(found.mapped());
   step(sync::GradientArrived{shard, worker, node_at(rank).clock(worker.thread),
-                             node_at(rank).metric(worker.thread).samples, ""},
+                             node_at(rank).metric(worker.thread).samples, std::move(fault)},
        now);
 }
 
@@ -171,8 +187,8 @@ void World::reported(std::uint32_t rank, Ticks now) {
   if (!engine_.is_live(worker)) return;
   const Node& node = node_at(rank);
   step(sync::StepReported{worker, node.clock(worker.thread), node.metric(worker.thread),
-                          node.computed_version(worker.thread), node.computed_revision(worker.thread), false,
-                          ""},
+                          node.computed_version(worker.thread), node.computed_revision(worker.thread),
+                          !node.fault(worker.thread).empty(), node.fault(worker.thread)},
        now);
 }
 
@@ -198,7 +214,9 @@ void World::carry_out(const sync::Started&, Ticks now) {
 
 void World::carry_out(sync::Apply& action, Ticks now) {
   staleness_.add(action);
-  const std::uint32_t decision = keep(action);
+  Decision decided{std::move(action), static_cast<std::uint32_t>(servers_.size())};
+  if (training_ != nullptr) tell(decided, now);
+  const std::uint32_t decision = keep(std::move(decided));
   own_decisions_.push_back(decision);
   for (std::uint32_t k = 1; k < servers_.size(); ++k) {
     network_.message({EventKind::kDecisionArrives, k, decision},
@@ -206,20 +224,24 @@ void World::carry_out(sync::Apply& action, Ticks now) {
   }
 }
 
-std::uint32_t World::keep(sync::Apply& apply) {
+std::uint32_t World::keep(Decision decision) {
   if (free_decisions_.empty()) {
     free_decisions_.push_back(static_cast<std::uint32_t>(decisions_.size()));
     decisions_.emplace_back();
   }
   const std::uint32_t place = free_decisions_.back();
   free_decisions_.pop_back();
-  decisions_[place] = {std::move(apply), static_cast<std::uint32_t>(servers_.size())};
+  decisions_[place] = std::move(decision);
   return place;
 }
 
 void World::applied(ShardId shard, std::uint32_t decision, Ticks now) {
-  servers_[shard.value].apply(decisions_[decision].apply, now);
-  if (--decisions_[decision].shards_open == 0) free_decisions_.push_back(decision);
+  Decision& made = decisions_[decision];
+  if (training_ != nullptr) training_->apply(shard, made.told);
+  servers_[shard.value].apply(made.apply, now);
+  if (--made.shards_open > 0) return;
+  free_decisions_.push_back(decision);
+  if (made.row) evaluate(made.apply.version_after, *made.row, now);
 }
 
 // When a message of the authority to a node has been parsed there.
@@ -241,7 +263,7 @@ void World::carry_out(const sync::FinishWorker& action, Ticks now) {
 
 void World::carry_out(const sync::WindowClosed& action, Ticks now) {
   CurveRow row{to_seconds(now - first_grant_), action.version, action.threshold};
-  if (plan_.metric) {  // else nobody knows how well training goes
+  if (plan_.metric || training_ != nullptr) {  // else nobody knows how well training goes
     row.lpr = action.lpr;
     row.train_loss = action.loss_mean;
     row.train_accuracy = action.accuracy;
@@ -262,17 +284,32 @@ void World::carry_out(const sync::AllFinished& action, Ticks now) {
   }
 }
 
+// In timing mode nothing of it has counted anywhere.
+void World::carry_out(const sync::Discard& action, Ticks) {
+  if (training_ != nullptr) training_->discard(action);
+}
+
+void World::carry_out(const sync::RunFailed& action, Ticks) {
+  summary_.status = "failed";
+  summary_.reason = action.status.message();
+}
+
 void World::carry_out(const sync::Reject& action, Ticks) {
   PACELINE_ASSERT(false, "the core refuses what the simulator says: " + action.status.message());
 }
 
-Outcome World::outcome() {
+Result<Outcome> World::outcome() {
   Outcome out;
+  if (training_ != nullptr) {
+    finish_model(out);
+    PACELINE_RETURN_IF_ERROR(training_->status());
+  }
   summary_.policy = name_of(plan_.config.sync.policy);
   summary_.nodes = plan_.cluster.nodes;
   summary_.threads_per_node = plan_.cluster.threads_per_node;
   summary_.iterations = engine_.iterations_applied();
   summary_.dropped = engine_.iterations_dropped();
+  summary_.skipped = engine_.iterations_skipped();
   summary_.final_version = engine_.version();
   summary_.final_threshold = engine_.threshold();
   summary_.max_grant_gap = engine_.max_grant_gap();

@@ -5,15 +5,22 @@
 //
 //   queue -> party -> engine -> actions -> queue
 //
+// In training mode it also does what the authority does with a model: evaluations of exact versions, at the
+// instant at which they are reached and in no time, and the final model.
+//
 // Memory is linear in the number of workers; time in the number of iterations, times the logarithm of the
 // number of workers for the queue.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/params/model_file.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
@@ -27,6 +34,7 @@
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
 #include "simulate/server.h"
+#include "simulate/training.h"
 
 namespace paceline::simulate {
 
@@ -36,7 +44,8 @@ struct Outcome {
   std::vector<CurveRow> curve;
   std::vector<WorkerPhases> phases;  // of the nodes that reported, in worker order
   std::vector<WorkerStaleness> staleness;
-  std::int64_t events = 0;  // taken from the queue
+  std::optional<ModelFile> model;  // training mode
+  std::int64_t events = 0;         // taken from the queue
 };
 
 // Looks on at what the core is told and what it decides: for tests.
@@ -55,7 +64,8 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // The whole run, once. Errors: kInvalidArgument, naming the keys, it is not over at the end of time.
+  // The whole run, once. Errors: kInvalidArgument, naming the keys, it is not over at the end of time; those
+  // of the computation's task.
   Result<Outcome> run();
   const sync::Engine& engine() const { return engine_; }
 
@@ -64,11 +74,14 @@ class World {
   struct Decision {
     sync::Apply apply;
     std::uint32_t shards_open = 0;
+    wire::ApplyDecision told = {};        // training mode: as the shards are told it
+    std::optional<std::size_t> row = {};  // of the curve, where the version that it leads to is evaluated
   };
 
   void dispatch(const Event& event, Ticks now);
   void push_arrives(ShardId shard, std::uint32_t rank, Ticks now);
   void push_taken(ShardId shard, std::uint32_t rank, Ticks now);
+  void report_arrives(std::uint32_t rank, Ticks now);
   void answer_arrives(ShardId shard, std::uint32_t pull, Ticks now);
   void crash(NodeId node, Ticks now);
   void lose(NodeId node, Ticks now);
@@ -88,14 +101,19 @@ class World {
   void carry_out(const sync::Held&, Ticks) {}
   void carry_out(const sync::VersionAdvanced&, Ticks) {}
   void carry_out(const sync::ThresholdChanged&, Ticks) {}  // its window's row says so
-  void carry_out(const sync::Discard&, Ticks) {}           // nothing of it has counted anywhere
-  void carry_out(const sync::RunFailed&, Ticks) {}
+  void carry_out(const sync::Discard& action, Ticks);
+  void carry_out(const sync::RunFailed& action, Ticks);
   Ticks say(std::chrono::nanoseconds to_be_parsed, Ticks now);
-  std::uint32_t keep(sync::Apply& apply);
+  std::uint32_t keep(Decision decision);
+  void tell(Decision& decision, Ticks now);
   void applied(ShardId shard, std::uint32_t decision, Ticks now);
 
+  // The model.
+  void evaluate(Version version, std::size_t row, Ticks now);
+  void finish_model(Outcome& out);
+
   Status endless() const;
-  Outcome outcome();
+  Result<Outcome> outcome();
 
   NodeId node_of(std::uint32_t rank) const { return plan_.cluster.worker_at(Rank(rank)).node; }
   Node& node_at(std::uint32_t rank) { return nodes_[node_of(rank).value]; }
@@ -105,6 +123,7 @@ class World {
   Events events_;
   Network network_;
   Pulls pulls_;
+  Training* const training_;  // the computation's
   Ticks phase_clock_;
   Surroundings surroundings_;
   std::vector<Server> servers_;
@@ -116,6 +135,10 @@ class World {
   std::vector<std::uint32_t> free_decisions_;
   std::vector<std::uint32_t> own_decisions_;  // shard 0's, of the step being carried out
   Ticks first_grant_;
+  std::int64_t sequence_ = 0;                                        // of the next decision
+  Version decided_;                                                  // what the last one led to
+  std::map<std::pair<ShardId, std::uint32_t>, std::string> faults_;  // found by shards, on their way; by rank
+  std::optional<std::pair<Version, Metric>> evaluated_;              // last
   std::int64_t events_taken_ = 0;
   StalenessRecord staleness_;
   RunSummary summary_;

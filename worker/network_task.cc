@@ -124,6 +124,8 @@ class NetworkTasks final : public TaskFactory {
     return std::unique_ptr<Task>(
         std::make_unique<NetworkTrainer>(loader_.open(prediction(worker)), std::move(backend)));
   }
+  // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
+  bool trainers_are_alike() const override { return true; }
   Result<std::unique_ptr<Task>> make_evaluator() override {
     return make_network_evaluator(config_, network_, normalization_, stop_evaluating_);
   }

@@ -67,6 +67,7 @@ PACELINE_ENUM_NAMES(StageEnd, {{StageEnd::kVersion, "version"},
                                {StageEnd::kProgress, "progress"},
                                {StageEnd::kTrainAccuracy, "train_accuracy"},
                                {StageEnd::kTrainLoss, "train_loss"}});
+PACELINE_ENUM_NAMES(SimulateMode, {{SimulateMode::kTiming, "timing"}, {SimulateMode::kTraining, "training"}});
 PACELINE_ENUM_NAMES(ComputeKind, {{ComputeKind::kEmulated, "emulated"},
                                   {ComputeKind::kConstant, "constant"},
                                   {ComputeKind::kNormal, "normal"},

@@ -226,8 +226,13 @@ struct SimulatedMetric {
   bool operator==(const SimulatedMetric&) const = default;
 };
 
-// simulate: what `paceline simulate` assumes of the cluster; nothing else reads it (docs/SIMULATOR.md).
+// What a simulated worker computes: nothing (kTiming), or its real gradient (kTraining).
+enum class SimulateMode { kTiming, kTraining };
+
+// simulate: what `paceline simulate` does, and assumes of the cluster; nothing else reads it
+// (docs/SIMULATOR.md).
 struct SimulateSection {
+  SimulateMode mode = SimulateMode::kTiming;
   SimulatedCompute compute;
   SimulatedNetwork network;
   SimulatedCosts costs;

@@ -150,6 +150,12 @@ void add_simulate(Schema& schema) {
   schema.sections.push_back({"simulate.costs", "what the processes themselves take", kScope});
   schema.sections.push_back({"simulate.metric", "how well training goes, by samples learned from", kScope});
   schema.keys.push_back(
+      row(PACELINE_FIELD(simulate.mode), choice<SimulateMode>(), kScope,
+          {.effect = "timing: nothing is computed, the metric is assumed (simulate.metric); training: real "
+                     "gradients on data.path, in the order of the events, so accuracy is a result.",
+           .trade_off = "timing: seconds; training: all gradients of the run, one after another, and a "
+                        "copy of the parameters for each worker."}));
+  schema.keys.push_back(
       row(PACELINE_FIELD(simulate.events), list_of(cluster_event()), kScope,
           {.effect = "What happens to nodes, each {at: DURATION, node: I, kind: crash}; `at` "
                      "counts from the first grant.",

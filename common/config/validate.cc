@@ -378,6 +378,12 @@ void check_simulation(Judge& judge, const RunConfig& c) {
   judge.refuse_if(!c.simulate.metric.curve.empty() && c.simulate.metric.final_accuracy.has_value(),
                   {"simulate.metric.final_accuracy", "simulate.metric.curve"}, "two curves for one metric",
                   "a curve and a final_accuracy", "one of them");
+  const bool trains = c.simulate.mode == SimulateMode::kTraining;
+  judge.refuse_if(trains && !c.simulate.metric.curve.empty(), {"simulate.metric.curve", "simulate.mode"},
+                  "training mode measures the metric", "a curve", "none, or mode: timing");
+  judge.refuse_if(trains && c.simulate.metric.final_accuracy.has_value(),
+                  {"simulate.metric.final_accuracy", "simulate.mode"}, "training mode measures the metric",
+                  "a final_accuracy", "none, or mode: timing");
 }
 
 // A threshold under bsp would be silently ignored; better to say so.

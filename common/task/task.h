@@ -83,6 +83,10 @@ class TaskFactory {
   // A Task for training thread `worker`. Called on the thread that will use it.
   virtual Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) = 0;
 
+  // Whether a trainer keeps nothing from one step to the next and nothing of its worker, so that one may
+  // stand in for every worker of the run, on its thread: `paceline simulate` then makes a single one.
+  virtual bool trainers_are_alike() const { return false; }
+
   // A Task whose evaluate() is used by the evaluator thread. Called on the thread that will use it.
   virtual Result<std::unique_ptr<Task>> make_evaluator() = 0;
 

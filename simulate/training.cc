@@ -1,0 +1,173 @@
+#include "simulate/training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/store/decision.h"
+
+namespace paceline::simulate {
+namespace {
+
+// Appends the blocks' floats.
+void append(std::vector<float>& flat, const BlockRange& blocks) {
+  for (std::int64_t i = 0; i < blocks.block_count(); ++i) {
+    const std::span<const float> block = blocks.block(i);
+    flat.insert(flat.end(), block.begin(), block.end());
+  }
+}
+
+// Gradients that are kept for the next ones: whoever computes next finds one.
+constexpr std::size_t kGradientsKept = 64;
+
+}  // namespace
+
+Training::Training(const Plan& plan, TaskFactory& tasks)
+    : plan_(plan), tasks_(tasks), gradients_(std::max<std::int64_t>(1, plan.floats), kGradientsKept) {
+  const std::vector<Range> ranges = partition(plan.floats, plan.config.cluster.shards);
+  std::vector<float> initial(static_cast<std::size_t>(plan.floats));
+  tasks_.initialize(initial);
+  for (std::uint32_t k = 0; k < ranges.size(); ++k) {
+    const auto part = std::span<const float>(initial).subspan(static_cast<std::size_t>(ranges[k].begin),
+                                                              static_cast<std::size_t>(ranges[k].size()));
+    shards_.emplace_back(ShardId(k), ranges[k], tasks_.layout(), plan.config, part);
+  }
+  for (std::uint32_t n = 0; n < plan.cluster.nodes; ++n) {
+    nodes_.push_back(std::make_unique<ProcessCache>(ranges));
+  }
+  for (std::uint32_t r = 0; r < plan.cluster.workers(); ++r) {
+    workers_.emplace_back(plan.config, plan.cluster.worker_at(Rank(r)), ranges);
+  }
+}
+
+Result<std::unique_ptr<Training>> Training::begin(const Plan& plan, TaskFactory& tasks) {
+  PACELINE_ASSERT(plan.floats == tasks.layout().size(), "a plan for another model");
+  std::unique_ptr<Training> training(new Training(plan, tasks));
+  PACELINE_RETURN_IF_ERROR(training->make_trainers());
+  return training;
+}
+
+Status Training::make_trainers() {
+  const std::uint32_t needed = tasks_.trainers_are_alike() ? 1 : plan_.cluster.workers();
+  for (std::uint32_t r = 0; r < needed; ++r) {
+    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_.make_trainer(plan_.cluster.worker_at(Rank(r))));
+    trainers_.push_back(std::move(task));
+  }
+  return Status::ok();
+}
+
+Computation::Computed Training::compute(const Computation::Step& step) {
+  TrainingWorker& worker = workers_[step.worker.value];
+  const WorkerId id = plan_.cluster.worker_at(step.worker);
+  const cache::SnapshotStamp& stamp = worker.cache().stamp();
+  PACELINE_ASSERT(stamp.version() == step.version && stamp.revision() == step.revision,
+                  "worker " + to_string(id) + " has version " + to_string(stamp.version()) +
+                      ", and is to compute with " + to_string(step.version));
+  Computation::Computed computed;
+  auto metric = worker.compute(
+      trainer(step.worker),
+      {id, step.clock, step.iteration, step.threshold, step.min_version, step.version, step.revision},
+      tasks_.layout(), gradients_, computed.fault);
+  if (metric.is_ok()) {
+    computed.metric = *metric;
+  } else {
+    require(Status(metric.status())
+                .with_context("worker " + to_string(id) + " at clock " + to_string(step.clock)));
+    computed.metric.samples = step.samples;
+    computed.fault = "no gradient";  // the run is over: nobody will look for one
+  }
+  return computed;
+}
+
+void Training::apply_locally(Rank worker, const sync::Grant& grant) {
+  workers_[worker.value].apply_locally(server::grant_of(plan_.config, grant));
+}
+
+void Training::refresh(Rank worker, Clock now, const cache::SnapshotStamp& taken) {
+  ThreadCache& cache = workers_[worker.value].cache();
+  const WorkerId id = plan_.cluster.worker_at(worker);
+  cache.refresh(nodes_[id.node.value]->snapshot(), now);
+  for (std::uint32_t k = 0; k < taken.shards(); ++k) {
+    const cache::SliceStamp& has = cache.stamp().slice(ShardId(k));
+    const cache::SliceStamp& expected = taken.slice(ShardId(k));
+    PACELINE_ASSERT(has.version == expected.version && has.revision == expected.revision,
+                    "worker " + to_string(id) + " took revision " + to_string(has.revision) + " of shard " +
+                        std::to_string(k) + ", expected " + to_string(expected.revision));
+  }
+}
+
+void Training::settle(Rank worker) {
+  ThreadCache& cache = workers_[worker.value].cache();
+  if (!cache.settled()) cache.settle();
+}
+
+std::string Training::push_taken(ShardId shard, Rank worker) {
+  TrainingWorker& from = workers_[worker.value];
+  auto fault = shards_[shard.value].push(from.sent(), from.take(shard));
+  if (fault.is_ok()) return std::move(fault).value();
+  require(fault.status());
+  return "";
+}
+
+void Training::apply(ShardId shard, wire::ApplyDecision decision) {
+  const bool retain = std::exchange(decision.retain, false);
+  TrainingShard& applies = shards_[shard.value];
+  require(applies.apply(decision));
+  if (!retain) return;
+  std::vector<BlockRange>& retained = retained_[decision.version_after];
+  retained.resize(shards_.size());
+  retained[shard.value] = applies.now().blocks;
+}
+
+void Training::discard(const sync::Discard& discard) {
+  for (TrainingShard& shard : shards_) shard.discard(discard.worker, discard.clock);
+}
+
+void Training::answer(std::uint32_t pull, ShardId shard, NodeId node, cache::SliceStamp& stamp) {
+  if (pull >= answers_.size()) answers_.resize(pull + 1);
+  answers_[pull].resize(shards_.size());
+  auto slice = shards_[shard.value].answer(node, stamp.version, stamp.revision);
+  stamp.applied = slice->stamp.applied;
+  answers_[pull][shard.value] = std::move(slice);
+}
+
+void Training::confirm(ShardId shard, NodeId node, cache::SliceStamp& stamp) {
+  stamp.applied = shards_[shard.value].confirm(node, stamp.version, stamp.revision);
+}
+
+void Training::install(NodeId node, std::uint32_t pull, ShardId shard) {
+  nodes_[node.value]->install(shard, std::exchange(answers_[pull][shard.value], nullptr));
+}
+
+void Training::confirmed(NodeId node, ShardId shard, const cache::SliceStamp& stamp) {
+  nodes_[node.value]->confirm(shard, stamp);
+}
+
+Metric Training::evaluate(Version version) {
+  const auto retained = retained_.extract(version);
+  PACELINE_ASSERT(!retained.empty(), "version " + to_string(version) + " is not retained");
+  std::vector<float> flat;
+  flat.reserve(static_cast<std::size_t>(plan_.floats));
+  for (const BlockRange& blocks : retained.mapped()) append(flat, blocks);
+  return evaluate(flat);
+}
+
+std::vector<float> Training::parameters() const {
+  std::vector<float> flat;
+  flat.reserve(static_cast<std::size_t>(plan_.floats));
+  for (const TrainingShard& shard : shards_) append(flat, shard.now().blocks);
+  return flat;
+}
+
+Metric Training::evaluate(std::span<const float> parameters) {
+  if (evaluator_ == nullptr) {
+    auto made = tasks_.make_evaluator();
+    require(made.status());
+    if (!made.is_ok()) return {};
+    evaluator_ = std::move(made).value();
+  }
+  const auto metric = evaluator_->evaluate(parameters);
+  require(metric.status());
+  return metric.is_ok() ? *metric : Metric{};
+}
+
+}  // namespace paceline::simulate

@@ -1,0 +1,113 @@
+// Training mode: the numbers behind the stamps. Nodes, servers and the world of a simulated run (node.h,
+// server.h, world.h) move stamps; here the parameters and gradients that these speak of move along, in the
+// order of the events, in the very classes of the daemons:
+//
+//   a computation ends         Task, with the parameters of its worker's ThreadCache, as old as they are
+//   there a push, taken by a server  Shard::push, as float32 or through GradientEncoder a decision, applied
+//   Shard::apply, with the learning rate that the authority would say an answer to a pull        shares the
+//   shard's blocks; ProcessCache::install a read                     ThreadCache::refresh and settle
+//
+// Nothing here decides when anything happens, or what. That the real classes hold the versions and revisions
+// which the stamps say is asserted at every read, computation and answer.
+//
+// While a computation lasts nothing changes a worker's parameters. So its gradient is made when it ends, and
+// nobody has to keep it for so long.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/cache/snapshot.h"
+#include "common/params/model_file.h"
+#include "common/status.h"
+#include "common/sync/actions.h"
+#include "common/task/task.h"
+#include "simulate/computation.h"
+#include "simulate/plan.h"
+#include "simulate/training_shard.h"
+#include "simulate/training_worker.h"
+#include "worker/cache/process_cache.h"
+
+namespace paceline::simulate {
+
+// Thread: the one that made it.
+class Training {
+ public:
+  // The run at its start: initial parameters on every shard. Both outlive it. Errors: the tasks'.
+  static Result<std::unique_ptr<Training>> begin(const Plan& plan, TaskFactory& tasks);
+
+  // What went wrong since, if anything did: a task's error, or that a shard and the core do not agree. The
+  // run cannot go on.
+  const Status& status() const { return status_; }
+
+  // Workers.
+  Computation::Computed compute(const Computation::Step& step);
+  void apply_locally(Rank worker, const sync::Grant& grant);
+  void send(Rank worker) { workers_[worker.value].send(); }
+  // Takes over what is newer in its node's process cache; `now` is its clock, `taken` what it has then.
+  void refresh(Rank worker, Clock now, const cache::SnapshotStamp& taken);
+  void settle(Rank worker);
+
+  // Servers. What is not finite in a gradient that has come whole, as it is reported, or nothing.
+  std::string push_taken(ShardId shard, Rank worker);
+  // Of a decision that says so the state is retained, until evaluate().
+  void apply(ShardId shard, wire::ApplyDecision decision);
+  void discard(const sync::Discard& discard);
+  // The answer to the pull at this place sets off; `stamp` says of which state it is, and learns which of the
+  // own gradients of `node` that contains. confirm(): only the stamp does.
+  void answer(std::uint32_t pull, ShardId shard, NodeId node, cache::SliceStamp& stamp);
+  void confirm(ShardId shard, NodeId node, cache::SliceStamp& stamp);
+  void nothing_leaves(ShardId shard) { shards_[shard.value].nothing_leaves(); }
+
+  // Nodes: the answer is there.
+  void install(NodeId node, std::uint32_t pull, ShardId shard);
+  void confirmed(NodeId node, ShardId shard, const cache::SliceStamp& stamp);
+
+  // The test set's metric of the retained version, which all shards have applied and which goes.
+  Metric evaluate(Version version);
+  // The same of what they hold now, and that itself.
+  Metric evaluate_now() { return evaluate(parameters()); }
+  std::vector<float> parameters() const;
+  const Layout& layout() const { return tasks_.layout(); }
+
+ private:
+  Training(const Plan& plan, TaskFactory& tasks);
+  Status make_trainers();
+  Task& trainer(Rank worker) { return *trainers_[trainers_.size() == 1 ? 0 : worker.value]; }
+  Metric evaluate(std::span<const float> parameters);
+  void require(const Status& done) {
+    if (status_.is_ok()) status_ = done;
+  }
+
+  const Plan& plan_;
+  TaskFactory& tasks_;
+  Status status_ = Status::ok();
+  std::vector<std::unique_ptr<Task>> trainers_;  // by rank, or one for all
+  std::unique_ptr<Task> evaluator_;              // made by the first evaluation
+  BlockPool gradients_;
+  std::deque<TrainingShard> shards_;
+  std::vector<std::unique_ptr<ProcessCache>> nodes_;
+  std::deque<TrainingWorker> workers_;                              // by rank
+  std::vector<std::vector<std::shared_ptr<const Slice>>> answers_;  // by the pull's place and shard
+  std::map<Version, std::vector<BlockRange>> retained_;             // by shard
+};
+
+// Lengths as in timing mode; the metric is the gradient's own.
+class TrainedComputation final : public Computation {
+ public:
+  TrainedComputation(const Plan& plan, Training& training) : timed_(plan), training_(training) {}
+  Ticks ends(const Step& step) override { return timed_.ends(step); }
+  bool overran() const override { return timed_.overran(); }
+  Computed compute(const Step& step) override { return training_.compute(step); }
+  Training* training() override { return &training_; }
+
+ private:
+  TimedComputation timed_;
+  Training& training_;
+};
+
+}  // namespace paceline::simulate

@@ -1,0 +1,69 @@
+#include "simulate/training_worker.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/params/vector_ops.h"
+#include "worker/train/finite.h"
+
+namespace paceline::simulate {
+namespace {
+
+std::optional<GradientEncoder> encoder_of(const ClusterSection& cluster, const std::vector<Range>& ranges) {
+  if (cluster.gradient_encoding == Encoding::kFp32) return std::nullopt;
+  const auto floats = std::max<std::int64_t>(1, cluster.frame_bytes / std::int64_t{sizeof(float)});
+  return GradientEncoder({cluster.gradient_encoding, cluster.top_k_share.value_or(1.0)}, ranges, floats);
+}
+
+}  // namespace
+
+TrainingWorker::TrainingWorker(const RunConfig& config, WorkerId id, const std::vector<Range>& ranges)
+    : ranges_(ranges),
+      cache_(config.train.optimizer, ranges, id.thread),
+      encoder_(encoder_of(config.cluster, ranges)),
+      frames_(ranges.size()) {
+  sent_.worker = id;
+}
+
+Result<Metric> TrainingWorker::compute(Task& task, const Step& step, const Layout& layout,
+                                       BlockPool& gradients, std::string& fault) {
+  PACELINE_RETURN_IF_ERROR(task.load(step));
+  const auto block = std::make_shared<BlockRef>(gradients.acquire());
+  const std::span<float> values(block->writable_data(), cache_.parameters().size());
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric, task.compute(cache_.parameters(), values, whole_at_the_end));
+  fault = describe_non_finite(metric, values, first_non_finite(values), layout);
+  gradient_ = SharedFloats();
+  if (fault.empty()) {
+    gradient_.owner = block;
+    gradient_.floats = values;
+  }
+  sent_.clock = step.clock;
+  sent_.samples = metric.samples;
+  sent_.computed_version = step.version;
+  sent_.computed_revision = step.revision;
+  return metric;
+}
+
+void TrainingWorker::apply_locally(const wire::Grant& grant) {
+  cache_.apply_locally(grant.clock, gradient_, grant.learning_rate, grant.local_scale);
+}
+
+void TrainingWorker::send() {
+  if (encoder_) {
+    ShardParts whole;
+    for (const Range& range : ranges_) whole.push_back(Range{0, range.size()});
+    frames_ = encoder_->encode(gradient_.floats, whole);
+  } else {
+    for (std::size_t k = 0; k < ranges_.size(); ++k) {
+      const auto part = gradient_.floats.subspan(static_cast<std::size_t>(ranges_[k].begin),
+                                                 static_cast<std::size_t>(ranges_[k].size()));
+      const auto bytes = std::as_bytes(part);
+      frames_[k].clear();
+      frames_[k].push_back({0, {gradient_.owner, bytes.data(), bytes.size()}});
+    }
+  }
+  gradient_ = SharedFloats();
+}
+
+}  // namespace paceline::simulate

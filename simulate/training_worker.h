@@ -1,0 +1,55 @@
+// A worker with its numbers: the real thread cache (worker/cache/thread_cache.h), what of its gradients has
+// not been sent (worker/client/gradient_encoder.h), and the gradient it has in hand.
+//
+// Memory, in copies of the parameters: the thread cache 1, its optimizer's state (momentum 1, Adam 2) and
+// what it keeps of own gradients (SGD 1 to 2, else 1 each; docs/SIMULATOR.md), both only where the threshold
+// may be above 0; 1 for the gradient, from its end until every shard has applied it, shared with the shards;
+// with int8 or top_k 1 for what is owed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/params/blocks.h"
+#include "common/params/layout.h"
+#include "common/task/task.h"
+#include "worker/cache/thread_cache.h"
+#include "worker/client/gradient_encoder.h"
+
+namespace paceline::simulate {
+
+// Thread: one.
+class TrainingWorker {
+ public:
+  TrainingWorker(const RunConfig& config, WorkerId id, const std::vector<Range>& ranges);
+
+  ThreadCache& cache() { return cache_; }
+
+  // Computes the gradient of `step` with the thread cache's parameters, into a block of `gradients`. What is
+  // not finite of it, as it is reported, is said in `fault`; the gradient is dropped then. Errors: the
+  // task's.
+  Result<Metric> compute(Task& task, const Step& step, const Layout& layout, BlockPool& gradients,
+                         std::string& fault);
+  // Applies it to the thread cache, as its grant says.
+  void apply_locally(const wire::Grant& grant);
+
+  // It leaves: in the frames that the shards will get. Then the worker holds no more of it than the thread
+  // cache does.
+  void send();
+  // `shard` has got it: what it is, and its frames.
+  const wire::Push& sent() const { return sent_; }
+  std::vector<EncodedFrame> take(ShardId shard) { return std::move(frames_[shard.value]); }
+
+ private:
+  const std::vector<Range> ranges_;
+  ThreadCache cache_;
+  std::optional<GradientEncoder> encoder_;  // none: as float32
+  SharedFloats gradient_;
+  wire::Push sent_;
+  std::vector<std::vector<EncodedFrame>> frames_;  // by shard
+};
+
+}  // namespace paceline::simulate

@@ -1,0 +1,61 @@
+// What the authority does with a model, in virtual time: it says what shards apply and with which learning
+// rate, has versions evaluated, and is left with the final one.
+#include <algorithm>
+#include <utility>
+
+#include "server/store/decision.h"
+#include "simulate/world.h"
+
+namespace paceline::simulate {
+namespace {
+
+double accuracy_of(const Metric& metric) {
+  return metric.samples > 0 ? static_cast<double>(metric.correct) / static_cast<double>(metric.samples) : 0.0;
+}
+
+}  // namespace
+
+// What the authority says, and that a version is to be evaluated, as it decides both. None is skipped: an
+// evaluation takes no time.
+void World::tell(Decision& decision, Ticks now) {
+  const Version version = decision.apply.version_after;
+  decision.told = server::apply_decision(plan_.config, decision.apply, decided_);
+  decision.told.sequence = sequence_++;
+  const std::optional<std::int64_t>& every = plan_.config.train.eval_every_clocks;
+  if (every && version > decided_ && version.value % *every == 0) {
+    decision.told.retain = true;
+    decision.row = curve_.size();
+    curve_.push_back({to_seconds(now - first_grant_), version, engine_.threshold()});
+  }
+  decided_ = version;
+}
+
+void World::evaluate(Version version, std::size_t row, Ticks now) {
+  evaluated_ = {version, training_->evaluate(version)};
+  curve_[row].test_accuracy = accuracy_of(evaluated_->second);
+  const std::optional<double>& target = plan_.config.run.target_accuracy;
+  if (target && *curve_[row].test_accuracy >= *target && !engine_.finished()) {
+    step(sync::StopRequested{"target accuracy reached"}, now);
+  }
+}
+
+// The model is what the shards hold when the last decision has been applied. A version is one state under
+// versioned application, so what was evaluated need not be again.
+void World::finish_model(Outcome& out) {
+  if (summary_.status != "failed") {
+    const bool versioned = plan_.config.sync.apply == ApplyMode::kVersioned;
+    if (!versioned || !evaluated_ || evaluated_->first != engine_.version()) {
+      evaluated_ = {engine_.version(), training_->evaluate_now()};
+      curve_.push_back({summary_.wall_seconds, engine_.version(), engine_.threshold()});
+      curve_.back().test_accuracy = accuracy_of(evaluated_->second);
+    }
+    const Metric& metric = evaluated_->second;
+    summary_.test_accuracy = accuracy_of(metric);
+    summary_.test_loss = metric.loss_sum / static_cast<double>(std::max<std::int64_t>(1, metric.samples));
+  }
+  out.model =
+      ModelFile{{plan_.config.train.model, engine_.version(), engine_.revision(), training_->layout()},
+                training_->parameters()};
+}
+
+}  // namespace paceline::simulate

@@ -1,0 +1,452 @@
+// Training mode: the bits are those of the daemons, every gradient is computed with the parameters that its
+// worker had at that time, and what is computed takes nothing of the virtual time that is assumed.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <memory>
+
+#include "common/params/vector_ops.h"
+#include "common/report/phases_csv.h"
+#include "simulate/training.h"
+#include "tests/process/counting_task.h"
+#include "tests/process/local_cluster.h"
+#include "tests/unit/optimizer_plain.h"
+#include "tests/unit/training_fixture.h"
+#include "worker/network_task.h"
+
+namespace paceline::test {
+namespace {
+
+using Catch::Matchers::Contains;
+using simulate::Outcome;
+using testing::CountingFactory;
+using testing::CountingOptions;
+using testing::PlainOptimizer;
+
+testing::ClusterRun real_run(const RunConfig& config) {
+  auto run = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
+    auto tasks = make_network_tasks(config);
+    REQUIRE(tasks.is_ok());
+    return std::move(tasks).value();
+  });
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  REQUIRE(run->summary.status == "ok");
+  return std::move(run).value();
+}
+
+void check_equals_real(const RunConfig& config) {
+  const Outcome simulated = trained(config);
+  const testing::ClusterRun real = real_run(config);
+  REQUIRE(simulated.model);
+  CHECK(same_floats(simulated.model->parameters, real.model.parameters));
+  CHECK(simulated.model->info.version == real.model.info.version);
+  CHECK(simulated.model->info.revision == real.model.info.revision);
+  CHECK(simulated.summary.test_accuracy == real.summary.test_accuracy);
+  CHECK(simulated.summary.test_loss == real.summary.test_loss);
+  CHECK(simulated.summary.iterations == real.summary.iterations);
+}
+
+CountingOptions counting_options(const RunConfig& config, std::int64_t blocks = 3) {
+  CountingOptions options;
+  options.cluster = config.cluster.cluster();
+  options.blocks = blocks;
+  return options;
+}
+
+struct Read {
+  Step step;
+  std::vector<float> parameters;
+  std::vector<float> gradient;
+};
+
+// The network's tasks, one for each worker; what goes in and comes out is kept.
+class RecordingTasks final : public TaskFactory {
+ public:
+  explicit RecordingTasks(const RunConfig& config)
+      : tasks_([&] {
+          auto tasks = make_network_tasks(config);
+          REQUIRE(tasks.is_ok());
+          return std::move(tasks).value();
+        }()) {}
+  const Layout& layout() const override { return tasks_->layout(); }
+  void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
+  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
+    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));
+    return std::unique_ptr<Task>(std::make_unique<Recorder>(std::move(task), reads_));
+  }
+  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
+  const std::vector<Read>& reads() const { return reads_; }
+
+ private:
+  class Recorder final : public Task {
+   public:
+    Recorder(std::unique_ptr<Task> task, std::vector<Read>& reads) : task_(std::move(task)), reads_(reads) {}
+    Status load(const Step& step) override {
+      step_ = step;
+      return task_->load(step);
+    }
+    Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                           const FinalFrom& final_from) override {
+      auto metric = task_->compute(parameters, gradient, final_from);
+      reads_.push_back({step_, {parameters.begin(), parameters.end()}, {gradient.begin(), gradient.end()}});
+      return metric;
+    }
+    Result<Metric> evaluate(std::span<const float> parameters) override {
+      return task_->evaluate(parameters);
+    }
+
+   private:
+    const std::unique_ptr<Task> task_;
+    std::vector<Read>& reads_;
+    Step step_;
+  };
+  const std::unique_ptr<TaskFactory> tasks_;
+  std::vector<Read> reads_;
+};
+
+// What the core decided to apply, and what it was told of the parameters that were computed with.
+class Decisions final : public simulate::Watcher {
+ public:
+  using Used = std::tuple<WorkerId, Clock, Version, Revision, std::int64_t>;
+  void before(const sync::Event& event, Ticks now) override {
+    if (const auto* step = std::get_if<sync::StepReported>(&event)) {
+      used.emplace_back(step->worker, step->clock, step->computed_version, step->computed_revision, now.ns);
+    }
+  }
+  void after(const std::vector<sync::Action>& actions) override {
+    for (const sync::Action& action : actions) {
+      if (const auto* apply = std::get_if<sync::Apply>(&action)) applied.push_back(*apply);
+    }
+  }
+  std::vector<sync::Apply> applied;
+  std::vector<Used> used;
+};
+
+Outcome watched(const RunConfig& config, TaskFactory& tasks, Decisions& decisions) {
+  const auto plan = simulate::make_plan(config, nullptr, tasks.layout().size());
+  REQUIRE(plan);
+  const auto training = simulate::Training::begin(*plan, tasks);
+  REQUIRE(training);
+  simulate::TrainedComputation computation(*plan, **training);
+  auto run = simulate::World(*plan, computation, &decisions).run();
+  INFO(run.status().message());
+  REQUIRE(run);
+  return std::move(run).value();
+}
+
+using Own = std::pair<WorkerId, Clock>;
+
+// What servers with plain SGD make of the recorded gradients: each state, by revision, and when each gradient
+// came into it.
+struct PlainServer {
+  std::map<Revision, std::vector<float>> states;
+  std::map<Own, Revision> contained;  // from this revision on
+  std::map<Own, const std::vector<float>*> gradients;
+  PlainOptimizer sgd;
+
+  PlainServer(const RunConfig& config, const TaskFactory& tasks, const std::vector<Read>& reads,
+              const std::vector<sync::Apply>& decisions)
+      : sgd(config.train.optimizer, static_cast<std::size_t>(tasks.layout().size())) {
+    std::vector<float> now(static_cast<std::size_t>(tasks.layout().size()));
+    tasks.initialize(now);
+    for (const Read& read : reads) gradients[{read.step.worker, read.step.clock}] = &read.gradient;
+    states[Revision(0)] = now;
+    for (const sync::Apply& decision : decisions) {
+      if (decision.combine == CombineMode::kMean && !decision.contributors.empty()) {
+        sgd.apply(now, mean(decision.contributors), config.train.optimizer.lr);
+      } else {
+        for (const sync::Contributor& c : decision.contributors) {
+          sgd.apply(now, *gradients.at({c.worker, c.clock}), config.train.optimizer.lr);
+        }
+      }
+      for (const sync::Contributor& c : decision.contributors) {
+        contained[{c.worker, c.clock}] = decision.revision_after;
+      }
+      states[decision.revision_after] = now;
+    }
+  }
+
+  std::vector<float> mean(const std::vector<sync::Contributor>& contributors) const {
+    std::vector<float> sum;
+    std::int64_t weight = 0;
+    for (const sync::Contributor& c : contributors) {
+      const std::vector<float>& gradient = *gradients.at({c.worker, c.clock});
+      if (sum.empty()) {
+        sum.resize(gradient.size());
+        begin_sum(sum, gradient, static_cast<float>(c.weight));
+      } else {
+        add_weighted(sum, gradient, static_cast<float>(c.weight));
+      }
+      weight += c.weight;
+    }
+    scale(sum, static_cast<float>(1.0 / static_cast<double>(weight)));
+    return sum;
+  }
+
+  // What a worker has that read this revision: with its own gradients that are not in it.
+  std::vector<float> read(const Step& step, double rate, std::int64_t& own) {
+    std::vector<float> parameters = states.at(step.revision);
+    for (Clock t; t < step.clock; t = t.next()) {
+      const auto in = contained.find({step.worker, t});
+      if (in != contained.end() && in->second <= step.revision) continue;
+      sgd.apply(parameters, *gradients.at({step.worker, t}), rate);
+      ++own;
+    }
+    return parameters;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a_simulated_bsp_run_ends_with_the_very_bits_of_the_real_one") {
+  struct Case {
+    std::uint32_t nodes, threads, shards;
+    OptimizerKind optimizer = OptimizerKind::kSgd;
+    CombineMode combine = CombineMode::kMean;
+    Encoding gradients = Encoding::kFp32;
+    Encoding parameters = Encoding::kFp32;
+  };
+  const auto each =
+      GENERATE(Case{2, 2, 1}, Case{2, 2, 3, OptimizerKind::kMomentum}, Case{4, 1, 3, OptimizerKind::kAdam},
+               Case{2, 2, 2, OptimizerKind::kAdam, CombineMode::kEach},
+               Case{2, 2, 3, OptimizerKind::kSgd, CombineMode::kMean, Encoding::kFp16, Encoding::kBf16},
+               Case{2, 2, 2, OptimizerKind::kSgd, CombineMode::kMean, Encoding::kInt8, Encoding::kFp16},
+               Case{2, 1, 2, OptimizerKind::kMomentum, CombineMode::kMean, Encoding::kTopK, Encoding::kFp32});
+  CAPTURE(each.nodes, each.threads, each.shards, static_cast<int>(each.optimizer),
+          static_cast<int>(each.gradients));
+  RunConfig config = with_policy(training_config(each.nodes, each.threads, each.shards), PolicyKind::kBsp,
+                                 ApplyMode::kVersioned, each.combine);
+  config.train.optimizer.kind = each.optimizer;
+  config.train.optimizer.lr = each.optimizer == OptimizerKind::kAdam ? 0.001 : 0.05;
+  config.train.optimizer.schedule.kind = ScheduleKind::kCosine;
+  config.train.optimizer.schedule.warmup_versions = 5;
+  config.train.eval_every_clocks = 6;  // the final model is not one of them
+  config.cluster.gradient_encoding = each.gradients;
+  config.cluster.parameter_encoding = each.parameters;
+  if (each.gradients == Encoding::kTopK) config.cluster.top_k_share = 0.1;
+  check_equals_real(config);
+}
+
+TEST_CASE("so_does_one_worker_under_ssp_where_timing_decides_nothing") {
+  RunConfig config =
+      with_policy(training_config(1, 1, 2), PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kMean);
+  config.sync.threshold = 3;
+  config.train.backend = Backend::kOnednn;
+  check_equals_real(config);
+}
+
+TEST_CASE("one_worker_under_asp_is_a_plain_loop") {
+  RunConfig config = with_policy(training_config(1, 1), PolicyKind::kAsp, ApplyMode::kEager);
+  config.simulate.network.latency = std::chrono::milliseconds(250);  // parameters are behind all the time
+  const Outcome run = trained(config);
+  const auto tasks = make_network_tasks(config);
+  REQUIRE(tasks.is_ok());
+  const auto task = (*tasks)->make_trainer(WorkerId(0, 0));
+  REQUIRE(task.is_ok());
+  std::vector<float> parameters(static_cast<std::size_t>((*tasks)->layout().size()));
+  std::vector<float> gradient(parameters.size());
+  (*tasks)->initialize(parameters);
+  PlainOptimizer sgd(config.train.optimizer, parameters.size());
+  for (std::int64_t i = 0; i < config.train.total_iterations; ++i) {
+    Step step;
+    step.iteration = i;
+    REQUIRE((*task)->load(step).is_ok());
+    REQUIRE((*task)->compute(parameters, gradient, whole_at_the_end).is_ok());
+    sgd.apply(parameters, gradient, config.train.optimizer.lr);
+  }
+  REQUIRE(run.model);
+  CHECK(same_floats(run.model->parameters, parameters));
+}
+
+TEST_CASE("every_gradient_is_computed_with_the_parameters_that_its_worker_had_then") {
+  struct Case {
+    PolicyKind policy;
+    ApplyMode apply;
+    CombineMode combine;
+    std::optional<std::int64_t> refresh = 1;
+  };
+  const auto each = GENERATE(Case{PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kEach},
+                             Case{PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kEach, std::nullopt},
+                             Case{PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kMean, std::nullopt},
+                             Case{PolicyKind::kSsp, ApplyMode::kEager, CombineMode::kEach},
+                             Case{PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach});
+  CAPTURE(static_cast<int>(each.policy), static_cast<int>(each.apply), static_cast<int>(each.combine));
+  RunConfig config = with_policy(training_config(3, 2), each.policy, each.apply, each.combine);
+  if (each.policy == PolicyKind::kSsp) config.sync.threshold = 3;
+  config.sync.refresh_clocks = each.refresh;
+  config.simulate.compute.slowdown = {1, 1.5, 2};
+  config.simulate.network.server_bandwidth = 200'000;  // answers are on their way for a while
+  RecordingTasks tasks(config);
+  Decisions decisions;
+  const Outcome run = watched(config, tasks, decisions);
+
+  PlainServer server(config, tasks, tasks.reads(), decisions.applied);
+  const double share = each.combine == CombineMode::kMean ? 1.0 / 6 : 1.0;
+  std::int64_t own = 0;  // gradients that were added again
+  std::int64_t wrong = 0;
+  std::map<WorkerId, Revision> read;
+  for (const Read& each_read : tasks.reads()) {
+    const Step& step = each_read.step;
+    const auto expected = server.read(step, config.train.optimizer.lr * share, own);
+    wrong += same_floats(each_read.parameters, expected) ? 0 : 1;
+    CHECK(step.version >= step.min_version);
+    CHECK(step.revision >= read[step.worker]);
+    read[step.worker] = step.revision;
+  }
+  CHECK(wrong == 0);
+  CHECK(own > 0);
+  CHECK(std::ssize(tasks.reads()) == config.train.total_iterations);
+  REQUIRE(run.model);
+  CHECK(same_floats(run.model->parameters, server.states.rbegin()->second));
+}
+
+TEST_CASE("what_is_computed_takes_nothing_of_the_time_that_is_assumed") {
+  const auto policy = GENERATE(PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kAsp);
+  CAPTURE(static_cast<int>(policy));
+  RunConfig config = with_policy(training_config(3, 2, 3), policy,
+                                 policy == PolicyKind::kAsp ? ApplyMode::kEager : ApplyMode::kVersioned);
+  if (policy == PolicyKind::kSsp) config.sync.threshold = 2;
+  config.simulate.network.server_bandwidth = 1'000'000;
+  config.simulate.compute.slowdown = {1, 1.3, 1.6};
+  config.simulate.events = {{std::chrono::milliseconds(700), 2, ClusterEventKind::kCrash}};
+  config.cluster.lease = std::chrono::seconds(1);
+  config.cluster.heartbeat = std::chrono::milliseconds(100);
+  config.train.eval_every_clocks = 4;
+  CountingFactory counting(counting_options(config, 500));
+  config.train.optimizer.lr = 1.0;
+  Decisions of_training;
+  const Outcome training = watched(config, counting, of_training);
+
+  config.simulate.mode = SimulateMode::kTiming;
+  const auto plan = simulate::make_plan(config, nullptr, counting.layout().size());
+  REQUIRE(plan);
+  simulate::TimedComputation computation(*plan);
+  Decisions of_timing;
+  const auto timing = simulate::World(*plan, computation, &of_timing).run();
+  REQUIRE(timing);
+  CHECK(of_training.used.size() > 50);
+  CHECK(of_training.used == of_timing.used);  // versions, revisions and instants
+  CHECK(training.events == timing->events);
+  CHECK(training.summary.wall_seconds == timing->summary.wall_seconds);
+  CHECK(training.summary.bytes_pulled == timing->summary.bytes_pulled);
+  CHECK(training.summary.server_reads == timing->summary.server_reads);
+  CHECK(training.summary.lost_nodes == 1);
+  REQUIRE(training.phases.size() == timing->phases.size());
+  for (std::size_t w = 0; w < training.phases.size(); ++w) {
+    for (const Phase phase : {Phase::kBarrier, Phase::kPsParam, Phase::kPsApplyGrads, Phase::kComputeGrads}) {
+      CHECK(training.phases[w].totals[phase].total_ns == timing->phases[w].totals[phase].total_ns);
+    }
+  }
+}
+
+// Under versioned application version v is every live worker's gradients stamped below v, and no others.
+TEST_CASE("a_read_of_version_v_counts_v_of_everybody_and_all_of_its_own") {
+  RunConfig config = with_policy(training_config(3, 2), PolicyKind::kSsp);
+  config.sync.threshold = 3;
+  config.train.optimizer.lr = 1.0;
+  config.simulate.compute.slowdown = {1, 1.5, 2};
+  const Cluster cluster = config.cluster.cluster();
+  std::int64_t wrong = 0;
+  std::int64_t stale = 0;
+  CountingOptions options = counting_options(config);
+  options.on_read = [&](const testing::Read& read) {
+    for (std::size_t i = 0; i < read.counts.size(); ++i) {
+      const bool own = i % cluster.workers() == cluster.rank_of(read.step.worker).value;
+      const std::int64_t expected = own ? read.step.clock.value : read.step.version.value;
+      const auto count = static_cast<std::int64_t>(read.counts[i]);
+      wrong += count != expected ? 1 : 0;
+      stale += count < read.step.clock.value ? 1 : 0;
+    }
+  };
+  CountingFactory counting(options);
+  const Outcome run = trained(config, &counting);
+  CHECK(wrong == 0);
+  CHECK(stale > 100);
+  REQUIRE(run.model);
+  for (const float count : run.model->parameters) CHECK(count == 20.0F);
+}
+
+TEST_CASE("a_gradient_of_a_node_that_crashes_is_in_all_shards_or_in_none") {
+  const auto apply = GENERATE(ApplyMode::kVersioned, ApplyMode::kEager);
+  RunConfig config = with_policy(training_config(3, 2, 3), PolicyKind::kSsp, apply);
+  config.sync.threshold = 2;
+  config.train.optimizer.lr = 1.0;
+  config.train.total_iterations = 600;
+  config.simulate.network.bandwidth = 2000;  // most of the time a push is on its way
+  config.simulate.network.server_bandwidth = 20'000;
+  config.cluster.lease = std::chrono::seconds(1);
+  config.cluster.heartbeat = std::chrono::milliseconds(100);
+  for (int at = 2000; at < 2600; at += 37) {
+    config.simulate.events = {{std::chrono::milliseconds(at), 1, ClusterEventKind::kCrash}};
+    CountingFactory counting(counting_options(config));
+    const Outcome run = trained(config, &counting);
+    CHECK(run.summary.lost_nodes == 1);
+    REQUIRE(run.model);
+    const std::vector<float>& counts = run.model->parameters;
+    for (std::size_t column = 0; column < 6; ++column) {
+      CHECK(counts[column] == counts[column + 6]);
+      CHECK(counts[column] == counts[column + 12]);
+      const bool crashed = column == 2 || column == 3;
+      CHECK((crashed ? counts[column] < 100.0F : counts[column] == 100.0F));
+    }
+  }
+}
+
+TEST_CASE("a_gradient_that_is_not_finite_is_left_out_or_ends_the_run_as_the_daemons_do") {
+  RunConfig config = with_policy(training_config(2, 1, 2), PolicyKind::kSsp);
+  config.sync.threshold = 2;
+  config.train.optimizer.lr = 1.0;
+  CountingOptions options = counting_options(config);
+  options.is_not_finite = [](const Step& step) {
+    return step.worker == WorkerId(1, 0) && step.clock == Clock(4);
+  };
+  config.train.on_nan = OnNan::kSkip;
+  CountingFactory skips(options);
+  const Outcome skipped = trained(config, &skips);
+  CHECK(skipped.summary.status == "ok");
+  CHECK(skipped.summary.skipped == 1);
+  REQUIRE(skipped.model);
+  for (std::size_t i = 0; i < skipped.model->parameters.size(); ++i) {
+    CHECK(skipped.model->parameters[i] == (i % 2 == 1 ? 19.0F : 20.0F));
+  }
+
+  config.train.on_nan = OnNan::kStop;
+  CountingFactory stops(options);
+  const Outcome stopped = trained(config, &stops);
+  CHECK(stopped.summary.status == "failed");
+  CHECK_THAT(stopped.summary.reason,
+             Contains("1.0") && Contains("not finite") && Contains("gradient of counts is nan"));
+  CHECK_FALSE(stopped.summary.test_accuracy);
+  CHECK(stopped.model);
+}
+
+// Error feedback adds up to more than float32 holds: found by the shard, not by the worker.
+TEST_CASE("what_only_the_encoding_makes_infinite_is_found_where_the_daemons_find_it") {
+  RunConfig config = with_policy(training_config(2, 1, 2), PolicyKind::kBsp);
+  config.cluster.gradient_encoding = Encoding::kTopK;
+  config.cluster.top_k_share = 0.01;
+  config.train.on_nan = OnNan::kSkip;
+  CountingOptions options = counting_options(config, 8);
+  options.gradient_scale = 2e38F;
+  CountingFactory counting(options);
+  const Outcome run = trained(config, &counting);
+  CHECK(run.summary.status == "ok");
+  CHECK(run.summary.skipped > 0);
+  REQUIRE(run.model);
+  CHECK_FALSE(first_non_finite(run.model->parameters));
+}
+
+TEST_CASE("a_task_that_fails_ends_the_simulation_and_says_where") {
+  const RunConfig config = with_policy(training_config(2, 1), PolicyKind::kBsp);
+  CountingOptions options = counting_options(config);
+  options.before_compute = [](const Step& step) {
+    return step.clock == Clock(3) ? data_loss("the disk is gone") : Status::ok();
+  };
+  CountingFactory counting(options);
+  const auto run = simulate::simulate(config, {}, &counting);
+  REQUIRE_FALSE(run);
+  CHECK_THAT(run.status().message(), Contains("at clock 3") && Contains("the disk is gone"));
+}
+
+}  // namespace paceline::test
