@@ -141,6 +141,13 @@ void check_backups(Judge& judge, const RunConfig& c) {
                   {"sync.backup_workers", "cluster.nodes", "sync.policy"}, "no gradient would be waited for",
                   std::to_string(c.sync.backup_workers) + " of " + std::to_string(workers) + " workers",
                   "backup_workers below the number of workers");
+  // What is owed of earlier gradients leaves with the next one, and would be dropped with it.
+  const Encoding encoding = c.cluster.gradient_encoding;
+  judge.refuse_if(
+      c.sync.policy == PolicyKind::kBackup && (encoding == Encoding::kInt8 || encoding == Encoding::kTopK),
+      {"cluster.gradient_encoding", "sync.policy"},
+      "what is still owed of gradients that count would be dropped with one that is late",
+      std::string("gradient_encoding: ") + name_of(encoding) + " with policy: backup", "fp32, fp16 or bf16");
 }
 
 void check_batches(Judge& judge, const RunConfig& c) {
