@@ -159,7 +159,8 @@ void Engine::close_without_late() {
   if (per_clock_ == std::ssize(workers_) || clocks_.empty()) return;
   const Clock closing(version_.value);
   if (clocks_.min_clock() > closing || broken(Mutant::kBackupWaitsForAll)) return;
-  const std::int64_t due = share_.due(closing) - (broken(Mutant::kBackupOneTooFew) ? 1 : 0);
+  const std::int64_t used_up = revision_.value + skipped_;
+  const std::int64_t due = share_.due(closing, used_up) - (broken(Mutant::kBackupOneTooFew) ? 1 : 0);
   if (due <= 0 || gradients_.oldest_count() < due) return;  // behind the run's end nothing is due
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {
     Worker& w = at(Rank(r));
@@ -233,7 +234,10 @@ void Engine::apply(ClockContributions contributions) {
 // `rank` wants to begin its next iteration. It is granted in settle(), or waits there.
 void Engine::ask(Rank rank) {
   Worker& w = at(rank);
-  if ((stop_reason_ && !broken(Mutant::kStopStillGrants)) || share_.done(rank, w.clock)) {
+  // Who has completed the open clock of a pool with backup workers waits for its end even if the pool is
+  // empty: what those who are late then give back is done by all who are there.
+  const bool may_give_back = config_.share == Share::kPool && per_clock_ < std::ssize(workers_);
+  if ((stop_reason_ && !broken(Mutant::kStopStillGrants)) || (!may_give_back && share_.done(rank, w.clock))) {
     finish(rank);
     return;
   }

@@ -1,6 +1,6 @@
 // HeldGradients: the gradients that wait for their clock's turn under `apply: versioned`. Those stamped c are
-// decided together, in worker order, when every live worker's clock is beyond c; so a version is a
-// well-defined set.
+// decided together, in worker order, when every live worker's clock is beyond c (under backup: once there are
+// N, which moves everybody's); so a version is a well-defined set.
 //   version 4; worker 0 completed 4 and 5, worker 1 nothing yet   ->   [4: {0}] [5: {0}]
 //   worker 1 completes 4                                          ->   take() = {0, 1}, version 5, [5: {0}]
 // Memory: one entry per clock between the slowest and the fastest, at most the largest s + 1 of them.

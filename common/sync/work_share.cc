@@ -10,8 +10,8 @@ namespace paceline::sync {
 WorkShare::WorkShare(Share kind, Cluster cluster, std::int64_t per_clock, std::int64_t total_iterations)
     : kind_(kind), workers_(cluster.workers()), per_clock_(per_clock), total_(total_iterations) {}
 
-std::int64_t WorkShare::due(Clock clock) const {
-  if (kind_ == Share::kPool) return per_clock_;
+std::int64_t WorkShare::due(Clock clock, std::int64_t used_up) const {
+  if (kind_ == Share::kPool) return std::min(per_clock_, total_ - used_up);
   return std::min(per_clock_, total_ - clock.value * per_clock_);
 }
 

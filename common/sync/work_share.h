@@ -12,6 +12,7 @@
 // more: ranks below due + b. What a late worker computed its gradient from has its place in the order all the
 // same, and nobody else computes it. pool: it is given out again, as a lost worker's is.
 //         10 gradients, N = 3 of 4 workers: clocks 0 to 2 take three, clock 3 takes one, of ranks 0 and 1.
+// Under both a clock waits for no more gradients than the run has left.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +37,8 @@ class WorkShare {
   // Takes the next iteration; there must be one (done() is false).
   std::int64_t take(Rank worker, Clock clock);
   // How many gradients close the clock: N, or what is left of the run. Not above 0 behind the last clock.
-  std::int64_t due(Clock clock) const;
+  // `used_up`: how many iterations were applied in the clocks before, or done without a gradient in any.
+  std::int64_t due(Clock clock, std::int64_t used_up) const;
   // The worker that took `iteration` is gone and did not complete it, or was late. Under even it is not done
   // by anybody: every other worker has its own share.
   void give_back(std::int64_t iteration);
@@ -49,7 +51,7 @@ class WorkShare {
   std::int64_t per_clock_;
   std::int64_t total_;
   std::int64_t next_ = 0;            // pool
-  std::set<std::int64_t> returned_;  // pool: at most one per lost worker
+  std::set<std::int64_t> returned_;  // pool: at most one per worker, lost or late
 };
 
 }  // namespace paceline::sync

@@ -137,6 +137,7 @@ void AuthorityChecker::note_completion(WorkerId worker) {
   } else if (whole) {
     discard_due_.insert({worker, a.clock});
   }
+  if (a.faulty) ++without_gradient_;
   a.state = State::kAsks;
   note_clock_moved(worker);
 }
@@ -148,7 +149,10 @@ void AuthorityChecker::note_late() {
   const Clock closing(version_.value);
   const auto there = std::count_if(complete_.begin(), complete_.end(),
                                    [&](const Gradient& gradient) { return gradient.second == closing; });
-  const std::int64_t due = config_.share == Share::kPool ? first_n_ : std::min(first_n_, left_at(closing));
+  const std::int64_t left_in_pool =
+      config_.total_iterations - static_cast<std::int64_t>(applied_.size()) - without_gradient_;
+  const std::int64_t due =
+      std::min(first_n_, config_.share == Share::kPool ? left_in_pool : left_at(closing));
   if (due <= 0 || there < due) return;
   if (there > due) violation("more than the first " + std::to_string(due) + " are counted");
   for (auto& [worker, account] : accounts_) {
@@ -470,6 +474,10 @@ void AuthorityChecker::judge(const FinishWorker& f) {
   if (a.state != State::kAsks) violation("worker " + to_string(f.worker) + " is told to finish unasked");
   const bool done = config_.share == Share::kPool ? pool_empty() : even_done(f.worker, a.clock);
   if (!stopping_ && !done) violation("worker " + to_string(f.worker) + " is told to finish too early");
+  const bool gives_back = config_.share == Share::kPool && config_.policy.kind == PolicyKind::kBackup &&
+                          config_.policy.backup_workers > 0;
+  if (!stopping_ && gives_back && a.clock.value > version_.value)
+    violation("worker " + to_string(f.worker) + " is told to finish before its clock has closed");
   a.state = State::kFinished;
 }
 

@@ -101,6 +101,7 @@ class AuthorityChecker {
   std::int64_t dropped_ = 0;
   std::map<std::int64_t, std::int64_t> batches_;  // position, samples: of every grant
   std::int64_t completed_iterations_ = 0;
+  std::int64_t without_gradient_ = 0;  // of them
   std::int64_t next_iteration_ = 0;
   std::set<std::int64_t> returned_;
   Clock highest_;
