@@ -71,7 +71,7 @@ Result<Row> read_row(const std::filesystem::path& run, std::span<const std::stri
   row.status = s.status;
   row.seed = config.run.seed;
   row.faultless = fault_of(s).empty();
-  row.complete = row.faultless && unfinished(s, config.train.total_iterations).empty();
+  row.complete = row.faultless && unfinished(s, config.train.total_iterations, config.train.share).empty();
   row.values.fill(kNone);
   const auto set = [&row](std::string_view name, double value) { row.values[quantity(name)] = value; };
   const auto each = [&s](Phase phase) { return s[phase].total_seconds / static_cast<double>(s.workers()); };
@@ -103,6 +103,7 @@ Result<Row> read_row(const std::filesystem::path& run, std::span<const std::stri
   }
   set("max_grant_gap", static_cast<double>(s.max_grant_gap.value));
   set("lost_nodes", static_cast<double>(s.lost_nodes));
+  set("dropped", static_cast<double>(s.dropped));
   set("train_accuracy", last(curve, &CurveRow::train_accuracy));
   set("train_loss", last(curve, &CurveRow::train_loss));
   set("test_accuracy", s.test_accuracy.value_or(last(curve, &CurveRow::test_accuracy)));

@@ -28,8 +28,8 @@ inline constexpr std::array kQuantities = {
     "t_cache_param_s",  "pulls",          "parameter_reads",  "server_reads",
     "bytes_pushed",     "bytes_pulled",   "final_version",    "final_threshold",
     "mean_threshold",   "mean_staleness", "max_staleness",    "max_grant_gap",
-    "lost_nodes",       "train_accuracy", "train_loss",       "test_accuracy",
-    "s_to_target"};
+    "lost_nodes",       "dropped",        "train_accuracy",   "train_loss",
+    "test_accuracy",    "s_to_target"};
 
 struct Row {
   std::vector<std::string> settings = {};  // values of the keys asked for

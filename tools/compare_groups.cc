@@ -157,6 +157,7 @@ Result<ComparedRun> read_compared(const std::string& folder) {
   run.seed = config.run.seed;
   run.total_iterations = config.train.total_iterations;
   run.target_accuracy = config.run.target_accuracy;
+  run.share = config.train.share;
   run.configuration = effective_values(config);
   PACELINE_ASSIGN_OR_RETURN(run.curve, read_curve(path));
   Result<std::vector<WorkerStaleness>> staleness = read_staleness(path);

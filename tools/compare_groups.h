@@ -35,6 +35,7 @@ struct ComparedRun {
   std::uint64_t seed = 0;
   std::int64_t total_iterations = 0;
   std::optional<double> target_accuracy = {};  // run.target_accuracy: ends a run at one evaluation
+  Share share = Share::kEven;                  // train.share
   std::vector<std::pair<std::string, std::string>> configuration;  // effective_values()
   std::vector<CurveRow> curve;
   std::vector<WorkerStaleness> staleness;  // empty: not recorded

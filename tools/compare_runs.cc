@@ -25,12 +25,14 @@ std::string percent_text(double share) {
 }
 
 Value wall(const ComparedRun& run) {
-  if (const std::string why = unfinished(run.summary, run.total_iterations); !why.empty()) return {{}, why};
+  if (const std::string why = unfinished(run.summary, run.total_iterations, run.share); !why.empty())
+    return {{}, why};
   return {run.summary.wall_seconds, ""};
 }
 
 Value accuracy(const ComparedRun& run) {
-  if (const std::string why = unfinished(run.summary, run.total_iterations); !why.empty()) return {{}, why};
+  if (const std::string why = unfinished(run.summary, run.total_iterations, run.share); !why.empty())
+    return {{}, why};
   if (!run.summary.test_accuracy) return {{}, "not evaluated"};
   return {100.0 * *run.summary.test_accuracy, ""};
 }
@@ -55,7 +57,7 @@ Value seconds_to(const ComparedRun& run, double target, AccuracyOf kind) {
   double best = 0.0;
   for (const statistics::Evaluation& e : all) best = std::max(best, e.accuracy);
   const std::string never = percent_text(best) + " at once";
-  if (run.target_accuracy && !unfinished(run.summary, run.total_iterations).empty()) {
+  if (run.target_accuracy && !unfinished(run.summary, run.total_iterations, run.share).empty()) {
     return {{},
             "ended by run.target_accuracy at the first single evaluation of " +
                 percent_text(*run.target_accuracy) + " (" + never + "), expected the mean of three at " +
@@ -84,7 +86,7 @@ ComparedTable table_of(const std::vector<RunGroup>& groups, ComparedTable table,
 }
 
 bool counts(const ComparedRun& run) {
-  return fault_of(run.summary).empty() && unfinished(run.summary, run.total_iterations).empty();
+  return fault_of(run.summary).empty() && unfinished(run.summary, run.total_iterations, run.share).empty();
 }
 
 std::optional<TimeSplit> split_of(const RunGroup& group) {

@@ -77,6 +77,9 @@ std::string ending(const FinishedRun& run) {
   }
   text += line(", lost nodes %lld, overruns %lld\n", static_cast<long long>(s.lost_nodes),
                static_cast<long long>(s.overruns));
+  if (s.dropped > 0) {
+    text += line("  dropped %lld gradients that came too late\n", static_cast<long long>(s.dropped));
+  }
   for (const PolicyChange& change : s.switches) {
     text += line("  policy %s from version %s on, %.3f s, threshold %s\n", change.policy.c_str(),
                  to_string(change.version).c_str(), change.seconds, to_string(change.threshold).c_str());

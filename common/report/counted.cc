@@ -10,8 +10,9 @@ std::string fault_of(const RunSummary& run) {
   return run.lost_nodes > 0 ? std::to_string(run.lost_nodes) + " nodes lost" : "";
 }
 
-std::string unfinished(const RunSummary& run, std::int64_t total_iterations) {
-  const std::int64_t done = run.iterations + run.skipped;
+std::string unfinished(const RunSummary& run, std::int64_t total_iterations, Share share) {
+  const bool replaced = run.policy == "backup" && share == Share::kEven;
+  const std::int64_t done = run.iterations + (replaced ? 0 : run.skipped);
   if (done >= total_iterations) return "";
   return std::to_string(done) + " of " + std::to_string(total_iterations) + " iterations";
 }

@@ -12,15 +12,17 @@
 #include "common/report/curve.h"
 #include "common/report/run_summary.h"
 #include "common/statistics/time_to_target.h"
+#include "common/sync/modes.h"
 
 namespace paceline {
 
 // Why the run says nothing about its policy: it is not "ok", or it lost nodes. Empty: it does.
 std::string fault_of(const RunSummary& run);
 
-// "512 of 1000 iterations" where a run did fewer than `total_iterations` (skipped ones are done); else empty.
-// Its times are those of less work.
-std::string unfinished(const RunSummary& run, std::int64_t total_iterations);
+// "512 of 1000 iterations" where a run did fewer than `total_iterations`; else empty. Its times are
+// those of less work. Skipped ones (NaN) are done, but under policy backup with `share` even, where a clock
+// waits for another gradient in the place of each (common/sync/work_share.h).
+std::string unfinished(const RunSummary& run, std::int64_t total_iterations, Share share);
 
 // Which accuracy a curve is read for.
 enum class AccuracyOf { kTest, kTraining };

@@ -323,6 +323,19 @@ TEST_CASE("a_skipped_iteration_is_one_of_the_fixed_number") {
   CHECK(lab.json()["tables"][0]["censored"].empty());
 }
 
+TEST_CASE("with_backup_workers_another_gradient_takes_the_place_of_a_skipped_one") {
+  const auto censored = [](const char* share, std::int64_t iterations) {
+    Laboratory lab;
+    const std::vector<std::string> backup{"sync.policy=backup", std::string("train.share=") + share};
+    lab.run(1, 10, backup,
+            [=](RunSummary& s) { s.policy = "backup", s.iterations = iterations, s.skipped = 5; });
+    return lab.json()["tables"][0]["censored"].size();
+  };
+  CHECK(censored("even", 96) == 1);
+  CHECK(censored("even", 100) == 0);
+  CHECK(censored("pool", 95) == 0);
+}
+
 TEST_CASE("time_to_accuracy_is_a_table_of_its_own_and_a_run_that_never_gets_there_blocks_its_winner") {
   Laboratory lab;
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {

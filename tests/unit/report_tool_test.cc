@@ -92,6 +92,16 @@ TEST_CASE("one_run_shows_its_phases_for_each_node_and_over_all") {
              Contains("test accuracy 80.00 %") && Contains("policy ssp, 2 nodes x 1 threads, 20 iterations"));
 }
 
+TEST_CASE("what_backup_workers_threw_away_is_named_where_there_is_any") {
+  const TempFolder folder;
+  FinishedRun run = two_nodes("a");
+  write_run(folder / "a", run);
+  CHECK_THAT(run_report({(folder / "a").string()}).out, !Contains("dropped"));
+  run.summary.dropped = 7;
+  write_run(folder / "b", run);
+  CHECK_THAT(run_report({(folder / "b").string()}).out, Contains("dropped 7 gradients that came too late"));
+}
+
 TEST_CASE("a_run_that_switched_names_each_policy_from_the_first_on") {
   const TempFolder folder;
   FinishedRun run = two_nodes("a");
