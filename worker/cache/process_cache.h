@@ -3,7 +3,9 @@
 // back: a slice that cache::may_install() does not call newer is dropped, per shard (monotonic, DESIGN 3.2).
 //
 // Thread: every member may be called from any thread. A snapshot taken is immutable and stays whole while it
-// is held.
+// is held, but on a node with one training thread: there a slice is hollow where it has landed (snapshot.h),
+// must not be copied any more, and is not locked here. That thread's landing and confirm(), which looks at
+// the same pieces, are ordered by the lock of who calls both (worker/client/pulls.h).
 #pragma once
 
 #include <memory>

@@ -33,7 +33,7 @@ struct Slice {
   cache::SliceStamp stamp;
   std::vector<SlicePiece> pieces;  // in order, without gaps, whole
 
-  // Copies the slice to its place in `flat`, the whole parameter vector.
+  // Copies the slice to its place in `flat`, the whole parameter vector. All of it must be here still.
   void copy_to(std::span<float> flat) const;
 };
 

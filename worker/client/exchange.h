@@ -100,8 +100,9 @@ class ParameterExchange {
   // thread that serves the purpose. The answer goes to the node's process cache. Does not wait.
   virtual Ticket request_parameters(Version min_version) = 0;
 
-  // The same of a thread that calls await_ahead() next, with nothing that waits in between but what the task
-  // computes: what arrives may stay where it lies until it lands.
+  // The same of a thread that has computed its gradient and calls await_ahead() next, with at most a pass or
+  // two over that in between (looking for NaN, applying it locally, the push): well under a lease, since what
+  // arrives may stay where it lies, and keep a server's blocks lent, until it lands.
   virtual Ticket request_ahead(Version min_version) { return request_parameters(min_version); }
 
   // Waits until what was asked for is in the process cache, and returns when that was. What arrives meanwhile

@@ -51,7 +51,8 @@ class Pulls {
   };
   // Parameters of `min_version` or newer, for the process cache.
   Request request(Version min_version);
-  // The same, of a thread that waits for it next, with nothing but computing before.
+  // The same, of a thread that waits for it next, with at most a pass or two over its gradient before
+  // (exchange.h, request_ahead()).
   Request request_ahead(Version min_version);
   // Exactly the retained `version`, for collect().
   Request request_exact(Version version);
