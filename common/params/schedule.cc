@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "common/assert.h"
+#include "common/sync/backup.h"
 
 namespace paceline {
 namespace {
@@ -28,7 +29,10 @@ double cosine_factor(const ScheduleSection& schedule, std::int64_t version, std:
 
 std::int64_t planned_versions(const RunConfig& config) {
   std::int64_t per_clock = config.cluster.cluster().workers();
-  if (config.sync.policy == PolicyKind::kBackup) per_clock -= config.sync.backup_workers;
+  if (config.sync.policy == PolicyKind::kBackup) {
+    per_clock = sync::first_n(per_clock, config.sync.backup_workers);
+  }
+  PACELINE_ASSERT(per_clock > 0, "more backup workers than workers, checked by the configuration");
   return (config.train.total_iterations + per_clock - 1) / per_clock;
 }
 

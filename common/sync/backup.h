@@ -14,9 +14,17 @@
 // for action.
 #pragma once
 
+#include <cstdint>
+
 #include "common/sync/policy.h"
 
 namespace paceline::sync {
+
+// N, how many gradients close a clock: for the engine, and for what plans by clocks
+// (common/params/schedule.h).
+constexpr std::int64_t first_n(std::int64_t workers, std::int64_t backup_workers) {
+  return workers - backup_workers;
+}
 
 class Backup final : public Policy {
  public:

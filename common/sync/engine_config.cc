@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "common/sync/backup.h"
 #include "common/sync/batch_balance.h"
 #include "common/sync/policy_switch.h"
 #include "common/sync/running_iteration.h"
@@ -163,7 +164,7 @@ Status validate(const EngineConfig& config) {
 
 std::int64_t gradients_per_clock(const EngineConfig& config) {
   const std::int64_t workers = config.cluster.workers();
-  return config.policy.kind == PolicyKind::kBackup ? workers - config.policy.backup_workers : workers;
+  return config.policy.kind == PolicyKind::kBackup ? first_n(workers, config.policy.backup_workers) : workers;
 }
 
 std::int64_t window_clocks_of(const EngineConfig& config) {
