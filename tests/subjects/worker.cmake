@@ -6,7 +6,8 @@ paceline_test(worker_train_test
   SOURCES unit/worker_attribution_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
   LIBS paceline_train LABELS core)
 paceline_test(worker_client_test
-  SOURCES unit/gradient_encoder_test.cc unit/gradient_sender_test.cc unit/worker_client_test.cc unit/worker_deadlines_test.cc
+  SOURCES unit/client_state_test.cc unit/gradient_encoder_test.cc unit/gradient_sender_test.cc unit/worker_client_test.cc
+          unit/worker_deadlines_test.cc
   LIBS paceline_client LABELS core)
 paceline_test(evaluate_test SOURCES unit/evaluate_test.cc
   LIBS paceline_tools paceline_network_task paceline_config paceline_data paceline_params)

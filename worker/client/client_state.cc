@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/assert.h"
+
 namespace paceline {
 
 void ClientState::welcomed(ShardId by) {
@@ -22,6 +24,7 @@ Result<std::vector<bool>> ClientState::await_welcomes(std::chrono::nanoseconds t
 }
 
 bool ClientState::close(const Status& why) {
+  PACELINE_ASSERT(!why.is_ok(), "a client is closed for a reason");
   const std::lock_guard lock(mutex_);
   if (!closed_.is_ok()) return false;
   closed_ = why;

@@ -23,7 +23,7 @@ class ClientState {
   // whether it has. Errors: why the client was closed.
   Result<std::vector<bool>> await_welcomes(std::chrono::nanoseconds timeout);
 
-  // False when it is closed already: the first `why` (not OK) counts.
+  // False when it is closed already: the first `why` counts. One that is OK is our own bug.
   bool close(const Status& why);
   // OK while it is open.
   Status closed() const;
@@ -31,7 +31,8 @@ class ClientState {
   // What the authority said first of how the run ended; nullopt while it goes on.
   void over(Status how);
   std::optional<Status> run_over() const;
-  // Once it is closed: how the run ended, or why it was closed without that.
+  // Once it is closed: how the run ended, or why it was closed without that. No time-out: the client's I/O
+  // thread closes when a server is silent for a lease.
   Status await_end();
 
  private:

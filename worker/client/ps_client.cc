@@ -35,7 +35,8 @@ constexpr std::int64_t kFloatsAtOnce = std::int64_t{1} << 18;
 // A heartbeat that comes later than this was not late: the whole process stood still.
 constexpr std::chrono::milliseconds kPauseAtLeast{500};
 
-// Members named io_* belong to the I/O thread; everything else is behind a lock of its own.
+// Members named io_* belong to the I/O thread, each of senders_ to its training thread; everything else is
+// atomic or behind a lock of its own.
 class PsClient::Impl {
  public:
   Impl(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache)

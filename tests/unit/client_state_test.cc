@@ -1,0 +1,48 @@
+// Where a client stands: which of several things said first counts, and who is woken.
+#include "worker/client/client_state.h"
+
+#include <catch2/catch.hpp>
+#include <future>
+
+namespace paceline {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("the_first_reason_to_close_a_client_counts") {
+  ClientState state(1);
+  CHECK(state.closed().is_ok());
+  CHECK(state.close(unavailable("the server is silent")));
+  CHECK_FALSE(state.close(aborted("the run is over")));
+  CHECK(state.closed().message() == "the server is silent");
+}
+
+TEST_CASE("who_waits_for_welcomes_is_told_who_is_missing_or_why_the_client_was_closed") {
+  ClientState state(2);
+  state.welcomed(ShardId(1));
+  const auto some = state.await_welcomes(0ns);
+  REQUIRE(some.is_ok());
+  CHECK(*some == std::vector<bool>{false, true});
+  auto all = std::async(std::launch::async, [&] { return state.await_welcomes(1h); });
+  state.welcomed(ShardId(0));
+  CHECK(*all.get() == std::vector<bool>{true, true});
+  state.close(unavailable("gone"));
+  state.welcomed(ShardId(0));
+  CHECK(state.await_welcomes(0ns).status().message() == "gone");
+}
+
+TEST_CASE("the_end_is_what_the_authority_said_first_or_why_the_client_was_closed_without_that") {
+  ClientState told(1);
+  CHECK_FALSE(told.run_over());
+  auto end = std::async(std::launch::async, [&] { return told.await_end(); });
+  told.over(Status::ok());
+  told.over(aborted("said later"));
+  told.close(unavailable("the server has gone"));
+  CHECK(end.get().is_ok());
+  ClientState untold(1);
+  untold.close(unavailable("the server has gone"));
+  CHECK(untold.await_end().message() == "the server has gone");
+}
+
+}  // namespace
+}  // namespace paceline
