@@ -68,6 +68,9 @@ class LocalUpdates {
     return floats;
   }
 
+  // Own updates that not every slice contains.
+  std::int64_t kept() const { return std::ssize(own_.stamps()); }
+
  private:
   static constexpr std::size_t kGradientsMax = 2;  // thread_cache.h
 

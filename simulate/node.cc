@@ -159,6 +159,7 @@ void Node::compute_begins(std::uint32_t thread, Ticks now) {
             t.grant.threshold, t.grant.min_version};
   const Ticks ends = world_->computation.ends(t.step);
   if (world_->computation.overran()) ++overruns_;
+  t.own_updates = t.own.kept();
   world_->events.at(ends, {EventKind::kComputeEnds, t.step.worker.value, 0});
 }
 

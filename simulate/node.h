@@ -80,6 +80,7 @@ class Node {
   Clock clock(std::uint32_t thread) const { return threads_[thread].grant.clock; }
   Version computed_version(std::uint32_t thread) const { return threads_[thread].state.version; }
   Revision computed_revision(std::uint32_t thread) const { return threads_[thread].state.revision; }
+  std::int64_t own_updates(std::uint32_t thread) const { return threads_[thread].own_updates; }
   // The pull right behind that push, not yet under way to `shard`; the shard takes it after the push.
   std::optional<std::uint32_t> pull_behind(std::uint32_t thread) const {
     return threads_[thread].pull_behind;
@@ -118,6 +119,7 @@ class Node {
     } ahead;  // parameters asked for while computing
     Computation::Step step;
     Computation::Computed computed;
+    std::int64_t own_updates = 0;  // in the parameters it computes with, besides
     Ticks push_left;
     bool read_before = false;
     PhaseRecorder phases;

@@ -42,6 +42,7 @@ Result<Metric> TrainingWorker::compute(Task& task, const Step& step, const Layou
   sent_.samples = metric.samples;
   sent_.computed_version = step.version;
   sent_.computed_revision = step.revision;
+  sent_.own_updates = static_cast<std::int64_t>(cache_.kept());
   return metric;
 }
 

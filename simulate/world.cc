@@ -188,7 +188,8 @@ void World::reported(std::uint32_t rank, Ticks now) {
   const Node& node = node_at(rank);
   step(sync::StepReported{worker, node.clock(worker.thread), node.metric(worker.thread),
                           node.computed_version(worker.thread), node.computed_revision(worker.thread),
-                          !node.fault(worker.thread).empty(), node.fault(worker.thread)},
+                          !node.fault(worker.thread).empty(), node.fault(worker.thread),
+                          node.own_updates(worker.thread)},
        now);
 }
 

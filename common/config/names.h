@@ -46,6 +46,8 @@ PACELINE_ENUM_NAMES(OptimizerKind, {{OptimizerKind::kSgd, "sgd"},
 PACELINE_ENUM_NAMES(ScheduleKind, {{ScheduleKind::kConstant, "constant"},
                                    {ScheduleKind::kStep, "step"},
                                    {ScheduleKind::kCosine, "cosine"}});
+PACELINE_ENUM_NAMES(StalenessScaling,
+                    {{StalenessScaling::kNone, "none"}, {StalenessScaling::kInverse, "inverse"}});
 PACELINE_ENUM_NAMES(Share, {{Share::kEven, "even"}, {Share::kPool, "pool"}});
 PACELINE_ENUM_NAMES(BatchSizing, {{BatchSizing::kEqual, "off"}, {BatchSizing::kBySpeed, "speed"}});
 PACELINE_ENUM_NAMES(OnNan, {{OnNan::kStop, "stop"}, {OnNan::kSkip, "skip"}});

@@ -86,6 +86,8 @@ struct SyncSection {
 
 enum class OptimizerKind { kSgd, kMomentum, kAdam };
 enum class ScheduleKind { kConstant, kStep, kCosine };
+// What the staleness of a gradient does to its step (common/params/staleness.h).
+enum class StalenessScaling { kNone, kInverse };
 
 // Learning rate as a function of the version (common/params/schedule.h).
 struct ScheduleSection {
@@ -109,6 +111,7 @@ struct OptimizerSection {
   double epsilon = 1e-8;  // adam
   double weight_decay = 0.0;
   bool decoupled = false;  // weight decay applied to the parameters (AdamW) instead of added to the gradient
+  StalenessScaling staleness = StalenessScaling::kNone;
   ScheduleSection schedule;
   bool operator==(const OptimizerSection&) const = default;
 };

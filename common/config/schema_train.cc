@@ -45,6 +45,12 @@ void add_optimizer(std::vector<Key>& keys) {
                       .trade_off = "With adam, decay independent of the gradient's scale."}));
 
   keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.staleness), choice<StalenessScaling>(), Scope::kWholeRun,
+          {.effect = "inverse: a gradient that misses t updates takes its step with the learning rate / t, "
+                     "from t = 2 on.",
+           .trade_off = "Steadies runs with old gradients and takes smaller steps; about lr / (workers - 1) "
+                        "where all run freely."}));
+  keys.push_back(
       row(PACELINE_FIELD(train.optimizer.schedule.kind), choice<ScheduleKind>(), Scope::kWholeRun,
           {.effect = "How the learning rate changes with the version.",
            .trade_off = "cosine ends at a well-annealed model and must know the length of the run."}));

@@ -271,6 +271,13 @@ void check_optimizer(Judge& judge, const RunConfig& c) {
   judge.refuse_if(optimizer.nesterov && optimizer.kind != OptimizerKind::kMomentum,
                   {"train.optimizer.nesterov", "train.optimizer.kind"}, "nesterov is a kind of momentum",
                   std::string("kind: ") + name_of(optimizer.kind), "kind: momentum, or nesterov: false");
+  // One step for a clock, and everybody computes with the version before it: nothing is ever missed.
+  const bool lockstep = c.sync.policy == PolicyKind::kBsp || c.sync.policy == PolicyKind::kBackup;
+  judge.refuse_if(
+      optimizer.staleness == StalenessScaling::kInverse && lockstep && c.sync.combine == CombineMode::kMean,
+      {"train.optimizer.staleness", "sync.policy", "sync.combine"},
+      std::string("nothing is stale under ") + name_of(c.sync.policy) + " with combine: mean",
+      "staleness: inverse", "staleness: none, another policy, or combine: each");
   judge.refuse_if(schedule.kind == ScheduleKind::kStep && schedule.step_versions < 1,
                   {"train.optimizer.schedule.step_versions", "train.optimizer.schedule.kind"},
                   "a step schedule without steps", std::to_string(schedule.step_versions),

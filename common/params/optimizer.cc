@@ -57,7 +57,7 @@ void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::
   const kernels::Kernels& loops = kernels::best();
   switch (settings_.kind) {
     case OptimizerKind::kSgd:
-      return loops.sgd(piece, rate, decay);
+      return apply_stateless(in, out, gradient, learning_rate_);
     case OptimizerKind::kMomentum:
       return loops.momentum(piece, first_.data() + offset,
                             {rate, static_cast<float>(settings_.momentum), settings_.nesterov}, decay);
@@ -65,6 +65,16 @@ void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::
       return loops.adam(piece, first_.data() + offset, second_.data() + offset,
                         adam_step(settings_, learning_rate_, steps_), decay);
   }
+}
+
+void OptimizerState::apply_stateless(std::span<const float> in, std::span<float> out,
+                                     std::span<const float> gradient, double learning_rate) const {
+  PACELINE_ASSERT(settings_.kind == OptimizerKind::kSgd, "a step of an optimizer that has a state");
+  PACELINE_ASSERT(in.size() == gradient.size() && out.size() == gradient.size(),
+                  "in " + std::to_string(in.size()) + ", out " + std::to_string(out.size()) + ", gradient " +
+                      std::to_string(gradient.size()));
+  const kernels::Piece piece{in.data(), out.data(), gradient.data(), std::ssize(gradient)};
+  kernels::best().sgd(piece, static_cast<float>(learning_rate), weight_decay(settings_, learning_rate));
 }
 
 void OptimizerState::apply(std::span<float> parameters, std::span<const float> gradient,

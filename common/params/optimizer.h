@@ -49,6 +49,10 @@ class OptimizerState {
   void apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
              std::span<const float> gradient);
 
+  // sgd only, which has no state: any piece by itself, with a learning rate of its own, begun or not.
+  void apply_stateless(std::span<const float> in, std::span<float> out, std::span<const float> gradient,
+                       double learning_rate) const;
+
   // The whole range at once, in place: begin_step() and one apply().
   void apply(std::span<float> parameters, std::span<const float> gradient, double learning_rate);
 

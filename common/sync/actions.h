@@ -20,6 +20,15 @@ namespace paceline::sync {
 struct Started {};
 
 // One gradient, whole on every shard.
+//
+// Its staleness is the number of updates between the parameters that it was computed with and its
+// application: updates in them are those of the snapshot it was computed with and the worker's own on top of
+// it (read-my-writes). combine: each: an update is one gradient applied. combine: mean: an update is one
+// clock, so it is the versions between, at most s; own gradients are in a clock's mean as shares, and not
+// counted apart. Of a snapshot whose slices differ, the oldest counts. Never negative.
+//
+//   eager, revision 7: a gradient computed with revision 3 and one own update is applied: 7 - (3 + 1) = 3
+//   versioned, each, revision 8: two gradients computed with revision 8 are applied in worker order: 0, 1
 struct Contributor {
   WorkerId worker;
   Clock clock;              // its timestamp
@@ -28,6 +37,10 @@ struct Contributor {
   // could.
   Version computed_version = kNoVersion;
   Revision computed_revision = kNoRevision;
+  // How many updates were in them, its own included; combine: mean: their version. Where it was lost: the
+  // fewest there can have been.
+  std::int64_t updates_known = 0;
+  std::int64_t staleness = 0;  // once it is decided
   auto operator<=>(const Contributor&) const = default;
 };
 
@@ -64,6 +77,7 @@ struct Grant {
   std::chrono::nanoseconds held{0};  // how long the threshold held it (phase BARRIER)
   std::int64_t position = 0;         // its mini-batch: samples of the run from here on (batch_plan.h)
   std::int64_t samples = 0;
+  std::int64_t staleness = 0;  // of its last gradient that was decided
 };
 
 // `worker` has waited for its grant for held_notice_after, or for another held_notice_every since the last

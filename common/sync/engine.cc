@@ -12,6 +12,8 @@ namespace paceline::sync {
 
 namespace {
 
+constexpr std::int64_t kStalenessKept = 0xFFFFFFFF;
+
 EngineConfig checked(EngineConfig config) {
   const Status status = validate(config);
   PACELINE_ASSERT(status.is_ok(), status.message());
@@ -139,16 +141,26 @@ void Engine::contribute(Rank rank) {
   } else if (running.reported()) {
     lpr_.add(w.clock, running.metric());
   }
-  const Contributor contributor{id(rank), w.clock, running.weight(), running.computed_version(),
-                                running.computed_revision()};
   if (config_.apply == ApplyMode::kVersioned) {
-    if (usable) gradients_.add(contributor);
+    if (usable) gradients_.add(contribution_of(rank));
     if (!usable) gradients_.add(SkippedIteration{id(rank), w.clock});
     return;
   }
   if (!arrived_.empty()) apply(std::exchange(arrived_, {}));  // eager: one gradient per Apply
-  if (usable) arrived_.contributors.push_back(contributor);
+  if (usable) arrived_.contributors.push_back(contribution_of(rank));
   if (!usable) arrived_.skipped.push_back({id(rank), w.clock});
+}
+
+Contributor Engine::contribution_of(Rank rank) const {
+  const Worker& w = at(rank);
+  const bool mean = config_.combine == CombineMode::kMean;
+  const RunningIteration& running = w.running;
+  return {id(rank),
+          w.clock,
+          running.weight(),
+          running.computed_version(),
+          running.computed_revision(),
+          mean ? running.version_known().value : running.updates_known()};
 }
 
 // Backup: with enough gradients the oldest open clock closes, whoever has not completed it. That worker's
@@ -226,7 +238,15 @@ void Engine::advance_policy() {
 }
 
 void Engine::apply(ClockContributions contributions) {
-  revision_.value += static_cast<std::int64_t>(contributions.contributors.size());
+  const bool mean = config_.combine == CombineMode::kMean;
+  const std::int64_t first = revision_.value;
+  for (Contributor& c : contributions.contributors) {
+    const std::int64_t place = broken(Mutant::kStalenessOfFirst) ? first : revision_.value;
+    c.staleness = std::max<std::int64_t>((mean ? c.clock.value : place) - c.updates_known, 0);
+    Worker& w = at(config_.cluster.rank_of(c.worker));
+    w.staleness = static_cast<std::uint32_t>(std::min(c.staleness, kStalenessKept));
+    ++revision_.value;
+  }
   emit(Apply{std::move(contributions.contributors), std::move(contributions.skipped), config_.combine,
              version_, revision_});
 }
@@ -300,7 +320,7 @@ void Engine::grant(Rank rank) {
   const BatchPart batch = batches_.part(rank, w.clock, w.running.iteration());
   emit(Grant{id(rank), w.clock, w.running.iteration(), s, clocks_.min_clock(), min_version, version_,
              revision_, std::min(clocks_.contributors(w.clock), per_clock_), held, batch.position,
-             batch.samples});
+             batch.samples, w.staleness});
 }
 
 }  // namespace paceline::sync

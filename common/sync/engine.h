@@ -83,12 +83,14 @@ class Engine {
   struct alignas(128) Worker {
     explicit Worker(std::uint32_t shards) : running(shards) {}
     Phase phase = Phase::kAbsent;
+    std::uint32_t staleness = 0;  // of its last gradient that was decided
     Clock clock;
     RunningIteration running;  // kRunning, kLate
     Clock needed;              // kHeld: the floor that releases it; kLate: the stamp of `running`
     Ticks since;               // kRunning: it was granted; kHeld: it asked
     Ticks next_notice;         // kHeld
   };
+  static_assert(sizeof(Worker) == 128);
 
   Status on(const Joined& event);
   Status on(const GradientArrived& event);
@@ -103,6 +105,7 @@ class Engine {
   void after_message(Rank rank);
   void complete(Rank rank);
   void contribute(Rank rank);
+  Contributor contribution_of(Rank rank) const;
   void depart(Rank rank);
   void stop(const std::string& reason);
   void ask(Rank rank);

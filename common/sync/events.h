@@ -34,8 +34,9 @@ struct StepReported {
   Metric metric;             // not read when empty
   Version computed_version;  // of the parameters it was computed with
   Revision computed_revision;
-  bool empty = false;  // the iteration is skipped (NaN): weight 0, no gradient comes
-  std::string fault;   // the loss or tensor that was not finite; empty: all finite
+  bool empty = false;            // the iteration is skipped (NaN): weight 0, no gradient comes
+  std::string fault;             // the loss or tensor that was not finite; empty: all finite
+  std::int64_t own_updates = 0;  // own gradients that were in these parameters besides (read-my-writes)
 };
 
 // A node was silent past its lease, or left: all its workers are gone. What they had completed stays.

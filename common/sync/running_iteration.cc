@@ -1,15 +1,25 @@
 #include "common/sync/running_iteration.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
+namespace {
+
+constexpr std::int64_t kOwnUpdatesMax = 0xFFFFFFFF;  // own_updates_ holds no more
+
+}  // namespace
 
 void RunningIteration::begin(std::int64_t iteration, Version min_version) {
-  *this = RunningIteration(shards_);
-  iteration_ = iteration;
-  min_version_ = min_version;
+  RunningIteration next(shards_);
+  next.iteration_ = iteration;
+  next.min_version_ = min_version;
+  next.computed_version_ = computed_version_;
+  next.computed_revision_ = computed_revision_;
+  next.own_updates_ = own_updates_;
+  *this = std::move(next);
 }
 
 const std::string& RunningIteration::fault() const {
@@ -69,11 +79,21 @@ Status RunningIteration::add(const StepReported& report, Version version, Revisi
     return failed_precondition("computed with version " + to_string(report.computed_version) +
                                ", the grant asked for " + to_string(min_version_) + " or newer");
   }
+  // Own gradients stamped below its version are in a snapshot.
+  const std::int64_t lacking =
+      std::clamp<std::int64_t>(report.clock.value - report.computed_version.value, 0, kOwnUpdatesMax);
+  if (report.own_updates < 0 || report.own_updates > lacking) {
+    return failed_precondition(
+        "computed with " + std::to_string(report.own_updates) + " own updates besides, of which version " +
+        to_string(report.computed_version) + " lacks at most " + std::to_string(lacking));
+  }
   reported_ = true;
-  empty_ = report.empty;
-  metric_ = report.metric;
   computed_version_ = report.computed_version;
   computed_revision_ = report.computed_revision;
+  const bool missed = broken(Mutant::kOwnUpdatesMissed);
+  own_updates_ = missed ? 0 : static_cast<std::uint32_t>(report.own_updates);
+  empty_ = report.empty;
+  metric_ = report.metric;
   note(report.fault);
   if (report.empty) note("empty iteration");
   if (!std::isfinite(report.metric.loss_sum)) note("loss");

@@ -3,6 +3,7 @@
 // the min clock pass a gradient that can still be lost with its sender.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -22,9 +23,10 @@ class RunningIteration {
   static constexpr std::uint32_t kShardsMax = 64;
 
   // `shards`: 1 to kShardsMax.
-  explicit RunningIteration(std::uint32_t shards) : shards_(shards) {}
+  explicit RunningIteration(std::uint32_t shards) : shards_(static_cast<std::uint8_t>(shards)) {}
 
-  // A new iteration was granted: nothing of it is known yet.
+  // A new iteration was granted: nothing of it is known yet but that it is computed with no less than the
+  // one before.
   void begin(std::int64_t iteration, Version min_version);
 
   // A shard holds its gradient. The worker and clock are this iteration's, the shard exists.
@@ -35,7 +37,7 @@ class RunningIteration {
   // The worker reports it; `version` and `revision` are the newest decided.
   // Errors, which change nothing: kOutOfOrder a second report; kInvalidArgument impossible metric or version,
   // other samples than the gradient's weight, or empty although a gradient arrived; kFailedPrecondition
-  // parameters older than the grant allowed.
+  // parameters older than the grant allowed, or more own updates than those may lack.
   Status add(const StepReported& report, Version version, Revision revision);
 
   bool whole() const { return arrivals_ == shards_; }
@@ -48,8 +50,15 @@ class RunningIteration {
   std::int64_t weight() const { return weight_; }
   const Metric& metric() const { return metric_; }
   // Of the parameters it was computed with; none before it is reported.
-  Version computed_version() const { return computed_version_; }
-  Revision computed_revision() const { return computed_revision_; }
+  Version computed_version() const { return reported_ ? computed_version_ : kNoVersion; }
+  Revision computed_revision() const { return reported_ ? computed_revision_ : kNoRevision; }
+  // The updates in the parameters it was computed with, own ones included; and the version of these. What its
+  // report says; before it (it is lost with its node) what the last one said, or the grant asked for, since
+  // caches never go back.
+  std::int64_t updates_known() const {
+    return std::max<std::int64_t>(computed_revision_.value, 0) + own_updates_;
+  }
+  Version version_known() const { return std::max(computed_version_, min_version_); }
   // What was not finite, as far as is known; empty: nothing.
   const std::string& fault() const;
 
@@ -57,9 +66,10 @@ class RunningIteration {
   // The first fault counts.
   void note(const std::string& fault);
 
-  std::uint64_t arrived_ = 0;  // bit k: shard k holds it
-  std::uint32_t shards_;
-  std::uint16_t arrivals_ = 0;
+  std::uint64_t arrived_ = 0;      // bit k: shard k holds it
+  std::uint32_t own_updates_ = 0;  // in the parameters it was computed with, besides
+  std::uint8_t shards_;
+  std::uint8_t arrivals_ = 0;
   bool reported_ = false;
   bool empty_ = false;
   std::int64_t weight_ = 0;

@@ -42,6 +42,8 @@ enum class Mutant {
   kLostIterationForgotten,   // share: pool: an iteration granted to a lost worker is never given out again
   kStopStillGrants,          // after a stop the held are granted once more
   kInvalidGradientApplied,   // a gradient with NaN is applied
+  kOwnUpdatesMissed,         // own updates on top of a snapshot count as ones that a gradient lacks
+  kStalenessOfFirst,         // all gradients of a decision are as stale as if each were its first
   kStaleCacheAccepted,       // a cache one version too old is used
   kProcessCacheAlwaysFresh,  // the process cache is used without looking at its version
   kReapplyForgetsNewest,     // read-my-writes loses the newest own gradient

@@ -62,7 +62,8 @@ Body read(Fields& f, const proto::Push& in) {
               in.last(),
               in.last() ? samples_of(f, in.samples(), 1) : f.number("samples", in.samples(), 0, 0),
               version_of(f, in.computed_version(), "computed_version"),
-              revision_of(f, in.computed_revision(), "computed_revision")};
+              revision_of(f, in.computed_revision(), "computed_revision"),
+              f.number("own_updates", in.own_updates(), 0, kCountMax)};
 }
 
 Body read(Fields& f, const proto::Withdraw& in) {
@@ -76,7 +77,8 @@ Body read(Fields& f, const proto::StepReport& in) {
                     version_of(f, in.computed_version(), "computed_version"),
                     revision_of(f, in.computed_revision(), "computed_revision"),
                     in.skipped(),
-                    text_of(f, in.fault(), "fault")};
+                    text_of(f, in.fault(), "fault"),
+                    f.number("own_updates", in.own_updates(), 0, kCountMax)};
 }
 
 Body read(Fields& f, const proto::Pull& in) {
@@ -224,7 +226,8 @@ std::vector<Contribution> contributions_of(Fields& f, const List& in, const char
   if (!f.length(field, in.size(), 0, kContributionsMax)) return out;
   out.reserve(static_cast<std::size_t>(in.size()));
   for (const proto::Contribution& c : in) {
-    out.push_back({worker_of(f, c), clock_of(f, c.clock()), samples_of(f, c.samples())});
+    out.push_back({worker_of(f, c), clock_of(f, c.clock()), samples_of(f, c.samples()),
+                   f.number("staleness", c.staleness(), 0, kCountMax)});
   }
   return out;
 }

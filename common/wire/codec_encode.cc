@@ -65,6 +65,7 @@ void put(const Push& m, proto::Header& header) {
   out.set_samples(m.samples);
   out.set_computed_version(m.computed_version.value);
   out.set_computed_revision(m.computed_revision.value);
+  out.set_own_updates(m.own_updates);
 }
 
 template <typename Out>
@@ -87,6 +88,7 @@ void put(const StepReport& m, proto::Header& header) {
   out.set_computed_revision(m.computed_revision.value);
   out.set_skipped(m.skipped);
   out.set_fault(text(m.fault));
+  out.set_own_updates(m.own_updates);
 }
 
 void put(const Pull& m, proto::Header& header) {
@@ -231,6 +233,7 @@ void put(const Contribution& contribution, proto::Contribution& out) {
   put(contribution.worker, *out.mutable_worker());
   out.set_clock(contribution.clock.value);
   out.set_samples(contribution.samples);
+  out.set_staleness(contribution.staleness);
 }
 
 void put(const ApplyDecision& m, proto::Header& header) {

@@ -36,7 +36,7 @@
 namespace paceline::wire {
 
 // Raised with every incompatible change; a peer with another one is refused, both values named.
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::size_t kPayloadBytesMax = 1 << 20;
 // A payload in fewer bytes stands for no more floats than one in float32 could.
 inline constexpr std::int64_t kPayloadFloatsMax = kPayloadBytesMax / sizeof(float);
@@ -113,6 +113,7 @@ struct Push {
   std::int64_t samples = 0;    // weight under combine: mean; > 0 in the last piece, 0 before
   Version computed_version{};  // of the parameters it was computed with
   Revision computed_revision{};
+  std::int64_t own_updates = 0;  // own gradients that were in these parameters besides (read-my-writes)
 };
 
 // The rest of the gradient stamped `clock` will not come, since it is not finite; what is here of it is
@@ -130,8 +131,9 @@ struct StepReport {
   Metric metric{};
   Version computed_version{};
   Revision computed_revision{};
-  bool skipped = false;  // NaN under on_nan: skip: no gradient was pushed, weight 0
-  std::string fault{};   // the loss or tensor that was not finite; empty when fine
+  bool skipped = false;          // NaN under on_nan: skip: no gradient was pushed, weight 0
+  std::string fault{};           // the loss or tensor that was not finite; empty when fine
+  std::int64_t own_updates = 0;  // as in Push
 };
 
 // Asks a server for its parameters, answered by Parameters frames or by Unchanged. Held by the server until
@@ -288,6 +290,7 @@ struct Contribution {
   WorkerId worker{};
   Clock clock{};
   std::int64_t samples = 0;
+  std::int64_t staleness = 0;  // updates that it was computed without (common/sync/actions.h)
 };
 enum class Combine : std::uint8_t { kEach, kMean };
 struct ApplyDecision {

@@ -79,7 +79,7 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
       cluster.contains(report.worker) ? granted_at_[cluster.rank_of(report.worker).value] : now;
   PACELINE_RETURN_IF_ERROR(
       step(sync::StepReported{report.worker, report.clock, report.metric, report.computed_version,
-                              report.computed_revision, report.skipped, report.fault},
+                              report.computed_revision, report.skipped, report.fault, report.own_updates},
            now));
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
   return Status::ok();

@@ -2,6 +2,7 @@
 #include "server/store/decision.h"
 
 #include "common/params/schedule.h"
+#include "common/params/staleness.h"
 
 namespace paceline::server {
 namespace {
@@ -16,7 +17,7 @@ double rate_at(const RunConfig& config, Version version) {
 wire::ApplyDecision apply_decision(const RunConfig& config, const sync::Apply& action, Version decided) {
   wire::ApplyDecision decision;
   for (const sync::Contributor& c : action.contributors) {
-    decision.contributions.push_back({c.worker, c.clock, c.weight});
+    decision.contributions.push_back({c.worker, c.clock, c.weight, c.staleness});
   }
   for (const sync::SkippedIteration& s : action.skipped) decision.skipped.push_back({s.worker, s.clock, 0});
   decision.combine = action.combine == CombineMode::kMean ? wire::Combine::kMean : wire::Combine::kEach;
@@ -41,7 +42,9 @@ wire::Grant grant_of(const RunConfig& config, const sync::Grant& action) {
   grant.version = action.version;
   grant.revision = action.revision;
   const bool versioned = config.sync.apply == ApplyMode::kVersioned;
-  grant.learning_rate = rate_at(config, versioned ? Version(action.clock.value) : action.version);
+  // How stale the gradient will be is not known yet: most likely as the last one was.
+  grant.learning_rate = rate_at(config, versioned ? Version(action.clock.value) : action.version) /
+                        staleness_divisor(config.train.optimizer.staleness, action.staleness);
   // Workers have equal mini-batches, so a sample share is one among the contributors of the clock.
   const bool mean = config.sync.combine == CombineMode::kMean;
   grant.local_scale = mean ? 1.0 / static_cast<double>(action.contributors) : 1.0;

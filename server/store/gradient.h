@@ -30,6 +30,9 @@ class Gradient {
   Clock clock() const { return clock_; }
   // 0 before it is whole.
   std::int64_t samples() const { return samples_; }
+  // What its first piece says that it was computed with: a version, and how many updates.
+  Version computed_version() const { return computed_version_; }
+  std::int64_t updates_known() const { return updates_known_; }
   // What of the range is here: one interval, all of it once the gradient is whole.
   Range arrived() const {
     if (pieces_.empty()) return {};
@@ -101,6 +104,8 @@ class Gradient {
   WorkerId worker_;
   Clock clock_;
   std::int64_t samples_ = 0;
+  Version computed_version_;
+  std::int64_t updates_known_ = 0;
   std::int64_t begin_ = 0;       // of what is here: [begin_, the range's size)
   std::int64_t all_looked_ = 0;  // this many first pieces have been looked at, perhaps more
   std::vector<Piece> pieces_;    // as they came: descending

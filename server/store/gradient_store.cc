@@ -107,6 +107,8 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
     Gradient& begun = box.gradients.back();
     begun.worker_ = push.worker;
     begun.clock_ = push.clock;
+    begun.computed_version_ = push.computed_version;
+    begun.updates_known_ = push.computed_revision.value + push.own_updates;
     begun.begin_ = size_;
     begun.decoded_ = std::move(fresh);
     box.partial = true;

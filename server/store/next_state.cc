@@ -123,19 +123,29 @@ bool NextState::expect(std::size_t already, Version version, const Gradient& gra
   if (taken_.empty()) prepared_for_ = version;
   if (taken_.empty() && combine_ == CombineMode::kEach) {
     learning_rate_ = learning_rate(settings_, version, planned_versions_);
-    optimizer_.begin_step(learning_rate_);
   }
   if (already < taken_.size()) return true;
   std::int64_t samples = gradient.samples();
   if (samples == 0) samples = last_samples_[cluster_.rank_of(gradient.worker()).value];
   if (samples == 0 && combine_ == CombineMode::kMean) return false;
-  taken_.push_back({gradient.worker(), gradient.clock(), samples});
+  taken_.push_back({gradient.worker(), gradient.clock(), samples, staleness_expected(already, gradient)});
   return true;
+}
+
+// As the authority will count it (common/sync/actions.h), if it counts what the pushes say.
+std::int64_t NextState::staleness_expected(std::size_t already, const Gradient& gradient) const {
+  const std::int64_t missed =
+      combine_ == CombineMode::kMean
+          ? gradient.clock().value - gradient.computed_version().value
+          : revision_.value + static_cast<std::int64_t>(already) - gradient.updates_known();
+  return std::max<std::int64_t>(missed, 0);
 }
 
 void NextState::take(std::int64_t i, const BlockRange& now, Gradient& gradient) {
   Block& block = blocks_[static_cast<std::size_t>(i)];
-  const auto weight = static_cast<float>(taken_[block.taken].samples);
+  const wire::Contribution& taken = taken_[block.taken];
+  const float weight = weight_of(taken);
+  const double rate = learning_rate_ / divisor_of(taken);
   const bool first = block.taken++ == 0;
   if (first) block.floats = pool_.acquire();
   float* const floats = block.floats.writable_data();
@@ -149,7 +159,7 @@ void NextState::take(std::int64_t i, const BlockRange& now, Gradient& gradient) 
     if (combine_ == CombineMode::kMean) {
       first ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
     } else {
-      write_step(offset, first ? std::span(before + at, values.size()) : part, part, values, then);
+      write_step(rate, offset, first ? std::span(before + at, values.size()) : part, part, values, then);
     }
   });
 }

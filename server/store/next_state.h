@@ -41,6 +41,7 @@
 #include "common/config/run_config.h"
 #include "common/params/blocks.h"
 #include "common/params/optimizer.h"
+#include "common/params/staleness.h"
 #include "common/wire/messages.h"
 #include "server/store/apply_pool.h"
 #include "server/store/eager_guess.h"
@@ -91,11 +92,18 @@ class NextState {
   Gradient* next(std::size_t already, Version version, GradientStore& gradients) const;
   bool take_one(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient);
   bool expect(std::size_t already, Version version, const Gradient& gradient);
+  std::int64_t staleness_expected(std::size_t already, const Gradient& gradient) const;
   void take(std::int64_t i, const BlockRange& now, Gradient& gradient);
   // What becomes of a block that has taken a gradient: nothing for a while, or it takes the next at once.
   enum class Then { kDone, kReadAgain };
-  void write_step(std::int64_t offset, std::span<const float> in, std::span<float> out,
+  void write_step(double rate, std::int64_t offset, std::span<const float> in, std::span<float> out,
                   std::span<const float> gradient, Then then);
+  double divisor_of(const wire::Contribution& c) const {
+    return staleness_divisor(settings_.staleness, c.staleness);
+  }
+  float weight_of(const wire::Contribution& c) const {
+    return static_cast<float>(static_cast<double>(c.samples) / divisor_of(c));
+  }
   void run(std::int64_t floats, std::int64_t count,
            const std::function<void(std::size_t thread, std::int64_t i)>& work);
   bool is_beginning_of(const wire::ApplyDecision& decision) const;
@@ -131,6 +139,7 @@ class NextState {
   std::int64_t looked_at_ = 0;
   std::vector<wire::Contribution> taken_;     // in order; each block has taken some first ones of these
   Version prepared_for_;                      // what is current while they are
+  Revision revision_;                         // after the last decision
   double learning_rate_ = 0.0;                // with which
   EagerGuess guess_;                          // eager: what the next decision takes
   std::optional<EagerGuess::Named> guessed_;  // the guess that taken_ follows

@@ -19,15 +19,17 @@ bool NextState::is_beginning_of(const wire::ApplyDecision& decision) const {
   if ((decision.combine == wire::Combine::kMean) != mean) return false;
   if (!mean && decision.learning_rate != learning_rate_) return false;  // a sum has none in it
   return std::equal(taken_.begin(), taken_.end(), contributions.begin(),
-                    [mean](const wire::Contribution& taken, const wire::Contribution& decided) {
+                    [this, mean](const wire::Contribution& taken, const wire::Contribution& decided) {
                       return taken.worker == decided.worker && taken.clock == decided.clock &&
-                             (!mean || taken.samples == decided.samples);
+                             (!mean || taken.samples == decided.samples) &&
+                             divisor_of(taken) == divisor_of(decided);
                     });
 }
 
 void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now) {
   foresee(decision);
   looked_at_ = 0;
+  revision_ = decision.revision_after;
   if (decision.contributions.empty()) {
     if (decision.version_after != prepared_for_) drop();  // another clock is next, or another rate
     return;
@@ -50,7 +52,6 @@ void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& 
 // Block by block, all gradients in each: without state the order of blocks and gradients is free.
 void NextState::apply_each(const wire::ApplyDecision& decision, const GradientStore& gradients,
                            BlockRange& now) {
-  optimizer_.begin_step(decision.learning_rate);
   const std::int64_t floats_left = take_over_finished(decision.contributions.size(), now);
   const auto finish = [&](std::size_t, std::int64_t k) {
     const std::int64_t i = unfinished_[static_cast<std::size_t>(k)];
@@ -59,12 +60,13 @@ void NextState::apply_each(const wire::ApplyDecision& decision, const GradientSt
     const auto apply_rest = [&](std::span<const float> in, std::span<float> out) {
       for (; block.taken < decision.contributions.size(); ++block.taken) {
         const wire::Contribution& c = decision.contributions[block.taken];
+        const double rate = decision.learning_rate / divisor_of(c);
         const Then then = block.taken + 1 == decision.contributions.size() ? Then::kDone : Then::kReadAgain;
         gradients.find(c.worker, c.clock)
             ->for_each_in(elements, [&](std::int64_t offset, std::span<const float> values) {
               const auto at = static_cast<std::size_t>(offset - elements.begin);
               const auto part = out.subspan(at, values.size());
-              write_step(offset, in.subspan(at, values.size()), part, values, then);
+              write_step(rate, offset, in.subspan(at, values.size()), part, values, then);
             });
         in = out;
       }
@@ -98,13 +100,14 @@ void NextState::apply_each_with_state(const wire::ApplyDecision& decision, const
                                       BlockRange& now) {
   for (const wire::Contribution& c : decision.contributions) {
     const Gradient& gradient = *gradients.find(c.worker, c.clock);
-    optimizer_.begin_step(decision.learning_rate);
+    const double rate = decision.learning_rate / divisor_of(c);
+    optimizer_.begin_step(rate);
     apply_pool_.run(now.block_count(), [&](std::size_t, std::int64_t i) {
       const Range block = now.elements(i);
       now.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
         gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
           const auto at = static_cast<std::size_t>(offset - block.begin);
-          write_step(offset, in.subspan(at, values.size()), out.subspan(at, values.size()), values,
+          write_step(rate, offset, in.subspan(at, values.size()), out.subspan(at, values.size()), values,
                      Then::kDone);
         });
       });
@@ -129,7 +132,7 @@ void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientSt
         block.floats ? std::span(block.floats.writable_data(), floats) : std::span(sums_[thread]);
     for (; block.taken < decision.contributions.size(); ++block.taken) {
       const wire::Contribution& c = decision.contributions[block.taken];
-      const auto weight = static_cast<float>(c.samples);
+      const float weight = weight_of(c);
       gradients.find(c.worker, c.clock)
           ->for_each_in(elements, [&](std::int64_t offset, std::span<const float> values) {
             const auto part = sum.subspan(static_cast<std::size_t>(offset - elements.begin), values.size());
@@ -142,7 +145,7 @@ void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientSt
       now.replace(i, std::move(block.floats));
     } else {
       now.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
-        write_step(elements.begin, in, out, sum, Then::kDone);
+        write_step(decision.learning_rate, elements.begin, in, out, sum, Then::kDone);
       });
     }
   });
@@ -164,20 +167,23 @@ void NextState::foresee(const wire::ApplyDecision& decision) {
   std::sort(expected_.begin(), expected_.end());
 }
 
-// One step of the optimizer. A block beside the old one, of a state that outgrows the processor's cache, is
+// One step of the optimizer, with this rate: that of the step it was begun with, where it has a state. A
+// block beside the old one, of a state that outgrows the processor's cache, is
 // written past that: else each line would be read first. Not where the next gradient reads it right away.
-void NextState::write_step(std::int64_t offset, std::span<const float> in, std::span<float> out,
+void NextState::write_step(double rate, std::int64_t offset, std::span<const float> in, std::span<float> out,
                            std::span<const float> gradient, Then then) {
-  if (in.data() == out.data() || size_ <= kCachedFloatsMax || then == Then::kReadAgain) {
-    return optimizer_.apply(offset, in, out, gradient);
-  }
-  std::array<float, 1024> step;
-  for (std::size_t at = 0; at < out.size(); at += step.size()) {
-    const std::size_t n = std::min(step.size(), out.size() - at);
-    const std::span<float> stepped(step.data(), n);
-    optimizer_.apply(offset + static_cast<std::int64_t>(at), in.subspan(at, n), stepped,
-                     gradient.subspan(at, n));
-    copy_past_cache(out.subspan(at, n), stepped);
+  const auto step = [&](std::size_t at, std::span<float> stepped) {
+    const std::span<const float> from = in.subspan(at, stepped.size());
+    const std::span<const float> by = gradient.subspan(at, stepped.size());
+    if (settings_.kind == OptimizerKind::kSgd) return optimizer_.apply_stateless(from, stepped, by, rate);
+    optimizer_.apply(offset + static_cast<std::int64_t>(at), from, stepped, by);
+  };
+  if (in.data() == out.data() || size_ <= kCachedFloatsMax || then == Then::kReadAgain) return step(0, out);
+  std::array<float, 1024> stretch;
+  for (std::size_t at = 0; at < out.size(); at += stretch.size()) {
+    const std::span<float> stepped(stretch.data(), std::min(stretch.size(), out.size() - at));
+    step(at, stepped);
+    copy_past_cache(out.subspan(at, stepped.size()), stepped);
   }
 }
 

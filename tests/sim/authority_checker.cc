@@ -113,6 +113,7 @@ bool AuthorityChecker::note(const StepReported& e) {
   if (e.empty && !a.arrived.empty()) return false;
   if (e.computed_version < a.min_version) return false;
   a.report = e;
+  reports_[{e.worker, e.clock}] = e;
   if (e.empty) a.faulty = true;
   if (a.state == State::kRuns && a.faulty && config_.on_nan == OnNan::kStop) stopping_ = true;
   note_completion(e.worker);
@@ -136,6 +137,7 @@ void AuthorityChecker::note_completion(WorkerId worker) {
     window.samples += a.report->metric.samples;
   } else if (whole) {
     discard_due_.insert({worker, a.clock});
+    faulty_.insert({worker, a.clock});
   }
   if (a.faulty) ++without_gradient_;
   a.state = State::kAsks;
@@ -303,6 +305,8 @@ void AuthorityChecker::judge(const Apply& a) {
     if (config_.apply == ApplyMode::kVersioned && c.clock.value != a.version_after.value - 1) {
       violation("applies " + who + " for version " + to_string(a.version_after));
     }
+    judge_staleness(c);
+    updates_.push_back(c.worker);
   }
   if (config_.apply == ApplyMode::kEager) return;
   for (const Gradient& gradient : complete_) {
@@ -311,6 +315,32 @@ void AuthorityChecker::judge(const Apply& a) {
                 to_string(gradient.second));
     }
   }
+}
+
+// Of each: the others' gradients between the revision it was computed with and this one, found in the list of
+// all; its worker's own were in what it computed with. Those that turned out not to be finite were, too,
+// though they are no updates. Of a gradient that was never reported its worker alone knows.
+void AuthorityChecker::judge_staleness(const Contributor& c) {
+  const auto computed = reports_.extract({c.worker, c.clock});
+  std::int64_t least = 0, most = std::ssize(updates_);
+  if (computed) {
+    const StepReported& with = computed.mapped();
+    if (config_.combine == CombineMode::kMean) {
+      least = most = c.clock.value - with.computed_version.value;
+    } else {
+      most = std::count_if(updates_.begin() + with.computed_revision.value, updates_.end(),
+                           [&](WorkerId other) { return other != c.worker; });
+      const auto beside = std::count_if(faulty_.begin(), faulty_.end(), [&](const Gradient& own) {
+        return own.first == c.worker && own.second < c.clock &&
+               own.second.value >= with.computed_version.value;
+      });
+      least = std::max<std::int64_t>(most - beside, 0);
+    }
+  }
+  if (c.staleness >= least && c.staleness <= most) return;
+  violation("applies " + to_string(c.worker) + "@" + to_string(c.clock) + " as " +
+            std::to_string(c.staleness) + " updates old, expected " + std::to_string(least) + " to " +
+            std::to_string(most));
 }
 
 void AuthorityChecker::judge(const Grant& g) {

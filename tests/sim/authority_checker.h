@@ -67,6 +67,7 @@ class AuthorityChecker {
 
   void judge(const sync::Started& a);
   void judge(const sync::Apply& a);
+  void judge_staleness(const sync::Contributor& c);
   void judge(const sync::Grant& a);
   void note_batch(const sync::Grant& g, const std::string& who);
   void judge(const sync::Held& a);
@@ -96,8 +97,10 @@ class AuthorityChecker {
   bool begun_ = false, stopping_ = false, finished_ = false, anybody_lost_ = false;
   bool rejection_due_ = false;
   std::map<Gradient, std::pair<Version, Revision>> computed_;  // with which parameters, as reported
-  std::set<Gradient> complete_, applied_, discard_due_;
-  const std::int64_t first_n_;  // a clock takes so many
+  std::set<Gradient> complete_, applied_, discard_due_, faulty_;
+  std::vector<WorkerId> updates_;                   // whose gradients were applied, in order
+  std::map<Gradient, sync::StepReported> reports_;  // with what; not applied yet
+  const std::int64_t first_n_;                      // a clock takes so many
   std::int64_t dropped_ = 0;
   std::map<std::int64_t, std::int64_t> batches_;  // position, samples: of every grant
   std::int64_t completed_iterations_ = 0;

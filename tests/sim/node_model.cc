@@ -184,6 +184,7 @@ void NodeModel::finish_step(Thread& thread) {
   thread.with_push = plan.ahead ? pull_or_join(plan.min_version) : -1;
   report.computed_version = thread.state.version;
   report.computed_revision = thread.state.revision;
+  report.own_updates = std::ssize(thread.own.stamps());
   report.empty = random.next_double() < world_.plan.nan_chance;
   if (!report.empty) {
     const std::int64_t samples = thread.grant.samples;

@@ -2,6 +2,8 @@
 paceline_test(exactness_test SOURCES process/exactness_test.cc
   LIBS paceline_test_cluster paceline_network_task paceline_data TIMEOUT 300)
 
+paceline_test(replay_test SOURCES process/replay_test.cc LIBS paceline_test_cluster)
+
 add_executable(counting_node process/counting_node.cc)
 paceline_options(counting_node)
 target_link_libraries(counting_node PRIVATE paceline_worker)

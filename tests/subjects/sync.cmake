@@ -34,7 +34,7 @@ target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE
 
 paceline_test(sync_unit_test
   SOURCES unit/batch_balance_test.cc unit/clock_table_test.cc unit/dssp_test.cc unit/engine_test.cc unit/order_test.cc unit/freshness_test.cc unit/lpr_test.cc
-          unit/policy_switch_test.cc unit/random_walk_test.cc scenario/render.cc
+          unit/policy_switch_test.cc unit/random_walk_test.cc unit/engine_staleness_test.cc scenario/render.cc
   LIBS paceline_sync paceline_cache)
 
 # One case per claim of the DTSSP paper.

@@ -81,6 +81,31 @@ TEST_CASE("grant and decision of one clock carry the same learning rate, and the
   CHECK(grants[0].local_scale == 0.5);
 }
 
+TEST_CASE("all shards hear how stale a gradient is, its worker what its next local step should be") {
+  RunConfig config = small_run();
+  config.sync.policy = PolicyKind::kAsp;
+  config.sync.apply = ApplyMode::kEager;
+  config.sync.combine = CombineMode::kEach;
+  config.train.optimizer.lr = 0.6;
+  config.train.optimizer.staleness = GENERATE(StalenessScaling::kNone, StalenessScaling::kInverse);
+  const double divisor = config.train.optimizer.staleness == StalenessScaling::kNone ? 1.0 : 2.0;
+  Run run(config);
+  run.gather();
+  run.iterate(0, 0);
+  run.iterate(1, 0);
+  run.iterate(1, 1);  // computed with revision 0, once more, and none of its own
+  for (const Peer shard : {kShard0, kShard1}) {
+    const auto decisions = run.sent.of<wire::ApplyDecision>(shard);
+    REQUIRE(decisions.size() == 3);
+    CHECK(decisions[1].contributions[0].staleness == 1);
+    CHECK(decisions[2].contributions[0].staleness == 2);
+    CHECK(decisions[2].learning_rate == 0.6);  // each shard divides it
+  }
+  const auto grants = run.sent.of<wire::Grant>(kNode1);
+  CHECK(grants.at(1).learning_rate == 0.6);
+  CHECK(grants.at(2).learning_rate == 0.6 / divisor);
+}
+
 TEST_CASE("a lost node is in the report, its shards forget it, and the others go on") {
   Run run;
   run.gather();

@@ -269,6 +269,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {layers: [{kind: dense, out: 10}]}", "train.layers: layers without model: layers"},
            {"train: {model: layers, dropout: 0.1, layers: [{kind: dense, out: 10}]}", "train.dropout: "},
            {"train: {optimizer: {kind: adam, nesterov: true}}", "train.optimizer.nesterov: "},
+           {"train: {optimizer: {staleness: inverse}}",
+            "train.optimizer.staleness: nothing is stale under bsp with combine: mean"},
            {"train: {optimizer: {schedule: {kind: step}}}", "train.optimizer.schedule.kind: a step schedule"},
            {"train: {optimizer: {schedule: {kind: cosine, warmup_versions: 9, total_versions: 9}}}",
             "train.optimizer.schedule.total_versions: "},

@@ -49,6 +49,8 @@ class PreparingWalk {
     Clock clock;
     std::vector<float> values;
     std::int64_t samples = 1;
+    Version computed_version{};
+    std::int64_t updates_known = 0;
     std::optional<std::int64_t> not_finite{};  // the first of these values
   };
   struct Sender {
@@ -85,6 +87,7 @@ class PreparingWalk {
     settings.optimizer.weight_decay = chance(50) ? 0.01 : 0.0;
     settings.optimizer.schedule.kind = chance(50) ? ScheduleKind::kCosine : ScheduleKind::kConstant;
     settings.planned_versions = 30;
+    if (chance(40)) settings.optimizer.staleness = StalenessScaling::kInverse;
     settings.apply_threads = 1 + below(2);
     settings.apply_alone_floats = chance(50) ? 0 : 10;
     const Encoding encodings[] = {Encoding::kFp32, Encoding::kFp32, Encoding::kFp16, Encoding::kBf16};
@@ -126,6 +129,9 @@ class PreparingWalk {
     if (!sender.sending) {
       if (sender.whole.size() >= kHeldMax) return;
       Whole begun{Clock(sender.clock), {}, 1 + static_cast<std::int64_t>(chance(80) ? 0 : below(3))};
+      const auto lacks = static_cast<std::int64_t>(below(4));
+      begun.computed_version = Version(std::max<std::int64_t>(shard_.now().version.value - lacks, 0));
+      begun.updates_known = std::max<std::int64_t>(shard_.now().revision.value - lacks, 0);
       for (std::int64_t i = 0; i < floats_; ++i) {
         begun.values.push_back(static_cast<float>(random_.next_normal()));
       }
@@ -143,8 +149,11 @@ class PreparingWalk {
     const bool last = sender.sent + count == floats_;
     const std::int64_t offset = floats_ - sender.sent - count;
     const auto first = gradient.values.begin() + offset;
-    const auto push = push_of(settings_.cluster.worker_at(Rank(rank)), gradient.clock.value, offset, last,
-                              gradient.samples);
+    auto push = push_of(settings_.cluster.worker_at(Rank(rank)), gradient.clock.value, offset, last,
+                        gradient.samples);
+    push.computed_version = gradient.computed_version;
+    push.own_updates = gradient.updates_known / 3;  // of these updates, some are its own
+    push.computed_revision = Revision(gradient.updates_known - push.own_updates);
     const auto prepare = chance(50) && !older_is_held() ? Shard::Prepare::kWhole : Shard::Prepare::kNothing;
     const auto arrived = shard_.push(push, encoded({first, first + count}), prepare);
     expect_ok(arrived.status());
@@ -244,7 +253,7 @@ class PreparingWalk {
     const bool version_passes = settings_.apply == ApplyMode::kVersioned ? !chosen.empty() : chance(30);
     const std::int64_t version = shard_.now().version.value + (version_passes || chance(5) ? 1 : 0);
     wire::ApplyDecision decision = decision_of(sequence_++, {}, version);
-    decision.revision_after = Revision(sequence_);
+    decision.revision_after = shard_.now().revision;
     decision.combine = settings_.combine == CombineMode::kMean ? wire::Combine::kMean : wire::Combine::kEach;
     decision.learning_rate =
         chance(90) ? learning_rate(settings_.optimizer, shard_.now().version, settings_.planned_versions)
@@ -252,8 +261,9 @@ class PreparingWalk {
     std::vector<Whole> gradients;
     for (const auto& [rank, k] : chosen) {
       const Whole& gradient = senders_[rank].whole[k];
-      decision.contributions.push_back(
-          {settings_.cluster.worker_at(Rank(rank)), gradient.clock, gradient.samples});
+      decision.contributions.push_back({settings_.cluster.worker_at(Rank(rank)), gradient.clock,
+                                        gradient.samples,
+                                        staleness_of(gradient, decision.revision_after.value++)});
       gradients.push_back(gradient);
     }
     if (chance(20)) decision.skipped = skipped_beside(decision.contributions);
@@ -265,6 +275,15 @@ class PreparingWalk {
     expect_ok(shard_.apply(decision));
     apply_plainly(decision, gradients);
     if (decision.retain) retained_[decision.version_after] = expected_;
+  }
+
+  // As the authority has it, if it heard the same; now and then it did not.
+  std::int64_t staleness_of(const Whole& gradient, std::int64_t revision) {
+    if (chance(5)) return static_cast<std::int64_t>(below(4));
+    const std::int64_t missed = settings_.combine == CombineMode::kMean
+                                    ? gradient.clock.value - gradient.computed_version.value
+                                    : revision - gradient.updates_known;
+    return std::max<std::int64_t>(missed, 0);
   }
 
   // Workers that contribute nothing, as after an iteration without a gradient: the next clock may have
@@ -283,9 +302,14 @@ class PreparingWalk {
 
   void apply_plainly(const wire::ApplyDecision& decision, const std::vector<Whole>& gradients) {
     if (gradients.empty()) return;
+    const auto divisor = [&](std::size_t k) {
+      const bool inverse = settings_.optimizer.staleness == StalenessScaling::kInverse;
+      return inverse ? static_cast<double>(std::max<std::int64_t>(decision.contributions[k].staleness, 1))
+                     : 1.0;
+    };
     if (decision.combine == wire::Combine::kEach) {
-      for (const Whole& gradient : gradients) {
-        plain_.apply(expected_, gradient.values, decision.learning_rate);
+      for (std::size_t k = 0; k < gradients.size(); ++k) {
+        plain_.apply(expected_, gradients[k].values, decision.learning_rate / divisor(k));
       }
       return;
     }
@@ -293,9 +317,10 @@ class PreparingWalk {
     for (const Whole& gradient : gradients) samples += gradient.samples;
     std::vector<float> mean(expected_.size());
     for (std::size_t i = 0; i < mean.size(); ++i) {
-      for (const Whole& gradient : gradients) {
-        const float weighted = static_cast<float>(gradient.samples) * gradient.values[i];
-        mean[i] = &gradient == &gradients.front() ? weighted : mean[i] + weighted;
+      for (std::size_t k = 0; k < gradients.size(); ++k) {
+        const auto weight = static_cast<float>(static_cast<double>(gradients[k].samples) / divisor(k));
+        const float weighted = weight * gradients[k].values[i];
+        mean[i] = k == 0 ? weighted : mean[i] + weighted;
       }
       mean[i] *= 1.0F / static_cast<float>(samples);
     }

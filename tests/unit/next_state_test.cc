@@ -119,6 +119,67 @@ TEST_CASE("a decision that names another gradient, or another rate, is applied f
   }
 }
 
+// Of `kSecond`, which lacks what was applied since `known` updates.
+void push_stale(Shard& shard, std::int64_t known, float value) {
+  wire::Push push = push_of(kSecond, 0);
+  push.computed_revision = Revision(known - 1);
+  push.own_updates = 1;
+  REQUIRE(shard.push(push, payload_of(Floats(6, value))).is_ok());
+}
+
+TEST_CASE("a gradient that misses four updates takes a quarter of a step, prepared or not") {
+  const OptimizerKind kind = GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum);
+  const bool prepare = GENERATE(false, true);
+  ShardSettings settings = settings_of(kTwo, 2, 8);
+  settings.apply = ApplyMode::kEager;
+  settings.optimizer.kind = kind;
+  settings.optimizer.lr = 1.0;
+  settings.optimizer.momentum = 0.0;
+  settings.optimizer.staleness = StalenessScaling::kInverse;
+  Shard shard = ready_shard(kTwo, 6, 10.0F, std::move(settings));
+  for (std::int64_t clock = 0; clock < 5; ++clock) {
+    REQUIRE(shard.push(push_of(kFirst, clock), payload_of(Floats(6, 0.0F))).is_ok());
+    decide(shard, clock, kFirst, clock);
+  }
+  push_stale(shard, 1, 8.0F);
+  if (prepare) CHECK(prepare_all(shard) == (kind == OptimizerKind::kSgd ? 3 : 0));
+  auto decision = decision_of(5, {{kSecond, Clock(0), 1, 4}}, 0);
+  decision.revision_after = Revision(6);
+  SECTION("as it was counted here") {
+    REQUIRE(shard.apply(decision).is_ok());
+    CHECK(now(shard) == Floats(6, 8.0F));
+    CHECK(shard.next().committed() == (prepare && kind == OptimizerKind::kSgd ? 3 : 0));
+  }
+  SECTION("the authority counts otherwise, and its word holds") {
+    decision.contributions[0].staleness = 2;
+    REQUIRE(shard.apply(decision).is_ok());
+    CHECK(now(shard) == Floats(6, 6.0F));
+    CHECK(shard.next().committed() == 0);
+  }
+}
+
+TEST_CASE("a stale gradient counts for less in a mean, whose divisor stays all samples") {
+  const bool prepare = GENERATE(false, true);
+  ShardSettings settings = settings_of(kTwo, 2);
+  settings.combine = CombineMode::kMean;
+  settings.optimizer.staleness = StalenessScaling::kInverse;
+  Shard shard = ready_shard(kTwo, 6, 10.0F, std::move(settings));
+  wire::Push push = push_of(kFirst, 2, 0, true, 4);
+  push.computed_version = Version(2);
+  REQUIRE(shard.push(push, payload_of(Floats(6, 1.0F))).is_ok());
+  push = push_of(kSecond, 2, 0, true, 12);
+  REQUIRE(shard.push(push, payload_of(Floats(6, 2.0F))).is_ok());  // with version 0
+  if (prepare) {
+    REQUIRE(shard.apply(decision_of(0, {}, 2, Combine::kMean)).is_ok());
+    CHECK(prepare_all(shard) == 6);
+  }
+  const auto decision =
+      decision_of(prepare ? 1 : 0, {{kFirst, Clock(2), 4, 0}, {kSecond, Clock(2), 12, 2}}, 3, Combine::kMean);
+  REQUIRE(shard.apply(decision).is_ok());
+  CHECK(now(shard) == Floats(6, 10.0F - (4 * 1.0F + 6 * 2.0F) / 16));
+  CHECK(shard.next().committed() == (prepare ? 3 : 0));
+}
+
 TEST_CASE("a sender that dies half-way takes with it what was prepared of its gradient") {
   Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);
   push_most(shard, kFirst, 1.0F);

@@ -22,11 +22,11 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, Grant>) {
     auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k);
-  } else if constexpr (std::is_same_v<T, ApplyDecision>) {
+  } else if constexpr (std::is_same_v<T, ApplyDecision> || std::is_same_v<T, Push> ||
+                       std::is_same_v<T, StepReport>) {
     auto& [a, b, c, d, e, f, g, h] = m;
     return std::tie(a, b, c, d, e, f, g, h);
-  } else if constexpr (std::is_same_v<T, Push> || std::is_same_v<T, StepReport> ||
-                       std::is_same_v<T, Parameters>) {
+  } else if constexpr (std::is_same_v<T, Parameters>) {
     auto& [a, b, c, d, e, f, g] = m;
     return std::tie(a, b, c, d, e, f, g);
   } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, ShardReport> ||
@@ -37,13 +37,12 @@ auto fields(M& m) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
-                       std::is_same_v<T, NodeReport>) {
+                       std::is_same_v<T, NodeReport> || std::is_same_v<T, Contribution>) {
     auto& [a, b, c, d] = m;
     return std::tie(a, b, c, d);
   } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||
                        std::is_same_v<T, Error> || std::is_same_v<T, ShardJoin> ||
-                       std::is_same_v<T, Contribution> || std::is_same_v<T, Metric> ||
-                       std::is_same_v<T, Tensor>) {
+                       std::is_same_v<T, Metric> || std::is_same_v<T, Tensor>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release>) {

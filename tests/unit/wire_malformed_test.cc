@@ -130,6 +130,10 @@ TEST_CASE("numbers out of range are refused") {
     h.mutable_push()->set_computed_version(-1);
     CHECK(refusal(h, zeros(4)) == "Push.computed_version: got -1, expected 0 to 1152921504606846976");
   }
+  SECTION("fewer own updates than none") {
+    h.mutable_push()->set_own_updates(-1);
+    CHECK(refusal(h, zeros(4)) == "Push.own_updates: got -1, expected 0 to 1152921504606846976");
+  }
 }
 
 TEST_CASE("a part that must be there is not taken for zero when it is missing") {

@@ -40,6 +40,10 @@ TEST_CASE("reads that a cache answers send nothing: SSP, refresh only when requi
   CHECK(f.training().parameter_reads == 3);
   CHECK(f.training().server_reads == 1);
   CHECK(f.exchange.requested == std::vector<Version>{Version(0)});  // the first read of all
+  for (std::int64_t c = 0; c <= 2; ++c) {
+    const auto i = static_cast<std::size_t>(c);
+    CHECK((f.exchange.pushed[i].own_updates == c && f.exchange.reported[i].own_updates == c));
+  }
   // Own gradients are in what it computed with all the same: lr 1, gradient 1, from 0.
   CHECK(f.task.computed_with[2] == std::vector<float>{-2, -2});
 }

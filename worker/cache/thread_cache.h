@@ -98,7 +98,8 @@ class ThreadCache final : public ParameterLanding {
   // room. Nothing has landed.
   void settle();
 
-  // How many own updates are kept, and how many of them as differences: for tests.
+  // How many own updates are kept: those in the parameters that not every slice contains. And how many of
+  // them as differences, for tests.
   std::size_t kept() const { return own_.stamps().size(); }
   std::size_t differences() const { return differences_.size(); }
 

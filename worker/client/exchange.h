@@ -52,7 +52,8 @@ struct LocalGradient {
   std::int64_t samples = 0;
   Version computed_version;  // of the parameters it was computed with
   Revision computed_revision;
-  SharedFloats values;  // the whole flat vector
+  SharedFloats values;           // the whole flat vector
+  std::int64_t own_updates = 0;  // own gradients in these parameters besides (read-my-writes)
 };
 
 // What left of a gradient while it was computed.

@@ -23,9 +23,14 @@ GradientSender::GradientSender(const std::vector<Range>& shards, std::int64_t fr
 
 GradientPart GradientSender::part_of(const LocalGradient& gradient, ShardParts floats) {
   GradientPart part;
-  part.push = {
-      gradient.worker,           gradient.clock, 0, false, gradient.samples, gradient.computed_version,
-      gradient.computed_revision};
+  part.push = {gradient.worker,
+               gradient.clock,
+               0,
+               false,
+               gradient.samples,
+               gradient.computed_version,
+               gradient.computed_revision,
+               gradient.own_updates};
   if (encoder_) {
     part.encoded = encoder_->encode(gradient.values.floats, floats);
     if (!whole_) whole_ = encoder_->bytes();

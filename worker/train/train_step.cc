@@ -34,6 +34,7 @@ Status train_step(Training& t, const Granted& granted) {
   PACELINE_RETURN_IF_ERROR(read_parameters(t, granted));
   const Version version = t.cache.stamp().version();
   const Revision revision = t.cache.stamp().revision();
+  const auto own_updates = static_cast<std::int64_t>(t.cache.kept());
   const Step step{t.worker,          grant.clock, grant.iteration, grant.threshold,
                   grant.min_version, version,     revision};
 
@@ -44,7 +45,7 @@ Status train_step(Training& t, const Granted& granted) {
   const FetchAhead ahead = fetch_ahead(t, grant);
   PACELINE_ASSIGN_OR_RETURN(const auto gradient, t.gradients.acquire(t.deadline));
   // What the task says is final leaves while it computes the rest.
-  LeavingGradient leaving(t.exchange, {t.worker, grant.clock, 0, version, revision, gradient});
+  LeavingGradient leaving(t.exchange, {t.worker, grant.clock, 0, version, revision, gradient, own_updates});
   const auto computed = compute_at_pace(t, grant.clock, started, *gradient,
                                         [&](std::int64_t begin) { leaving.final_from(begin); });
   if (const Status done = computed.is_ok() ? leaving.mistake() : computed.status(); !done.is_ok()) {
@@ -69,7 +70,7 @@ Status train_step(Training& t, const Granted& granted) {
   t.phases.enter(Phase::kPsApplyGrads);
   fault.empty() ? leaving.push(metric.samples) : leaving.withdraw();
   const Ticks reporting = t.clock();
-  t.exchange.report({t.worker, grant.clock, metric, version, revision, !fault.empty(), fault});
+  t.exchange.report({t.worker, grant.clock, metric, version, revision, !fault.empty(), fault, own_updates});
   t.reporting = t.clock() - reporting;
   pull_behind_push(t, grant);
 

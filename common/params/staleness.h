@@ -1,0 +1,25 @@
+// Staleness-scaled learning rate: the older the parameters a gradient was computed with, the smaller its
+// step. Zhang, Gupta, Lian and Liu, "Staleness-aware async-SGD for distributed deep learning", IJCAI 2016: a
+// gradient of staleness t is applied with alpha / t, one of staleness 0 with alpha.
+//
+// t is the number of updates between the parameters that a gradient was computed with and its application,
+// as the authority counts them (common/sync/actions.h, Contributor): the same number on every shard.
+//
+//   alpha 0.6, t    0    1    2    3    6
+//   rate           0.6  0.6  0.3  0.2  0.1
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/config/run_config.h"
+
+namespace paceline {
+
+// What a gradient's step, or its weight in an average, is divided by. staleness >= 0.
+inline double staleness_divisor(StalenessScaling scaling, std::int64_t staleness) {
+  if (scaling == StalenessScaling::kNone) return 1.0;
+  return static_cast<double>(std::max<std::int64_t>(staleness, 1));
+}
+
+}  // namespace paceline

@@ -1,0 +1,137 @@
+// How stale a gradient is: the updates between the parameters it was computed with and its application, as
+// the engine counts them.
+#include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
+
+#include "common/params/staleness.h"
+#include "common/sync/engine.h"
+
+namespace paceline::sync {
+namespace {
+
+const WorkerId kA(0, 0), kB(1, 0), kC(2, 0);
+
+// Three nodes of one worker, one shard.
+class Counted {
+ public:
+  Counted(PolicyKind policy, ApplyMode apply, CombineMode combine) : engine_(config(policy, apply, combine)) {
+    for (const WorkerId worker : {kA, kB, kC}) take(Joined{worker});
+  }
+
+  // `worker` has completed `clock`, with these parameters. Returns the staleness of what that applies.
+  std::vector<std::int64_t> step(WorkerId worker, std::int64_t clock, std::int64_t version,
+                                 std::int64_t revision, std::int64_t own_updates = 0) {
+    take(report(worker, clock, version, revision, own_updates));
+    return take(GradientArrived{ShardId(0), worker, Clock(clock), 32, ""});
+  }
+
+  std::vector<std::int64_t> take(const Event& event) {
+    actions_.clear();
+    engine_.step(event, Ticks(0), actions_);
+    std::vector<std::int64_t> staleness;
+    for (const Action& action : actions_) {
+      const auto* apply = std::get_if<Apply>(&action);
+      for (std::size_t k = 0; apply != nullptr && k < apply->contributors.size(); ++k) {
+        staleness.push_back(apply->contributors[k].staleness);
+      }
+    }
+    return staleness;
+  }
+
+  static StepReported report(WorkerId worker, std::int64_t clock, std::int64_t version, std::int64_t revision,
+                             std::int64_t own_updates) {
+    return {worker, Clock(clock), {1.0, 1, 32}, Version(version), Revision(revision), false, "", own_updates};
+  }
+
+  std::string rejected() const {
+    const auto* reject = std::get_if<Reject>(&actions_.back());
+    return reject == nullptr ? "" : reject->status.message();
+  }
+
+ private:
+  static EngineConfig config(PolicyKind policy, ApplyMode apply, CombineMode combine) {
+    EngineConfig config;
+    config.cluster = {3, 1};
+    config.total_iterations = 100;
+    config.policy.kind = policy;
+    config.policy.threshold = 2;
+    config.apply = apply;
+    config.combine = combine;
+    return config;
+  }
+
+  Engine engine_;
+  std::vector<Action> actions_;
+};
+
+using List = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("a_gradient_misses_what_was_applied_since_its_parameters_were_read") {
+  Counted run(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach);
+  CHECK(run.step(kA, 0, 0, 0) == List{0});
+  CHECK(run.step(kB, 0, 0, 0) == List{1});
+  CHECK(run.step(kA, 1, 0, 2) == List{0});
+  CHECK(run.step(kC, 0, 0, 0) == List{3});
+}
+
+TEST_CASE("its_workers_own_updates_were_in_them_and_are_not_missed") {
+  Counted run(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach);
+  CHECK(run.step(kA, 0, 0, 0) == List{0});
+  CHECK(run.step(kB, 0, 0, 0) == List{1});
+  // A goes on with what it had: revision 0 and its own gradient. B's is missing.
+  CHECK(run.step(kA, 1, 0, 0, 1) == List{1});
+  CHECK(run.step(kA, 2, 0, 0, 2) == List{1});
+  CHECK(run.step(kA, 3, 0, 3, 1) == List{0});
+}
+
+TEST_CASE("a_clocks_gradients_each_miss_those_applied_before_them_in_it") {
+  Counted run(PolicyKind::kBsp, ApplyMode::kVersioned, CombineMode::kEach);
+  for (std::int64_t clock = 0; clock < 2; ++clock) {
+    CHECK(run.step(kC, clock, clock, 3 * clock) == List{});
+    CHECK(run.step(kA, clock, clock, 3 * clock) == List{});
+    CHECK(run.step(kB, clock, clock, 3 * clock) == List{0, 1, 2});
+  }
+}
+
+TEST_CASE("a_gradient_in_a_mean_misses_versions") {
+  Counted run(PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kMean);
+  for (std::int64_t clock = 0; clock < 3; ++clock) {
+    CHECK(run.step(kA, clock, 0, 0, clock) == List{});
+    CHECK(run.step(kB, clock, 0, 0, clock) == List{});
+  }
+  CHECK(run.step(kC, 0, 0, 0) == List{0, 0, 0});
+  CHECK(run.step(kC, 1, 1, 3) == List{1, 1, 0});
+  CHECK(run.step(kC, 2, 1, 3, 1) == List{2, 2, 1});
+}
+
+TEST_CASE("a_gradient_whose_report_is_lost_counts_as_old_as_it_can_be") {
+  Counted run(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach);
+  run.step(kA, 0, 0, 0);
+  run.step(kB, 0, 0, 1);
+  run.step(kA, 1, 0, 2);
+  run.take(GradientArrived{ShardId(0), kA, Clock(2), 32, ""});
+  CHECK(run.take(Lost{NodeId(0)}) == List{1});  // its last one was computed with revision 2; now there are 3
+}
+
+TEST_CASE("more_own_updates_than_a_snapshot_may_lack_are_refused") {
+  Counted run(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach);
+  run.step(kA, 0, 0, 0);
+  run.take(Counted::report(kA, 1, 0, 1, 2));
+  CHECK(run.rejected().find("2 own updates besides, of which version 0 lacks at most 1") !=
+        std::string::npos);
+  run.take(Counted::report(kA, 1, 0, 1, -1));
+  CHECK(run.rejected().find("-1 own updates") != std::string::npos);
+  CHECK(run.step(kA, 1, 0, 1, 0) == List{0});  // nothing had changed
+}
+
+TEST_CASE("the_rate_is_divided_by_the_staleness_from_two_on") {
+  for (const auto& [staleness, divisor] : {std::pair{0, 1.0}, {1, 1.0}, {2, 2.0}, {3, 3.0}, {40, 40.0}}) {
+    CHECK(staleness_divisor(StalenessScaling::kInverse, staleness) == divisor);
+    CHECK(staleness_divisor(StalenessScaling::kNone, staleness) == 1.0);
+  }
+}
+
+}  // namespace paceline::sync
