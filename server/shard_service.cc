@@ -25,9 +25,14 @@ constexpr std::chrono::seconds kFarewellMax{2};
 
 std::size_t pulls_max(const ClusterSection& cluster) { return cluster.threads_per_node + 2; }
 
-// Parameters twice and the optimizer's state: what a shard of `floats` needs at least.
-double bytes_needed(std::int64_t floats, OptimizerKind kind) {
-  const double state = kind == OptimizerKind::kAdam ? 2.0 : kind == OptimizerKind::kMomentum ? 1.0 : 0.0;
+// Parameters twice, the optimizer's state and, with delay compensation, what each worker computes with: what
+// a shard of `floats` needs at least.
+double bytes_needed(std::int64_t floats, const OptimizerSection& optimizer, Cluster cluster) {
+  const OptimizerKind kind = optimizer.kind;
+  double state = kind == OptimizerKind::kAdam ? 2.0 : kind == OptimizerKind::kMomentum ? 1.0 : 0.0;
+  const CompensationKind compensation = optimizer.delay_compensation.kind;
+  if (compensation != CompensationKind::kNone) state += cluster.workers();
+  if (compensation == CompensationKind::kAdaptive) state += 1.0;
   return static_cast<double>(floats) * sizeof(float) * (2.0 + state);
 }
 
@@ -52,7 +57,7 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
 Result<Range> ShardService::open(const Layout& layout) {
   if (shard_) return shard_->range();
   const Range range = partition(layout.size(), config_.cluster.shards)[id_.value];
-  const double needed = bytes_needed(range.size(), config_.train.optimizer.kind);
+  const double needed = bytes_needed(range.size(), config_.train.optimizer, cluster_);
   if (needed > physical_memory_bytes()) {
     return resource_exhausted(
         "shard " + to_string(id_) + " of " + std::to_string(range.size()) + " floats needs " +
@@ -303,6 +308,7 @@ void ShardService::answer(Peer to, const wire::Pull& pull) {
   }
   const Snapshot& state = *source.state;
   if (pull.have != state.revision) {
+    if (to.is_node()) shard_->sent(to.node(), state);
     return send_parameters(to, pull, state, state.version, leaving_.begin(to, state));
   }
   leaving_.confirm(to, state);

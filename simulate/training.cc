@@ -102,7 +102,7 @@ void Training::settle(Rank worker) {
 
 std::string Training::push_taken(ShardId shard, Rank worker) {
   TrainingWorker& from = workers_[worker.value];
-  auto fault = shards_[shard.value].push(from.sent(), from.take(shard));
+  auto fault = shards_[shard.value].push(from.sent(shard), from.take(shard));
   if (fault.is_ok()) return std::move(fault).value();
   require(fault.status());
   return "";

@@ -12,6 +12,7 @@ server::ShardSettings settings_of(const RunConfig& config) {
   // Real shards withhold the news of a gradient while decisions about older ones are under way. Here
   // decisions may be as late as the configuration makes them.
   settings.gradients_max = std::numeric_limits<std::size_t>::max();
+  settings.backups_max = settings.gradients_max;
   settings.apply_threads = 1;  // the simulator is one thread; the bits are the same
   return settings;
 }
@@ -56,6 +57,7 @@ std::shared_ptr<const Slice> TrainingShard::answer(NodeId node, Version version,
     leaving_->state.applied = current.applied;
   }
   hold(node, version, leaving_->state);
+  shard_.sent(node, leaving_->state);
   const std::vector<Clock> applied = server::Shard::applied_of(leaving_->state, cluster_, node);
   return std::make_shared<const Slice>(
       Slice{shard_.range(), {leaving_->state.version, revision, applied}, leaving_->pieces});

@@ -22,6 +22,7 @@ TrainingWorker::TrainingWorker(const RunConfig& config, WorkerId id, const std::
     : ranges_(ranges),
       cache_(config.train.optimizer, ranges, id.thread),
       encoder_(encoder_of(config.cluster, ranges)),
+      slices_(ranges.size()),
       frames_(ranges.size()) {
   sent_.worker = id;
 }
@@ -41,7 +42,9 @@ Result<Metric> TrainingWorker::compute(Task& task, const Step& step, const Layou
   sent_.clock = step.clock;
   sent_.samples = metric.samples;
   sent_.computed_version = step.version;
-  sent_.computed_revision = step.revision;
+  for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
+    slices_[k] = cache_.stamp().slice(ShardId(k)).revision;
+  }
   sent_.own_updates = static_cast<std::int64_t>(cache_.kept());
   return metric;
 }

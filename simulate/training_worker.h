@@ -40,7 +40,11 @@ class TrainingWorker {
   // cache does.
   void send();
   // `shard` has got it: what it is, and its frames.
-  const wire::Push& sent() const { return sent_; }
+  wire::Push sent(ShardId shard) const {
+    wire::Push push = sent_;
+    push.computed_revision = slices_[shard.value];
+    return push;
+  }
   std::vector<EncodedFrame> take(ShardId shard) { return std::move(frames_[shard.value]); }
 
  private:
@@ -49,6 +53,7 @@ class TrainingWorker {
   std::optional<GradientEncoder> encoder_;  // none: as float32
   SharedFloats gradient_;
   wire::Push sent_;
+  std::vector<Revision> slices_;                   // by shard: the revision that it was computed with there
   std::vector<std::vector<EncodedFrame>> frames_;  // by shard
 };
 

@@ -48,6 +48,9 @@ PACELINE_ENUM_NAMES(ScheduleKind, {{ScheduleKind::kConstant, "constant"},
                                    {ScheduleKind::kCosine, "cosine"}});
 PACELINE_ENUM_NAMES(StalenessScaling,
                     {{StalenessScaling::kNone, "none"}, {StalenessScaling::kInverse, "inverse"}});
+PACELINE_ENUM_NAMES(CompensationKind, {{CompensationKind::kNone, "none"},
+                                       {CompensationKind::kConstant, "constant"},
+                                       {CompensationKind::kAdaptive, "adaptive"}});
 PACELINE_ENUM_NAMES(Share, {{Share::kEven, "even"}, {Share::kPool, "pool"}});
 PACELINE_ENUM_NAMES(BatchSizing, {{BatchSizing::kEqual, "off"}, {BatchSizing::kBySpeed, "speed"}});
 PACELINE_ENUM_NAMES(OnNan, {{OnNan::kStop, "stop"}, {OnNan::kSkip, "skip"}});

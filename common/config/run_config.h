@@ -89,6 +89,15 @@ enum class ScheduleKind { kConstant, kStep, kCosine };
 // What the staleness of a gradient does to its step (common/params/staleness.h).
 enum class StalenessScaling { kNone, kInverse };
 
+// How a stale gradient is corrected before it is applied (common/params/delay_compensation.h).
+enum class CompensationKind { kNone, kConstant, kAdaptive };
+struct CompensationSection {
+  CompensationKind kind = CompensationKind::kNone;
+  double lambda = 0.04;
+  double decay = 0.95;  // adaptive: of the mean squared gradient
+  bool operator==(const CompensationSection&) const = default;
+};
+
 // Learning rate as a function of the version (common/params/schedule.h).
 struct ScheduleSection {
   ScheduleKind kind = ScheduleKind::kConstant;
@@ -112,6 +121,7 @@ struct OptimizerSection {
   double weight_decay = 0.0;
   bool decoupled = false;  // weight decay applied to the parameters (AdamW) instead of added to the gradient
   StalenessScaling staleness = StalenessScaling::kNone;
+  CompensationSection delay_compensation;
   ScheduleSection schedule;
   bool operator==(const OptimizerSection&) const = default;
 };

@@ -50,6 +50,21 @@ void add_optimizer(std::vector<Key>& keys) {
                      "from t = 2 on.",
            .trade_off = "Steadies runs with old gradients and takes smaller steps; about lr / (workers - 1) "
                         "where all run freely."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.optimizer.delay_compensation.kind), choice<CompensationKind>(), Scope::kWholeRun,
+      {.effect = "Add lambda g g (parameters now - those it was computed with) to a gradient g; adaptive: "
+                 "lambda / the root of the mean squared gradient.",
+       .trade_off = "Old gradients do less harm; for sgd with combine: each and one thread per node, at "
+                    "the cost of a model or two per node on each server."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.delay_compensation.lambda), real({.low = 0, .high = 1000}),
+          Scope::kWholeRun,
+          {.effect = "How much is added.",
+           .trade_off = "0 is plain asynchronous SGD; too much trusts a first-order guess too far. "
+                        "The paper has 0.04 (constant) and 2 (adaptive) for CIFAR-10."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.delay_compensation.decay), real(decay), Scope::kWholeRun,
+                     {.effect = "adaptive: the share of the mean squared gradient that is kept.",
+                      .trade_off = "High is steadier; 0 is the squared gradient itself."}));
   keys.push_back(
       row(PACELINE_FIELD(train.optimizer.schedule.kind), choice<ScheduleKind>(), Scope::kWholeRun,
           {.effect = "How the learning rate changes with the version.",
@@ -87,6 +102,8 @@ void add_optimizer(std::vector<Key>& keys) {
 void add_train(Schema& schema) {
   schema.sections.push_back({"train", "what is trained, how long and by whom", Scope::kWholeRun});
   schema.sections.push_back({"train.optimizer", "how a gradient changes the parameters", Scope::kWholeRun});
+  schema.sections.push_back({"train.optimizer.delay_compensation",
+                             "a stale gradient corrected for what has changed since", Scope::kWholeRun});
   schema.sections.push_back({"train.optimizer.schedule", "the learning rate by version", Scope::kWholeRun});
   auto& keys = schema.keys;
 

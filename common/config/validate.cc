@@ -295,6 +295,27 @@ void check_optimizer(Judge& judge, const RunConfig& c) {
                   "warmup_versions < total_versions");
 }
 
+// The backup is what a worker computed with: a state of the server with the worker's own SGD steps on top.
+void check_compensation(Judge& judge, const RunConfig& c) {
+  const OptimizerSection& optimizer = c.train.optimizer;
+  if (optimizer.delay_compensation.kind == CompensationKind::kNone) return;
+  const char* const key = "train.optimizer.delay_compensation.kind";
+  judge.refuse_if(optimizer.kind != OptimizerKind::kSgd, {key, "train.optimizer.kind"},
+                  "delay compensation is of SGD", std::string("kind: ") + name_of(optimizer.kind),
+                  "kind: sgd");
+  judge.refuse_if(optimizer.staleness != StalenessScaling::kNone, {key, "train.optimizer.staleness"},
+                  "two answers to the same staleness",
+                  std::string("staleness: ") + name_of(optimizer.staleness), "staleness: none");
+  judge.refuse_if(c.cluster.threads_per_node != 1, {key, "cluster.threads_per_node"},
+                  "what a node is sent could be what any of its threads computes with",
+                  std::to_string(c.cluster.threads_per_node) + " threads", "threads_per_node: 1");
+  judge.refuse_if(c.cluster.parameter_encoding != Encoding::kFp32, {key, "cluster.parameter_encoding"},
+                  "the servers keep what they have, not what a node made of fewer bytes",
+                  name_of(c.cluster.parameter_encoding), "parameter_encoding: fp32");
+  judge.refuse_if(c.sync.combine != CombineMode::kEach, {key, "sync.combine"},
+                  "each gradient is compensated by itself", "combine: mean", "combine: each");
+}
+
 void check_data(Judge& judge, const DataSection& data) {
   const bool none = judge.given().has("data.kind") && !judge.given().has("data.path");
   judge.refuse_if(none && data.kind == DataKind::kSynthetic, {"data.kind"}, "synthetic without data.path",
@@ -424,6 +445,12 @@ template <ScheduleKind kind>
 bool schedule_is(const RunConfig& c) {
   return c.train.optimizer.schedule.kind == kind;
 }
+bool compensates(const RunConfig& c) {
+  return c.train.optimizer.delay_compensation.kind != CompensationKind::kNone;
+}
+bool adapts(const RunConfig& c) {
+  return c.train.optimizer.delay_compensation.kind == CompensationKind::kAdaptive;
+}
 bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
 bool steered_by_progress(const RunConfig& c) { return follows_progress(c.sync); }
 bool jitters(const RunConfig& c) { return c.emulate.jitter != JitterKind::kNone; }
@@ -446,6 +473,8 @@ const Reader kReaders[] = {
     {"train.optimizer.beta2", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
     {"train.optimizer.epsilon", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
     {"train.optimizer.decoupled", decays, "a weight_decay above 0"},
+    {"train.optimizer.delay_compensation.lambda", compensates, "kind: constant or adaptive"},
+    {"train.optimizer.delay_compensation.decay", adapts, "kind: adaptive"},
     {"train.optimizer.schedule.step_versions", schedule_is<ScheduleKind::kStep>, "kind: step"},
     {"train.optimizer.schedule.step_factor", schedule_is<ScheduleKind::kStep>, "kind: step"},
     {"train.optimizer.schedule.total_versions", schedule_is<ScheduleKind::kCosine>, "kind: cosine"},
@@ -516,6 +545,7 @@ Status validate(const RunConfig& config, const Given& given) {
   check_batches(judge, config);
   check_network(judge, config.train);
   check_optimizer(judge, config);
+  check_compensation(judge, config);
   check_data(judge, config.data);
   check_emulation(judge, config);
   check_simulation(judge, config);

@@ -121,6 +121,33 @@ void adam(const Piece& piece, float* first, float* second, const AdamStep& step,
   }
 }
 
+void compensate(const Stale& stale, float lambda) {
+  const float* const gradient = stale.gradient;
+  const float* const now = stale.now;
+  const float* const backup = stale.backup;
+  float* const out = stale.out;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < stale.n; ++i) {
+    const float g = gradient[i];
+    out[i] = g + lambda * (g * g) * (now[i] - backup[i]);
+  }
+}
+
+void compensate_adaptive(const Stale& stale, float* mean_square, const CompensationStep& step) {
+  const float* const gradient = stale.gradient;
+  const float* const now = stale.now;
+  const float* const backup = stale.backup;
+  float* const out = stale.out;
+  const CompensationStep s = step;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < stale.n; ++i) {
+    const float g = gradient[i];
+    const float m = s.decay * mean_square[i] + s.one_minus_decay * (g * g);
+    mean_square[i] = m;
+    out[i] = g + s.lambda / __builtin_sqrtf(m + s.epsilon) * (g * g) * (now[i] - backup[i]);
+  }
+}
+
 void begin_sum(float* sum, const float* gradient, float weight, std::int64_t n) {
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < n; ++i) sum[i] = weight * gradient[i];
@@ -192,6 +219,8 @@ constexpr Kernels table(InstructionSet set, const char* name) {
           sgd,
           momentum,
           adam,
+          compensate,
+          compensate_adaptive,
           begin_sum,
           add_weighted,
           scale,

@@ -56,6 +56,23 @@ struct AdamStep {
   float epsilon;
 };
 
+// A stale gradient of n elements, the parameters now and those it was computed with, and what becomes of it,
+// disjoint from the others.
+struct Stale {
+  const float* gradient;
+  const float* now;
+  const float* backup;
+  float* out;
+  std::int64_t n;
+};
+
+struct CompensationStep {
+  float lambda;
+  float decay;
+  float one_minus_decay;
+  float epsilon;
+};
+
 // The loops of one instruction set. The optimizers' state (`velocity`, `first`, `second`) is piece.n floats,
 // updated in place. Of the others, the arrays of one call are equal or disjoint; n >= 0.
 struct Kernels {
@@ -65,6 +82,11 @@ struct Kernels {
   void (*sgd)(const Piece& piece, float learning_rate, WeightDecay decay);
   void (*momentum)(const Piece& piece, float* velocity, const MomentumStep& step, WeightDecay decay);
   void (*adam)(const Piece& piece, float* first, float* second, const AdamStep& step, WeightDecay decay);
+
+  // out = g + lambda g g (now - backup); adaptive: lambda / sqrt(m + epsilon) in its place, behind
+  // m = decay m + (1 - decay) g g
+  void (*compensate)(const Stale& stale, float lambda);
+  void (*compensate_adaptive)(const Stale& stale, float* mean_square, const CompensationStep& step);
 
   // sum = weight * gradient
   void (*begin_sum)(float* sum, const float* gradient, float weight, std::int64_t n);

@@ -65,6 +65,8 @@ enum class Mutant {
   kSlowReadersNotCounted,    // a pull is answered with the newest state, whatever is still leaving
   kPreparedWhateverDecided,  // what was prepared is taken over, whatever gradients the decision names
   kPreparedKeptAfterLoss,    // ... or though a gradient in it was lost and has come again
+  kBackupIsNewest,           // a gradient is compensated from the state that its worker was sent last
+  kBackupWithoutOwn,         // ... or from one without the worker's own gradients on top
   kLetGoOnReceipt,           // a gradient that lies in a worker's memory is let go of before it is applied
   kCount
 };

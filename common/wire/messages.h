@@ -110,9 +110,9 @@ struct Push {
   Clock clock{};
   std::int64_t offset = 0;
   bool last = false;
-  std::int64_t samples = 0;    // weight under combine: mean; > 0 in the last piece, 0 before
-  Version computed_version{};  // of the parameters it was computed with
-  Revision computed_revision{};
+  std::int64_t samples = 0;      // weight under combine: mean; > 0 in the last piece, 0 before
+  Version computed_version{};    // of the parameters it was computed with
+  Revision computed_revision{};  // of what they have of this server
   std::int64_t own_updates = 0;  // own gradients that were in these parameters besides (read-my-writes)
 };
 

@@ -33,6 +33,8 @@ class Gradient {
   // What its first piece says that it was computed with: a version, and how many updates.
   Version computed_version() const { return computed_version_; }
   std::int64_t updates_known() const { return updates_known_; }
+  // This shard's state that it was computed with.
+  Revision computed_revision() const { return computed_revision_; }
   // What of the range is here: one interval, all of it once the gradient is whole.
   Range arrived() const {
     if (pieces_.empty()) return {};
@@ -106,6 +108,7 @@ class Gradient {
   std::int64_t samples_ = 0;
   Version computed_version_;
   std::int64_t updates_known_ = 0;
+  Revision computed_revision_;
   std::int64_t begin_ = 0;       // of what is here: [begin_, the range's size)
   std::int64_t all_looked_ = 0;  // this many first pieces have been looked at, perhaps more
   std::vector<Piece> pieces_;    // as they came: descending

@@ -109,6 +109,7 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
     begun.clock_ = push.clock;
     begun.computed_version_ = push.computed_version;
     begun.updates_known_ = push.computed_revision.value + push.own_updates;
+    begun.computed_revision_ = push.computed_revision;
     begun.begin_ = size_;
     begun.decoded_ = std::move(fresh);
     box.partial = true;
@@ -136,6 +137,12 @@ Result<wire::Payload> GradientStore::decoded(const wire::Push& push, const wire:
                                 static_cast<std::size_t>(payload.count()));
   PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats).with_context(describe(push)));
   return wire::Payload{nullptr, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
+}
+
+bool GradientStore::was_computed_with(WorkerId worker, Revision revision) const {
+  const std::vector<Gradient>& held = inbox(worker).gradients;
+  return std::any_of(held.begin(), held.end(),
+                     [revision](const Gradient& g) { return g.computed_revision() == revision; });
 }
 
 const Gradient* GradientStore::find(WorkerId worker, Clock clock) const {

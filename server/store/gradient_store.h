@@ -43,6 +43,9 @@ class GradientStore {
   // The whole gradient of `worker` stamped `clock`; nullptr when there is none.
   const Gradient* find(WorkerId worker, Clock clock) const;
 
+  // Whether a gradient of this worker of the cluster that is here, in part or whole, says so.
+  bool was_computed_with(WorkerId worker, Revision revision) const;
+
   // The same, and one that is here only in part, too. Valid until the store changes.
   Gradient* begun(WorkerId worker, Clock clock);
   const Gradient* begun(WorkerId worker, Clock clock) const;

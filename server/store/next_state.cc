@@ -16,7 +16,8 @@ namespace {
 
 bool can_be_prepared(const ShardSettings& settings) {
   const bool stateless = settings.optimizer.kind == OptimizerKind::kSgd;
-  return settings.prepare_next && (settings.combine == CombineMode::kMean || stateless);
+  const bool compensates = settings.optimizer.delay_compensation.kind != CompensationKind::kNone;
+  return settings.prepare_next && !compensates && (settings.combine == CombineMode::kMean || stateless);
 }
 
 }  // namespace
@@ -31,7 +32,11 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
       apply_alone_floats_(settings.apply_alone_floats),
       prepares_(can_be_prepared(settings)),
       pool_(pool),
+      backup_pool_(settings.block_floats,
+                   static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),
       optimizer_(settings.optimizer, size),
+      compensation_(settings.optimizer.delay_compensation, size),
+      local_updates_(settings.local_updates),
       apply_pool_(size <= settings.apply_alone_floats ? 1 : settings.apply_threads),
       sums_(apply_pool_.threads()),
       blocks_(static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),

@@ -21,6 +21,8 @@
 // state is changed in place and could not be taken back. combine: mean: a block is the weighted sum so far,
 // any optimizer; the state changes with the decision.
 //
+// With delay compensation nothing is prepared: what a gradient becomes depends on all that is applied before.
+//
 // The bits are those of applying the decision from the start: the same operations on each element in the same
 // order (DESIGN 3.4).
 //
@@ -40,10 +42,12 @@
 
 #include "common/config/run_config.h"
 #include "common/params/blocks.h"
+#include "common/params/delay_compensation.h"
 #include "common/params/optimizer.h"
 #include "common/params/staleness.h"
 #include "common/wire/messages.h"
 #include "server/store/apply_pool.h"
+#include "server/store/backups.h"
 #include "server/store/eager_guess.h"
 #include "server/store/gradient_store.h"
 #include "server/store/shard_settings.h"
@@ -73,8 +77,10 @@ class NextState {
   // Some gradients have been forgotten: what was taken of them is dropped.
   void forget_missing(const GradientStore& gradients);
 
-  // Makes `now` what the decision makes of it. Its gradients are whole, and here.
-  void apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
+  // Makes `now` what the decision makes of it. Its gradients are whole, and here; with delay compensation so
+  // is what they were computed with, which gets their local applies.
+  void apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now,
+             Backups& backups);
 
   // Of the blocks prepared since the start, those that a decision took over and those that were thrown away.
   std::int64_t committed() const { return committed_; }
@@ -111,6 +117,9 @@ class NextState {
   std::int64_t take_over_finished(std::size_t contributions, BlockRange& now);
   void apply_each_with_state(const wire::ApplyDecision& decision, const GradientStore& gradients,
                              BlockRange& now);
+  void apply_compensated(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now,
+                         Backups& backups);
+  void apply_locally(const Gradient& gradient, double rate, BlockRange& backup);
   void apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
   void foresee(const wire::ApplyDecision& decision);
   void drop();
@@ -124,7 +133,10 @@ class NextState {
   const std::int64_t apply_alone_floats_;
   const bool prepares_;
   BlockPool pool_;
+  BlockPool backup_pool_;  // of backups that have changed: the heap, since nobody else reads them
   OptimizerState optimizer_;
+  DelayCompensation compensation_;
+  const bool local_updates_;
   ApplyPool apply_pool_;
   std::vector<std::vector<float>> sums_;  // per thread: one block of a clock's weighted sum
 

@@ -26,7 +26,8 @@ bool NextState::is_beginning_of(const wire::ApplyDecision& decision) const {
                     });
 }
 
-void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now) {
+void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now,
+                      Backups& backups) {
   foresee(decision);
   looked_at_ = 0;
   revision_ = decision.revision_after;
@@ -41,6 +42,8 @@ void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& 
   }
   if (decision.combine == wire::Combine::kMean) {
     apply_mean(decision, gradients, now);
+  } else if (settings_.delay_compensation.kind != CompensationKind::kNone) {
+    apply_compensated(decision, gradients, now, backups);
   } else if (settings_.kind == OptimizerKind::kSgd) {
     apply_each(decision, gradients, now);
   } else {
@@ -113,6 +116,54 @@ void NextState::apply_each_with_state(const wire::ApplyDecision& decision, const
       });
     });
   }
+}
+
+// One gradient after another, since each is compensated for those before it.
+void NextState::apply_compensated(const wire::ApplyDecision& decision, const GradientStore& gradients,
+                                  BlockRange& now, Backups& backups) {
+  Revision applied(decision.revision_after.value - std::ssize(decision.contributions));
+  for (const wire::Contribution& c : decision.contributions) {
+    const Gradient& gradient = *gradients.find(c.worker, c.clock);
+    const BlockRange& backup = *backups.find(c.worker, gradient.computed_revision());
+    apply_pool_.run(now.block_count(), [&](std::size_t, std::int64_t i) {
+      const Range block = now.elements(i);
+      const auto compensate_and_step = [&](std::span<const float> in, std::span<float> out) {
+        gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
+          std::array<float, 1024> stretch;
+          for (std::size_t done = 0; done < values.size(); done += stretch.size()) {
+            const std::size_t n = std::min(stretch.size(), values.size() - done);
+            const std::int64_t begin = offset + static_cast<std::int64_t>(done);
+            const auto at = static_cast<std::size_t>(begin - block.begin);
+            const std::span<float> compensated(stretch.data(), n);
+            compensation_.apply(begin, values.subspan(done, n), in.subspan(at, n),
+                                backup.block(i).subspan(at, n), compensated);
+            optimizer_.apply_stateless(in.subspan(at, n), out.subspan(at, n), compensated,
+                                       decision.learning_rate);
+          }
+        });
+      };
+      now.rewrite(i, pool_, compensate_and_step);
+    });
+    ++applied.value;
+    for (BlockRange* const state :
+         backups.lacking(c.worker, gradient.computed_revision(), applied, gradients)) {
+      if (local_updates_) apply_locally(gradient, decision.learning_rate, *state);
+    }
+  }
+}
+
+// As its worker did: worker/cache/thread_cache.h.
+void NextState::apply_locally(const Gradient& gradient, double rate, BlockRange& backup) {
+  apply_pool_.run(backup.block_count(), [&](std::size_t, std::int64_t i) {
+    const Range block = backup.elements(i);
+    backup.rewrite(i, backup_pool_, [&](std::span<const float> in, std::span<float> out) {
+      gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
+        const auto at = static_cast<std::size_t>(offset - block.begin);
+        optimizer_.apply_stateless(in.subspan(at, values.size()), out.subspan(at, values.size()), values,
+                                   rate);
+      });
+    });
+  });
 }
 
 // The weights are the samples of the decision, which is the same on every shard, added in worker order: the

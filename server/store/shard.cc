@@ -33,6 +33,7 @@ Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settin
             settings_.memory),
       gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range),
                  settings_.gradient_encoding),
+      backups_(settings_.cluster.nodes, settings_.backups_max),
       next_(settings_, range.size(), pool_) {
   now_.blocks = BlockRange(pool_, range.size());
   now_.applied.assign(settings_.cluster.workers(), Clock(0));
@@ -76,6 +77,13 @@ Result<std::optional<wire::GradientArrived>> Shard::push(const wire::Push& push,
   if (!ready()) {
     return failed_precondition("push from worker " + to_string(push.worker) + " to shard " + to_string(id_) +
                                " before the initial parameters");
+  }
+  if (compensates() && settings_.cluster.contains(push.worker) &&
+      backups_.find(push.worker, push.computed_revision) == nullptr) {
+    return failed_precondition("push from worker " + to_string(push.worker) + " stamped " +
+                               to_string(push.clock) + ": computed with revision " +
+                               to_string(push.computed_revision) + ", which shard " + to_string(id_) +
+                               " has not sent it, or not lately");
   }
   const std::int64_t floats = payload.count();
   PACELINE_ASSIGN_OR_RETURN(Gradient* const whole, gradients_.add(push, std::move(payload)));
@@ -129,9 +137,9 @@ Status Shard::apply(const wire::ApplyDecision& decision) {
   PACELINE_RETURN_IF_ERROR(check(decision));
   using sync::Mutant;
   const bool left_out = sync::broken(Mutant::kDecisionLeftOut) && decision.sequence % 5 == 3;
-  if (!left_out) next_.apply(decision, gradients_, now_.blocks);
+  if (!left_out) next_.apply(decision, gradients_, now_.blocks, backups_);
   if (sync::broken(Mutant::kDecisionTwice) && decision.sequence % 5 == 3) {
-    next_.apply(decision, gradients_, now_.blocks);
+    next_.apply(decision, gradients_, now_.blocks, backups_);
   }
   const auto closes = [this](const wire::Contribution& c) {
     Clock& applied = now_.applied[settings_.cluster.rank_of(c.worker).value];

@@ -9,6 +9,8 @@
 // gives
 //   p <- p - 0.1 * (32 g0 + 96 g1) / 128,  version 0 -> 1, revision 0 -> 2, applied clocks {1, 1}.
 //
+// With delay compensation it keeps what its workers compute with, too (store/backups.h).
+//
 // Memory: the range once, once more while the next state is being prepared (store/next_state.h) or replies of
 // an older one are leaving (store/leaving.h sees to it that it is one), at most kRetainedMax retained
 // versions (their unshared blocks), the optimizer's state, one block for the mean and applying thread, and
@@ -24,6 +26,7 @@
 #include "common/params/layout.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
+#include "server/store/backups.h"
 #include "server/store/gradient_store.h"
 #include "server/store/next_state.h"
 #include "server/store/shard_settings.h"
@@ -58,7 +61,8 @@ class Shard {
   // Takes a piece of a gradient. With its last piece: what the authority is to be told, and `fault` names the
   // tensor and element that is not finite: each has been looked at by then. `prepare`: whether what the next
   // decision is expected to make of a whole gradient may be prepared at once, as by prepare_next(). Errors as
-  // GradientStore::add, and kFailedPrecondition before ready.
+  // GradientStore::add, and kFailedPrecondition before ready, or, with delay compensation, where it was
+  // computed with a state that this worker was not sent.
   enum class Prepare { kNothing, kWhole };
   Result<std::optional<wire::GradientArrived>> push(const wire::Push& push, wire::Payload payload,
                                                     Prepare prepare = Prepare::kNothing);
@@ -93,6 +97,14 @@ class Shard {
     next_.forget_missing(gradients_);
   }
 
+  // `node` is being sent this state, which is not an exact one: with delay compensation its worker may
+  // compute with it.
+  void sent(NodeId node, const Snapshot& state) {
+    if (compensates()) backups_.sent(node, state.revision, state.blocks, gradients_);
+  }
+  // States kept for that, of all nodes: for tests.
+  std::size_t backups() const { return backups_.states(); }
+
   // Another gradient of this worker would be refused.
   bool is_full(WorkerId worker) const { return gradients_.is_full(worker); }
 
@@ -112,6 +124,7 @@ class Shard {
 
  private:
   Status check(const wire::ApplyDecision& decision) const;
+  bool compensates() const { return settings_.optimizer.delay_compensation.kind != CompensationKind::kNone; }
   std::string place_of(std::int64_t element) const;
 
   ShardId id_;
@@ -122,6 +135,7 @@ class Shard {
   Snapshot now_;
   std::int64_t initialized_ = 0;  // floats of the initial values received
   GradientStore gradients_;
+  Backups backups_;  // delay compensation
   NextState next_;
   std::vector<Snapshot> retained_;
   std::int64_t next_sequence_ = 0;

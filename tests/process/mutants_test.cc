@@ -20,6 +20,7 @@
 #include "common/sync/test_hooks.h"
 #include "tests/process/exact_evaluations.h"
 #include "tests/process/random_schedule.h"
+#include "tests/unit/compensation_walk.h"
 #include "tests/unit/next_state.h"
 #include "tests/unit/slow_readers.h"
 #include "worker/cache/process_cache.h"
@@ -35,17 +36,11 @@ constexpr int kAtATime = 4;
 
 // Of the core: who is granted when, a threshold that moves, and what the caches take for fresh. What the
 // others break (a node's death half-way, the order of sums) the simulation sees (tests/sim/mutant_test.cc).
-constexpr Mutant kCoreMutants[] = {Mutant::kFloorIsAverage,
-                                   Mutant::kLeadOneTooFar,
-                                   Mutant::kVersionBeforeAllArrived,
-                                   Mutant::kThresholdUnclamped,
-                                   Mutant::kWalkSameCoin,
-                                   Mutant::kSwitchTooSoon,
-                                   Mutant::kLprSignAsPrinted,
-                                   Mutant::kStaleCacheAccepted,
-                                   Mutant::kProcessCacheAlwaysFresh,
-                                   Mutant::kReapplyForgetsNewest,
-                                   Mutant::kReapplyRepeatsContained};
+constexpr Mutant kCoreMutants[] = {
+    Mutant::kFloorIsAverage,       Mutant::kLeadOneTooFar,          Mutant::kVersionBeforeAllArrived,
+    Mutant::kThresholdUnclamped,   Mutant::kWalkSameCoin,           Mutant::kSwitchTooSoon,
+    Mutant::kLprSignAsPrinted,     Mutant::kStaleCacheAccepted,     Mutant::kProcessCacheAlwaysFresh,
+    Mutant::kReapplyForgetsNewest, Mutant::kReapplyRepeatsContained};
 constexpr unsigned kSecondsMax = 60;  // a run that hangs is no find
 
 // Answers of one shard that arrive in any order, as they cannot over one connection: the process cache must
@@ -103,6 +98,11 @@ std::string first_violation() {
                        sync::broken(Mutant::kPreparedKeptAfterLoss) || sync::broken(Mutant::kNone);
   for (std::uint64_t seed = 1; of_next && seed <= kSchedules; ++seed) {
     if (std::string found = server::walk_next_state(seed).violation; !found.empty()) return found;
+  }
+  const bool of_backups = sync::broken(Mutant::kBackupIsNewest) || sync::broken(Mutant::kBackupWithoutOwn) ||
+                          sync::broken(Mutant::kNone);
+  for (std::uint64_t seed = 1; of_backups && seed <= kSchedules; ++seed) {
+    if (std::string found = server::walk_compensation(seed).violation; !found.empty()) return found;
   }
   std::atomic<std::uint64_t> next{1};
   std::atomic<bool> found{false};

@@ -4,10 +4,13 @@
 //
 // The order is known from outside: a node's messages come to the authority one after another, and with one
 // shard a gradient is there before its report. So with one node the reports' order is that of application.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -44,12 +47,13 @@ class NoisyQuadratic final : public Task {
   }
   Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                          const FinalFrom&) override {
-    CounterRandom random(1, Stream::kTest, worker_.thread, static_cast<std::uint64_t>(step_.clock.value));
+    const std::uint64_t place = worker_.node.value + worker_.thread;
+    CounterRandom random(1, Stream::kTest, place, static_cast<std::uint64_t>(step_.clock.value));
     for (std::size_t i = 0; i < gradient.size(); ++i) {
       const auto noise = static_cast<float>(0.1 * random.next_normal());
       gradient[i] = (1.0F + 0.1F * static_cast<float>(i)) * (parameters[i] - 1.0F) + noise;
     }
-    spin_for(std::chrono::microseconds(random.next_below(200 * (1 + worker_.thread))));
+    spin_for(std::chrono::microseconds(random.next_below(200 * (1 + place))));
     const std::lock_guard lock(record_.mutex);
     record_.computed_with[{worker_, step_.clock}] = {parameters.begin(), parameters.end()};
     record_.gradients[{worker_, step_.clock}] = {gradient.begin(), gradient.end()};
@@ -109,6 +113,29 @@ Floats train(const RunConfig& config, Record& record) {
   return run->model.parameters;
 }
 
+// Under ASP a grant tells which revision the gradient before it became; a worker's last one has none behind
+// it. Every order that this leaves open.
+std::vector<std::vector<Stamp>> orders(const Record& record) {
+  std::vector<std::optional<Stamp>> known(static_cast<std::size_t>(kIterations));
+  std::vector<Stamp> open;
+  for (const auto& [stamp, gradient] : record.gradients) {
+    const auto next = record.grants.find({stamp.first, stamp.second.next()});
+    if (next == record.grants.end()) {
+      open.push_back(stamp);
+    } else {
+      known.at(static_cast<std::size_t>(next->second.revision.value - 1)) = stamp;
+    }
+  }
+  std::vector<std::vector<Stamp>> orders;
+  do {
+    std::vector<Stamp> order;
+    auto rest = open.begin();
+    for (const auto& stamp : known) order.push_back(stamp ? *stamp : *rest++);
+    orders.push_back(std::move(order));
+  } while (std::next_permutation(open.begin(), open.end()));
+  return orders;
+}
+
 void step(Floats& parameters, const Floats& gradient, double rate) {
   const auto rounded = static_cast<float>(rate);
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= rounded * gradient[i];
@@ -154,6 +181,46 @@ TEST_CASE("a_run_of_stale_gradients_is_what_a_plain_loop_makes_of_them_in_the_sa
   }
   CHECK(same_bits(revisions.back(), model));
   CHECK(largest > 1);  // or nothing was shown
+}
+
+TEST_CASE("a_run_with_delay_compensation_compares_with_just_what_each_worker_computed_with") {
+  const auto kind =
+      GENERATE(CompensationKind::kNone, CompensationKind::kConstant, CompensationKind::kAdaptive);
+  const double lambda = GENERATE(0.0, 0.3);
+  const std::uint32_t shards = GENERATE(1u, 2u);
+  CAPTURE(static_cast<int>(kind), lambda, shards);
+  RunConfig config = config_of(StalenessScaling::kNone);
+  config.cluster.nodes = 3;
+  config.cluster.threads_per_node = 1;
+  config.cluster.shards = shards;
+  config.train.optimizer.delay_compensation = {kind, lambda, 0.95};
+  Record record;
+  const Floats model = train(config, record);
+
+  bool found = false;
+  for (const std::vector<Stamp>& order : orders(record)) {
+    Floats now(kFloats, 0.0F), mean_square(kFloats, 0.0F);
+    for (const Stamp& stamp : order) {
+      Floats compensated = record.gradients[stamp];
+      const Floats& with = record.computed_with[stamp];
+      for (std::size_t i = 0; i < kFloats && kind != CompensationKind::kNone; ++i) {
+        const float g = compensated[i];
+        mean_square[i] = 0.95F * mean_square[i] + static_cast<float>(1.0 - 0.95) * (g * g);
+        const auto rounded = static_cast<float>(lambda);
+        const float factor =
+            kind == CompensationKind::kAdaptive ? rounded / std::sqrt(mean_square[i] + 1e-7F) : rounded;
+        compensated[i] = g + factor * (g * g) * (now[i] - with[i]);
+      }
+      step(now, compensated, 0.05);
+    }
+    found = found || same_bits(now, model);
+    // Without lambda it is plain asynchronous SGD.
+    if (lambda > 0.0 || kind == CompensationKind::kNone) continue;
+    Floats plain(kFloats, 0.0F);
+    for (const Stamp& stamp : order) step(plain, record.gradients[stamp], 0.05);
+    CHECK(same_bits(plain, now));
+  }
+  CHECK(found);
 }
 
 }  // namespace paceline::testing

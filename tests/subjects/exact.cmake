@@ -23,8 +23,9 @@ paceline_test(evaluation_test SOURCES process/evaluation_test.cc process/exact_e
 # Store, caches and core once more, with each rule breakable: the linker takes these instead of the libraries' own.
 paceline_test(process_mutants_test
   SOURCES process/mutants_test.cc process/exact_evaluations.cc unit/slow_readers.cc
-    unit/next_state.cc unit/optimizer_plain.cc
+    unit/compensation_walk.cc unit/next_state.cc unit/optimizer_plain.cc
     ${PROJECT_SOURCE_DIR}/server/shard_service.cc ${PROJECT_SOURCE_DIR}/server/store/shard.cc
+    ${PROJECT_SOURCE_DIR}/server/store/backups.cc
     ${PROJECT_SOURCE_DIR}/server/store/leaving.cc ${PROJECT_SOURCE_DIR}/server/store/next_state.cc
     ${PROJECT_SOURCE_DIR}/server/store/next_state_apply.cc
     ${PROJECT_SOURCE_DIR}/worker/cache/process_cache.cc ${PROJECT_SOURCE_DIR}/worker/cache/thread_cache.cc

@@ -137,6 +137,13 @@ void add_optimizers(std::vector<Operation>& all) {
 std::vector<Operation> all_operations() {
   std::vector<Operation> all;
   add_optimizers(all);
+  const auto stale = [](Arrays& a) {
+    return kernels::Stale{a.gradient.data(), a.in.data(), a.first.data(), a.out.data(), a.n};
+  };
+  all.push_back({"compensate", [=](const Kernels& k, Arrays& a) { k.compensate(stale(a), 0.04F); }});
+  all.push_back({"compensate, adaptive", [=](const Kernels& k, Arrays& a) {
+                   k.compensate_adaptive(stale(a), a.second.data(), {2.0F, 0.95F, 0.05F, 1e-7F});
+                 }});
   all.push_back({"begin_sum", [](const Kernels& k, Arrays& a) {
                    k.begin_sum(a.out.data(), a.gradient.data(), 16.7F, a.n);
                  }});

@@ -301,6 +301,43 @@ TEST_CASE("every_gradient_is_computed_with_the_parameters_that_its_worker_had_th
   CHECK(same_floats(run.model->parameters, server.states.rbegin()->second));
 }
 
+TEST_CASE("what_stale_gradients_become_is_the_same_in_a_simulated_run") {
+  const auto kind = GENERATE(CompensationKind::kNone, CompensationKind::kConstant);
+  CAPTURE(static_cast<int>(kind));
+  RunConfig config = with_policy(training_config(3, 1, 2), PolicyKind::kAsp, ApplyMode::kEager);
+  config.train.optimizer.delay_compensation = {kind, 0.5, 0.95};
+  const bool inverse = kind == CompensationKind::kNone;
+  if (inverse) config.train.optimizer.staleness = StalenessScaling::kInverse;
+  config.simulate.compute.slowdown = {1, 1.5, 2};
+  config.simulate.network.server_bandwidth = 200'000;
+  RecordingTasks tasks(config);
+  Decisions decisions;
+  const Outcome run = watched(config, tasks, decisions);
+
+  std::map<Own, const Read*> reads;
+  for (const Read& read : tasks.reads()) reads[{read.step.worker, read.step.clock}] = &read;
+  std::vector<float> now(static_cast<std::size_t>(tasks.layout().size()));
+  tasks.initialize(now);
+  PlainOptimizer sgd(config.train.optimizer, now.size());
+  std::int64_t stale = 0;
+  for (const sync::Apply& decision : decisions.applied) {
+    for (const sync::Contributor& c : decision.contributors) {
+      const Read& read = *reads.at({c.worker, c.clock});
+      std::vector<float> gradient = read.gradient;
+      for (std::size_t i = 0; i < gradient.size() && !inverse; ++i) {
+        const float g = gradient[i];
+        gradient[i] = g + 0.5F * (g * g) * (now[i] - read.parameters[i]);
+      }
+      const double divisor = inverse && c.staleness > 1 ? static_cast<double>(c.staleness) : 1.0;
+      sgd.apply(now, gradient, config.train.optimizer.lr / divisor);
+      stale += c.staleness > 1 ? 1 : 0;
+    }
+  }
+  CHECK(stale > 10);
+  REQUIRE(run.model);
+  CHECK(same_floats(run.model->parameters, now));
+}
+
 TEST_CASE("what_is_computed_takes_nothing_of_the_time_that_is_assumed") {
   const auto policy = GENERATE(PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kAsp);
   CAPTURE(static_cast<int>(policy));

@@ -52,8 +52,9 @@ struct LocalGradient {
   std::int64_t samples = 0;
   Version computed_version;  // of the parameters it was computed with
   Revision computed_revision;
-  SharedFloats values;           // the whole flat vector
-  std::int64_t own_updates = 0;  // own gradients in these parameters besides (read-my-writes)
+  SharedFloats values;                // the whole flat vector
+  std::int64_t own_updates = 0;       // own gradients in these parameters besides (read-my-writes)
+  std::vector<Revision> slices = {};  // computed_revision of each server's slice; empty: of all
 };
 
 // What left of a gradient while it was computed.

@@ -9,9 +9,11 @@ namespace paceline {
 Status GradientPart::send(ServerLink& link, std::int64_t frame_bytes) const {
   const std::size_t shard = link.shard.value;
   if (!floats[shard]) return Status::ok();
-  if (!encoded.empty()) return link.send_encoded(push, encoded[shard]);
+  wire::Push to_shard = push;
+  if (!slices.empty()) to_shard.computed_revision = slices[shard];
+  if (!encoded.empty()) return link.send_encoded(to_shard, encoded[shard]);
   const bool in_place = link.socket->shares_memory().is_ok();
-  return link.send_gradient(push, in_place ? values.owner : part, values.floats.data() + link.range.begin,
+  return link.send_gradient(to_shard, in_place ? values.owner : part, values.floats.data() + link.range.begin,
                             frame_bytes, *floats[shard]);
 }
 
@@ -31,6 +33,7 @@ GradientPart GradientSender::part_of(const LocalGradient& gradient, ShardParts f
                gradient.computed_version,
                gradient.computed_revision,
                gradient.own_updates};
+  part.slices = gradient.slices;
   if (encoder_) {
     part.encoded = encoder_->encode(gradient.values.floats, floats);
     if (!whole_) whole_ = encoder_->bytes();

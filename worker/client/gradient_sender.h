@@ -24,6 +24,7 @@ struct GradientPart {
   wire::Push push;
   std::shared_ptr<const void> whole;               // expires when all of the gradient has left
   std::shared_ptr<const void> part;                // expires when this has; holds the above
+  std::vector<Revision> slices;                    // LocalGradient::slices
   ShardParts floats;                               // what to send to whom:
   SharedFloats values;                             // as it lies here, or
   std::vector<std::vector<EncodedFrame>> encoded;  // by shard, where the run has an encoding

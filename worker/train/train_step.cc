@@ -1,6 +1,7 @@
 #include "worker/train/train_step.h"
 
 #include <utility>
+#include <vector>
 
 #include "worker/train/emulated_compute.h"
 #include "worker/train/leaving_gradient.h"
@@ -8,6 +9,15 @@
 
 namespace paceline {
 namespace {
+
+// Each server is told which of its states the gradient was computed with.
+std::vector<Revision> slice_revisions(const Training& t) {
+  std::vector<Revision> revisions;
+  for (std::uint32_t k = 0; k < t.cache.stamp().shards(); ++k) {
+    revisions.push_back(t.cache.stamp().slice(ShardId(k)).revision);
+  }
+  return revisions;
+}
 
 // In the shadow of computing: beside the phases, in none of them.
 void record_early(Training& t, const LeavingGradient& gradient) {
@@ -45,7 +55,8 @@ Status train_step(Training& t, const Granted& granted) {
   const FetchAhead ahead = fetch_ahead(t, grant);
   PACELINE_ASSIGN_OR_RETURN(const auto gradient, t.gradients.acquire(t.deadline));
   // What the task says is final leaves while it computes the rest.
-  LeavingGradient leaving(t.exchange, {t.worker, grant.clock, 0, version, revision, gradient, own_updates});
+  LeavingGradient leaving(
+      t.exchange, {t.worker, grant.clock, 0, version, revision, gradient, own_updates, slice_revisions(t)});
   const auto computed = compute_at_pace(t, grant.clock, started, *gradient,
                                         [&](std::int64_t begin) { leaving.final_from(begin); });
   if (const Status done = computed.is_ok() ? leaving.mistake() : computed.status(); !done.is_ok()) {

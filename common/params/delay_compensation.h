@@ -1,0 +1,44 @@
+// Delay compensation: a stale gradient is corrected, to first order, for what has happened to the parameters
+// since it was computed. Zheng, Meng, Wang, Chen, Yu, Ma and Liu, "Asynchronous stochastic gradient descent
+// with delay compensation" (DC-ASGD), ICML 2017.
+//
+// With g the gradient, w the parameters it is applied to and b (the backup) those it was computed with, all
+// element by element:
+//   constant    g' = g + lambda g g (w - b)
+//   adaptive    m  = decay m + (1 - decay) g g;     g' = g + lambda / sqrt(m + 1e-7) g g (w - b)
+// g g stands for the diagonal of the loss's second derivative, so g' is about the gradient at w. m is one
+// vector for all workers, fed by every gradient in the order of application.
+//
+//   lambda 0.5, g 2, w 1.5, b 1:  g' = 2 + 0.5 * 4 * 0.5 = 3
+//
+// As with the optimizers (optimizer.h) each element is computed from its own index alone, so that any cut and
+// any instruction set gives the same bits.
+//
+// Thread: one at a time, but apply() of pieces that share no element may go on in several at once. Memory:
+// one float for each parameter under `adaptive`.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/config/run_config.h"
+
+namespace paceline {
+
+class DelayCompensation {
+ public:
+  // For `size` parameters. size >= 0.
+  DelayCompensation(const CompensationSection& settings, std::int64_t size);
+
+  // out = what becomes of a piece of a gradient that begins at element `offset` of the range. All have equal
+  // lengths; `out` is apart from the others. Each gradient's pieces cover the range once.
+  void apply(std::int64_t offset, std::span<const float> gradient, std::span<const float> now,
+             std::span<const float> backup, std::span<float> out);
+
+ private:
+  CompensationSection settings_;
+  std::vector<float> mean_square_;  // adaptive
+};
+
+}  // namespace paceline

@@ -1,0 +1,55 @@
+#include "server/store/backups.h"
+
+#include <algorithm>
+
+#include "common/assert.h"
+#include "common/sync/test_hooks.h"
+
+namespace paceline::server {
+
+Backups::Backups(std::uint32_t workers, std::size_t states_max) : states_max_(states_max), by_node_(workers) {
+  PACELINE_ASSERT(states_max >= 1, "backups without room");
+}
+
+void Backups::sent(NodeId node, Revision revision, const BlockRange& state, const GradientStore& gradients) {
+  std::deque<State>& states = by_node_[node.value];
+  if (!states.empty() && states.back().revision >= revision) return;
+  states.push_back({revision, state});
+  if (states.size() <= states_max_) return;
+  const auto oldest = std::find_if(states.begin(), states.end(), [&](const State& held) {
+    return !gradients.was_computed_with(WorkerId(node, 0), held.revision);
+  });
+  PACELINE_ASSERT(oldest != states.end(), "more gradients are held than states");
+  states.erase(oldest);
+}
+
+const BlockRange* Backups::find(WorkerId worker, Revision revision) const {
+  for (const State& state : by_node_[worker.node.value]) {
+    const bool newest = sync::broken(sync::Mutant::kBackupIsNewest);
+    if (newest ? &state == &by_node_[worker.node.value].back() : state.revision == revision)
+      return &state.parameters;
+  }
+  return nullptr;
+}
+
+std::vector<BlockRange*> Backups::lacking(WorkerId worker, Revision computed, Revision applied,
+                                          const GradientStore& gradients) {
+  std::deque<State>& states = by_node_[worker.node.value];
+  std::erase_if(states, [&](const State& state) {
+    return state.revision < computed && !gradients.was_computed_with(worker, state.revision);
+  });
+  std::vector<BlockRange*> lacking;
+  if (sync::broken(sync::Mutant::kBackupWithoutOwn)) return lacking;
+  for (State& state : states) {
+    if (state.revision < applied) lacking.push_back(&state.parameters);
+  }
+  return lacking;
+}
+
+std::size_t Backups::states() const {
+  std::size_t states = 0;
+  for (const auto& of_node : by_node_) states += of_node.size();
+  return states;
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,64 @@
+// The parameters that each worker may be computing with, or has computed with for a gradient that is not
+// decided yet: what delay compensation compares with what they have become (common/params/
+// delay_compensation.h).
+//
+// With one thread for each node a worker computes with a state that was sent to its node, and its own
+// gradients that the state lacks applied on top (read-my-writes). So the states sent are kept, by revision;
+// when a gradient of the worker is applied, the local apply of it is made on those of its states that lack
+// it, as the worker does: the same step of SGD on the same floats, so that the backup is what it computed
+// with, bit for bit. A push names its revision, and revisions never fall (monotonic): with the application of
+// a gradient older states go.
+//
+//   worker A: sent 40; A@3 comes, computed with 40            states 40
+//   sent 42, which lacks A@3 (its pull was ahead of the push) states 40 42
+//   A@3 is applied as revision 43, with w - 40                states 40 + A@3, 42 + A@3
+//   A@4 comes, computed with 42, and is applied as 47, with w - (42 + A@3)         states 42 + A@3 + A@4, ...
+//
+// States share their blocks with the shard's until either changes (copy-on-write). Memory: typically two
+// states for each worker (the one it computes with and the one it has asked for ahead), at most `states_max`.
+// Thread: one at a time (the server's loop); step() may have different blocks in several.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/params/blocks.h"
+#include "server/store/gradient_store.h"
+
+namespace paceline::server {
+
+class Backups {
+ public:
+  // Of this many workers, one on each node. states_max: more than the gradients that are held of a worker. Of
+  // one that is sent more without a gradient of its being applied (its iterations are skipped, say) the
+  // oldest goes that none held was computed with.
+  Backups(std::uint32_t workers, std::size_t states_max);
+
+  // The node is sent this state. `gradients`: what is held.
+  void sent(NodeId node, Revision revision, const BlockRange& state, const GradientStore& gradients);
+
+  // The state of this revision that the worker has, own updates in it; nullptr when there is none.
+  const BlockRange* find(WorkerId worker, Revision revision) const;
+
+  // A gradient computed with `computed` is being applied as revision `applied`: what is older goes, unless a
+  // gradient held was computed with it (of a worker that goes back). Returns the states that lack it, whose
+  // local apply is due. Valid until the next call.
+  std::vector<BlockRange*> lacking(WorkerId worker, Revision computed, Revision applied,
+                                   const GradientStore& gradients);
+
+  // All of them: for tests.
+  std::size_t states() const;
+
+ private:
+  struct State {
+    Revision revision;
+    BlockRange parameters;
+  };
+  std::size_t states_max_;
+  std::vector<std::deque<State>> by_node_;  // revisions ascending
+};
+
+}  // namespace paceline::server
