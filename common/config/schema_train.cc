@@ -61,7 +61,7 @@ void add_optimizer(std::vector<Key>& keys) {
           Scope::kWholeRun,
           {.effect = "How much is added.",
            .trade_off = "0 is plain asynchronous SGD; too much trusts a first-order guess too far. "
-                        "The paper has 0.04 (constant) and 2 (adaptive) for CIFAR-10."}));
+                        "Where it is not given, adaptive has 2: the paper's values for CIFAR-10."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.delay_compensation.decay), real(decay), Scope::kWholeRun,
                      {.effect = "adaptive: the share of the mean squared gradient that is kept.",
                       .trade_off = "High is steadier; 0 is the squared gradient itself."}));

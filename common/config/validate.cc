@@ -465,6 +465,8 @@ bool approaches(const RunConfig& c) { return c.simulate.metric.final_accuracy.ha
 bool has_metric(const RunConfig& c) { return approaches(c) || !c.simulate.metric.curve.empty(); }
 bool has_noise(const RunConfig& c) { return c.simulate.metric.noise != MetricNoise::kNone; }
 
+constexpr double kAdaptiveLambda = 2.0;  // where none is given
+
 const Reader kReaders[] = {
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
     {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
@@ -529,6 +531,10 @@ void resolve(RunConfig& config, const Given& given) {
   }
   if (!given.has("sync.combine")) {
     sync.combine = sync.apply == ApplyMode::kEager ? CombineMode::kEach : CombineMode::kMean;
+  }
+  CompensationSection& compensation = config.train.optimizer.delay_compensation;
+  if (adapts(config) && !given.has("train.optimizer.delay_compensation.lambda")) {
+    compensation.lambda = kAdaptiveLambda;
   }
 }
 

@@ -150,6 +150,17 @@ TEST_CASE("apply_and_combine_default_by_policy") {
   }
 }
 
+TEST_CASE("lambda_defaults_by_the_kind_of_compensation") {
+  const auto lambda = [](const std::string& keys) {
+    const RunConfig config = loaded("sync: {policy: asp}\ntrain: {optimizer: {kind: sgd, delay_compensation: {" +
+                                    keys + "}}}");
+    return config.train.optimizer.delay_compensation.lambda;
+  };
+  CHECK(lambda("kind: constant") == 0.04);
+  CHECK(lambda("kind: adaptive") == 2.0);
+  CHECK(lambda("kind: adaptive, lambda: 0.04") == 0.04);
+}
+
 TEST_CASE("a_convolution_keeps_the_size_and_a_pool_divides_it_unless_told_otherwise") {
   const RunConfig c = loaded(R"(
 train:
