@@ -9,7 +9,10 @@
 // g g stands for the diagonal of the loss's second derivative, so g' is about the gradient at w. m is one
 // vector for all workers, fed by every gradient in the order of application.
 //
-//   lambda 0.5, g 2, w 1.5, b 1:  g' = 2 + 0.5 * 4 * 0.5 = 3
+//   lambda 0.5, g 2, w 1.5, b 1:  g' = 2 + 0.5 * 2 * 0.5 * 2 = 3
+//
+// The second g comes last: g g is infinite from 1.8e19 on, and infinite times no difference would be NaN. (An
+// element of m that has become infinite stays so: its gradients are no longer compensated.)
 //
 // As with the optimizers (optimizer.h) each element is computed from its own index alone, so that any cut and
 // any instruction set gives the same bits.

@@ -129,7 +129,7 @@ void compensate(const Stale& stale, float lambda) {
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < stale.n; ++i) {
     const float g = gradient[i];
-    out[i] = g + lambda * (g * g) * (now[i] - backup[i]);
+    out[i] = g + lambda * g * (now[i] - backup[i]) * g;
   }
 }
 
@@ -144,7 +144,7 @@ void compensate_adaptive(const Stale& stale, float* mean_square, const Compensat
     const float g = gradient[i];
     const float m = s.decay * mean_square[i] + s.one_minus_decay * (g * g);
     mean_square[i] = m;
-    out[i] = g + s.lambda / __builtin_sqrtf(m + s.epsilon) * (g * g) * (now[i] - backup[i]);
+    out[i] = g + s.lambda / __builtin_sqrtf(m + s.epsilon) * g * (now[i] - backup[i]) * g;
   }
 }
 

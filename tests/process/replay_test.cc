@@ -209,7 +209,7 @@ TEST_CASE("a_run_with_delay_compensation_compares_with_just_what_each_worker_com
         const auto rounded = static_cast<float>(lambda);
         const float factor =
             kind == CompensationKind::kAdaptive ? rounded / std::sqrt(mean_square[i] + 1e-7F) : rounded;
-        compensated[i] = g + factor * (g * g) * (now[i] - with[i]);
+        compensated[i] = g + factor * g * (now[i] - with[i]) * g;
       }
       step(now, compensated, 0.05);
     }

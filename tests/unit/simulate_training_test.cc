@@ -326,7 +326,7 @@ TEST_CASE("what_stale_gradients_become_is_the_same_in_a_simulated_run") {
       std::vector<float> gradient = read.gradient;
       for (std::size_t i = 0; i < gradient.size() && !inverse; ++i) {
         const float g = gradient[i];
-        gradient[i] = g + 0.5F * (g * g) * (now[i] - read.parameters[i]);
+        gradient[i] = g + 0.5F * g * (now[i] - read.parameters[i]) * g;
       }
       const double divisor = inverse && c.staleness > 1 ? static_cast<double>(c.staleness) : 1.0;
       sgd.apply(now, gradient, config.train.optimizer.lr / divisor);
