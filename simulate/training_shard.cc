@@ -12,7 +12,6 @@ server::ShardSettings settings_of(const RunConfig& config) {
   // Real shards withhold the news of a gradient while decisions about older ones are under way. Here
   // decisions may be as late as the configuration makes them.
   settings.gradients_max = std::numeric_limits<std::size_t>::max();
-  settings.backups_max = settings.gradients_max;
   settings.apply_threads = 1;  // the simulator is one thread; the bits are the same
   return settings;
 }

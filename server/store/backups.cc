@@ -2,25 +2,19 @@
 
 #include <algorithm>
 
-#include "common/assert.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::server {
-
-Backups::Backups(std::uint32_t workers, std::size_t states_max) : states_max_(states_max), by_node_(workers) {
-  PACELINE_ASSERT(states_max >= 1, "backups without room");
-}
 
 void Backups::sent(NodeId node, Revision revision, const BlockRange& state, const GradientStore& gradients) {
   std::deque<State>& states = by_node_[node.value];
   if (!states.empty() && states.back().revision >= revision) return;
   states.push_back({revision, state});
-  if (states.size() <= states_max_) return;
-  const auto oldest = std::find_if(states.begin(), states.end(), [&](const State& held) {
+  const auto not_pushed = [&](const State& held) {
     return !gradients.was_computed_with(WorkerId(node, 0), held.revision);
-  });
-  PACELINE_ASSERT(oldest != states.end(), "more gradients are held than states");
-  states.erase(oldest);
+  };
+  if (std::count_if(states.begin(), states.end(), not_pushed) <= kNotPushedMax) return;
+  states.erase(std::find_if(states.begin(), states.end(), not_pushed));
 }
 
 const BlockRange* Backups::find(WorkerId worker, Revision revision) const {

@@ -15,10 +15,12 @@
 //   A@4 comes, computed with 42, and is applied as 47, with w - (42 + A@3)         states 42 + A@3 + A@4, ...
 //
 // States share their blocks with the shard's until either changes (copy-on-write). Memory: typically two
-// states for each worker (the one it computes with and the one it has asked for ahead), at most `states_max`.
+// states for each worker (the one it computes with and the one it has asked for ahead), at most one for each
+// gradient that is held of it, and kNotPushedMax.
 // Thread: one at a time (the server's loop); step() may have different blocks in several.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -32,10 +34,13 @@ namespace paceline::server {
 
 class Backups {
  public:
-  // Of this many workers, one on each node. states_max: more than the gradients that are held of a worker. Of
-  // one that is sent more without a gradient of its being applied (its iterations are skipped, say) the
-  // oldest goes that none held was computed with.
-  Backups(std::uint32_t workers, std::size_t states_max);
+  // States that no gradient held was computed with: what the worker computes with, or has computed with and
+  // not pushed yet, and what it has asked for ahead. Of one that is sent more without a gradient of its being
+  // applied (its iterations are skipped, say) the oldest of these goes.
+  static constexpr std::ptrdiff_t kNotPushedMax = 3;
+
+  // Of this many workers, one on each node.
+  explicit Backups(std::uint32_t workers) : by_node_(workers) {}
 
   // The node is sent this state. `gradients`: what is held.
   void sent(NodeId node, Revision revision, const BlockRange& state, const GradientStore& gradients);
@@ -57,7 +62,6 @@ class Backups {
     Revision revision;
     BlockRange parameters;
   };
-  std::size_t states_max_;
   std::vector<std::deque<State>> by_node_;  // revisions ascending
 };
 

@@ -33,7 +33,7 @@ Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settin
             settings_.memory),
       gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range),
                  settings_.gradient_encoding),
-      backups_(settings_.cluster.nodes, settings_.backups_max),
+      backups_(settings_.cluster.nodes),
       next_(settings_, range.size(), pool_) {
   now_.blocks = BlockRange(pool_, range.size());
   now_.applied.assign(settings_.cluster.workers(), Clock(0));

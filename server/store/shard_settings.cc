@@ -35,8 +35,6 @@ ShardSettings shard_settings(const RunConfig& config) {
   settings.apply = config.sync.apply;
   settings.combine = config.sync.combine;
   settings.planned_versions = planned_versions(config);
-  // One for each gradient that waits; what the worker computes with, and what it may have asked for ahead.
-  settings.backups_max = settings.gradients_max + 3;
   settings.local_updates = largest > Threshold(0);
   settings.prepare_next = config.cluster.parameter_encoding == Encoding::kFp32;
   return settings;

@@ -30,8 +30,7 @@ struct ShardSettings {
   ApplyMode apply = ApplyMode::kVersioned;
   CombineMode combine = CombineMode::kEach;
   std::int64_t planned_versions = 1;
-  // Delay compensation: states kept for each worker, and whether workers apply their own gradients locally.
-  std::size_t backups_max = 5;
+  // Delay compensation: whether workers apply their own gradients locally.
   bool local_updates = true;
   // Whether it is prepared while gradients arrive. Not where parameters travel in fewer bytes: those bytes,
   // the current state and the next one together would be more than the parameters twice.

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/params/delay_compensation.h"
+#include "server/store/backups.h"
 #include "tests/unit/compensation_walk.h"
 #include "tests/unit/store_fixture.h"
 
@@ -64,6 +65,17 @@ TEST_CASE("an adaptive lambda is divided by the root of the mean squared gradien
   CHECK(second[1] == Approx(4 + 2 / std::sqrt(7.0) * 16));
 }
 
+TEST_CASE(
+    "a gradient whose square is beyond a float is compensated, and stays finite where nothing is stale") {
+  constexpr float kLarge = 2e19F;
+  for (const double lambda : {0.0, 0.04}) {
+    DelayCompensation constant({CompensationKind::kConstant, lambda, 0.95}, 1);
+    CHECK(compensated(constant, {kLarge}, {1}, {1}) == Floats{kLarge});
+  }
+  DelayCompensation adaptive({CompensationKind::kAdaptive, 2.0, 0.95}, 1);
+  CHECK(compensated(adaptive, {kLarge}, {3}, {1}) == Floats{kLarge});
+}
+
 TEST_CASE("an element that never had a gradient stays as it is") {
   DelayCompensation compensation({CompensationKind::kAdaptive, 2.0, 0.95}, 1);
   CHECK(compensated(compensation, {0}, {5}, {1}) == Floats{0});
@@ -110,7 +122,7 @@ TEST_CASE("a worker that is sent states and contributes nothing keeps few of the
     state.revision = Revision(revision);
     shard.sent(NodeId(1), state);
   }
-  CHECK(shard.backups() == ShardSettings().backups_max);
+  CHECK(shard.backups() == 1 + Backups::kNotPushedMax);
   decide(shard, 0, kB, 0);  // revision 0 is still there
 }
 

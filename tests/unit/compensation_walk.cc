@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/random.h"
+#include "server/store/backups.h"
 #include "tests/unit/store_fixture.h"
 
 namespace paceline::server {
@@ -75,7 +76,6 @@ class Walk {
     settings.optimizer.delay_compensation.lambda = 0.5;
     settings.apply_threads = 1 + below(2);
     settings.apply_alone_floats = 0;
-    settings.backups_max = kPushedMax + 3;
     return settings;
   }
 
@@ -136,7 +136,7 @@ class Walk {
     if (std::memcmp(values.data(), now_.data(), now_.size() * sizeof(float)) != 0) {
       fault("differs from the plain loop after decision " + std::to_string(sequence_ - 1));
     }
-    if (shard_.backups() > settings_.backups_max * workers_.size()) {
+    if (shard_.backups() > (kPushedMax + Backups::kNotPushedMax) * workers_.size()) {
       fault(std::to_string(shard_.backups()) + " states are kept for " + std::to_string(workers_.size()) +
             " workers");
     }
@@ -152,7 +152,7 @@ class Walk {
         mean_square_[i] = 0.95F * mean_square_[i] + static_cast<float>(1.0 - 0.95) * (g * g);
         factor = lambda / std::sqrt(mean_square_[i] + 1e-7F);
       }
-      compensated[i] = g + factor * (g * g) * (now_[i] - pushed.with[i]);
+      compensated[i] = g + factor * g * (now_[i] - pushed.with[i]) * g;
     }
     return compensated;
   }
