@@ -2,10 +2,11 @@
 // server.h, world.h) move stamps; here the parameters and gradients that these speak of move along, in the
 // order of the events, in the very classes of the daemons:
 //
-//   a computation ends         Task, with the parameters of its worker's ThreadCache, as old as they are
-//   there a push, taken by a server  Shard::push, as float32 or through GradientEncoder a decision, applied
-//   Shard::apply, with the learning rate that the authority would say an answer to a pull        shares the
-//   shard's blocks; ProcessCache::install a read                     ThreadCache::refresh and settle
+//   a computation ends          -> Task, with its worker's ThreadCache, as old as that is
+//   a server takes a push       -> Shard::push, as float32 or through GradientEncoder
+//   a decision is applied       -> Shard::apply, with the authority's learning rate
+//   a pull is answered          -> the shard's blocks are shared; ProcessCache::install
+//   a worker reads              -> ThreadCache::refresh and settle
 //
 // Nothing here decides when anything happens, or what. That the real classes hold the versions and revisions
 // which the stamps say is asserted at every read, computation and answer.

@@ -31,8 +31,8 @@ using BatchSizes = std::vector<std::int64_t>;
 // Sizes in multiples of kBatchStep, each at least one, for workers whose samples take `seconds_each` (by
 // rank, > 0, finite): those whose longest time is the shortest of all that add up to `total`, a multiple of
 // kBatchStep of at least kBatchStep for each. Among equals lower ranks get more.
-inline constexpr std::int64_t kBatchStep =
-    8;  // what vector kernels like; few enough sizes to keep programs for
+// What vector kernels like, and few enough sizes to keep programs for.
+inline constexpr std::int64_t kBatchStep = 8;
 BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t total);
 
 // Thread: one (the engine's).
@@ -40,8 +40,8 @@ class BatchBalance {
  public:
   static constexpr std::int64_t kReviewClocks = 4;
   static constexpr double kGain = 0.03;
-  static constexpr std::int64_t kMemoryClocks =
-      32;  // iterations of each of its threads a node's mean is over
+  // After so many iterations of each of its threads an old one weighs 1/e in a node's mean.
+  static constexpr std::int64_t kMemoryClocks = 32;
 
   // `batch_size`: a multiple of kBatchStep.
   BatchBalance(Cluster cluster, std::int64_t batch_size);
