@@ -1,0 +1,84 @@
+// Keys that only some of the kinds beside them read. Their defaults stand in every written configuration,
+// whatever the kind, and say nothing.
+#include "common/config/checks.h"
+#include "common/config/schema.h"
+
+namespace paceline::config {
+namespace {
+
+struct Reader {
+  const char* key;
+  bool (*reads)(const RunConfig&);
+  const char* who;
+};
+template <OptimizerKind kind>
+bool optimizer_is(const RunConfig& c) {
+  return c.train.optimizer.kind == kind;
+}
+template <ScheduleKind kind>
+bool schedule_is(const RunConfig& c) {
+  return c.train.optimizer.schedule.kind == kind;
+}
+bool compensates(const RunConfig& c) {
+  return c.train.optimizer.delay_compensation.kind != CompensationKind::kNone;
+}
+bool adapts(const RunConfig& c) {
+  return c.train.optimizer.delay_compensation.kind == CompensationKind::kAdaptive;
+}
+bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
+bool steered_by_progress(const RunConfig& c) { return follows_progress(c.sync); }
+bool jitters(const RunConfig& c) { return c.emulate.jitter != JitterKind::kNone; }
+bool varies(const RunConfig& c) {
+  const ComputeKind kind = c.simulate.compute.distribution;
+  return kind == ComputeKind::kNormal || kind == ComputeKind::kLognormal || kind == ComputeKind::kGamma;
+}
+bool is_pareto(const RunConfig& c) { return c.simulate.compute.distribution == ComputeKind::kPareto; }
+bool has_slow_periods(const RunConfig& c) { return c.simulate.compute.slow_share > 0; }
+bool has_pauses(const RunConfig& c) { return c.simulate.compute.pause_every.has_value(); }
+bool approaches(const RunConfig& c) { return c.simulate.metric.final_accuracy.has_value(); }
+bool has_metric(const RunConfig& c) { return approaches(c) || !c.simulate.metric.curve.empty(); }
+bool has_noise(const RunConfig& c) { return c.simulate.metric.noise != MetricNoise::kNone; }
+
+const Reader kReaders[] = {
+    {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
+    {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
+    {"train.optimizer.momentum", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},
+    {"train.optimizer.beta1", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
+    {"train.optimizer.beta2", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
+    {"train.optimizer.epsilon", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
+    {"train.optimizer.decoupled", decays, "a weight_decay above 0"},
+    {"train.optimizer.delay_compensation.lambda", compensates, "kind: constant or adaptive"},
+    {"train.optimizer.delay_compensation.decay", adapts, "kind: adaptive"},
+    {"train.optimizer.schedule.step_versions", schedule_is<ScheduleKind::kStep>, "kind: step"},
+    {"train.optimizer.schedule.step_factor", schedule_is<ScheduleKind::kStep>, "kind: step"},
+    {"train.optimizer.schedule.total_versions", schedule_is<ScheduleKind::kCosine>, "kind: cosine"},
+    {"train.optimizer.schedule.final_factor", schedule_is<ScheduleKind::kCosine>, "kind: cosine"},
+    {"emulate.jitter_spread", jitters, "a jitter"},
+    {"simulate.compute.cv", varies, "distribution: normal, lognormal or gamma"},
+    {"simulate.compute.shape", is_pareto, "distribution: pareto"},
+    {"simulate.compute.slow_length", has_slow_periods, "a slow_share above 0"},
+    {"simulate.compute.slow_factor", has_slow_periods, "a slow_share above 0"},
+    {"simulate.compute.pause_length", has_pauses, "a pause_every"},
+    {"simulate.metric.initial_accuracy", approaches, "a final_accuracy"},
+    {"simulate.metric.final_loss", approaches, "a final_accuracy"},
+    {"simulate.metric.initial_loss", approaches, "a final_accuracy"},
+    {"simulate.metric.half_samples", approaches, "a final_accuracy"},
+    {"simulate.metric.noise", has_metric, "a curve or a final_accuracy"},
+    {"simulate.metric.loss_deviation", has_metric, "a curve or a final_accuracy"},
+    {"simulate.metric.loss_deviation", has_noise, "noise: binomial"},
+};
+
+}  // namespace
+
+void check_readers(Judge& judge, const RunConfig& c) {
+  static const RunConfig defaults;
+  for (const Reader& reader : kReaders) {
+    const Key* key = schema().find(reader.key);
+    const std::string got = key->write(c);
+    const bool given = judge.given().has(reader.key) && got != key->write(defaults);
+    judge.refuse_if(given && !reader.reads(c), {reader.key}, "nobody reads it", got,
+                    std::string(reader.who) + ", or no value");
+  }
+}
+
+}  // namespace paceline::config

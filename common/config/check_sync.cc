@@ -1,0 +1,184 @@
+// Policies, how gradients are applied, thresholds, stages, backup workers and balanced batches.
+#include <algorithm>
+
+#include "common/config/checks.h"
+#include "common/config/domain.h"
+#include "common/config/engine_config.h"
+#include "common/config/names.h"
+#include "common/sync/batch_balance.h"
+#include "common/sync/engine_config.h"
+
+namespace paceline::config {
+namespace {
+
+// Whether the run's way of applying is one that its policy, or that of stage `at`, can go with.
+void check_policy_applies(Judge& judge, const SyncSection& sync, PolicyKind policy, const std::string& at) {
+  const std::string combination = std::string(name_of(policy)) + " with apply: " + name_of(sync.apply) +
+                                  ", combine: " + name_of(sync.combine);
+  const bool beside_asp = std::any_of(sync.stages.begin(), sync.stages.end(), [](const PolicyStage& stage) {
+    return stage.policy == PolicyKind::kAsp;
+  });
+  const char* expected = "apply: versioned";
+  if (at != "sync.policy") expected = "apply: versioned, or ssp with threshold: 0 there";
+  if (beside_asp) expected = "ssp with threshold: 0 there, since asp goes with apply: eager alone";
+  judge.refuse_if(policy == PolicyKind::kBsp && sync.apply == ApplyMode::kEager, {"sync.apply", at.c_str()},
+                  "bsp is exact only version by version", combination, expected);
+  judge.refuse_if(policy == PolicyKind::kBackup && sync.apply == ApplyMode::kEager,
+                  {"sync.apply", at.c_str()}, "what is applied on arrival is late for nothing", combination,
+                  "apply: versioned");
+  judge.refuse_if(policy == PolicyKind::kAsp && sync.apply == ApplyMode::kVersioned,
+                  {"sync.apply", at.c_str()}, "asp would hold gradients without bound for the slowest",
+                  combination, "apply: eager");
+  judge.refuse_if(policy == PolicyKind::kAsp && !sync.refresh_clocks, {"sync.refresh_clocks", at.c_str()},
+                  "under asp nothing is ever required, so nobody would pull", "null",
+                  "refresh_clocks: 1 or more");
+}
+
+std::string stage_key(std::size_t i) { return "sync.stages[" + std::to_string(i) + "]"; }
+
+void check_application(Judge& judge, const SyncSection& sync) {
+  check_policy_applies(judge, sync, sync.policy, "sync.policy");
+  for (std::size_t i = 0; i < sync.stages.size(); ++i) {
+    check_policy_applies(judge, sync, sync.stages[i].policy, stage_key(i));
+  }
+  judge.refuse_if(sync.apply == ApplyMode::kEager && sync.combine == CombineMode::kMean,
+                  {"sync.combine", "sync.apply"},
+                  "eager applies each gradient on arrival and has no clock to average over",
+                  std::string(name_of(sync.policy)) + " with apply: eager, combine: mean", "combine: each");
+}
+
+// The thresholds of `policy`; `keys`: where they stand, min, max and initial.
+template <typename Thresholds>
+void check_range(Judge& judge, PolicyKind policy, const Thresholds& t,
+                 std::initializer_list<const char*> keys, const char* initial) {
+  const bool moves = policy == PolicyKind::kDtssp || policy == PolicyKind::kRandomWalk;
+  if (!moves && policy != PolicyKind::kDssp) return;
+  const std::string range =
+      "[" + std::to_string(t.threshold_min) + ", " + std::to_string(t.threshold_max) + "]";
+  judge.refuse_if(t.threshold_min > t.threshold_max, keys, "threshold_min > threshold_max", range,
+                  "threshold_min <= threshold_max");
+  judge.refuse_if(policy == PolicyKind::kDssp && t.threshold_max - t.threshold_min > sync::kDsspRangeMax,
+                  keys, "a range that dssp would look through at every question of the fastest", range,
+                  "threshold_max - threshold_min to be at most " + std::to_string(sync::kDsspRangeMax));
+  const char* const first = *keys.begin();
+  judge.refuse_if(moves && (t.threshold < t.threshold_min || t.threshold > t.threshold_max),
+                  {initial, first, *(keys.end() - 1)}, "the initial threshold is outside its range",
+                  "threshold " + std::to_string(t.threshold) + " and range " + range,
+                  "threshold_min <= threshold <= threshold_max");
+}
+
+void check_backups(Judge& judge, const RunConfig& c) {
+  const std::int64_t workers = c.cluster.cluster().workers();
+  judge.refuse_if(c.sync.policy == PolicyKind::kBackup && c.sync.backup_workers >= workers,
+                  {"sync.backup_workers", "cluster.nodes", "sync.policy"}, "no gradient would be waited for",
+                  std::to_string(c.sync.backup_workers) + " of " + std::to_string(workers) + " workers",
+                  "backup_workers below the number of workers");
+  // What is owed of earlier gradients leaves with the next one, and would be dropped with it.
+  const Encoding encoding = c.cluster.gradient_encoding;
+  judge.refuse_if(
+      c.sync.policy == PolicyKind::kBackup && (encoding == Encoding::kInt8 || encoding == Encoding::kTopK),
+      {"cluster.gradient_encoding", "sync.policy"},
+      "what is still owed of gradients that count would be dropped with one that is late",
+      std::string("gradient_encoding: ") + name_of(encoding) + " with policy: backup", "fp32, fp16 or bf16");
+}
+
+void check_batches(Judge& judge, const RunConfig& c) {
+  if (c.train.batch_balance == BatchSizing::kEqual) return;
+  judge.refuse_if(c.sync.combine != CombineMode::kMean, {"train.batch_balance", "sync.combine"},
+                  "unequal mini-batches are weighted by samples, which each does not do",
+                  std::string("combine: ") + name_of(c.sync.combine), "combine: mean");
+  judge.refuse_if(c.train.share != Share::kEven, {"train.batch_balance", "train.share"},
+                  "a pool evens speeds out itself", std::string("share: ") + name_of(c.train.share),
+                  "share: even");
+  judge.refuse_if(c.sync.policy == PolicyKind::kBackup, {"train.batch_balance", "sync.policy"},
+                  "the speed of who is dropped is not known", "policy: backup", "another policy");
+  judge.refuse_if(c.train.batch_size % sync::kBatchStep != 0, {"train.batch_size", "train.batch_balance"},
+                  "mini-batches change in steps of 8", std::to_string(c.train.batch_size), "a multiple of 8");
+}
+
+void check_threshold(Judge& judge, const SyncSection& sync) {
+  check_range(judge, sync.policy, sync, {"sync.threshold_min", "sync.threshold_max"}, "sync.threshold");
+  for (std::size_t i = 0; i < sync.stages.size(); ++i) {
+    const std::string key = stage_key(i);
+    check_range(judge, sync.stages[i].policy, sync.stages[i], {key.c_str()}, key.c_str());
+  }
+  judge.refuse_if(follows_progress(sync) && sync.lpr.increase_above < sync.lpr.decrease_below,
+                  {"sync.lpr.increase_above", "sync.lpr.decrease_below"},
+                  "one progress would both raise and lower the threshold",
+                  "increase_above " + real({}).write(sync.lpr.increase_above) + " and decrease_below " +
+                      real({}).write(sync.lpr.decrease_below),
+                  "increase_above >= decrease_below");
+}
+
+// A share of the run is a number of iterations.
+StageUntil counted(const RunConfig& c, StageUntil until) {
+  if (until.end != StageEnd::kProgress) return until;
+  return {StageEnd::kIterations, iterations_of(until.value, c.train.total_iterations)};
+}
+
+// The first version or number of iterations that is too late for another policy to take over: nothing
+// would be granted under it. With even shares the last version is ceil(total / workers), and the one
+// before it is there when everybody has completed so many. From a pool it depends on who takes how many.
+std::optional<double> too_late(const RunConfig& c, StageEnd end) {
+  const bool even = c.train.share == Share::kEven;
+  const std::int64_t workers = c.cluster.cluster().workers();
+  const std::int64_t versions = (c.train.total_iterations + workers - 1) / workers;
+  if (end == StageEnd::kVersion && even) return static_cast<double>(versions);
+  if (end != StageEnd::kIterations) return std::nullopt;
+  return static_cast<double>(even ? (versions - 1) * workers + 1 : c.train.total_iterations);
+}
+
+// Of versions or iterations: an end that is not after those before it, or not before the run's.
+void check_stage_end(Judge& judge, const RunConfig& c, std::size_t i) {
+  const std::vector<PolicyStage>& stages = c.sync.stages;
+  const StageUntil& until = stages[i].until;
+  const std::string key = stage_key(i);
+  const bool last = i + 1 == stages.size();
+  judge.refuse_if(last && until.end != StageEnd::kNever, {key.c_str()}, "nothing follows the last stage",
+                  "until", "no until: it ends with the run");
+  judge.refuse_if(!last && until.end == StageEnd::kNever, {key.c_str()}, "a stage that never ends",
+                  "no until", "until: the next stage has to begin");
+  if (last || until.end == StageEnd::kNever) return;
+  const StageUntil own = counted(c, until);
+  const std::string said = std::string(name_of(until.end)) + " " + real({}).write(until.value);
+  const std::optional<double> limit = too_late(c, own.end);
+  judge.refuse_if(limit && own.value >= *limit,
+                  {key.c_str(), "train.total_iterations", "train.share", "cluster.nodes"},
+                  "the next stage would never begin",
+                  "until " + said + " of " + std::to_string(c.train.total_iterations) + " iterations by " +
+                      std::to_string(c.cluster.cluster().workers()) + " workers",
+                  limit ? std::string(name_of(own.end)) + " below " + real({}).write(*limit) : "");
+  const bool counts = own.end == StageEnd::kVersion || own.end == StageEnd::kIterations;
+  for (std::size_t before = 0; counts && before < i; ++before) {
+    const StageUntil& earlier = stages[before].until;
+    const StageUntil other = counted(c, earlier);
+    if (other.end != own.end) continue;
+    judge.refuse_if(other.value >= own.value, {key.c_str()}, "a stage that is over when it begins",
+                    said + " after " + name_of(earlier.end) + " " + real({}).write(earlier.value),
+                    "growing ends");
+  }
+}
+
+void check_stages(Judge& judge, const RunConfig& c) {
+  if (c.sync.policy != PolicyKind::kSwitch) return;
+  judge.refuse_if(c.sync.stages.size() < 2, {"sync.stages", "sync.policy"}, "nothing to switch between",
+                  std::to_string(c.sync.stages.size()) + " stages", "sync.stages to list two or more");
+  for (std::size_t i = 0; i < c.sync.stages.size(); ++i) check_stage_end(judge, c, i);
+}
+}  // namespace
+
+bool follows_progress(const SyncSection& sync) {
+  return sync.policy == PolicyKind::kDtssp ||
+         std::any_of(sync.stages.begin(), sync.stages.end(),
+                     [](const PolicyStage& stage) { return stage.policy == PolicyKind::kDtssp; });
+}
+
+void check_sync(Judge& judge, const RunConfig& c) {
+  check_stages(judge, c);
+  check_application(judge, c.sync);
+  check_threshold(judge, c.sync);
+  check_backups(judge, c);
+  check_batches(judge, c);
+}
+
+}  // namespace paceline::config

@@ -1,0 +1,49 @@
+// What one key can only mean together with others: each of these refuses, at the first of the keys that was
+// given, what contradicts itself. validate() (validate.h) asks them in turn. Internal to common/config.
+//
+// Thread: any.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "common/config/document.h"
+#include "common/config/run_config.h"
+#include "common/config/validate.h"
+
+namespace paceline::config {
+
+// Reports a contradiction at the first of the keys that was given.
+class Judge {
+ public:
+  explicit Judge(const Given& given) : given_(given) {}
+
+  // Without effect after the first contradiction.
+  void refuse_if(bool contradiction, std::initializer_list<const char*> keys, const std::string& what,
+                 const std::string& got, const std::string& expected) {
+    if (!contradiction || !verdict_.is_ok()) return;
+    const std::string key = given_.first(keys);
+    verdict_ = invalid_argument(format_error(given_.place_of(key), key, what, got, expected));
+  }
+
+  const Given& given() const { return given_; }
+  const Status& verdict() const { return verdict_; }
+
+ private:
+  const Given& given_;
+  Status verdict_;
+};
+
+// sync:, and what goes with a policy.
+void check_sync(Judge& judge, const RunConfig& c);
+
+// simulate:, and virtual time.
+void check_simulation(Judge& judge, const RunConfig& c);
+
+// Keys that are given where nobody reads them.
+void check_readers(Judge& judge, const RunConfig& c);
+
+// Whether progress moves a threshold in this run.
+bool follows_progress(const SyncSection& sync);
+
+}  // namespace paceline::config
