@@ -13,7 +13,7 @@
 namespace paceline::server {
 namespace {
 
-constexpr int kSteps = 300;
+constexpr int kComputingSteps = 300;
 constexpr std::size_t kPushedMax = 3;
 using Values = std::vector<float>;
 
@@ -37,9 +37,9 @@ struct Computing {
   std::int64_t held() const { return std::ssize(pushed) - applied; }
 };
 
-class Walk {
+class ComputingWorkers {
  public:
-  explicit Walk(std::uint64_t seed)
+  explicit ComputingWorkers(std::uint64_t seed)
       : random_(seed, Stream::kTest, 3),
         floats_(1 + static_cast<std::int64_t>(below(3000))),
         settings_(random_settings()),
@@ -49,7 +49,7 @@ class Walk {
         workers_(settings_.cluster.nodes) {}
 
   CompensationWalk run() {
-    for (int i = 0; i < kSteps && walk_.violation.empty(); ++i) {
+    for (int i = 0; i < kComputingSteps && walk_.violation.empty(); ++i) {
       const auto node = static_cast<std::uint32_t>(below(workers_.size()));
       const auto what = below(3);
       if (what == 0) send(node);
@@ -170,7 +170,7 @@ class Walk {
 }  // namespace
 
 CompensationWalk walk_compensation(std::uint64_t seed) {
-  CompensationWalk walk = Walk(seed).run();
+  CompensationWalk walk = ComputingWorkers(seed).run();
   if (!walk.violation.empty()) {
     walk.violation = "compensation, seed " + std::to_string(seed) + ": " + walk.violation;
   }
