@@ -9,7 +9,9 @@ from harness import DaemonTest
 class Emulation(DaemonTest):
     """Iterations last as long as they should; where they cannot, the run says so."""
 
-    READING_AND_COMPUTING = ("PS_PARAM", "P_CACHE_PARAM", "T_CACHE_PARAM", "BATCH", "COMPUTE_GRADS")
+    # Of an iteration that begins while its parameters land, a thread's waking up behind them is in PS_APPLY_GRADS
+    # (common/timing/exchange.h: the rest).
+    READING_AND_COMPUTING = ("PS_PARAM", "P_CACHE_PARAM", "T_CACHE_PARAM", "BATCH", "COMPUTE_GRADS", "PS_APPLY_GRADS")
 
     def seconds(self):
         """By node, phase: what phases.csv says of its one worker."""
