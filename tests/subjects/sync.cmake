@@ -29,7 +29,8 @@ list(TRANSFORM SYNC_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/sync/)
 get_target_property(CACHE_SOURCES paceline_cache SOURCES)
 list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
 paceline_test(sync_mutant_test
-  SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES})
+  SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES}
+  TIMEOUT 300)
 target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
 
 paceline_test(sync_unit_test
