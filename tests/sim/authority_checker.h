@@ -61,7 +61,7 @@ class AuthorityChecker {
   void note_push(WorkerId worker);
   void predict(WorkerId worker);
   Threshold threshold_of(WorkerId worker) const;
-  void take_policy(const sync::PolicyConfig& policy);
+  void take_policy(std::size_t stage);  // 0 where there are no stages
   std::size_t stage_due() const;
   void check_stage();
 

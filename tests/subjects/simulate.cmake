@@ -2,7 +2,7 @@
 paceline_test(simulate_test
   SOURCES unit/simulate_parts_test.cc unit/simulate_run_test.cc unit/simulate_files_test.cc
           unit/staleness_test.cc
-          sim/authority_checker.cc
+          sim/authority_checker.cc sim/authority_judge.cc
   LIBS paceline_simulate paceline_tools paceline_config paceline_report paceline_files paceline_wire
   LABELS core)
 # Training mode, beside real runs over sockets.

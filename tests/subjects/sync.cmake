@@ -18,7 +18,8 @@ foreach(library paceline_sync paceline_cache)
 endforeach()
 
 # The simulation: the real core and cache rules on a simulated network, with independent checkers.
-set(SIM_SOURCES sim/authority_checker.cc sim/node_model.cc sim/run_plan.cc sim/shard_model.cc sim/world.cc)
+set(SIM_SOURCES sim/authority_checker.cc sim/authority_judge.cc sim/node_model.cc sim/run_plan.cc sim/shard_model.cc
+                sim/world.cc)
 paceline_test(sync_sim_test
   SOURCES sim/sim_test.cc ${SIM_SOURCES}
   LIBS paceline_sync paceline_cache)

@@ -1,0 +1,295 @@
+// What did happen: each of the engine's actions, judged by the account that authority_checker.cc keeps.
+#include <algorithm>
+#include <cmath>
+
+#include "common/random.h"
+#include "tests/sim/authority_checker.h"
+
+namespace paceline::test {
+
+using namespace paceline::sync;
+
+void AuthorityChecker::after(const std::vector<Action>& actions) {
+  for (const Action& action : actions) std::visit([this](const auto& a) { judge(a); }, action);
+  if (rejection_due_) violation("a wrong event was accepted");
+  rejection_due_ = false;
+  if (begun_) check_stage();
+  if (!begun_ || finished_) return;
+  if (!discard_due_.empty()) violation("a gradient that is not whole was not discarded");
+  if (threshold_step_due_.value_or(0) != 0) violation("the threshold should have moved");
+  const std::int64_t expected = anybody_live() ? slowest().value : highest_.value;
+  if (version_.value != expected) {
+    violation("version " + to_string(version_) + ", expected " + std::to_string(expected));
+  }
+  // Nobody is held without a reason: this is where a forgotten wake-up shows.
+  for (const auto& [worker, account] : accounts_) {
+    if (account.state == State::kAsks && threshold_of(worker).allows(account.clock - slowest())) {
+      violation("worker " + to_string(worker) + " is held for no reason");
+    }
+    if (account.state == State::kAsks && stopping_)
+      violation("worker " + to_string(worker) + " waits after a stop");
+  }
+  if (!anybody_live()) violation("nobody is live and the run does not end");
+}
+
+void AuthorityChecker::judge(const Started&) {
+  if (!begun_) violation("started before all joined");
+}
+
+void AuthorityChecker::judge(const Apply& a) {
+  if (!std::is_sorted(a.contributors.begin(), a.contributors.end()))
+    violation("contributors are not in worker order");
+  if (config_.apply == ApplyMode::kEager && a.contributors.size() > 1)
+    violation("eager applies several at once");
+  for (const Contributor& c : a.contributors) {
+    const Gradient gradient{c.worker, c.clock};
+    const std::string who = to_string(c.worker) + "@" + to_string(c.clock);
+    if (complete_.count(gradient) == 0) violation("applies " + who + ", which is not whole on every shard");
+    if (computed_[gradient] != std::pair(c.computed_version, c.computed_revision)) {
+      violation("applies " + who + " as computed with version " + to_string(c.computed_version) +
+                ", revision " + to_string(c.computed_revision) + ", which is not what was reported");
+    }
+    if (!applied_.insert(gradient).second) violation("applies " + who + " twice");
+    if (config_.apply == ApplyMode::kVersioned && c.clock.value != a.version_after.value - 1) {
+      violation("applies " + who + " for version " + to_string(a.version_after));
+    }
+    judge_staleness(c);
+    updates_.push_back(c.worker);
+  }
+  if (config_.apply == ApplyMode::kEager) return;
+  for (const Gradient& gradient : complete_) {
+    if (gradient.second.value < a.version_after.value && applied_.count(gradient) == 0) {
+      violation("version " + to_string(a.version_after) + " lacks " + to_string(gradient.first) + "@" +
+                to_string(gradient.second));
+    }
+  }
+}
+
+// Of each: the others' gradients between the revision it was computed with and this one, found in the list of
+// all; its worker's own were in what it computed with. Those that turned out not to be finite were, too,
+// though they are no updates. Of a gradient that was never reported its worker alone knows.
+void AuthorityChecker::judge_staleness(const Contributor& c) {
+  const auto computed = reports_.extract({c.worker, c.clock});
+  std::int64_t least = 0, most = std::ssize(updates_);
+  if (computed) {
+    const StepReported& with = computed.mapped();
+    if (config_.combine == CombineMode::kMean) {
+      least = most = c.clock.value - with.computed_version.value;
+    } else {
+      most = std::count_if(updates_.begin() + with.computed_revision.value, updates_.end(),
+                           [&](WorkerId other) { return other != c.worker; });
+      const auto beside = std::count_if(faulty_.begin(), faulty_.end(), [&](const Gradient& own) {
+        return own.first == c.worker && own.second < c.clock &&
+               own.second.value >= with.computed_version.value;
+      });
+      least = std::max<std::int64_t>(most - beside, 0);
+    }
+  }
+  if (c.staleness >= least && c.staleness <= most) return;
+  violation("applies " + to_string(c.worker) + "@" + to_string(c.clock) + " as " +
+            std::to_string(c.staleness) + " updates old, expected " + std::to_string(least) + " to " +
+            std::to_string(most));
+}
+
+void AuthorityChecker::judge(const Grant& g) {
+  check_stage();
+  Account& a = accounts_[g.worker];
+  const std::string who = "grant to " + to_string(g.worker) + " at clock " + to_string(g.clock);
+  if (stopping_) violation(who + " after a stop");
+  if (a.state != State::kAsks) violation(who + ", which did not ask");
+  if (g.clock != a.clock) violation(who + ", which stands at " + to_string(a.clock));
+  const Staleness lead = g.clock - slowest();
+  grant_gap_ = std::max(grant_gap_, lead);
+  const Threshold s = threshold_of(g.worker);
+  if (g.threshold != s) violation(who + " under threshold " + to_string(g.threshold));
+  if (!s.allows(lead)) violation(who + ": leads by " + to_string(lead) + ", threshold " + to_string(s));
+  if (largest_threshold_ < s) violation(who + ": threshold " + to_string(s) + " is out of its range");
+  if (g.min_clock != slowest()) violation(who + ": min clock " + to_string(g.min_clock));
+  if (g.version.value != slowest().value) violation(who + ": version " + to_string(g.version));
+  const Version oldest =
+      s.is_infinite() ? Version(0) : Version(std::max<std::int64_t>(0, g.clock.value - s.value()));
+  if (g.min_version != oldest) violation(who + ": min version " + to_string(g.min_version));
+
+  if (config_.share == Share::kEven && even_done(g.worker, g.clock))
+    violation(who + ": it has done its share");
+  std::int64_t iteration =
+      g.clock.value * config_.cluster.workers() + config_.cluster.rank_of(g.worker).value;
+  if (config_.share == Share::kPool) {
+    iteration = returned_.empty() ? next_iteration_++ : *returned_.begin();
+    returned_.erase(iteration);
+  }
+  const bool even = config_.share == Share::kEven;  // its end is even_done()
+  if (g.iteration != iteration || (!even && iteration >= config_.total_iterations)) {
+    violation(who + ": iteration " + std::to_string(g.iteration) + ", expected " + std::to_string(iteration));
+  }
+  if (config_.share == Share::kEven) note_batch(g, who);
+  a = Account{State::kRuns, a.clock, a.clock, g.iteration, g.min_version, {}, std::nullopt, false};
+}
+
+// The samples of a clock are its own, and no two iterations have one in common.
+void AuthorityChecker::note_batch(const sync::Grant& g, const std::string& who) {
+  const std::int64_t per_clock = config_.batch_size * config_.cluster.workers();
+  const std::int64_t first = g.clock.value * per_clock;
+  const std::int64_t end = g.position + g.samples;
+  if (g.samples < 1 || g.position < first || end > first + per_clock)
+    violation(who + ": samples of another clock");
+  if (config_.batch_sizing == BatchSizing::kEqual && g.samples != config_.batch_size)
+    violation(who + ": its size");
+  const auto [own, is_new] = batches_.emplace(g.position, g.samples);
+  const auto next = std::next(own);
+  const bool overlaps_next = next != batches_.end() && next->first < end;
+  const bool overlaps_last =
+      own != batches_.begin() && std::prev(own)->first + std::prev(own)->second > g.position;
+  if (!is_new || overlaps_next || overlaps_last) violation(who + ": samples that are another's");
+}
+
+void AuthorityChecker::judge(const Held& h) {
+  if (accounts_[h.worker].state != State::kAsks) violation("held notice for one who does not wait");
+  if (accounts_[h.waits_for].clock != slowest()) violation("held notice names one who is not the slowest");
+}
+
+void AuthorityChecker::judge(const VersionAdvanced& v) {
+  check_stage();
+  if (v.version.value != version_.value + 1) violation("version jumps to " + to_string(v.version));
+  version_ = v.version;
+  completed_at_version_ = completed_iterations_;
+  if (anybody_live() && version_.value > slowest().value) {
+    violation("version " + to_string(version_) + " passes the slowest at " + to_string(slowest()));
+  }
+}
+
+void AuthorityChecker::judge(const WindowClosed& w) {
+  threshold_said_ = w.threshold;
+  const Metric sums = windows_[w.index];
+  const auto samples = static_cast<double>(sums.samples);
+  if (w.samples != sums.samples || std::fabs(w.loss_mean - sums.loss_sum / samples) > 1e-9 ||
+      std::fabs(w.accuracy - static_cast<double>(sums.correct) / samples) > 1e-9) {
+    violation("window " + std::to_string(w.index) + " does not hold the metrics of its clocks");
+  }
+  const bool by_accuracy = config_.lpr_metric == LprMetric::kAccuracy;
+  const double current = by_accuracy ? static_cast<double>(sums.correct) / samples : sums.loss_sum / samples;
+  if (w.index * window_clocks_of(config_) < stage_begun_.value) return;  // of two stages: nobody looks at it
+  int step = 0;
+  if (previous_metric_ && policy_.kind == PolicyKind::kDtssp) {
+    const double gain =
+        (by_accuracy ? current - *previous_metric_ : *previous_metric_ - current) / *previous_metric_;
+    if (gain * 100 > policy_.increase_above) step = 1;
+    if (gain * 100 < policy_.decrease_below) step = -1;
+  }
+  if (previous_metric_ && policy_.kind == PolicyKind::kRandomWalk) {
+    CounterRandom coin(policy_.seed, Stream::kThresholdWalk, static_cast<std::uint64_t>(w.index));
+    step = coin.next_u32() % 2 == 1 ? 1 : -1;
+  }
+  previous_metric_ = current;
+  stage_window_ = sums;
+  if (step != 0) {
+    const std::int64_t wanted =
+        std::clamp(threshold_.value() + step, policy_.threshold_min, policy_.threshold_max);
+    threshold_step_due_ = static_cast<int>(wanted - threshold_.value());
+  }
+}
+
+void AuthorityChecker::judge(const ThresholdChanged& t) {
+  const std::int64_t due = threshold_step_due_.value_or(0);
+  if (t.from != threshold_ || t.to.value() - t.from.value() != due) {
+    violation("threshold " + to_string(t.from) + " -> " + to_string(t.to) + ", expected a step of " +
+              std::to_string(due));
+  }
+  threshold_step_due_ = 0;
+  threshold_ = t.to;
+  largest_threshold_ = std::max(largest_threshold_, threshold_);
+}
+
+// The stage that should be in force at the version that was reached last.
+std::size_t AuthorityChecker::stage_due() const {
+  std::size_t due = stage_;
+  std::optional<Metric> window = stage_window_;
+  for (; due + 1 < config_.policy.stages.size(); ++due, window.reset()) {
+    const StageUntil& until = config_.policy.stages[due].until;
+    bool over = false;
+    if (until.end == StageEnd::kVersion) over = static_cast<double>(version_.value) >= until.value;
+    if (until.end == StageEnd::kIterations) over = static_cast<double>(completed_at_version_) >= until.value;
+    if (window && until.end == StageEnd::kTrainAccuracy) {
+      over = static_cast<double>(window->correct) / static_cast<double>(window->samples) >= until.value;
+    }
+    if (window && until.end == StageEnd::kTrainLoss) {
+      over = window->loss_sum / static_cast<double>(window->samples) <= until.value;
+    }
+    if (!over) break;
+  }
+  return due;
+}
+
+void AuthorityChecker::check_stage() {
+  if (version_.value > 0 && stage_due() != stage_) violation("another policy should have taken over");
+  if (threshold_said_.value_or(threshold_) != threshold_) violation("a window names another threshold");
+  threshold_said_.reset();
+}
+
+void AuthorityChecker::judge(const PolicySwitched& p) {
+  const std::size_t due = stage_due();
+  if (due == stage_) violation("another policy has taken over too soon");
+  if (p.version != version_ || p.from != policy_.kind || p.threshold_from != threshold_) {
+    violation("a switch from what is not in force");
+  }
+  stage_begun_ = version_;
+  stage_window_.reset();
+  previous_metric_.reset();
+  take_policy(due);
+  if (p.to != policy_.kind || p.threshold_to != threshold_) violation("a switch to what is not next");
+  for (auto& [worker, pushes] : pushes_) pushes = Pushes{{pushes.at.back()}, pushes.place, Clock(-1), {}};
+}
+
+void AuthorityChecker::judge(const Discard& d) {
+  if (discard_due_.erase({d.worker, d.clock}) == 0) {
+    violation("discards " + to_string(d.worker) + "@" + to_string(d.clock) + " for no reason");
+  }
+}
+
+void AuthorityChecker::judge(const FinishWorker& f) {
+  Account& a = accounts_[f.worker];
+  if (a.state != State::kAsks) violation("worker " + to_string(f.worker) + " is told to finish unasked");
+  const bool done = config_.share == Share::kPool ? pool_empty() : even_done(f.worker, a.clock);
+  if (!stopping_ && !done) violation("worker " + to_string(f.worker) + " is told to finish too early");
+  const bool gives_back = config_.share == Share::kPool && config_.policy.kind == PolicyKind::kBackup &&
+                          config_.policy.backup_workers > 0;
+  if (!stopping_ && gives_back && a.clock.value > version_.value)
+    violation("worker " + to_string(f.worker) + " is told to finish before its clock has closed");
+  a.state = State::kFinished;
+}
+
+void AuthorityChecker::judge(const RunFailed&) {
+  if (!stopping_ || config_.on_nan != OnNan::kStop) violation("failed for no reason");
+}
+
+void AuthorityChecker::judge(const AllFinished&) {
+  if (anybody_live()) violation("ended while somebody is live");
+  if (applied_ != complete_) violation("ended with whole gradients that are not applied");
+  finished_ = true;
+}
+
+void AuthorityChecker::judge(const Reject& r) {
+  if (!rejection_due_) violation("a right event was refused: " + r.status.message());
+  rejection_due_ = false;
+}
+
+void AuthorityChecker::at_end(const Engine& engine) {
+  if (!finished_) violation("the run did not end");
+  if (engine.max_grant_gap() != grant_gap_) violation("max grant gap " + to_string(engine.max_grant_gap()));
+  if (engine.max_clock_gap() != clock_gap_) violation("max clock gap " + to_string(engine.max_clock_gap()));
+  if (!largest_threshold_.is_infinite() && clock_gap_.value > largest_threshold_.value() + 1) {
+    violation("clocks differed by " + to_string(clock_gap_));
+  }
+  if (engine.iterations_applied() != static_cast<std::int64_t>(applied_.size()))
+    violation("iterations are miscounted");
+  if (engine.iterations_dropped() != dropped_) violation("dropped gradients are miscounted");
+  // share: even, backup: a clock may have iterations without a gradient beside its first N.
+  const bool more = policy_.kind == PolicyKind::kBackup && config_.share == Share::kEven;
+  const bool enough = more ? completed_iterations_ >= config_.total_iterations
+                           : completed_iterations_ == config_.total_iterations;
+  if (!anybody_lost_ && !stopping_ && !enough) {
+    violation("only " + std::to_string(completed_iterations_) + " iterations were done");
+  }
+}
+
+}  // namespace paceline::test
