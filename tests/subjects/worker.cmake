@@ -6,7 +6,8 @@ paceline_test(worker_train_test
   SOURCES unit/worker_attribution_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
   LIBS paceline_train LABELS core)
 paceline_test(worker_client_test
-  SOURCES unit/client_state_test.cc unit/gradient_encoder_test.cc unit/gradient_sender_test.cc unit/worker_client_test.cc
+  SOURCES unit/client_evaluation_test.cc unit/client_silence_test.cc unit/client_state_test.cc
+          unit/gradient_encoder_test.cc unit/gradient_sender_test.cc unit/worker_client_test.cc
           unit/worker_deadlines_test.cc
   LIBS paceline_client LABELS core)
 paceline_test(evaluate_test SOURCES unit/evaluate_test.cc

@@ -1,5 +1,5 @@
-// The client against scripted servers over real sockets: joining, one iteration's messages, silence, and
-// letting go of every waiter.
+// The client against scripted servers over real sockets: joining, one iteration's messages, and letting go of
+// every waiter.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
@@ -7,75 +7,23 @@
 
 #include "common/encode/encode.h"
 #include "common/ticks.h"
-#include "tests/unit/scripted_server.h"
-#include "tests/unit/temp_folder.h"
+#include "tests/unit/client_fixture.h"
 #include "tests/unit/worker_fixture.h"
-#include "worker/client/ps_client.h"
 
 namespace paceline {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::ClientFixture;
 using testing::grant_of;
+using testing::kLeft;
+using testing::kRight;
 using testing::payload_of;
 using testing::ScriptedServer;
-using testing::TempFolder;
-
-const Range kLeft{0, 3};
-const Range kRight{3, 5};
-
-// Two servers, a layout of five floats, frames of two floats.
-struct NoLanding : ParameterLanding {
-  bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
-};
-
-struct Fixture {
-  TempFolder folder;
-  wire::Context context;
-  Layout layout;
-  ProcessCache cache{{kLeft, kRight}};
-  PsClientOptions options;
-  std::unique_ptr<ScriptedServer> left;
-  std::unique_ptr<ScriptedServer> right;
-  std::unique_ptr<PsClient> client;
-  NoLanding landing;
-
-  Fixture() {
-    REQUIRE(layout.add("w", {5}).is_ok());
-    options.cluster.shards = 2;
-    options.cluster.endpoints = {"ipc://" + (folder / "0").string(), "ipc://" + (folder / "1").string()};
-    options.cluster.frame_bytes = 8;
-    options.cluster.heartbeat = 10ms;
-    options.cluster.lease = 20s;
-    options.cluster.start_timeout = 20s;
-    options.incarnation = 77;
-    options.config_fingerprint = 99;
-  }
-  void start_servers() {
-    left = std::make_unique<ScriptedServer>(context, options.cluster.endpoints[0]);
-    right = std::make_unique<ScriptedServer>(context, options.cluster.endpoints[1]);
-  }
-  std::future<Status> start_client() {
-    client = std::make_unique<PsClient>(options, layout, context, cache);
-    return std::async(std::launch::async, [this] { return client->start(); });
-  }
-  // Both servers, joined and welcomed.
-  void join() {
-    start_servers();
-    auto started = start_client();
-    REQUIRE(left->expect<wire::Join>());
-    left->send(wire::Welcome{ShardId(0), kLeft});
-    REQUIRE(right->expect<wire::Join>());
-    right->send(wire::Welcome{ShardId(1), kRight});
-    const Status status = started.get();
-    INFO(status.message());
-    REQUIRE(status.is_ok());
-  }
-};
 
 TEST_CASE("a gradient that is computed leaves in parts, but where something is owed") {
   const auto leaves_in_parts = [](Encoding encoding) {
-    Fixture f;
+    ClientFixture f;
     f.options.cluster.gradient_encoding = encoding;
     f.options.cluster.top_k_share = 0.5;
     return PsClient(f.options, f.layout, f.context, f.cache).floats_at_once() < 1'000'000;
@@ -87,7 +35,7 @@ TEST_CASE("a gradient that is computed leaves in parts, but where something is o
 }
 
 TEST_CASE("a node joins every server with what they must agree on") {
-  Fixture f;
+  ClientFixture f;
   f.start_servers();
   auto started = f.start_client();
   const auto join = f.right->expect<wire::Join>();
@@ -102,7 +50,7 @@ TEST_CASE("a node joins every server with what they must agree on") {
 }
 
 TEST_CASE("a refused join ends the start with the server's words") {
-  Fixture f;
+  ClientFixture f;
   f.start_servers();
   auto started = f.start_client();
   REQUIRE(f.right->expect<wire::Join>());
@@ -114,7 +62,7 @@ TEST_CASE("a refused join ends the start with the server's words") {
 }
 
 TEST_CASE("a server that holds another range is not the one the run was configured for") {
-  Fixture f;
+  ClientFixture f;
   f.start_servers();
   auto started = f.start_client();
   REQUIRE(f.left->expect<wire::Join>());
@@ -122,20 +70,8 @@ TEST_CASE("a server that holds another range is not the one the run was configur
   CHECK_THAT(started.get().message(), Catch::Contains("[0, 5), expected shard 0 with [0, 3)"));
 }
 
-TEST_CASE("who does not answer within start_timeout is named, and only they") {
-  Fixture f;
-  f.options.cluster.start_timeout = 300ms;
-  f.left = std::make_unique<ScriptedServer>(f.context, f.options.cluster.endpoints[0]);
-  auto started = f.start_client();
-  REQUIRE(f.left->expect<wire::Join>());
-  f.left->send(wire::Welcome{ShardId(0), kLeft});
-  const Status status = started.get();
-  CHECK(status.code() == StatusCode::kDeadlineExceeded);
-  CHECK_THAT(status.message(), Catch::Contains("server shard 1") && !Catch::Contains("server shard 0"));
-}
-
 TEST_CASE("the initial parameters reach each shard in frames, its own part alone") {
-  Fixture f;
+  ClientFixture f;
   f.join();
   f.client->send_initial_parameters({1, 2, 3, 4, 5});
   const auto first = f.left->expect<wire::InitialParameters>();
@@ -150,7 +86,7 @@ TEST_CASE("the initial parameters reach each shard in frames, its own part alone
 }
 
 TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that order") {
-  Fixture f;
+  ClientFixture f;
   f.join();
   f.left->send(grant_of(0, Threshold(0), 0));
   const auto next = f.client->next_instruction(0);
@@ -188,7 +124,7 @@ TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that o
 
 TEST_CASE(
     "a wait for parameters ahead ends when nothing follows, but not where a grant is to be taken first") {
-  Fixture f;
+  ClientFixture f;
   f.options.cluster.threads_per_node = 2;
   f.join();
   f.left->send(grant_of(0, Threshold(0), 0));
@@ -217,7 +153,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an instruction says what building the report and parsing the answer took on the I/O thread") {
-  Fixture f;
+  ClientFixture f;
   f.join();
   f.left->send(grant_of(0, Threshold(0), 0));
   const auto first = f.client->next_instruction(0);
@@ -238,30 +174,8 @@ TEST_CASE("an instruction says what building the report and parsing the answer t
   CHECK(took.building + took.parsing <= steady_now() - begun);
 }
 
-TEST_CASE("a live authority that never answers a report ends the node with what it waits for") {
-  Fixture f;
-  f.options.cluster.lease = 300ms;
-  f.join();
-  f.left->send(grant_of(4, Threshold(0), 4));
-  REQUIRE(f.client->next_instruction(0).is_ok());
-  f.client->report({WorkerId(0, 0), Clock(4), Metric{1.0, 1, 2}});
-  auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
-  while (waiting.wait_for(50ms) != std::future_status::ready) {  // until GrantWatch::kAtLeast has passed
-    f.left->send(wire::Heartbeat{});
-    f.right->send(wire::Heartbeat{});
-  }
-  const Status status = waiting.get();
-  CHECK(status.code() == StatusCode::kDeadlineExceeded);
-  CHECK_THAT(
-      status.message(),
-      Catch::Matches(R"(server shard 0 \(ipc://.*/0\) lives, but: worker 0\.0 reported its iteration )"
-                     R"(of clock 4 and for \d+\.\d s got neither a grant, nor that it is held, nor that )"
-                     R"(it is finished)"));
-  CHECK(f.left->expect<wire::Leave>()->fault == status.message());
-}
-
 TEST_CASE("gradients go up and parameters come down in fewer bytes") {
-  Fixture f;
+  ClientFixture f;
   f.options.cluster.threads_per_node = 2;
   f.options.cluster.gradient_encoding = Encoding::kTopK;
   f.options.cluster.top_k_share = 0.5;
@@ -313,7 +227,7 @@ TEST_CASE("gradients go up and parameters come down in fewer bytes") {
 }
 
 TEST_CASE("the gradient is the caller's again once every byte has left") {
-  Fixture f;
+  ClientFixture f;
   f.join();
   std::promise<void> released;
   std::shared_ptr<const std::vector<float>> gradient(new std::vector<float>(5, 1.0F),
@@ -325,116 +239,9 @@ TEST_CASE("the gradient is the caller's again once every byte has left") {
   CHECK(released.get_future().wait_for(20s) == std::future_status::ready);
 }
 
-TEST_CASE("a server that falls silent for longer than the lease is named, and every waiter released") {
-  Fixture f;
-  f.options.cluster.lease = 300ms;
-  f.join();
-  auto grant = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
-  auto evaluation = std::async(std::launch::async, [&] { return f.client->next_evaluation().status(); });
-  const Status status = grant.get();
-  CHECK(status.code() == StatusCode::kDeadlineExceeded);
-  CHECK_THAT(status.message(), Catch::Contains("server shard") && Catch::Contains("silent for 0."));
-  CHECK(evaluation.get().message() == status.message());
-}
-
-TEST_CASE("a held grant is no silence: news of it restart the deadline") {
-  Fixture f;
-  f.options.cluster.lease = 500ms;
-  f.join();
-  auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0); });
-  // Several leases long, both servers are heard of by answering the client's heartbeats; the authority with
-  // Held.
-  const auto until = std::chrono::steady_clock::now() + 1200ms;
-  while (std::chrono::steady_clock::now() < until) {
-    REQUIRE(f.left->expect<wire::Heartbeat>());
-    f.left->send(wire::Held{WorkerId(0, 0), Clock(5), Staleness(2), Threshold(1), WorkerId(1, 0), 200ms});
-    REQUIRE(f.right->expect<wire::Heartbeat>());
-    f.right->send(wire::Heartbeat{});
-  }
-  f.left->send(grant_of(5, Threshold(1), 4));
-  CHECK(waiting.get().is_ok());
-}
-
-TEST_CASE("servers that were not heard of while this process stood still are not taken for silent") {
-  Fixture f;
-  f.options.cluster.lease = 1500ms;
-  std::promise<void> stands;
-  std::promise<void> goes_on;
-  std::promise<void> noticed;
-  bool said = false;
-  std::shared_future<void> let_go = goes_on.get_future().share();
-  // The I/O thread logs a refusal, and stands still in that.
-  f.options.log = Log::to([&](LogLevel level, const std::string& text) {
-    if (text.find("stood still") != std::string::npos && !std::exchange(said, true)) noticed.set_value();
-    if (level != LogLevel::kWarn) return;
-    stands.set_value();
-    let_go.wait();
-  });
-  f.join();
-  f.left->send(wire::Error{StatusCode::kOutOfOrder, "push of clock 3, expected 4", false});
-  REQUIRE(stands.get_future().wait_for(20s) == std::future_status::ready);
-  CHECK(let_go.wait_for(2500ms) == std::future_status::timeout);  // the servers say nothing either
-  goes_on.set_value();
-  REQUIRE(noticed.get_future().wait_for(20s) == std::future_status::ready);
-  for (const auto& server : {f.left.get(), f.right.get()}) server->send(wire::Heartbeat{});
-  f.left->send(grant_of(0, Threshold(0), 0));
-  CHECK(f.client->next_instruction(0).is_ok());
-  CHECK(f.client->closed().is_ok());
-}
-
-TEST_CASE("an exact version is fetched past the process cache") {
-  Fixture f;
-  f.join();
-  f.left->send(wire::Evaluate{Version(6), true});
-  const auto request = f.client->next_evaluation();
-  REQUIRE(request.is_ok());
-  CHECK(request->final_model);
-  std::vector<float> flat(5);
-  auto fetched = std::async(std::launch::async, [&] { return f.client->fetch_exact(Version(6), flat); });
-  const auto pull = f.left->expect<wire::Pull>();
-  REQUIRE(pull);
-  CHECK(pull->exact);
-  f.left->send(wire::Parameters{pull->request, ShardId(0), Version(6), Revision(6), 0, true, {Clock(6)}},
-               payload_of({1, 2, 3}));
-  REQUIRE(f.right->expect<wire::Pull>());
-  f.right->send(wire::Parameters{pull->request, ShardId(1), Version(6), Revision(6), 0, true, {Clock(6)}},
-                payload_of({4, 5}));
-  CHECK(fetched.get().is_ok());
-  CHECK(flat == std::vector<float>{1, 2, 3, 4, 5});
-  CHECK(f.cache.state().version == kNoVersion);
-}
-
-TEST_CASE("of the evaluations asked for while none was taken, the newest is wanted") {
-  Fixture f;
-  f.join();
-  for (const std::int64_t version : {5, 10, 15, 20, 25, 30})
-    f.left->send(wire::Evaluate{Version(version), false});
-  f.left->send(grant_of(0, Threshold(0), 0));
-  REQUIRE(f.client->next_instruction(0).is_ok());  // so all of them are there
-  CHECK(f.client->next_evaluation()->version == Version(30));
-}
-
-TEST_CASE("a version that was released before it was fetched is no fault of the node, which goes on") {
-  Fixture f;
-  f.join();
-  std::vector<float> flat(5);
-  auto fetched = std::async(std::launch::async, [&] { return f.client->fetch_exact(Version(6), flat); });
-  REQUIRE(f.left->expect<wire::Pull>());
-  REQUIRE(f.right->expect<wire::Pull>());
-  for (const auto& server : {f.left.get(), f.right.get()}) {
-    server->send(wire::Error{StatusCode::kNotFound, "version 6 is not retained", false});
-  }
-  const Status late = fetched.get();
-  CHECK(late.code() == StatusCode::kNotFound);
-  CHECK_THAT(late.message(), Catch::Contains("server shard") && Catch::Contains("version 6 is not retained"));
-  CHECK(f.client->closed().is_ok());
-  f.left->send(grant_of(0, Threshold(0), 0));
-  CHECK(f.client->next_instruction(0).is_ok());
-}
-
 TEST_CASE("finish reports and ends with what the authority says of the run") {
   const bool well = GENERATE(true, false);
-  Fixture f;
+  ClientFixture f;
   f.join();
   auto ended = std::async(std::launch::async, [&] {
     wire::NodeReport report;
@@ -450,28 +257,8 @@ TEST_CASE("finish reports and ends with what the authority says of the run") {
   CHECK(status.message() == (well ? "" : "loss is nan"));
 }
 
-TEST_CASE("a node that is done waits for the authority alone: the other shards go before it is told") {
-  Fixture f;
-  f.options.cluster.lease = 500ms;
-  f.join();
-  auto ended = std::async(std::launch::async, [&] { return f.client->finish({}); });
-  REQUIRE(f.left->expect<wire::NodeReport>());
-  f.right.reset();
-  const auto until = std::chrono::steady_clock::now() + 1200ms;
-  while (std::chrono::steady_clock::now() < until) {
-    REQUIRE(f.left->expect<wire::Heartbeat>());
-    f.left->send(wire::Heartbeat{});
-  }
-  const bool told = GENERATE(true, false);
-  if (told) f.left->send(wire::RunOver{});
-  const Status status = ended.get();
-  INFO(status.message());
-  CHECK(status.is_ok() == told);
-  if (!told) CHECK_THAT(status.message(), Catch::Contains("server shard 0") && Catch::Contains("silent"));
-}
-
 TEST_CASE("leaving tells every server why and releases every waiter, those it does not know of, too") {
-  Fixture f;
+  ClientFixture f;
   std::atomic<int> closed = 0;
   f.options.on_closed = [&closed] { ++closed; };
   f.join();
@@ -492,7 +279,7 @@ TEST_CASE("leaving tells every server why and releases every waiter, those it do
 }
 
 TEST_CASE("a refused push is no end; parameters that nobody asked for are") {
-  Fixture f;
+  ClientFixture f;
   f.join();
   f.left->send(wire::Error{StatusCode::kOutOfOrder, "push of clock 3, expected 4", false});
   f.left->send(grant_of(0, Threshold(0), 0));

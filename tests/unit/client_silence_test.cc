@@ -1,0 +1,131 @@
+// Which silence ends a client, over real sockets: the line names who was silent and what was waited for.
+#include <catch2/catch.hpp>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "tests/unit/client_fixture.h"
+#include "tests/unit/worker_fixture.h"
+
+namespace paceline {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ClientFixture;
+using testing::grant_of;
+using testing::kLeft;
+using testing::ScriptedServer;
+
+TEST_CASE("who does not answer within start_timeout is named, and only they") {
+  ClientFixture f;
+  f.options.cluster.start_timeout = 300ms;
+  f.left = std::make_unique<ScriptedServer>(f.context, f.options.cluster.endpoints[0]);
+  auto started = f.start_client();
+  REQUIRE(f.left->expect<wire::Join>());
+  f.left->send(wire::Welcome{ShardId(0), kLeft});
+  const Status status = started.get();
+  CHECK(status.code() == StatusCode::kDeadlineExceeded);
+  CHECK_THAT(status.message(), Catch::Contains("server shard 1") && !Catch::Contains("server shard 0"));
+}
+
+TEST_CASE("a live authority that never answers a report ends the node with what it waits for") {
+  ClientFixture f;
+  f.options.cluster.lease = 300ms;
+  f.join();
+  f.left->send(grant_of(4, Threshold(0), 4));
+  REQUIRE(f.client->next_instruction(0).is_ok());
+  f.client->report({WorkerId(0, 0), Clock(4), Metric{1.0, 1, 2}});
+  auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
+  while (waiting.wait_for(50ms) != std::future_status::ready) {  // until GrantWatch::kAtLeast has passed
+    f.left->send(wire::Heartbeat{});
+    f.right->send(wire::Heartbeat{});
+  }
+  const Status status = waiting.get();
+  CHECK(status.code() == StatusCode::kDeadlineExceeded);
+  CHECK_THAT(
+      status.message(),
+      Catch::Matches(R"(server shard 0 \(ipc://.*/0\) lives, but: worker 0\.0 reported its iteration )"
+                     R"(of clock 4 and for \d+\.\d s got neither a grant, nor that it is held, nor that )"
+                     R"(it is finished)"));
+  CHECK(f.left->expect<wire::Leave>()->fault == status.message());
+}
+
+TEST_CASE("a server that falls silent for longer than the lease is named, and every waiter released") {
+  ClientFixture f;
+  f.options.cluster.lease = 300ms;
+  f.join();
+  auto grant = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
+  auto evaluation = std::async(std::launch::async, [&] { return f.client->next_evaluation().status(); });
+  const Status status = grant.get();
+  CHECK(status.code() == StatusCode::kDeadlineExceeded);
+  CHECK_THAT(status.message(), Catch::Contains("server shard") && Catch::Contains("silent for 0."));
+  CHECK(evaluation.get().message() == status.message());
+}
+
+TEST_CASE("a held grant is no silence: news of it restart the deadline") {
+  ClientFixture f;
+  f.options.cluster.lease = 500ms;
+  f.join();
+  auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0); });
+  // Several leases long, both servers are heard of by answering the client's heartbeats; the authority with
+  // Held.
+  const auto until = std::chrono::steady_clock::now() + 1200ms;
+  while (std::chrono::steady_clock::now() < until) {
+    REQUIRE(f.left->expect<wire::Heartbeat>());
+    f.left->send(wire::Held{WorkerId(0, 0), Clock(5), Staleness(2), Threshold(1), WorkerId(1, 0), 200ms});
+    REQUIRE(f.right->expect<wire::Heartbeat>());
+    f.right->send(wire::Heartbeat{});
+  }
+  f.left->send(grant_of(5, Threshold(1), 4));
+  CHECK(waiting.get().is_ok());
+}
+
+TEST_CASE("servers that were not heard of while this process stood still are not taken for silent") {
+  ClientFixture f;
+  f.options.cluster.lease = 1500ms;
+  std::promise<void> stands;
+  std::promise<void> goes_on;
+  std::promise<void> noticed;
+  bool said = false;
+  std::shared_future<void> let_go = goes_on.get_future().share();
+  // The I/O thread logs a refusal, and stands still in that.
+  f.options.log = Log::to([&](LogLevel level, const std::string& text) {
+    if (text.find("stood still") != std::string::npos && !std::exchange(said, true)) noticed.set_value();
+    if (level != LogLevel::kWarn) return;
+    stands.set_value();
+    let_go.wait();
+  });
+  f.join();
+  f.left->send(wire::Error{StatusCode::kOutOfOrder, "push of clock 3, expected 4", false});
+  REQUIRE(stands.get_future().wait_for(20s) == std::future_status::ready);
+  CHECK(let_go.wait_for(2500ms) == std::future_status::timeout);  // the servers say nothing either
+  goes_on.set_value();
+  REQUIRE(noticed.get_future().wait_for(20s) == std::future_status::ready);
+  for (const auto& server : {f.left.get(), f.right.get()}) server->send(wire::Heartbeat{});
+  f.left->send(grant_of(0, Threshold(0), 0));
+  CHECK(f.client->next_instruction(0).is_ok());
+  CHECK(f.client->closed().is_ok());
+}
+
+TEST_CASE("a node that is done waits for the authority alone: the other shards go before it is told") {
+  ClientFixture f;
+  f.options.cluster.lease = 500ms;
+  f.join();
+  auto ended = std::async(std::launch::async, [&] { return f.client->finish({}); });
+  REQUIRE(f.left->expect<wire::NodeReport>());
+  f.right.reset();
+  const auto until = std::chrono::steady_clock::now() + 1200ms;
+  while (std::chrono::steady_clock::now() < until) {
+    REQUIRE(f.left->expect<wire::Heartbeat>());
+    f.left->send(wire::Heartbeat{});
+  }
+  const bool told = GENERATE(true, false);
+  if (told) f.left->send(wire::RunOver{});
+  const Status status = ended.get();
+  INFO(status.message());
+  CHECK(status.is_ok() == told);
+  if (!told) CHECK_THAT(status.message(), Catch::Contains("server shard 0") && Catch::Contains("silent"));
+}
+
+}  // namespace
+}  // namespace paceline
