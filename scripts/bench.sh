@@ -11,27 +11,22 @@
 set -euo pipefail
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/lib/arguments.sh
 . scripts/lib/processes.sh
-fail() { echo "bench: $1" >&2; exit "${2:-2}"; }
 
 # 15 pairs where there is a target, fewer where a figure only stands beside others.
-pairs=15 others=5 sizes=(1 4 40 256 1000) counts=(1 4 16) shard_counts=(1 2) small=() through=() result=build/bench.json
-while [ $# -gt 0 ]; do
-  case "$1" in
-    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    --quick)
-      pairs=3 others=3 sizes=(4 40) counts=(1 4) shard_counts=(1)
-      small=(--steps 1000) through=(--rounds 3 --steps 20 --model cifar_cnn_small)
-      ;;
-    --out)
-      [ $# -ge 2 ] || fail "--out needs a file"
-      case "$2" in /*) result=$2 ;; *) result=$here/$2 ;; esac
-      shift
-      ;;
-    *) fail "unknown argument '$1' (see --help)" ;;
-  esac
-  shift
-done
+pairs=15 others=5 sizes=(1 4 40 256 1000) counts=(1 4 16) shard_counts=(1 2) small=() through=()
+quick='' out=''
+read_arguments --quick "--out file" -- "$@"
+if [ -n "$quick" ]; then
+  pairs=3 others=3 sizes=(4 40) counts=(1 4) shard_counts=(1)
+  small=(--steps 1000) through=(--rounds 3 --steps 20 --model cifar_cnn_small)
+fi
+case "$out" in
+  '') result=build/bench.json ;;
+  /*) result=$out ;;
+  *) result=$here/$out ;;
+esac
 out=$result.jsonl applied=$result.apply decided=$result.decided
 trap end_whole INT TERM
 

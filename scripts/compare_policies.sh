@@ -10,24 +10,13 @@
 # configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/scripts/lib/arguments.sh"
 . "$root/scripts/lib/processes.sh"
 . "$root/scripts/lib/runs.sh"
-fail() { echo "compare_policies: $1" >&2; exit "${2:-2}"; }
 
 out="$root/runs/compare" force='' bin="$root/build/release/bin"
-configs=() overrides=()
-while [ $# -gt 0 ]; do
-  case "$1" in
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    --out) [ $# -ge 2 ] || fail "--out needs a folder"; out=$2; shift ;;
-    --bin) [ $# -ge 2 ] || fail "--bin needs a folder"; bin=$2; shift ;;
-    --force) force=--force ;;
-    -*) fail "unknown option '$1' (see --help)" ;;
-    *=*) overrides+=("$1") ;;
-    *) configs+=("$1") ;;
-  esac
-  shift
-done
+read_arguments "--out folder" "--bin folder" --force key=value words -- "$@"
+configs=("${words[@]}")
 [ ${#configs[@]} -gt 0 ] || fail "no configuration given (see --help)"
 same=$(for config in "${configs[@]}"; do basename "$config" .yaml; done | sort | uniq -d | head -n 1)
 [ -z "$same" ] || fail "two configurations are named $same; a run directory is named after its configuration's file"
@@ -40,8 +29,8 @@ fi
 
 # All are checked before the first is run: an hour later is no time for a typing error.
 for config in "${configs[@]}"; do
-  "$bin/paceline" check-config "$config" "${overrides[@]}" >/dev/null || exit 2
-  run_child "$root/scripts/make_data.sh" "$config" --bin "$bin" "${overrides[@]}"
+  "$bin/paceline" check-config "$config" "${given[@]}" >/dev/null || exit 2
+  run_child "$root/scripts/make_data.sh" "$config" --bin "$bin" "${given[@]}"
   case "$?" in
     0) ;;
     2) fail "no data for $config" ;;
@@ -57,7 +46,7 @@ for config in "${configs[@]}"; do
   line="compare_policies: [$n/${#configs[@]}] $config"
   replace=$force
   if [ -z "$force" ]; then
-    if can_keep "$bin/paceline" "$run" "$config" "${overrides[@]}"; then
+    if can_keep "$bin/paceline" "$run" "$config" "${given[@]}"; then
       echo "$line: keeping the finished run in $run (--force runs it again)"
       continue
     elif [ -n "$why_not" ]; then
@@ -66,8 +55,7 @@ for config in "${configs[@]}"; do
     fi
   fi
   echo "$line -> $run"
-  # shellcheck disable=SC2086 # --force or nothing
-  run_child "$root/scripts/run_local.sh" "$config" --out "$run" $replace --bin "$bin" "${overrides[@]}"
+  run_child "$root/scripts/run_local.sh" "$config" --out "$run" ${replace:+"$replace"} --bin "$bin" "${given[@]}"
   status=$?
   [ -z "$stopped" ] || fail "stopped; the same command goes on with $config" 1
   [ "$status" -eq 0 ] || fail "$config failed, see $run; nothing was compared" 1

@@ -39,7 +39,7 @@ if [ "$(id -u)" -ne 0 ]; then
   command -v sudo >/dev/null || { echo "install_deps: run as root or install sudo, to install: ${missing[*]}" >&2; exit 1; }
   # What sudo runs is root's: of a Ctrl-C it hears what the terminal sends, not what the user's processes send on. A
   # script that runs this one in the background has it ignore that.
-  as_root=(env --default-signal=INT,QUIT sudo)
+  as_root=(env "--default-signal=INT,QUIT" sudo)
 fi
 echo "install_deps: installing ${missing[*]}"
 "${as_root[@]}" apt-get update -q

@@ -10,22 +10,18 @@
 # Ctrl-C or SIGTERM stops the cell in order. Exit status: 0 all cells succeeded, 1 some did not, 2 wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/scripts/lib/arguments.sh"
 . "$root/scripts/lib/processes.sh"
 . "$root/scripts/lib/runs.sh"
 . "$root/scripts/lib/yaml.sh"
-fail() { echo "learning_experiment: $1" >&2; exit "${2:-2}"; }
 
 data='' out="$root/runs/learning" bin="$root/build/release/bin" cells=()
-while [ $# -gt 0 ]; do
-  case "$1" in
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    --out) [ $# -ge 2 ] || fail "--out needs a folder"; out=$2; shift ;;
-    --bin) [ $# -ge 2 ] || fail "--bin needs a folder"; bin=$2; shift ;;
-    -*) fail "unknown option '$1' (see --help)" ;;
-    *:*) cells+=("$1") ;;
-    *) data=$1 ;;
+read_arguments "--out folder" "--bin folder" words -- "$@"
+for word in "${words[@]}"; do
+  case "$word" in
+    *:*) cells+=("$word") ;;
+    *) data=$word ;;
   esac
-  shift
 done
 [ -x "$bin/paceline" ] || fail "$bin/paceline is not there; build it with scripts/build.sh"
 [ -e "$data/test_batch.bin" ] || fail "no CIFAR-10 in '$data' (its binary format; see --help)"

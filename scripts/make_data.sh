@@ -4,18 +4,12 @@
 # Exit status: 0 nothing was missing or it was made, 1 it could not be, 2 wrong usage or configuration.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-fail() { echo "make_data: $1" >&2; exit 2; }
+. "$root/scripts/lib/arguments.sh"
 
-bin="$root/build/release/bin" arguments=()
-while [ $# -gt 0 ]; do
-  case "$1" in
-    --bin) [ $# -ge 2 ] || fail "--bin needs a folder"; bin=$2; shift ;;
-    *) arguments+=("$1") ;;
-  esac
-  shift
-done
+bin="$root/build/release/bin"
+read_arguments "--bin folder" key=value words -- "$@"
 [ -x "$bin/paceline" ] || fail "$bin/paceline is not there; build it with scripts/build.sh"
-get() { "$bin/paceline" check-config "${arguments[@]}" --get "$1"; }
+get() { "$bin/paceline" check-config "${words[@]}" "${given[@]}" --get "$1"; }
 kind=$(get data.kind)
 [ "$kind" = synthetic ] || exit 0
 path=$(get data.path)

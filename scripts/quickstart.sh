@@ -8,25 +8,17 @@
 set -euo pipefail
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/lib/arguments.sh
 . scripts/lib/processes.sh
 . scripts/lib/runs.sh
-fail() { echo "quickstart: $1" >&2; exit 2; }
 
-run=runs/quickstart force=--force overrides=()
-while [ $# -gt 0 ]; do
-  case "$1" in
-    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    --out)
-      [ $# -ge 2 ] || fail "--out needs a folder"
-      case "$2" in /*) run=$2 ;; *) run=$here/$2 ;; esac
-      force=''
-      shift
-      ;;
-    *=*) overrides+=("$1") ;;
-    *) fail "unknown argument '$1' (see --help)" ;;
-  esac
-  shift
-done
+out='' force=''
+read_arguments "--out folder" key=value -- "$@"
+case "$out" in
+  '') run=runs/quickstart force=--force ;;
+  /*) run=$out ;;
+  *) run=$here/$out ;;
+esac
 [ -n "$force" ] || [ -z "$(run_files "$run" 2>/dev/null)" ] || fail "$run holds an earlier run; give another --out"
 trap end_whole INT TERM
 
@@ -35,13 +27,12 @@ run_whole scripts/install_deps.sh || exit
 echo "== 2/4 building (build/release)"
 run_whole scripts/build.sh release paceline paceline-server paceline-worker || exit
 echo "== 3/4 data"
-run_whole scripts/make_data.sh configs/quickstart.yaml "${overrides[@]}" || exit
+run_whole scripts/make_data.sh configs/quickstart.yaml "${given[@]}" || exit
 trap pass_on INT TERM
 [ "$signals" -eq 0 ] || exit 1 # one that came after the last step ended
 echo "== 4/4 training: 1 server, 4 nodes x 4 threads, DTSSP"
 status=0
-# shellcheck disable=SC2086 # --force or nothing
-run_child scripts/run_local.sh configs/quickstart.yaml --out "$run" $force "${overrides[@]}" || status=$?
+run_child scripts/run_local.sh configs/quickstart.yaml --out "$run" ${force:+"$force"} "${given[@]}" || status=$?
 [ "$status" -eq 1 ] && [ "$(run_status "$run")" = invalid ] || exit "$status"
 echo "quickstart: the network is trained and its accuracy counts. This machine is too slow for the emulated speeds," \
   "so the times say nothing about policies; emulate.base_step=500ms gives it more time" >&2

@@ -16,40 +16,25 @@
 # Ctrl-C or SIGTERM stops the run in order. Exit status: 0 all runs succeeded, 1 some did not, 2 wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/scripts/lib/arguments.sh"
 . "$root/scripts/lib/processes.sh"
 . "$root/scripts/lib/runs.sh"
 . "$root/scripts/lib/yaml.sh"
-fail() { echo "reproduce_dtssp: $1" >&2; exit "${2:-2}"; }
 
 out="$root/runs/dtssp" bin="$root/build/release/bin" config="$root/configs/dtssp_paper.yaml"
-seeds=5 iterations=100000 sweep_iterations=20000 training_iterations=1024 cifar='' parts=() cells=()
-number() { [[ "$2" =~ ^[0-9]+$ ]] || fail "$1 needs a number, got '$2'"; }
-while [ $# -gt 0 ]; do
-  case "$1" in
-    -h | --help) sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    --out | --bin | --full | --seeds | --iterations | --sweep-iterations | --training-iterations)
-      [ $# -ge 2 ] || fail "$1 needs a value (see --help)"
-      case "$1" in
-        --out) out=$2 ;;
-        --bin) bin=$2 ;;
-        --full) cifar=$2 ;;
-        --seeds) number "$1" "$2"; seeds=$2 ;;
-        --iterations) number "$1" "$2"; iterations=$2 ;;
-        --sweep-iterations) number "$1" "$2"; sweep_iterations=$2 ;;
-        --training-iterations) number "$1" "$2"; training_iterations=$2 ;;
-      esac
-      shift
-      ;;
-    -*) fail "unknown option '$1' (see --help)" ;;
-    *:*:*) cells+=("$1") ;;
-    table1 | sweep | table2) parts+=("$1") ;;
-    *) fail "no part '$1' (see --help)" ;;
+seeds=5 iterations=100000 sweep_iterations=20000 training_iterations=1024 full='' parts=() cells=()
+read_arguments "--out folder" "--bin folder" "--full folder" "--seeds number" "--iterations number" \
+  "--sweep-iterations number" "--training-iterations number" words -- "$@"
+for word in "${words[@]}"; do
+  case "$word" in
+    *:*:*) cells+=("$word") ;;
+    table1 | sweep | table2) parts+=("$word") ;;
+    *) fail "no part '$word' (see --help)" ;;
   esac
-  shift
 done
 [ -x "$bin/paceline" ] || fail "$bin/paceline is not there; build it with scripts/build.sh"
-[ ${#cells[@]} -eq 0 ] || [ -n "$cifar" ] || fail "cells go with --full (see --help)"
-[ -z "$cifar" ] || [ -e "$cifar/test_batch.bin" ] || fail "no CIFAR-10 in '$cifar' (its binary format; see --help)"
+[ ${#cells[@]} -eq 0 ] || [ -n "$full" ] || fail "cells go with --full (see --help)"
+[ -z "$full" ] || [ -e "$full/test_batch.bin" ] || fail "no CIFAR-10 in '$full' (its binary format; see --help)"
 [ "$seeds" -ge 1 ] || fail "--seeds needs 1 or more"
 [ ${#parts[@]} -gt 0 ] || parts=(table1 sweep table2)
 mkdir -p "$out" || fail "cannot create $out" 1
@@ -93,22 +78,29 @@ compared() {
 }
 tables() { python3 "$root/scripts/lib/dtssp_tables.py" "$@" || failed=1; }
 
+# each_policy NAME "POLICY…" [key.path=value …]: these with every seed, and what may be said of all of them together. Seed by
+# seed, so that whole pairs are there as soon as they can be.
+each_policy() {
+  local name=$1 policies=$2 policy seed run runs=() overrides
+  shift 2
+  mkdir -p "$out/$name"
+  for ((seed = 1; seed <= seeds; seed++)); do
+    for policy in $policies; do
+      read -ra overrides <<<"$(overrides_of "$policy")"
+      run="$out/$name/$policy-$seed"
+      simulated "$run" "run.seed=$seed" "$@" "${overrides[@]}" && runs+=("$run")
+    done
+  done
+  compared "${name//\//-}" "${runs[@]}"
+}
+
 table1() {
-  local refresh threads policy seed run runs overrides
+  local refresh threads
   for refresh in null 1; do
     for threads in 1 2 4; do
       echo "reproduce_dtssp: table 1, refresh_clocks $refresh, 4 x $threads workers, $seeds seeds" >&2
-      runs=()
-      mkdir -p "$out/table1/$refresh-$threads"
-      for policy in bsp ssp3 dtssp ssp10 walk asp; do
-        read -ra overrides <<<"sync.refresh_clocks=$refresh $(overrides_of "$policy")"
-        for ((seed = 1; seed <= seeds; seed++)); do
-          run="$out/table1/$refresh-$threads/$policy-$seed"
-          simulated "$run" "cluster.threads_per_node=$threads" "train.total_iterations=$iterations" \
-            "run.seed=$seed" "${overrides[@]}" && runs+=("$run")
-        done
-      done
-      compared "table1-$refresh-$threads" "${runs[@]}"
+      each_policy "table1/$refresh-$threads" "bsp ssp3 dtssp ssp10 walk asp" "cluster.threads_per_node=$threads" \
+        "train.total_iterations=$iterations" "sync.refresh_clocks=$refresh"
     done
   done
   tables table1 "$out"
@@ -129,22 +121,12 @@ sweep_points() {
   echo "learns-10-times-slower simulate.metric.half_samples=1000000"
 }
 sweep() {
-  local point policy seed run runs overrides changes names=()
+  local point names=()
   while read -ra point; do
     echo "reproduce_dtssp: sweep, ${point[0]}" >&2
     names+=("${point[0]}")
-    changes=("${point[@]:1}")
-    runs=()
-    mkdir -p "$out/sweep/${point[0]}"
-    for policy in bsp ssp3 dtssp ssp10 walk asp; do
-      read -ra overrides <<<"$(overrides_of "$policy")"
-      for ((seed = 1; seed <= seeds; seed++)); do
-        run="$out/sweep/${point[0]}/$policy-$seed"
-        simulated "$run" "train.total_iterations=$sweep_iterations" "run.seed=$seed" "${overrides[@]}" "${changes[@]}" &&
-          runs+=("$run")
-      done
-    done
-    compared "sweep-${point[0]}" "${runs[@]}"
+    each_policy "sweep/${point[0]}" "bsp ssp3 dtssp ssp10 walk asp" "train.total_iterations=$sweep_iterations" \
+      "${point[@]:1}"
   done < <(sweep_points)
   tables sweep "$out" "${names[@]}"
 }
@@ -153,33 +135,23 @@ sweep() {
 training=(simulate.mode=training simulate.metric.final_accuracy=null)
 
 # Table 2 as far as the budget goes: a small network on generated data, mini-batches of 16, and windows short enough for
-# DTSSP to have some. Seed by seed, so that whole pairs are there as soon as they can be.
+# DTSSP to have some.
 table2() {
-  local threads policy seed run runs overrides data
-  data="$out/data"
+  local threads data="$out/data"
   if [ ! -e "$data/test_batch.bin" ]; then
     run_child "$bin/paceline" data synthesize --out "$data" >&2 || fail "no data in $data" 1
   fi
   for threads in 1 2 4; do
     echo "reproduce_dtssp: table 2, cut to $training_iterations iterations, 4 x $threads workers, $seeds seeds" >&2
-    runs=()
-    mkdir -p "$out/table2/$threads"
-    for ((seed = 1; seed <= seeds; seed++)); do
-      for policy in bsp ssp3 dtssp; do
-        read -ra overrides <<<"$(overrides_of "$policy")"
-        run="$out/table2/$threads/$policy-$seed"
-        simulated "$run" "cluster.threads_per_node=$threads" "run.seed=$seed" "data.path=$(yaml_string "$data")" \
-          train.model=cifar_cnn_small train.batch_size=16 sync.lpr.window_clocks=8 \
-          "train.total_iterations=$training_iterations" "${training[@]}" "${overrides[@]}" && runs+=("$run")
-      done
-    done
-    compared "table2-$threads" "${runs[@]}"
+    each_policy "table2/$threads" "bsp ssp3 dtssp" "cluster.threads_per_node=$threads" "data.path=$(yaml_string "$data")" \
+      train.model=cifar_cnn_small train.batch_size=16 sync.lpr.window_clocks=8 \
+      "train.total_iterations=$training_iterations" "${training[@]}"
   done
   tables table2 "$out"
 }
 
 # The whole experiment, cell by cell: what is finished is compared, whoever ran it and when.
-full() {
+full_runs() {
   local cell policy threads seed run overrides
   if [ ${#cells[@]} -eq 0 ]; then
     for ((seed = 1; seed <= seeds; seed++)); do
@@ -199,7 +171,7 @@ full() {
     read -ra overrides <<<"$(overrides_of "$policy")"
     mkdir -p "$out/full/$threads"
     simulated "$run" "cluster.threads_per_node=$threads" "run.seed=$seed" data.kind=cifar10 \
-      "data.path=$(yaml_string "$cifar")" data.augment=true train.eval_every_clocks=100 "${training[@]}" \
+      "data.path=$(yaml_string "$full")" data.augment=true train.eval_every_clocks=100 "${training[@]}" \
       "${overrides[@]}" && echo "reproduce_dtssp: $cell is finished: $run" >&2
   done
   for threads in 1 2 4; do
@@ -212,8 +184,8 @@ full() {
   tables table2 "$out"
 }
 
-if [ -n "$cifar" ]; then
-  full
+if [ -n "$full" ]; then
+  full_runs
 else
   for part in "${parts[@]}"; do
     case "$part" in

@@ -9,28 +9,15 @@
 # Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-
-usage() { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+. "$root/scripts/lib/arguments.sh"
 . "$root/scripts/lib/daemons.sh"
 . "$root/scripts/lib/runs.sh"
 . "$root/scripts/lib/yaml.sh"
-fail() { echo "run_local: $1" >&2; exit "${2:-2}"; }
 
-config='' out='' force='' tcp='' bin="$root/build/release/bin"
-overrides=()
-while [ $# -gt 0 ]; do
-  case "$1" in
-    -h | --help) usage; exit 0 ;;
-    --out) [ $# -ge 2 ] || fail "--out needs a folder"; out=$2; shift ;;
-    --bin) [ $# -ge 2 ] || fail "--bin needs a folder"; bin=$2; shift ;;
-    --force) force=--force ;;
-    --tcp) tcp=1 ;;
-    -*) fail "unknown option '$1' (see --help)" ;;
-    *=*) overrides+=("$1") ;;
-    *) [ -z "$config" ] || fail "two configurations: '$config' and '$1'"; config=$1 ;;
-  esac
-  shift
-done
+out='' force='' tcp='' bin="$root/build/release/bin"
+read_arguments "--out folder" "--bin folder" --force --tcp key=value words -- "$@"
+[ ${#words[@]} -le 1 ] || fail "two configurations: '${words[0]}' and '${words[1]}'"
+config=${words[0]:-} overrides=("${given[@]}")
 [ -n "$config" ] || fail "no configuration given (see --help)"
 for program in paceline paceline-server paceline-worker; do
   [ -x "$bin/$program" ] || fail "$bin/$program is not there; build it with scripts/build.sh"
@@ -62,7 +49,7 @@ if [ -z "$tcp" ]; then
   # A short path: the address of a Unix socket has at most 107 bytes. The folder is locked for as long as this script or
   # one of its daemons lives; folders that nobody holds any more are of killed runs.
   sockets=$(mktemp -d /tmp/paceline-run.XXXXXX) || fail "cannot create a folder for the sockets" 1
-  exec {lock}<"$sockets" && flock -n "$lock" || fail "cannot lock $sockets" 1
+  { exec {lock}<"$sockets" && flock -n "$lock"; } || fail "cannot lock $sockets" 1
   find /tmp -maxdepth 1 -type d -name 'paceline-run.*' -user "$(id -u)" -mmin +1 \
     -exec flock -n {} rm -rf {} \; 2>/dev/null
   list=''
@@ -84,8 +71,8 @@ trap cleanup EXIT
 
 # A process group of its own each: Ctrl-C in the terminal reaches this script alone, which passes it on in order.
 launch() { setpriv --pdeathsig KILL setsid "$@" </dev/null & pids+=($!); }
-for ((k = 0; k < shards; k++)); do launch "$bin/paceline-server" "$out/config.yaml" --shard "$k" $force; done
-for ((i = 0; i < nodes; i++)); do launch "$bin/paceline-worker" "$out/config.yaml" --node "$i" $force; done
+for ((k = 0; k < shards; k++)); do launch "$bin/paceline-server" "$out/config.yaml" --shard "$k" ${force:+"$force"}; done
+for ((i = 0; i < nodes; i++)); do launch "$bin/paceline-worker" "$out/config.yaml" --node "$i" ${force:+"$force"}; done
 trap stop INT TERM
 
 # The authority's status is the run's; a daemon that failed although the run went on is named.

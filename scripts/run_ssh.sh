@@ -11,29 +11,19 @@
 # so are the connections. Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/scripts/lib/arguments.sh"
 . "$root/scripts/lib/daemons.sh"
-fail() { echo "run_ssh: $1" >&2; exit "${2:-2}"; }
 
-config='' hosts='' dir=$root ssh='ssh -o BatchMode=yes' force=''
-overrides=()
-while [ $# -gt 0 ]; do
-  case "$1" in
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    --dir) [ $# -ge 2 ] || fail "--dir needs a folder"; dir=$2; shift ;;
-    --ssh) [ $# -ge 2 ] || fail "--ssh needs a command"; ssh=$2; shift ;;
-    --force) force=--force ;;
-    -*) fail "unknown option '$1' (see --help)" ;;
-    *=*) overrides+=("$1") ;;
-    *) if [ -z "$config" ]; then config=$1; elif [ -z "$hosts" ]; then hosts=$1; else fail "too many arguments: '$1'"; fi ;;
-  esac
-  shift
-done
-if [ -z "$config" ] || [ -z "$hosts" ]; then fail "a configuration and a host list are needed (see --help)"; fi
+dir=$root ssh='ssh -o BatchMode=yes' force=''
+read_arguments "--dir folder" "--ssh command" --force key=value words -- "$@"
+[ ${#words[@]} -ge 2 ] || fail "a configuration and a host list are needed (see --help)"
+[ ${#words[@]} -eq 2 ] || fail "too many arguments: '${words[2]}'"
+config=${words[0]} hosts=${words[1]}
 [ -r "$hosts" ] || fail "cannot read the host list $hosts"
 bin="$root/build/release/bin"
 [ -x "$bin/paceline" ] || fail "$bin/paceline is not there; build it with scripts/build.sh"
-effective=$("$bin/paceline" check-config "$config" "${overrides[@]}" --print) || exit 2
-get() { "$bin/paceline" check-config "$config" "${overrides[@]}" --get "$1"; }
+effective=$("$bin/paceline" check-config "$config" "${given[@]}" --print) || exit 2
+get() { "$bin/paceline" check-config "$config" "${given[@]}" --get "$1"; }
 nodes=$(get cluster.nodes) shards=$(get cluster.shards) out=$(get run.out) name=$(get run.name)
 case "$out" in '' | null) fail "run.out must say where every host writes its run directory" ;; esac
 

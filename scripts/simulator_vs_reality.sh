@@ -11,24 +11,14 @@
 # nodes, 2 wrong usage or configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/scripts/lib/arguments.sh"
 . "$root/scripts/lib/processes.sh"
 . "$root/scripts/lib/runs.sh"
 . "$root/scripts/lib/yaml.sh"
-fail() { echo "simulator_vs_reality: $1" >&2; exit "${2:-2}"; }
 
-out="$root/runs/reality" bin="$root/build/release/bin" config="$root/configs/reality.yaml" quick='' cells=() given=()
-while [ $# -gt 0 ]; do
-  case "$1" in
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    --quick) quick=1 ;;
-    --out) [ $# -ge 2 ] || fail "--out needs a folder"; out=$2; shift ;;
-    --bin) [ $# -ge 2 ] || fail "--bin needs a folder"; bin=$2; shift ;;
-    -*) fail "unknown option '$1' (see --help)" ;;
-    *=*) given+=("$1") ;;
-    *) cells+=("$1") ;;
-  esac
-  shift
-done
+out="$root/runs/reality" bin="$root/build/release/bin" config="$root/configs/reality.yaml" quick=''
+read_arguments "--out folder" "--bin folder" --quick key=value words -- "$@"
+cells=("${words[@]}")
 
 # What a cell changes in configs/reality.yaml. The calibrating run has a seed of its own, so that nothing of its chances is in
 # what is predicted. A run this short learns next to nothing, and LPR is noise: dtssp gets bounds at which every window

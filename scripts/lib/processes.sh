@@ -13,6 +13,7 @@ wait_for() {
 tree_of() {
   local child
   echo "$1"
+  # shellcheck disable=SC2013 # words, all on one line
   for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do tree_of "$child"; done
 }
 

@@ -104,7 +104,7 @@ exec {harness.BIN}/paceline "$@"
                 ("table3", "no part 'table3' (see --help)"),
                 ("--seeds", "none", "--seeds needs a number, got 'none'"),
                 ("--seeds", "0", "--seeds needs 1 or more"),
-                ("--iterations", "--iterations needs a value (see --help)"),
+                ("--iterations", "--iterations needs a number"),
                 ("--nonsense", "unknown option '--nonsense' (see --help)"),
                 ("bsp:4:1", "cells go with --full (see --help)"),
                 ("--full", "absent", "no CIFAR-10 in 'absent' (its binary format; see --help)")):

@@ -181,7 +181,7 @@ run_all({[["sh", "-c", command] for command in commands]!r}, pathlib.Path({str(s
                 ("simulator_vs_reality.sh", "--bin", "absent",
                  "simulator_vs_reality: absent/paceline is not there; build it with scripts/build.sh"),
                 ("make_data.sh", self.config, "--bin", "make_data: --bin needs a folder"),
-                ("quickstart.sh", "--nonsense", "quickstart: unknown argument '--nonsense' (see --help)"),
+                ("quickstart.sh", "--nonsense", "quickstart: unknown option '--nonsense' (see --help)"),
                 ("quickstart.sh", "--out", "quickstart: --out needs a folder"),
                 ("bench.sh", "--out", "bench: --out needs a file"),
                 ("run_ssh.sh", self.config, "run_ssh: a configuration and a host list are needed (see --help)"),
