@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 constexpr const char* kIdentity = "sweep.yaml";
 constexpr const char* kLock = ".lock";
 constexpr std::size_t kIdentityBytesMax = std::size_t{16} << 20;
-// A sweep that was killed has its lock until the kernel is through with its processes.
+// A sweep that was killed has its lock until the kernel is through with its processes. flock() that waits has
+// no deadline, and a signal to cut it short would be the whole process's: so it is asked again and again.
 constexpr std::chrono::milliseconds kLockWait{2000}, kLockRetry{20};
 
 // The same for each way to name a folder, from wherever.
