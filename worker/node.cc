@@ -66,7 +66,7 @@ struct ThreadResult {
 class Node::Impl {
  public:
   Impl(const RunConfig& config, NodeId node, wire::Context& context, std::unique_ptr<TaskFactory> tasks,
-       Log log)
+       Log log, const NodeOptions& options)
       : config_(config),
         node_(node),
         tasks_(std::move(tasks)),
@@ -74,7 +74,8 @@ class Node::Impl {
         process_cache_(partition(tasks_->layout().size(), config_.cluster.shards)),
         memory_(memory_to_share(config_, tasks_->layout())),
         client_({config_.cluster, node, new_incarnation(), fingerprint(config_), tasks_->data_fingerprint(),
-                 log_, memory_.is_ok() ? *memory_ : nullptr, [this] { on_closed(); }},
+                 log_, memory_.is_ok() ? *memory_ : nullptr, [this] { on_closed(); },
+                 options.floats_at_once.value_or(PsClientOptions::kFloatsAtOnce)},
                 tasks_->layout(), context, process_cache_) {}
 
   Status run() {
@@ -232,8 +233,8 @@ class Node::Impl {
 };
 
 Node::Node(const RunConfig& config, NodeId node, wire::Context& context, std::unique_ptr<TaskFactory> tasks,
-           Log log)
-    : impl_(std::make_unique<Impl>(config, node, context, std::move(tasks), std::move(log))) {}
+           Log log, NodeOptions options)
+    : impl_(std::make_unique<Impl>(config, node, context, std::move(tasks), std::move(log), options)) {}
 Node::~Node() = default;
 
 Status Node::run() { return impl_->run(); }

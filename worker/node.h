@@ -6,7 +6,9 @@
 //   Status ended = node.run();        // request_stop() from another thread ends it early
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/config/run_config.h"
@@ -18,11 +20,17 @@
 
 namespace paceline {
 
+struct NodeOptions {
+  // Floats of a gradient that leave at once when it is computed (client/ps_client.h); nullopt: as many as
+  // serve best. Tests make gradients of a few floats leave in parts.
+  std::optional<std::int64_t> floats_at_once;
+};
+
 class Node {
  public:
   // `context` outlives the node. The configuration has been validated (common/config/load.h).
   Node(const RunConfig& config, NodeId node, wire::Context& context, std::unique_ptr<TaskFactory> tasks,
-       Log log = Log());
+       Log log = Log(), NodeOptions options = NodeOptions());
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;

@@ -1,6 +1,7 @@
-// Gradients that leave while they are computed, over real sockets: what turns out not to be finite, after
-// most of it has left, is never applied anywhere, and the gradients behind it count exactly; what left early
-// is in the report, beside the phases.
+// Gradients that leave while they are computed, or in parts once they are, over real sockets: what turns out
+// not to be finite, after most of it has left, is never applied anywhere, and the gradients behind it count
+// exactly; what left early is in the report, beside the phases.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <string>
@@ -59,6 +60,26 @@ CountingOptions counting(const RunConfig& config, std::int64_t rows) {
 Result<ClusterRun> run_on(const RunConfig& config, const CountingOptions& options) {
   return run_cluster(config,
                      [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); });
+}
+
+// Gradients are computed in one piece, and leave in parts of two floats while the rest is looked at. The same
+// run, and how many were taken back at the authority's shard, which has the lowest elements.
+struct RunInParts {
+  Result<ClusterRun> run;
+  std::int64_t withdrawn = 0;
+};
+RunInParts run_in_parts(const RunConfig& config, CountingOptions options) {
+  options.in_parts = false;
+  std::atomic<std::int64_t> withdrawn{0};
+  const auto hear = [&](const wire::Body& message) {
+    if (std::holds_alternative<wire::Withdraw>(message)) ++withdrawn;
+  };
+  NodeOptions node_options;
+  node_options.floats_at_once = 2;
+  auto run = run_cluster(
+      config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); }, {}, hear,
+      node_options);
+  return {std::move(run), withdrawn};
 }
 
 // One iteration in three.
@@ -126,6 +147,25 @@ TEST_CASE("a_gradient_that_is_not_finite_after_most_of_it_has_left_is_applied_no
   CHECK(run->summary.bytes_pushed_early > 0);
 }
 
+// The first element alone is not finite, so all parts before the last have left when it is seen.
+TEST_CASE("a_computed_gradient_that_is_not_finite_behind_parts_that_have_left_is_applied_nowhere") {
+  const Way way = GENERATE(from_range(std::begin(kPushWays), std::end(kPushWays)));
+  const std::uint32_t shards = GENERATE(1U, 3U);
+  RunConfig config = config_of(way, shards);
+  config.cluster.gradient_encoding = GENERATE(Encoding::kFp32, Encoding::kFp16);
+  CAPTURE(static_cast<int>(way.policy), static_cast<int>(way.apply), shards);
+  CountingOptions options = counting(config, 6);
+  options.is_not_finite = fails;
+  const auto [run, withdrawn] = run_in_parts(config, options);
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  for (const Status& server : run->servers) CHECK(server.is_ok());
+  for (const Status& node : run->nodes) CHECK(node.is_ok());
+  check_counts(*run, options.cluster);
+  CHECK(withdrawn == run->summary.skipped);
+  CHECK(run->summary.bytes_pushed_early == 0);  // nothing hid behind computing
+}
+
 TEST_CASE("under_on_nan_stop_the_run_ends_with_worker_clock_and_tensor_though_most_of_it_has_left") {
   RunConfig config = config_of(kPushWays[0], 3);
   config.train.on_nan = OnNan::kStop;
@@ -133,9 +173,11 @@ TEST_CASE("under_on_nan_stop_the_run_ends_with_worker_clock_and_tensor_though_mo
   options.is_not_finite = [](const Step& step) {
     return step.worker == WorkerId(1, 0) && step.clock == Clock(3);
   };
-  const auto run = run_on(config, options);
+  const bool computed = GENERATE(false, true);
+  auto [run, withdrawn] = computed ? run_in_parts(config, options) : RunInParts{run_on(config, options), 1};
   INFO(run.status().message());
   REQUIRE(run.is_ok());
+  CHECK(withdrawn == 1);
   CHECK(run->summary.status == "failed");
   CHECK_THAT(run->summary.reason, Catch::Contains("worker 1.0") && Catch::Contains("clock 3") &&
                                       Catch::Contains("gradient of counts is nan at [0, 0]"));

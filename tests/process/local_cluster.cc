@@ -15,7 +15,7 @@ namespace paceline::testing {
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
     const std::function<void(const RunConfig&)>& elsewhere,
-    const std::function<void(const wire::Body&)>& overhear) {
+    const std::function<void(const wire::Body&)>& overhear, const NodeOptions& node_options) {
   const TempFolder folder;
   config.run.out = (folder.path() / "run").string();
   std::filesystem::create_directory(config.run.out);
@@ -47,7 +47,8 @@ Result<ClusterRun> run_cluster(
   };
   for (std::uint32_t i = 0; i < config.cluster.nodes; ++i) {
     std::unique_ptr<TaskFactory> its = tasks(NodeId(i), stop);
-    if (its != nullptr) nodes[i] = std::make_unique<Node>(of_nodes, NodeId(i), context, std::move(its));
+    if (its == nullptr) continue;
+    nodes[i] = std::make_unique<Node>(of_nodes, NodeId(i), context, std::move(its), Log(), node_options);
   }
   if (elsewhere) elsewhere(config);
 

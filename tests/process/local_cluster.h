@@ -15,6 +15,7 @@
 #include "common/status.h"
 #include "common/task/task.h"
 #include "common/wire/messages.h"
+#include "worker/node.h"
 
 namespace paceline::testing {
 
@@ -40,6 +41,6 @@ struct ClusterRun {
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
     const std::function<void(const RunConfig&)>& elsewhere = {},
-    const std::function<void(const wire::Body&)>& overhear = {});
+    const std::function<void(const wire::Body&)>& overhear = {}, const NodeOptions& node_options = {});
 
 }  // namespace paceline::testing

@@ -29,9 +29,6 @@ using Queued = wire::DealerSocket::Queued;
 // since a pull that needs a newer version waits while an older one leaves for a node that reads slowly
 // (docs/ARCHITECTURE.md, "Parameters in memory").
 constexpr int kPullLeases = 60;
-// Some frames, and little enough that what is looked at last is still in the processor's cache when it
-// leaves.
-constexpr std::int64_t kFloatsAtOnce = std::int64_t{1} << 18;
 // A heartbeat that comes later than this was not late: the whole process stood still.
 constexpr std::chrono::milliseconds kPauseAtLeast{500};
 
@@ -409,7 +406,7 @@ void PsClient::push_early(const LocalGradient& gradient, std::int64_t begin) {
 std::int64_t PsClient::floats_at_once() const {
   // Where something is owed, parts cost more passes (gradient_encoder.h) than their overlap gains.
   if (!only_rounds(impl_->options_.cluster.gradient_encoding)) return ParameterExchange::floats_at_once();
-  return kFloatsAtOnce;
+  return impl_->options_.floats_at_once;
 }
 
 EarlyPush PsClient::pushed_early(WorkerId worker, Ticks until) const {

@@ -14,6 +14,7 @@
 // its status.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -43,6 +44,10 @@ struct PsClientOptions {
   // Called once, when the client closes, by whichever thread closes it: for waits that the client does not
   // know. It returns soon and does not call back.
   std::function<void()> on_closed = [] {};
+  // How much of a gradient that is computed leaves while the next of it is looked at: some frames, and little
+  // enough that what is looked at last is still in the processor's cache when it leaves.
+  static constexpr std::int64_t kFloatsAtOnce = std::int64_t{1} << 18;
+  std::int64_t floats_at_once = kFloatsAtOnce;
 };
 
 class PsClient final : public ParameterExchange {
