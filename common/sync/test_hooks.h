@@ -68,6 +68,10 @@ enum class Mutant {
   kBackupIsNewest,           // a gradient is compensated from the state that its worker was sent last
   kBackupWithoutOwn,         // ... or from one without the worker's own gradients on top
   kLetGoOnReceipt,           // a gradient that lies in a worker's memory is let go of before it is applied
+  kLateHeld,                 // a gradient that was discarded before it had come whole is held when it has
+  kLentTakenTooLate,         // parameters that lie in a server's memory are let go of before they are taken
+  kLentCopiedTooLate,        // ... or before they are copied for those who take them later
+  kLentKept,                 // ... or not when they have been taken
   kCount
 };
 

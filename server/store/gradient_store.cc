@@ -192,7 +192,7 @@ bool GradientStore::discard(WorkerId worker, Clock clock) {
   const Gradient* found = find(worker, clock);
   if (found == nullptr) {
     Clock& late_below = inbox(worker).late_below;
-    late_below = std::max(late_below, clock.next());
+    if (!sync::broken(sync::Mutant::kLateHeld)) late_below = std::max(late_below, clock.next());
     return false;
   }
   std::vector<Gradient>& gradients = inbox(worker).gradients;

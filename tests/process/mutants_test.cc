@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -25,6 +26,7 @@
 #include "tests/unit/slow_readers.h"
 #include "worker/cache/process_cache.h"
 #include "worker/cache/thread_cache.h"
+#include "worker/client/pulls.h"
 
 namespace paceline::testing {
 namespace {
@@ -83,10 +85,55 @@ std::string violation_of_newer_than_landed() {
   return value == 2.0F ? "" : "revision 2 is taken over, " + std::to_string(value) + " is there";
 }
 
+// Parameters in memory of a server that writes over them at once when they are let go of: over real sockets
+// that takes another update. They are taken as they land, or copied: when they come and nobody waits, when
+// the thread that waits does not take them, or gives up.
+std::string violation_of_lent_parameters() {
+  enum class Way { kLand, kNobodyWaits, kRefused, kGivenUp };
+  struct Taker final : ParameterLanding {
+    bool takes = true;
+    std::vector<float> values = std::vector<float>(2);
+    bool land(ShardId, const cache::SliceStamp&, const SlicePiece& piece) override {
+      if (takes) piece.copy_to(values, Range{0, 2});
+      return takes;
+    }
+  };
+  for (const Way way : {Way::kLand, Way::kNobodyWaits, Way::kRefused, Way::kGivenUp}) {
+    std::vector<float> lent{5, 6};
+    ProcessCache cache({Range{0, 2}});
+    Pulls pulls(cache, 1);
+    Taker taker;
+    taker.takes = way == Way::kLand;
+    const Ticket ticket =
+        way == Way::kNobodyWaits ? pulls.request(Version(1)).ticket : pulls.request_ahead(Version(1)).ticket;
+    for (std::int64_t at = 0; at < 2; ++at) {
+      float* const place = &lent[static_cast<std::size_t>(at)];
+      wire::Payload payload{std::shared_ptr<const void>(place, [place](const void*) { *place = NAN; }),
+                            reinterpret_cast<const std::byte*>(place), sizeof(float)};
+      payload.borrowed = true;
+      const std::vector<Clock> applied(at == 0 ? 1 : 0, Clock(1));
+      const wire::Parameters piece{ticket, ShardId(0), Version(1), Revision(1), at, at == 1, applied};
+      const Status accepted = pulls.accept(ShardId(0), piece, std::move(payload), Ticks(1));
+      if (!accepted.is_ok()) return accepted.message();
+      const auto tired = [] { return true; };
+      if (way == Way::kGivenUp && at == 0) (void)pulls.await_unless(tired, ticket, taker);
+    }
+    if (const auto landed = pulls.await(ticket, taker); !landed.is_ok()) return landed.status().message();
+    const std::string how = "of what is lent (" + std::to_string(static_cast<int>(way)) + ") ";
+    for (const float value : lent) {
+      if (!std::isnan(value)) return how + "something is held";
+    }
+    if (!taker.takes) cache.slice(ShardId(0))->copy_to(taker.values);
+    if (taker.values != std::vector<float>{5, 6}) return how + "something is taken too late";
+  }
+  return "";
+}
+
 // The first violation that any check finds; empty when none does.
 std::string first_violation() {
   if (std::string found = violation_of_reordered_slices(); !found.empty()) return found;
   if (std::string found = violation_of_newer_than_landed(); !found.empty()) return found;
+  if (std::string found = violation_of_lent_parameters(); !found.empty()) return found;
   if (sync::broken(Mutant::kExactAnsweredFromNow) || sync::broken(Mutant::kNone)) {
     if (std::string found = violation_of_evaluations(1); !found.empty()) return found;
   }
@@ -95,7 +142,8 @@ std::string first_violation() {
     if (std::string found = server::violation_of_slow_readers(seed); !found.empty()) return found;
   }
   const bool of_next = sync::broken(Mutant::kPreparedWhateverDecided) ||
-                       sync::broken(Mutant::kPreparedKeptAfterLoss) || sync::broken(Mutant::kNone);
+                       sync::broken(Mutant::kPreparedKeptAfterLoss) || sync::broken(Mutant::kLateHeld) ||
+                       sync::broken(Mutant::kNone);
   for (std::uint64_t seed = 1; of_next && seed <= kSchedules; ++seed) {
     if (std::string found = server::walk_next_state(seed).violation; !found.empty()) return found;
   }

@@ -58,6 +58,7 @@ class PreparingWalk {
     std::vector<Whole> whole;
     std::optional<Whole> sending;
     std::int64_t sent = 0;  // floats of it, from its end
+    std::int64_t late_below = 0;
   };
   struct Reply {
     Snapshot state;
@@ -161,6 +162,11 @@ class PreparingWalk {
     if (!last || !arrived.is_ok()) return;
     Whole whole = *std::exchange(sender.sending, std::nullopt);
     ++sender.clock;
+    if (whole.clock.value < sender.late_below) {
+      ++walk_.late;
+      if (const std::string& said = (*arrived)->fault; !said.empty()) fault("said of what is late: " + said);
+      return;
+    }
     expect_fault(whole, (*arrived)->fault);
     if (whole.not_finite) return shard_.discard(push.worker, push.clock);  // as the authority has it
     sender.whole.push_back(std::move(whole));
@@ -220,7 +226,11 @@ class PreparingWalk {
   void discard() {
     const auto rank = static_cast<std::uint32_t>(below(senders_.size()));
     std::vector<Whole>& whole = senders_[rank].whole;
-    if (whole.empty()) return;
+    if (whole.empty() || chance(30)) {  // the one that is being sent, or comes next
+      const std::int64_t clock = senders_[rank].clock;
+      senders_[rank].late_below = clock + 1;
+      return shard_.discard(settings_.cluster.worker_at(Rank(rank)), Clock(clock));
+    }
     const auto which = static_cast<std::ptrdiff_t>(below(whole.size()));
     shard_.discard(settings_.cluster.worker_at(Rank(rank)), whole[static_cast<std::size_t>(which)].clock);
     whole.erase(whole.begin() + which);
@@ -335,6 +345,12 @@ class PreparingWalk {
   }
 
   void check() {
+    std::size_t held = 0;
+    for (const Sender& sender : senders_) held += sender.whole.size() + (sender.sending ? 1 : 0);
+    if (shard_.gradients_held() != held) {
+      fault(std::to_string(shard_.gradients_held()) + " gradients are held, expected " +
+            std::to_string(held));
+    }
     check_content(shard_.now(), expected_, "the current state");
     for (const auto& [version, values] : retained_) {
       check_content(*shard_.retained(version), values, "retained version " + to_string(version));

@@ -12,11 +12,14 @@ struct NextStateWalk {
   //   content   after every step the parameters, the retained versions and the replies held are bit for bit
   //             what a plain loop makes of the decisions alone
   //   finite    a whole gradient is reported with its first element that is not finite, if it has one
+  //   late      one that was discarded before it had come whole is reported when it has, and not held
+  //   held      the gradients here are those that came, but for the decided, discarded, withdrawn and lost
   //   memory    at most blocks x (2 + retained versions) are alive
   std::string violation;
   std::int64_t prepared = 0;    // blocks that took a gradient before it was decided
   std::int64_t committed = 0;   // blocks that a decision took over so
   std::int64_t not_finite = 0;  // whole gradients that were not
+  std::int64_t late = 0;        // those that were discarded before
 };
 
 // Runs the schedule of `seed`. Thread: any.

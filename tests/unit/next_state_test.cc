@@ -68,14 +68,17 @@ TEST_CASE("what was prepared never shows before its decision, and then has the b
   std::int64_t prepared = 0;
   std::int64_t committed = 0;
   std::int64_t not_finite = 0;
+  std::int64_t late = 0;
   for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
     const NextStateWalk walk = walk_next_state(seed);
     REQUIRE(walk.violation == "");
     prepared += walk.prepared;
     committed += walk.committed;
     not_finite += walk.not_finite;
+    late += walk.late;
   }
   CHECK(not_finite > 1'000);
+  CHECK(late > 1'000);
   CHECK(committed > 5'000);         // much was foreseen
   CHECK(prepared > 2 * committed);  // and much was not, or took several gradients
 }

@@ -1,6 +1,7 @@
 #include "worker/cache/snapshot.h"
 
 #include "common/params/vector_ops.h"
+#include "common/sync/test_hooks.h"
 
 namespace paceline {
 
@@ -9,6 +10,7 @@ wire::Payload in_own_memory(wire::Payload payload, const Range& range) {
   if (!payload.borrowed) return payload;
   const std::shared_ptr<std::byte[]> copy(new std::byte[payload.size]);
   const std::span<const float> values = payload.floats();
+  if (sync::broken(sync::Mutant::kLentCopiedTooLate)) payload.owner.reset();
   copy_part({reinterpret_cast<float*>(copy.get()), values.size()}, values, range.size());
   payload.owner = copy;
   payload.data = copy.get();

@@ -6,6 +6,7 @@
 
 #include "common/cache/freshness.h"
 #include "common/encode/encode.h"
+#include "common/sync/test_hooks.h"
 
 namespace paceline {
 namespace {
@@ -254,6 +255,9 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
 // With one thread the slice keeps nothing of what is in its place, and a copy of what is not and was lent.
 void Pulls::land(Arrived arrived, ParameterLanding& landing, std::unique_lock<std::mutex>& lock) {
   wire::Payload& payload = arrived.piece.payload;
+  if (sync::broken(sync::Mutant::kLentTakenTooLate)) {
+    payload.owner = arrived.slice->pieces[arrived.place].payload.owner = nullptr;
+  }
   lock.unlock();  // the next frames must not wait for the copy
   if (landing.land(arrived.shard, arrived.slice->stamp, arrived.piece)) {
     payload = wire::Payload();
@@ -261,7 +265,9 @@ void Pulls::land(Arrived arrived, ParameterLanding& landing, std::unique_lock<st
     payload = in_own_memory(std::move(payload), arrived.slice->range);
   }
   lock.lock();
-  if (threads_ == 1) std::swap(arrived.slice->pieces[arrived.place].payload, payload);
+  if (threads_ == 1 && !sync::broken(sync::Mutant::kLentKept)) {
+    std::swap(arrived.slice->pieces[arrived.place].payload, payload);
+  }
 }
 
 // What is here of it is copied after all, if it was lent.
