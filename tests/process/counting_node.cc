@@ -1,6 +1,6 @@
-// counting_node SEED LAST-WORDS-FILE ENDPOINT...: the node of crash_run(SEED) that dies, as a process of its
-// own. It takes part in the run with the counting model until its moment comes. Exits 0 when the run was over
-// before that.
+// counting_node KIND SEED LAST-WORDS-FILE ENDPOINT...: the node of crash_run(SEED) that dies, as a process of
+// its own; under KIND `backup` that of backup_crash_run(SEED). It takes part in the run with the counting
+// model until its moment comes. Exits 0 when the run was over before that.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -16,9 +16,9 @@
 namespace paceline::testing {
 namespace {
 
-int run_until_death(std::uint64_t seed, const std::string& words_file,
+int run_until_death(const std::string& kind, std::uint64_t seed, const std::string& words_file,
                     const std::vector<std::string>& endpoints) {
-  CrashRun run = crash_run(seed);
+  CrashRun run = kind == "backup" ? backup_crash_run(seed) : crash_run(seed);
   run.config.cluster.endpoints = endpoints;
   LastWords words(words_file);
 
@@ -50,7 +50,7 @@ int run_until_death(std::uint64_t seed, const std::string& words_file,
 }  // namespace paceline::testing
 
 int main(int argc, char** argv) {
-  if (argc < 4) return 2;
-  return paceline::testing::run_until_death(std::strtoull(argv[1], nullptr, 10), argv[2],
-                                            {argv + 3, argv + argc});
+  if (argc < 5) return 2;
+  return paceline::testing::run_until_death(argv[1], std::strtoull(argv[2], nullptr, 10), argv[3],
+                                            {argv + 4, argv + argc});
 }

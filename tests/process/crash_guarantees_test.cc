@@ -3,22 +3,20 @@
 // of the survivors is checked against what the dead node had done, with all guarantees in force until it is
 // really dead; and at the end each of its pushes is on all shards or on none. A failure prints the seed;
 // seeds.h says how to run that schedule alone.
-#include <spawn.h>
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <csignal>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/process/crash_run.h"
 #include "tests/process/grant_checker.h"
 #include "tests/process/guarantee_checker.h"
 #include "tests/process/local_cluster.h"
+#include "tests/process/other_process.h"
+#include "tests/process/schedules.h"
 #include "tests/process/seeds.h"
 #include "tests/unit/temp_folder.h"
 
@@ -31,37 +29,6 @@ constexpr std::uint64_t kSchedules = 40;
 constexpr std::uint64_t kSchedules = 250;
 #endif
 constexpr int kAtATime = 16;
-
-// The program PACELINE_COUNTING_NODE, started with these arguments.
-class OtherProcess {
- public:
-  explicit OtherProcess(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), PACELINE_COUNTING_NODE);
-    std::vector<char*> argv;
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    PACELINE_ASSERT(::posix_spawn(&pid_, argv[0], nullptr, nullptr, argv.data(), environ) == 0,
-                    std::string("cannot start ") + argv[0]);
-  }
-  OtherProcess(const OtherProcess&) = delete;
-  OtherProcess& operator=(const OtherProcess&) = delete;
-  ~OtherProcess() {
-    if (pid_ != 0) bury(/*dies=*/true);
-  }
-
-  // Waits for its end, which is near: the run is over, or it `dies` (and is helped, if it only stands still).
-  // Its wait status.
-  int bury(bool dies) {
-    if (dies) ::kill(pid_, SIGKILL);
-    int status = 0;
-    ::waitpid(pid_, &status, 0);
-    pid_ = 0;
-    return status;
-  }
-
- private:
-  pid_t pid_ = 0;
-};
 
 struct Tally {
   std::atomic<int> died{0};     // while the others were training
@@ -102,7 +69,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Tally& tally) {
         return node == crash.victim ? nullptr : std::make_unique<CountingFactory>(options);
       },
       [&](const RunConfig& config) {
-        std::vector<std::string> arguments{std::to_string(seed), words_file};
+        std::vector<std::string> arguments{"any", std::to_string(seed), words_file};
         arguments.insert(arguments.end(), config.cluster.endpoints.begin(), config.cluster.endpoints.end());
         victim.emplace(std::move(arguments));
       },
@@ -142,28 +109,14 @@ std::vector<std::string> violations_of(std::uint64_t seed, Tally& tally) {
 
 TEST_CASE("the_survivors_of_a_dying_node_keep_every_guarantee_and_its_pushes_are_whole_or_not_there") {
   const Seeds range = seeds(kSchedules);
-  std::atomic<std::uint64_t> next{range.first};
-  std::mutex mutex;
-  std::vector<std::string> violations;
   Tally tally;
-  std::array<std::uint64_t, kCombinations> done{};  // of each way to synchronise on so many shards
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kAtATime; ++t) {
-    threads.emplace_back([&] {
-      for (std::uint64_t seed = next++; seed < range.end(); seed = next++) {
-        const std::vector<std::string> found = violations_of(seed, tally);
-        const std::lock_guard lock(mutex);
-        violations.insert(violations.end(), found.begin(), found.end());
-        ++done[place_of(combination_of(seed))];
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const std::vector<std::string> violations =
+      violations_of_all(range, kAtATime, [&](std::uint64_t seed) { return violations_of(seed, tally); });
   WARN(tally.died << " of " << range.count << " nodes were lost, " << tally.cut_off
                   << " workers with a push under way");
   for (const std::string& violation : violations) UNSCOPED_INFO(violation);
   REQUIRE(violations.empty());
-  CHECK(*std::min_element(done.begin(), done.end()) >= range.count / kCombinations);
+  CHECK(rarest_combination(range) >= range.count / kCombinations);
   if (range.count < kCombinations) return;  // one schedule again: its node may have died without a push
   CHECK(tally.died > static_cast<int>(range.count / 2));
   CHECK(tally.cut_off > 0);

@@ -10,11 +10,12 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "common/assert.h"
 #include "common/config/run_config.h"
+#include "tests/process/backup_run.h"
 #include "tests/process/counting_task.h"
-#include "tests/process/random_run.h"
 
 namespace paceline::testing {
 
@@ -30,8 +31,18 @@ struct CrashRun {
   Death death = Death::kComputing;
   Clock clock;  // of the victim's first thread
   std::chrono::microseconds after{0};
-  std::int64_t blocks = 3;  // rows of the counting model
+  std::int64_t blocks = 3;     // rows of the counting model
+  std::int64_t per_clock = 0;  // gradients that a mean is made of
 };
+
+// Who dies, how and when.
+inline void draw_death(CounterRandom& random, CrashRun& run) {
+  run.victim = NodeId(static_cast<std::uint32_t>(random.next_below(run.config.cluster.nodes)));
+  const std::uint64_t deaths = random.next_below(8);
+  run.death = deaths < 2 ? Death::kComputing : deaths < 7 ? Death::kAroundPush : Death::kStandingStill;
+  run.clock = Clock(static_cast<std::int64_t>(random.next_below(3)));
+  run.after = std::chrono::microseconds(random.next_below(run.blocks > 3 ? 3000 : 400));
+}
 
 inline CrashRun crash_run(std::uint64_t seed) {
   CounterRandom random(seed, Stream::kTest, 50);
@@ -54,13 +65,30 @@ inline CrashRun crash_run(std::uint64_t seed) {
     share_memory(run.config);
     run.blocks = large_rows(run.config);
   }
-  run.victim = NodeId(static_cast<std::uint32_t>(random.next_below(run.config.cluster.nodes)));
-  const std::uint64_t deaths = random.next_below(8);
-  run.death = deaths < 2 ? Death::kComputing : deaths < 7 ? Death::kAroundPush : Death::kStandingStill;
-  run.clock = Clock(static_cast<std::int64_t>(random.next_below(3)));
-  run.after = std::chrono::microseconds(random.next_below(run.blocks > 3 ? 3000 : 400));
+  run.per_clock = static_cast<std::int64_t>(workers);
+  draw_death(random, run);
   // As short as a machine allows on which forty other programs run: a survivor is never as silent.
   if (run.death == Death::kStandingStill) run.config.cluster.lease = std::chrono::seconds(5);
+  return run;
+}
+
+// Under backup workers, and nobody dies.
+inline CrashRun whole_backup_run(std::uint64_t seed, std::uint32_t nodes_min = 1) {
+  BackupRun backup = backup_run(seed, nodes_min);
+  CrashRun run;
+  run.config = std::move(backup.config);
+  run.blocks = backup.rows;
+  run.per_clock = backup.n;
+  return run;
+}
+
+// The same, and a node is killed.
+inline CrashRun backup_crash_run(std::uint64_t seed) {
+  CrashRun run = whole_backup_run(seed, /*nodes_min=*/2);
+  run.config.cluster.heartbeat = std::chrono::milliseconds(50);
+  CounterRandom random(seed, Stream::kTest, 81);
+  draw_death(random, run);
+  if (run.death == Death::kStandingStill) run.death = Death::kAroundPush;
   return run;
 }
 
@@ -71,7 +99,7 @@ inline CountingOptions counting_options(const CrashRun& run, std::uint64_t seed)
   options.seed = seed;
   options.in_parts = leaves_in_parts(seed);
   if (run.config.sync.combine == CombineMode::kMean) {
-    options.gradient_scale = static_cast<float>(options.cluster.workers());
+    options.gradient_scale = static_cast<float>(run.per_clock);
   }
   return options;
 }

@@ -4,10 +4,6 @@ paceline_test(exactness_test SOURCES process/exactness_test.cc
 
 paceline_test(replay_test SOURCES process/replay_test.cc LIBS paceline_test_cluster)
 
-add_executable(counting_node process/counting_node.cc)
-paceline_options(counting_node)
-target_link_libraries(counting_node PRIVATE paceline_worker)
-set_target_properties(counting_node PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 paceline_test(half_push_test SOURCES process/half_push_test.cc
   LIBS paceline_test_cluster paceline_config)
 paceline_test(crash_guarantees_test SOURCES process/crash_guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>

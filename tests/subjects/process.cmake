@@ -10,7 +10,14 @@ paceline_options(paceline_seeds_main)
 paceline_test(guarantees_test SOURCES process/guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_cluster TIMEOUT 600)
 
+# A node as a process of its own, which a test kills.
+add_executable(counting_node process/counting_node.cc)
+paceline_options(counting_node)
+target_link_libraries(counting_node PRIVATE paceline_worker)
+set_target_properties(counting_node PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 paceline_test(backup_test SOURCES process/backup_test.cc LIBS paceline_test_cluster LABELS sanitizer TIMEOUT 300)
+target_compile_definitions(backup_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
+add_dependencies(backup_test counting_node)
 
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
