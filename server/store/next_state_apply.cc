@@ -124,7 +124,11 @@ void NextState::apply_compensated(const wire::ApplyDecision& decision, const Gra
   Revision applied(decision.revision_after.value - std::ssize(decision.contributions));
   for (const wire::Contribution& c : decision.contributions) {
     const Gradient& gradient = *gradients.find(c.worker, c.clock);
-    const BlockRange& backup = *backups.find(c.worker, gradient.computed_revision());
+    const BlockRange* const backup = backups.find(c.worker, gradient.computed_revision());
+    PACELINE_ASSERT(backup != nullptr, "the gradient of worker " + to_string(c.worker) + " stamped " +
+                                           to_string(c.clock) + " is held, the state of revision " +
+                                           to_string(gradient.computed_revision()) +
+                                           " that it was computed with is not");
     apply_pool_.run(now.block_count(), [&](std::size_t, std::int64_t i) {
       const Range block = now.elements(i);
       const auto compensate_and_step = [&](std::span<const float> in, std::span<float> out) {
@@ -136,7 +140,7 @@ void NextState::apply_compensated(const wire::ApplyDecision& decision, const Gra
             const auto at = static_cast<std::size_t>(begin - block.begin);
             const std::span<float> compensated(stretch.data(), n);
             compensation_.apply(begin, values.subspan(done, n), in.subspan(at, n),
-                                backup.block(i).subspan(at, n), compensated);
+                                backup->block(i).subspan(at, n), compensated);
             optimizer_.apply_stateless(in.subspan(at, n), out.subspan(at, n), compensated,
                                        decision.learning_rate);
           }

@@ -1,5 +1,6 @@
-// Lean: a run of 100,000 steps grows no memory. The counting model through real servers and nodes, long
-// enough for anything that is kept per step, per clock or per message to show.
+// Lean: a run of 100,000 steps grows no memory, and one with delay compensation stays within what is said of
+// it. The counting model through real servers and nodes, long enough for anything that is kept per step, per
+// clock or per message to show.
 #include <unistd.h>
 
 #include <atomic>
@@ -26,6 +27,18 @@ std::int64_t resident_bytes() {
   status >> pages >> resident;
   return resident * sysconf(_SC_PAGESIZE);
 }
+
+// The most that was resident since it was last asked to forget, in bytes.
+std::int64_t peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word && word != "VmHWM:") {
+  }
+  std::int64_t kib = 0;
+  status >> kib;
+  return kib * 1024;
+}
+void forget_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 }  // namespace
 
@@ -66,6 +79,46 @@ TEST_CASE("a_run_of_100000_steps_grows_no_memory") {
   WARN("resident after 20,000 steps " << early / 1024 << " KiB, after 100,000 " << late / 1024 << " KiB, "
                                       << run->summary.wall_seconds << " s");
   CHECK(late - early <= kGrowthMax);
+}
+
+// docs/ARCHITECTURE.md, "Parameters in memory": of a server, parameters x 2, with `adaptive` once more, 8
+// gradients of each worker, and of what each computes with as many states and 3; of a node, its parameters,
+// three gradients, differences for two own timestamps and an answer. What a run leaves of each step, a
+// gradient or a state, would be 800 MB.
+TEST_CASE("with_delay_compensation_a_run_holds_what_each_worker_computes_with_and_no_more") {
+  constexpr std::int64_t kFloats = 1'000'000, kSteps = 200;
+  constexpr std::int64_t kNodes = 2, kHeld = 8;
+  const CompensationKind kind = GENERATE(CompensationKind::kConstant, CompensationKind::kAdaptive);
+  RunConfig config;
+  config.cluster.nodes = kNodes;
+  config.cluster.threads_per_node = 1;
+  config.cluster.shards = 1;
+  config.cluster.shared_memory = SharedMemory::kOff;
+  config.train.total_iterations = kSteps;
+  config.train.batch_size = 10;
+  config.train.optimizer.lr = 1.0;
+  config.train.optimizer.delay_compensation.kind = kind;
+  config.sync.policy = PolicyKind::kAsp;
+  config.sync.apply = ApplyMode::kEager;
+  config.sync.combine = CombineMode::kEach;
+
+  CountingOptions options;
+  options.cluster = config.cluster.cluster();
+  options.blocks = kFloats / kNodes;
+  const std::int64_t before = resident_bytes();
+  forget_peak();
+  const auto run = run_cluster(
+      config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); });
+  const std::int64_t peak = peak_bytes() - before;
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  CHECK(run->summary.iterations == kSteps);
+  const std::int64_t server =
+      2 + (kind == CompensationKind::kAdaptive ? 1 : 0) + kNodes * kHeld + kNodes * (kHeld + 3);
+  const std::int64_t node = 1 + 3 + 2 + 1;
+  WARN("at the most " << peak / (4 * kFloats) << " times the parameters, allowed " << server + kNodes * node);
+  CHECK(peak <= (server + kNodes * node) * kFloats * 4 + (std::int64_t{64} << 20));
+  CHECK(peak > 5 * kFloats * 4);  // it was measured
 }
 
 }  // namespace paceline::testing
