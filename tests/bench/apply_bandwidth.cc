@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "common/params/kernels.h"
+#include "tests/bench/judged.h"
 
 namespace paceline {
 namespace {
@@ -221,34 +222,18 @@ void register_all() {
   }
 }
 
-// The table on the console, and which of the loops in use missed the target.
-class Reporter : public benchmark::ConsoleReporter {
- public:
-  void ReportRuns(const std::vector<Run>& runs) override {
-    ConsoleReporter::ReportRuns(runs);
-    const std::string in_use = std::string("/") + kernels::best().name + "/";
-    for (const Run& run : runs) {
-      const std::string name = run.benchmark_name();
-      if (name.find(in_use) != std::string::npos && run.counters.at("ratio") < kTarget)
-        missed_.push_back(name);
-    }
-  }
-  const std::vector<std::string>& missed() const { return missed_; }
-
- private:
-  std::vector<std::string> missed_;
-};
+// Of the loops that are in use.
+bool misses_target(const benchmark::BenchmarkReporter::Run& run) {
+  const bool in_use =
+      run.benchmark_name().find(std::string("/") + kernels::best().name + "/") != std::string::npos;
+  return in_use && run.counters.at("ratio") < kTarget;
+}
 
 }  // namespace
 }  // namespace paceline
 
 int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  paceline::register_all();
-  paceline::Reporter reporter;
-  benchmark::RunSpecifiedBenchmarks(&reporter);
-  for (const std::string& name : reporter.missed())
-    std::printf("%s: under %.2f of its limit\n", name.c_str(), paceline::kTarget);
-  return reporter.missed().empty() ? 0 : 1;
+  char complaint[64];
+  std::snprintf(complaint, sizeof complaint, "under %.2f of its limit", paceline::kTarget);
+  return paceline::bench::run_judged(argc, argv, paceline::register_all, paceline::misses_target, complaint);
 }

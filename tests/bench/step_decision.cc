@@ -30,6 +30,7 @@
 #include "common/assert.h"
 #include "common/sync/engine.h"
 #include "common/wire/memory.h"
+#include "tests/bench/judged.h"
 
 namespace paceline {
 namespace {
@@ -217,23 +218,10 @@ void register_all() {
   }
 }
 
-// The table on the console, and what missed a target.
-class Reporter : public benchmark::ConsoleReporter {
- public:
-  void ReportRuns(const std::vector<Run>& runs) override {
-    ConsoleReporter::ReportRuns(runs);
-    for (const Run& run : runs) {
-      const std::string name = run.benchmark_name();
-      if (name.find("/100000/") == std::string::npos) continue;
-      if (run.counters.at("ns_per_step") > kTargetNs || run.counters.at("ratio_to_10") > kTargetRatio)
-        missed_.push_back(name);
-    }
-  }
-  const std::vector<std::string>& missed() const { return missed_; }
-
- private:
-  std::vector<std::string> missed_;
-};
+bool misses_target(const benchmark::BenchmarkReporter::Run& run) {
+  if (run.benchmark_name().find("/100000/") == std::string::npos) return false;
+  return run.counters.at("ns_per_step") > kTargetNs || run.counters.at("ratio_to_10") > kTargetRatio;
+}
 
 }  // namespace
 }  // namespace paceline
@@ -241,13 +229,8 @@ class Reporter : public benchmark::ConsoleReporter {
 int main(int argc, char** argv) {
   paceline::wire::keep_freed_memory();
   paceline::wire::prefer_huge_pages(std::size_t{256} << 20);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  paceline::register_all();
-  paceline::Reporter reporter;
-  benchmark::RunSpecifiedBenchmarks(&reporter);
-  for (const std::string& name : reporter.missed())
-    std::printf("%s: over %.0f ns or over %.1f times the cost with 10 workers\n", name.c_str(),
+  char complaint[96];
+  std::snprintf(complaint, sizeof complaint, "over %.0f ns or over %.1f times the cost with 10 workers",
                 paceline::kTargetNs, paceline::kTargetRatio);
-  return reporter.missed().empty() ? 0 : 1;
+  return paceline::bench::run_judged(argc, argv, paceline::register_all, paceline::misses_target, complaint);
 }
