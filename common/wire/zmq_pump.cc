@@ -82,7 +82,7 @@ int Pump::break_unfinished() {
     unfinished_.accepted(descriptor);
   }
   const int broken = unfinished_.break_up([this] { return !has_input(); });
-  if (has_input()) schedule();  // asking may have swallowed the descriptor's notice
+  read_soon();  // asking may have swallowed the descriptor's notice
   counters_.malformed += broken;
   return broken;
 }
@@ -118,7 +118,7 @@ Status Pump::send(const PeerId* to, const Message& message) {
   if (sharing != nullptr && (sent != 0 || !header.is_ok())) sharing->unsay(beside);
   PACELINE_RETURN_IF_ERROR(header.status());
   if (sent == EHOSTUNREACH && sharing != nullptr) sharing->gone();
-  if (has_input()) schedule();  // the send, also a vain one, may have swallowed the descriptor's notice
+  read_soon();  // the send, also a vain one, may have swallowed the descriptor's notice
   if (sent != 0) return not_sent(name, sent);
   ++counters_.messages_sent;
   count(message.body, header->size() + (in_frame ? message.payload.size : 0));
@@ -129,7 +129,7 @@ Status Pump::send(const PeerId* to, const Message& message) {
 bool Pump::send_beside(const PeerId& to, const Beside& beside) {
   const std::string header = encode(beside);
   const int sent = send_frames(socket_, is_router_ ? &to : nullptr, header, nullptr);
-  if (!closed_ && has_input()) schedule();
+  if (!closed_) read_soon();
   if (sent != 0) return false;
   ++counters_.messages_sent;
   counters_.other_bytes += static_cast<std::int64_t>(header.size());
@@ -170,6 +170,11 @@ bool Pump::has_input() {
   return repeat_if_interrupted([&] { return (socket_.get(zmq::sockopt::events) & ZMQ_POLLIN) != 0; });
 }
 
+// Whoever is reading looks once more before it waits.
+void Pump::read_soon() {
+  if (!draining_) schedule();
+}
+
 void Pump::schedule() {
   if (scheduled_) return;
   scheduled_ = true;
@@ -189,16 +194,19 @@ void Pump::wait() {
                    });
 }
 
+// Looking for a message and finding none has ZeroMQ take in all that its own threads have told it, so the
+// descriptor tells of whatever comes after that. Each look that finds one costs no call of the kernel, as
+// asking for ZMQ_EVENTS would.
 void Pump::drain() {
-  for (int i = 0; i < kBatch; ++i) {
-    if (closed_) return;
-    if (!has_input()) return wait();
-    read_one();
-  }
-  if (!closed_) schedule();
+  draining_ = true;
+  int read = 0;
+  while (read < kBatch && !closed_ && read_one()) ++read;
+  draining_ = false;
+  if (closed_) return;
+  read < kBatch ? wait() : schedule();
 }
 
-void Pump::read_one() {
+bool Pump::read_one() {
   received_at_ = steady_now();
   PeerId from;
   zmq::message_t frames[2];
@@ -208,19 +216,20 @@ void Pump::read_one() {
   try {
     zmq::message_t frame;
     if (is_router_) {
-      if (!receive_frame(socket_, frame)) return;
+      if (!receive_frame(socket_, frame)) return false;
       from = frame.to_string();
       more = frame.more();
     }
     while (more) {  // ZeroMQ hands out whole messages: the rest is there
-      if (!receive_frame(socket_, frame)) return;
+      if (!receive_frame(socket_, frame)) return false;
       more = frame.more();
       bytes += frame.size();
       if (count < 2) frames[count] = std::move(frame);
       ++count;
     }
   } catch (const zmq::error_t& error) {
-    return deliver(from, internal_error(std::string("receiving: ") + error.what()));
+    deliver(from, internal_error(std::string("receiving: ") + error.what()));
+    return false;
   }
   ++counters_.messages_received;
   handled_ = &frames[0];
@@ -238,6 +247,7 @@ void Pump::read_one() {
     deliver(from, *std::move(*message));
   }
   handled_ = nullptr;
+  return true;
 }
 
 Result<std::optional<Message>> Pump::checked(const PeerId& from, zmq::message_t (&frames)[2], int count) {

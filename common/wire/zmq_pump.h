@@ -72,10 +72,11 @@ class Pump : public std::enable_shared_from_this<Pump> {
  private:
   bool send_beside(const PeerId& to, const Beside& beside);
   bool has_input();
+  void read_soon();
   void schedule();
   void wait();
   void drain();
-  void read_one();
+  bool read_one();  // false: nothing was there
   Result<std::optional<Message>> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
   void deliver(const PeerId& from, Result<Message> message);
   void count(const Body& body, std::size_t bytes);
@@ -95,6 +96,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   std::unordered_map<PeerId, SocketId> connections_;  // those remembered
   bool scheduled_ = false;                            // a drain() is posted
   bool waiting_ = false;                              // the descriptor is being waited for
+  bool draining_ = false;                             // messages are being read
   bool in_handler_ = false;
   bool closed_ = false;
 };
