@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "common/params/non_finite.h"
 #include "common/params/vector_ops.h"
-#include "worker/train/finite.h"
 
 namespace paceline::simulate {
 namespace {

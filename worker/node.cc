@@ -21,6 +21,7 @@
 #include "worker/emulate/compute_slots.h"
 #include "worker/emulate/pace.h"
 #include "worker/train/evaluator.h"
+#include "worker/train/leaving_gradient.h"
 #include "worker/train/trainer.h"
 
 namespace paceline {
@@ -169,6 +170,7 @@ class Node::Impl {
         .layout = tasks_->layout(),
         .freshness = {config_.sync.apply, config_.sync.refresh_clocks},
         .applies_locally = cache::keeps_own_updates(largest_threshold(config_)),
+        .looks = worker_looks(config_.train.on_nan, config_.cluster.gradient_encoding),
         .deadline = config_.cluster.lease,
         .exchange = client_,
         .process_cache = process_cache_,

@@ -1,7 +1,10 @@
 #include "server/store/gradient.h"
 
+#include <algorithm>
 #include <numeric>
+#include <string>
 
+#include "common/assert.h"
 #include "common/params/vector_ops.h"
 
 namespace paceline::server {
@@ -31,6 +34,13 @@ std::optional<std::int64_t> Gradient::non_finite() const {
     if (piece->non_finite) return piece->non_finite;
   }
   return std::nullopt;
+}
+
+float Gradient::at(std::int64_t index) const {
+  const auto piece = std::find_if(pieces_.begin(), pieces_.end(),
+                                  [&](const Piece& it) { return it.begin <= index && index < it.end(); });
+  PACELINE_ASSERT(piece != pieces_.end(), "element " + std::to_string(index) + " is not here");
+  return piece->floats({index, index + 1}).front();
 }
 
 void Gradient::Piece::look_at(const Range& stretch) {

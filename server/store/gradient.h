@@ -73,6 +73,8 @@ class Gradient {
   std::int64_t floats_not_looked_at() const;
   // The first element, counted from the range's begin, that is NaN or infinite, of those looked at.
   std::optional<std::int64_t> non_finite() const;
+  // Its element `index`, of a piece that is here.
+  float at(std::int64_t index) const;
 
  private:
   friend class GradientStore;

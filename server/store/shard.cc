@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/params/non_finite.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::server {
@@ -97,7 +98,9 @@ Result<std::optional<wire::GradientArrived>> Shard::push(const wire::Push& push,
   if (prepare == Prepare::kWhole) next_.prepare_whole(*whole, now_.blocks, now_.version, gradients_);
   next_.look_at_rest(*whole);
   wire::GradientArrived arrived{id_, push.worker, push.clock, whole->samples(), ""};
-  if (const auto element = whole->non_finite()) arrived.fault = place_of(*element);
+  if (const auto element = whole->non_finite()) {
+    arrived.fault = describe_non_finite(whole->at(*element), range_.begin + *element, layout_);
+  }
   return std::optional(std::move(arrived));
 }
 
@@ -172,14 +175,6 @@ std::vector<Clock> Shard::applied_of(const Snapshot& snapshot, Cluster cluster, 
   if (node.value >= cluster.nodes) return {};
   const auto first = snapshot.applied.begin() + static_cast<std::ptrdiff_t>(cluster.rank_of({node, 0}).value);
   return {first, first + static_cast<std::ptrdiff_t>(cluster.threads_per_node)};
-}
-
-std::string Shard::place_of(std::int64_t element) const {
-  const std::int64_t index = range_.begin + element;
-  const Tensor* tensor = layout_.tensor_at(index);
-  PACELINE_ASSERT(tensor != nullptr, "element " + std::to_string(index) + " lies outside the layout");
-  return "the gradient of " + tensor->name + " is not finite at element " +
-         std::to_string(index - tensor->offset);
 }
 
 }  // namespace paceline::server

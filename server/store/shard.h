@@ -125,7 +125,6 @@ class Shard {
  private:
   Status check(const wire::ApplyDecision& decision) const;
   bool compensates() const { return settings_.optimizer.delay_compensation.kind != CompensationKind::kNone; }
-  std::string place_of(std::int64_t element) const;
 
   ShardId id_;
   Range range_;

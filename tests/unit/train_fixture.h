@@ -41,6 +41,7 @@ struct TrainFixture {
                                    .layout = layout,
                                    .freshness = {apply, refresh_clocks},
                                    .applies_locally = applies_locally,
+                                   .looks = looks,
                                    .deadline = std::chrono::seconds(20),
                                    .exchange = exchange,
                                    .process_cache = cache,
@@ -60,6 +61,7 @@ struct TrainFixture {
   ApplyMode apply = ApplyMode::kVersioned;
   std::optional<std::int64_t> refresh_clocks = 1;
   bool applies_locally = true;
+  bool looks = true;
 
  private:
   std::unique_ptr<Training> training_;

@@ -5,8 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "common/params/non_finite.h"
 #include "tests/unit/train_fixture.h"
-#include "worker/train/finite.h"
+#include "worker/train/leaving_gradient.h"
 
 namespace paceline {
 namespace {
@@ -215,6 +216,38 @@ TEST_CASE("a gradient that is not finite is reported, not pushed, and not applie
   CHECK(f.exchange.reported[0].skipped);
   CHECK(f.exchange.reported[0].fault == "gradient of w is nan at [1]");
   CHECK(f.training().cache.kept() == 0);
+}
+
+TEST_CASE(
+    "where the run would end the servers look alone, and what is skipped or kept the worker looks at, too") {
+  CHECK_FALSE(worker_looks(OnNan::kStop, Encoding::kFp32));
+  CHECK_FALSE(worker_looks(OnNan::kStop, Encoding::kBf16));
+  CHECK(worker_looks(OnNan::kStop, Encoding::kTopK));
+  CHECK(worker_looks(OnNan::kStop, Encoding::kInt8));
+  CHECK(worker_looks(OnNan::kSkip, Encoding::kFp32));
+}
+
+TEST_CASE("a gradient that the servers look at leaves as it is; one without a loss does not, and says why") {
+  TrainFixture f;
+  f.looks = false;
+  f.exchange.at_once = 1;
+  f.task.on_backward = [](std::span<float>, const FinalFrom& final_from) { final_from(1); };
+  f.task.on_compute = [](std::span<float> gradient) { gradient[1] = std::nanf(""); };
+  f.exchange.grant(grant_of(4, Threshold(3), 4));
+  f.exchange.finish();
+  SECTION("its loss is finite") {
+    REQUIRE(f.run()->skipped == 0);
+    CHECK(f.exchange.pushed_from == std::vector<std::int64_t>{1});
+    CHECK(f.exchange.pushed.size() == 1);
+    CHECK(f.exchange.reported.at(0).fault.empty());
+  }
+  SECTION("its loss is not") {
+    f.task.loss_sum = std::nan("");
+    REQUIRE(f.run()->skipped == 1);
+    CHECK(f.exchange.pushed.empty());
+    CHECK(f.exchange.withdrawn == std::vector<Clock>{Clock(4)});
+    CHECK(f.exchange.reported.at(0).fault == "gradient of w is nan at [1]");
+  }
 }
 
 TEST_CASE("what is final leaves while the rest is computed, and what it hid is beside the phases") {

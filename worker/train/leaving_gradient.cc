@@ -3,15 +3,20 @@
 #include <cmath>
 #include <utility>
 
+#include "common/params/non_finite.h"
 #include "common/params/vector_ops.h"
-#include "worker/train/finite.h"
 
 namespace paceline {
 
-LeavingGradient::LeavingGradient(ParameterExchange& exchange, LocalGradient gradient)
+bool worker_looks(OnNan on_nan, Encoding gradients) {
+  return on_nan == OnNan::kSkip || !only_rounds(gradients);
+}
+
+LeavingGradient::LeavingGradient(ParameterExchange& exchange, LocalGradient gradient, bool looks)
     : exchange_(exchange),
       gradient_(std::move(gradient)),
-      checked_from_(std::ssize(gradient_.values.floats)) {}
+      looks_(looks),
+      ready_from_(std::ssize(gradient_.values.floats)) {}
 
 void LeavingGradient::final_from(std::int64_t begin) {
   const std::int64_t size = std::ssize(gradient_.values.floats);
@@ -20,23 +25,28 @@ void LeavingGradient::final_from(std::int64_t begin) {
         invalid_argument("the task says that its gradient is final from element " + std::to_string(begin) +
                          ", expected one in [0, " + std::to_string(size) + "]");
   }
-  if (!mistake_.is_ok() || begin >= checked_from_) return;
-  look_at(begin);
+  if (!mistake_.is_ok() || begin >= ready_from_) return;
+  if (looks_) look_at(begin);
+  ready_from_ = begin;
   if (!non_finite_) exchange_.push_early(gradient_, begin);
 }
 
 void LeavingGradient::look_at(std::int64_t begin) {
   const auto fresh = gradient_.values.floats.subspan(static_cast<std::size_t>(begin),
-                                                     static_cast<std::size_t>(checked_from_ - begin));
+                                                     static_cast<std::size_t>(ready_from_ - begin));
   if (const auto at = first_non_finite(fresh)) non_finite_ = begin + *at;
-  checked_from_ = begin;
+  ready_from_ = begin;
 }
 
 std::string LeavingGradient::fault(const Metric& metric, const Layout& layout) {
+  const bool loss_is_finite = std::isfinite(metric.loss_sum);
+  if (!looks_ && loss_is_finite) return {};
+  if (!looks_)
+    ready_from_ = std::ssize(gradient_.values.floats);  // nothing more leaves; which tensor, if any?
   const std::int64_t at_once = exchange_.floats_at_once();
-  while (checked_from_ > at_once) {
-    look_at(checked_from_ - at_once);
-    if (!non_finite_ && std::isfinite(metric.loss_sum)) exchange_.push_early(gradient_, checked_from_);
+  while (ready_from_ > at_once) {
+    look_at(ready_from_ - at_once);
+    if (!non_finite_ && loss_is_finite) exchange_.push_early(gradient_, ready_from_);
   }
   look_at(0);
   return describe_non_finite(metric, gradient_.values.floats, non_finite_, layout);

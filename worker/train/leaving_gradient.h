@@ -1,7 +1,11 @@
 // A gradient between the task that computes it and the servers. As far as the task says that it is final it
-// is looked at for NaN and infinity, each float once, and handed over while the rest is computed; what is
-// left when it is computed, part by part, while the next part is looked at. At the first that is not finite
-// that ends, and what has left is taken back.
+// is handed over while the rest is computed, and what is left when all of it is.
+//
+// The servers look at every float for NaN and infinity in the pass that applies it, and nothing of a gradient
+// that has one is ever seen. Where that ends the run, it is enough. Where the worker looks as well
+// (worker_looks()), each float once, it does so before it hands a part over; what is left at the end leaves
+// part by part, while the next one is looked at. At the first that is not finite that ends, and what has left
+// is taken back.
 //
 // Thread: the training thread.
 #pragma once
@@ -10,24 +14,31 @@
 #include <optional>
 #include <string>
 
+#include "common/encode/encoding.h"
 #include "common/metric.h"
 #include "common/params/layout.h"
 #include "common/status.h"
+#include "common/sync/modes.h"
 #include "worker/client/exchange.h"
 
 namespace paceline {
 
+// Whether a worker looks, too: where it goes on with its own parameters behind a gradient that is not finite
+// (on_nan: skip), and where what does not leave with a frame is kept for the next one (int8, top_k).
+bool worker_looks(OnNan on_nan, Encoding gradients);
+
 class LeavingGradient {
  public:
-  // `gradient.values` is being computed into; its samples are not known yet.
-  LeavingGradient(ParameterExchange& exchange, LocalGradient gradient);
+  // `gradient.values` is being computed into; its samples are not known yet. `looks`: worker_looks().
+  LeavingGradient(ParameterExchange& exchange, LocalGradient gradient, bool looks);
 
   // The task's word (common/task/task.h): elements [begin, the end) are final.
   void final_from(std::int64_t begin);
   // kInvalidArgument once there are no such elements; nothing leaves from then on.
   const Status& mistake() const { return mistake_; }
 
-  // It is computed. What is not finite, as it is reported; empty when all is fine: then most of it has left.
+  // It is computed. What is not finite, as it is reported; empty when all is fine, or is the servers' to look
+  // at.
   std::string fault(const Metric& metric, const Layout& layout);
   // What has left until now.
   EarlyPush early(Ticks until) const { return exchange_.pushed_early(gradient_.worker, until); }
@@ -42,7 +53,8 @@ class LeavingGradient {
 
   ParameterExchange& exchange_;
   LocalGradient gradient_;
-  std::int64_t checked_from_;               // [checked_from_, the end) has been looked at
+  const bool looks_;
+  std::int64_t ready_from_;                 // [ready_from_, the end) is final, and has been looked at
   std::optional<std::int64_t> non_finite_;  // the first element of that
   Status mistake_ = Status::ok();
 };

@@ -56,7 +56,8 @@ Status train_step(Training& t, const Granted& granted) {
   PACELINE_ASSIGN_OR_RETURN(const auto gradient, t.gradients.acquire(t.deadline));
   // What the task says is final leaves while it computes the rest.
   LeavingGradient leaving(
-      t.exchange, {t.worker, grant.clock, 0, version, revision, gradient, own_updates, slice_revisions(t)});
+      t.exchange, {t.worker, grant.clock, 0, version, revision, gradient, own_updates, slice_revisions(t)},
+      t.looks);
   const auto computed = compute_at_pace(t, grant.clock, started, *gradient,
                                         [&](std::int64_t begin) { leaving.final_from(begin); });
   if (const Status done = computed.is_ok() ? leaving.mistake() : computed.status(); !done.is_ok()) {

@@ -31,6 +31,7 @@ struct Training {
   const Layout& layout;
   cache::FreshnessRules freshness;
   bool applies_locally = false;       // cache::keeps_own_updates()
+  bool looks = true;                  // worker_looks(), for NaN
   std::chrono::nanoseconds deadline;  // for whatever should never take long: cluster.lease
 
   ParameterExchange& exchange;

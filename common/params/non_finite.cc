@@ -1,7 +1,8 @@
-#include "worker/train/finite.h"
+#include "common/params/non_finite.h"
 
 #include <cmath>
-#include <vector>
+
+#include "common/assert.h"
 
 namespace paceline {
 namespace {
@@ -20,14 +21,16 @@ std::string place_in(const Tensor& tensor, std::int64_t index) {
 
 }  // namespace
 
+std::string describe_non_finite(float value, std::int64_t index, const Layout& layout) {
+  const Tensor* const tensor = layout.tensor_at(index);
+  PACELINE_ASSERT(tensor != nullptr, "element " + std::to_string(index) + " lies outside the layout");
+  return "gradient of " + tensor->name + " is " + kind_of(value) + " at " +
+         place_in(*tensor, index - tensor->offset);
+}
+
 std::string describe_non_finite(const Metric& metric, std::span<const float> gradient,
                                 std::optional<std::int64_t> at, const Layout& layout) {
-  if (at) {
-    const Tensor* const tensor = layout.tensor_at(*at);
-    PACELINE_ASSERT(tensor != nullptr, "a gradient longer than its layout");
-    return "gradient of " + tensor->name + " is " + kind_of(gradient[static_cast<std::size_t>(*at)]) +
-           " at " + place_in(*tensor, *at - tensor->offset);
-  }
+  if (at) return describe_non_finite(gradient[static_cast<std::size_t>(*at)], *at, layout);
   if (!std::isfinite(metric.loss_sum)) return std::string("loss is ") + kind_of(metric.loss_sum);
   return {};
 }
