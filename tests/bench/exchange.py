@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The parameter path beside its limit: one step of push + SGD + pull through paceline-server, and a raw ZeroMQ loop that
-moves the same bytes in the same frames (exchange/raw_loop.cc).
+sends the whole gradient up and the whole model down in the same frames (exchange/raw_loop.cc).
 
     cmake --build build/release --target benchmarks
     tests/bench/exchange.py [--bin build/release/bin] [--pairs 15] [--mb 4 40 256 1000] [--workers 1] [--shards 1]
@@ -14,9 +14,17 @@ step to that of the next. Everything a real step does to parameters is in it: th
 copy into the thread cache. `asp` has eager apply and overlaps what it can; `bsp` cannot overlap.
 
 The two take turns, and who goes first changes from pair to pair, so that a machine whose speed drifts treats them alike.
-`ratio` is the median over the pairs of (raw seconds / Paceline's seconds): 1 would be the limit. One JSON line for
-each size; exit status 1 when a ratio is below --limit. A size that does not fit into the free memory is left out,
-and said so.
+
+A step of the server need not move what one of the raw loop does: while an older state of the parameters is leaving, a
+pull that is merely due is answered without them. So what moved is counted, not assumed: `up` and `down` are the bytes
+of a step, headers included, as shares of the model, by bytes_pushed, bytes_pulled and bytes_shared of summary.json
+(warm-up included). The raw loop's are 1 and 1. GB/s is of these bytes, and
+    ratio           = (raw seconds x (up + down) / 2) / Paceline's seconds: seconds a byte by seconds a byte
+    ratio_of_steps  = raw seconds / Paceline's seconds: the same where up and down are 1
+both medians over the pairs; 1 would be the limit. `ratio_of_steps` counts a step that brought nothing as one that did.
+
+One JSON line for each size; exit status 1 when a ratio is below --limit. A size that does not fit into the free memory is
+left out, and said so.
 """
 import argparse
 import json
@@ -65,7 +73,19 @@ def seconds_per_step(folder, first, count):
     return statistics.fmean(said)
 
 
+def bytes_of_a_step(summary, model):
+    """(up, down) of one worker's step, as shares of the model. Every gradient that was applied came up whole. Bytes in
+    shared memory are counted together: what is not a gradient's is the parameters'. Of those, what came after the last
+    step does not count: the final model, for its evaluation, and under BSP what the last push of each worker asked for,
+    which is what lies above one model a step."""
+    steps = summary["iterations"] * model
+    moved = summary["bytes_pushed"] + summary["bytes_pulled"] + summary["bytes_shared"] - model
+    up = summary["bytes_pushed"] / steps if summary["bytes_shared"] == 0 else 1.0
+    return up, min(moved / steps - up, 1.0)
+
+
 def raw(args, floats, steps, folder):
+    """Seconds of a step."""
     endpoint = endpoints(args, 1, folder)[0]
     sizes = [str(floats), str(args.frame)]
     shared = args.transport == "shared"
@@ -78,6 +98,7 @@ def raw(args, floats, steps, folder):
 
 
 def path(args, floats, steps, folder):
+    """Seconds of a step, and the bytes that one moved up and down."""
     config = folder / "config.yaml"
     total = (steps + WARM_UP_STEPS) * args.workers
     config.write_text(CONFIG.format(out=folder / "run", workers=args.workers, shards=args.shards, frame=args.frame,
@@ -88,7 +109,10 @@ def path(args, floats, steps, folder):
     nodes = [[args.bin / "bench_path_worker", str(floats), str(WARM_UP_STEPS), config, "--node", str(n)]
              for n in range(args.workers)]
     run_all(servers + nodes, folder)
-    return seconds_per_step(folder, args.shards, args.workers)
+    summary = json.loads((folder / "run/summary.json").read_text())
+    if summary["status"] != "ok" or summary["iterations"] != total:
+        sys.exit(f"exchange: status {summary['status']}, {summary['iterations']} of {total} iterations")
+    return seconds_per_step(folder, args.shards, args.workers), *bytes_of_a_step(summary, 4 * floats)
 
 
 def needed_bytes(args, mb):
@@ -103,23 +127,30 @@ def compare(args, mb):
     steps = max(10, min(2000, int(BYTES_PER_RUN / (mb * 1e6 * args.workers))))
     loops, pairs = {"raw": raw, "paceline": path}, []
     for n in range(args.pairs):
-        one = {}
+        said = {}
         for name in ["raw", "paceline"] if n % 2 == 0 else ["paceline", "raw"]:
             in_memory = "/dev/shm" if args.transport == "shared" else None
             with tempfile.TemporaryDirectory(prefix="paceline.", dir=in_memory) as folder:
-                one[name] = loops[name](args, floats, steps, Path(folder))
-        pairs.append(one)
-    result = {"benchmark": "exchange", "mb": mb, "workers": args.workers, "shards": args.shards, "policy": args.policy,
-              "transport": args.transport, "frame_bytes": args.frame, "steps": steps, "pairs": args.pairs}
-    for name in loops:
-        result[f"{name}_ms"] = round(1e3 * statistics.median(one[name] for one in pairs), 3)
-    ratios = sorted(one["raw"] / one["paceline"] for one in pairs)
-    result["ratio"] = round(statistics.median(ratios), 3)
-    result["ratio_range"] = [round(ratios[0], 3), round(ratios[-1], 3)]
-    # Up and down, of all workers together.
-    result["paceline_gb_per_s"] = round(2 * mb * args.workers / result["paceline_ms"], 2)
-    result["load"] = round(os.getloadavg()[0], 1)
-    return result
+                said[name] = loops[name](args, floats, steps, Path(folder))
+        seconds, up, down = said["paceline"]
+        pairs.append({"raw": said["raw"], "paceline": seconds, "up": up, "down": down, "of_steps": said["raw"] / seconds,
+                      "of_bytes": said["raw"] * (up + down) / 2 / seconds})
+
+    def median(key):
+        return statistics.median(one[key] for one in pairs)
+
+    raw_ms, paceline_ms = 1e3 * median("raw"), 1e3 * median("paceline")
+    ratios = [one["of_bytes"] for one in pairs]
+    return {"benchmark": "exchange", "mb": mb, "workers": args.workers, "shards": args.shards, "policy": args.policy,
+            "transport": args.transport, "frame_bytes": args.frame, "steps": steps, "pairs": args.pairs,
+            "raw_ms": round(raw_ms, 3), "paceline_ms": round(paceline_ms, 3), "up": round(median("up"), 3),
+            "down": round(median("down"), 3), "ratio": round(median("of_bytes"), 3),
+            "ratio_range": [round(min(ratios), 3), round(max(ratios), 3)],
+            "ratio_of_steps": round(median("of_steps"), 3),
+            # Up and down, of all workers together.
+            "raw_gb_per_s": round(2 * mb * args.workers / raw_ms, 2),
+            "paceline_gb_per_s": round((median("up") + median("down")) * mb * args.workers / paceline_ms, 2),
+            "load": round(os.getloadavg()[0], 1)}
 
 
 def congestion_control():

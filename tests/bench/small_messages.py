@@ -38,7 +38,7 @@ def raw(args, steps, folder):
 
 def round_trips(args):
     args.workers, pairs = 1, []
-    loops = {"raw": raw, "paceline": lambda *given: path(given[0], FLOATS, *given[1:])}
+    loops = {"raw": raw, "paceline": lambda *given: path(given[0], FLOATS, *given[1:])[0]}
     for n in range(args.pairs):
         one = {}
         for name in loops if n % 2 == 0 else reversed(loops):

@@ -134,6 +134,21 @@ class Scripts(ScriptTest):
             "bench: build/release/bin/bench_apply_bandwidth was not built: Google Benchmark is missing "
             "(scripts/install_deps.sh installs it)"]))
 
+    def test_exchange_counts_the_bytes_that_moved(self):
+        # 100 gradients of 1,000 bytes, 60 answers with parameters, and the final model.
+        sent = {"iterations": 100, "bytes_pushed": 100_000, "bytes_pulled": 61_000, "bytes_shared": 0}
+        shared = {"iterations": 100, "bytes_pushed": 0, "bytes_pulled": 0, "bytes_shared": 161_000}
+        every = {"iterations": 100, "bytes_pushed": 100_000, "bytes_pulled": 105_000, "bytes_shared": 0}
+        script = self.start(sys.executable, "-c", f"""
+import sys
+sys.path.insert(0, {str(harness.SOURCE / "tests/bench")!r})
+sys.dont_write_bytecode = True
+from exchange import bytes_of_a_step
+for summary in {[sent, shared, every]!r}:
+    up, down = bytes_of_a_step(summary, 1000)
+    print(f"{{up:.3f}} {{down:.3f}}", file=sys.stderr)""")
+        self.assertEqual((script.end(), script.errors()), (0, ["1.000 0.600", "1.000 0.600", "1.000 1.000"]))
+
     def benchmark(self, *commands):
         """A benchmark of these processes (tests/bench/processes.py)."""
         return self.start(sys.executable, "-c", f"""
