@@ -4,10 +4,11 @@ sends the whole gradient up and the whole model down in the same frames (exchang
 
     cmake --build build/release --target benchmarks
     tests/bench/exchange.py [--bin build/release/bin] [--pairs 15] [--mb 4 40 256 1000] [--workers 1] [--shards 1]
-                            [--policy asp] [--transport tcp | ipc | shared] [--json FILE]
+                            [--policy asp] [--transport tcp | ipc | shared] [--apply-threads 1] [--json FILE]
 
 With --transport shared the payloads lie in memory that both sides see, and ZeroMQ (over ipc) carries the headers; the raw loop
-is then exchange/raw_shared_loop.cc, which does the same.
+is then exchange/raw_shared_loop.cc, which does the same. Of each side there is one server for each shard, with the same
+range, and one ZeroMQ thread a process; a server of either applies with one thread unless --apply-threads gives ours more.
 
 The steps compute nothing (exchange/no_compute_task.h): what is left is the exchange, read from the beginning of one
 step to that of the next. Everything a real step does to parameters is in it: the check for NaN, the local apply, the
@@ -40,7 +41,7 @@ from processes import available_bytes, run_all
 CONFIG = """\
 run: {{name: exchange, out: {out}, log_level: warn}}
 cluster: {{nodes: {workers}, threads_per_node: 1, shards: {shards}, endpoints: [{endpoints}], frame_bytes: {frame},
-  shared_memory: {shared_memory}}}
+  shared_memory: {shared_memory}, apply_threads: {apply_threads}}}
 sync: {{policy: {policy}}}
 train:
   optimizer: {{kind: sgd, lr: 0.001}}
@@ -86,15 +87,21 @@ def bytes_of_a_step(summary, model):
 
 def raw(args, floats, steps, folder):
     """Seconds of a step."""
-    endpoint = endpoints(args, 1, folder)[0]
-    sizes = [str(floats), str(args.frame)]
     shared = args.transport == "shared"
     program = args.bin / ("bench_raw_shared_loop" if shared else "bench_raw_loop")
-    where = [str(folder)] if shared else []
-    run_all([[program, "server", endpoint, *sizes, str(args.workers), *where]] +
-            [[program, "worker", endpoint, *sizes, str(steps), str(WARM_UP_STEPS), *where, *([str(n)] if shared else [])]
-             for n in range(args.workers)], folder)
-    return seconds_per_step(folder, 1, args.workers)
+    where = endpoints(args, args.shards, folder)
+    own = [folder / f"shard{k}" for k in range(args.shards)]  # of a server and all workers, where they share memory
+    servers, workers = [], []
+    own_floats = [len(range(k, floats, args.shards)) for k in range(args.shards)]  # common/params/partition.h
+    for k, endpoint in enumerate(where):
+        own[k].mkdir()
+        servers.append([program, "server", endpoint, str(own_floats[k]), str(args.frame), str(args.workers),
+                        *([own[k]] if shared else [])])
+    for n in range(args.workers):
+        workers.append([program, "worker", ",".join(where), str(floats), str(args.frame), str(steps), str(WARM_UP_STEPS),
+                        *([",".join(map(str, own)), str(n)] if shared else [])])
+    run_all(servers + workers, folder)
+    return seconds_per_step(folder, args.shards, args.workers)
 
 
 def path(args, floats, steps, folder):
@@ -103,7 +110,7 @@ def path(args, floats, steps, folder):
     total = (steps + WARM_UP_STEPS) * args.workers
     config.write_text(CONFIG.format(out=folder / "run", workers=args.workers, shards=args.shards, frame=args.frame,
                                     endpoints=", ".join(f'"{e}"' for e in endpoints(args, args.shards, folder)),
-                                    policy=args.policy, steps=total,
+                                    policy=args.policy, steps=total, apply_threads=args.apply_threads,
                                     shared_memory="on" if args.transport == "shared" else "off"))
     servers = [[args.bin / "paceline-server", config, "--shard", str(k)] for k in range(args.shards)]
     nodes = [[args.bin / "bench_path_worker", str(floats), str(WARM_UP_STEPS), config, "--node", str(n)]
@@ -142,7 +149,8 @@ def compare(args, mb):
     raw_ms, paceline_ms = 1e3 * median("raw"), 1e3 * median("paceline")
     ratios = [one["of_bytes"] for one in pairs]
     return {"benchmark": "exchange", "mb": mb, "workers": args.workers, "shards": args.shards, "policy": args.policy,
-            "transport": args.transport, "frame_bytes": args.frame, "steps": steps, "pairs": args.pairs,
+            "transport": args.transport, "frame_bytes": args.frame, "apply_threads": args.apply_threads, "steps": steps,
+            "pairs": args.pairs,
             "raw_ms": round(raw_ms, 3), "paceline_ms": round(paceline_ms, 3), "up": round(median("up"), 3),
             "down": round(median("down"), 3), "ratio": round(median("of_bytes"), 3),
             "ratio_range": [round(min(ratios), 3), round(max(ratios), 3)],
@@ -167,6 +175,7 @@ def main():
     parser.add_argument("--policy", choices=["asp", "bsp"], default="asp")
     parser.add_argument("--transport", choices=["tcp", "ipc", "shared"], default="tcp")
     parser.add_argument("--frame", type=int, default=512 * 1024, help="bytes of a payload frame")
+    parser.add_argument("--apply-threads", type=int, default=1, help="of our servers; the raw ones have one each")
     parser.add_argument("--limit", type=float, default=0.0, help="the least ratio that is not a failure")
     parser.add_argument("--json", type=Path, help="append the lines to this file, too")
     args = parser.parse_args()

@@ -57,7 +57,7 @@ def closed_loop(args):
     with tempfile.TemporaryDirectory(prefix="paceline.") as made:
         folder, config = Path(made), Path(made) / "config.yaml"
         values = {"out": folder / "run", "workers": args.clients, "shards": 1, "frame": args.frame, "policy": args.policy,
-                  "steps": (steps + WARM_UP_STEPS) * args.clients, "shared_memory": "off",
+                  "steps": (steps + WARM_UP_STEPS) * args.clients, "shared_memory": "off", "apply_threads": 1,
                   "endpoints": ", ".join(f'"{e}"' for e in endpoints(args, 1, folder))}
         config.write_text(CONFIG.format(**values))
         run_all([[args.bin / "paceline-server", config],
@@ -78,7 +78,7 @@ def main():
     parser.add_argument("--transport", choices=["tcp", "ipc"], default="tcp")
     parser.add_argument("--json", type=Path, help="append the lines to this file, too")
     args = parser.parse_args()
-    args.shards, args.frame = 1, 512 * 1024
+    args.shards, args.frame, args.apply_threads = 1, 512 * 1024, 1
     failed = False
     for measure in (round_trips, closed_loop):
         result = measure(args) | {"transport": args.transport, "tcp_congestion_control": congestion_control(),

@@ -4,11 +4,13 @@
 // server's own kernel.
 //
 //   bench_raw_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS
-//   bench_raw_loop worker ENDPOINT FLOATS FRAME_BYTES STEPS WARM_UP_STEPS     prints {"seconds_per_step": …}
+//   bench_raw_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS    prints {"seconds_per_step": …}
 //
-// The server ends when each worker has said goodbye (an empty frame). Frames may come in any order of
-// workers; a reply is torn when another worker's frame is applied while it leaves, which a parameter server
-// must not allow and this may.
+// ENDPOINTS are those of one or several servers, with commas between them: each has the range of the
+// worker's FLOATS that a shard would have (common/params/partition.h), and its own FLOATS are that range's.
+// A server applies with one thread. It ends when each worker has said goodbye (an empty frame). Frames may
+// come in any order of workers; a reply is torn when another worker's frame is applied while it leaves, which
+// a parameter server must not allow and this may.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -23,6 +25,7 @@
 
 namespace {
 
+using paceline::bench::Part;
 using paceline::bench::Sizes;
 
 struct Header {  // about as long as a Push or Parameters header
@@ -67,30 +70,30 @@ int serve(const std::string& endpoint, Sizes sizes, int workers) {
   return 0;
 }
 
-int work(const std::string& endpoint, Sizes sizes, std::int64_t steps, std::int64_t warm_up) {
+int work(const std::string& endpoints, Sizes sizes, std::int64_t steps, std::int64_t warm_up) {
   std::vector<float> gradient(static_cast<std::size_t>(sizes.floats));
   std::vector<float> parameters(static_cast<std::size_t>(sizes.floats));
   zmq::context_t context(1);
-  zmq::socket_t socket = paceline::bench::raw_socket(context, zmq::socket_type::dealer);
-  socket.connect(endpoint);
+  std::vector<Part> servers = paceline::bench::connect(context, endpoints, sizes);
   auto began = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps + warm_up; ++step) {
     if (step == warm_up) began = std::chrono::steady_clock::now();
-    for (std::int64_t k = 0; k < sizes.frames(); ++k) {
-      send_frame(socket, {k * sizes.frame, sizes.size(k), {}}, gradient.data() + k * sizes.frame);
-    }
-    for (std::int64_t k = 0; k < sizes.frames(); ++k) {
+    paceline::bench::send_all(servers, [&](Part& server, std::int64_t k) {
+      const std::int64_t offset = k * sizes.frame;
+      send_frame(server.socket, {offset, server.sizes.size(k), {}}, gradient.data() + server.begin + offset);
+    });
+    paceline::bench::receive_all(servers, [&](Part& server) {
       zmq::message_t head;
       zmq::message_t payload;
-      (void)socket.recv(head);
-      (void)socket.recv(payload);
+      (void)server.socket.recv(head);
+      (void)server.socket.recv(payload);
       Header header;
       std::memcpy(&header, head.data(), sizeof header);
-      std::memcpy(parameters.data() + header.offset, payload.data(), payload.size());
-    }
+      std::memcpy(parameters.data() + server.begin + header.offset, payload.data(), payload.size());
+    });
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  socket.send(zmq::message_t(), zmq::send_flags::none);
+  paceline::bench::say_goodbye(servers);
   std::cout << "{\"seconds_per_step\": " << took.count() / static_cast<double>(steps) << "}\n";
   return 0;
 }
@@ -108,6 +111,6 @@ int main(int argc, char** argv) {
     return work(argv[2], sizes, std::stoll(argv[5]), std::stoll(argv[6]));
   }
   std::cerr << "usage: bench_raw_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS\n"
-               "       bench_raw_loop worker ENDPOINT FLOATS FRAME_BYTES STEPS WARM_UP_STEPS\n";
+               "       bench_raw_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS\n";
   return 2;
 }

@@ -3,11 +3,13 @@
 // has it, and the worker copies the answer out of the server's weights.
 //
 //   bench_raw_shared_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS FOLDER
-//   bench_raw_shared_loop worker ENDPOINT FLOATS FRAME_BYTES STEPS WARM_UP_STEPS FOLDER NUMBER
+//   bench_raw_shared_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS FOLDERS NUMBER
 //                                                                     prints {"seconds_per_step": …}
 //
-// FOLDER lies in memory (/dev/shm): there are the files `weights` and `gradient<NUMBER>`. The server ends
-// when each worker has said goodbye. What a worker copies may be torn by another's frame, as there.
+// A FOLDER lies in memory (/dev/shm) and is one server's: there are the files `weights` and
+// `gradient<NUMBER>`, mapped with the same advice as the segments of common/wire/shared_memory.h. ENDPOINTS
+// and FOLDERS are those of one or several servers, with commas between them. The server ends when each worker
+// has said goodbye. What a worker copies may be torn by another's frame, as there.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,6 +29,7 @@
 
 namespace {
 
+using paceline::bench::Part;
 using paceline::bench::Sizes;
 
 struct Header {  // about as long as a Push or Parameters header that names a region
@@ -50,6 +53,8 @@ float* map(const std::string& file, std::int64_t floats) {
     std::cerr << "cannot map " << file << '\n';
     std::exit(1);
   }
+  // Where the system offers huge pages for shared memory; elsewhere it says no.
+  (void)::madvise(memory, bytes, MADV_HUGEPAGE);
   return static_cast<float*>(memory);
 }
 
@@ -86,32 +91,41 @@ int serve(const std::string& endpoint, Sizes sizes, int workers, const std::stri
   return 0;
 }
 
-int work(const std::string& endpoint, Sizes sizes, std::int64_t steps, std::int64_t warm_up,
-         const std::string& folder, std::int64_t number) {
-  const float* const weights = map(folder + "/weights", sizes.floats);
-  float* const gradient = map(gradient_file(folder, number), sizes.floats);
-  std::fill_n(gradient, sizes.floats, 0.0F);
+// What a worker maps of one server's folder.
+struct Memory {
+  const float* weights;
+  float* gradient;
+};
+
+int work(const std::string& endpoints, Sizes sizes, std::int64_t steps, std::int64_t warm_up,
+         const std::string& folders, std::int64_t number) {
   std::vector<float> parameters(static_cast<std::size_t>(sizes.floats));
   zmq::context_t context(1);
-  zmq::socket_t socket = paceline::bench::raw_socket(context, zmq::socket_type::dealer);
-  socket.connect(endpoint);
+  std::vector<Part> servers = paceline::bench::connect(context, endpoints, sizes);
+  std::vector<Memory> memory;
+  for (const std::string& folder : paceline::bench::split(folders)) {
+    const std::int64_t floats = servers[memory.size()].sizes.floats;
+    memory.push_back({map(folder + "/weights", floats), map(gradient_file(folder, number), floats)});
+    std::fill_n(memory.back().gradient, floats, 0.0F);
+  }
   auto began = std::chrono::steady_clock::now();
   for (std::int64_t step = 0; step < steps + warm_up; ++step) {
     if (step == warm_up) began = std::chrono::steady_clock::now();
-    for (std::int64_t k = 0; k < sizes.frames(); ++k) {
-      const Header header{number, k * sizes.frame, sizes.size(k), {}};
-      socket.send(zmq::message_t(&header, sizeof header), zmq::send_flags::none);
-    }
-    for (std::int64_t k = 0; k < sizes.frames(); ++k) {
+    paceline::bench::send_all(servers, [&](Part& server, std::int64_t k) {
+      const Header header{number, k * sizes.frame, server.sizes.size(k), {}};
+      server.socket.send(zmq::message_t(&header, sizeof header), zmq::send_flags::none);
+    });
+    paceline::bench::receive_all(servers, [&](Part& server) {
       zmq::message_t head;
-      (void)socket.recv(head);
+      (void)server.socket.recv(head);
       Header header;
       std::memcpy(&header, head.data(), sizeof header);
-      std::copy_n(weights + header.offset, header.floats, parameters.data() + header.offset);
-    }
+      const float* const weights = memory[static_cast<std::size_t>(&server - servers.data())].weights;
+      std::copy_n(weights + header.offset, header.floats, parameters.data() + server.begin + header.offset);
+    });
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  socket.send(zmq::message_t(), zmq::send_flags::none);
+  paceline::bench::say_goodbye(servers);
   std::cout << "{\"seconds_per_step\": " << took.count() / static_cast<double>(steps) << "}\n";
   return 0;
 }
@@ -129,7 +143,7 @@ int main(int argc, char** argv) {
     return work(argv[2], sizes, std::stoll(argv[5]), std::stoll(argv[6]), argv[7], std::stoll(argv[8]));
   }
   std::cerr << "usage: bench_raw_shared_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS FOLDER\n"
-               "       bench_raw_shared_loop worker ENDPOINT FLOATS FRAME_BYTES STEPS WARM_UP_STEPS FOLDER "
-               "NUMBER\n";
+               "       bench_raw_shared_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS "
+               "FOLDERS NUMBER\n";
   return 2;
 }
