@@ -77,7 +77,8 @@ struct Grant {
   std::chrono::nanoseconds held{0};  // how long the threshold held it (phase BARRIER)
   std::int64_t position = 0;         // its mini-batch: samples of the run from here on (batch_plan.h)
   std::int64_t samples = 0;
-  std::int64_t staleness = 0;  // of its last gradient that was decided
+  std::int64_t clock_samples = 0;  // of the contributors together, unless somebody goes
+  std::int64_t staleness = 0;      // of its last gradient that was decided
 };
 
 // `worker` has waited for its grant for held_notice_after, or for another held_notice_every since the last

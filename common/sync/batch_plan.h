@@ -9,8 +9,10 @@
 //
 // A clock's sizes are settled when the first of its iterations is granted and hold for all of them, whenever
 // they are: so no sample is taken twice or left out, however far the workers are apart. A last clock that is
-// not for all workers has equal sizes. Memory: one pointer for each clock between the slowest and the
-// fastest, and a table of K for each set of sizes among them.
+// not for all workers has equal sizes. Who is lost keeps its part of every clock, and nobody computes it:
+// such a clock has fewer samples, which is what a gradient's share of its mean is counted from. Memory: a
+// pointer and a number for each clock between the slowest and the fastest, and a table of K for each set of
+// sizes among them.
 #pragma once
 
 #include <chrono>
@@ -21,17 +23,13 @@
 #include <optional>
 #include <vector>
 
+#include "common/batch_part.h"
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/sync/batch_balance.h"
 #include "common/sync/modes.h"
 
 namespace paceline::sync {
-
-struct BatchPart {
-  std::int64_t position = 0;
-  std::int64_t samples = 0;
-};
 
 // Thread: one (the engine's).
 class BatchPlan {
@@ -40,8 +38,13 @@ class BatchPlan {
 
   // Of iteration `iteration`, which `worker` is granted at `clock`: not below the last forget_below().
   BatchPart part(Rank worker, Clock clock, std::int64_t iteration);
+  // How many samples the gradients stamped `clock` are computed from, if nobody goes: of `contributors`
+  // workers. Of a clock of which a part() was asked for, not below the last forget_below().
+  std::int64_t clock_samples(Clock clock, std::int64_t contributors) const;
   // An iteration of `samples` was complete `length` after its grant.
   void observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length);
+  // `worker` is lost: it computes nothing of `from` and of later clocks.
+  void lose(Rank worker, Clock from);
   // No iteration stamped below `clock` will be granted any more.
   void forget_below(Clock clock);
 
@@ -52,14 +55,20 @@ class BatchPlan {
     BatchSizes sizes;
     std::vector<std::int64_t> begins;  // within the clock's positions
   };
+  struct Settled {
+    std::shared_ptr<const Table> table;
+    std::int64_t samples = 0;  // without those of the lost
+  };
   static std::shared_ptr<const Table> table_of(const BatchSizes& sizes);
+  void take_sizes();
 
   std::int64_t workers_;
   std::int64_t batch_size_;
-  Clock whole_clocks_;                    // below it all workers have an iteration
-  std::optional<BatchBalance> balance_;   // none: sizes are equal
-  std::shared_ptr<const Table> current_;  // of the newest clock
-  std::deque<std::shared_ptr<const Table>> tables_;
+  Clock whole_clocks_;                   // below it all workers have an iteration
+  std::optional<BatchBalance> balance_;  // none: sizes are equal
+  std::vector<bool> lost_;               // by rank
+  Settled current_;                      // of the newest clock
+  std::deque<Settled> tables_;
   Clock oldest_;  // that tables_ begins with
 };
 

@@ -316,11 +316,15 @@ void Engine::grant(Rank rank) {
   const auto held = now_ - w.since;
   w.phase = Phase::kRunning;
   w.since = now_;
-  w.running.begin(share_.take(rank, w.clock), min_version);
-  const BatchPart batch = batches_.part(rank, w.clock, w.running.iteration());
-  emit(Grant{id(rank), w.clock, w.running.iteration(), s, clocks_.min_clock(), min_version, version_,
-             revision_, std::min(clocks_.contributors(w.clock), per_clock_), held, batch.position,
-             batch.samples, w.staleness});
+  const std::int64_t iteration = share_.take(rank, w.clock);
+  const BatchPart batch = batches_.part(rank, w.clock, iteration);
+  // Where sizes follow what is reported, it has to be true; else a task may count as it likes.
+  const bool unequal = config_.batch_sizing != BatchSizing::kEqual;
+  w.running.begin(iteration, min_version, unequal ? batch.samples : RunningIteration::kAnySamples);
+  const std::int64_t contributors = std::min(clocks_.contributors(w.clock), per_clock_);
+  emit(Grant{id(rank), w.clock, iteration, s, clocks_.min_clock(), min_version, version_, revision_,
+             contributors, held, batch.position, batch.samples, batches_.clock_samples(w.clock, contributors),
+             w.staleness});
 }
 
 }  // namespace paceline::sync

@@ -76,6 +76,7 @@ void Engine::depart(Rank rank) {
       break;
   }
   w.phase = Phase::kGone;
+  batches_.lose(rank, w.clock);
   policy_->on_departure(rank);
   if (!broken(Mutant::kLostStaysInTable)) clocks_.remove(w.clock);
 }

@@ -12,10 +12,11 @@ constexpr std::int64_t kOwnUpdatesMax = 0xFFFFFFFF;  // own_updates_ holds no mo
 
 }  // namespace
 
-void RunningIteration::begin(std::int64_t iteration, Version min_version) {
+void RunningIteration::begin(std::int64_t iteration, Version min_version, std::int64_t samples) {
   RunningIteration next(shards_);
   next.iteration_ = iteration;
   next.min_version_ = min_version;
+  next.weight_ = samples;
   next.computed_version_ = computed_version_;
   next.computed_revision_ = computed_revision_;
   next.own_updates_ = own_updates_;
@@ -40,10 +41,10 @@ Status RunningIteration::add(const GradientArrived& arrival) {
   if (arrival.weight < 1) {
     return invalid_argument("weight: got " + std::to_string(arrival.weight) + ", expected 1 or more");
   }
-  if (arrivals_ > 0 && arrival.weight != weight_) {
+  if (weight_ != kAnySamples && arrival.weight != weight_) {
     return invalid_argument("weight: got " + std::to_string(arrival.weight) + " from shard " +
                             to_string(arrival.shard) + ", expected " + std::to_string(weight_) +
-                            " as from the others");
+                            (arrivals_ > 0 ? " as from the others" : " as granted"));
   }
   if (reported_ && arrival.weight != metric_.samples) {
     return invalid_argument("weight: got " + std::to_string(arrival.weight) + " from shard " +
@@ -66,9 +67,10 @@ Status RunningIteration::add(const StepReported& report, Version version, Revisi
     return invalid_argument("metric: got " + std::to_string(metric.correct) + " correct of " +
                             std::to_string(metric.samples) + " samples");
   }
-  if (!report.empty && arrivals_ > 0 && metric.samples != weight_) {
+  if (!report.empty && weight_ != kAnySamples && metric.samples != weight_) {
     return invalid_argument("metric: got " + std::to_string(metric.samples) + " samples, expected " +
-                            std::to_string(weight_) + " as its gradient has");
+                            std::to_string(weight_) +
+                            (arrivals_ > 0 ? " as its gradient has" : " as granted"));
   }
   if (report.computed_version > version || report.computed_revision > revision) {
     return invalid_argument("computed with version " + to_string(report.computed_version) + ", revision " +

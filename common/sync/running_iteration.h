@@ -26,18 +26,19 @@ class RunningIteration {
   explicit RunningIteration(std::uint32_t shards) : shards_(static_cast<std::uint8_t>(shards)) {}
 
   // A new iteration was granted: nothing of it is known yet but that it is computed with no less than the
-  // one before.
-  void begin(std::int64_t iteration, Version min_version);
+  // one before, from so many samples, or from as many as its worker says.
+  static constexpr std::int64_t kAnySamples = 0;
+  void begin(std::int64_t iteration, Version min_version, std::int64_t samples);
 
   // A shard holds its gradient. The worker and clock are this iteration's, the shard exists.
   // Errors, which change nothing: kOutOfOrder the shard said so before; kInvalidArgument weight < 1 or
-  // another than another shard's or the report's samples.
+  // another than was granted, another shard's or the report's samples.
   Status add(const GradientArrived& arrival);
 
   // The worker reports it; `version` and `revision` are the newest decided.
   // Errors, which change nothing: kOutOfOrder a second report; kInvalidArgument impossible metric or version,
-  // other samples than the gradient's weight, or empty although a gradient arrived; kFailedPrecondition
-  // parameters older than the grant allowed, or more own updates than those may lack.
+  // other samples than were granted or are the gradient's weight, or empty although a gradient arrived;
+  // kFailedPrecondition parameters older than the grant allowed, or more own updates than those may lack.
   Status add(const StepReported& report, Version version, Revision revision);
 
   bool whole() const { return arrivals_ == shards_; }
@@ -72,7 +73,7 @@ class RunningIteration {
   std::uint8_t arrivals_ = 0;
   bool reported_ = false;
   bool empty_ = false;
-  std::int64_t weight_ = 0;
+  std::int64_t weight_ = kAnySamples;  // as granted, else as the first shard says
   std::int64_t iteration_ = 0;
   Version min_version_;
   Version computed_version_ = kNoVersion;

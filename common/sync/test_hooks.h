@@ -36,6 +36,7 @@ enum class Mutant {
   kBackupLateApplied,        // a late gradient counts for the clock that its worker goes on with
   kBackupNotDiscarded,       // shards are not told to drop what is late
   kBatchesOverlap,           // batches of unequal sizes begin where equal ones would
+  kLostPartCounts,           // a clock's samples contain those that the lost would have computed
   kSwitchTooSoon,            // the next policy takes over at the first version, whatever is asked for
   kSwitchForgetsHeld,        // held grants are not looked at again when another policy takes over
   kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it

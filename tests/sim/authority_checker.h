@@ -70,6 +70,7 @@ class AuthorityChecker {
   void judge_staleness(const sync::Contributor& c);
   void judge(const sync::Grant& a);
   void note_batch(const sync::Grant& g, const std::string& who);
+  void judge_clock_samples(const sync::Grant& g, const std::string& who);
   void judge(const sync::Held& a);
   void judge(const sync::VersionAdvanced& a);
   void judge(const sync::ThresholdChanged& a);
@@ -103,6 +104,7 @@ class AuthorityChecker {
   const std::int64_t first_n_;                      // a clock takes so many
   std::int64_t dropped_ = 0;
   std::map<std::int64_t, std::int64_t> batches_;  // position, samples: of every grant
+  std::map<Clock, std::map<WorkerId, std::int64_t>> sizes_;
   std::int64_t completed_iterations_ = 0;
   std::int64_t without_gradient_ = 0;  // of them
   std::int64_t next_iteration_ = 0;

@@ -123,6 +123,7 @@ void AuthorityChecker::judge(const Grant& g) {
     violation(who + ": iteration " + std::to_string(g.iteration) + ", expected " + std::to_string(iteration));
   }
   if (config_.share == Share::kEven) note_batch(g, who);
+  if (policy_.kind != PolicyKind::kBackup) judge_clock_samples(g, who);
   a = Account{State::kRuns, a.clock, a.clock, g.iteration, g.min_version, {}, std::nullopt, false};
 }
 
@@ -141,6 +142,22 @@ void AuthorityChecker::note_batch(const sync::Grant& g, const std::string& who) 
   const bool overlaps_last =
       own != batches_.begin() && std::prev(own)->first + std::prev(own)->second > g.position;
   if (!is_new || overlaps_next || overlaps_last) violation(who + ": samples that are another's");
+}
+
+// What a gradient's share of a mean is counted from: the samples of all who compute for the clock. They are
+// known once each of those who are there has been granted it.
+void AuthorityChecker::judge_clock_samples(const sync::Grant& g, const std::string& who) {
+  std::map<WorkerId, std::int64_t>& sizes = sizes_[g.clock];
+  sizes[g.worker] = g.samples;
+  std::int64_t sum = 0;
+  for (const auto& [worker, account] : accounts_) {
+    if (!is_live(account) && account.clock <= g.clock) continue;
+    const auto size = sizes.find(worker);
+    if (size == sizes.end()) return;
+    sum += size->second;
+  }
+  if (g.clock_samples == sum) return;
+  violation(who + ": of " + std::to_string(g.clock_samples) + " samples, expected " + std::to_string(sum));
 }
 
 void AuthorityChecker::judge(const Held& h) {

@@ -194,11 +194,41 @@ TEST_CASE("however_far_apart_workers_are_each_clock_takes_its_samples_once") {
   CHECK(unequal);
 }
 
+// 96 samples a clock; with times of 1 : 1 : 2 they are 40 40 16 from clock 4 on.
+TEST_CASE("a_clock_has_the_samples_of_those_who_compute_for_it") {
+  BatchPlan plan(BatchSizing::kBySpeed, Cluster{3, 1}, 32, 300);
+  const auto take = [&](std::uint32_t r, std::int64_t clock) {
+    return plan.part(Rank(r), Clock(clock), clock * 3 + r).samples;
+  };
+  for (std::uint32_t r = 0; r < 3; ++r) {
+    CHECK(take(r, 0) == 32);
+    plan.observe(Rank(r), 32, std::chrono::milliseconds(r == 2 ? 200 : 100));
+  }
+  CHECK(plan.clock_samples(Clock(0), 3) == 96);
+  CHECK(take(0, 4) == 40);
+  CHECK(plan.clock_samples(Clock(4), 3) == 96);
+  // It completed clock 0, and nothing from clock 1 on.
+  plan.lose(Rank(2), Clock(1));
+  plan.lose(Rank(2), Clock(1));  // a node's loss is said once
+  CHECK(plan.clock_samples(Clock(0), 3) == 96);
+  CHECK(plan.clock_samples(Clock(1), 2) == 64);
+  CHECK(plan.clock_samples(Clock(4), 2) == 80);
+  CHECK(take(0, 5) == 40);
+  CHECK(plan.clock_samples(Clock(5), 2) == 80);
+  // Other sizes, looked at for clock 8: its part is still its own.
+  for (int i = 0; i < 200; ++i) plan.observe(Rank(1), 40, std::chrono::milliseconds(500));
+  CHECK(take(0, 8) > 40);
+  CHECK(plan.clock_samples(Clock(8), 2) == 96 - plan.part(Rank(2), Clock(8), 26).samples);
+}
+
 TEST_CASE("equal_sizes_are_the_iterations_own") {
   BatchPlan plan(BatchSizing::kEqual, Cluster{2, 1}, 10, 100);
   plan.observe(Rank(0), 10, std::chrono::seconds(5));
   const BatchPart part = plan.part(Rank(1), Clock(7), 15);
   CHECK((part.position == 150 && part.samples == 10));
+  CHECK(plan.clock_samples(Clock(7), 2) == 20);
+  plan.lose(Rank(0), Clock(7));
+  CHECK(plan.clock_samples(Clock(7), 1) == 10);
   CHECK(plan.clocks() == 0);
 }
 
