@@ -15,7 +15,8 @@ TimedComputation::TimedComputation(const Plan& plan) : plan_(plan) {
 }
 
 Ticks TimedComputation::ends(const Step& step) {
-  const double share = static_cast<double>(step.samples) / static_cast<double>(plan_.config.train.batch_size);
+  const double share =
+      static_cast<double>(step.batch.samples) / static_cast<double>(plan_.config.train.batch_size);
   auto length = plan_.compute_times->length(step.worker, step.clock);
   if (share != 1.0) length = length_of(static_cast<double>(length.count()) * share);
   const Ticks from = plan_.compute_times->counts_from_start() ? step.started : step.begins;
@@ -25,10 +26,10 @@ Ticks TimedComputation::ends(const Step& step) {
 }
 
 Computation::Computed TimedComputation::compute(const Step& step) {
-  if (!plan_.metric) return {Metric{0.0, 0, step.samples}};
+  if (!plan_.metric) return {Metric{0.0, 0, step.batch.samples}};
   // A gradient is of batch_size samples, or of so many on average.
   const std::int64_t learned = step.revision.value * plan_.config.train.batch_size;
-  return {plan_.metric->measure(step.worker, step.clock, learned, step.samples)};
+  return {plan_.metric->measure(step.worker, step.clock, learned, step.batch.samples)};
 }
 
 }  // namespace paceline::simulate

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/batch_part.h"
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/instant.h"
@@ -29,7 +30,7 @@ class Computation {
     Version version;
     Revision revision;  // of the parameters
     // As granted.
-    std::int64_t samples = 0;  // of the mini-batch
+    BatchPart batch;
     std::int64_t iteration = 0;
     Threshold threshold;
     Version min_version;

@@ -11,18 +11,21 @@ namespace {
 
 class Emulated final : public ComputeTimes {
  public:
-  explicit Emulated(const RunConfig& config) {
+  explicit Emulated(const RunConfig& config) : batch_size_(config.train.batch_size) {
     const Cluster cluster = config.cluster.cluster();
     for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
-      emulators_.emplace_back(config.emulate, config.run.seed, cluster, cluster.worker_at(Rank(r)));
+      emulators_.emplace_back(config.emulate, config.run.seed, cluster, cluster.worker_at(Rank(r)),
+                              batch_size_);
     }
   }
   std::chrono::nanoseconds length(Rank worker, Clock clock) const override {
-    return std::max(emulators_[worker.value].duration(clock).value(), std::chrono::nanoseconds(1));
+    return std::max(emulators_[worker.value].duration(clock, batch_size_).value(),
+                    std::chrono::nanoseconds(1));
   }
   bool counts_from_start() const override { return true; }
 
  private:
+  std::int64_t batch_size_;
   std::vector<Emulator> emulators_;  // by rank
 };
 

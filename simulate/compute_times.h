@@ -30,7 +30,8 @@ namespace paceline::simulate {
 class ComputeTimes {
  public:
   virtual ~ComputeTimes() = default;
-  // Of the iteration stamped `clock`, on a machine that is neither slow nor paused; > 0.
+  // Of the iteration stamped `clock`, with a mini-batch of train.batch_size, on a machine that is neither
+  // slow nor paused; > 0.
   virtual std::chrono::nanoseconds length(Rank worker, Clock clock) const = 0;
   // Whether the length counts from the iteration's start, reading the parameters included, as an emulated one
   // does (DESIGN 5), or from where computing begins.

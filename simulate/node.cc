@@ -154,9 +154,16 @@ void Node::compute_begins(std::uint32_t thread, Ticks now) {
     t.ahead = {asked.ticket, now, std::nullopt};
     if (asked.sent) send(asked.place, now);
   }
-  t.step = {rank_of(t),        t.grant.clock,      t.arrived,       now,
-            t.state.version,   t.state.revision,   t.grant.samples, t.grant.iteration,
-            t.grant.threshold, t.grant.min_version};
+  t.step = {rank_of(t),
+            t.grant.clock,
+            t.arrived,
+            now,
+            t.state.version,
+            t.state.revision,
+            {t.grant.position, t.grant.samples},
+            t.grant.iteration,
+            t.grant.threshold,
+            t.grant.min_version};
   const Ticks ends = world_->computation.ends(t.step);
   if (world_->computation.overran()) ++overruns_;
   t.own_updates = t.own.kept();

@@ -38,13 +38,7 @@ Status check_assumptions(const RunConfig& config, bool timed_by_trace) {
         "simulate.compute.distribution: nothing says how long an iteration takes, got emulated without "
         "emulate.base_step, expected emulate.base_step, another distribution with a mean, or --trace RUN");
   }
-  if (config.simulate.mode == SimulateMode::kTraining) {
-    if (config.train.batch_balance == BatchSizing::kEqual) return Status::ok();
-    return invalid_argument(
-        std::string("train.batch_balance: training mode computes mini-batches of one size, got ") +
-        name_of(config.train.batch_balance) + ", expected " + name_of(BatchSizing::kEqual) +
-        ", or simulate.mode: timing");
-  }
+  if (config.simulate.mode == SimulateMode::kTraining) return Status::ok();
   const SimulatedMetric& metric = config.simulate.metric;
   if (follows_metric(config.sync) && metric.curve.empty() && !metric.final_accuracy) {
     return invalid_argument(

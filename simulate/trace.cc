@@ -90,6 +90,16 @@ Status check_layout(const fs::path& run, const RunConfig& traced, const RunConfi
   return Status::ok();
 }
 
+// What is recorded are the times of whole iterations; of how many samples each was is not.
+Status check_sizes(const fs::path& run, const RunConfig& traced) {
+  if (traced.train.batch_balance == BatchSizing::kEqual) return Status::ok();
+  return failed_precondition(run.string() +
+                             ": no trace of computations: mini-batches had several sizes, got "
+                             "train.batch_balance: " +
+                             name_of(traced.train.batch_balance) + ", expected " +
+                             name_of(BatchSizing::kEqual) + ", or emulate.base_step here");
+}
+
 Status check_workers(const fs::path& run, const RunConfig& config, std::span<const WorkerPhases> workers) {
   const Cluster cluster = config.cluster.cluster();
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
@@ -163,6 +173,7 @@ Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
   PACELINE_RETURN_IF_ERROR(read_summary(run).status());  // it is a finished run
   PACELINE_ASSIGN_OR_RETURN(const RunConfig traced, load_config((run / "config.yaml").string(), {}));
   PACELINE_RETURN_IF_ERROR(check_layout(run, traced, config));
+  if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_sizes(run, traced));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<WorkerPhases> workers, read_phases(run));
   PACELINE_RETURN_IF_ERROR(check_workers(run, config, workers));
   PACELINE_ASSIGN_OR_RETURN(const std::string histograms,

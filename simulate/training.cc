@@ -63,16 +63,16 @@ Computation::Computed Training::compute(const Computation::Step& step) {
                   "worker " + to_string(id) + " has version " + to_string(stamp.version()) +
                       ", and is to compute with " + to_string(step.version));
   Computation::Computed computed;
-  auto metric = worker.compute(
-      trainer(step.worker),
-      {id, step.clock, step.iteration, step.threshold, step.min_version, step.version, step.revision},
-      tasks_.layout(), gradients_, computed.fault);
+  auto metric = worker.compute(trainer(step.worker),
+                               {id, step.clock, step.iteration, step.threshold, step.min_version,
+                                step.version, step.revision, step.batch},
+                               tasks_.layout(), gradients_, computed.fault);
   if (metric.is_ok()) {
     computed.metric = *metric;
   } else {
     require(Status(metric.status())
                 .with_context("worker " + to_string(id) + " at clock " + to_string(step.clock)));
-    computed.metric.samples = step.samples;
+    computed.metric.samples = step.batch.samples;
     computed.fault = "no gradient";  // the run is over: nobody will look for one
   }
   return computed;

@@ -9,7 +9,7 @@
 #include "worker/data/batch_maker.h"
 #include "worker/data/cifar10.h"
 #include "worker/data/loader.h"
-#include "worker/model/backend.h"
+#include "worker/model/backend_per_size.h"
 
 namespace paceline {
 namespace {
@@ -19,14 +19,33 @@ constexpr std::int64_t kEvaluationBatch = 256;
 
 Batch view(const MiniBatch& batch) { return {batch.images, batch.labels, batch.samples, batch.epochs}; }
 
-// A training thread's: mini-batches from its queue, gradients from its back end.
+// How many samples a mini-batch of the run may have. With sizes that follow speed the others of the clock
+// have one at least.
+struct SamplesRange {
+  std::int64_t least;
+  std::int64_t most;
+};
+SamplesRange samples_range(const RunConfig& config) {
+  const std::int64_t equal = config.train.batch_size;
+  if (config.train.batch_balance == BatchSizing::kEqual) return {equal, equal};
+  return {1, config.cluster.cluster().workers() * equal};
+}
+
+// A training thread's: mini-batches from its queue, gradients from its back ends.
 class NetworkTrainer final : public Task {
  public:
-  NetworkTrainer(BatchQueue queue, std::unique_ptr<NetworkBackend> backend)
-      : queue_(std::move(queue)), backend_(std::move(backend)) {}
+  NetworkTrainer(BatchQueue queue, BackendPerSize backends, SamplesRange range)
+      : queue_(std::move(queue)), backends_(std::move(backends)), range_(range) {}
 
+  // Before anything is as large as the authority says.
   Status load(const Step& step) override {
-    PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.iteration));
+    if (step.batch.samples < range_.least || step.batch.samples > range_.most) {
+      return failed_precondition("granted a mini-batch of " + std::to_string(step.batch.samples) +
+                                 " samples, expected " + std::to_string(range_.least) + " to " +
+                                 std::to_string(range_.most));
+    }
+    PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.batch));
+    PACELINE_ASSIGN_OR_RETURN(backend_, backends_.of(step.batch.samples));
     return Status::ok();
   }
   Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
@@ -39,8 +58,10 @@ class NetworkTrainer final : public Task {
 
  private:
   BatchQueue queue_;
-  std::unique_ptr<NetworkBackend> backend_;
-  const MiniBatch* batch_ = nullptr;  // the queue's
+  BackendPerSize backends_;
+  const SamplesRange range_;
+  const MiniBatch* batch_ = nullptr;   // the queue's
+  NetworkBackend* backend_ = nullptr;  // of backends_, for its size
 };
 
 using StopFlag = std::shared_ptr<const std::atomic<bool>>;
@@ -108,8 +129,7 @@ class NetworkTasks final : public TaskFactory {
         normalization_(normalization_of(*train)),
         loader_(std::make_shared<BatchMaker>(
                     train, normalization_,
-                    BatchOptions{config.train.batch_size, config.data.augment ? Augment::kYes : Augment::kNo,
-                                 config.run.seed}),
+                    BatchOptions{config.data.augment ? Augment::kYes : Augment::kNo, config.run.seed}),
                 LoaderOptions{config.data.loader_threads, config.data.prefetch_batches}) {}
 
   const Layout& layout() const override { return network_.layout; }
@@ -119,10 +139,11 @@ class NetworkTasks final : public TaskFactory {
   }
 
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    PACELINE_ASSIGN_OR_RETURN(auto backend, make_backend(config_.train.backend, network_,
-                                                         config_.train.batch_size, config_.run.seed));
-    return std::unique_ptr<Task>(
-        std::make_unique<NetworkTrainer>(loader_.open(prediction(worker)), std::move(backend)));
+    BackendPerSize backends(config_.train.backend, network_, config_.run.seed);
+    // What the library refuses is known now, and the first step need not wait.
+    PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
+    return std::unique_ptr<Task>(std::make_unique<NetworkTrainer>(
+        loader_.open(prediction(worker)), std::move(backends), samples_range(config_)));
   }
   // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
   bool trainers_are_alike() const override { return true; }
@@ -132,11 +153,12 @@ class NetworkTasks final : public TaskFactory {
   void stop_evaluating() override { *stop_evaluating_ = true; }
 
  private:
-  // Under `share: even` rank r of K runs the iterations r, r + K, ...; from a pool, whatever it is granted.
+  // Under `share: even` rank r of K has the r-th n of each K n samples; from a pool, whatever it is granted.
   Prediction prediction(WorkerId worker) const {
+    if (config_.train.share == Share::kPool) return {};
     const Cluster cluster = config_.cluster.cluster();
-    if (config_.train.share == Share::kPool) return {0, 0};
-    return {cluster.rank_of(worker).value, cluster.workers()};
+    const std::int64_t n = config_.train.batch_size;
+    return {{cluster.rank_of(worker).value * n, n}, cluster.workers() * n};
   }
 
   const RunConfig config_;

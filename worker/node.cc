@@ -180,7 +180,8 @@ class Node::Impl {
         .cache = ThreadCache(config_.train.optimizer, process_cache_.ranges(), worker.thread),
         .gradients = GradientBuffers(tasks_->layout().size(), gradient_buffers_max(config_, shares),
                                      shares ? *memory_ : nullptr),
-        .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker),
+        .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker,
+                             config_.train.batch_size),
         .phases = PhaseRecorder(),
         .clock = steady_now,
     };

@@ -36,11 +36,6 @@ Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& optio
     return invalid_argument(options.config_path +
                             ": run.out: no run directory, got none, expected a path (run.out=DIR)");
   }
-  if (config.train.batch_balance != BatchSizing::kEqual) {
-    return invalid_argument(options.config_path +
-                            ": train.batch_balance: only simulated so far, got speed, expected off (paceline "
-                            "simulate says what it would gain)");
-  }
   const bool server = role == DaemonRole::kServer;
   const std::uint32_t count = server ? config.cluster.shards : config.cluster.nodes;
   if (options.index >= count) {

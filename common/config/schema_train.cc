@@ -133,7 +133,7 @@ void add_train(Schema& schema) {
   keys.push_back(row(
       PACELINE_FIELD(train.batch_balance), choice<BatchSizing>(), Scope::kWholeRun,
       {.effect = "speed: mini-batches in multiples of 8 follow each node's measured speed, as many samples "
-                 "a clock as with equal ones; off: all have batch_size. Simulated only.",
+                 "a clock as with equal ones; off: all have batch_size.",
        .trade_off = "Lasting differences cost no time any more. Needs combine: mean, share: even and a "
                     "batch_size that is a multiple of 8."}));
   keys.push_back(row(PACELINE_FIELD(train.total_iterations), whole(1, kVersionsMax), Scope::kWholeRun,

@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "common/batch_part.h"
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/metric.h"
@@ -21,18 +22,21 @@
 
 namespace paceline {
 
-// One iteration, as granted. `iteration` is its place in the run: the mini-batch is the positions
-// [iteration * batch_size, + batch_size) of the concatenated epoch permutations (DESIGN 3.4).
+// One iteration, as granted.
 struct Step {
   WorkerId worker;
-  Clock clock;  // the timestamp of the gradient
-  std::int64_t iteration = 0;
+  Clock clock;                 // the timestamp of the gradient
+  std::int64_t iteration = 0;  // its place in the run
   // What the grant bounds the parameters of this step by, and what they are (DESIGN 3.2): version >=
   // min_version.
   Threshold threshold;
   Version min_version;
   Version version;
   Revision revision;
+  // Its mini-batch. With equal sizes: [iteration * batch_size, + batch_size) (DESIGN 3.4). Under
+  // train.batch_balance: speed compute()'s metric must be of just so many samples, or the servers refuse it;
+  // else a task may count as it likes.
+  BatchPart batch;
 };
 
 // What compute() may say while it goes on: that elements [begin, layout().size()) of the gradient are what

@@ -115,7 +115,9 @@ Body read(Fields& f, const proto::Grant& in) {
                revision_of(f, in.revision()),
                f.finite("learning_rate", in.learning_rate()),
                f.finite("local_scale", in.local_scale()),
-               held_of(f, in.held_ns())};
+               held_of(f, in.held_ns()),
+               f.number("position", in.position(), 0, kCountMax),
+               samples_of(f, in.samples(), 1)};
 }
 
 Body read(Fields& f, const proto::Held& in) {

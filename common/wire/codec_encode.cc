@@ -132,6 +132,8 @@ void put(const Grant& m, proto::Header& header) {
   out.set_learning_rate(m.learning_rate);
   out.set_local_scale(m.local_scale);
   out.set_held_ns(m.held.count());
+  out.set_position(m.position);
+  out.set_samples(m.samples);
 }
 
 void put(const Held& m, proto::Header& header) {

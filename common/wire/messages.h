@@ -36,7 +36,7 @@
 namespace paceline::wire {
 
 // Raised with every incompatible change; a peer with another one is refused, both values named.
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 5;
 inline constexpr std::size_t kPayloadBytesMax = 1 << 20;
 // A payload in fewer bytes stands for no more floats than one in float32 could.
 inline constexpr std::int64_t kPayloadFloatsMax = kPayloadBytesMax / sizeof(float);
@@ -174,7 +174,7 @@ struct Unchanged {
 struct Grant {
   WorkerId worker{};
   Clock clock{};
-  std::int64_t iteration = 0;  // its place in the run: which mini-batch (common/task/task.h)
+  std::int64_t iteration = 0;  // its place in the run
   Threshold threshold{};
   Clock min_clock{};
   Version min_version{};  // the oldest version it may compute with: max(0, c - s)
@@ -183,6 +183,8 @@ struct Grant {
   double learning_rate = 0.0;        // for the local apply
   double local_scale = 1.0;          // sample share of this worker where the server averages, else 1
   std::chrono::nanoseconds held{0};  // how long the threshold held this grant
+  std::int64_t position = 0;         // its mini-batch (common/batch_part.h)
+  std::int64_t samples = 1;          // >= 1
 };
 
 // Still held, and why: sent after 200 ms, then each second. A deadline is for silence, not for holding.

@@ -43,11 +43,10 @@ Sample make_sample(std::uint64_t seed, Split split, std::int64_t index) {
 }
 
 paceline::Status LinearTask::load(const paceline::Step& step) {
-  // The step's place in the run says which samples are this worker's: nobody else gets them
-  // (common/task/task.h).
+  // The step says which samples are this worker's: nobody else gets them (common/task/task.h).
   batch_.clear();
-  for (std::int64_t i = 0; i < batch_size_; ++i) {
-    batch_.push_back(make_sample(seed_, Split::kTrain, step.iteration * batch_size_ + i));
+  for (std::int64_t i = 0; i < step.batch.samples; ++i) {
+    batch_.push_back(make_sample(seed_, Split::kTrain, step.batch.position + i));
   }
   return paceline::Status::ok();
 }
@@ -74,7 +73,7 @@ paceline::Result<Metric> LinearTask::evaluate(std::span<const float> parameters)
   return metric;
 }
 
-LinearTasks::LinearTasks(std::uint64_t seed, std::int64_t batch_size) : seed_(seed), batch_size_(batch_size) {
+LinearTasks::LinearTasks(std::uint64_t seed) : seed_(seed) {
   PACELINE_ASSERT(layout_.add("weights", {kFeatures}).is_ok() && layout_.add("bias", {1}).is_ok(),
                   "two names");
 }
@@ -84,11 +83,11 @@ void LinearTasks::initialize(std::span<float> parameters) const {
 }
 
 paceline::Result<std::unique_ptr<paceline::Task>> LinearTasks::make_trainer(paceline::WorkerId) {
-  return std::unique_ptr<paceline::Task>(std::make_unique<LinearTask>(seed_, batch_size_));
+  return std::unique_ptr<paceline::Task>(std::make_unique<LinearTask>(seed_));
 }
 
 paceline::Result<std::unique_ptr<paceline::Task>> LinearTasks::make_evaluator() {
-  return std::unique_ptr<paceline::Task>(std::make_unique<LinearTask>(seed_, batch_size_));
+  return std::unique_ptr<paceline::Task>(std::make_unique<LinearTask>(seed_));
 }
 
 }  // namespace example

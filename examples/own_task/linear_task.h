@@ -32,7 +32,7 @@ Sample make_sample(std::uint64_t seed, Split split, std::int64_t index);
 
 class LinearTask final : public paceline::Task {
  public:
-  LinearTask(std::uint64_t seed, std::int64_t batch_size) : seed_(seed), batch_size_(batch_size) {}
+  explicit LinearTask(std::uint64_t seed) : seed_(seed) {}
 
   paceline::Status load(const paceline::Step& step) override;
   paceline::Result<paceline::Metric> compute(std::span<const float> parameters, std::span<float> gradient,
@@ -41,13 +41,12 @@ class LinearTask final : public paceline::Task {
 
  private:
   std::uint64_t seed_;
-  std::int64_t batch_size_;
   std::vector<Sample> batch_;
 };
 
 class LinearTasks final : public paceline::TaskFactory {
  public:
-  LinearTasks(std::uint64_t seed, std::int64_t batch_size);
+  explicit LinearTasks(std::uint64_t seed);
 
   const paceline::Layout& layout() const override { return layout_; }
   void initialize(std::span<float> parameters) const override;
@@ -56,7 +55,6 @@ class LinearTasks final : public paceline::TaskFactory {
 
  private:
   std::uint64_t seed_;
-  std::int64_t batch_size_;
   paceline::Layout layout_;
 };
 

@@ -47,8 +47,7 @@ int main(int argc, char** argv) {
   if (!prepared->warning.empty()) log->warn(prepared->warning);
 
   wire::Context context;
-  Node worker(*config, node, context,
-              std::make_unique<example::LinearTasks>(config->run.seed, config->train.batch_size), *log);
+  Node worker(*config, node, context, std::make_unique<example::LinearTasks>(config->run.seed), *log);
   const SignalThread stop(signals, [&](int) { worker.request_stop("stopped by a signal"); });
 
   const Status ended = worker.run();

@@ -45,10 +45,12 @@ wire::Grant grant_of(const RunConfig& config, const sync::Grant& action) {
   // How stale the gradient will be is not known yet: most likely as the last one was.
   grant.learning_rate = rate_at(config, versioned ? Version(action.clock.value) : action.version) /
                         staleness_divisor(config.train.optimizer.staleness, action.staleness);
-  // Workers have equal mini-batches, so a sample share is one among the contributors of the clock.
   const bool mean = config.sync.combine == CombineMode::kMean;
-  grant.local_scale = mean ? 1.0 / static_cast<double>(action.contributors) : 1.0;
+  grant.local_scale =
+      mean ? static_cast<double>(action.samples) / static_cast<double>(action.clock_samples) : 1.0;
   grant.held = action.held;
+  grant.position = action.position;
+  grant.samples = action.samples;
   return grant;
 }
 

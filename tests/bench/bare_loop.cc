@@ -45,6 +45,7 @@ Status run(const std::string& config_path, const std::string& parameters_path) {
     Step step;
     step.worker = worker;
     step.iteration = iteration;
+    step.batch = {iteration * config.train.batch_size, config.train.batch_size};
     PACELINE_RETURN_IF_ERROR(task->load(step));
     PACELINE_ASSIGN_OR_RETURN([[maybe_unused]] const Metric metric,
                               task->compute(parameters, gradient, whole_at_the_end));

@@ -51,8 +51,7 @@ std::vector<Status> run_all(const RunConfig& config) {
     running.push_back(std::async(std::launch::async, [&] { return server->run(); }));
   for (std::uint32_t i = 0; i < config.cluster.nodes; ++i) {
     running.push_back(std::async(std::launch::async, [&, i] {
-      Node node(config, NodeId(i), context,
-                std::make_unique<example::LinearTasks>(config.run.seed, config.train.batch_size));
+      Node node(config, NodeId(i), context, std::make_unique<example::LinearTasks>(config.run.seed));
       return node.run();
     }));
   }

@@ -19,6 +19,9 @@ paceline_test(backup_test SOURCES process/backup_test.cc LIBS paceline_test_clus
 target_compile_definitions(backup_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(backup_test counting_node)
 
+paceline_test(balance_test SOURCES process/balance_test.cc
+  LIBS paceline_test_cluster paceline_network_task paceline_data LABELS sanitizer)
+
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py)

@@ -86,18 +86,6 @@ TEST_CASE("a_daemon_needs_a_run_directory_and_an_index_that_the_cluster_has") {
              StartsWith("command line: --node: no such node, got 4, expected 0 to 3"));
 }
 
-TEST_CASE("a_daemon_refuses_balanced_batches_which_are_simulated_only") {
-  const DaemonOptions options{
-      .config_path = bsp(),
-      .overrides = {"run.out=/tmp/run", "sync.combine=mean", "train.batch_balance=speed"},
-      .index = 0,
-      .force = false};
-  for (const DaemonRole role : {DaemonRole::kServer, DaemonRole::kWorker}) {
-    CHECK_THAT(load_daemon_config(role, options).status().message(),
-               Contains("train.batch_balance: only simulated so far, got speed, expected off"));
-  }
-}
-
 TEST_CASE("check_config_says_ok_or_why_not") {
   std::ostringstream out;
   std::ostringstream err;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "common/config/daemon_options.h"
 #include "common/config/load.h"
 #include "common/config/schema.h"
 
@@ -94,6 +95,15 @@ TEST_CASE("the_quickstart_is_dtssp_over_one_server_and_four_nodes_of_four") {
   CHECK(c.cluster.threads_per_node == 4);
   CHECK(c.cluster.shards == 1);
   CHECK(c.data.kind == DataKind::kSynthetic);
+}
+
+TEST_CASE("balanced_batches_are_for_daemons_and_simulated_training_alike") {
+  const RunConfig c = loaded_file("balanced.yaml");
+  CHECK(c.train.batch_balance == BatchSizing::kBySpeed);
+  CHECK(c.simulate.mode == SimulateMode::kTraining);
+  const DaemonOptions options{
+      .config_path = path_of("balanced.yaml"), .overrides = {"run.out=/tmp/run"}, .index = 0, .force = false};
+  CHECK(load_daemon_config(DaemonRole::kServer, options).is_ok());
 }
 
 }  // namespace

@@ -25,9 +25,15 @@ DataSetPtr tiny_set(std::int64_t samples) {
   return set;
 }
 
-std::shared_ptr<const BatchMaker> tiny_maker(std::int64_t batch_size, Augment augment = Augment::kYes) {
+std::shared_ptr<const BatchMaker> tiny_maker(Augment augment = Augment::kYes) {
   const DataSetPtr set = tiny_set(50);
-  return std::make_shared<BatchMaker>(set, normalization_of(*set), BatchOptions{batch_size, augment, kSeed});
+  return std::make_shared<BatchMaker>(set, normalization_of(*set), BatchOptions{augment, kSeed});
+}
+
+// With mini-batches of one size n.
+BatchPart iteration_of(std::int64_t n, std::int64_t iteration) { return {iteration * n, n}; }
+Prediction every(std::int64_t n, std::int64_t first, std::int64_t stride) {
+  return {iteration_of(n, first), stride * n};
 }
 
 bool equal(const MiniBatch& a, const MiniBatch& b) {
@@ -35,17 +41,17 @@ bool equal(const MiniBatch& a, const MiniBatch& b) {
          a.epochs == b.epochs;
 }
 
-bool is_iteration(const MiniBatch& batch, const BatchMaker& maker, std::int64_t iteration) {
+bool is_part(const MiniBatch& batch, const BatchMaker& maker, const BatchPart& part) {
   MiniBatch expected;
-  maker.make(iteration, expected);
+  maker.make(part, expected);
   return equal(batch, expected);
 }
 
 TEST_CASE("a_mini_batch_holds_the_samples_of_the_sampler_and_may_cross_into_the_next_epoch") {
-  const auto maker = tiny_maker(8, Augment::kNo);
+  const auto maker = tiny_maker(Augment::kNo);
   const Sampler sampler(50, kSeed);
   MiniBatch batch;
-  maker->make(6, batch);  // positions 48 .. 55 of epochs of 50
+  maker->make({48, 8}, batch);  // positions 48 .. 55 of epochs of 50
   REQUIRE(batch.size == 8);
   CHECK(batch.epochs == std::vector<std::int64_t>{0, 0, 1, 1, 1, 1, 1, 1});
   for (std::size_t i = 0; i < 8; ++i) {
@@ -57,19 +63,18 @@ TEST_CASE("a_mini_batch_holds_the_samples_of_the_sampler_and_may_cross_into_the_
 
 // DESIGN 3.4, with augmentation: four workers' mini-batches of clock 3 are one worker's four-fold one.
 TEST_CASE("the_augmented_mini_batches_of_K_workers_are_the_K_fold_one_of_one_worker_bit_for_bit") {
-  const auto quarter = tiny_maker(4);
-  const auto whole = tiny_maker(16);
+  const auto maker = tiny_maker();
   MiniBatch together;
   for (std::int64_t rank = 0; rank < 4; ++rank) {
     MiniBatch part;
-    quarter->make(3 * 4 + rank, part);
+    maker->make({3 * 16 + rank * 4, 4}, part);
     together.size += part.size;
     together.images.insert(together.images.end(), part.images.begin(), part.images.end());
     together.labels.insert(together.labels.end(), part.labels.begin(), part.labels.end());
     together.samples.insert(together.samples.end(), part.samples.begin(), part.samples.end());
     together.epochs.insert(together.epochs.end(), part.epochs.begin(), part.epochs.end());
   }
-  CHECK(is_iteration(together, *whole, 3));
+  CHECK(is_part(together, *maker, {48, 16}));
 }
 
 TEST_CASE("evaluation_reads_the_set_in_order_the_last_batch_being_what_is_left") {
@@ -86,17 +91,17 @@ TEST_CASE("evaluation_reads_the_set_in_order_the_last_batch_being_what_is_left")
 }
 
 TEST_CASE("two_workers_on_two_loader_threads_get_exactly_their_iterations") {
-  const auto maker = tiny_maker(4);
+  const auto maker = tiny_maker();
   Loader loader(maker, {.threads = 2, .prefetch = 3});
   std::vector<std::int64_t> wrong(2, 0);
   std::vector<std::thread> workers;
   for (std::int64_t rank = 0; rank < 2; ++rank) {
     workers.emplace_back([&, rank] {
-      BatchQueue queue = loader.open({.first = rank, .stride = 2});
+      BatchQueue queue = loader.open(every(4, rank, 2));
       for (std::int64_t clock = 0; clock < 200; ++clock) {
-        const auto batch = queue.next(clock * 2 + rank);
-        wrong[static_cast<std::size_t>(rank)] +=
-            !batch.is_ok() || !is_iteration(**batch, *maker, clock * 2 + rank);
+        const BatchPart part = iteration_of(4, clock * 2 + rank);
+        const auto batch = queue.next(part);
+        wrong[static_cast<std::size_t>(rank)] += !batch.is_ok() || !is_part(**batch, *maker, part);
       }
     });
   }
@@ -106,15 +111,15 @@ TEST_CASE("two_workers_on_two_loader_threads_get_exactly_their_iterations") {
 
 // `share: pool`: the next iteration is anybody's guess.
 TEST_CASE("iterations_nobody_predicted_are_right_all_the_same") {
-  const auto maker = tiny_maker(2);
+  const auto maker = tiny_maker();
   Loader loader(maker, {.threads = 2, .prefetch = 2});
-  BatchQueue queue = loader.open({.first = 0, .stride = 3});
+  BatchQueue queue = loader.open(every(2, 0, 3));
   CounterRandom random(kSeed, Stream::kTest);
   std::int64_t iteration = 0;
   for (int step = 0; step < 500; ++step) {
-    const auto batch = queue.next(iteration);
+    const auto batch = queue.next(iteration_of(2, iteration));
     REQUIRE(batch.status().message() == "");
-    REQUIRE(is_iteration(**batch, *maker, iteration));
+    REQUIRE(is_part(**batch, *maker, iteration_of(2, iteration)));
     iteration += random.next_below(2) == 0 ? 3 : static_cast<std::int64_t>(random.next_below(7));
   }
   const LoaderCounts counts = queue.counts();
@@ -122,28 +127,53 @@ TEST_CASE("iterations_nobody_predicted_are_right_all_the_same") {
   CHECK(counts.on_demand > 0);
 }
 
+// Balanced batches: the size, and with it the place within the clock, changes now and then. The mini-batch
+// that follows is made anew, and those behind it are made ahead as before.
+TEST_CASE("a_changed_size_is_made_anew_and_the_ones_behind_it_are_ahead_again") {
+  const auto maker = tiny_maker();
+  Loader loader(maker, {.threads = 1, .prefetch = 2});
+  BatchQueue queue = loader.open({{8, 8}, 24});  // the second of three with 8 each
+  const BatchPart sizes[] = {{8, 8}, {4, 16}, {8, 8}, {12, 8}};
+  std::int64_t clock = 0;
+  for (const BatchPart& size : sizes) {
+    const LoaderCounts before = queue.counts();
+    // The loader's thread is ahead sooner or later, however busy the machine is.
+    for (bool ahead = false; !ahead; ++clock) {
+      REQUIRE(clock < 100'000);
+      const BatchPart part{clock * 24 + size.position, size.samples};
+      const auto batch = queue.next(part);
+      REQUIRE(batch.is_ok());
+      REQUIRE(is_part(**batch, *maker, part));
+      const LoaderCounts now = queue.counts();
+      ahead = now.ready + now.waited > before.ready + before.waited;
+    }
+    if (&size == sizes) continue;
+    CHECK(queue.counts().on_demand > before.on_demand);
+  }
+}
+
 TEST_CASE("without_loader_threads_or_without_a_prediction_the_asking_thread_makes_its_own_mini_batch") {
-  const auto maker = tiny_maker(2);
+  const auto maker = tiny_maker();
   for (const LoaderOptions& options : {LoaderOptions{.threads = 0}, LoaderOptions{.threads = 1}}) {
     Loader loader(maker, options);
-    BatchQueue queue = loader.open({.first = 0, .stride = options.threads == 0 ? 1 : 0});
+    BatchQueue queue = loader.open(every(2, 0, options.threads == 0 ? 1 : 0));
     for (std::int64_t iteration = 0; iteration < 5; ++iteration) {
-      const auto batch = queue.next(iteration);
+      const auto batch = queue.next(iteration_of(2, iteration));
       REQUIRE(batch.is_ok());
-      CHECK(is_iteration(**batch, *maker, iteration));
+      CHECK(is_part(**batch, *maker, iteration_of(2, iteration)));
     }
     CHECK(queue.counts().on_demand == 5);
   }
 }
 
 TEST_CASE("the_steady_state_fills_the_same_memory_again") {
-  const auto maker = tiny_maker(4);
+  const auto maker = tiny_maker();
   constexpr std::uint32_t kPrefetch = 2;
   Loader loader(maker, {.threads = 1, .prefetch = kPrefetch});
-  BatchQueue queue = loader.open({.first = 0, .stride = 1});
+  BatchQueue queue = loader.open(every(4, 0, 1));
   std::set<const float*> memory;
   for (std::int64_t iteration = 0; iteration < 100; ++iteration) {
-    const auto batch = queue.next(iteration);
+    const auto batch = queue.next(iteration_of(4, iteration));
     REQUIRE(batch.is_ok());
     memory.insert((*batch)->images.data());
   }
@@ -151,23 +181,23 @@ TEST_CASE("the_steady_state_fills_the_same_memory_again") {
 }
 
 TEST_CASE("a_stopped_loader_refuses_also_after_it_is_gone_and_what_was_handed_out_stays") {
-  const auto maker = tiny_maker(4);
+  const auto maker = tiny_maker();
   auto loader = std::make_unique<Loader>(maker, LoaderOptions{});
-  BatchQueue asks_after_stop = loader->open({.first = 0, .stride = 2});
-  BatchQueue keeps = loader->open({.first = 1, .stride = 2});
-  const auto kept = keeps.next(1);
+  BatchQueue asks_after_stop = loader->open(every(4, 0, 2));
+  BatchQueue keeps = loader->open(every(4, 1, 2));
+  const auto kept = keeps.next(iteration_of(4, 1));
   REQUIRE(kept.is_ok());
   loader->stop();
-  CHECK(asks_after_stop.next(0).status().code() == StatusCode::kAborted);
+  CHECK(asks_after_stop.next(iteration_of(4, 0)).status().code() == StatusCode::kAborted);
   loader.reset();
-  CHECK(is_iteration(**kept, *maker, 1));
-  CHECK(keeps.next(3).status().code() == StatusCode::kAborted);
+  CHECK(is_part(**kept, *maker, iteration_of(4, 1)));
+  CHECK(keeps.next(iteration_of(4, 3)).status().code() == StatusCode::kAborted);
 }
 
 // Workers that ask without end, until stop() ends every one of them: a waiter left behind would hang the
 // test.
 TEST_CASE("stop_releases_workers_in_the_middle_of_their_work") {
-  const auto maker = tiny_maker(16);
+  const auto maker = tiny_maker();
   Loader loader(maker, {.threads = 1, .prefetch = 4});
   std::mutex mutex;
   std::condition_variable all_started;
@@ -176,9 +206,9 @@ TEST_CASE("stop_releases_workers_in_the_middle_of_their_work") {
   std::vector<std::thread> workers;
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     workers.emplace_back([&, rank] {
-      BatchQueue queue = loader.open({.first = static_cast<std::int64_t>(rank), .stride = 4});
+      BatchQueue queue = loader.open(every(16, static_cast<std::int64_t>(rank), 4));
       for (auto iteration = static_cast<std::int64_t>(rank);; iteration += 4) {
-        const auto batch = queue.next(iteration);
+        const auto batch = queue.next(iteration_of(16, iteration));
         if (!batch.is_ok()) {
           ends[rank] = batch.status().code();
           return;

@@ -282,6 +282,12 @@ TEST_CASE("a_trace_of_another_layout_is_refused_by_name") {
   REQUIRE(paceline("lost", {"simulate.events=[{at: 0s, node: 1, kind: crash}]"}) == 0);
   CHECK(paceline("again", kAsTraced, (paceline / "lost").string()) == 2);
   CHECK_THAT(paceline.refusal(), Contains("worker 1.0 has no COMPUTE_GRADS"));
+  // Of iterations of several sizes, and which had which is not recorded.
+  REQUIRE(paceline("unequal", {"train.batch_balance=speed", "sync.combine=mean"}) == 0);
+  const std::string unequal = (paceline / "unequal").string();
+  CHECK(paceline("again", kAsTraced, unequal) == 2);
+  CHECK_THAT(paceline.refusal(), Contains("mini-batches had several sizes, got train.batch_balance: speed"));
+  CHECK(paceline("again", {"emulate.base_step=50ms", kAsTraced[0], kAsTraced[1]}, unequal) == 0);
 }
 
 // In the middle of a run of some length; the exact number depends on how large the numbers in them are.

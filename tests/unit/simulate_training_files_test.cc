@@ -161,8 +161,6 @@ TEST_CASE("what_training_mode_cannot_do_is_refused_in_one_line_that_names_it") {
        std::vector<Case>{{{"simulate.metric.final_accuracy=0.8"}, "simulate.metric.final_accuracy"},
                          {{"simulate.metric.curve=curve.csv"}, "simulate.metric.curve"},
                          {{"simulate.mode=both"}, "simulate.mode: unknown choice"},
-                         {{"train.batch_balance=speed", "sync.combine=mean"},
-                          "train.batch_balance: training mode computes mini-batches of one size"},
                          {{"data.path=/no/such/folder"}, "/no/such/folder"},
                          {{"run.target_accuracy=0.5", "train.eval_every_clocks=null"}, "run.target_accuracy"},
                          {{"simulate.compute.distribution=emulated", "simulate.compute.mean=null",

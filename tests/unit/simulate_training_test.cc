@@ -5,12 +5,11 @@
 #include <map>
 #include <memory>
 
-#include "common/params/vector_ops.h"
 #include "common/report/phases_csv.h"
 #include "simulate/training.h"
 #include "tests/process/counting_task.h"
 #include "tests/process/local_cluster.h"
-#include "tests/unit/optimizer_plain.h"
+#include "tests/unit/recorded_training.h"
 #include "tests/unit/training_fixture.h"
 #include "worker/network_task.h"
 
@@ -53,149 +52,6 @@ CountingOptions counting_options(const RunConfig& config, std::int64_t blocks = 
   options.blocks = blocks;
   return options;
 }
-
-struct Read {
-  Step step;
-  std::vector<float> parameters;
-  std::vector<float> gradient;
-};
-
-// The network's tasks, one for each worker; what goes in and comes out is kept.
-class RecordingTasks final : public TaskFactory {
- public:
-  explicit RecordingTasks(const RunConfig& config)
-      : tasks_([&] {
-          auto tasks = make_network_tasks(config);
-          REQUIRE(tasks.is_ok());
-          return std::move(tasks).value();
-        }()) {}
-  const Layout& layout() const override { return tasks_->layout(); }
-  void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
-  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));
-    return std::unique_ptr<Task>(std::make_unique<Recorder>(std::move(task), reads_));
-  }
-  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
-  const std::vector<Read>& reads() const { return reads_; }
-
- private:
-  class Recorder final : public Task {
-   public:
-    Recorder(std::unique_ptr<Task> task, std::vector<Read>& reads) : task_(std::move(task)), reads_(reads) {}
-    Status load(const Step& step) override {
-      step_ = step;
-      return task_->load(step);
-    }
-    Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
-                           const FinalFrom& final_from) override {
-      auto metric = task_->compute(parameters, gradient, final_from);
-      reads_.push_back({step_, {parameters.begin(), parameters.end()}, {gradient.begin(), gradient.end()}});
-      return metric;
-    }
-    Result<Metric> evaluate(std::span<const float> parameters) override {
-      return task_->evaluate(parameters);
-    }
-
-   private:
-    const std::unique_ptr<Task> task_;
-    std::vector<Read>& reads_;
-    Step step_;
-  };
-  const std::unique_ptr<TaskFactory> tasks_;
-  std::vector<Read> reads_;
-};
-
-// What the core decided to apply, and what it was told of the parameters that were computed with.
-class Decisions final : public simulate::Watcher {
- public:
-  using Used = std::tuple<WorkerId, Clock, Version, Revision, std::int64_t>;
-  void before(const sync::Event& event, Ticks now) override {
-    if (const auto* step = std::get_if<sync::StepReported>(&event)) {
-      used.emplace_back(step->worker, step->clock, step->computed_version, step->computed_revision, now.ns);
-    }
-  }
-  void after(const std::vector<sync::Action>& actions) override {
-    for (const sync::Action& action : actions) {
-      if (const auto* apply = std::get_if<sync::Apply>(&action)) applied.push_back(*apply);
-    }
-  }
-  std::vector<sync::Apply> applied;
-  std::vector<Used> used;
-};
-
-Outcome watched(const RunConfig& config, TaskFactory& tasks, Decisions& decisions) {
-  const auto plan = simulate::make_plan(config, nullptr, tasks.layout().size());
-  REQUIRE(plan);
-  const auto training = simulate::Training::begin(*plan, tasks);
-  REQUIRE(training);
-  simulate::TrainedComputation computation(*plan, **training);
-  auto run = simulate::World(*plan, computation, &decisions).run();
-  INFO(run.status().message());
-  REQUIRE(run);
-  return std::move(run).value();
-}
-
-using Own = std::pair<WorkerId, Clock>;
-
-// What servers with plain SGD make of the recorded gradients: each state, by revision, and when each gradient
-// came into it.
-struct PlainServer {
-  std::map<Revision, std::vector<float>> states;
-  std::map<Own, Revision> contained;  // from this revision on
-  std::map<Own, const std::vector<float>*> gradients;
-  PlainOptimizer sgd;
-
-  PlainServer(const RunConfig& config, const TaskFactory& tasks, const std::vector<Read>& reads,
-              const std::vector<sync::Apply>& decisions)
-      : sgd(config.train.optimizer, static_cast<std::size_t>(tasks.layout().size())) {
-    std::vector<float> now(static_cast<std::size_t>(tasks.layout().size()));
-    tasks.initialize(now);
-    for (const Read& read : reads) gradients[{read.step.worker, read.step.clock}] = &read.gradient;
-    states[Revision(0)] = now;
-    for (const sync::Apply& decision : decisions) {
-      if (decision.combine == CombineMode::kMean && !decision.contributors.empty()) {
-        sgd.apply(now, mean(decision.contributors), config.train.optimizer.lr);
-      } else {
-        for (const sync::Contributor& c : decision.contributors) {
-          sgd.apply(now, *gradients.at({c.worker, c.clock}), config.train.optimizer.lr);
-        }
-      }
-      for (const sync::Contributor& c : decision.contributors) {
-        contained[{c.worker, c.clock}] = decision.revision_after;
-      }
-      states[decision.revision_after] = now;
-    }
-  }
-
-  std::vector<float> mean(const std::vector<sync::Contributor>& contributors) const {
-    std::vector<float> sum;
-    std::int64_t weight = 0;
-    for (const sync::Contributor& c : contributors) {
-      const std::vector<float>& gradient = *gradients.at({c.worker, c.clock});
-      if (sum.empty()) {
-        sum.resize(gradient.size());
-        begin_sum(sum, gradient, static_cast<float>(c.weight));
-      } else {
-        add_weighted(sum, gradient, static_cast<float>(c.weight));
-      }
-      weight += c.weight;
-    }
-    scale(sum, static_cast<float>(1.0 / static_cast<double>(weight)));
-    return sum;
-  }
-
-  // What a worker has that read this revision: with its own gradients that are not in it.
-  std::vector<float> read(const Step& step, double rate, std::int64_t& own) {
-    std::vector<float> parameters = states.at(step.revision);
-    for (Clock t; t < step.clock; t = t.next()) {
-      const auto in = contained.find({step.worker, t});
-      if (in != contained.end() && in->second <= step.revision) continue;
-      sgd.apply(parameters, *gradients.at({step.worker, t}), rate);
-      ++own;
-    }
-    return parameters;
-  }
-};
 
 }  // namespace
 
@@ -251,6 +107,7 @@ TEST_CASE("one_worker_under_asp_is_a_plain_loop") {
   for (std::int64_t i = 0; i < config.train.total_iterations; ++i) {
     Step step;
     step.iteration = i;
+    step.batch = {i * config.train.batch_size, config.train.batch_size};
     REQUIRE((*task)->load(step).is_ok());
     REQUIRE((*task)->compute(parameters, gradient, whole_at_the_end).is_ok());
     sgd.apply(parameters, gradient, config.train.optimizer.lr);
@@ -282,13 +139,13 @@ TEST_CASE("every_gradient_is_computed_with_the_parameters_that_its_worker_had_th
   const Outcome run = watched(config, tasks, decisions);
 
   PlainServer server(config, tasks, tasks.reads(), decisions.applied);
-  const double share = each.combine == CombineMode::kMean ? 1.0 / 6 : 1.0;
+  const std::int64_t averaged = each.combine == CombineMode::kMean ? 6 * config.train.batch_size : 0;
   std::int64_t own = 0;  // gradients that were added again
   std::int64_t wrong = 0;
   std::map<WorkerId, Revision> read;
   for (const Read& each_read : tasks.reads()) {
     const Step& step = each_read.step;
-    const auto expected = server.read(step, config.train.optimizer.lr * share, own);
+    const auto expected = server.read(step, config.train.optimizer.lr, averaged, own);
     wrong += same_floats(each_read.parameters, expected) ? 0 : 1;
     CHECK(step.version >= step.min_version);
     CHECK(step.revision >= read[step.worker]);

@@ -49,7 +49,7 @@ struct TrainFixture {
                                    .pace = time,
                                    .cache = ThreadCache(OptimizerSection{}, cache.ranges(), 0),
                                    .gradients = GradientBuffers(2),
-                                   .emulator = Emulator(emulate, 1, Cluster{1, 1}, WorkerId(0, 0)),
+                                   .emulator = Emulator(emulate, 1, Cluster{1, 1}, WorkerId(0, 0), 1),
                                    .phases = PhaseRecorder(clock),
                                    .clock = clock});
     }

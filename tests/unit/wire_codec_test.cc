@@ -77,11 +77,13 @@ TEST_CASE("the bytes of a Push and of a Grant are those of docs/PROTOCOL.md") {
                     Revision(96),
                     0.5,
                     1.0,
-                    std::chrono::nanoseconds(300)};
+                    std::chrono::nanoseconds(300),
+                    17'280,
+                    128};
   const std::string grant_bytes = hex(encode({grant, {}}).value());
   CHECK(grant_bytes ==
-        "4a 2c 0a 04 08 01 10 03 10 08 18 87 01 22 02 08 03 28 06 30 05 38 06 40 60 "
-        "49 00 00 00 00 00 00 e0 3f 51 00 00 00 00 00 00 f0 3f 58 ac 02");
+        "4a 33 0a 04 08 01 10 03 10 08 18 87 01 22 02 08 03 28 06 30 05 38 06 40 60 "
+        "49 00 00 00 00 00 00 e0 3f 51 00 00 00 00 00 00 f0 3f 58 ac 02 60 80 87 01 68 80 01");
   CHECK(page.find(grant_bytes) != std::string::npos);
 }
 

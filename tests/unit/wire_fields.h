@@ -20,8 +20,8 @@ auto fields(M& m) {
     auto& [a, b, c, d, e, f, g, h] = m;
     return std::tie(a, b, c, d, e, f, g, h);
   } else if constexpr (std::is_same_v<T, Grant>) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, n] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n);
   } else if constexpr (std::is_same_v<T, ApplyDecision> || std::is_same_v<T, Push> ||
                        std::is_same_v<T, StepReport>) {
     auto& [a, b, c, d, e, f, g, h] = m;
@@ -171,6 +171,7 @@ struct Generator {
     if constexpr (requires { m.protocol_version; }) m.protocol_version = kProtocolVersion;
     if constexpr (requires { m.offset; }) m.offset %= std::int64_t{1} << 39;
     if constexpr (requires { m.samples; }) m.samples = std::min(m.samples, std::int64_t{1} << 32);
+    if constexpr (std::is_same_v<T, Grant>) m.samples = std::max<std::int64_t>(m.samples, 1);
     if constexpr (std::is_same_v<T, Push>) {
       m.samples = m.last ? std::max<std::int64_t>(m.samples, 1) : 0;
     }

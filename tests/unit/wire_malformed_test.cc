@@ -40,6 +40,7 @@ proto::Header grant() {
   proto::Header h;
   h.mutable_grant()->mutable_worker();
   h.mutable_grant()->mutable_threshold()->set_clocks(3);
+  h.mutable_grant()->set_samples(1);
   return h;
 }
 proto::Header report() {
@@ -181,6 +182,17 @@ TEST_CASE("learning rates and scales are finite") {
   h = grant();
   h.mutable_grant()->set_held_ns(-1);
   CHECK(refusal(h) == "Grant.held_ns: got -1, expected 0 to 1152921504606846976");
+}
+
+TEST_CASE("a grant is for one sample at least, from the first position on") {
+  proto::Header h = grant();
+  h.mutable_grant()->set_samples(0);
+  CHECK(refusal(h) == "Grant.samples: got 0, expected 1 to 4294967296");
+  h.mutable_grant()->set_samples((std::int64_t{1} << 32) + 1);
+  CHECK(refusal(h) == "Grant.samples: got 4294967297, expected 1 to 4294967296");
+  h = grant();
+  h.mutable_grant()->set_position(-1);
+  CHECK(refusal(h) == "Grant.position: got -1, expected 0 to 1152921504606846976");
 }
 
 TEST_CASE("a metric is finite unless it comes with its fault, and counts no more correct than there are") {

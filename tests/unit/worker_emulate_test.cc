@@ -47,11 +47,14 @@ TEST_CASE("every kind of jitter has mean 1 and is never negative") {
 
 TEST_CASE("an emulated duration is base step, times the node's slowdown, times the draw") {
   const Cluster cluster{2, 1};
-  CHECK(Emulator(settings(JitterKind::kNone), 1, cluster, WorkerId(0, 0)).duration(Clock(4)) ==
+  CHECK(Emulator(settings(JitterKind::kNone), 1, cluster, WorkerId(0, 0), 10).duration(Clock(4), 10) ==
         Duration(100ms));
-  CHECK(Emulator(settings(JitterKind::kNone), 1, cluster, WorkerId(1, 0)).duration(Clock(4)) ==
+  CHECK(Emulator(settings(JitterKind::kNone), 1, cluster, WorkerId(1, 0), 10).duration(Clock(4), 10) ==
         Duration(250ms));
-  CHECK(Emulator(EmulateSection{}, 1, cluster, WorkerId(0, 0)).duration(Clock(0)) == std::nullopt);
+  // Balanced batches: proportional to the samples.
+  CHECK(Emulator(settings(JitterKind::kNone), 1, cluster, WorkerId(1, 0), 10).duration(Clock(4), 4) ==
+        Duration(100ms));
+  CHECK(Emulator(EmulateSection{}, 1, cluster, WorkerId(0, 0), 10).duration(Clock(0), 10) == std::nullopt);
 }
 
 TEST_CASE("the draw depends on seed, worker and clock, and on nothing else") {
@@ -59,7 +62,7 @@ TEST_CASE("the draw depends on seed, worker and clock, and on nothing else") {
   EmulateSection s = settings(JitterKind::kLognormal);
   s.slowdown = {};
   const auto at = [&](std::uint64_t seed, std::uint32_t thread, std::int64_t clock) {
-    return Emulator(s, seed, cluster, WorkerId(0, thread)).duration(Clock(clock));
+    return Emulator(s, seed, cluster, WorkerId(0, thread), 10).duration(Clock(clock), 10);
   };
   CHECK(at(1, 0, 5) == at(1, 0, 5));
   CHECK(at(1, 0, 5) != at(2, 0, 5));

@@ -410,6 +410,30 @@ TEST_CASE("an emulated iteration lasts its time from its start, and one that doe
   CHECK(report->overruns == 1);
 }
 
+// The fixture's batch_size is 1.
+TEST_CASE("an emulated iteration lasts in proportion to its samples, and is an overrun by that") {
+  TrainFixture f;
+  f.emulate.base_step = 100ms;
+  for (const std::int64_t samples : {3, 1}) {
+    wire::Grant grant = grant_of(samples == 3 ? 0 : 1, Threshold(3), 0);
+    grant.position = samples == 3 ? 0 : 3;
+    grant.samples = samples;
+    f.exchange.grant(grant);
+  }
+  f.exchange.finish();
+  const Ticks begin = f.time.now();
+  std::vector<std::chrono::nanoseconds> ended;
+  f.exchange.on_report = [&] { ended.push_back(f.time.now() - begin); };
+  f.task.on_compute = [&](std::span<float>) { f.time.pass(120ms); };
+  const auto report = f.run();
+  REQUIRE(report.is_ok());
+  CHECK(ended == std::vector<std::chrono::nanoseconds>{300ms, 420ms});
+  CHECK(report->overruns == 1);
+  REQUIRE(f.task.steps.size() == 2);
+  CHECK(f.task.steps[0].batch == BatchPart{0, 3});
+  CHECK(f.task.steps[1].batch == BatchPart{3, 1});
+}
+
 TEST_CASE("parameters that land behind the grant are in the time of an emulated iteration") {
   TrainFixture f;
   f.apply = ApplyMode::kEager;

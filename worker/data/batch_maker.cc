@@ -42,15 +42,13 @@ BatchMaker::BatchMaker(DataSetPtr train, const Normalization& normalization, con
     : train_(not_empty(std::move(train))),
       normalization_(normalization),
       options_(options),
-      sampler_(train_->size(), options.seed) {
-  PACELINE_ASSERT(options.batch_size > 0, "batch_size " + std::to_string(options.batch_size));
-}
+      sampler_(train_->size(), options.seed) {}
 
-void BatchMaker::make(std::int64_t iteration, MiniBatch& batch) const {
-  const std::int64_t n = options_.batch_size;
-  resize(batch, n);
-  for (std::int64_t i = 0; i < n; ++i) {
-    const SampleRef ref = sampler_.at(iteration * n + i);
+void BatchMaker::make(const BatchPart& part, MiniBatch& batch) const {
+  PACELINE_ASSERT(part.position >= 0 && part.samples > 0, "a mini-batch of " + to_string(part));
+  resize(batch, part.samples);
+  for (std::int64_t i = 0; i < part.samples; ++i) {
+    const SampleRef ref = sampler_.at(part.position + i);
     const Augmentation augmentation = options_.augment == Augment::kYes
                                           ? draw_augmentation(options_.seed, ref.epoch, ref.sample)
                                           : Augmentation{};

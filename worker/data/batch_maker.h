@@ -1,9 +1,10 @@
-// Makes mini-batches: the pure function (data set, seed, iteration) -> MiniBatch that the loader threads run
+// Makes mini-batches: the pure function (data set, seed, positions) -> MiniBatch that the loader threads run
 // ahead of time, and the fixed batches that an evaluation reads.
 #pragma once
 
 #include <cstdint>
 
+#include "common/batch_part.h"
 #include "worker/data/augment.h"
 #include "worker/data/batch.h"
 #include "worker/data/data_set.h"
@@ -14,7 +15,6 @@ namespace paceline {
 enum class Augment { kNo, kYes };  // data.augment
 
 struct BatchOptions {
-  std::int64_t batch_size = 128;  // samples per mini-batch, > 0
   Augment augment = Augment::kNo;
   std::uint64_t seed = 1;  // of the run: shuffle and augmentation are functions of it
 };
@@ -25,11 +25,8 @@ class BatchMaker {
   // train: not empty; kept.
   BatchMaker(DataSetPtr train, const Normalization& normalization, const BatchOptions& options);
 
-  // Fills `batch` with the samples at positions [iteration n, iteration n + n), n = options.batch_size,
-  // iteration >= 0. Reuses the batch's memory.
-  void make(std::int64_t iteration, MiniBatch& batch) const;
-
-  const BatchOptions& options() const { return options_; }
+  // Fills `batch` with the samples at the positions of `part`, at least one. Reuses the batch's memory.
+  void make(const BatchPart& part, MiniBatch& batch) const;
 
  private:
   DataSetPtr train_;

@@ -5,7 +5,7 @@
 //   kFree --plan--> kQueued --taken by a loader thread or by the worker--> kMaking --> kReady --next()-->
 //   kHeld --> kFree
 //
-// kQueued and kReady slots whose iteration is no longer predicted are planned anew. All states are under one
+// kQueued and kReady slots whose mini-batch is no longer predicted are planned anew. All states are under one
 // mutex per node, which is only ever held for a few comparisons: mini-batches are made outside of it.
 #include "worker/data/loader.h"
 
@@ -44,17 +44,20 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
   struct Slot {
     SlotState state = SlotState::kFree;
     Job job = Job::kNone;  // at most one in the pool, also when the slot was planned anew meanwhile
-    std::int64_t iteration = -1;
+    BatchPart part;
     MiniBatch batch;  // written by whoever moved the slot to kMaking, outside the mutex
   };
 
   State(std::shared_ptr<LoaderCore> loader, const Prediction& prediction, std::uint32_t prefetch)
       : core(std::move(loader)), stride(prediction.stride), slots(std::size_t{prefetch} + 1) {}
 
-  Slot* find(std::int64_t iteration);
-  bool is_planned(const Slot& slot, std::int64_t first) const;
-  Slot* reusable(std::int64_t first);
-  void plan(std::int64_t first);
+  Slot* find(const BatchPart& part);
+  bool is_planned(const Slot& slot, const BatchPart& first) const;
+  Slot* reusable(const BatchPart& first);
+  BatchPart ahead_of(const BatchPart& part, std::int64_t steps) const {
+    return {part.position + steps * stride, part.samples};
+  }
+  void plan(const BatchPart& first);
   void post(std::size_t index);
   void run_job(std::size_t index);
   void make(Slot& slot, std::unique_lock<std::mutex>& lock);
@@ -67,23 +70,24 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
   LoaderCounts counts;
 };
 
-BatchQueue::State::Slot* BatchQueue::State::find(std::int64_t iteration) {
-  const auto it = std::find_if(slots.begin(), slots.end(), [iteration](const Slot& slot) {
-    return slot.state != SlotState::kFree && slot.state != SlotState::kHeld && slot.iteration == iteration;
+BatchQueue::State::Slot* BatchQueue::State::find(const BatchPart& part) {
+  const auto it = std::find_if(slots.begin(), slots.end(), [&part](const Slot& slot) {
+    return slot.state != SlotState::kFree && slot.state != SlotState::kHeld && slot.part == part;
   });
   return it == slots.end() ? nullptr : &*it;
 }
 
-// Is the slot's iteration one of first, first + stride, ..., as many as are kept ready?
-bool BatchQueue::State::is_planned(const Slot& slot, std::int64_t first) const {
-  const std::int64_t ahead = slot.iteration - first;
+// Is the slot's mini-batch `first`, or of as many samples one of the next ones, as many as are kept ready?
+bool BatchQueue::State::is_planned(const Slot& slot, const BatchPart& first) const {
+  const std::int64_t ahead = slot.part.position - first.position;
   const auto prefetch = static_cast<std::int64_t>(slots.size()) - 1;
-  return stride > 0 && ahead >= 0 && ahead % stride == 0 && ahead / stride < prefetch;
+  return slot.part.samples == first.samples && stride > 0 && ahead >= 0 && ahead % stride == 0 &&
+         ahead / stride < prefetch;
 }
 
-// A slot that may be given another iteration: a free one, or one made for a prediction that did not come
+// A slot that may be given another mini-batch: a free one, or one made for a prediction that did not come
 // true.
-BatchQueue::State::Slot* BatchQueue::State::reusable(std::int64_t first) {
+BatchQueue::State::Slot* BatchQueue::State::reusable(const BatchPart& first) {
   Slot* stale = nullptr;
   for (Slot& slot : slots) {
     if (slot.state == SlotState::kFree) return &slot;
@@ -93,18 +97,18 @@ BatchQueue::State::Slot* BatchQueue::State::reusable(std::int64_t first) {
   return stale;
 }
 
-// Queues the predicted iterations from `first` on that are not there yet, as far as slots can be had. Slots
+// Queues the predicted mini-batches from `first` on that are not there yet, as far as slots can be had. Slots
 // that a loader thread is still filling for an outdated prediction are left alone; the next call finds them
 // idle.
-void BatchQueue::State::plan(std::int64_t first) {
+void BatchQueue::State::plan(const BatchPart& first) {
   if (stride <= 0 || core->pool == nullptr || core->stopped) return;
   for (std::size_t k = 0; k + 1 < slots.size(); ++k) {
-    const std::int64_t iteration = first + static_cast<std::int64_t>(k) * stride;
-    if (find(iteration) != nullptr) continue;
+    const BatchPart part = ahead_of(first, static_cast<std::int64_t>(k));
+    if (find(part) != nullptr) continue;
     Slot* slot = reusable(first);
     if (slot == nullptr) return;
     slot->state = SlotState::kQueued;
-    slot->iteration = iteration;
+    slot->part = part;
     if (slot->job == Job::kNone) post(static_cast<std::size_t>(slot - slots.data()));
   }
 }
@@ -126,9 +130,9 @@ void BatchQueue::State::run_job(std::size_t index) {
 
 void BatchQueue::State::make(Slot& slot, std::unique_lock<std::mutex>& lock) {
   slot.state = SlotState::kMaking;
-  const std::int64_t iteration = slot.iteration;
+  const BatchPart part = slot.part;
   lock.unlock();
-  core->maker->make(iteration, slot.batch);
+  core->maker->make(part, slot.batch);
   lock.lock();
   slot.state = SlotState::kReady;
 }
@@ -141,25 +145,27 @@ BatchQueue::~BatchQueue() {
   state_->closed = true;
 }
 
-Result<const MiniBatch*> BatchQueue::next(std::int64_t iteration) {
+Result<const MiniBatch*> BatchQueue::next(const BatchPart& part) {
   using Slot = State::Slot;
   using SlotState = State::SlotState;
-  PACELINE_ASSERT(iteration >= 0, "mini-batch of iteration " + std::to_string(iteration));
+  PACELINE_ASSERT(part.position >= 0 && part.samples > 0, "a mini-batch of " + to_string(part));
   State& state = *state_;
   LoaderCore& core = *state.core;
   std::unique_lock lock(core.mutex);
   if (state.held != nullptr) state.held->state = SlotState::kFree;
   state.held = nullptr;
-  if (core.stopped)
-    return aborted("mini-batch of iteration " + std::to_string(iteration) + ": loader stopped");
+  const auto stopped = [&] {
+    return aborted("mini-batch of samples " + to_string(part) + ": loader stopped");
+  };
+  if (core.stopped) return stopped();
 
-  Slot* slot = state.find(iteration);
+  Slot* slot = state.find(part);
   if (slot == nullptr) {
-    slot = state.reusable(iteration);
+    slot = state.reusable(part);
     // One slot is not being filled at any time: the worker held it until now, or was never given one.
-    PACELINE_ASSERT(slot != nullptr, "no slot for iteration " + std::to_string(iteration));
+    PACELINE_ASSERT(slot != nullptr, "no slot for samples " + to_string(part));
     slot->state = SlotState::kQueued;
-    slot->iteration = iteration;
+    slot->part = part;
   }
   switch (slot->state) {
     case SlotState::kReady:
@@ -169,13 +175,11 @@ Result<const MiniBatch*> BatchQueue::next(std::int64_t iteration) {
       ++state.counts.waited;
       const auto settled = [&] { return slot->state == SlotState::kReady || core.stopped; };
       if (!core.changed.wait_for(lock, core.deadline, settled)) {
-        return deadline_exceeded("mini-batch of iteration " + std::to_string(iteration) +
-                                 ": not made within " + std::to_string(core.deadline.count() / 1'000'000) +
+        return deadline_exceeded("mini-batch of samples " + to_string(part) + ": not made within " +
+                                 std::to_string(core.deadline.count() / 1'000'000) +
                                  " ms by a loader thread");
       }
-      if (core.stopped) {
-        return aborted("mini-batch of iteration " + std::to_string(iteration) + ": loader stopped");
-      }
+      if (core.stopped) return stopped();
       break;
     }
     default:
@@ -185,7 +189,7 @@ Result<const MiniBatch*> BatchQueue::next(std::int64_t iteration) {
   }
   slot->state = SlotState::kHeld;
   state.held = slot;
-  state.plan(iteration + state.stride);
+  state.plan(state.ahead_of(part, 1));
   return &slot->batch;
 }
 

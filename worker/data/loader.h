@@ -1,10 +1,11 @@
 // Keeps mini-batches ready: loader threads make the mini-batches that the training threads of a node will ask
 // for next, so that phase BATCH costs a training thread a hand-over.
 //
-// Which iteration a worker runs is only known with its grant. Under `share: even` it is predictable (rank r
-// of K runs r, r + K, r + 2K, ...), under `share: pool` it is not. So a prediction is a hint and never more:
-// a mini-batch that was not predicted, or that no loader thread has begun yet, is made on the training thread
-// that asks for it. A wrong hint, or too few loader threads, cost time and cannot stop a worker.
+// Which samples a worker gets is only known with its grant. Under `share: even` it is predictable (rank r of
+// K has the r-th n of each K n), until balanced batches change sizes; under `share: pool` it is not. So a
+// prediction is a hint and never more: a mini-batch that was not predicted, or that no loader thread has
+// begun yet, is made on the training thread that asks for it. A wrong hint, or too few loader threads, cost
+// time and cannot stop a worker.
 //
 // Everything is bounded: a queue holds prefetch + 1 mini-batches, made once and filled again and again, and
 // has at most one job per mini-batch in the pool.
@@ -27,10 +28,13 @@ struct LoaderOptions {
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);
 };
 
-// The iterations a worker will probably run: first, first + stride, first + 2 stride, ... After a grant of
-// another iteration g the prediction goes on with g + stride. stride 0: unpredictable, nothing is made ahead.
+// The mini-batches a worker will probably be granted: `first`, and as many samples `stride` positions further
+// each time. After another one the prediction goes on from that, with its size. stride 0: unpredictable,
+// nothing is made ahead.
+//
+//   {{128, 128}, 512}   [128, 256) [640, 768) ...; granted [640, 776) instead, next come [1152, 1288) ...
 struct Prediction {
-  std::int64_t first = 0;
+  BatchPart first;
   std::int64_t stride = 0;
 };
 
@@ -50,10 +54,10 @@ class BatchQueue {
   BatchQueue(BatchQueue&&) noexcept;
   BatchQueue& operator=(BatchQueue&&) = delete;
 
-  // The mini-batch of `iteration` >= 0: batch_size samples. It belongs to the queue and is unchanged until
-  // the next call of next(). Afterwards the loader threads start on the iterations predicted to follow.
+  // The mini-batch of the samples of `part`, at least one. It belongs to the queue and is unchanged until the
+  // next call of next(). Afterwards the loader threads start on those predicted to follow.
   // Errors: kAborted the loader was stopped; kDeadlineExceeded a loader thread did not finish it in time.
-  Result<const MiniBatch*> next(std::int64_t iteration);
+  Result<const MiniBatch*> next(const BatchPart& part);
 
   LoaderCounts counts() const;
 

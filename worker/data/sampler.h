@@ -1,8 +1,8 @@
 // Which sample stands at which place of the run. The training set is shuffled anew in every epoch; the
-// epochs' permutations laid one after another are the positions 0, 1, 2, ..., and iteration g takes the
-// positions [g n, g n + n), n the mini-batch size (DESIGN 3.4, common/task/task.h). So the workers share the
-// data out without talking to each other, and K workers' mini-batches of one clock are exactly one worker's
-// K-fold mini-batch.
+// epochs' permutations laid one after another are the positions 0, 1, 2, ..., and with mini-batches of one
+// size n iteration g takes the positions [g n, g n + n) (DESIGN 3.4, common/sync/batch_plan.h). So the
+// workers share the data out without talking to each other, and K workers' mini-batches of one clock are
+// exactly one worker's K-fold mini-batch.
 //
 // Worked example: 5 samples, n = 2. Epoch 0's permutation is, say, 3 1 4 0 2 and epoch 1's is 2 0 1 4 3:
 //   position   0 1 | 2 3 | 4 5 | 6 7 | 8 9

@@ -28,17 +28,22 @@ double jitter_draw(JitterKind kind, double spread, CounterRandom& random) {
   return 1.0;
 }
 
-Emulator::Emulator(const EmulateSection& settings, std::uint64_t seed, Cluster cluster, WorkerId worker)
+Emulator::Emulator(const EmulateSection& settings, std::uint64_t seed, Cluster cluster, WorkerId worker,
+                   std::int64_t batch_size)
     : settings_(settings),
       seed_(seed),
       rank_(cluster.rank_of(worker)),
-      slowdown_(slowdown_of(settings.slowdown, worker.node)) {}
+      slowdown_(slowdown_of(settings.slowdown, worker.node)),
+      batch_size_(batch_size) {}
 
-std::optional<Duration> Emulator::duration(Clock clock) const {
+std::optional<Duration> Emulator::duration(Clock clock, std::int64_t samples) const {
   if (!settings_.base_step) return std::nullopt;
   CounterRandom random(seed_, Stream::kEmulation, rank_.value, static_cast<std::uint64_t>(clock.value));
   const double factor = slowdown_ * jitter_draw(settings_.jitter, settings_.jitter_spread, random);
-  return Duration(std::llround(static_cast<double>(settings_.base_step->count()) * factor));
+  const Duration whole(std::llround(static_cast<double>(settings_.base_step->count()) * factor));
+  if (samples == batch_size_) return whole;
+  const double share = static_cast<double>(samples) / static_cast<double>(batch_size_);
+  return Duration(std::llround(static_cast<double>(whole.count()) * share));
 }
 
 }  // namespace paceline

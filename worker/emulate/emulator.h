@@ -2,8 +2,10 @@
 // (DESIGN section 5). A pure function of the run's seed, the worker and the clock, so that two policies meet
 // the same cluster.
 //
-//   duration = emulate.base_step x slowdown[node] x jitter draw (mean 1)       counted from the iteration's
-//   start
+//   duration = emulate.base_step x slowdown[node] x jitter draw (mean 1) x samples / train.batch_size
+//
+// counted from the iteration's start. That a step's time is proportional to its samples is assumed; they
+// differ under balanced batches alone.
 //
 // Worked example: base_step 300 ms, slowdown [1, 2.5], no jitter. Worker 1.0 is granted at 10.00 s and has
 // its gradient at 10.14 s; it goes on at 10.75 s. Had the gradient taken until 10.80 s, that would be an
@@ -27,16 +29,20 @@ double jitter_draw(JitterKind kind, double spread, CounterRandom& random);
 // The pace of one worker. Thread: immutable after construction.
 class Emulator {
  public:
-  Emulator(const EmulateSection& settings, std::uint64_t seed, Cluster cluster, WorkerId worker);
+  // `batch_size`: what a mini-batch has that takes base_step.
+  Emulator(const EmulateSection& settings, std::uint64_t seed, Cluster cluster, WorkerId worker,
+           std::int64_t batch_size);
 
-  // How long the iteration stamped `clock` lasts from its start; nullopt when nothing is emulated.
-  std::optional<Duration> duration(Clock clock) const;
+  // How long the iteration stamped `clock` lasts from its start, with a mini-batch of `samples`; nullopt when
+  // nothing is emulated.
+  std::optional<Duration> duration(Clock clock, std::int64_t samples) const;
 
  private:
   EmulateSection settings_;
   std::uint64_t seed_;
   Rank rank_;
   double slowdown_;
+  std::int64_t batch_size_;
 };
 
 }  // namespace paceline

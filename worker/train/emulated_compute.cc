@@ -18,9 +18,9 @@ Result<Metric> compute_in_slot(Training& t, std::span<float> gradient, const Fin
 
 }  // namespace
 
-Result<Metric> compute_at_pace(Training& t, Clock clock, Ticks started, std::span<float> gradient,
-                               const FinalFrom& final_from) {
-  const auto lasts = t.emulator.duration(clock);
+Result<Metric> compute_at_pace(Training& t, const wire::Grant& grant, Ticks started,
+                               std::span<float> gradient, const FinalFrom& final_from) {
+  const auto lasts = t.emulator.duration(grant.clock, grant.samples);
   const bool emulated = lasts || t.slots != nullptr;
   auto metric = compute_in_slot(t, gradient, emulated ? FinalFrom(whole_at_the_end) : final_from);
   if (!metric.is_ok()) return metric;

@@ -46,7 +46,7 @@ Status train_step(Training& t, const Granted& granted) {
   const Revision revision = t.cache.stamp().revision();
   const auto own_updates = static_cast<std::int64_t>(t.cache.kept());
   const Step step{t.worker,          grant.clock, grant.iteration, grant.threshold,
-                  grant.min_version, version,     revision};
+                  grant.min_version, version,     revision,        {grant.position, grant.samples}};
 
   t.phases.enter(Phase::kBatch);
   PACELINE_RETURN_IF_ERROR(t.task.load(step));
@@ -58,8 +58,8 @@ Status train_step(Training& t, const Granted& granted) {
   LeavingGradient leaving(
       t.exchange, {t.worker, grant.clock, 0, version, revision, gradient, own_updates, slice_revisions(t)},
       t.looks);
-  const auto computed = compute_at_pace(t, grant.clock, started, *gradient,
-                                        [&](std::int64_t begin) { leaving.final_from(begin); });
+  const auto computed =
+      compute_at_pace(t, grant, started, *gradient, [&](std::int64_t begin) { leaving.final_from(begin); });
   if (const Status done = computed.is_ok() ? leaving.mistake() : computed.status(); !done.is_ok()) {
     leaving.withdraw();
     return done;

@@ -1,0 +1,173 @@
+// Simulated training runs that can be looked into: every gradient with what it was computed from and with,
+// every decision of the core, and what plain servers would make of both.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "common/params/vector_ops.h"
+#include "simulate/training.h"
+#include "simulate/world.h"
+#include "tests/unit/optimizer_plain.h"
+#include "tests/unit/training_fixture.h"
+#include "worker/network_task.h"
+
+namespace paceline::test {
+
+struct Read {
+  Step step;
+  std::vector<float> parameters;
+  std::vector<float> gradient;
+};
+
+// The network's tasks, one for each worker; what goes in and comes out is kept.
+class RecordingTasks final : public TaskFactory {
+ public:
+  explicit RecordingTasks(const RunConfig& config)
+      : tasks_([&] {
+          auto tasks = make_network_tasks(config);
+          REQUIRE(tasks.is_ok());
+          return std::move(tasks).value();
+        }()) {}
+  const Layout& layout() const override { return tasks_->layout(); }
+  void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
+  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
+    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));
+    return std::unique_ptr<Task>(std::make_unique<Recorder>(std::move(task), reads_));
+  }
+  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
+  const std::vector<Read>& reads() const { return reads_; }
+
+ private:
+  class Recorder final : public Task {
+   public:
+    Recorder(std::unique_ptr<Task> task, std::vector<Read>& reads) : task_(std::move(task)), reads_(reads) {}
+    Status load(const Step& step) override {
+      step_ = step;
+      return task_->load(step);
+    }
+    Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                           const FinalFrom& final_from) override {
+      auto metric = task_->compute(parameters, gradient, final_from);
+      reads_.push_back({step_, {parameters.begin(), parameters.end()}, {gradient.begin(), gradient.end()}});
+      return metric;
+    }
+    Result<Metric> evaluate(std::span<const float> parameters) override {
+      return task_->evaluate(parameters);
+    }
+
+   private:
+    const std::unique_ptr<Task> task_;
+    std::vector<Read>& reads_;
+    Step step_;
+  };
+  const std::unique_ptr<TaskFactory> tasks_;
+  std::vector<Read> reads_;
+};
+
+// What the core decided to apply, and what it was told of the parameters that were computed with.
+class Decisions final : public simulate::Watcher {
+ public:
+  using Used = std::tuple<WorkerId, Clock, Version, Revision, std::int64_t>;
+  void before(const sync::Event& event, Ticks now) override {
+    if (const auto* step = std::get_if<sync::StepReported>(&event)) {
+      used.emplace_back(step->worker, step->clock, step->computed_version, step->computed_revision, now.ns);
+    }
+  }
+  void after(const std::vector<sync::Action>& actions) override {
+    for (const sync::Action& action : actions) {
+      if (const auto* apply = std::get_if<sync::Apply>(&action)) applied.push_back(*apply);
+    }
+  }
+  std::vector<sync::Apply> applied;
+  std::vector<Used> used;
+};
+
+inline simulate::Outcome watched(const RunConfig& config, TaskFactory& tasks, Decisions& decisions) {
+  const auto plan = simulate::make_plan(config, nullptr, tasks.layout().size());
+  REQUIRE(plan);
+  const auto training = simulate::Training::begin(*plan, tasks);
+  REQUIRE(training);
+  simulate::TrainedComputation computation(*plan, **training);
+  auto run = simulate::World(*plan, computation, &decisions).run();
+  INFO(run.status().message());
+  REQUIRE(run);
+  return std::move(run).value();
+}
+
+using Own = std::pair<WorkerId, Clock>;
+
+// What servers with plain SGD make of the recorded gradients: each state, by revision, and when each gradient
+// came into it.
+struct PlainServer {
+  std::map<Revision, std::vector<float>> states;
+  std::map<Own, Revision> contained;  // from this revision on
+  std::map<Own, const std::vector<float>*> gradients;
+  std::map<Own, std::int64_t> samples;
+  testing::PlainOptimizer sgd;
+
+  PlainServer(const RunConfig& config, const TaskFactory& tasks, const std::vector<Read>& reads,
+              const std::vector<sync::Apply>& decisions)
+      : sgd(config.train.optimizer, static_cast<std::size_t>(tasks.layout().size())) {
+    std::vector<float> now(static_cast<std::size_t>(tasks.layout().size()));
+    tasks.initialize(now);
+    for (const Read& read : reads) {
+      gradients[{read.step.worker, read.step.clock}] = &read.gradient;
+      samples[{read.step.worker, read.step.clock}] = read.step.batch.samples;
+    }
+    states[Revision(0)] = now;
+    for (const sync::Apply& decision : decisions) {
+      if (decision.combine == CombineMode::kMean && !decision.contributors.empty()) {
+        sgd.apply(now, mean(decision.contributors), config.train.optimizer.lr);
+      } else {
+        for (const sync::Contributor& c : decision.contributors) {
+          sgd.apply(now, *gradients.at({c.worker, c.clock}), config.train.optimizer.lr);
+        }
+      }
+      for (const sync::Contributor& c : decision.contributors) {
+        contained[{c.worker, c.clock}] = decision.revision_after;
+      }
+      states[decision.revision_after] = now;
+    }
+  }
+
+  std::vector<float> mean(const std::vector<sync::Contributor>& contributors) const {
+    std::vector<float> sum;
+    std::int64_t weight = 0;
+    for (const sync::Contributor& c : contributors) {
+      const std::vector<float>& gradient = *gradients.at({c.worker, c.clock});
+      if (sum.empty()) {
+        sum.resize(gradient.size());
+        begin_sum(sum, gradient, static_cast<float>(c.weight));
+      } else {
+        add_weighted(sum, gradient, static_cast<float>(c.weight));
+      }
+      weight += c.weight;
+    }
+    scale(sum, static_cast<float>(1.0 / static_cast<double>(weight)));
+    return sum;
+  }
+
+  // What a worker has that read this revision: with its own gradients that are not in it, each with its share
+  // of the `clock_samples` that are averaged, or whole where that is 0.
+  std::vector<float> read(const Step& step, double rate, std::int64_t clock_samples, std::int64_t& own) {
+    std::vector<float> parameters = states.at(step.revision);
+    for (Clock t; t < step.clock; t = t.next()) {
+      const auto in = contained.find({step.worker, t});
+      if (in != contained.end() && in->second <= step.revision) continue;
+      const double share = clock_samples == 0 ? 1.0
+                                              : static_cast<double>(samples.at({step.worker, t})) /
+                                                    static_cast<double>(clock_samples);
+      sgd.apply(parameters, *gradients.at({step.worker, t}), rate * share);
+      ++own;
+    }
+    return parameters;
+  }
+};
+
+}  // namespace paceline::test
