@@ -44,6 +44,28 @@ class Emulation(DaemonTest):
             self.assertGreaterEqual(seconds[1, "COMPUTE_GRADS"], 1.6 * seconds[0, "COMPUTE_GRADS"], seconds)
         return fitted
 
+    CLOCKS, STEP, SLOW = 24, 0.1, 3
+
+    def test_balanced_batches_do_not_wait_for_the_slow_node(self):
+        # With equal sizes a clock lasts three base steps on any machine.
+        if not any(self.balanced_seconds() < self.CLOCKS * self.SLOW * self.STEP for _ in range(3)):
+            self.skipTest("this machine is too busy to emulate steps of 100 ms")
+
+    def balanced_seconds(self):
+        servers, nodes = self.start_run("cluster.threads_per_node=1", f"train.total_iterations={2 * self.CLOCKS}",
+                                        "sync.policy=bsp", "sync.combine=mean", "train.batch_size=32",
+                                        "train.batch_balance=speed", "emulate.base_step=100ms",
+                                        f"emulate.slowdown=[1, {self.SLOW}]", "--force")
+        ended = [program.end() for program in servers + nodes]
+        summary = self.summary()
+        self.assertIn(summary["status"], ("ok", "invalid"))  # invalid: too many overruns
+        self.assertEqual(ended, [0 if summary["status"] == "ok" else 1] * 3,
+                         [program.errors() for program in servers + nodes])
+        self.assertEqual((summary["iterations"], summary["final_version"]), (2 * self.CLOCKS, self.CLOCKS))
+        # Nobody has been measured in the first four clocks; then 48 and 16 samples make 1.5 base steps at best.
+        self.assertGreaterEqual(summary["wall_seconds"], (4 * self.SLOW + (self.CLOCKS - 4) * 1.5) * self.STEP)
+        return summary["wall_seconds"]
+
     def test_a_run_whose_steps_do_not_fit_is_invalid_and_says_so(self):
         why = r"200 of 200 emulated steps took longer than emulate\.base_step allows; raise it, or use fewer workers"
         servers, nodes = self.start_run("train.total_iterations=200", "emulate.base_step=1us")
