@@ -5,6 +5,21 @@ import subprocess
 import sys
 
 TIMEOUT_SECONDS = 600  # of one run
+FAILED = 3  # a benchmark's exit status when it measured nothing; 1 says that a figure missed its target
+
+
+def fail(message):
+    print(message, file=sys.stderr)
+    sys.exit(FAILED)
+
+
+def fail_unforeseen(*exception):
+    sys.__excepthook__(*exception)
+    sys.stderr.flush()
+    os._exit(FAILED)  # the status that Python itself would give is 1
+
+
+sys.excepthook = fail_unforeseen
 
 
 def out_of_time(*_):
@@ -13,7 +28,7 @@ def out_of_time(*_):
 
 def end_in_order(*_):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not cut the cleaning up short
-    sys.exit("stopped by SIGTERM")
+    fail("stopped by SIGTERM")
 
 
 # SIGTERM would end Python where it stands: no `finally`, processes and folders left behind.
@@ -30,7 +45,7 @@ def run_all(commands, folder, peaks=None):
     """Runs the commands side by side; their processor seconds. What the n-th says stays in folder/stdout<n>, stderr<n>;
     the most memory it had in use (VmHWM), in bytes, becomes peaks[n].
 
-    The first that fails ends all of them and the benchmark, which says which it was."""
+    The first that fails ends all of them and the benchmark (exit status FAILED), which says which it was."""
     processes = {}
     signal.signal(signal.SIGALRM, out_of_time)
     signal.alarm(TIMEOUT_SECONDS)
@@ -51,7 +66,7 @@ def run_all(commands, folder, peaks=None):
             process.returncode = os.waitstatus_to_exitcode(status)
             if process.returncode != 0:
                 said = (folder / f"stderr{n}").read_text().strip()
-                sys.exit(f"{' '.join(map(str, commands[n]))}: exit status {process.returncode}: {said}")
+                fail(f"{' '.join(map(str, commands[n]))}: exit status {process.returncode}: {said}")
             seconds += usage.ru_utime + usage.ru_stime
             if peaks is not None:
                 peaks[n] = usage.ru_maxrss * 1024

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What scripts/bench.sh measured, as tables to read and as one JSON file.
 
-    tests/bench/table.py LINES.jsonl [NAME=GOOGLE_BENCHMARK.json …] [--json FILE]
+    tests/bench/table.py LINES.jsonl [--json FILE]
 
 Of each line the values that differ from measurement to measurement are shown, one table for each `benchmark`. The file has
-the machine, the lines, and of each Google Benchmark file its rows under its name.
+the machine and the lines.
 """
 import argparse
 import json
@@ -14,10 +14,8 @@ import sys
 from pathlib import Path
 
 # What a table leaves out: it is the same in all rows, too long for a row, or in another column already.
-LEFT_OUT = {"benchmark", "frame_bytes", "batch", "phases_p50_ms", "ratios", "transport_options", "tcp_congestion_control",
-            "bare_p50_ms", "server_p50_ms", "bare_steps_per_second", "server_steps_per_second", "name", "family_index",
-            "per_family_instance_index", "run_name", "run_type", "repetitions", "repetition_index", "threads", "iterations",
-            "time_unit"}
+LEFT_OUT = {"benchmark", "frame_bytes", "batch", "phases_p50_ms", "ratios", "tcp_congestion_control", "bare_p50_ms",
+            "server_p50_ms", "bare_steps_per_second", "server_steps_per_second", "measured", "programs"}
 
 
 def text_of(value):
@@ -28,8 +26,8 @@ def text_of(value):
     return str(value)
 
 
-def print_table(title, rows, first=()):
-    columns = list(first) + [key for key in dict.fromkeys(key for row in rows for key in row) if key not in LEFT_OUT]
+def print_table(title, rows):
+    columns = [key for key in dict.fromkeys(key for row in rows for key in row) if key not in LEFT_OUT]
     table = [columns] + [[text_of(row.get(key, "")) for key in columns] for row in rows]
     widths = [max(len(line[n]) for line in table) for n in range(len(columns))]
     print(f"\n{title}")
@@ -45,7 +43,6 @@ def processor():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lines", type=Path)
-    parser.add_argument("google", nargs="*", help="NAME=FILE")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     measured = [json.loads(line) for line in args.lines.read_text().splitlines()]
@@ -53,12 +50,6 @@ def main():
                               "load": round(os.getloadavg()[0], 1)}, "measurements": measured}
     for benchmark in dict.fromkeys(line["benchmark"] for line in measured):
         print_table(benchmark, [line for line in measured if line["benchmark"] == benchmark])
-    for name, file in (one.split("=", 1) for one in args.google):
-        said = Path(file).read_text()
-        if not said.strip():
-            continue  # it was not measured
-        everything[name] = json.loads(said)["benchmarks"]
-        print_table(name, everything[name], first=["name"])
     if args.json:
         args.json.write_text(json.dumps(everything, indent=1) + "\n")
     return 0

@@ -2,11 +2,12 @@
 """One worker through the server against the same loop without one: what the server and the way to it add to a step.
 
     cmake --build build/release --target benchmarks
-    tests/bench/through_server.py [--bin build/release/bin] [--rounds 5] [--steps N] [--model M] [--policy P]
-                                  [--json FILE]
+    tests/bench/through_server.py [--bin build/release/bin] [--rounds 15] [--steps N] [--model M] [--policy P]
+                                  [--transport shared] [--json FILE]
 
-Through the server: paceline-server and paceline-worker, one node of one thread, nothing emulated, over ipc, under SSP with
-threshold 3, which may compute while its last gradient is on the way, and under BSP, which may not. Without: bench_bare_loop,
+Through the server: paceline-server and paceline-worker, one node of one thread, nothing emulated, on one machine as a user
+has it there (`transport`: shared, parameters and gradients in memory that both see; ZeroMQ over ipc carries the headers;
+--transport ipc sends them), under SSP with threshold 3, which may compute while its last gradient is on the way, and under BSP, which may not. Without: bench_bare_loop,
 the same loader, oneDNN gradient and Adam on parameters of its own. Both are given the same configuration. Under BSP their
 last parameters must agree bit for bit, so both did the same work; under SSP a step computes with parameters of which the
 server has not applied all, so they may not.
@@ -18,7 +19,7 @@ per step, start-up taken off by subtracting a run of a few steps: what to make o
 two daemons that wait for each other also holds the wait for a free core. `p50_ratio` compares the usual step: the median
 step without a server over the sum of the phases' medians through it (each known to 2 %). `phases_p50_ms` is where that
 sum comes from, the daemons' own account of a step. Exit status 1 when a `ratio` is below --limit (default: 0.97 for ssp, 0.9 for
-bsp) or parameters differ that must not.
+bsp); 3 when parameters differ that must not.
 """
 import argparse
 import csv
@@ -31,11 +32,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from processes import run_all
+from processes import fail, run_all
 
 CONFIG = """\
 run: {{name: through_server, out: {out}}}
-cluster: {{nodes: 1, threads_per_node: 1, endpoints: ["ipc://{out}/socket"]}}
+cluster: {{nodes: 1, threads_per_node: 1, endpoints: ["ipc://{out}/socket"], shared_memory: {shared_memory}}}
 sync: {sync}
 train:
   model: {model}
@@ -48,13 +49,14 @@ data: {{kind: synthetic, path: {data}}}
 STEPS = {"cifar_cnn_small": 100, "cifar_cnn": 30}
 LIMITS = {"ssp": 0.97, "bsp": 0.9}
 SYNC = {"ssp": "{policy: ssp, threshold: 3}", "bsp": "{policy: bsp}"}
+SHARED_MEMORY = {"shared": "on", "ipc": "off"}
 SHORT = 3  # steps of the runs that show what starting up costs
 
 
 def bare(args, model, policy, steps, folder):
     config = folder / "config.yaml"
     config.write_text(CONFIG.format(out=folder, model=model, batch=args.batch, steps=steps, data=args.data,
-                                    sync=SYNC[policy]))
+                                    sync=SYNC[policy], shared_memory=SHARED_MEMORY[args.transport]))
     cpu = run_all([[args.bin / "bench_bare_loop", config, folder / "parameters"]], folder)
     said = json.loads((folder / "stdout0").read_text())
     return {"wall": said["wall_seconds"], "p50": said["p50_ms"], "cpu": cpu, "parameters": (folder / "parameters").read_bytes()}
@@ -63,12 +65,12 @@ def bare(args, model, policy, steps, folder):
 def through_server(args, model, policy, steps, folder):
     config = folder / "config.yaml"
     config.write_text(CONFIG.format(out=folder, model=model, batch=args.batch, steps=steps, data=args.data,
-                                    sync=SYNC[policy]))
+                                    sync=SYNC[policy], shared_memory=SHARED_MEMORY[args.transport]))
     cpu = run_all([[args.bin / "paceline-server", config],
                    [args.bin / "paceline-worker", config, "--node", "0"]], folder)
     summary = json.loads((folder / "summary.json").read_text())
     if summary["status"] != "ok" or summary["iterations"] != steps:
-        sys.exit(f"through the server: status {summary['status']}, {summary['iterations']} of {steps} iterations")
+        fail(f"through the server: status {summary['status']}, {summary['iterations']} of {steps} iterations")
     with open(folder / "phases.csv", newline="") as rows:
         phases = {row["phase"]: float(row["p50_ms"]) for row in csv.DictReader(rows)}
     return {"wall": summary["wall_seconds"], "p50": sum(phases.values()), "cpu": cpu, "phases": phases,
@@ -102,8 +104,8 @@ def compare(args, model, policy):
     def median(values):
         return round(statistics.median(values), 3)
 
-    result = {"benchmark": "through_server", "model": model, "policy": policy, "batch": args.batch,
-              "steps": steps, "rounds": args.rounds}
+    result = {"benchmark": "through_server", "model": model, "policy": policy, "transport": args.transport,
+              "batch": args.batch, "steps": steps, "rounds": args.rounds}
     for name in loops:
         result[f"{name}_steps_per_second"] = median(1e3 / wall_ms(name, one) for one in rounds)
         result[f"{name}_ms"] = median(wall_ms(name, one) for one in rounds)
@@ -129,8 +131,9 @@ def main():
     parser.add_argument("--model", action="append", choices=STEPS, help="default: both")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--steps", type=int, help=f"per run; default: {STEPS}; more than {SHORT}")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--policy", action="append", choices=LIMITS, help="default: both")
+    parser.add_argument("--transport", choices=SHARED_MEMORY, default="shared")
     parser.add_argument("--limit", type=float, help=f"the least ratio that is not a failure; default: {LIMITS}")
     parser.add_argument("--json", type=Path, help="append the lines to this file, too")
     args = parser.parse_args()
@@ -148,16 +151,15 @@ def main():
                             "1000"], check=True, stdout=subprocess.DEVNULL)
         for model, policy in itertools.product(args.model or STEPS, args.policy or LIMITS):
             result = compare(args, model, policy)
+            result["limit"] = LIMITS[policy] if args.limit is None else args.limit
             line = json.dumps(result)
             print(line, flush=True)
             if args.json:
                 with open(args.json, "a", encoding="utf-8") as file:
                     file.write(line + "\n")
-            differ = policy == "bsp" and not result["same_parameters"]
-            if differ:
-                print(f"{model}: the two loops ended with other parameters", file=sys.stderr)
-            limit = LIMITS[policy] if args.limit is None else args.limit
-            failed = failed or result["ratio"] < limit or differ
+            if policy == "bsp" and not result["same_parameters"]:
+                fail(f"{model}: the two loops ended with other parameters")
+            failed = failed or result["ratio"] < result["limit"]
     return 1 if failed else 0
 
 

@@ -106,33 +106,83 @@ class Scripts(ScriptTest):
                              "machine is too slow for the emulated speeds, so the times say nothing about policies; ")
         self.assertTrue((checkout / "runs/quickstart/model.bin").exists())
 
+    def bench_checkout(self):
+        """One in which scripts/bench.sh measures what stand-ins say, each a line; `log` has the commands, in order."""
+        checkout, log = self.checkout(), self.folder / "log"
+        for program in ("exchange", "through_server", "small_messages", "memory"):
+            self.stand_in(checkout / f"tests/bench/{program}.py",
+                          f"""echo "$(basename $0) $*" >>{log}; echo '{{"benchmark": "{program}", "ratio": 1.0}}'\n""")
+        for program, said in (("decision", '"benchmark": "decision"'), ("memory_bandwidth", '"benchmark": "copying"'),
+                              ("recorder_cost", '"cost": 1'), ("simulate", '"cost": 2')):
+            self.stand_in(checkout / f"build/release/bin/bench_{program}",
+                          f"""echo "$(basename $0) $*" >>{log}; echo '{{{said}}}'\n""")
+        for program in ("apply_bandwidth", "step_decision"):
+            self.stand_in(checkout / f"build/release/bin/bench_{program}", self.google(log))
+        for file in ("once.py", "processes.py", "table.py"):
+            (checkout / "tests/bench" / file).symlink_to(harness.SOURCE / "tests/bench" / file)
+        return checkout, log
+
+    @staticmethod
+    def google(log, ends="exit 0"):
+        """Writes the file that it is told to, as Google Benchmark does."""
+        return f"""echo "$(basename $0)" >>{log}; for word; do case "$word" in --benchmark_out=*) out=${{word#*=}} ;; esac; done
+echo '{{"benchmarks": [{{"name": "sgd", "ratio": 0.9, "threads": 1}}]}}' >"$out"; {ends}\n"""
+
     def test_bench_measures_what_a_program_misses_and_passes_on_what_fails(self):
-        checkout = self.checkout()
-        for program in ("tests/bench/exchange.py", "tests/bench/through_server.py", "tests/bench/small_messages.py",
-                        "tests/bench/memory.py", "build/release/bin/bench_step_decision",
-                        "build/release/bin/bench_recorder_cost", "build/release/bin/bench_simulate"):
-            self.stand_in(checkout / program, "true\n")
-        self.stand_in(checkout / "build/release/bin/bench_memory_bandwidth", """echo '{"benchmark": "memory", "mb": 64}'\n""")
-        (checkout / "tests/bench/table.py").symlink_to(harness.SOURCE / "tests/bench/table.py")
+        checkout, log = self.bench_checkout()
         result = self.folder / "bench.json"
         apply = checkout / "build/release/bin/bench_apply_bandwidth"
-        missed = ["bench: bench_apply_bandwidth: a figure missed its target"]
+        missed = ["bench: a figure missed its target, or was left out: build/release/bin/bench_apply_bandwidth"]
         for ends, status, complaint in (("exit 0", 0, []), ("exit 1", 0, missed),
                                         ("exit 3", 1, ["bench: bench_apply_bandwidth ended with status 3"]),
                                         ("kill -SEGV $$", 1, ["bench: bench_apply_bandwidth ended with status 139"])):
             with self.subTest(ends=ends):
-                self.stand_in(apply, ends + "\n")
-                script = self.start_in(checkout, "scripts/bench.sh", "--out", result)
+                self.stand_in(apply, self.google(log, ends))
+                script = self.start_in(checkout, "scripts/bench.sh", "--targets", "--out", result)
                 self.assertEqual(script.end(), status, script.errors())
                 if status == 0:
-                    self.assertEqual(json.loads(result.read_text())["measurements"],
-                                     [{"benchmark": "memory", "mb": 64}] * 2)
-                self.assertEqual([line for line in script.errors() if line.startswith("bench: ")], complaint)
+                    measured = json.loads(result.read_text())["measurements"]
+                    self.assertEqual([line.get("when") for line in measured if "memory_bandwidth" in line["measured"]],
+                                     ["before", "after"])
+                    self.assertEqual([(line["name"], line["ratio"]) for line in measured if line["benchmark"] == "apply"],
+                                     [("sgd", 0.9)])
+                self.assertEqual([line for line in script.errors() if line.startswith("bench: a") or
+                                  line.startswith("bench: bench")], complaint)
         apply.unlink()
         script = self.start_in(checkout, "scripts/bench.sh")
         self.assertEqual((script.end(), script.errors()), (1, [
             "bench: build/release/bin/bench_apply_bandwidth was not built: Google Benchmark is missing "
             "(scripts/install_deps.sh installs it)"]))
+
+    def test_bench_that_was_cut_goes_on_and_measures_again_what_other_programs_did(self):
+        checkout, log = self.bench_checkout()
+        result, broken = self.folder / "bench.json", self.folder / "broken"
+        memory = checkout / "tests/bench/memory.py"
+        memory.write_text(memory.read_text().replace("echo", f"[ ! -e {broken} ] || exit 3; echo", 1))
+
+        def bench(status, *arguments):
+            before = len(log.read_text().splitlines()) if log.exists() else 0
+            script = self.start_in(checkout, "scripts/bench.sh", "--out", result, *arguments)
+            self.assertEqual(script.end(), status, script.errors())
+            return log.read_text().splitlines()[before:]
+
+        broken.touch()
+        first = bench(1, "--targets")
+        self.assertIn("exchange.py --pairs 15 --mb 40 --workers 4 --limit 0.85", first)
+        self.assertIn("exchange.py --pairs 15 --transport shared --mb 40 --workers 4 --limit 0.7", first)
+        broken.unlink()
+        self.assertEqual(bench(0, "--targets"), ["memory.py ", "bench_memory_bandwidth 64"])
+        self.assertFalse((self.folder / "bench.json.jsonl").exists())
+        # All, cut, and then other programs: again from the start.
+        broken.touch()
+        self.assertEqual(bench(1), first)
+        broken.unlink()
+        self.stand_in(checkout / "build/release/bin/bench_simulate", f"""echo "new" >>{log}; echo '{{"cost": 3}}'\n""")
+        every = bench(0)
+        self.assertEqual(every[:len(first)], first)
+        self.assertEqual(len(every), len(set(every)) + 1, every)  # nothing twice but what memory can do
+        measured = json.loads(result.read_text())["measurements"]
+        self.assertEqual([line["cost"] for line in measured if line["benchmark"] == "simulate"], [3])
 
     def test_exchange_counts_the_bytes_that_moved(self):
         # 100 gradients of 1,000 bytes, 60 answers with parameters, and the final model.
@@ -159,13 +209,13 @@ from processes import run_all
 run_all({[["sh", "-c", command] for command in commands]!r}, pathlib.Path({str(self.folder)!r}))""")
 
     def test_a_benchmarks_processes_end_with_the_first_that_fails_and_with_the_benchmark(self):
-        script = self.benchmark("exec sleep 1000", "echo because >&2; exit 3")
+        script = self.benchmark("exec sleep 1000", "echo because >&2; exit 5")
         self.assertEqual((script.end(), script.errors()),
-                         (1, ["sh -c echo because >&2; exit 3: exit status 3: because"]))
+                         (3, ["sh -c echo because >&2; exit 5: exit status 5: because"]))
         self.assertEqual(harness.children(), [])
         begun = self.folder / "begun"
         os.mkfifo(begun)
-        for number, status, said in ((signal.SIGTERM, 1, ["stopped by SIGTERM"]), (signal.SIGKILL, -9, [])):
+        for number, status, said in ((signal.SIGTERM, 3, ["stopped by SIGTERM"]), (signal.SIGKILL, -9, [])):
             with self.subTest(signal=number):
                 script = self.benchmark("exec sleep 1000", f"echo begun >{begun}; exec sleep 1000")
                 self.assertEqual(begun.read_text(), "begun\n")
