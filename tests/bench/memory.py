@@ -5,18 +5,20 @@
     tests/bench/memory.py [--bin build/release/bin] [--mb 40] [--workers 4] [--steps 60] [--json FILE]
 
 Steps compute nothing (exchange/no_compute_task.h), so that gradients come as fast as they can. A cell is a policy (ssp with
-threshold 3, versioned; asp, eager) and an optimizer; `server_mb` is the most that paceline-server had in use (VmHWM).
+threshold 3, versioned; asp, eager), an optimizer, a number of shards, and whether the model is evaluated every few clocks
+(then shards retain versions); `server_mb` is the most that a paceline-server had in use (VmHWM), of several the largest.
 
-    bound = parameters x (2 + retained, 2) + optimizer state + gradients per worker x workers + 64 MiB
+    bound = parameters x (2 + retained, 2 where there are evaluations) + optimizer state
+            + gradients per worker x workers + 64 MiB                       parameters and gradients: of the shard's range
 
-with the optimizer's state of momentum or Adam (one or two parameters' worth), and threshold + 2 gradients per worker when
-versioned. Under eager there are two bounds: the issue's 2 per worker (`bound_2_mb`), and the 8 that a shard may hold by
-docs/ARCHITECTURE.md (`bound_mb`), since there no grant waits for what it has applied. The second is what is judged.
+with the optimizer's state of Adam (two parameters' worth), and threshold + 2 gradients per worker when versioned, 2 when eager.
+That is what is judged. With several shards an eager one may hold up to 8 gradients per worker (docs/ARCHITECTURE.md), since
+a worker's grant comes from shard 0 and says nothing of this one: `may_hold_mb` is the bound with these.
 
 The other cells are a node with 1, 2 and 4 threads: `per_thread_mb` is what a thread more takes, in models' sizes `models`.
 Everything is sent: pages that a server and a node share would count in the peaks of both.
-One JSON line for each cell; exit status 1 when a server used more than its bound. Cells that do not fit into the free memory
-are left out, and said so.
+One JSON line for each cell; exit status 1 when a server used more than its bound, or a cell was left out, as one is that
+does not fit into the free memory.
 """
 import argparse
 import json
@@ -29,56 +31,63 @@ from processes import available_bytes, run_all
 
 CONFIG = """\
 run: {{name: memory, out: {out}, log_level: warn}}
-cluster: {{nodes: {nodes}, threads_per_node: {threads}, endpoints: ["ipc://{folder}/socket"],
+cluster: {{nodes: {nodes}, threads_per_node: {threads}, shards: {shards}, endpoints: [{endpoints}],
   shared_memory: off}}
 sync: {sync}
 train:
   optimizer: {{kind: {optimizer}, lr: 0.001}}
   batch_size: 1
   total_iterations: {steps}
+  eval_every_clocks: {eval_every}
 """
 SYNC = {"ssp": "{policy: ssp, threshold: 3}", "asp": "{policy: asp}"}
-HELD = {"ssp": 3 + 2, "asp": 8}  # gradients per worker
+HELD = {"ssp": 3 + 2, "asp": 2}  # gradients per worker
+EAGER_MOST = 8                   # kDecisionLag of server/store/shard_settings.cc
 STATE = {"sgd": 0, "adam": 2}    # parameters' worth
-RETAINED = 2
+RETAINED = 2                     # with evaluations
+EVALUATED_EVERY = 5              # clocks
 SLACK = 64 * 1024 * 1024
 
 
-def run(args, policy, optimizer, nodes, threads):
-    """The peaks of the server and of the largest node, in bytes."""
+def run(args, policy, optimizer, nodes, threads, shards=1, evaluated=False):
+    """The peaks of the largest server and of the largest node, in bytes."""
     with tempfile.TemporaryDirectory(prefix="paceline.") as made:
         folder, config = Path(made), Path(made) / "config.yaml"
-        config.write_text(CONFIG.format(out=folder / "run", folder=folder, nodes=nodes, threads=threads, sync=SYNC[policy],
-                                        optimizer=optimizer, steps=args.steps * nodes * threads))
+        config.write_text(CONFIG.format(out=folder / "run", nodes=nodes, threads=threads, shards=shards, sync=SYNC[policy],
+                                        endpoints=", ".join(f'"ipc://{folder}/{k}"' for k in range(shards)),
+                                        optimizer=optimizer, steps=args.steps * nodes * threads,
+                                        eval_every=EVALUATED_EVERY if evaluated else "null"))
         floats = int(args.mb * 1e6 / 4)
         peaks = {}
-        run_all([[args.bin / "paceline-server", config]] +
+        run_all([[args.bin / "paceline-server", config, "--shard", str(k)] for k in range(shards)] +
                 [[args.bin / "bench_path_worker", str(floats), "1", config, "--node", str(n)] for n in range(nodes)],
                 folder, peaks)
-        return peaks[0], max(peaks[n + 1] for n in range(nodes))
+        return max(peaks[k] for k in range(shards)), max(peaks[shards + n] for n in range(nodes))
 
 
 def mb(size):
     return round(size / 1e6, 1)
 
 
-def server_cell(args, policy, optimizer):
+def server_cell(args, policy, optimizer, shards=1, evaluated=False):
     model = args.mb * 1e6
 
     def bound(gradients):
-        return model * (2 + RETAINED + STATE[optimizer] + gradients * args.workers) + SLACK
+        retained = RETAINED if evaluated else 0
+        return model / shards * (2 + retained + STATE[optimizer] + gradients * args.workers) + SLACK
 
+    most = max(HELD[policy], EAGER_MOST if policy == "asp" else 0)
     # A node of one thread: its process cache, parameters, gradient buffers, local state and differences.
-    needed = bound(HELD[policy]) + args.workers * model * (12 + STATE[optimizer])
+    needed = shards * bound(most) + args.workers * model * (12 + STATE[optimizer])
     cell = {"benchmark": "memory", "cell": "server", "policy": policy, "optimizer": optimizer, "mb": args.mb,
-            "workers": args.workers, "steps": args.steps}
+            "workers": args.workers, "shards": shards, "evaluated": evaluated, "steps": args.steps}
     if needed > available_bytes():
         return cell | {"left_out": f"may need {mb(needed)} MB, available are {mb(available_bytes())}"}
-    server, node = run(args, policy, optimizer, args.workers, 1)
+    server, node = run(args, policy, optimizer, args.workers, 1, shards, evaluated)
     cell |= {"server_mb": mb(server), "bound_mb": mb(bound(HELD[policy])),
              "of_bound": round(server / bound(HELD[policy]), 3), "node_mb": mb(node)}
-    if policy == "asp":
-        cell |= {"bound_2_mb": mb(bound(2)), "of_bound_2": round(server / bound(2), 3)}
+    if policy == "asp" and shards > 1:
+        cell |= {"may_hold_mb": mb(bound(most))}
     return cell
 
 
@@ -96,6 +105,8 @@ def cells(args):
     for policy in SYNC:
         for optimizer in STATE:
             yield server_cell(args, policy, optimizer)
+        yield server_cell(args, policy, "sgd", shards=2)
+        yield server_cell(args, policy, "sgd", evaluated=True)
     for policy in SYNC:
         before = None
         for threads in (1, 2, 4):
@@ -119,7 +130,7 @@ def main():
         if args.json:
             with open(args.json, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
-        failed = failed or cell.get("of_bound", 0) > 1
+        failed = failed or cell.get("of_bound", 0) > 1 or "left_out" in cell
     return 1 if failed else 0
 
 
