@@ -3,11 +3,11 @@
 //
 // ZMQ_FD is no ordinary descriptor: it becomes readable when the socket's STATE may have changed, once, and
 // any call on the socket (a send, too) may take that notice away. So the rule is: the descriptor only wakes
-// us; ZMQ_EVENTS says what there is to do, and it is asked again after every wake-up, every send and before
-// every wait.
+// us; what there is to do is found by reading until nothing is there, which is also the only state in which
+// the descriptor is waited for. ZMQ_EVENTS would say it, too, for a call of the kernel each time it is asked.
 //
 //        descriptor readable ─┐                          ┌─ nothing to read: wait for the descriptor
-//        a send saw input  ───┼─> drain(): read batch ───┤
+//        something was sent ──┼─> drain(): read batch ───┤
 //        batch was full    ───┘                          └─ batch full: post drain() behind timers and other
 //        sockets
 //
@@ -76,7 +76,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   void schedule();
   void wait();
   void drain();
-  bool read_one();  // false: nothing was there
+  bool read_one();  // false: nothing was there, or the socket is at its end
   Result<std::optional<Message>> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
   void deliver(const PeerId& from, Result<Message> message);
   void count(const Body& body, std::size_t bytes);

@@ -219,9 +219,9 @@ TEST_CASE("a gradient that is not finite is reported, not pushed, and not applie
 }
 
 TEST_CASE(
-    "where the run would end the servers look alone, and what is skipped or kept the worker looks at, too") {
+    "where the run would end the servers look alone, and what is skipped or encoded the worker looks at, too") {
   CHECK_FALSE(worker_looks(OnNan::kStop, Encoding::kFp32));
-  CHECK_FALSE(worker_looks(OnNan::kStop, Encoding::kBf16));
+  CHECK(worker_looks(OnNan::kStop, Encoding::kBf16));
   CHECK(worker_looks(OnNan::kStop, Encoding::kTopK));
   CHECK(worker_looks(OnNan::kStop, Encoding::kInt8));
   CHECK(worker_looks(OnNan::kSkip, Encoding::kFp32));

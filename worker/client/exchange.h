@@ -78,13 +78,13 @@ class ParameterExchange {
   virtual void push(LocalGradient gradient) = 0;
 
   // Before that, any number of times: elements [begin, the vector's end) of a gradient that is still computed
-  // are final, and finite. What can leave of them may (nothing, here, is right, too); its push() or
+  // are final. What can leave of them may (nothing, here, is right, too); its push() or
   // withdraw() has to follow. Its samples are not known yet. `begin` falls.
   virtual void push_early(const LocalGradient& gradient, std::int64_t begin) {
     static_cast<void>(gradient), static_cast<void>(begin);
   }
   // How many floats of a gradient that is computed are worth handing over at once, so that they leave while
-  // the next ones are looked at.
+  // the next ones are looked at and encoded.
   virtual std::int64_t floats_at_once() const { return std::numeric_limits<std::int64_t>::max(); }
   // What has left early until now; before the push().
   virtual EarlyPush pushed_early(WorkerId worker, Ticks until) const {

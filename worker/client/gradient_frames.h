@@ -2,8 +2,8 @@
 // the frames that may leave are, on each shard, the highest ones that have not yet.
 //
 // A shard's tail stays until the rest: it makes the gradient whole there, and nobody knows before the end
-// that all of it is finite. So what turns out not to be can always be withdrawn. So that little stays, a
-// lowest frame of more than kTailFloats is cut once more, at them.
+// that it has a loss, or that all of it is finite. So what turns out not to count can always be withdrawn. So
+// that little stays, a lowest frame of more than kTailFloats is cut once more, at them.
 //
 // Worked example: shards [0, 10) and [10, 16), frames of 4, which are smaller than that.
 //   extend(9)   shard 1: [4, 6), its [0, 4) stays     shard 0: nothing, [8, 10) is not whole yet

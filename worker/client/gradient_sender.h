@@ -39,7 +39,7 @@ class GradientSender {
   GradientSender(const std::vector<Range>& shards, std::int64_t frame_floats, std::optional<Encoder> encoder,
                  Ticks (*now)());
 
-  // Elements [begin, the vector's end) of the gradient are final and finite: what leaves now; nullopt when it
+  // Elements [begin, the vector's end) of the gradient are final: what leaves now; nullopt when it
   // is not a frame.
   std::optional<GradientPart> early(const LocalGradient& gradient, std::int64_t begin);
   // What the time between the first early() of this gradient and `until` has hidden.

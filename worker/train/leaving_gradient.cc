@@ -9,7 +9,7 @@
 namespace paceline {
 
 bool worker_looks(OnNan on_nan, Encoding gradients) {
-  return on_nan == OnNan::kSkip || !only_rounds(gradients);
+  return on_nan == OnNan::kSkip || gradients != Encoding::kFp32;
 }
 
 LeavingGradient::LeavingGradient(ParameterExchange& exchange, LocalGradient gradient, bool looks)

@@ -24,7 +24,7 @@
 namespace paceline {
 
 // Whether a worker looks, too: where it goes on with its own parameters behind a gradient that is not finite
-// (on_nan: skip), and where what does not leave with a frame is kept for the next one (int8, top_k).
+// (on_nan: skip), and where it passes over the floats to encode them anyway, part by part.
 bool worker_looks(OnNan on_nan, Encoding gradients);
 
 class LeavingGradient {
