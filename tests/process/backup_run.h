@@ -20,6 +20,7 @@ inline BackupRun backup_run(std::uint64_t seed, std::uint32_t nodes_min = 1) {
   RunConfig& config = run.config;
   CounterRandom random(seed, Stream::kTest, 80);
   config.run.seed = seed;
+  draw_transport(seed, config);
   config.cluster.nodes = nodes_min + static_cast<std::uint32_t>(random.next_below(4 - nodes_min));
   config.cluster.threads_per_node = 1 + static_cast<std::uint32_t>(random.next_below(3));
   config.cluster.shards = 1 + static_cast<std::uint32_t>(random.next_below(3));

@@ -62,7 +62,7 @@ inline CrashRun crash_run(std::uint64_t seed) {
     run.blocks = random_rows(seed, run.config);
   } else {
     run.config.cluster.frame_bytes = 2048;
-    share_memory(run.config);
+    share_some_memory(seed, run.config);
     run.blocks = large_rows(run.config);
   }
   run.per_clock = static_cast<std::int64_t>(workers);

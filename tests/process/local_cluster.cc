@@ -7,6 +7,7 @@
 #include "common/wire/transport.h"
 #include "server/server.h"
 #include "tests/process/relay.h"
+#include "tests/process/transport.h"
 #include "tests/unit/temp_folder.h"
 #include "worker/node.h"
 
@@ -19,27 +20,30 @@ Result<ClusterRun> run_cluster(
   const TempFolder folder;
   config.run.out = (folder.path() / "run").string();
   std::filesystem::create_directory(config.run.out);
+  const bool tcp = over_tcp(config);
+  const auto address = [&](const std::string& name) {
+    return tcp ? kAnyPort : "ipc://" + (folder.path() / name).string();
+  };
   config.cluster.endpoints.clear();
-  for (std::uint32_t k = 0; k < config.cluster.shards; ++k) {
-    config.cluster.endpoints.push_back("ipc://" + (folder.path() / std::to_string(k)).string());
-  }
 
   wire::Context context;
   std::vector<std::unique_ptr<server::Server>> servers;
   for (std::uint32_t k = 0; k < config.cluster.shards; ++k) {
+    config.cluster.endpoints.push_back(address(std::to_string(k)));
     servers.push_back(
         std::make_unique<server::Server>(config, ShardId(k), context, Log(), server::ServerOptions{}));
     PACELINE_RETURN_IF_ERROR(servers.back()->start());
+    config.cluster.endpoints.back() = servers.back()->endpoint();
   }
   std::optional<Relay> relay;
   RunConfig of_nodes = config;
   if (overhear) {
-    of_nodes.cluster.endpoints[0] += ".relay";
-    relay.emplace(context, config.cluster.endpoints[0], of_nodes.cluster.endpoints[0],
+    relay.emplace(context, config.cluster.endpoints[0], address("relay"),
                   [&overhear](const wire::Body& message) {
                     overhear(message);
                     return std::chrono::nanoseconds(0);
                   });
+    of_nodes.cluster.endpoints[0] = relay->endpoint();
   }
   std::vector<std::unique_ptr<Node>> nodes(config.cluster.nodes);
   const StopNode stop = [&nodes](NodeId node, const std::string& reason) {

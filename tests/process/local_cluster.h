@@ -1,6 +1,6 @@
 // A whole run in one process: servers and nodes as objects, each on its own thread with its own sockets, over
-// ipc in a folder of its own. Real engine, real store, real wire; only the process boundary is missing
-// (tests/process/daemons/ has that).
+// ipc in a folder of its own, or over tcp at ports that the system chooses. Real engine, real store, real
+// wire; only the process boundary is missing (tests/process/daemons/ has that).
 #pragma once
 
 #include <functional>
@@ -30,14 +30,16 @@ struct ClusterRun {
   std::vector<WorkerPhases> phases;  // as read back from phases.csv; empty where no node reported
 };
 
-// Runs `config` (its endpoints and run.out are replaced) to the end on Tasks from `tasks`. A run that leaves
-// no summary or no model is an error that says so, with what the authority returned.
+// Runs `config` (its endpoints and run.out are replaced) to the end on Tasks from `tasks`: over tcp where
+// over_tcp() (transport.h), else over ipc. A run that leaves no summary or no model is an error that says so,
+// with what the authority returned.
 //
 // Where `tasks` gives nullptr for a node, that node runs elsewhere (another process, or a script):
 // `elsewhere` starts it. It is called once, with the configuration as it is run, when the servers listen.
 //
-// With an `overhear`, what the nodes here and the authority say to each other goes through a Relay that shows
-// it every message.
+// With an `overhear`, what the nodes here and the authority say to each other goes through a Relay, over the
+// same transport, that shows it every message. A Relay sends all payloads: with cluster.shared_memory `auto`
+// the nodes here share memory with the other shards alone, with `on` the run fails.
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
     const std::function<void(const RunConfig&)>& elsewhere = {},

@@ -2,7 +2,6 @@
 // tests draw their thousands of schedules from.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include "common/config/names.h"
 #include "common/config/run_config.h"
 #include "common/random.h"
+#include "tests/process/transport.h"
 
 namespace paceline::testing {
 
@@ -52,10 +52,14 @@ inline Combination combination_of(std::uint64_t seed) {
   return {policy, apply, 1 + static_cast<std::uint32_t>(seed / kWays.size() % kShardsMax)};
 }
 
-// A place of its own for each combination.
-inline std::size_t place_of(const Combination& c) {
-  const auto way = std::find(kWays.begin(), kWays.end(), std::pair(c.policy, c.apply)) - kWays.begin();
-  return static_cast<std::size_t>(way) * kShardsMax + (c.shards - 1);
+// Encodings in which the small whole numbers of the counting model are exact; those of parameters first.
+inline constexpr std::array<Encoding, 4> kExactEncodings{Encoding::kFp32, Encoding::kFp16, Encoding::kBf16,
+                                                         Encoding::kTopK};
+
+// Over tcp or over ipc.
+inline void draw_transport(std::uint64_t seed, RunConfig& config) {
+  CounterRandom random(seed, Stream::kTest, 43);
+  config.cluster.endpoints = {random.next_below(2) == 0 ? kAnyPort : "ipc://*"};
 }
 
 // Settings of every kind of optimizer under which the counting model counts: the server adds 1 for each
@@ -110,12 +114,11 @@ inline RunConfig random_run(std::uint64_t seed) {
   if (random.next_below(3) == 0)
     config.train.eval_every_clocks = 1 + static_cast<std::int64_t>(random.next_below(4));
 
-  // Encodings in which the small whole numbers of the counting model are exact.
+  draw_transport(seed, config);
   CounterRandom encodings(seed, Stream::kTest, 41);
-  const Encoding exact[] = {Encoding::kFp32, Encoding::kFp16, Encoding::kBf16, Encoding::kTopK};
-  config.cluster.gradient_encoding = exact[encodings.next_below(4)];
+  config.cluster.gradient_encoding = kExactEncodings[encodings.next_below(4)];
   if (config.cluster.gradient_encoding == Encoding::kTopK) config.cluster.top_k_share = 1.0;
-  config.cluster.parameter_encoding = exact[encodings.next_below(3)];
+  config.cluster.parameter_encoding = kExactEncodings[encodings.next_below(3)];
 
   SyncSection& sync = config.sync;
   sync.policy = combination.policy;
@@ -146,6 +149,23 @@ inline void share_memory(RunConfig& config) {
   config.cluster.top_k_share.reset();
 }
 
+// Of gradients and parameters at least one is lent; the other may come as it was drawn, in fewer bytes. On
+// several shards the authority's may be asked by way of somebody who listens, and who sends what he is lent
+// (local_cluster.h): then memory is shared with the others alone.
+inline void share_some_memory(std::uint64_t seed, RunConfig& config) {
+  CounterRandom random(seed, Stream::kTest, 44);
+  const ClusterSection drawn = config.cluster;
+  share_memory(config);
+  const std::uint64_t keeps = random.next_below(3);
+  if (keeps == 1) {
+    config.cluster.gradient_encoding = drawn.gradient_encoding;
+    config.cluster.top_k_share = drawn.top_k_share;
+  } else if (keeps == 2) {
+    config.cluster.parameter_encoding = drawn.parameter_encoding;
+  }
+  if (drawn.shards > 1 && random.next_below(2) == 0) config.cluster.shared_memory = SharedMemory::kAuto;
+}
+
 // Rows for a vector of some 3000 floats.
 inline std::int64_t large_rows(const RunConfig& config) { return 3000 / config.cluster.cluster().workers(); }
 
@@ -160,7 +180,7 @@ inline std::int64_t random_rows(std::uint64_t seed, RunConfig& config) {
   config.cluster.shared_memory = SharedMemory::kOff;
   if (random.next_below(4) != 0) return 3;
   config.cluster.frame_bytes = random.next_below(2) == 0 ? 2048 : 4096;
-  if (random.next_below(2) == 0) share_memory(config);
+  if (random.next_below(2) == 0) share_some_memory(seed, config);
   return large_rows(config);
 }
 
@@ -179,9 +199,8 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          ", gradients " + name_of(c.cluster.gradient_encoding) + ", parameters " +
          name_of(c.cluster.parameter_encoding) + ", " + std::to_string(c.train.total_iterations) +
          " iterations " + (c.train.share == Share::kPool ? "pool" : "even") + ", " +
-         name_of(c.train.optimizer.kind) +
-         (c.cluster.shared_memory == SharedMemory::kOn ? ", shared memory" : "") +
-         (leaves_in_parts(seed) ? ", gradients in parts" : "");
+         name_of(c.train.optimizer.kind) + (over_tcp(c) ? ", tcp" : ", ipc") + ", shared memory " +
+         name_of(c.cluster.shared_memory) + (leaves_in_parts(seed) ? ", gradients in parts" : "");
 }
 
 }  // namespace paceline::testing

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "tests/process/counting_task.h"
+#include "tests/process/coverage.h"
 #include "tests/process/grant_checker.h"
 #include "tests/process/guarantee_checker.h"
 #include "tests/process/local_cluster.h"
@@ -11,7 +12,7 @@
 
 namespace paceline::testing {
 
-std::vector<std::string> violations_of(std::uint64_t seed) {
+std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage) {
   RunConfig config = random_run(seed);
   CountingOptions counting;
   counting.blocks = random_rows(seed, config);
@@ -45,7 +46,7 @@ std::vector<std::string> violations_of(std::uint64_t seed) {
     };
     return std::make_unique<CountingFactory>(options);
   };
-  // Between two that share memory nobody can stand and listen.
+  // Between two that must share memory nobody can stand and listen.
   const bool heard = config.cluster.shared_memory != SharedMemory::kOn;
   std::function<void(const wire::Body&)> overhear;
   if (heard) overhear = [&grants](const wire::Body& message) { grants.hear(message); };
@@ -59,6 +60,11 @@ std::vector<std::string> violations_of(std::uint64_t seed) {
     // What the messages show comes first: it owes nothing to what the engine says of itself.
     if (heard) violations = grants.violations(run->summary, /*all_count=*/!one_leaves);
     if (!run->servers[0]) violations.push_back("authority: " + run->servers[0].message());
+    const bool lends = config.cluster.shared_memory != SharedMemory::kOff;
+    if (lends != (run->summary.bytes_shared > 0)) {
+      violations.push_back(std::to_string(run->summary.bytes_shared) + " bytes were shared");
+    }
+    if (coverage != nullptr) coverage->count(config, run->summary);
     checker.on_end(run->summary, run->model.parameters, counting.blocks);
     const std::vector<std::string> read = checker.violations();
     violations.insert(violations.end(), read.begin(), read.end());

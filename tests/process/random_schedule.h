@@ -8,8 +8,10 @@
 
 namespace paceline::testing {
 
+class Coverage;
+
 // Runs the schedule of `seed`; every violation of a guarantee, and whatever else went wrong, as sentences.
-// Thread: any; several may run at a time.
-std::vector<std::string> violations_of(std::uint64_t seed);
+// What has run is counted in `coverage`, if there is one. Thread: any; several may run at a time.
+std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage = nullptr);
 
 }  // namespace paceline::testing

@@ -16,6 +16,7 @@ Relay::Relay(wire::Context& context, const std::string& server, const std::strin
                                          });
   PACELINE_ASSERT(router.is_ok(), router.status().message());
   router_ = std::move(router).value();
+  endpoint_ = router_->endpoint();
   thread_ = std::thread([this] {
     const auto until_stopped = boost::asio::make_work_guard(io_);
     io_.run();

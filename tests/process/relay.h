@@ -31,6 +31,9 @@ class Relay {
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
+  // Where it listens, with the port that the system chose where "*" was asked for.
+  std::string endpoint() const { return endpoint_; }
+
   // How long what `delay` chose has been held back in all, by the clock: at least what was asked for. Thread:
   // any.
   std::chrono::nanoseconds held_back() const { return std::chrono::nanoseconds(held_ns_); }
@@ -68,6 +71,7 @@ class Relay {
   std::atomic<std::int64_t> held_ns_{0};
   boost::asio::io_context io_;
   std::unique_ptr<wire::RouterSocket> router_;
+  std::string endpoint_;
   std::map<wire::PeerId, std::unique_ptr<Link>> links_;
   std::thread thread_;
 };

@@ -1,8 +1,6 @@
 // Running random schedules, several at a time: each spends most of its time waiting for its own nodes.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -11,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "tests/process/random_run.h"
 #include "tests/process/seeds.h"
 
 namespace paceline::testing {
@@ -36,15 +33,6 @@ inline std::vector<std::string> violations_of_all(
   }
   for (std::thread& thread : threads) thread.join();
   return violations;
-}
-
-// Of the ways to synchronise on so many shards (random_run.h), how often the rarest one comes in `range`.
-inline std::uint64_t rarest_combination(const Seeds& range) {
-  std::array<std::uint64_t, kCombinations> times{};
-  for (std::uint64_t seed = range.first; seed < range.end(); ++seed) {
-    ++times[place_of(combination_of(seed))];
-  }
-  return *std::min_element(times.begin(), times.end());
 }
 
 }  // namespace paceline::testing

@@ -1,0 +1,95 @@
+// Coverage: what a range of random schedules has really run: counted from the configuration with which each
+// run was made and the summary that it left, not from what the seeds were to draw. What has never come is
+// named:
+//
+//   sent over tcp, sent over ipc, lent over tcp, lent over ipc     lent: payloads in shared memory
+//   sent over tcp, gradients fp16 ... lent, parameters bf16        each encoding on each way
+//   lent, and heard                                                by some shards; grants are judged, too
+//   ssp eager on 2 shards ...                                      each way to synchronise (random_run.h)
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/config/names.h"
+#include "common/config/run_config.h"
+#include "common/report/run_summary.h"
+#include "tests/process/random_run.h"
+#include "tests/process/transport.h"
+
+namespace paceline::testing {
+
+class Coverage {
+ public:
+  Coverage() {
+    for (const auto& [policy, apply] : kWays) {
+      for (std::uint32_t shards = 1; shards <= kShardsMax; ++shards)
+        synchronised_[name(policy, apply, shards)];
+    }
+    for (const char* const way : {"sent over tcp", "sent over ipc", "lent"}) {
+      for (const Encoding e : kExactEncodings) {
+        in_detail_[way + gradients(e)];
+        if (e != Encoding::kTopK) in_detail_[way + parameters(e)];
+      }
+    }
+  }
+
+  // Lent by other shards than the authority's, whose grants are heard (random_run.h).
+  static constexpr const char* kHeard = "lent, and heard";
+
+  // A run of `config`, its endpoints as they were drawn, has come to its end. Thread: any.
+  void count(const RunConfig& config, const RunSummary& summary) {
+    const bool lent = summary.bytes_shared > 0;
+    const std::string over = over_tcp(config) ? " over tcp" : " over ipc";
+    const std::string way = lent ? "lent" : "sent" + over;
+    const std::lock_guard lock(mutex_);
+    ++runs_;
+    ++transported_[(lent ? "lent" : "sent") + over];
+    ++in_detail_[way + gradients(config.cluster.gradient_encoding)];
+    ++in_detail_[way + parameters(config.cluster.parameter_encoding)];
+    if (lent && config.cluster.shared_memory == SharedMemory::kAuto) ++in_detail_[kHeard];
+    ++synchronised_[name(config.sync.policy, config.sync.apply, config.cluster.shards)];
+  }
+
+  // What should have come and never has. Of few runs little is asked: a range of them need not draw all.
+  std::vector<std::string> missing() const {
+    std::vector<std::string> found;
+    const auto ask_for_all = [&](const std::map<std::string, std::int64_t>& times, std::int64_t runs_min) {
+      for (const auto& [what, count] : times) {
+        if (runs_ >= runs_min && count == 0) found.push_back(what);
+      }
+    };
+    ask_for_all(synchronised_, static_cast<std::int64_t>(kCombinations));
+    ask_for_all(transported_, 40);
+    ask_for_all(in_detail_, 250);
+    return found;
+  }
+
+  std::string to_string() const {
+    std::string all = std::to_string(runs_) + " runs";
+    for (const auto* const times : {&transported_, &in_detail_}) {
+      for (const auto& [what, count] : *times) all += "; " + what + " " + std::to_string(count);
+    }
+    return all;
+  }
+
+ private:
+  static std::string gradients(Encoding e) { return std::string(", gradients ") + name_of(e); }
+  static std::string parameters(Encoding e) { return std::string(", parameters ") + name_of(e); }
+  static std::string name(PolicyKind policy, ApplyMode apply, std::uint32_t shards) {
+    return std::string(name_of(policy)) + (apply == ApplyMode::kEager ? " eager" : " versioned") + " on " +
+           std::to_string(shards) + " shards";
+  }
+
+  std::mutex mutex_;
+  std::int64_t runs_ = 0;
+  std::map<std::string, std::int64_t> transported_{
+      {"sent over tcp", 0}, {"sent over ipc", 0}, {"lent over tcp", 0}, {"lent over ipc", 0}};
+  std::map<std::string, std::int64_t> in_detail_{{kHeard, 0}};
+  std::map<std::string, std::int64_t> synchronised_;
+};
+
+}  // namespace paceline::testing
