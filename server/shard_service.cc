@@ -169,15 +169,15 @@ Status ShardService::on_replies_left() {
 }
 
 void ShardService::tick(Ticks now) {
-  for (const NodeId id : leaving_.stuck(now, config_.cluster.lease)) {
-    Node& node = nodes_[id.value];
+  for (const Leaving::Stuck& stuck : leaving_.stuck(now, config_.cluster.lease)) {
+    Node& node = nodes_[stuck.node.value];
     node.stuck = true;
     if (node.lost) continue;
-    const auto lease = std::chrono::duration<double>(config_.cluster.lease).count();
+    const char* const what = stuck.why == Leaving::Stuck::Why::kTakesNothing ? "none of" : "only a part of";
     char why[128];
-    std::snprintf(why, sizeof why, "it has taken none of the parameters it asked shard %s for in %.3g s",
-                  to_string(id_).c_str(), lease);
-    outbox_.send(Peer::of(kAuthority), {wire::NodeLost{id, why}, {}});
+    std::snprintf(why, sizeof why, "it has taken %s the parameters it asked shard %s for in %.3g s", what,
+                  to_string(id_).c_str(), std::chrono::duration<double>(stuck.after).count());
+    outbox_.send(Peer::of(kAuthority), {wire::NodeLost{stuck.node, why}, {}});
   }
   part_with_lost(now);
 }

@@ -115,7 +115,7 @@ class ShardService {
   // granted nothing that it would push here. At most one per worker.
   std::vector<wire::GradientArrived> withheld_;
   struct Node {
-    bool stuck = false;                // it took nothing for a lease
+    bool stuck = false;                // it took nothing for a lease, or too long
     bool lost = false;                 // as the authority says
     std::optional<Ticks> leaves_from;  // when it was first seen lost, with replies still to be read
   };

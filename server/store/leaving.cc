@@ -7,21 +7,26 @@
 #include "common/sync/test_hooks.h"
 
 namespace paceline::server {
+namespace {
+
+constexpr int kReplyLeases = 30;
+
+}  // namespace
 
 // What a payload on its way holds. The block goes first: whoever sees the counts fall may take it for free.
 struct Leaving::Piece {
   BlockRef block;
   std::shared_ptr<PieceCount> of_state;
-  std::shared_ptr<PieceCount> to_node;  // null: to the authority
+  std::shared_ptr<PieceCount> of_reply;  // null: to the authority
 
-  Piece(BlockRef b, std::shared_ptr<PieceCount> state, std::shared_ptr<PieceCount> node)
-      : block(std::move(b)), of_state(std::move(state)), to_node(std::move(node)) {
+  Piece(BlockRef b, std::shared_ptr<PieceCount> state, std::shared_ptr<PieceCount> reply)
+      : block(std::move(b)), of_state(std::move(state)), of_reply(std::move(reply)) {
     of_state->add();
-    if (to_node) to_node->add();
+    if (of_reply) of_reply->add();
   }
   ~Piece() {
     block.reset();
-    if (to_node) to_node->let_go();
+    if (of_reply) of_reply->let_go();
     of_state->let_go();
   }
   Piece(const Piece&) = delete;
@@ -111,17 +116,17 @@ Leaving::Reply Leaving::reply(Peer to, std::shared_ptr<PieceCount> of_state) {
   reply.of_state_ = std::move(of_state);
   if (to.is_node()) {
     Reader& reader = readers_[to.number];
-    reply.to_node_ = reader.pieces;
-    reply.sent_ = &reader.sent;
+    reader.forget_what_left();
+    reply.of_reply_ = reader.replies.emplace_back().pieces;
+    reply.to_ = &reader;
   }
   return reply;
 }
 
 wire::Payload Leaving::Reply::piece(std::int64_t i) const {
-  if (sent_ != nullptr) ++*sent_;
   const EncodedBlock* const encoded = encoded_by_ == nullptr ? nullptr : &encoded_by_->encoded(i);
   const BlockRef& block = encoded == nullptr ? state_->blocks.ref(i) : encoded->bytes;
-  const auto held = std::make_shared<const Piece>(block, of_state_, to_node_);
+  const auto held = std::make_shared<const Piece>(block, of_state_, of_reply_);
   const auto* const bytes = reinterpret_cast<const std::byte*>(block.data());
   wire::Payload payload{std::shared_ptr<const void>(held, bytes), bytes};
   if (encoded == nullptr) {
@@ -130,6 +135,10 @@ wire::Payload Leaving::Reply::piece(std::int64_t i) const {
     payload.size = encoded->size;
     payload.encoding = encoded_by_->encoder_.encoding;
     payload.encoded_floats = encoded->floats;
+  }
+  if (to_ != nullptr) {
+    ++to_->sent;
+    to_->replies.back().bytes += static_cast<std::int64_t>(payload.size);
   }
   return payload;
 }
@@ -153,17 +162,53 @@ const Leaving::EncodedBlock& Leaving::encoded(std::int64_t i) {
   return state.encoded[static_cast<std::size_t>(i)];
 }
 
-std::vector<NodeId> Leaving::stuck(Ticks now, std::chrono::nanoseconds limit) {
-  std::vector<NodeId> found;
+std::int64_t Leaving::Reader::waiting() const {
+  std::int64_t pieces = 0;
+  for (const Outgoing& reply : replies) pieces += reply.pieces->value();
+  return pieces;
+}
+
+// The next one's time begins when the oldest has left.
+void Leaving::Reader::forget_what_left() {
+  while (!replies.empty() && replies.front().pieces->value() == 0) {
+    replies.pop_front();
+    oldest_since.reset();
+  }
+}
+
+bool Leaving::Reader::takes_nothing(Ticks now, std::chrono::nanoseconds limit) {
+  const std::int64_t here = waiting();
+  const std::int64_t gone = sent - here;
+  const bool stands = here > 0 && gone == left && since;
+  if (stands && now - *since <= limit) return false;
+  left = gone;
+  since = now;
+  return stands;
+}
+
+bool Leaving::Reader::takes_too_long(Ticks now, std::chrono::nanoseconds lease) {
+  forget_what_left();
+  if (replies.empty()) return false;
+  if (!oldest_since) oldest_since = now;
+  if (now - *oldest_since <= reply_time(replies.front().bytes, lease)) return false;
+  oldest_since = now;
+  return true;
+}
+
+std::chrono::nanoseconds Leaving::reply_time(std::int64_t bytes, std::chrono::nanoseconds lease) {
+  const std::chrono::nanoseconds slowest = std::chrono::microseconds(bytes);  // 1 MB/s
+  return std::max(kReplyLeases * lease, slowest);
+}
+
+std::vector<Leaving::Stuck> Leaving::stuck(Ticks now, std::chrono::nanoseconds lease) {
+  std::vector<Stuck> found;
   for (std::uint32_t n = 0; n < readers_.size(); ++n) {
     Reader& reader = readers_[n];
-    const std::int64_t waiting = reader.pieces->value();
-    const std::int64_t left = reader.sent - waiting;
-    const bool stands = waiting > 0 && left == reader.left && reader.since;
-    if (stands && now - *reader.since <= limit) continue;
-    if (stands) found.push_back(NodeId(n));
-    reader.left = left;
-    reader.since = now;
+    if (reader.takes_nothing(now, lease)) found.push_back({NodeId(n), Stuck::Why::kTakesNothing, lease});
+    if (reader.takes_too_long(now, lease)) {
+      const auto allowed = reply_time(reader.replies.front().bytes, lease);
+      found.push_back({NodeId(n), Stuck::Why::kTakesTooLong, allowed});
+    }
   }
   return found;
 }
@@ -171,6 +216,7 @@ std::vector<NodeId> Leaving::stuck(Ticks now, std::chrono::nanoseconds limit) {
 void Leaving::forgive(std::chrono::nanoseconds pause) {
   for (Reader& reader : readers_) {
     if (reader.since) reader.since = *reader.since + pause;
+    if (reader.oldest_since) reader.oldest_since = *reader.oldest_since + pause;
   }
 }
 

@@ -15,8 +15,8 @@
 //
 // Who waits must not wait for those who come after it: from then on only those join who cannot go on with
 // what they have. A node is answered with newer and newer revisions (DESIGN 3.2, monotonic), so each joins a
-// state once, and every state has left when its readers have read. A reader that does not read is found by
-// stuck().
+// state once, and every state has left when its readers have read. A reader that does not read,
+// or reads too slowly, is found by stuck().
 //
 // Where parameters travel in another encoding than float32, a state that is leaving is encoded once, as its
 // first reply is made: its readers share those bytes, and the state's blocks are held no longer than that.
@@ -31,6 +31,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -64,6 +65,8 @@ class PieceCount {
 };
 
 class Leaving {
+  struct Reader;
+
  public:
   // `encoding`: of all replies but exact ones. `none_left` is called when all pieces of a state have left:
   // from any thread, at any time, also after this object is gone. It must only see to it that what waits is
@@ -98,8 +101,8 @@ class Leaving {
     const Snapshot* state_ = nullptr;  // as it is, or
     Leaving* encoded_by_ = nullptr;    // what is leaving, encoded
     std::shared_ptr<PieceCount> of_state_;
-    std::shared_ptr<PieceCount> to_node_;  // null: to the authority
-    std::int64_t* sent_ = nullptr;         // to that node
+    std::shared_ptr<PieceCount> of_reply_;  // null: to the authority
+    Reader* to_ = nullptr;                  // null: to the authority
   };
   // A reply to `to` made of `state`, which source() said; or an exact one, made of a retained version. Used
   // up before the next call.
@@ -116,11 +119,23 @@ class Leaving {
 
   // Pieces of exact replies, and pieces to one node.
   std::int64_t exact() const { return exact_->value(); }
-  std::int64_t to(NodeId node) const { return readers_[node.value].pieces->value(); }
+  std::int64_t to(NodeId node) const { return readers_[node.value].waiting(); }
 
-  // The nodes of whose replies nothing has left for longer than `limit` although some are waiting; each is
-  // named once per `limit`. To be asked every now and then: progress is seen only here.
-  std::vector<NodeId> stuck(Ticks now, std::chrono::nanoseconds limit);
+  // A node that holds on to what it was sent, and for how long it has.
+  struct Stuck {
+    enum class Why { kTakesNothing, kTakesTooLong };
+    NodeId node;
+    Why why;
+    std::chrono::nanoseconds after;
+  };
+  // The nodes of whose replies nothing has left for longer than `lease` although some are waiting, and those
+  // of whose oldest reply something is left after reply_time(). Each is named once in that time. To be asked
+  // every now and then: progress is seen only here.
+  std::vector<Stuck> stuck(Ticks now, std::chrono::nanoseconds lease);
+  // How long a reply of so many bytes may take, from when all that was sent to its node before has left: 30
+  // leases, half of what a node that waits for parameters gives a server (worker/client), so that one reader
+  // does not make the others give up; longer for what would not pass in that time at 1 MB/s.
+  static std::chrono::nanoseconds reply_time(std::int64_t bytes, std::chrono::nanoseconds lease);
   // This process itself did not run for that long.
   void forgive(std::chrono::nanoseconds pause);
 
@@ -138,12 +153,23 @@ class Leaving {
     std::shared_ptr<PieceCount> pieces;
     bool awaited = false;  // somebody waits for it to have left
   };
-  struct Reader {
+  // A reply that is being sent, or has left.
+  struct Outgoing {
     std::shared_ptr<PieceCount> pieces = std::make_shared<PieceCount>();
-    Held answered;               // what it was last answered with: the newest
-    std::int64_t sent = 0;       // pieces, since the start
-    std::int64_t left = 0;       // of these, when stuck() last looked
-    std::optional<Ticks> since;  // when that was seen to change
+    std::int64_t bytes = 0;
+  };
+  struct Reader {
+    std::deque<Outgoing> replies;       // the oldest first
+    std::optional<Ticks> oldest_since;  // when stuck() first saw that one to be the oldest
+    Held answered;                      // what it was last answered with: the newest
+    std::int64_t sent = 0;              // pieces, since the start
+    std::int64_t left = 0;              // of these, when stuck() last looked
+    std::optional<Ticks> since;         // when that was seen to change
+
+    std::int64_t waiting() const;
+    void forget_what_left();
+    bool takes_nothing(Ticks now, std::chrono::nanoseconds limit);
+    bool takes_too_long(Ticks now, std::chrono::nanoseconds lease);
   };
   struct Piece;
   bool will_do(const Held& held, const Snapshot& now, Peer to, const wire::Pull& pull) const;

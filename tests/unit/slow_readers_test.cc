@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "server/shard_service.h"
+#include "server/store/leaving.h"
 #include "tests/unit/outbox_fixture.h"
 #include "tests/unit/store_fixture.h"
 
@@ -22,21 +23,22 @@ const Peer kNode2 = Peer::of(NodeId(2));
 const Peer kTheAuthority = Peer::of(kAuthority);
 const WorkerId kWorker(0, 0);
 
-// Three nodes and one shard of six floats in blocks of four. Nothing leaves before `sent` is emptied.
+// Three nodes and one shard, of six floats in blocks of four. Nothing leaves before `sent` is emptied.
 struct Conversation {
-  Conversation() {
+  explicit Conversation(std::int64_t floats = 6, std::int64_t block = 4, std::chrono::nanoseconds lease = 10s)
+      : values(static_cast<std::size_t>(floats), 1.0F) {
     config.cluster.nodes = 3;
-    config.cluster.lease = 10s;
-    config.cluster.frame_bytes = 4 * sizeof(float);
+    config.cluster.lease = lease;
+    config.cluster.frame_bytes = block * static_cast<std::int64_t>(sizeof(float));
     service.emplace(ShardId(0), config, sent, log, [this] { left = true; });
-    REQUIRE(service->open(layout_of(6)).is_ok());
-    say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
+    REQUIRE(service->open(layout_of(floats)).is_ok());
+    say(kNode0, wire::InitialParameters{0, true}, values);
   }
-  void say(Peer from, wire::Body body, std::vector<float> values = {}) {
-    REQUIRE(service->handle(from, {std::move(body), payload_of(std::move(values))}).is_ok());
+  void say(Peer from, wire::Body body, std::vector<float> payload = {}) {
+    REQUIRE(service->handle(from, {std::move(body), payload_of(std::move(payload))}).is_ok());
   }
   void iterate(bool retain = false) {
-    say(kNode0, push_of(kWorker, clock), std::vector<float>(6, 1.0F));
+    say(kNode0, push_of(kWorker, clock), values);
     auto decision = decision_of(clock, {{kWorker, Clock(clock), 1}}, clock + 1);
     decision.revision_after = Revision(++clock);
     decision.retain = retain;
@@ -50,6 +52,23 @@ struct Conversation {
     std::erase_if(sent.entries, [node](const Sent::Entry& entry) { return entry.to == node; });
     if (std::exchange(left, false)) REQUIRE(service->on_replies_left().is_ok());
   }
+  // One piece of what was sent to `node` does. False: there is none.
+  bool leave_one(Peer node) {
+    const auto to_node = [node](const Sent::Entry& entry) { return entry.to == node; };
+    const auto oldest = std::find_if(sent.entries.begin(), sent.entries.end(), to_node);
+    if (oldest == sent.entries.end()) return false;
+    sent.entries.erase(oldest);
+    return true;
+  }
+  // `node` takes one piece after another, each `each` after the one before. When it was taken for lost, on a
+  // clock that begins now; nullopt: it has taken all.
+  std::optional<Ticks> lost_while_taking(Peer node, std::chrono::nanoseconds each) {
+    for (Ticks now;; now = now + each) {
+      service->tick(now);
+      if (!sent.to_authority<wire::NodeLost>().empty()) return now;
+      if (!leave_one(node)) return std::nullopt;
+    }
+  }
   // The versions that `node` is being answered with.
   std::vector<std::int64_t> answers(Peer node) const {
     std::vector<std::int64_t> versions;
@@ -59,6 +78,7 @@ struct Conversation {
     return versions;
   }
 
+  const std::vector<float> values;  // of parameters and gradients
   RunConfig config;
   const Log log;
   Sent sent;
@@ -246,7 +266,7 @@ TEST_CASE("the authority's own pull does not overtake the decision that retains 
   c.iterate(/*retain=*/true);
   c.pull(kNode1, 1, kNoRevision, /*exact=*/true);
   c.say(kTheAuthority, wire::Release{Version(1)});
-  c.say(kNode0, push_of(kWorker, 2), std::vector<float>(6, 1.0F));
+  c.say(kNode0, push_of(kWorker, 2), c.values);
   auto decision = decision_of(2, {{kWorker, Clock(2), 1}}, 2);
   decision.revision_after = Revision(3);
   decision.retain = true;
@@ -286,6 +306,49 @@ TEST_CASE(
   REQUIRE(c.left);
   REQUIRE(c.service->on_replies_left().is_ok());
   CHECK(c.answers(kNode0) == Versions{2});
+}
+
+// 50 pieces: one a lease would hold the state for 500 s.
+TEST_CASE("a node that takes a piece now and then is reported after 30 leases, and what waits is answered") {
+  Conversation c(200);
+  c.iterate();
+  c.pull(kNode1, 1);
+  c.iterate();
+  c.pull(kNode0, 2);
+  SECTION("it trickles") {
+    CHECK(c.lost_while_taking(kNode1, 9s) == Ticks() + 306s);  // the first look behind 30 x 10 s
+    const auto lost = c.sent.to_authority<wire::NodeLost>();
+    REQUIRE(lost.size() == 1);
+    CHECK(lost[0].node == NodeId(1));
+    CHECK(lost[0].why == "it has taken only a part of the parameters it asked shard 0 for in 300 s");
+    CHECK(c.answers(kNode0).empty());
+    c.say(kTheAuthority, lost[0]);
+    CHECK(c.sent.of<Parameters>(kNode1).empty());
+  }
+  SECTION("it is slow, but honest") { CHECK_FALSE(c.lost_while_taking(kNode1, 5s)); }
+  REQUIRE(c.left);
+  REQUIRE(c.service->on_replies_left().is_ok());
+  CHECK(c.answers(kNode0) == Versions{2});
+}
+
+// 2 MB in 500 pieces, which at 1 MB/s take longer than 30 leases of 10 ms.
+TEST_CASE("a node behind a slow link has the time that its parameters take at 1 MB/s") {
+  Conversation c(500'000, 1000, 10ms);
+  c.iterate();
+  c.pull(kNode1, 1);
+  SECTION("it reads a little faster") { CHECK_FALSE(c.lost_while_taking(kNode1, 3990us)); }
+  SECTION("it reads slower") { CHECK(c.lost_while_taking(kNode1, 8ms) == Ticks() + 2008ms); }
+}
+
+// The second answer waits behind the first for as long as that takes.
+TEST_CASE("the time of an answer begins when all that was sent to its node before has left") {
+  Conversation c(200);
+  c.iterate(/*retain=*/true);
+  c.pull(kNode1, 1);
+  c.pull(kNode1, 1, kNoRevision, /*exact=*/true);
+  CHECK_FALSE(c.lost_while_taking(kNode1, 5s));
+  c.pull(kNode1, 1, kNoRevision, /*exact=*/true);
+  CHECK(c.lost_while_taking(kNode1, 9s));  // an exact answer has no more time than another
 }
 
 }  // namespace paceline::server
