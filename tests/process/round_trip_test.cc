@@ -1,0 +1,164 @@
+// One round trip a step, counted: all that nodes and a real server say to each other goes through a relay
+// (relay.h). For an iteration there go up its push, its report and at most one pull of what the next one
+// computes with; there come down its grant and one answer to the pull. No more than that, under BSP, SSP and
+// ASP, with one thread a node and with several, which share a transfer where they need the same version.
+//
+// What the clock says and not a step (a heartbeat, that a grant is still held) is not counted.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/process/counting_task.h"
+#include "tests/process/local_cluster.h"
+
+namespace paceline::testing {
+namespace {
+
+constexpr std::int64_t kClocks = 40;
+constexpr std::int64_t kRows = 6;  // in three frames, up and down
+// Where an answer is installed just between a thread's look at the process cache and its asking, it asks for
+// what is there by then and is told U.
+constexpr std::int64_t kAskedTwiceMax = kClocks / 10;
+
+RunConfig config_of(PolicyKind policy, std::uint32_t nodes, std::uint32_t threads) {
+  RunConfig config;
+  config.cluster.nodes = nodes;
+  config.cluster.threads_per_node = threads;
+  config.cluster.lease = std::chrono::seconds(60);
+  config.cluster.frame_bytes = static_cast<std::int64_t>(2 * nodes * threads * sizeof(float));
+  config.cluster.shared_memory = SharedMemory::kOff;
+  config.sync.policy = policy;
+  config.sync.apply = policy == PolicyKind::kAsp ? ApplyMode::kEager : ApplyMode::kVersioned;
+  config.sync.combine = CombineMode::kEach;
+  // Nobody comes to stand at it. Who does asks, besides, for what it will be required to have, while it
+  // computes (common/cache/freshness.h).
+  config.sync.threshold = kClocks;
+  config.train.total_iterations = kClocks * config.cluster.cluster().workers();
+  config.train.batch_size = 10;
+  config.train.optimizer.lr = 1.0;
+  return config;
+}
+
+// A letter for each message of a step, in the order in which the relay heard them: P a frame of a push, R a
+// report, L a pull; G a grant, F that there is none, A a frame of parameters, U that nothing has changed.
+// A and U end with the first F: an answer to what is asked with the last push may find its node gone.
+struct Heard {
+  std::string up;
+  std::string down;
+  std::map<WorkerId, std::string> of_worker;  // P, R, G and F
+  std::int64_t transfers = 0;                 // answers that are parameters, whole
+  std::set<std::string> others;               // kinds of messages, between the first grant and the first F
+
+  void hear(const wire::Body& body) {
+    if (const auto* push = std::get_if<wire::Push>(&body)) {
+      add(up, 'P', push->worker);
+    } else if (const auto* report = std::get_if<wire::StepReport>(&body)) {
+      add(up, 'R', report->worker);
+    } else if (const auto* grant = std::get_if<wire::Grant>(&body)) {
+      add(down, 'G', grant->worker);
+    } else if (const auto* finish = std::get_if<wire::FinishWorker>(&body)) {
+      add(down, 'F', finish->worker);
+    } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
+      if (!pull->exact) up.push_back('L');  // else of the evaluation behind the last step
+    } else if (!down.empty() && down.find('F') == std::string::npos) {
+      hear_steady(body);
+    }
+  }
+  void hear_steady(const wire::Body& body) {
+    if (const auto* piece = std::get_if<wire::Parameters>(&body)) {
+      down.push_back('A');
+      if (piece->last) ++transfers;
+    } else if (std::holds_alternative<wire::Unchanged>(body)) {
+      down.push_back('U');
+    } else if (!std::holds_alternative<wire::Heartbeat>(body) && !std::holds_alternative<wire::Held>(body)) {
+      others.insert(std::string(wire::name_of(body)));
+    }
+  }
+  void add(std::string& way, char letter, WorkerId worker) {
+    way.push_back(letter);
+    of_worker[worker].push_back(letter);
+  }
+  std::int64_t count(char letter) const {
+    return std::count(up.begin(), up.end(), letter) + std::count(down.begin(), down.end(), letter);
+  }
+};
+
+Heard heard_of(const RunConfig& config) {
+  CountingOptions options;
+  options.cluster = config.cluster.cluster();
+  options.blocks = kRows;
+  Heard heard;
+  const auto run = run_cluster(
+      config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); }, {},
+      [&](const wire::Body& body) { heard.hear(body); });
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  for (const Status& node : run->nodes) REQUIRE(node.is_ok());
+  return heard;
+}
+
+std::string times(std::int64_t n, const std::string& what) {
+  std::string all;
+  for (std::int64_t i = 0; i < n; ++i) all += what;
+  return all;
+}
+
+std::string without(std::string all, char letter) {
+  std::erase(all, letter);
+  return all;
+}
+
+// Each row of `letter` as one.
+std::string once(std::string all, char letter) {
+  const auto again = [letter](char a, char b) { return a == letter && b == letter; };
+  all.erase(std::unique(all.begin(), all.end(), again), all.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a_worker_alone_says_and_hears_this_and_nothing_else") {
+  SECTION("versioned: the next version comes down with the grant") {
+    const PolicyKind policy = GENERATE(PolicyKind::kBsp, PolicyKind::kSsp);
+    CAPTURE(static_cast<int>(policy));
+    const Heard heard = heard_of(config_of(policy, 1, 1));
+    CHECK(heard.count('U') <= kAskedTwiceMax);
+    CHECK(once(heard.up, 'L') == "L" + times(kClocks, "PPPRL"));
+    CHECK(without(heard.down, 'U') == times(kClocks, "GAAA") + "F");
+    CHECK(heard.count('L') == kClocks + 1 + heard.count('U'));
+    CHECK(heard.others == std::set<std::string>{});
+  }
+  SECTION("eager: parameters come down while the gradient goes up") {
+    const Heard heard = heard_of(config_of(PolicyKind::kAsp, 1, 1));
+    CHECK(heard.up == "L" + times(kClocks, "LPPPR"));
+    CHECK(heard.down == "GAAAUG" + times(kClocks - 2, "AAAG") + "AAAF");  // at first it has the newest
+    CHECK(heard.others == std::set<std::string>{});
+  }
+}
+
+TEST_CASE("a_step_is_one_push_one_report_and_one_grant_and_at_most_one_pull_and_its_answer") {
+  const PolicyKind policy = GENERATE(PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kAsp);
+  const std::uint32_t threads = GENERATE(1, 3);
+  CAPTURE(static_cast<int>(policy), threads);
+  const RunConfig config = config_of(policy, 2, threads);
+  const Heard heard = heard_of(config);
+
+  CHECK(heard.of_worker.size() == config.cluster.cluster().workers());
+  for (const auto& [worker, said] : heard.of_worker) CHECK(said == times(kClocks, "GPPPR") + "F");
+  CHECK(heard.others == std::set<std::string>{});
+  const std::int64_t nodes = config.cluster.nodes;
+  const std::int64_t pulls = heard.count('L');
+  CHECK(pulls <= config.train.total_iterations + nodes + kAskedTwiceMax);  // a node's first is of no step
+  CHECK(heard.transfers + heard.count('U') <= pulls);
+  CHECK(heard.count('A') <= 3 * pulls);
+  // Of each version a node is sent one copy, however many of its threads compute with it.
+  if (policy == PolicyKind::kBsp) CHECK(heard.transfers == nodes * kClocks);
+  if (policy == PolicyKind::kBsp) CHECK(heard.count('A') == 3 * heard.transfers);
+}
+
+}  // namespace paceline::testing
