@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the parameter path, each figure beside its limit in the same run (docs/PERFORMANCE.md), prints one JSON line a
-# measurement and, at the end, tables. Builds what it needs. Wants an idle machine: about half an hour for the figures that
-# have a target, which come first, and two hours for all.
+# measurement and, at the end, tables. Builds what it needs. Wants an idle machine: by estimate half an hour for the figures
+# that have a target, which come first, and two and a half hours for all.
 #   scripts/bench.sh [--targets] [--quick] [--out FILE]
 #     --targets    only the figures that have a target
 #     --quick      one server, 1 and 4 workers, 4 and 40 MB, 3 pairs: minutes
