@@ -23,7 +23,11 @@
 namespace paceline::testing {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kBackupRuns = 20;
+#else
 constexpr std::uint64_t kBackupRuns = 40;
+#endif
 constexpr int kAtATime = 4;
 
 enum class Goes { kNobody, kLeaves, kKilled };
