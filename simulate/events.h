@@ -1,5 +1,10 @@
 // What can happen in a simulated run, as small values for the queue: a kind and whom it is about. What goes
 // with it lies with its party (a worker's grant, a pull's answers), since there is never more than one.
+//
+// A node that comes back is another party, so that nothing which is under way of the crashed one is mistaken
+// for its own: the incarnations are numbered, the nodes themselves first (node 1 of 4 is 1, and when it comes
+// back 4 or more). A worker is meant by its incarnation: incarnation x threads_per_node + thread, which is
+// its rank as long as nobody has come back.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +14,17 @@
 namespace paceline::simulate {
 
 enum class EventKind : std::uint32_t {
-  kGrantArrives,     // a: rank                  at its node
-  kFinishArrives,    // a: rank
-  kComputeBegins,    // a: rank                  parameters and mini-batch are there
-  kComputeEnds,      // a: rank
-  kPushLeaves,       // a: rank                  its local apply is done
-  kPushArrives,      // a: shard, b: rank        whole; at shard 0 the report behind it
-  kPushTaken,        // a: shard, b: rank        by the server's loop
-  kReportArrives,    // a: rank                  alone: its gradient is not finite
-  kReportTaken,      // a: rank
-  kArrivalSaid,      // a: shard, b: rank        to the authority
-  kArrivalTaken,     // a: shard, b: rank
+  kGrantArrives,     // a: worker                at its node
+  kFinishArrives,    // a: worker
+  kComputeBegins,    // a: worker                parameters and mini-batch are there
+  kComputeEnds,      // a: worker
+  kPushLeaves,       // a: worker                its local apply is done
+  kPushArrives,      // a: shard, b: worker      whole; at shard 0 the report behind it
+  kPushTaken,        // a: shard, b: worker      by the server's loop
+  kReportArrives,    // a: worker                alone: its gradient is not finite
+  kReportTaken,      // a: worker
+  kArrivalSaid,      // a: shard, b: worker      to the authority
+  kArrivalTaken,     // a: shard, b: worker
   kDecisionArrives,  // a: shard, b: decision
   kDecisionApplied,  // a: shard, b: decision
   kPullArrives,      // a: shard, b: pull
@@ -30,7 +35,8 @@ enum class EventKind : std::uint32_t {
   kFlowEnters,       // a: flow                  a transfer reaches its server's link
   kLinkIsThrough,    // a: link                  with one of its transfers, if nothing came in between
   kCrash,            // a: node
-  kLost,             // a: node                  its lease is over
+  kLost,             // a: incarnation           its lease is over
+  kJoin,             // a: incarnation
   kStop,             // max_seconds
 };
 

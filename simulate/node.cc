@@ -15,8 +15,11 @@ Node::Thread::Thread(WorkerId worker, const Plan& plan, Ticks& phase_clock)
       own(plan.applies_at_once),
       phases([&phase_clock] { return phase_clock; }) {}
 
-Node::Node(NodeId id, const Surroundings& world)
-    : id_(id), world_(&world), process_(static_cast<std::uint32_t>(world.plan.shards.size())) {
+Node::Node(NodeId id, std::uint32_t incarnation, const Surroundings& world)
+    : id_(id),
+      incarnation_(incarnation),
+      world_(&world),
+      process_(static_cast<std::uint32_t>(world.plan.shards.size())) {
   for (std::uint32_t t = 0; t < world.plan.cluster.threads_per_node; ++t) {
     threads_.emplace_back(WorkerId(id, t), world.plan, world.phase_clock);
   }
@@ -139,7 +142,7 @@ nanoseconds Node::refresh(Thread& t, bool landed) {
 
 void Node::load_batch(Thread& t, Ticks at) {
   enter(t, Phase::kBatch, at);
-  world_->events.at(at + world_->plan.costs.batch, {EventKind::kComputeBegins, rank_of(t).value, 0});
+  world_->events.at(at + world_->plan.costs.batch, {EventKind::kComputeBegins, number_of(t), 0});
 }
 
 void Node::compute_begins(std::uint32_t thread, Ticks now) {
@@ -167,7 +170,7 @@ void Node::compute_begins(std::uint32_t thread, Ticks now) {
   const Ticks ends = world_->computation.ends(t.step);
   if (world_->computation.overran()) ++overruns_;
   t.own_updates = t.own.kept();
-  world_->events.at(ends, {EventKind::kComputeEnds, t.step.worker.value, 0});
+  world_->events.at(ends, {EventKind::kComputeEnds, number_of(t), 0});
 }
 
 void Node::compute_ends(std::uint32_t thread, Ticks now) {
@@ -196,7 +199,7 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
   if (!world_->plan.applies_at_once) return push_leaves(thread, now);
   enter(t, Phase::kApplyGrads, now);
   const Ticks applied = now + per_float(world_->plan.costs.local_apply_ns_per_float);
-  world_->events.at(applied, {EventKind::kPushLeaves, rank_of(t).value, 0});
+  world_->events.at(applied, {EventKind::kPushLeaves, number_of(t), 0});
 }
 
 void Node::push_leaves(std::uint32_t thread, Ticks now) {
@@ -218,12 +221,12 @@ void Node::push_leaves(std::uint32_t thread, Ticks now) {
   }
   if (!t.computed.fault.empty()) return report_alone(t, std::exchange(t.pull_behind, std::nullopt), now);
   if (world_->training != nullptr) world_->training->send(rank_of(t));
-  const std::uint32_t rank = rank_of(t).value;
+  const std::uint32_t number = number_of(t);
   const Ticks leaves = now + world_->plan.costs.message;
   t.push_left = leaves;
   for (std::uint32_t k = 0; k < world_->plan.shards.size(); ++k) {
     const Ticks left = world_->network.to_server(id_, ShardId(k), world_->plan.shards[k].gradient.bytes,
-                                                 {EventKind::kPushArrives, k, rank}, leaves);
+                                                 {EventKind::kPushArrives, k, number}, leaves);
     t.push_left = std::max(t.push_left, left);
   }
 }
@@ -231,7 +234,7 @@ void Node::push_leaves(std::uint32_t thread, Ticks now) {
 // A gradient that is not finite does not leave; the clock closes without it. The pull follows at once.
 void Node::report_alone(Thread& t, std::optional<std::uint32_t> pull, Ticks now) {
   t.push_left = now + world_->plan.costs.message;
-  world_->network.message({EventKind::kReportArrives, rank_of(t).value, 0}, t.push_left);
+  world_->network.message({EventKind::kReportArrives, number_of(t), 0}, t.push_left);
   if (pull) send(*pull, now);
 }
 
@@ -241,7 +244,7 @@ Node::Request Node::request(Version min_version) {
     const Pull& pull = world_->pulls[place];
     if (cache::serves(pull.min_version, min_version, newest)) return {pull.ticket, place, false};
   }
-  const std::uint32_t place = world_->pulls.begin(id_, min_version);
+  const std::uint32_t place = world_->pulls.begin(id_, incarnation_, min_version);
   Pull& pull = world_->pulls[place];
   for (std::uint32_t k = 0; k < process_.shards(); ++k) pull.have[k] = process_.slice(ShardId(k)).revision;
   open_pulls_.push_back(place);

@@ -43,7 +43,8 @@ struct Surroundings {
 // Thread: one.
 class Node {
  public:
-  Node(NodeId id, const Surroundings& world);
+  // `incarnation`: its number (events.h). Its caches are empty.
+  Node(NodeId id, std::uint32_t incarnation, const Surroundings& world);
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
   Node(Node&&) = default;
@@ -65,6 +66,8 @@ class Node {
   // It does nothing from now on.
   void crash(Ticks now) { crashed_at_ = now; }
   bool crashed() const { return crashed_at_.has_value(); }
+  Ticks crashed_at() const { return *crashed_at_; }
+  NodeId id() const { return id_; }
   // Whether it has reported what it did: all its threads know that nothing follows. A crash after that takes
   // nothing away.
   bool reported() const;
@@ -151,8 +154,13 @@ class Node {
   cache::PullWithPush with_push(const Thread& t) const;
   std::chrono::nanoseconds per_float(double ns) const;
   Rank rank_of(const Thread& t) const { return world_->plan.cluster.rank_of(t.id); }
+  // As events name it.
+  std::uint32_t number_of(const Thread& t) const {
+    return incarnation_ * world_->plan.cluster.threads_per_node + t.id.thread;
+  }
 
   NodeId id_;
+  std::uint32_t incarnation_;
   const Surroundings* world_;
   std::vector<Thread> threads_;
   cache::SnapshotStamp process_;

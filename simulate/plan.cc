@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/cache/own_updates.h"
+#include "common/config/cluster_events.h"
 #include "common/config/engine_config.h"
 #include "common/config/names.h"
 #include "common/network/network.h"
@@ -38,7 +39,15 @@ Status check_assumptions(const RunConfig& config, bool timed_by_trace) {
         "simulate.compute.distribution: nothing says how long an iteration takes, got emulated without "
         "emulate.base_step, expected emulate.base_step, another distribution with a mean, or --trace RUN");
   }
-  if (config.simulate.mode == SimulateMode::kTraining) return Status::ok();
+  if (config.simulate.mode == SimulateMode::kTraining) {
+    const std::vector<ClusterEvent>& events = config.simulate.events;
+    const bool joins = std::any_of(events.begin(), events.end(),
+                                   [](const auto& event) { return event.kind == ClusterEventKind::kJoin; });
+    if (!joins) return Status::ok();
+    return invalid_argument(
+        "simulate.events: training mode has the same nodes to the end, but for those that crash, got a join, "
+        "expected none, or simulate.mode: timing");
+  }
   const SimulatedMetric& metric = config.simulate.metric;
   if (follows_metric(config.sync) && metric.curve.empty() && !metric.final_accuracy) {
     return invalid_argument(
@@ -65,6 +74,10 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   plan.engine = engine_config(config);
   plan.freshness = {config.sync.apply, config.sync.refresh_clocks};
   plan.cluster = config.cluster.cluster();
+  const std::vector<bool> late = late_nodes(config);
+  if (const auto absent = std::count(late.begin(), late.end(), true); absent > 0) {
+    plan.engine.nodes_at_start = plan.cluster.nodes - static_cast<std::uint32_t>(absent);
+  }
   plan.keeps_own_updates = cache::keeps_own_updates(sync::largest_threshold(plan.engine.policy));
   plan.applies_at_once = config.train.optimizer.kind != OptimizerKind::kSgd;
   plan.missing_max = missing_max(plan.engine);

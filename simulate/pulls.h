@@ -16,6 +16,7 @@ using Ticket = std::uint64_t;
 
 struct Pull {
   NodeId node;
+  std::uint32_t incarnation = 0;  // of the node (events.h)
   Ticket ticket = 0;
   Version min_version;
   std::uint32_t shards_open = 0;           // that have not answered
@@ -29,7 +30,7 @@ class Pulls {
  public:
   explicit Pulls(std::uint32_t shards) : shards_(shards) {}
 
-  std::uint32_t begin(NodeId node, Version min_version) {
+  std::uint32_t begin(NodeId node, std::uint32_t incarnation, Version min_version) {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(pulls_.size()));
       pulls_.emplace_back();
@@ -40,6 +41,7 @@ class Pulls {
     free_.pop_back();
     Pull& pull = pulls_[place];
     pull.node = node;
+    pull.incarnation = incarnation;
     pull.ticket = ++last_ticket_;
     pull.min_version = min_version;
     pull.shards_open = shards_;

@@ -21,16 +21,16 @@ Server::Server(ShardId id, const Plan& plan, Events& events, Network& network, P
       applied_(plan.engine.apply, plan.cluster.workers(), plan.missing_max + 1),
       answered_(plan.cluster.nodes, State{kNoVersion, kNoRevision}) {}
 
-void Server::push_arrives(std::uint32_t rank, Ticks now) {
+void Server::push_arrives(std::uint32_t worker, Ticks now) {
   const Transfer& gradient = plan_.shards[id_.value].gradient;
   bytes_pushed_ += gradient.bytes;
   // At the authority's shard the report is behind it.
   const std::int64_t messages = gradient.messages + (id_ == kAuthority ? 1 : 0);
-  events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kPushTaken, id_.value, rank});
+  events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kPushTaken, id_.value, worker});
 }
 
-void Server::report_arrives(std::uint32_t rank, Ticks now) {
-  events_.at(loop_.take(plan_.costs.message, now), {EventKind::kReportTaken, rank, 0});
+void Server::report_arrives(std::uint32_t worker, Ticks now) {
+  events_.at(loop_.take(plan_.costs.message, now), {EventKind::kReportTaken, worker, 0});
 }
 
 std::chrono::nanoseconds Server::apply_time(std::size_t contributors) const {
@@ -166,6 +166,11 @@ void Server::answer_ready(Ticks now) {
 
 void Server::lose(NodeId node) {
   std::erase_if(waiting_, [&](std::uint32_t pull) { return pulls_[pull].node == node; });
+}
+
+void Server::join(NodeId node) {
+  lose(node);
+  answered_[node.value] = State{kNoVersion, kNoRevision};
 }
 
 }  // namespace paceline::simulate

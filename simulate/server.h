@@ -44,8 +44,8 @@ class Server {
   Loop& loop() { return loop_; }
 
   // A message has come: it is taken when the loop is free.
-  void push_arrives(std::uint32_t rank, Ticks now);
-  void report_arrives(std::uint32_t rank, Ticks now);
+  void push_arrives(std::uint32_t worker, Ticks now);
+  void report_arrives(std::uint32_t worker, Ticks now);
   void decision_arrives(std::uint32_t decision, std::size_t contributors, Ticks now);
   void pull_arrives(std::uint32_t pull, Ticks now);
 
@@ -58,6 +58,8 @@ class Server {
   void reply_has_left(Ticks now);
   // Nobody is answered there any more.
   void lose(NodeId node);
+  // Another incarnation of it is there, which was not answered anything yet.
+  void join(NodeId node);
 
   // How long this shard takes to apply so many gradients.
   std::chrono::nanoseconds apply_time(std::size_t contributors) const;

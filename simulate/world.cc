@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "common/config/cluster_events.h"
 #include "common/config/names.h"
 
 namespace paceline::simulate {
@@ -17,6 +18,21 @@ std::string in_seconds(std::chrono::nanoseconds d) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g s", to_seconds(d));
   return text;
+}
+
+// Of one that reported, and came back, the phases of both times.
+void join_incarnations(std::vector<WorkerPhases>& phases) {
+  std::stable_sort(phases.begin(), phases.end(),
+                   [](const WorkerPhases& a, const WorkerPhases& b) { return a.worker < b.worker; });
+  std::vector<WorkerPhases> joined;
+  for (const WorkerPhases& worker : phases) {
+    if (joined.empty() || joined.back().worker != worker.worker) {
+      joined.push_back(worker);
+    } else {
+      merge(joined.back().totals, worker.totals);
+    }
+  }
+  phases = std::move(joined);
 }
 
 }  // namespace
@@ -36,16 +52,19 @@ World::World(const Plan& plan, Computation& computation, Watcher* watcher)
     servers_.emplace_back(ShardId(k), plan_, events_, network_, pulls_, training_);
   }
   nodes_.reserve(plan.cluster.nodes);
-  for (std::uint32_t n = 0; n < plan.cluster.nodes; ++n) nodes_.emplace_back(NodeId(n), surroundings_);
+  for (std::uint32_t n = 0; n < plan.cluster.nodes; ++n) {
+    nodes_.emplace_back(NodeId(n), n, surroundings_);
+    there_.push_back(n);
+  }
+  presence_.resize(nodes_.size(), Presence::kAbsent);
 }
 
 Result<Outcome> World::run() {
-  for (std::uint32_t r = 0; r < plan_.cluster.workers(); ++r) {
-    step(sync::Joined{plan_.cluster.worker_at(Rank(r))}, events_.now());
+  const std::vector<bool> late = late_nodes(plan_.config);
+  for (std::uint32_t n = 0; n < plan_.cluster.nodes; ++n) {
+    if (!late[n]) join(n, events_.now());
   }
-  for (const ClusterEvent& event : plan_.config.simulate.events) {
-    events_.at(first_grant_ + event.at, {EventKind::kCrash, event.node, 0});
-  }
+  plan_events();
   if (const auto& limit = plan_.config.run.max_seconds) {
     events_.at(first_grant_ + *limit, {EventKind::kStop, 0, 0});
   }
@@ -58,6 +77,26 @@ Result<Outcome> World::run() {
   }
   PACELINE_ASSERT(engine_.finished(), "nothing is going to happen, and the run is not over");
   return outcome();
+}
+
+// Each join is an incarnation of its own, but for the first of a node that is not there at the start.
+void World::plan_events() {
+  std::vector<bool> late = late_nodes(plan_.config);
+  for (const ClusterEvent& event : in_order(plan_.config.simulate.events)) {
+    const Ticks at = first_grant_ + event.at;
+    if (event.kind == ClusterEventKind::kCrash) {
+      events_.at(at, {EventKind::kCrash, event.node, 0});
+      continue;
+    }
+    std::uint32_t incarnation = event.node;
+    if (!late[event.node]) {
+      incarnation = static_cast<std::uint32_t>(nodes_.size());
+      nodes_.emplace_back(NodeId(event.node), incarnation, surroundings_);
+      presence_.push_back(Presence::kAbsent);
+    }
+    late[event.node] = false;
+    events_.at(at, {EventKind::kJoin, incarnation, 0});
+  }
 }
 
 Status World::endless() const {
@@ -102,13 +141,13 @@ void World::dispatch(const Event& e, Ticks now) {
     case EventKind::kPullArrives:
       return servers_[e.a].pull_arrives(e.b, now);
     case EventKind::kPullTaken:
-      return servers_[e.a].take_pull(e.b, now);
+      return take_pull(ShardId(e.a), e.b, now);
     case EventKind::kReplyLeaves:
       return servers_[e.a].reply_leaves(e.b, now);
     case EventKind::kAnswerArrives:
       return answer_arrives(ShardId(e.a), e.b, now);
     case EventKind::kUnchanged:
-      return nodes_[pulls_[e.b].node.value].unchanged(e.b, ShardId(e.a), now);
+      return nodes_[pulls_[e.b].incarnation].unchanged(e.b, ShardId(e.a), now);
     case EventKind::kFlowEnters:
       return network_.flow_enters(e.a, now);
     case EventKind::kLinkIsThrough:
@@ -116,7 +155,9 @@ void World::dispatch(const Event& e, Ticks now) {
     case EventKind::kCrash:
       return crash(NodeId(e.a), now);
     case EventKind::kLost:
-      return lose(NodeId(e.a), now);
+      return lose(e.a, "silent for " + in_seconds(plan_.config.cluster.lease), now);
+    case EventKind::kJoin:
+      return join(e.a, now);
     case EventKind::kStop:
       if (!engine_.finished()) step(sync::StopRequested{"max_seconds"}, now);
       return;
@@ -124,72 +165,102 @@ void World::dispatch(const Event& e, Ticks now) {
 }
 
 // A push that had not left whole when its node crashed comes to nothing.
-void World::push_arrives(ShardId shard, std::uint32_t rank, Ticks now) {
-  if (node_at(rank).push_left(thread_of(rank))) servers_[shard.value].push_arrives(rank, now);
+void World::push_arrives(ShardId shard, std::uint32_t worker, Ticks now) {
+  if (node_at(worker).push_left(thread_of(worker))) servers_[shard.value].push_arrives(worker, now);
 }
 
-void World::report_arrives(std::uint32_t rank, Ticks now) {
-  if (node_at(rank).push_left(thread_of(rank))) servers_[0].report_arrives(rank, now);
+void World::report_arrives(std::uint32_t worker, Ticks now) {
+  if (node_at(worker).push_left(thread_of(worker))) servers_[0].report_arrives(worker, now);
 }
 
-void World::push_taken(ShardId shard, std::uint32_t rank, Ticks now) {
-  if (training_ != nullptr && engine_.is_live(plan_.cluster.worker_at(Rank(rank)))) {
-    std::string fault = training_->push_taken(shard, Rank(rank));
-    if (!fault.empty()) faults_[{shard, rank}] = std::move(fault);
+void World::push_taken(ShardId shard, std::uint32_t worker, Ticks now) {
+  if (training_ != nullptr && is_live(worker)) {
+    std::string fault = training_->push_taken(shard, plan_.cluster.rank_of(worker_of(worker)));
+    if (!fault.empty()) faults_[{shard, worker}] = std::move(fault);
   }
   if (shard == kAuthority) {
-    gradient_arrived(shard, rank, now);
-    reported(rank, now);
+    gradient_arrived(shard, worker, now);
+    reported(worker, now);
   } else {
-    network_.message({EventKind::kArrivalSaid, shard.value, rank}, now);
+    network_.message({EventKind::kArrivalSaid, shard.value, worker}, now);
   }
   // On one connection the pull that was sent behind the push is taken behind it.
-  if (const auto pull = node_at(rank).pull_behind(thread_of(rank))) {
+  if (const auto pull = node_at(worker).pull_behind(thread_of(worker))) {
     servers_[shard.value].pull_arrives(*pull, now);
   }
 }
 
+// When its node has come back nobody waits for what it asked for before.
+void World::take_pull(ShardId shard, std::uint32_t pull, Ticks now) {
+  const Pull& asked = pulls_[pull];
+  if (there_[asked.node.value] == asked.incarnation) servers_[shard.value].take_pull(pull, now);
+}
+
 void World::answer_arrives(ShardId shard, std::uint32_t pull, Ticks now) {
-  nodes_[pulls_[pull].node.value].answer_arrives(pull, shard, now);
+  nodes_[pulls_[pull].incarnation].answer_arrives(pull, shard, now);
   servers_[shard.value].reply_has_left(now);
 }
 
 void World::crash(NodeId node, Ticks now) {
-  if (engine_.finished() || nodes_[node.value].crashed()) return;
-  nodes_[node.value].crash(now);
-  events_.at(now + plan_.config.cluster.lease, {EventKind::kLost, node.value, 0});
+  const std::uint32_t incarnation = there_[node.value];
+  if (engine_.finished() || nodes_[incarnation].crashed()) return;
+  nodes_[incarnation].crash(now);
+  events_.at(now + plan_.config.cluster.lease, {EventKind::kLost, incarnation, 0});
 }
 
-void World::lose(NodeId node, Ticks now) {
-  if (engine_.finished()) return;
-  if (!nodes_[node.value].reported()) {  // else it has left
+void World::lose(std::uint32_t incarnation, const std::string& why, Ticks now) {
+  if (engine_.finished() || presence_[incarnation] != Presence::kThere) return;
+  presence_[incarnation] = Presence::kLost;
+  const Node& node = nodes_[incarnation];
+  if (!node.reported()) {  // else it has left
     ++summary_.lost_nodes;
-    summary_.lost.push_back("node " + to_string(node) + ": silent for " +
-                            in_seconds(plan_.config.cluster.lease) + ", crashed at " +
-                            in_seconds(now - first_grant_ - plan_.config.cluster.lease));
+    summary_.lost.push_back("node " + to_string(node.id()) + ": " + why + ", crashed at " +
+                            in_seconds(node.crashed_at() - first_grant_));
   }
-  for (Server& server : servers_) server.lose(node);
-  step(sync::Lost{node}, now);
+  for (Server& server : servers_) server.lose(node.id());
+  step(sync::Lost{node.id()}, now);
 }
 
-void World::gradient_arrived(ShardId shard, std::uint32_t rank, Ticks now) {
-  const WorkerId worker = plan_.cluster.worker_at(Rank(rank));
-  if (!engine_.is_live(worker)) return;  // its node was lost meanwhile
+// At the start, later, or back again. When training ends nobody is let in any more. The authority knows
+// another incarnation by its token (docs/PROTOCOL.md), and so that the one before is gone, before its lease
+// is over.
+void World::join(std::uint32_t incarnation, Ticks now) {
+  if (engine_.finished() || engine_.stopping()) return;
+  const NodeId node = nodes_[incarnation].id();
+  const std::uint32_t before = std::exchange(there_[node.value], incarnation);
+  if (before != incarnation) {
+    lose(before, "came back", now);
+    if (engine_.finished()) return;
+    for (Server& server : servers_) server.join(node);
+  }
+  presence_[incarnation] = Presence::kThere;
+  for (std::uint32_t t = 0; t < plan_.cluster.threads_per_node; ++t) {
+    step(sync::Joined{WorkerId(node, t)}, now);
+  }
+}
+
+bool World::is_live(std::uint32_t worker) const {
+  return presence_[incarnation_of(worker)] == Presence::kThere && engine_.is_live(worker_of(worker));
+}
+
+void World::gradient_arrived(ShardId shard, std::uint32_t worker, Ticks now) {
+  if (!is_live(worker)) return;  // its node was lost meanwhile
   std::string fault;
-  if (const auto found = faults_.extract({shard, rank}); !found.empty()) fault = std::move(found.mapped());
-  step(sync::GradientArrived{shard, worker, node_at(rank).clock(worker.thread),
-                             node_at(rank).metric(worker.thread).samples, std::move(fault)},
+  if (const auto found = faults_.extract({shard, worker}); !found.empty()) fault = std::move(found.mapped());
+  const Node& node = node_at(worker);
+  const std::uint32_t thread = thread_of(worker);
+  step(sync::GradientArrived{shard, worker_of(worker), node.clock(thread), node.metric(thread).samples,
+                             std::move(fault)},
        now);
 }
 
-void World::reported(std::uint32_t rank, Ticks now) {
-  const WorkerId worker = plan_.cluster.worker_at(Rank(rank));
-  if (!engine_.is_live(worker)) return;
-  const Node& node = node_at(rank);
-  step(sync::StepReported{worker, node.clock(worker.thread), node.metric(worker.thread),
-                          node.computed_version(worker.thread), node.computed_revision(worker.thread),
-                          !node.fault(worker.thread).empty(), node.fault(worker.thread),
-                          node.own_updates(worker.thread)},
+void World::reported(std::uint32_t worker, Ticks now) {
+  if (!is_live(worker)) return;
+  const Node& node = node_at(worker);
+  const std::uint32_t thread = thread_of(worker);
+  step(sync::StepReported{worker_of(worker), node.clock(thread), node.metric(thread),
+                          node.computed_version(thread), node.computed_revision(thread),
+                          !node.fault(thread).empty(), node.fault(thread), node.own_updates(thread)},
        now);
 }
 
@@ -251,15 +322,15 @@ Ticks World::say(std::chrono::nanoseconds to_be_parsed, Ticks now) {
 }
 
 void World::carry_out(const sync::Grant& action, Ticks now) {
-  const std::uint32_t rank = plan_.cluster.rank_of(action.worker).value;
-  node_at(rank).expect(action);
-  events_.at(say(plan_.costs.message, now), {EventKind::kGrantArrives, rank, 0});
+  const std::uint32_t worker = number_of(action.worker);
+  node_at(worker).expect(action);
+  events_.at(say(plan_.costs.message, now), {EventKind::kGrantArrives, worker, 0});
 }
 
 void World::carry_out(const sync::FinishWorker& action, Ticks now) {
-  const std::uint32_t rank = plan_.cluster.rank_of(action.worker).value;
-  node_at(rank).expect(action);
-  events_.at(say(plan_.costs.message, now), {EventKind::kFinishArrives, rank, 0});
+  const std::uint32_t worker = number_of(action.worker);
+  node_at(worker).expect(action);
+  events_.at(say(plan_.costs.message, now), {EventKind::kFinishArrives, worker, 0});
 }
 
 void World::carry_out(const sync::WindowClosed& action, Ticks now) {
@@ -311,6 +382,7 @@ Result<Outcome> World::outcome() {
   summary_.iterations = engine_.iterations_applied();
   summary_.dropped = engine_.iterations_dropped();
   summary_.skipped = engine_.iterations_skipped();
+  summary_.iterations_lost = engine_.iterations_lost();
   summary_.final_version = engine_.version();
   summary_.final_threshold = engine_.threshold();
   summary_.max_grant_gap = engine_.max_grant_gap();
@@ -322,14 +394,17 @@ Result<Outcome> World::outcome() {
   }
   PhaseTotals merged;
   std::int64_t steps = 0;
-  for (const Node& node : nodes_) {
-    if (node.crashed() && !node.reported()) continue;  // nor will it ever
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (presence_[i] == Presence::kAbsent || (node.crashed() && !node.reported()))
+      continue;  // nor will it ever
     summary_.parameter_reads += node.parameter_reads();
     summary_.server_reads += node.server_reads();
     summary_.overruns += node.overruns();
     steps += node.steps();
     node.add_phases(out.phases);
   }
+  join_incarnations(out.phases);
   for (const WorkerPhases& worker : out.phases) merge(merged, worker.totals);
   set_phases(summary_, merged);
   const auto overran = static_cast<double>(summary_.overruns);

@@ -79,16 +79,19 @@ class World {
   };
 
   void dispatch(const Event& event, Ticks now);
-  void push_arrives(ShardId shard, std::uint32_t rank, Ticks now);
-  void push_taken(ShardId shard, std::uint32_t rank, Ticks now);
-  void report_arrives(std::uint32_t rank, Ticks now);
+  void push_arrives(ShardId shard, std::uint32_t worker, Ticks now);
+  void push_taken(ShardId shard, std::uint32_t worker, Ticks now);
+  void report_arrives(std::uint32_t worker, Ticks now);
+  void take_pull(ShardId shard, std::uint32_t pull, Ticks now);
   void answer_arrives(ShardId shard, std::uint32_t pull, Ticks now);
   void crash(NodeId node, Ticks now);
-  void lose(NodeId node, Ticks now);
+  void lose(std::uint32_t incarnation, const std::string& why, Ticks now);
+  void join(std::uint32_t incarnation, Ticks now);
+  void plan_events();
 
   // The authority.
-  void gradient_arrived(ShardId shard, std::uint32_t rank, Ticks now);
-  void reported(std::uint32_t rank, Ticks now);
+  void gradient_arrived(ShardId shard, std::uint32_t worker, Ticks now);
+  void reported(std::uint32_t worker, Ticks now);
   void step(const sync::Event& event, Ticks now);
   void carry_out(const sync::Started& action, Ticks now);
   void carry_out(sync::Apply& action, Ticks now);
@@ -115,9 +118,18 @@ class World {
   Status endless() const;
   Result<Outcome> outcome();
 
-  NodeId node_of(std::uint32_t rank) const { return plan_.cluster.worker_at(Rank(rank)).node; }
-  Node& node_at(std::uint32_t rank) { return nodes_[node_of(rank).value]; }
-  std::uint32_t thread_of(std::uint32_t rank) const { return plan_.cluster.worker_at(Rank(rank)).thread; }
+  // Of a worker as events name it; of which incarnation it is, and whether that takes part.
+  std::uint32_t incarnation_of(std::uint32_t worker) const { return worker / plan_.cluster.threads_per_node; }
+  std::uint32_t thread_of(std::uint32_t worker) const { return worker % plan_.cluster.threads_per_node; }
+  Node& node_at(std::uint32_t worker) { return nodes_[incarnation_of(worker)]; }
+  bool is_live(std::uint32_t worker) const;
+  WorkerId worker_of(std::uint32_t worker) const {
+    return WorkerId(nodes_[incarnation_of(worker)].id(), thread_of(worker));
+  }
+  // As events name a worker of the run; and its node as it is there now.
+  std::uint32_t number_of(WorkerId worker) const {
+    return there_[worker.node.value] * plan_.cluster.threads_per_node + worker.thread;
+  }
 
   const Plan& plan_;
   Events events_;
@@ -127,7 +139,10 @@ class World {
   Ticks phase_clock_;
   Surroundings surroundings_;
   std::vector<Server> servers_;
-  std::vector<Node> nodes_;
+  enum class Presence : std::uint8_t { kAbsent, kThere, kLost };
+  std::vector<Node> nodes_;           // by incarnation
+  std::vector<Presence> presence_;    // by incarnation
+  std::vector<std::uint32_t> there_;  // by node: its last incarnation that came, else its first
   sync::Engine engine_;
   Watcher* watcher_;
   std::vector<sync::Action> actions_;
@@ -135,10 +150,11 @@ class World {
   std::vector<std::uint32_t> free_decisions_;
   std::vector<std::uint32_t> own_decisions_;  // shard 0's, of the step being carried out
   Ticks first_grant_;
-  std::int64_t sequence_ = 0;                                        // of the next decision
-  Version decided_;                                                  // what the last one led to
-  std::map<std::pair<ShardId, std::uint32_t>, std::string> faults_;  // found by shards, on their way; by rank
-  std::optional<std::pair<Version, Metric>> evaluated_;              // last
+  std::int64_t sequence_ = 0;  // of the next decision
+  Version decided_;            // what the last one led to
+  std::map<std::pair<ShardId, std::uint32_t>, std::string>
+      faults_;                                           // found by shards, on their way; by worker
+  std::optional<std::pair<Version, Metric>> evaluated_;  // last
   std::int64_t events_taken_ = 0;
   StalenessRecord staleness_;
   RunSummary summary_;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/config/checks.h"
+#include "common/config/cluster_events.h"
 #include "common/config/domain.h"
 #include "common/config/names.h"
 
@@ -44,6 +45,32 @@ void check_virtual_time(Judge& judge, const RunConfig& c) {
                   "a longer pause_every and slow_length, or a smaller mean or slowdown");
 }
 
+// Who joins was not there, or has crashed; somebody is there at the start.
+void check_joins(Judge& judge, const RunConfig& c) {
+  const std::vector<bool> late = late_nodes(c);
+  const bool nobody = std::all_of(late.begin(), late.end(), [](bool is_late) { return is_late; });
+  judge.refuse_if(nobody, {"simulate.events", "cluster.nodes"}, "nobody is there at the start",
+                  "a join as the first event of every node", "a node without one");
+  const bool backups = c.sync.policy == PolicyKind::kBackup && c.sync.backup_workers > 0;
+  const bool balanced = c.train.batch_balance != BatchSizing::kEqual;
+  std::vector<bool> there(late.size());
+  std::transform(late.begin(), late.end(), there.begin(), [](bool is_late) { return !is_late; });
+  for (const ClusterEvent& event : in_order(c.simulate.events)) {
+    if (event.node >= there.size()) continue;  // below
+    const bool joins = event.kind == ClusterEventKind::kJoin;
+    const std::string node =
+        "a join of node " + std::to_string(event.node) + " at " + write_duration(event.at);
+    judge.refuse_if(joins && there[event.node], {"simulate.events"}, "it is there", node,
+                    "a crash of it before, or none");
+    judge.refuse_if(joins && backups, {"simulate.events", "sync.backup_workers"},
+                    "with backup workers nobody comes later", node, "another policy, or backup_workers: 0");
+    judge.refuse_if(joins && balanced, {"simulate.events", "train.batch_balance"},
+                    "the samples of each clock are cut for all workers of the run", node,
+                    "batch_balance: off");
+    there[event.node] = joins;
+  }
+}
+
 }  // namespace
 
 void check_simulation(Judge& judge, const RunConfig& c) {
@@ -68,6 +95,7 @@ void check_simulation(Judge& judge, const RunConfig& c) {
                   {"simulate.compute.cv", "simulate.compute.distribution"},
                   "so wide a normal distribution is often below 0", real({}).write(compute.cv),
                   "at most 0.3, or lognormal or gamma");
+  check_joins(judge, c);
   for (std::size_t i = 0; i < c.simulate.events.size(); ++i) {
     const std::string key = "simulate.events[" + std::to_string(i) + "]";
     judge.refuse_if(c.simulate.events[i].node >= c.cluster.nodes, {key.c_str(), "cluster.nodes"},

@@ -9,18 +9,6 @@ constexpr const char* kExpectedEvent = "a map such as {at: 30s, node: 2, kind: c
 
 Domain<Duration> moment() { return duration(Duration(0), std::chrono::hours(24 * 365)); }
 
-// A join would be one if the core took it: it says why it is none, since people will look for it.
-std::optional<Fault> read_kind(const Value& map, ClusterEventKind& kind) {
-  const Value* const value = find_field(map, "kind");
-  if (value->kind == Value::Kind::kScalar && value->text == "join") {
-    Fault wrong = fault(*value, "nobody joins a run that has begun",
-                        "crash: training begins when all nodes have joined (docs/SYNC.md)");
-    wrong.within = ".kind";
-    return wrong;
-  }
-  return read_field(map, "kind", choice<ClusterEventKind>(), kind);
-}
-
 std::optional<Fault> read_event(const Value& value, ClusterEvent& out) {
   if (value.kind != Value::Kind::kMap) return fault(value, "wrong type", kExpectedEvent);
   for (std::size_t i = 0; i < value.names.size(); ++i) {
@@ -36,7 +24,7 @@ std::optional<Fault> read_event(const Value& value, ClusterEvent& out) {
   ClusterEvent event;
   if (auto wrong = read_field(value, "at", moment(), event.at)) return wrong;
   if (auto wrong = read_field(value, "node", whole32(0, 65535), event.node)) return wrong;
-  if (auto wrong = read_kind(value, event.kind)) return wrong;
+  if (auto wrong = read_field(value, "kind", choice<ClusterEventKind>(), event.kind)) return wrong;
   out = event;
   return std::nullopt;
 }

@@ -215,8 +215,8 @@ struct SimulatedCosts {
   bool operator==(const SimulatedCosts&) const = default;
 };
 
-enum class ClusterEventKind { kCrash };
-// Something that happens to a simulated node, `at` after the first grant.
+enum class ClusterEventKind { kCrash, kJoin };
+// Something that happens to a simulated node, `at` after the first grant (cluster_events.h).
 struct ClusterEvent {
   Duration at{0};
   std::uint32_t node = 0;

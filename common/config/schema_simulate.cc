@@ -157,10 +157,10 @@ void add_simulate(Schema& schema) {
                         "copy of the parameters for each worker."}));
   schema.keys.push_back(
       row(PACELINE_FIELD(simulate.events), list_of(cluster_event()), kScope,
-          {.effect = "What happens to nodes, each {at: DURATION, node: I, kind: crash}; `at` "
-                     "counts from the first grant.",
-           .trade_off = "A crashed node is lost, and waited for no longer, after "
-                        "cluster.lease."}));
+          {.effect = "What happens to nodes, each {at: DURATION, node: I, kind: crash | join}; `at` "
+                     "counts from the first grant. A node whose first event is a join is not there before.",
+           .trade_off = "A crashed node is lost, and waited for no longer, after cluster.lease, or when it "
+                        "joins again."}));
   add_compute(schema.keys);
   add_network_and_costs(schema.keys);
   add_metric(schema.keys);

@@ -81,6 +81,7 @@ RunSummary summary_from(const Json& json) {
   s.lost = json.value("lost", std::vector<std::string>());
   s.overruns = json.at("overruns").get<std::int64_t>();
   s.skipped = json.at("skipped").get<std::int64_t>();
+  s.iterations_lost = json.value("iterations_lost", std::int64_t{0});
   s.dropped = json.value("dropped", std::int64_t{0});
   s.malformed = json.at("malformed").get<std::int64_t>();
   s.parameter_reads = json.at("parameter_reads").get<std::int64_t>();
@@ -155,6 +156,7 @@ std::string to_json(const RunSummary& summary) {
   if (!s.lost.empty()) json["lost"] = s.lost;
   json["overruns"] = s.overruns;
   json["skipped"] = s.skipped;
+  json["iterations_lost"] = s.iterations_lost;
   json["dropped"] = s.dropped;
   json["malformed"] = s.malformed;
   json["parameter_reads"] = s.parameter_reads;

@@ -75,8 +75,9 @@ struct RunSummary {
   std::vector<std::string> lost;  // which and why: "node 2: silent for 10.2 s"; the key is absent when empty
   std::int64_t overruns = 0;      // emulated steps that did not fit
   std::int64_t skipped = 0;       // iterations without a gradient (NaN under on_nan: skip)
-  std::int64_t dropped = 0;       // gradients that came too late to count (policy: backup)
-  std::int64_t malformed = 0;     // messages the servers refused
+  std::int64_t iterations_lost = 0;  // begun by a worker that was lost, and not applied
+  std::int64_t dropped = 0;          // gradients that came too late to count (policy: backup)
+  std::int64_t malformed = 0;        // messages the servers refused
   // By workers, at the beginning of an iteration. Of them server_reads had to wait for a server; the others a
   // cache answered, and sent nothing. What a cache has may have come down with the push: pulls / (shards x
   // parameter_reads) is how many transfers there were for each read, many under refresh_clocks: 1, few under

@@ -5,11 +5,15 @@
 
 namespace paceline::sync {
 
-void ClockTable::add() {
-  PACELINE_ASSERT(base_ == 0, "a worker joins at clock 0, the table stands at " + std::to_string(base_));
-  if (counts_.empty()) counts_.push_back(0);
-  ++counts_.front();
+void ClockTable::add(Clock at) {
+  PACELINE_ASSERT(at.value >= base_, "a worker joins at clock " + to_string(at) + ", the table stands at " +
+                                         std::to_string(base_));
+  const auto place = static_cast<std::size_t>(at.value - base_);
+  if (counts_.size() <= place) counts_.resize(place + 1);
+  ++counts_[place];
   ++live_;
+  if (departed_.size() < place) departed_.resize(place);
+  for (std::size_t i = 0; i < place; ++i) --departed_[i];
 }
 
 void ClockTable::advance(Clock from) {

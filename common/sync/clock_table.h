@@ -8,7 +8,8 @@
 // workers there are; the memory is the largest difference of clocks, not the number of workers or of steps.
 //
 // Who departs ahead of the base leaves gradients behind that are still to be counted: one at each clock that
-// it completed, as many at most as it took steps, so that too is O(1) amortised.
+// it completed, as many at most as it took steps, so that too is O(1) amortised. Who joins ahead of the base
+// is, for the clocks between, as if it had departed one time less than it is live.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,10 @@ namespace paceline::sync {
 // Knows clocks, not who has them: the Engine does. Thread: one.
 class ClockTable {
  public:
-  // A live worker at clock 0 more. Only before the first advance(): later joins are not part of a run.
-  void add();
+  // A live worker more, at `at`: not below the min clock where anybody is live, else at clock 0. Of the
+  // clocks between the min clock and `at` it closes none but those that it completed before it departed the
+  // last time.
+  void add(Clock at);
   // A live worker that stood at `from` now stands at the next clock.
   void advance(Clock from);
   // A worker that stood at `at` is no longer live: nobody waits for it any more.
@@ -47,7 +50,8 @@ class ClockTable {
   std::int64_t base_ = 0;            // the clock that counts_[0] stands for
   std::deque<std::int64_t> counts_;  // live workers per clock; neither end is 0 unless empty
   std::int64_t live_ = 0;
-  std::deque<std::int64_t> departed_;  // [i]: how many departed that had completed clock base_ + i
+  // [i]: how many departed that had completed clock base_ + i, less those live that have joined behind it.
+  std::deque<std::int64_t> departed_;
 };
 
 }  // namespace paceline::sync

@@ -27,7 +27,8 @@ Engine::Engine(EngineConfig config)
       per_clock_(gradients_per_clock(config_)),
       policy_(make_policy(config_.policy)),
       lpr_(config_.lpr_metric, window_clocks_of(config_)),
-      share_(config_.share, config_.cluster, per_clock_, config_.total_iterations),
+      share_(config_.share, workers_come_and_go(config_) ? Workers::kComeAndGo : Workers::kFixed,
+             config_.cluster, per_clock_, config_.total_iterations),
       batches_(config_.batch_sizing, config_.cluster, config_.batch_size, config_.total_iterations) {
   workers_.reserve(config_.cluster.workers());
   for (std::uint32_t r = 0; r < config_.cluster.workers(); ++r) workers_.emplace_back(config_.shards);
@@ -206,6 +207,7 @@ void Engine::advance_version() {
     apply(config_.apply == ApplyMode::kVersioned ? gradients_.take() : std::exchange(arrived_, {}));
     emit(VersionAdvanced{version_});
     batches_.forget_below(Clock(version_.value));
+    share_.forget_below(Clock(version_.value));
     const std::size_t stage = policy_->stage();
     advance_policy();
     if (policy_->stage() != stage) switched = true;
@@ -311,7 +313,11 @@ void Engine::settle() {
 void Engine::grant(Rank rank) {
   Worker& w = at(rank);
   const Threshold s = policy_->threshold_for(rank);
-  const Version min_version = s.oldest_version(w.clock);
+  Version min_version = s.oldest_version(w.clock);
+  // Its caches are empty: so it has what it pushed before it was lost, as far as that is below the min clock.
+  if (std::exchange(w.fresh, false) && !broken(Mutant::kJoinerReadsOlder)) {
+    min_version = std::max(min_version, Version(clocks_.min_clock().value));
+  }
   max_grant_gap_ = std::max(max_grant_gap_, w.clock - clocks_.min_clock());
   const auto held = now_ - w.since;
   w.phase = Phase::kRunning;

@@ -69,6 +69,9 @@ class Engine {
   std::int64_t iterations_skipped() const { return skipped_; }
   // Gradients that came too late, under backup: computed, or still being computed, for nothing.
   std::int64_t iterations_dropped() const { return dropped_; }
+  // Begun by a worker that was lost before its gradient was whole. Others do them again, where anybody is
+  // left to and the workers are not fixed (work_share.h).
+  std::int64_t iterations_lost() const { return lost_; }
   // The largest clock - min clock at a grant, and after any clock moved (DESIGN 7).
   Staleness max_grant_gap() const { return max_grant_gap_; }
   Staleness max_clock_gap() const { return max_clock_gap_; }
@@ -77,18 +80,20 @@ class Engine {
 
  private:
   // kLate: it is in an iteration whose clock has closed without it; its own clock has moved on (backup).
-  enum class Phase { kAbsent, kJoined, kRunning, kLate, kHeld, kFinished, kGone };
+  enum class Phase : std::uint8_t { kAbsent, kJoined, kRunning, kLate, kHeld, kFinished, kGone };
   // Whose turn it is next is anybody's guess, so a step waits for its worker's entry to come from memory:
   // once, for the two cache lines that a processor fetches together.
   struct alignas(128) Worker {
     explicit Worker(std::uint32_t shards) : running(shards) {}
     Phase phase = Phase::kAbsent;
+    bool fresh = false;           // it came while training went on, and has not been granted anything
     std::uint32_t staleness = 0;  // of its last gradient that was decided
     Clock clock;
     RunningIteration running;  // kRunning, kLate
-    Clock needed;              // kHeld: the floor that releases it; kLate: the stamp of `running`
-    Ticks since;               // kRunning: it was granted; kHeld: it asked
-    Ticks next_notice;         // kHeld
+    // kHeld: the floor that releases it; kLate: the stamp of `running`; kGone: the first that it never had.
+    Clock needed;
+    Ticks since;        // kRunning: it was granted; kHeld: it asked
+    Ticks next_notice;  // kHeld
   };
   static_assert(sizeof(Worker) == 128);
 
@@ -101,7 +106,9 @@ class Engine {
 
   // A worker's message about the iteration it is in, checked: who, and stamped with the clock it was granted.
   Status check_running(WorkerId worker, Clock clock, const char* what) const;
+  bool all_joined(NodeId node) const;
   void begin_training();
+  Status come_late(Rank rank, const std::string& who);
   void after_message(Rank rank);
   void complete(Rank rank);
   void contribute(Rank rank);
@@ -141,7 +148,8 @@ class Engine {
   WorkShare share_;
   BatchPlan batches_;
 
-  std::uint32_t joined_ = 0;
+  std::uint32_t joined_ = 0;  // workers, before training began
+  std::uint32_t nodes_ready_ = 0;
   bool started_ = false;
   bool finished_ = false;
   bool shares_done_ = false;  // somebody did its share to the end
@@ -152,6 +160,7 @@ class Engine {
   Revision revision_;
   std::int64_t skipped_ = 0;
   std::int64_t dropped_ = 0;
+  std::int64_t lost_ = 0;
   Staleness max_grant_gap_;
   Staleness max_clock_gap_;
 

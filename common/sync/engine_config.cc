@@ -103,6 +103,19 @@ Status validate_stages(const EngineConfig& config) {
   return Status::ok();
 }
 
+Status validate_start(const EngineConfig& config) {
+  if (!config.nodes_at_start) return Status::ok();
+  const std::uint32_t nodes = *config.nodes_at_start;
+  if (nodes < 1 || nodes > config.cluster.nodes) {
+    return invalid_argument("nodes_at_start: got " + std::to_string(nodes) + ", expected 1 .. " +
+                            std::to_string(config.cluster.nodes));
+  }
+  if (nodes == config.cluster.nodes || workers_come_and_go(config)) return Status::ok();
+  return invalid_argument("nodes_at_start: got " + std::to_string(nodes) + " of " +
+                          std::to_string(config.cluster.nodes) +
+                          " with backup workers or batches by speed, where nobody comes later; expected all");
+}
+
 // Weighted by samples is what a mean is; an even share says whose turn which samples are.
 Status validate_batches(const EngineConfig& config) {
   if (config.batch_sizing == BatchSizing::kEqual) return Status::ok();
@@ -150,6 +163,7 @@ Status validate(const EngineConfig& config) {
   }
   PACELINE_RETURN_IF_ERROR(validate_policy(config.policy));
   PACELINE_RETURN_IF_ERROR(validate_backup(config));
+  PACELINE_RETURN_IF_ERROR(validate_start(config));
 
   const bool eager = config.apply == ApplyMode::kEager;
   PACELINE_RETURN_IF_ERROR(validate_application(config.policy.kind, config.apply));
@@ -165,6 +179,11 @@ Status validate(const EngineConfig& config) {
 std::int64_t gradients_per_clock(const EngineConfig& config) {
   const std::int64_t workers = config.cluster.workers();
   return config.policy.kind == PolicyKind::kBackup ? first_n(workers, config.policy.backup_workers) : workers;
+}
+
+bool workers_come_and_go(const EngineConfig& config) {
+  return gradients_per_clock(config) == config.cluster.workers() &&
+         config.batch_sizing == BatchSizing::kEqual;
 }
 
 std::int64_t window_clocks_of(const EngineConfig& config) {

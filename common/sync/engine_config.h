@@ -33,7 +33,9 @@ struct PolicyConfig {
 };
 
 struct EngineConfig {
-  Cluster cluster;
+  Cluster cluster;  // who may take part
+  // Training begins when so many nodes have joined, whichever, with all their threads; none: when all have.
+  std::optional<std::uint32_t> nodes_at_start;
   std::uint32_t shards = 1;
   PolicyConfig policy;
   ApplyMode apply = ApplyMode::kVersioned;
@@ -54,11 +56,17 @@ struct EngineConfig {
 // kDsspRangeMax under dssp, as many backup workers as workers, backup + eager, unequal mini-batches
 // without mean, with a pool, with backup workers or of a size that is no multiple of kBatchStep, limits that
 // are not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean,
-// stages of which one is not a policy of its own, or does not end before another.
+// stages of which one is not a policy of its own, or does not end before another, fewer nodes at the start
+// than 1 or than all where nobody may come late.
 Status validate(const EngineConfig& config);
 
 // How many gradients close a clock: the workers' that are live, or under backup the first N = workers - b.
 std::int64_t gradients_per_clock(const EngineConfig& config);
+
+// Whether workers may come, or come back, while training goes on; and what a lost one leaves undone of an
+// even share is done by others. Not where each clock is cut for all workers of the run: with backup workers,
+// whose N is one number, and with batches by speed.
+bool workers_come_and_go(const EngineConfig& config);
 
 // The LPR window W in clocks: as configured, or 20,000 samples' worth of clocks, rounded up (DESIGN 3.5).
 std::int64_t window_clocks_of(const EngineConfig& config);

@@ -14,31 +14,79 @@ Status Engine::on(const Joined& event) {
     return invalid_argument(who + ": the run has " + std::to_string(config_.cluster.nodes) + " nodes with " +
                             std::to_string(config_.cluster.threads_per_node) + " threads");
   }
-  if (started_ || finished_) return failed_precondition(who + ": training has begun");
-  Worker& w = at(config_.cluster.rank_of(event.worker));
+  const Rank rank = config_.cluster.rank_of(event.worker);
+  if (started_ || finished_) return come_late(rank, who);
+  Worker& w = at(rank);
   if (w.phase == Phase::kJoined) return failed_precondition(who + ": it has joined before");
   w.phase = Phase::kJoined;
   ++joined_;
-  if (joined_ == config_.cluster.workers()) begin_training();
+  if (!all_joined(event.worker.node)) return Status::ok();
+  ++nodes_ready_;
+  if (nodes_ready_ == config_.nodes_at_start.value_or(config_.cluster.nodes)) begin_training();
   return Status::ok();
+}
+
+// Before training began.
+bool Engine::all_joined(NodeId node) const {
+  for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
+    if (at(config_.cluster.rank_of(WorkerId(node, thread))).phase != Phase::kJoined) return false;
+  }
+  return true;
 }
 
 void Engine::begin_training() {
   started_ = true;
   emit(Started{});
-  for (std::uint32_t r = 0; r < workers_.size(); ++r) clocks_.add();
-  for (std::uint32_t r = 0; r < workers_.size(); ++r) policy_->on_clock(Rank(r), Clock(0), now_, clocks_);
-  for (std::uint32_t r = 0; r < workers_.size(); ++r) ask(Rank(r));
+  const auto for_all = [this](auto action) {
+    for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+      if (at(Rank(r)).phase != Phase::kAbsent) action(Rank(r));
+    }
+  };
+  for_all([this](Rank) { clocks_.add(Clock(0)); });
+  for_all([this](Rank rank) { share_.join(rank); });
+  for_all([this](Rank rank) { policy_->on_clock(rank, Clock(0), now_, clocks_); });
+  for_all([this](Rank rank) { ask(rank); });
   settle();
+}
+
+// One who was not there, or is there again, while training goes on: it begins at the min clock. A stamp names
+// one gradient of a worker in the whole run, so who comes back begins behind those that it had, if that is
+// later: another gradient of such a stamp may still be held, or on its way to be dropped.
+Status Engine::come_late(Rank rank, const std::string& who) {
+  Worker& w = at(rank);
+  if (finished_) return failed_precondition(who + ": training is over");
+  if (stop_reason_) return failed_precondition(who + ": training ends: " + *stop_reason_);
+  if (w.phase == Phase::kFinished) return failed_precondition(who + ": it has done its share");
+  if (w.phase != Phase::kAbsent && w.phase != Phase::kGone) {
+    return failed_precondition(who + ": it has joined before");
+  }
+  if (!workers_come_and_go(config_)) {
+    return failed_precondition(
+        who + ": training has begun, and with backup workers or batches by speed nobody comes later");
+  }
+  const Clock begins = broken(Mutant::kJoinerAtFastest) ? clocks_.max_clock() : clocks_.min_clock();
+  w.clock = broken(Mutant::kReturnRepeatsStamp) ? begins : std::max(begins, w.needed);
+  w.running = RunningIteration(config_.shards);
+  w.staleness = 0;
+  w.fresh = true;
+  highest_ = std::max(highest_, w.clock);
+  clocks_.add(w.clock);
+  share_.join(rank);
+  policy_->on_clock(rank, w.clock, now_, clocks_);
+  ask(rank);
+  settle();
+  return Status::ok();
 }
 
 Status Engine::on(const Lost& event) {
   if (event.node.value >= config_.cluster.nodes) {
     return invalid_argument("loss of node " + to_string(event.node) + ": there is no such node");
   }
+  if (!started_ && all_joined(event.node)) --nodes_ready_;
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     depart(config_.cluster.rank_of(WorkerId(event.node, thread)));
-    // What it had whole may be the last that its clock was waiting for: the node's other threads are late then.
+    // What it had whole may be the last that its clock was waiting for: the node's other threads are late
+    // then.
     if (started_) close_without_late();
   }
   if (!broken(Mutant::kLeaverReleasesNobody)) settle();
@@ -59,20 +107,28 @@ void Engine::depart(Rank rank) {
       return;
     case Phase::kFinished:
       w.phase = Phase::kGone;
+      w.needed = w.clock;
       return;
     case Phase::kHeld:
       held_.remove(rank, w.needed);
+      share_.lose(rank, w.clock, std::nullopt);
+      w.needed = w.clock;
       break;
     case Phase::kRunning:
+      w.needed = w.clock.next();
       if ((w.running.has_gradient() && !broken(Mutant::kCompletePushDiscarded)) ||
           broken(Mutant::kPartialPushApplied)) {
         complete(rank);
+        share_.lose(rank, w.clock, std::nullopt);
       } else {
         emit(Discard{id(rank), w.clock});
-        share_.give_back(w.running.iteration());
+        share_.lose(rank, w.clock, w.running.iteration());
+        ++lost_;
       }
       break;
-    case Phase::kLate:  // dropped already, and given back
+    case Phase::kLate:  // dropped already, and given back; its clock has moved on
+      share_.lose(rank, w.clock, std::nullopt);
+      w.needed = w.clock;
       break;
   }
   w.phase = Phase::kGone;
@@ -94,7 +150,11 @@ void Engine::stop(const std::string& reason) {
   if (!started_) {
     // Nothing was granted, so there is nothing to wait for; those who joined are told, the others never come.
     started_ = true;
-    for (std::uint32_t r = 0; r < joined_; ++r) clocks_.add();
+    for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+      if (at(Rank(r)).phase != Phase::kJoined) continue;
+      clocks_.add(Clock(0));
+      share_.join(Rank(r));
+    }
     for (std::uint32_t r = 0; r < workers_.size(); ++r) {
       if (at(Rank(r)).phase == Phase::kJoined) finish(Rank(r));
     }
@@ -109,6 +169,7 @@ void Engine::finish(Rank rank) {
   w.phase = Phase::kFinished;
   policy_->on_departure(rank);
   clocks_.remove(w.clock);
+  share_.leave(rank);
   if (!stop_reason_) shares_done_ = true;
   emit(FinishWorker{id(rank), stop_reason_.value_or("share done"), held});
 }
@@ -151,7 +212,7 @@ Clock Engine::min_clock() const { return clocks_.empty() ? Clock(version_.value)
 
 std::size_t Engine::state_size() const {
   return workers_.size() + clocks_.span() + held_.size() + gradients_.clocks() + lpr_.open_windows() +
-         share_.returned() + batches_.clocks() + policy_->state_size();
+         share_.size() + batches_.clocks() + policy_->state_size();
 }
 
 }  // namespace paceline::sync

@@ -37,7 +37,8 @@ class Policy {
   // threshold().
   virtual void on_window(const WindowResult&) {}
   // A worker completed an iteration at `now` and stands at `clock`, in `clocks` already. The first time for a
-  // worker: it stands there as the policy begins, at clock 0 where training does.
+  // worker, and the first time after its departure: it stands there as the policy begins, at clock 0 where
+  // training does, or as it joins.
   virtual void on_clock(Rank, Clock, Ticks, const ClockTable&) {}
   // A worker is no longer live: it finished, left or was lost.
   virtual void on_departure(Rank) {}

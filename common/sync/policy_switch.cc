@@ -30,7 +30,7 @@ void PolicySwitch::on_window(const WindowResult& window) {
 
 void PolicySwitch::on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) {
   if (live_.size() <= worker.value) live_.resize(worker.value + std::size_t{1});
-  if (clock > Clock(0)) ++iterations_;
+  if (live_[worker.value]) ++iterations_;
   live_[worker.value] = Place{clock, now};
   current_->on_clock(worker, clock, now, clocks);
 }

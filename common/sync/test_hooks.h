@@ -41,6 +41,11 @@ enum class Mutant {
   kSwitchForgetsHeld,        // held grants are not looked at again when another policy takes over
   kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it
   kLostIterationForgotten,   // share: pool: an iteration granted to a lost worker is never given out again
+  kLeftUndone,               // share: even: what a lost worker leaves is done by nobody
+  kTakenOverTwice,           // ... or by the others and by itself, when it has come back
+  kJoinerAtFastest,          // who comes late begins where the fastest stands
+  kReturnRepeatsStamp,       // who comes back may begin with a stamp that it had before
+  kJoinerReadsOlder,         // who comes late may compute with a version older than the min clock
   kStopStillGrants,          // after a stop the held are granted once more
   kInvalidGradientApplied,   // a gradient with NaN is applied
   kOwnUpdatesMissed,         // own updates on top of a snapshot count as ones that a gradient lacks

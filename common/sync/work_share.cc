@@ -7,15 +7,38 @@
 
 namespace paceline::sync {
 
-WorkShare::WorkShare(Share kind, Cluster cluster, std::int64_t per_clock, std::int64_t total_iterations)
-    : kind_(kind), workers_(cluster.workers()), per_clock_(per_clock), total_(total_iterations) {}
+WorkShare::WorkShare(Share kind, Workers workers, Cluster cluster, std::int64_t per_clock,
+                     std::int64_t total_iterations)
+    : kind_(kind), workers_(cluster.workers()), per_clock_(per_clock), total_(total_iterations) {
+  if (kind == Share::kEven && workers == Workers::kComeAndGo) {
+    even_.emplace(cluster.workers(), total_iterations);
+  }
+}
+
+void WorkShare::join(Rank worker) {
+  if (even_) even_->join(worker);
+}
+
+void WorkShare::leave(Rank worker) {
+  if (even_) even_->leave(worker);
+}
+
+void WorkShare::lose(Rank worker, Clock clock, std::optional<std::int64_t> begun) {
+  if (even_) return even_->lose(worker, clock, begun);
+  if (begun) give_back(*begun);
+}
+
+void WorkShare::forget_below(Clock clock) {
+  if (even_) even_->forget_below(clock);
+}
 
 std::int64_t WorkShare::due(Clock clock, std::int64_t used_up) const {
   if (kind_ == Share::kPool) return std::min(per_clock_, total_ - used_up);
   return std::min(per_clock_, total_ - clock.value * per_clock_);
 }
 
-bool WorkShare::done(Rank worker, Clock clock) const {
+bool WorkShare::done(Rank worker, Clock clock) {
+  if (even_) return even_->done(worker, clock);
   if (kind_ == Share::kPool) return next_ == total_ && returned_.empty();
   const std::int64_t left = total_ - clock.value * per_clock_;
   return left <= 0 || worker.value >= left + (workers_ - per_clock_);
@@ -23,6 +46,7 @@ bool WorkShare::done(Rank worker, Clock clock) const {
 
 std::int64_t WorkShare::take(Rank worker, Clock clock) {
   PACELINE_ASSERT(!done(worker, clock), "no iteration is left to take");
+  if (even_) return even_->take(worker, clock);
   if (kind_ == Share::kEven) return clock.value * workers_ + worker.value;
   if (returned_.empty()) return next_++;
   const std::int64_t iteration = *returned_.begin();

@@ -2,10 +2,13 @@
 // place in the run and decides its mini-batch: positions [iteration x batch_size, + batch_size) of the
 // concatenated epoch permutations (DESIGN 3.4).
 //   even: the worker of rank r at clock c does iteration cK + r; each does total / K, the first total mod K
-//   one more.
+//   one more. What a lost worker leaves undone the others do, and who comes later has a share (even_share.h).
 //         10 iterations, 4 workers: ranks 0 and 1 do three (0 4 8, 1 5 9), ranks 2 and 3 two (2 6, 3 7).
 //   pool: whoever is granted takes the next one; what a lost worker did not complete is given out again,
 //   first.
+//
+// Fixed: each clock is cut for all workers of the run, whoever is there; the even share of a lost worker is
+// done by nobody. So it is with batches by speed (batch_plan.h) and with backup workers.
 //
 // With backup workers (backup.h) `total_iterations` is still the number of gradients to be applied, N of them
 // a clock. even: clock c is for the N of them that are due then, or fewer at the last one, and for b workers
@@ -22,34 +25,50 @@
 
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/sync/even_share.h"
 #include "common/sync/modes.h"
 
 namespace paceline::sync {
+
+// Who may be there: the same workers to the end, but for those that are lost; or others, too.
+enum class Workers { kFixed, kComeAndGo };
 
 // Thread: one.
 class WorkShare {
  public:
   // `per_clock`: how many gradients close a clock, N; the number of workers where all are waited for.
-  WorkShare(Share kind, Cluster cluster, std::int64_t per_clock, std::int64_t total_iterations);
+  WorkShare(Share kind, Workers workers, Cluster cluster, std::int64_t per_clock,
+            std::int64_t total_iterations);
 
-  // Whether there is nothing left for a worker of rank `worker` that completed `clock` iterations.
-  bool done(Rank worker, Clock clock) const;
+  // `worker` is there. Before it is, and once it is not, it is asked about no more.
+  void join(Rank worker);
+  // It has no further iteration to do.
+  void leave(Rank worker);
+  // It is lost, standing at `clock`; `begun`: the iteration that it was in and did not complete.
+  void lose(Rank worker, Clock clock, std::optional<std::int64_t> begun);
+  // Nobody stands below `clock` any more.
+  void forget_below(Clock clock);
+
+  // Whether there is nothing left for a worker of rank `worker` that stands at `clock`.
+  bool done(Rank worker, Clock clock);
   // Takes the next iteration; there must be one (done() is false).
   std::int64_t take(Rank worker, Clock clock);
   // How many gradients close the clock: N, or what is left of the run. Not above 0 behind the last clock.
   // `used_up`: how many iterations were applied in the clocks before, or done without a gradient in any.
+  // Backup workers only.
   std::int64_t due(Clock clock, std::int64_t used_up) const;
-  // The worker that took `iteration` is gone and did not complete it, or was late. Under even it is not done
-  // by anybody: every other worker has its own share.
+  // The worker that took `iteration` was late. Under even it is not done by anybody.
   void give_back(std::int64_t iteration);
 
-  std::size_t returned() const { return returned_.size(); }
+  // Grows with what is remembered.
+  std::size_t size() const { return returned_.size() + (even_ ? even_->size() : 0); }
 
  private:
   Share kind_;
   std::int64_t workers_;
   std::int64_t per_clock_;
   std::int64_t total_;
+  std::optional<EvenShare> even_;    // even, not fixed
   std::int64_t next_ = 0;            // pool
   std::set<std::int64_t> returned_;  // pool: at most one per worker, lost or late
 };

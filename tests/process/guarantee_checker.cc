@@ -148,8 +148,10 @@ void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> 
       }
     }
     applied += model[j];
+    // Of those who are gone the others do more.
     const bool whole = !is_gone(j) && share_of(j) >= 0;
-    if (whole && !mean_ && std::fabs(model[j] - static_cast<float>(share_of(j))) > kRounding) {
+    const float beyond = model[j] - static_cast<float>(share_of(j));
+    if (whole && !mean_ && (beyond < -kRounding || (beyond > kRounding && !anybody_gone()))) {
       report(who + ": " + std::to_string(model[j]) + " gradients applied, its share is " +
              std::to_string(share_of(j)));
     }
@@ -158,7 +160,8 @@ void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> 
     report("the summary counts " + std::to_string(summary.iterations) + " iterations, the model " +
            std::to_string(applied));
   }
-  if (!anybody_gone() && summary.iterations != config_.train.total_iterations) {
+  if (summary.iterations > config_.train.total_iterations ||
+      (!anybody_gone() && summary.iterations != config_.train.total_iterations)) {
     report("the run applied " + std::to_string(summary.iterations) + " of " +
            std::to_string(config_.train.total_iterations) + " iterations");
   }

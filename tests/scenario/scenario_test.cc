@@ -82,6 +82,7 @@ EngineConfig config_of(const Options& o) {
   EngineConfig c;
   c.cluster.nodes = static_cast<std::uint32_t>(o.number("nodes", 1));
   c.cluster.threads_per_node = static_cast<std::uint32_t>(o.number("threads", o.number("workers", 1)));
+  if (o.values.count("start")) c.nodes_at_start = static_cast<std::uint32_t>(o.number("start", 1));
   c.shards = static_cast<std::uint32_t>(o.number("shards", 1));
   const std::optional<PolicyKind> policy = named<PolicyKind>(o.text("policy", "bsp"));
   if (!policy) FAIL("unknown policy: " << o.text("policy", ""));

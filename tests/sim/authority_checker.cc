@@ -26,7 +26,9 @@ AuthorityChecker::AuthorityChecker(const EngineConfig& config, Violations& viola
     : config_(config),
       violations_(violations),
       first_n_(config.cluster.workers() -
-               (config.policy.kind == PolicyKind::kBackup ? config.policy.backup_workers : 0)) {
+               (config.policy.kind == PolicyKind::kBackup ? config.policy.backup_workers : 0)),
+      fluid_(first_n_ == config.cluster.workers() && config.batch_sizing == BatchSizing::kEqual),
+      shares_(config.total_iterations) {
   for (std::uint32_t r = 0; r < config.cluster.workers(); ++r) accounts_[config.cluster.worker_at(Rank(r))];
   take_policy(0);
 }
@@ -71,6 +73,7 @@ Clock AuthorityChecker::slowest() const {
 }
 
 bool AuthorityChecker::even_done(WorkerId worker, Clock clock) const {
+  if (fluid_) return shares_.done(worker, clock);
   const std::int64_t backups = config_.cluster.workers() - first_n_;
   return left_at(clock) <= 0 || config_.cluster.rank_of(worker).value >= left_at(clock) + backups;
 }
@@ -82,14 +85,38 @@ void AuthorityChecker::before(const Event& event, Ticks now) {
 }
 
 bool AuthorityChecker::note(const Joined& e) {
+  if (begun_) {
+    if (!may_come(e.worker)) return false;
+    const Clock clock = std::max(slowest(), never_had_[e.worker]);
+    accounts_[e.worker] = Account{State::kAsks, clock, {}, 0, {}, true, {}, std::nullopt, false};
+    highest_ = std::max(highest_, clock);
+    shares_.come(e.worker);
+    pushes_[e.worker] = Pushes{};
+    note_push(e.worker);
+    return true;
+  }
   accounts_[e.worker].state = State::kJoined;
-  const bool all = std::all_of(accounts_.begin(), accounts_.end(),
-                               [](const auto& a) { return a.second.state == State::kJoined; });
-  if (!all) return true;
+  std::map<NodeId, std::uint32_t> joined;
+  for (const auto& [worker, account] : accounts_) joined[worker.node] += account.state == State::kJoined;
+  const auto nodes = std::count_if(joined.begin(), joined.end(), [this](const auto& node) {
+    return node.second == config_.cluster.threads_per_node;
+  });
+  if (nodes < config_.nodes_at_start.value_or(config_.cluster.nodes)) return true;
   begun_ = true;
-  for (auto& [worker, account] : accounts_) account.state = State::kAsks;
-  for (auto& [worker, account] : accounts_) note_push(worker);
+  for (auto& [worker, account] : accounts_) {
+    if (account.state != State::kJoined) continue;
+    account.state = State::kAsks;
+    shares_.come(worker);
+  }
+  for (auto& [worker, account] : accounts_) {
+    if (is_live(account)) note_push(worker);
+  }
   return true;
+}
+
+bool AuthorityChecker::may_come(WorkerId worker) const {
+  const State state = accounts_.at(worker).state;
+  return fluid_ && !finished_ && !stopping_ && (state == State::kAbsent || state == State::kGone);
 }
 
 bool AuthorityChecker::note(const GradientArrived& e) {
@@ -143,7 +170,7 @@ void AuthorityChecker::note_completion(WorkerId worker) {
 // Backup: the oldest open clock has its first N, or what is left of the run. Whoever has not completed it is
 // late.
 void AuthorityChecker::note_late() {
-  if (policy_.kind != PolicyKind::kBackup || !begun_) return;
+  if (first_n_ == config_.cluster.workers() || !begun_) return;
   const Clock closing(version_.value);
   const auto there = std::count_if(complete_.begin(), complete_.end(),
                                    [&](const Gradient& gradient) { return gradient.second == closing; });
@@ -158,6 +185,7 @@ void AuthorityChecker::note_late() {
     if (account.state == State::kRuns) {
       discard_due_.insert({worker, closing});
       if (config_.share == Share::kPool) returned_.insert(account.iteration);
+      given_.erase(account.iteration);
       ++dropped_;
       account.state = State::kLate;
     }
@@ -232,7 +260,11 @@ bool AuthorityChecker::note(const Lost& e) {
 
 void AuthorityChecker::note_departure(WorkerId worker) {
   Account& a = accounts_[worker];
-  if (is_live(a)) anybody_lost_ = true;
+  if (is_live(a)) {
+    anybody_lost_ = true;
+    if (anybody_finished_) lost_behind_finish_ = true;
+  }
+  std::optional<std::int64_t> begun;
   if (a.state == State::kRuns) {
     if (a.arrived.size() == config_.shards && !a.faulty) {
       complete_.insert({worker, a.clock});
@@ -242,8 +274,13 @@ void AuthorityChecker::note_departure(WorkerId worker) {
     } else {
       discard_due_.insert({worker, a.clock});
       if (config_.share == Share::kPool) returned_.insert(a.iteration);
+      begun = a.iteration;
+      given_.erase(a.iteration);
+      sizes_[a.clock].erase(worker);
+      ++lost_;
     }
   }
+  if (is_live(a)) shares_.lose(worker, begun);
   a.state = State::kGone;
 }
 

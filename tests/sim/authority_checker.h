@@ -12,6 +12,7 @@
 #include "common/sync/engine.h"
 #include "common/sync/events.h"
 #include "tests/sim/counting.h"
+#include "tests/sim/share_account.h"
 
 namespace paceline::test {
 
@@ -35,6 +36,7 @@ class AuthorityChecker {
     Clock stamp;  // of the iteration it is in
     std::int64_t iteration = 0;
     Version min_version;
+    bool fresh = false;  // it came late, and has not been granted anything
     std::set<ShardId> arrived;
     std::optional<sync::StepReported> report;
     bool faulty = false;
@@ -71,6 +73,7 @@ class AuthorityChecker {
   void judge(const sync::Grant& a);
   void note_batch(const sync::Grant& g, const std::string& who);
   void judge_clock_samples(const sync::Grant& g, const std::string& who);
+  void note_sizes(const sync::Grant& g, const std::string& who);
   void judge(const sync::Held& a);
   void judge(const sync::VersionAdvanced& a);
   void judge(const sync::ThresholdChanged& a);
@@ -89,6 +92,7 @@ class AuthorityChecker {
   // share: even: how many gradients are still to be applied when `clock` begins.
   std::int64_t left_at(Clock clock) const { return config_.total_iterations - clock.value * first_n_; }
   bool even_done(WorkerId worker, Clock clock) const;
+  bool may_come(WorkerId worker) const;
   bool pool_empty() const { return next_iteration_ == config_.total_iterations && returned_.empty(); }
   void violation(const std::string& what) { violations_.push_back("authority: " + what); }
 
@@ -99,10 +103,16 @@ class AuthorityChecker {
   bool rejection_due_ = false;
   std::map<Gradient, std::pair<Version, Revision>> computed_;  // with which parameters, as reported
   std::set<Gradient> complete_, applied_, discard_due_, faulty_;
-  std::vector<WorkerId> updates_;                   // whose gradients were applied, in order
+  std::vector<Gradient> updates_;                   // that were applied, in order
   std::map<Gradient, sync::StepReported> reports_;  // with what; not applied yet
   const std::int64_t first_n_;                      // a clock takes so many
-  std::int64_t dropped_ = 0;
+  std::int64_t dropped_ = 0, lost_ = 0;
+  const bool fluid_;                           // workers come and go
+  ShareAccount shares_;                        // even, fluid
+  std::map<WorkerId, Clock> never_had_;        // the first stamp of each that it was not granted yet
+  std::map<WorkerId, std::set<Clock>> began_;  // the stamps that it began with, each time it came
+  std::set<std::int64_t> given_;               // iterations: granted, and not lost since
+  bool anybody_finished_ = false, lost_behind_finish_ = false, complete_end_ = false;
   std::map<std::int64_t, std::int64_t> batches_;  // position, samples: of every grant
   std::map<Clock, std::map<WorkerId, std::int64_t>> sizes_;
   std::int64_t completed_iterations_ = 0;

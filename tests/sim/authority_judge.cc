@@ -54,7 +54,7 @@ void AuthorityChecker::judge(const Apply& a) {
       violation("applies " + who + " for version " + to_string(a.version_after));
     }
     judge_staleness(c);
-    updates_.push_back(c.worker);
+    updates_.push_back(gradient);
   }
   if (config_.apply == ApplyMode::kEager) return;
   for (const Gradient& gradient : complete_) {
@@ -66,18 +66,21 @@ void AuthorityChecker::judge(const Apply& a) {
 }
 
 // Of each: the others' gradients between the revision it was computed with and this one, found in the list of
-// all; its worker's own were in what it computed with. Those that turned out not to be finite were, too,
-// though they are no updates. Of a gradient that was never reported its worker alone knows.
+// all; its worker's own, since it came the last time, were in what it computed with. Those that turned out
+// not to be finite were, too, though they are no updates. Of a gradient that was never reported its worker
+// alone knows.
 void AuthorityChecker::judge_staleness(const Contributor& c) {
   const auto computed = reports_.extract({c.worker, c.clock});
+  const Clock began = *std::prev(began_[c.worker].upper_bound(c.clock));
   std::int64_t least = 0, most = std::ssize(updates_);
   if (computed) {
     const StepReported& with = computed.mapped();
     if (config_.combine == CombineMode::kMean) {
       least = most = c.clock.value - with.computed_version.value;
     } else {
-      most = std::count_if(updates_.begin() + with.computed_revision.value, updates_.end(),
-                           [&](WorkerId other) { return other != c.worker; });
+      most = std::count_if(
+          updates_.begin() + with.computed_revision.value, updates_.end(),
+          [&](const Gradient& other) { return other.first != c.worker || other.second < began; });
       const auto beside = std::count_if(faulty_.begin(), faulty_.end(), [&](const Gradient& own) {
         return own.first == c.worker && own.second < c.clock &&
                own.second.value >= with.computed_version.value;
@@ -106,14 +109,17 @@ void AuthorityChecker::judge(const Grant& g) {
   if (largest_threshold_ < s) violation(who + ": threshold " + to_string(s) + " is out of its range");
   if (g.min_clock != slowest()) violation(who + ": min clock " + to_string(g.min_clock));
   if (g.version.value != slowest().value) violation(who + ": version " + to_string(g.version));
-  const Version oldest =
+  Version oldest =
       s.is_infinite() ? Version(0) : Version(std::max<std::int64_t>(0, g.clock.value - s.value()));
+  if (a.fresh) oldest = std::max(oldest, Version(slowest().value));
+  if (a.fresh || began_[g.worker].empty()) began_[g.worker].insert(g.clock);
   if (g.min_version != oldest) violation(who + ": min version " + to_string(g.min_version));
 
   if (config_.share == Share::kEven && even_done(g.worker, g.clock))
     violation(who + ": it has done its share");
   std::int64_t iteration =
       g.clock.value * config_.cluster.workers() + config_.cluster.rank_of(g.worker).value;
+  if (config_.share == Share::kEven && fluid_) iteration = shares_.grant(g.worker, g.clock);
   if (config_.share == Share::kPool) {
     iteration = returned_.empty() ? next_iteration_++ : *returned_.begin();
     returned_.erase(iteration);
@@ -122,20 +128,27 @@ void AuthorityChecker::judge(const Grant& g) {
   if (g.iteration != iteration || (!even && iteration >= config_.total_iterations)) {
     violation(who + ": iteration " + std::to_string(g.iteration) + ", expected " + std::to_string(iteration));
   }
-  if (config_.share == Share::kEven) note_batch(g, who);
+  note_batch(g, who);
   if (policy_.kind != PolicyKind::kBackup) judge_clock_samples(g, who);
-  a = Account{State::kRuns, a.clock, a.clock, g.iteration, g.min_version, {}, std::nullopt, false};
+  never_had_[g.worker] = g.clock.next();
+  a = Account{State::kRuns, a.clock, a.clock, g.iteration, g.min_version, false, {}, std::nullopt, false};
+}
+
+// No sample is two iterations', unless the first of them is lost.
+void AuthorityChecker::note_batch(const sync::Grant& g, const std::string& who) {
+  if (!given_.insert(g.iteration).second) violation(who + ": an iteration that is another's");
+  if (config_.batch_sizing == BatchSizing::kBySpeed) return note_sizes(g, who);
+  if (g.position != g.iteration * config_.batch_size || g.samples != config_.batch_size)
+    violation(who + ": not its iteration's samples");
 }
 
 // The samples of a clock are its own, and no two iterations have one in common.
-void AuthorityChecker::note_batch(const sync::Grant& g, const std::string& who) {
+void AuthorityChecker::note_sizes(const sync::Grant& g, const std::string& who) {
   const std::int64_t per_clock = config_.batch_size * config_.cluster.workers();
   const std::int64_t first = g.clock.value * per_clock;
   const std::int64_t end = g.position + g.samples;
   if (g.samples < 1 || g.position < first || end > first + per_clock)
     violation(who + ": samples of another clock");
-  if (config_.batch_sizing == BatchSizing::kEqual && g.samples != config_.batch_size)
-    violation(who + ": its size");
   const auto [own, is_new] = batches_.emplace(g.position, g.samples);
   const auto next = std::next(own);
   const bool overlaps_next = next != batches_.end() && next->first < end;
@@ -153,8 +166,11 @@ void AuthorityChecker::judge_clock_samples(const sync::Grant& g, const std::stri
   for (const auto& [worker, account] : accounts_) {
     if (!is_live(account) && account.clock <= g.clock) continue;
     const auto size = sizes.find(worker);
-    if (size == sizes.end()) return;
-    sum += size->second;
+    if (size != sizes.end()) {
+      sum += size->second;
+    } else if (account.clock <= g.clock) {
+      return;
+    }  // else it came behind that clock
   }
   if (g.clock_samples == sum) return;
   violation(who + ": of " + std::to_string(g.clock_samples) + " samples, expected " + std::to_string(sum));
@@ -273,13 +289,16 @@ void AuthorityChecker::judge(const FinishWorker& f) {
   if (!stopping_ && gives_back && a.clock.value > version_.value)
     violation("worker " + to_string(f.worker) + " is told to finish before its clock has closed");
   a.state = State::kFinished;
+  anybody_finished_ = true;
+  shares_.finish(f.worker);
 }
 
 void AuthorityChecker::judge(const RunFailed&) {
   if (!stopping_ || config_.on_nan != OnNan::kStop) violation("failed for no reason");
 }
 
-void AuthorityChecker::judge(const AllFinished&) {
+void AuthorityChecker::judge(const AllFinished& a) {
+  complete_end_ = a.reason == EndReason::kComplete;
   if (anybody_live()) violation("ended while somebody is live");
   if (applied_ != complete_) violation("ended with whole gradients that are not applied");
   finished_ = true;
@@ -300,11 +319,14 @@ void AuthorityChecker::at_end(const Engine& engine) {
   if (engine.iterations_applied() != static_cast<std::int64_t>(applied_.size()))
     violation("iterations are miscounted");
   if (engine.iterations_dropped() != dropped_) violation("dropped gradients are miscounted");
+  if (engine.iterations_lost() != lost_) violation("lost iterations are miscounted");
   // share: even, backup: a clock may have iterations without a gradient beside its first N.
   const bool more = policy_.kind == PolicyKind::kBackup && config_.share == Share::kEven;
   const bool enough = more ? completed_iterations_ >= config_.total_iterations
                            : completed_iterations_ == config_.total_iterations;
-  if (!anybody_lost_ && !stopping_ && !enough) {
+  // Whoever is lost is made up for, unless the first has been told that nothing is left.
+  const bool made_up_for = fluid_ && complete_end_ && !lost_behind_finish_;
+  if ((!anybody_lost_ || made_up_for) && !stopping_ && !enough) {
     violation("only " + std::to_string(completed_iterations_) + " iterations were done");
   }
 }

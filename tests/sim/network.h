@@ -17,7 +17,10 @@ namespace paceline::test {
 using Party = int;
 inline constexpr Party kAuthorityParty = 0;
 constexpr Party shard_party(std::uint32_t shard) { return 1 + static_cast<Party>(shard); }
-constexpr Party node_party(std::uint32_t node) { return 100 + static_cast<Party>(node); }
+// Who comes back is another party: what the dead one sent is still cut off.
+constexpr Party node_party(std::uint32_t node, std::uint32_t incarnation) {
+  return 100 + static_cast<Party>(node) + 100 * static_cast<Party>(incarnation);
+}
 
 class Network {
  public:

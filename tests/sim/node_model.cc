@@ -8,8 +8,9 @@ namespace paceline::test {
 
 using namespace paceline::cache;
 
-NodeModel::NodeModel(NodeId id, Surroundings& world)
+NodeModel::NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world)
     : id_(id),
+      incarnation_(incarnation),
       world_(world),
       keeps_own_(keeps_own_updates(sync::largest_threshold(world.plan.config.policy))),
       process_(world.plan.config.shards),
@@ -31,7 +32,7 @@ void NodeModel::violation(const Thread& thread, const std::string& what) {
 
 void NodeModel::die() {
   dead_ = true;
-  world_.network.cut(node_party(id_.value));
+  world_.network.cut(party());
 }
 
 void NodeModel::on_grant(const sync::Grant& grant) {
@@ -39,6 +40,7 @@ void NodeModel::on_grant(const sync::Grant& grant) {
   newest_version_ = std::max(newest_version_, grant.version);
   newest_revision_ = std::max(newest_revision_, grant.revision);
   Thread& thread = threads_[grant.worker.thread];
+  if (!thread.first) thread.first = grant.clock;
   thread.grant = grant;
   thread.in_iteration = true;
   read(thread);
@@ -74,7 +76,7 @@ int NodeModel::pull(Version min_version) {
   const auto shards = static_cast<std::uint32_t>(world_.shards.size());
   pulls_[number] = {min_version, shards, {}};
   for (std::uint32_t s = 0; s < shards; ++s) {
-    const Party here = node_party(id_.value), there = shard_party(s);
+    const Party here = party(), there = shard_party(s);
     world_.network.send(here, there, [this, number, min_version, s] {
       world_.shards[s]->pull(id_, min_version, [this, number, s](SliceAnswer answer) {
         // On no link: answers to different pulls may overtake each other, as they do between a node's
@@ -138,7 +140,8 @@ void NodeModel::check_read(const Thread& thread) {
         const int times = slice.of(Rank(r), stamp);
         const Fate fate = world_.fate(writer, stamp);
         const std::string which = to_string(writer) + "@" + to_string(stamp);
-        const bool own = writer == thread.id;
+        // What it pushed before it was lost is to it as anybody's.
+        const bool own = writer == thread.id && stamp >= *thread.first;
         if (times > 1) violation(thread, which + " is in twice");
         if (times > 0 && fate != Fate::kPushed && !own) violation(thread, which + " should not be in");
         if (fate != Fate::kPushed) continue;
@@ -168,10 +171,10 @@ void NodeModel::compute(Thread& thread) {
 void NodeModel::finish_step(Thread& thread) {
   if (dead_) return;
   const Clock clock = thread.grant.clock;
-  const Party here = node_party(id_.value);
+  const Party here = party();
   CounterRandom& random = world_.network.random();
   const auto leaves = world_.plan.leaves_at.find(thread.id);
-  if (leaves != world_.plan.leaves_at.end() && leaves->second <= clock) {
+  if (incarnation_ == 0 && leaves != world_.plan.leaves_at.end() && leaves->second <= clock) {
     leave();
     return;
   }
@@ -219,7 +222,7 @@ void NodeModel::leave() {
     push(thread, whole);
   }
   const auto unnoticed = static_cast<std::int64_t>(random.next_below(20'000'000));
-  world_.network.after(unnoticed, [this] { world_.tell_authority(node_party(id_.value), sync::Lost{id_}); });
+  world_.network.after(unnoticed, [this] { world_.tell_authority(party(), sync::Lost{id_}); });
 }
 
 // Two halves to each shard; the shard announces the gradient when it has both. `whole` false: only the first
@@ -230,7 +233,7 @@ void NodeModel::push(Thread& thread, bool whole) {
   const bool corrupt = world_.fate(worker, clock) == Fate::kCorrupt;
   const std::uint64_t bad_shard = world_.network.random().next_below(world_.shards.size());
   for (std::uint32_t s = 0; s < world_.shards.size(); ++s) {
-    const Party here = node_party(id_.value), there = shard_party(s);
+    const Party here = party(), there = shard_party(s);
     world_.network.send(here, there,
                         [this, s, worker, clock] { world_.shards[s]->begin_push(worker, clock); });
     if (!whole) continue;

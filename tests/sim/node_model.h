@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "common/cache/freshness.h"
@@ -39,20 +40,23 @@ struct Surroundings {
 
 class NodeModel {
  public:
-  NodeModel(NodeId id, Surroundings& world);
+  // `incarnation`: how often it has been here before; its caches are empty each time.
+  NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world);
 
   void on_grant(const sync::Grant& grant);
   void die();
+  Party party() const { return node_party(id_.value, incarnation_); }
 
  private:
   struct Thread {
     WorkerId id;
+    std::optional<Clock> first;  // own stamp of this incarnation
     sync::Grant grant;
     cache::ThreadCacheState state;
     cache::SnapshotStamp taken;  // the stamps of the snapshot the thread holds
     std::vector<Counts> counts;  // per shard: snapshot and own updates
     cache::OwnUpdates own;
-    int with_push = -1;  // the pull sent or joined with the last push
+    int with_push = -1;         // the pull sent or joined with the last push
     bool in_iteration = false;  // granted, and not reported
   };
   struct Pull {
@@ -75,6 +79,7 @@ class NodeModel {
   cache::ProcessCacheState process_state() const { return {process_.version(), process_.revision()}; }
 
   NodeId id_;
+  std::uint32_t incarnation_;
   Surroundings& world_;
   bool dead_ = false;
   bool keeps_own_;

@@ -81,6 +81,21 @@ void draw_faults(CounterRandom& random, RunPlan& plan) {
   if (random.next_below(2) == 0) plan.duplicate_chance = 0.1;
 }
 
+// Who comes late or comes back, drawn from elsewhere, so that runs in which nobody does stay what they were.
+void draw_comers(RunPlan& plan) {
+  CounterRandom random(plan.seed, Stream::kTest, 6);
+  if (!workers_come_and_go(plan.config) || random.next_below(2) == 0) return;
+  const std::uint32_t nodes = plan.config.cluster.nodes;
+  for (std::uint32_t n = 0; n < nodes; ++n) {
+    const auto at = static_cast<std::int64_t>(random.next_below(50'000'000));
+    if (random.next_below(4) == 0 && plan.comes_at_ns.size() + 1 < nodes) plan.comes_at_ns[NodeId(n)] = at;
+    if (random.next_below(3) > 0) {
+      plan.returns_after_ns[NodeId(n)] = static_cast<std::int64_t>(random.next_below(30'000'000));
+    }
+  }
+  plan.config.nodes_at_start = nodes - static_cast<std::uint32_t>(plan.comes_at_ns.size());
+}
+
 }  // namespace
 
 RunPlan plan_of(std::uint64_t seed) {
@@ -97,6 +112,7 @@ RunPlan plan_of(std::uint64_t seed) {
     plan.slowdown.push_back(1.0 + 4.0 * random.next_double());
   }
   if (random.next_below(3) > 0) draw_faults(random, plan);
+  draw_comers(plan);
   return plan;
 }
 
@@ -108,7 +124,9 @@ std::string RunPlan::describe() const {
          " threads=" + std::to_string(config.cluster.threads_per_node) +
          " shards=" + std::to_string(config.shards) + " total=" + std::to_string(config.total_iterations) +
          " r=" + (rules.refresh_clocks ? std::to_string(*rules.refresh_clocks) : "null") +
-         " deaths=" + std::to_string(dies_at_ns.size()) + " leavers=" + std::to_string(leaves_at.size());
+         " deaths=" + std::to_string(dies_at_ns.size()) + " leavers=" + std::to_string(leaves_at.size()) +
+         " late=" + std::to_string(comes_at_ns.size()) +
+         " returning=" + std::to_string(returns_after_ns.size());
 }
 
 }  // namespace paceline::test

@@ -1,5 +1,5 @@
-// RunPlan: one random run, drawn from its seed: the configuration, who is slow, who dies or leaves and when.
-// The same seed gives the same plan and the same run, so a failure is repeated by its seed alone.
+// RunPlan: one random run, drawn from its seed: the configuration, who is slow, who dies, leaves or comes and
+// when. The same seed gives the same plan and the same run, so a failure is repeated by its seed alone.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,11 @@ struct RunPlan {
   std::uint64_t seed = 0;
   sync::EngineConfig config;
   cache::FreshnessRules rules;
-  std::vector<double> slowdown;               // per node
-  std::map<NodeId, std::int64_t> dies_at_ns;  // silently, messages cut off half-way
-  std::map<WorkerId, Clock> leaves_at;        // its node does, after half a push of this clock, and says so
+  std::vector<double> slowdown;                // per node
+  std::map<NodeId, std::int64_t> dies_at_ns;   // silently, messages cut off half-way
+  std::map<WorkerId, Clock> leaves_at;         // its node does, after half a push of this clock, and says so
+  std::map<NodeId, std::int64_t> comes_at_ns;  // late: it is not there at the start
+  std::map<NodeId, std::int64_t> returns_after_ns;  // once it is lost, the first time
   std::optional<std::int64_t> stop_at_ns;
   double nan_chance = 0.0;        // the worker finds it: an empty iteration
   double corrupt_chance = 0.0;    // a shard finds it: an invalid gradient

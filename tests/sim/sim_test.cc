@@ -1,6 +1,6 @@
 // Thousands of random runs of the real core: every policy, apply mode, share and number of shards, with
-// jitter, duplicates, NaN, nodes that leave or die half-way through a push, and stops. What must hold is in
-// authority_checker.h and node_model.h. A failure prints its seed; to repeat it
+// jitter, duplicates, NaN, nodes that leave or die half-way through a push, come late or come back, and
+// stops. What must hold is in authority_checker.h and node_model.h. A failure prints its seed; to repeat it
 // alone, make it first_seed and runs 1.
 #include <catch2/catch.hpp>
 #include <map>
@@ -13,9 +13,13 @@ namespace paceline::test {
 TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   constexpr std::uint64_t first_seed = 1, runs = 4000;
   std::map<PolicyKind, int> per_policy;
+  int with_comers = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + runs; ++seed) {
     const RunPlan plan = plan_of(seed);
     ++per_policy[plan.config.policy.kind];
+    const bool returns =
+        !plan.returns_after_ns.empty() && !(plan.dies_at_ns.empty() && plan.leaves_at.empty());
+    if (returns || !plan.comes_at_ns.empty()) ++with_comers;
     const Violations violations = simulate(plan);
     if (violations.empty()) continue;
     std::string text;
@@ -23,6 +27,7 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
     FAIL(plan.describe() << text);
   }
   CHECK(per_policy.size() == EnumNames<PolicyKind>::table.size());
+  CHECK(with_comers > 500);
 }
 
 // One node, one thread, nothing lost: 40 iterations under `kind`.

@@ -35,7 +35,7 @@ paceline_test(sync_mutant_test
 target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
 
 paceline_test(sync_unit_test
-  SOURCES unit/batch_balance_test.cc unit/clock_table_test.cc unit/dssp_test.cc unit/engine_test.cc unit/order_test.cc unit/freshness_test.cc unit/lpr_test.cc
+  SOURCES unit/batch_balance_test.cc unit/clock_table_test.cc unit/come_and_go_test.cc unit/dssp_test.cc unit/engine_test.cc unit/even_share_test.cc unit/order_test.cc unit/freshness_test.cc unit/lpr_test.cc
           unit/policy_switch_test.cc unit/random_walk_test.cc unit/engine_staleness_test.cc scenario/render.cc
   LIBS paceline_sync paceline_cache)
 

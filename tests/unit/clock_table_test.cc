@@ -12,7 +12,7 @@ namespace {
 
 ClockTable table_of(int workers) {
   ClockTable table;
-  for (int i = 0; i < workers; ++i) table.add();
+  for (int i = 0; i < workers; ++i) table.add(Clock(0));
   return table;
 }
 
@@ -42,36 +42,71 @@ TEST_CASE("the_max_clock_falls_when_the_fastest_leaves") {
   CHECK(table.empty());
 }
 
+// One that completed these stamps, and those that it completed before it joined the last time.
+struct Listed {
+  Clock clock;
+  std::vector<bool> completed;  // by stamp
+
+  void complete() {
+    completed.resize(static_cast<std::size_t>(clock.value) + 1);
+    completed.back() = true;
+    clock = clock.next();
+  }
+};
+
 TEST_CASE("the_table_agrees_with_a_search_over_all_workers") {
   CounterRandom random(3, Stream::kTest);
   ClockTable table = table_of(20);
-  std::vector<Clock> clocks(20);
-  std::vector<Clock> departed;
+  std::vector<Listed> live(20), departed;
   for (int i = 0; i < 5000; ++i) {
-    const std::size_t w = random.next_below(clocks.size());
-    if (clocks.size() > 3 && random.next_below(300) == 0) {
-      table.remove(clocks[w]);
-      departed.push_back(clocks[w]);
-      clocks.erase(clocks.begin() + static_cast<std::ptrdiff_t>(w));
+    const std::size_t w = random.next_below(live.size());
+    const Clock slowest_now = table.min_clock();
+    if (live.size() > 3 && random.next_below(200) == 0) {
+      table.remove(live[w].clock);
+      departed.push_back(live[w]);
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(w));
+    } else if (!departed.empty() && random.next_below(100) == 0) {
+      // It comes back behind the stamp that it lost, at the min clock at the earliest.
+      Listed back = departed.back();
+      departed.pop_back();
+      back.clock = std::max(back.clock.next(), slowest_now);
+      table.add(back.clock);
+      live.push_back(back);
     } else {
-      table.advance(clocks[w]);
-      clocks[w] = clocks[w].next();
+      table.advance(live[w].clock);
+      live[w].complete();
     }
-    const auto [slowest, fastest] = std::minmax_element(clocks.begin(), clocks.end());
-    REQUIRE(table.min_clock() == *slowest);
-    REQUIRE(table.max_clock() == *fastest);
-    for (Clock stamp = *slowest; stamp <= *fastest; stamp = stamp.next()) {
-      const auto completed =
-          std::count_if(departed.begin(), departed.end(), [&](Clock at) { return at > stamp; });
-      REQUIRE(table.contributors(stamp) == static_cast<std::int64_t>(clocks.size()) + completed);
+    const auto [slowest, fastest] = std::minmax_element(
+        live.begin(), live.end(), [](const Listed& a, const Listed& b) { return a.clock < b.clock; });
+    REQUIRE(table.min_clock() == slowest->clock);
+    REQUIRE(table.max_clock() == fastest->clock);
+    for (Clock stamp = slowest->clock; stamp <= fastest->clock; stamp = stamp.next()) {
+      const auto at = static_cast<std::size_t>(stamp.value);
+      const auto completes = [&](const Listed& one) {
+        return at < one.completed.size() && one.completed[at];
+      };
+      const auto will = std::count_if(
+          live.begin(), live.end(), [&](const Listed& one) { return one.clock <= stamp || completes(one); });
+      REQUIRE(table.contributors(stamp) == will + std::count_if(departed.begin(), departed.end(), completes));
     }
-    REQUIRE(table.span() == static_cast<std::size_t>((*fastest - *slowest).value + 1));
+    REQUIRE(table.span() == static_cast<std::size_t>((fastest->clock - slowest->clock).value + 1));
   }
+}
+
+TEST_CASE("who_joins_at_the_min_clock_contributes_from_there_on") {
+  ClockTable clocks;
+  for (int i = 0; i < 2; ++i) clocks.add(Clock(0));
+  for (const std::int64_t c : {0, 1, 2}) clocks.advance(Clock(c));
+  clocks.advance(Clock(0));
+  clocks.add(Clock(1));
+  CHECK(clocks.min_clock() == Clock(1));
+  CHECK(clocks.contributors(Clock(1)) == 3);
+  CHECK(clocks.contributors(Clock(3)) == 3);
 }
 
 TEST_CASE("who_departed_ahead_of_a_clock_still_contributes_to_it") {
   ClockTable clocks;
-  for (int i = 0; i < 3; ++i) clocks.add();
+  for (int i = 0; i < 3; ++i) clocks.add(Clock(0));
   for (std::int64_t c = 0; c < 2; ++c) clocks.advance(Clock(c));
   clocks.remove(Clock(2));  // completed stamps 0 and 1, then finished
   CHECK(clocks.contributors(Clock(0)) == 3);

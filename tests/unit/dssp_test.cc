@@ -68,7 +68,7 @@ class Run {
  public:
   Run(std::int64_t low, std::int64_t high, std::uint32_t workers = 2, double begin = 0)
       : policy_(config_of(low, high)), clocks_(workers) {
-    for (std::uint32_t r = 0; r < workers; ++r) table_.add();
+    for (std::uint32_t r = 0; r < workers; ++r) table_.add(Clock(0));
     for (std::uint32_t r = 0; r < workers; ++r) policy_.on_clock(Rank(r), Clock(0), at(begin), table_);
   }
   void completes(Rank worker, double seconds) {
@@ -176,7 +176,7 @@ TEST_CASE("up_to_twice_as_slow_a_slowest_is_waited_for_at_every_clock") {
 
 TEST_CASE("a_policy_that_begins_later_begins_where_the_workers_stand") {
   ClockTable table;
-  for (int i = 0; i < 2; ++i) table.add();
+  for (int i = 0; i < 2; ++i) table.add(Clock(0));
   for (int clock = 0; clock < 5; ++clock) table.advance(Clock(clock));
   PolicyConfig config;
   config.kind = PolicyKind::kDssp;

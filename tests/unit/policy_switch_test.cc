@@ -38,7 +38,7 @@ WindowResult measured(double accuracy, double loss, std::optional<double> lpr = 
 class Lockstep {
  public:
   explicit Lockstep(const PolicyConfig& config) : policy_(config) {
-    for (int i = 0; i < 2; ++i) table_.add();
+    for (int i = 0; i < 2; ++i) table_.add(Clock(0));
     for (const Rank worker : {Rank(0), Rank(1)}) policy_.on_clock(worker, Clock(0), Ticks(0), table_);
   }
   // One clock of both; the window, if any, ends there.
@@ -149,7 +149,7 @@ TEST_CASE("an_iteration_that_goes_on_over_a_switch_is_as_long_as_it_was") {
       switching({stage_of(PolicyKind::kSsp, 9, {StageEnd::kVersion, 1}), stage_of(PolicyKind::kDssp, 0)}));
   ClockTable table;
   Clock clocks[3];
-  for (int i = 0; i < 3; ++i) table.add();
+  for (int i = 0; i < 3; ++i) table.add(Clock(0));
   const auto at = [](int seconds) { return Ticks(std::int64_t{seconds} * 1'000'000'000); };
   const auto completes = [&](Rank worker, int seconds) {
     Clock& clock = clocks[worker.value];

@@ -201,15 +201,69 @@ TEST_CASE("two_shards_answer_like_one_and_the_gradients_count_once") {
 TEST_CASE("a_crashed_node_is_waited_for_until_its_lease_is_over_and_then_no_more") {
   const Outcome run = simulated({"sync.policy=bsp", "cluster.nodes=3", "train.total_iterations=30",
                                  "simulate.events=[{at: 250ms, node: 1, kind: crash}]"});
-  // Two clocks whole; the third closes when the lease is over; seven more.
-  CHECK(run.summary.wall_seconds == Approx(10.25 + 7 * 0.1));
+  // Two clocks whole; the third closes when the lease is over. What is left, iteration 7 last, takes two 11
+  // clocks.
+  CHECK(run.summary.wall_seconds == Approx(10.25 + 11 * 0.1));
   CHECK(run.summary.lost_nodes == 1);
   REQUIRE(run.summary.lost.size() == 1);
   CHECK(run.summary.lost[0] == "node 1: silent for 10 s, crashed at 0.25 s");
   CHECK(run.summary.status == "ok");
-  CHECK(run.summary.iterations == 22);
+  CHECK(run.summary.iterations == 30);
+  CHECK(run.summary.iterations_lost == 1);
   CHECK(run.phases.size() == 2);
   check_accounted(run);
+}
+
+TEST_CASE("a_node_that_joins_late_begins_at_the_min_clock_and_has_a_share_from_there_on") {
+  const Outcome run = simulated({"sync.policy=bsp", "simulate.events=[{at: 450ms, node: 1, kind: join}]"});
+  // Alone for clocks 0 to 3; clock 4 waits for the one who came in it; what is left, 14, takes two 7 clocks.
+  CHECK(run.summary.wall_seconds == Approx(0.55 + 7 * 0.1));
+  CHECK(run.summary.iterations == 20);
+  CHECK(run.summary.final_version == Version(12));
+  CHECK(barrier(run, 0) == Approx(0.05));
+  CHECK(run.phases.at(1).totals[Phase::kComputeGrads].count == 8);
+  check_accounted(run);
+}
+
+TEST_CASE("a_node_that_comes_back_before_its_lease_is_over_is_lost_at_once_and_goes_on") {
+  const Outcome run =
+      simulated({"sync.policy=bsp", "cluster.nodes=3", "train.total_iterations=30",
+                 "simulate.events=[{at: 1s, node: 1, kind: join}, {at: 250ms, node: 1, kind: crash}]"});
+  // The third clock closes when it comes; it takes part in the fourth. Of 30 iterations, one of them twice,
+  // 19 are left then: 7 clocks.
+  CHECK(run.summary.wall_seconds == Approx(1.1 + 7 * 0.1));
+  CHECK(run.summary.iterations == 30);
+  CHECK(run.summary.iterations_lost == 1);
+  REQUIRE(run.summary.lost.size() == 1);
+  CHECK(run.summary.lost[0] == "node 1: came back, crashed at 0.25 s");
+  REQUIRE(run.phases.size() == 3);
+  CHECK(run.phases[1].worker == WorkerId(1, 0));
+  CHECK(run.phases[1].totals[Phase::kComputeGrads].count >= 7);  // since it came back
+  check_accounted(run);
+}
+
+TEST_CASE("who_comes_back_has_nothing_in_its_caches_and_pulls_first") {
+  const Outcome run =
+      simulated({"sync.policy=asp", "train.total_iterations=200", "simulate.network.latency=10ms",
+                 "cluster.lease=1s", "cluster.heartbeat=300ms", "sync.refresh_clocks=1000",
+                 "simulate.events=[{at: 3s, node: 1, kind: crash}, {at: 6s, node: 1, kind: join}]"});
+  CHECK(run.summary.iterations == 200);
+  // Its first read waits for a pull, there and back; no other does.
+  CHECK(run.phases.at(1).totals[Phase::kPsParam].total_ns == 20'000'000);
+  CHECK(run.summary.server_reads == 2);
+  check_accounted(run);
+}
+
+TEST_CASE("a_join_has_no_effect_when_training_is_over_or_stops") {
+  const std::vector<std::string> given{"sync.policy=ssp", "simulate.events=[{at: 30s, node: 1, kind: join}]"};
+  const Outcome alone = simulated(given);
+  CHECK(alone.summary.iterations == 20);
+  CHECK(alone.summary.wall_seconds == Approx(2.0));
+  CHECK(alone.phases.size() == 1);
+  std::vector<std::string> stopped = given;
+  stopped[1] = "simulate.events=[{at: 520ms, node: 1, kind: join}]";
+  stopped.emplace_back("run.max_seconds=510ms");
+  CHECK(simulated(stopped).phases.size() == 1);
 }
 
 TEST_CASE("a_node_that_crashes_after_its_share_is_not_lost_and_what_it_did_counts") {
@@ -333,6 +387,54 @@ class Judge final : public simulate::Watcher {
  private:
   AuthorityChecker checker_;
 };
+
+TEST_CASE(
+    "with_nodes_that_crash_come_late_and_come_back_every_iteration_is_applied_once_and_in_the_same_way") {
+  const std::string events =
+      "simulate.events=[{at: 1s, node: 1, kind: crash}, {at: 1500ms, node: 0, kind: join}, {at: 1700ms, "
+      "node: "
+      "1, kind: join}, {at: 2s, node: 3, kind: crash}, {at: 5s, node: 3, kind: join}, {at: 6s, node: 1, "
+      "kind: crash}, {at: 6100ms, node: 1, kind: join}]";
+  for (const char* policy : {"bsp", "ssp", "dssp", "dtssp", "random_walk", "asp"}) {
+    for (const char* share : {"even", "pool"}) {
+      INFO(policy << " " << share);
+      const std::vector<std::string> given{std::string("sync.policy=") + policy,
+                                           std::string("train.share=") + share,
+                                           kLognormal,
+                                           "simulate.compute.cv=0.8",
+                                           "cluster.nodes=4",
+                                           "cluster.threads_per_node=2",
+                                           "cluster.lease=1s",
+                                           "cluster.heartbeat=300ms",
+                                           "cluster.shards=3",
+                                           "cluster.endpoints=[ipc:///a, ipc:///b, ipc:///c]",
+                                           "train.total_iterations=800",
+                                           "simulate.network.latency=1ms",
+                                           "simulate.costs.message=50us",
+                                           "simulate.costs.apply=20",
+                                           "simulate.metric.final_accuracy=0.9",
+                                           "sync.lpr.window_clocks=5",
+                                           events};
+      const auto plan = simulate::make_plan(plain_config(given));
+      REQUIRE(plan);
+      Judge judge(plan->engine);
+      simulate::TimedComputation computation(*plan);
+      simulate::World world(*plan, computation, &judge);
+      const Result<Outcome> ran = world.run();
+      REQUIRE(ran);
+      judge.at_end(world.engine());
+      CHECK(judge.violations == Violations{});
+      CHECK(ran->summary.iterations == 800);
+      CHECK(ran->summary.lost_nodes == 3);
+      CHECK(ran->summary.iterations_lost >= 3);
+      CHECK(ran->phases.size() == 8);
+      check_accounted(*ran);
+      Outcome again = simulated(given);
+      again.summary.simulated_seed.reset();
+      CHECK(to_json(again.summary) == to_json(ran->summary));
+    }
+  }
+}
 
 TEST_CASE("every_decision_of_a_simulated_run_is_right_in_the_eyes_of_an_independent_checker") {
   const std::string two_die =

@@ -276,13 +276,14 @@ TEST_CASE("a_gradient_of_a_node_that_crashes_is_in_all_shards_or_in_none") {
     CountingFactory counting(counting_options(config));
     const Outcome run = trained(config, &counting);
     CHECK(run.summary.lost_nodes == 1);
+    CHECK(run.summary.iterations == 600);
     REQUIRE(run.model);
     const std::vector<float>& counts = run.model->parameters;
     for (std::size_t column = 0; column < 6; ++column) {
       CHECK(counts[column] == counts[column + 6]);
       CHECK(counts[column] == counts[column + 12]);
       const bool crashed = column == 2 || column == 3;
-      CHECK((crashed ? counts[column] < 100.0F : counts[column] == 100.0F));
+      CHECK((crashed ? counts[column] < 100.0F : counts[column] > 100.0F));  // what it leaves the others do
     }
   }
 }

@@ -1,0 +1,140 @@
+#include "common/sync/even_share.h"
+
+#include <algorithm>
+
+#include "common/assert.h"
+#include "common/sync/test_hooks.h"
+
+namespace paceline::sync {
+
+EvenShare::EvenShare(std::uint32_t workers, std::int64_t total_iterations)
+    : total_(total_iterations), length_(total_iterations), there_(workers) {}
+
+void EvenShare::join(Rank worker) {
+  PACELINE_ASSERT(!there_[worker.value], "rank " + std::to_string(worker.value) + " is there already");
+  there_[worker.value] = true;
+  ++count_;
+  overtaken_ = changed_ = true;
+  // What it had in plans before was left undone, and is others'.
+  if (begun_ > Clock(0) && !broken(Mutant::kTakenOverTwice)) begin_at(worker, begun_);
+}
+
+void EvenShare::begin_at(Rank worker, Clock clock) {
+  if (since_.empty()) since_.resize(there_.size());
+  since_[worker.value] = clock;
+}
+
+// With nothing left for it there is nothing left at any later place either: the plan stays as it is.
+void EvenShare::leave(Rank worker) {
+  there_[worker.value] = false;
+  --count_;
+  changed_ = true;
+}
+
+void EvenShare::lose(Rank worker, Clock clock, std::optional<std::int64_t> begun) {
+  if (!broken(Mutant::kLeftUndone)) {
+    if (begun) append(*begun);
+    for (Clock c = begun ? clock.next() : clock; c < begun_; c = c.next()) {
+      if (const auto left = place(worker, c)) append(at(*left));
+    }
+  }
+  leave(worker);
+  overtaken_ = true;
+}
+
+bool EvenShare::done(Rank worker, Clock clock) {
+  PACELINE_ASSERT(there_[worker.value] && clock <= begun_,
+                  "rank " + std::to_string(worker.value) + " at clock " + to_string(clock));
+  if (clock == begun_ && overtaken_) renew();
+  if (place(worker, clock)) return false;
+  return clock == begun_ || (next_ == length_ && !next_own(worker, clock));
+}
+
+std::int64_t EvenShare::take(Rank worker, Clock clock) {
+  const std::optional<std::int64_t> own = place(worker, clock);
+  if (own) {
+    if (clock < begun_) return at(*own);
+    const Plan& plan = plans_.back();
+    begun_ = clock.next();
+    next_ = std::min(plan.end, plan.base + (begun_ - plan.first).value * plan.workers);
+    return at(*own);
+  }
+  if (next_ < length_) {
+    overtaken_ = true;
+    return at(next_++);
+  }
+  const std::optional<Clock> later = next_own(worker, clock);
+  PACELINE_ASSERT(later, "no iteration is left to take");
+  const std::int64_t early = at(*place(worker, *later));
+  begin_at(worker, later->next());
+  return early;
+}
+
+// A plan of those who are there, from the first clock that nobody has begun.
+void EvenShare::renew() {
+  if (changed_) {
+    Places places(there_.size(), -1);
+    std::int32_t workers = 0;
+    for (std::size_t r = 0; r < places.size(); ++r) {
+      if (there_[r]) places[r] = workers++;
+    }
+    const bool all = workers == std::ssize(places);
+    places_ = all ? nullptr : std::make_shared<const Places>(std::move(places));
+  }
+  if (!plans_.empty() && plans_.back().first == begun_) plans_.pop_back();
+  plans_.push_back({begun_, next_, length_, count_, places_});
+  overtaken_ = changed_ = false;
+}
+
+// Of the plan that holds for `clock`, where it has one for `worker`.
+std::optional<std::int64_t> EvenShare::place(Rank worker, Clock clock) const {
+  auto plan = plans_.rbegin();
+  while (plan != plans_.rend() && plan->first > clock) ++plan;
+  PACELINE_ASSERT(plan != plans_.rend(), "clock " + to_string(clock) + " is forgotten");
+  if (!since_.empty() && clock < since_[worker.value]) return std::nullopt;
+  const std::int64_t own = plan->places ? (*plan->places)[worker.value] : std::int64_t{worker.value};
+  if (own < 0) return std::nullopt;
+  const std::int64_t place = plan->base + (clock - plan->first).value * plan->workers + own;
+  return place < plan->end ? std::optional(place) : std::nullopt;
+}
+
+// The first clock above this one, of those begun, of which it has an iteration.
+std::optional<Clock> EvenShare::next_own(Rank worker, Clock clock) const {
+  Clock own = since_.empty() ? clock.next() : std::max(clock.next(), since_[worker.value]);
+  for (; own < begun_; own = own.next()) {
+    if (place(worker, own)) return own;
+  }
+  return std::nullopt;
+}
+
+std::int64_t EvenShare::at(std::int64_t place) const {
+  if (place < total_) return place;
+  const auto behind = std::upper_bound(undone_.begin(), undone_.end(), place,
+                                       [](std::int64_t p, const Undone& piece) { return p < piece.place; });
+  PACELINE_ASSERT(behind != undone_.begin(), "place " + std::to_string(place) + " is forgotten");
+  const Undone& piece = *std::prev(behind);
+  return piece.first + (place - piece.place) * piece.stride;
+}
+
+// One worker's iterations of one plan lie as far from each other as the plan has workers: one piece.
+void EvenShare::append(std::int64_t iteration) {
+  if (!undone_.empty()) {
+    Undone& last = undone_.back();
+    if (last.count == 1) last.stride = iteration - last.first;
+    if (last.first + last.count * last.stride == iteration) {
+      ++last.count;
+      ++length_;
+      return;
+    }
+  }
+  undone_.push_back({length_++, iteration, 0, 1});
+}
+
+void EvenShare::forget_below(Clock clock) {
+  while (plans_.size() > 1 && plans_[1].first <= clock) plans_.pop_front();
+  while (!undone_.empty() && undone_.front().place + undone_.front().count <= plans_.front().base) {
+    undone_.pop_front();
+  }
+}
+
+}  // namespace paceline::sync

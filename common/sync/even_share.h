@@ -1,0 +1,98 @@
+// EvenShare: which iterations of the run belong to whom where everybody does as many (share: even), however
+// workers go and come while it lasts. So that every iteration is done once:
+//
+//   - The run's iterations lie on a tape: 0, 1, 2, ... total - 1. What a lost worker leaves undone is written
+//     to its end, again as iterations of the run, and so it is learned from by those who are there.
+//   - A *plan* says who does what from a clock on: (first clock, base, workers). Its workers are those that
+//     are there, in the order of their ranks; with K of them the i-th does the iteration at place
+//     base + (c - first) K + i at clock c. The first plan is (0, 0, all): iteration cK + r.
+//   - Who goes or comes makes a new plan, from the first clock that nobody has begun: below it the old one
+//     holds for everybody else. Its base is the first place of the tape that nobody has been given.
+//   - Who is at a clock below its plan has no iteration of that clock: it takes the first place that nobody
+//     has been given, and the next plan begins behind that. When all are given it takes its own next one.
+//
+//   9 iterations, A B C; all of clock 0 is done (0 1 2); A has begun clock 2 (6), B and C clock 1 (4, 5).
+//   C is lost: it leaves 5 and 8.           tape 0 .. 8 5 8; from clock 3 on (3, 9, A B)
+//     B: clock 2 is 7, as before              A: clock 3 is place 9, iteration 5; B: place 10, iteration 8
+//   Instead, C comes back first, at clock 2, having begun 1: there it takes place 9, iteration 5; the next
+//   plan is (3, 10, A B C), A does 8, and for B and C nothing is left.
+//
+// A worker that is lost when the others have been told that nothing is left cannot be made up for. Memory: a
+// plan for each change between the slowest and the fastest, and what was left undone and not given out yet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+
+namespace paceline::sync {
+
+// Thread: one (the engine's). A decision costs O(1); the first that follows a change of who is there looks at
+// all workers once.
+class EvenShare {
+ public:
+  // Of `workers` at most, none of which is there yet.
+  EvenShare(std::uint32_t workers, std::int64_t total_iterations);
+
+  // `worker` is there, and part of every plan from here on.
+  void join(Rank worker);
+  // It has done its share.
+  void leave(Rank worker);
+  // It is lost, standing at `clock`; `begun`: the iteration of that clock, where it was in it.
+  void lose(Rank worker, Clock clock, std::optional<std::int64_t> begun);
+
+  // Whether there is nothing for `worker`, which is there and stands at `clock`.
+  bool done(Rank worker, Clock clock);
+  // Takes its iteration; there is one (done() was false, and nothing has happened since).
+  std::int64_t take(Rank worker, Clock clock);
+  // Nobody stands below `clock`, or ever will.
+  void forget_below(Clock clock);
+
+  // Grows with what is remembered.
+  std::size_t size() const { return plans_.size() + undone_.size(); }
+
+ private:
+  using Places = std::vector<std::int32_t>;  // by rank: which of the plan's workers it is; -1: none
+  struct Plan {
+    Clock first;
+    std::int64_t base = 0;
+    std::int64_t end = 0;                  // of the tape
+    std::int64_t workers = 0;              // K
+    std::shared_ptr<const Places> places;  // null: all workers, by rank
+  };
+  // A piece of the tape behind `total`: iterations first, first + stride, ...
+  struct Undone {
+    std::int64_t place = 0;
+    std::int64_t first = 0;
+    std::int64_t stride = 0;
+    std::int64_t count = 0;
+  };
+
+  void renew();
+  std::optional<std::int64_t> place(Rank worker, Clock clock) const;
+  std::optional<Clock> next_own(Rank worker, Clock clock) const;
+  void begin_at(Rank worker, Clock clock);
+  std::int64_t at(std::int64_t place) const;
+  void append(std::int64_t iteration);
+
+  const std::int64_t total_;
+  std::int64_t length_;        // of the tape
+  std::int64_t next_ = 0;      // the first place that nobody has been given
+  Clock begun_;                // the first clock that nobody has begun
+  std::deque<Plan> plans_;     // the last is for all clocks that nobody has begun
+  bool overtaken_ = false;     // ... unless this is set: it is to be replaced
+  std::deque<Undone> undone_;  // by place
+  std::vector<bool> there_;    // by rank
+  std::int64_t count_ = 0;
+  std::shared_ptr<const Places> places_;  // of those who are there ...
+  bool changed_ = false;                  // ... unless this is set
+  std::vector<Clock> since_;              // by rank, once it matters: its places begin there
+};
+
+}  // namespace paceline::sync
