@@ -11,7 +11,7 @@ namespace paceline::sync {
 namespace {
 
 using Iterations = std::vector<std::int64_t>;
-constexpr Rank kA(0), kB(1), kC(2);
+constexpr Rank kRank0(0), kRank1(1), kRank2(2);
 
 EvenShare share_of(std::uint32_t workers, std::int64_t total) {
   EvenShare share(workers, total);
@@ -29,60 +29,60 @@ Iterations take_clock(EvenShare& share, const std::vector<Rank>& workers, Clock 
 
 TEST_CASE("with_the_same_workers_to_the_end_rank_r_does_c_k_plus_r") {
   EvenShare share = share_of(3, 8);
-  CHECK(take_clock(share, {kA, kB, kC}, Clock(0)) == Iterations{0, 1, 2});
-  CHECK(take_clock(share, {kA, kB, kC}, Clock(1)) == Iterations{3, 4, 5});
-  CHECK(take_clock(share, {kA, kB, kC}, Clock(2)) == Iterations{6, 7});
-  CHECK(share.done(kC, Clock(2)));
+  CHECK(take_clock(share, {kRank0, kRank1, kRank2}, Clock(0)) == Iterations{0, 1, 2});
+  CHECK(take_clock(share, {kRank0, kRank1, kRank2}, Clock(1)) == Iterations{3, 4, 5});
+  CHECK(take_clock(share, {kRank0, kRank1, kRank2}, Clock(2)) == Iterations{6, 7});
+  CHECK(share.done(kRank2, Clock(2)));
   CHECK(share.size() == 1);
 }
 
 // The worked example of even_share.h.
 EvenShare example() {
   EvenShare share = share_of(3, 9);
-  take_clock(share, {kA, kB, kC}, Clock(0));
-  CHECK(take_clock(share, {kA, kB, kC}, Clock(1)) == Iterations{3, 4, 5});
-  CHECK(take_clock(share, {kA}, Clock(2)) == Iterations{6});
-  share.lose(kC, Clock(1), 5);
+  take_clock(share, {kRank0, kRank1, kRank2}, Clock(0));
+  CHECK(take_clock(share, {kRank0, kRank1, kRank2}, Clock(1)) == Iterations{3, 4, 5});
+  CHECK(take_clock(share, {kRank0}, Clock(2)) == Iterations{6});
+  share.lose(kRank2, Clock(1), 5);
   return share;
 }
 
 TEST_CASE("what_a_lost_worker_leaves_is_done_by_those_who_are_there_after_all_else") {
   EvenShare share = example();
-  CHECK(take_clock(share, {kB}, Clock(2)) == Iterations{7});
-  CHECK(take_clock(share, {kA, kB}, Clock(3)) == Iterations{5, 8});
-  CHECK(share.done(kA, Clock(4)));
-  CHECK(share.done(kB, Clock(4)));
+  CHECK(take_clock(share, {kRank1}, Clock(2)) == Iterations{7});
+  CHECK(take_clock(share, {kRank0, kRank1}, Clock(3)) == Iterations{5, 8});
+  CHECK(share.done(kRank0, Clock(4)));
+  CHECK(share.done(kRank1, Clock(4)));
 }
 
 TEST_CASE("who_comes_below_its_plan_takes_what_nobody_has_been_given") {
   EvenShare share = example();
-  share.join(kC);
-  CHECK(take_clock(share, {kC}, Clock(2)) == Iterations{5});
-  CHECK(take_clock(share, {kB}, Clock(2)) == Iterations{7});
-  CHECK(take_clock(share, {kA}, Clock(3)) == Iterations{8});
-  CHECK(share.done(kB, Clock(3)));
-  CHECK(share.done(kC, Clock(3)));
+  share.join(kRank2);
+  CHECK(take_clock(share, {kRank2}, Clock(2)) == Iterations{5});
+  CHECK(take_clock(share, {kRank1}, Clock(2)) == Iterations{7});
+  CHECK(take_clock(share, {kRank0}, Clock(3)) == Iterations{8});
+  CHECK(share.done(kRank1, Clock(3)));
+  CHECK(share.done(kRank2, Clock(3)));
 }
 
 TEST_CASE("who_comes_late_is_part_of_every_clock_that_nobody_has_begun") {
   EvenShare share(3, 20);
-  share.join(kA);
-  share.join(kC);
-  CHECK(take_clock(share, {kA, kC}, Clock(0)) == Iterations{0, 1});
-  CHECK(take_clock(share, {kC}, Clock(1)) == Iterations{3});  // A's is 2
-  share.join(kB);
-  CHECK(take_clock(share, {kB}, Clock(1)) == Iterations{4});
-  CHECK(take_clock(share, {kB, kC}, Clock(2)) == Iterations{6, 7});
-  CHECK(take_clock(share, {kA}, Clock(1)) == Iterations{2});
-  CHECK(take_clock(share, {kA}, Clock(2)) == Iterations{5});
+  share.join(kRank0);
+  share.join(kRank2);
+  CHECK(take_clock(share, {kRank0, kRank2}, Clock(0)) == Iterations{0, 1});
+  CHECK(take_clock(share, {kRank2}, Clock(1)) == Iterations{3});  // A's is 2
+  share.join(kRank1);
+  CHECK(take_clock(share, {kRank1}, Clock(1)) == Iterations{4});
+  CHECK(take_clock(share, {kRank1, kRank2}, Clock(2)) == Iterations{6, 7});
+  CHECK(take_clock(share, {kRank0}, Clock(1)) == Iterations{2});
+  CHECK(take_clock(share, {kRank0}, Clock(2)) == Iterations{5});
 }
 
 TEST_CASE("several_who_go_before_a_clock_is_begun_make_one_plan_and_what_they_leave_one_piece_each") {
   EvenShare share = share_of(3, 3000);
-  for (std::int64_t c = 0; c < 500; ++c) take_clock(share, {kA}, Clock(c));
-  share.lose(kB, Clock(0), std::nullopt);
-  share.lose(kC, Clock(0), std::nullopt);
-  CHECK(take_clock(share, {kA}, Clock(500)) == Iterations{1500});
+  for (std::int64_t c = 0; c < 500; ++c) take_clock(share, {kRank0}, Clock(c));
+  share.lose(kRank1, Clock(0), std::nullopt);
+  share.lose(kRank2, Clock(0), std::nullopt);
+  CHECK(take_clock(share, {kRank0}, Clock(500)) == Iterations{1500});
   CHECK(share.size() == 4);  // two plans, two pieces
   share.forget_below(Clock(500));
   CHECK(share.size() == 3);
