@@ -62,12 +62,17 @@ BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t 
 }
 
 BatchBalance::BatchBalance(Cluster cluster, std::int64_t batch_size)
-    : cluster_(cluster), paces_(cluster.nodes), sizes_(cluster.workers(), batch_size) {
+    : cluster_(cluster),
+      paces_(cluster.nodes),
+      lost_(cluster.workers()),
+      sizes_(cluster.workers(), batch_size) {
   PACELINE_ASSERT(batch_size > 0 && batch_size % kBatchStep == 0,
                   "mini-batches of " + std::to_string(batch_size));
 }
 
 void BatchBalance::observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length) {
+  PACELINE_ASSERT(!lost(worker),
+                  "rank " + std::to_string(worker.value) + " is lost and completes an iteration");
   Pace& pace = paces_[cluster_.worker_at(worker).node.value];
   const std::int64_t memory = kMemoryClocks * cluster_.threads_per_node;
   pace.observed = std::min(pace.observed + 1, memory);
@@ -78,23 +83,27 @@ void BatchBalance::observe(Rank worker, std::int64_t samples, std::chrono::nanos
 }
 
 bool BatchBalance::review() {
-  std::vector<double> seconds_each(sizes_.size());
+  std::vector<std::uint32_t> present;  // ranks
+  std::vector<double> seconds_each;    // theirs
   std::int64_t total = 0;
   double longest = 0.0;
   for (std::uint32_t r = 0; r < sizes_.size(); ++r) {
+    if (lost_[r]) continue;
     const Pace& pace = paces_[cluster_.worker_at(Rank(r)).node.value];
     if (pace.observed == 0) return false;  // somebody has not completed anything
-    seconds_each[r] = pace.seconds_each;
+    present.push_back(r);
+    seconds_each.push_back(pace.seconds_each);
     total += sizes_[r];
-    longest = std::max(longest, static_cast<double>(sizes_[r]) * seconds_each[r]);
+    longest = std::max(longest, static_cast<double>(sizes_[r]) * pace.seconds_each);
   }
-  BatchSizes better = balanced_sizes(seconds_each, total);
+  if (present.empty()) return false;
+  const BatchSizes better = balanced_sizes(seconds_each, total);
   double then = 0.0;
-  for (std::size_t r = 0; r < better.size(); ++r) {
-    then = std::max(then, static_cast<double>(better[r]) * seconds_each[r]);
+  for (std::size_t i = 0; i < better.size(); ++i) {
+    then = std::max(then, static_cast<double>(better[i]) * seconds_each[i]);
   }
   if (longest <= then * (1.0 + kGain)) return false;
-  sizes_ = std::move(better);
+  for (std::size_t i = 0; i < better.size(); ++i) sizes_[present[i]] = better[i];
   return true;
 }
 

@@ -15,6 +15,9 @@
 // its threads run on one machine; the mean of the last iterations, older ones weighing less. Sizes are
 // reviewed every kReviewClocks clocks, and changed only where the slowest would gain more than kGain by it:
 // they do not follow jitter back and forth. The same observations in the same order give the same sizes.
+//
+// Who is lost keeps the size that it had last. The others share what is not its: a node that is gone is
+// neither waited for nor given more, whatever was measured of it.
 #pragma once
 
 #include <chrono>
@@ -49,7 +52,13 @@ class BatchBalance {
   // An iteration of `samples` > 0 was complete `length` after its grant.
   void observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length);
 
-  // Looks whether other sizes are better by now; true when they have changed.
+  // `worker` is gone, and computes nothing any more. It does not come back: where sizes follow speed nobody
+  // does.
+  void lose(Rank worker) { lost_[worker.value] = true; }
+  bool lost(Rank worker) const { return lost_[worker.value]; }
+
+  // Looks whether other sizes are better by now; true when they have changed. Never before each node that is
+  // there has completed something.
   bool review();
   const BatchSizes& sizes() const { return sizes_; }
 
@@ -61,6 +70,7 @@ class BatchBalance {
 
   Cluster cluster_;
   std::vector<Pace> paces_;  // by node
+  std::vector<bool> lost_;   // by rank
   BatchSizes sizes_;
 };
 

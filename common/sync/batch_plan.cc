@@ -10,7 +10,6 @@ BatchPlan::BatchPlan(BatchSizing sizing, Cluster cluster, std::int64_t batch_siz
     : workers_(cluster.workers()), batch_size_(batch_size), whole_clocks_(total_iterations / workers_) {
   if (sizing == BatchSizing::kEqual) return;
   balance_.emplace(cluster, batch_size);
-  lost_.resize(cluster.workers());
   take_sizes();
 }
 
@@ -26,9 +25,10 @@ std::shared_ptr<const BatchPlan::Table> BatchPlan::table_of(const BatchSizes& si
 
 void BatchPlan::take_sizes() {
   current_ = {table_of(balance_->sizes()), 0};
-  for (std::size_t r = 0; r < lost_.size(); ++r) {
+  const BatchSizes& sizes = current_.table->sizes;
+  for (std::uint32_t r = 0; r < sizes.size(); ++r) {
     count_operation();
-    if (!lost_[r] || broken(Mutant::kLostPartCounts)) current_.samples += current_.table->sizes[r];
+    if (!balance_->lost(Rank(r)) || broken(Mutant::kLostPartCounts)) current_.samples += sizes[r];
   }
 }
 
@@ -53,8 +53,8 @@ std::int64_t BatchPlan::clock_samples(Clock clock, std::int64_t contributors) co
 }
 
 void BatchPlan::lose(Rank worker, Clock from) {
-  if (!balance_ || lost_[worker.value]) return;
-  lost_[worker.value] = true;
+  if (!balance_ || balance_->lost(worker)) return;
+  balance_->lose(worker);
   if (broken(Mutant::kLostPartCounts)) return;
   for (std::size_t i = 0; i < tables_.size(); ++i) {
     count_operation();

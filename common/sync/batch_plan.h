@@ -9,10 +9,10 @@
 //
 // A clock's sizes are settled when the first of its iterations is granted and hold for all of them, whenever
 // they are: so no sample is taken twice or left out, however far the workers are apart. A last clock that is
-// not for all workers has equal sizes. Who is lost keeps its part of every clock, and nobody computes it:
-// such a clock has fewer samples, which is what a gradient's share of its mean is counted from. Memory: a
-// pointer and a number for each clock between the slowest and the fastest, and a table of K for each set of
-// sizes among them.
+// not for all workers has equal sizes. Who is lost keeps its part of every clock, as large as it was last,
+// and nobody computes it: such a clock has fewer samples, which is what a gradient's share of its mean is
+// counted from. Memory: a pointer and a number for each clock between the slowest and the fastest, and a
+// table of K for each set of sizes among them.
 #pragma once
 
 #include <chrono>
@@ -66,7 +66,6 @@ class BatchPlan {
   std::int64_t batch_size_;
   Clock whole_clocks_;                   // below it all workers have an iteration
   std::optional<BatchBalance> balance_;  // none: sizes are equal
-  std::vector<bool> lost_;               // by rank
   Settled current_;                      // of the newest clock
   std::deque<Settled> tables_;
   Clock oldest_;  // that tables_ begins with

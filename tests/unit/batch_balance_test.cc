@@ -159,6 +159,50 @@ TEST_CASE("nothing_changes_before_everybody_was_measured_or_among_equals") {
   CHECK_FALSE(equals.review());
 }
 
+// Two nodes of two threads, 64 samples each.
+TEST_CASE("a_lost_node_is_neither_given_more_nor_waited_for") {
+  BatchBalance balance(Cluster{2, 2}, 64);
+  const auto ms_each = [&](std::uint32_t rank, int ms) {
+    for (int i = 0; i < 200; ++i) {
+      const std::int64_t samples = balance.sizes()[rank];
+      balance.observe(Rank(rank), samples, samples * std::chrono::milliseconds(ms));
+    }
+  };
+  for (const std::uint32_t r : {0U, 1U, 2U, 3U}) ms_each(r, 1);
+  CHECK_FALSE(balance.review());
+  SECTION("it was fast, and the others become slow: none of their samples go to nobody") {
+    balance.lose(Rank(2));
+    balance.lose(Rank(3));
+    ms_each(0, 10);
+    CHECK_FALSE(balance.review());
+    CHECK(balance.sizes() == BatchSizes{64, 64, 64, 64});
+  }
+  SECTION("it was slow: its few samples stay its own, whatever was measured of it") {
+    ms_each(2, 3);
+    CHECK(balance.review());
+    CHECK(balance.sizes() == BatchSizes{96, 96, 32, 32});
+    balance.lose(Rank(2));
+    balance.lose(Rank(3));
+    ms_each(0, 2);  // 192 ms, beside its 96
+    CHECK_FALSE(balance.review());
+    CHECK(balance.sizes() == BatchSizes{96, 96, 32, 32});
+  }
+  SECTION("nobody is left") {
+    for (const std::uint32_t r : {0U, 1U, 2U, 3U}) balance.lose(Rank(r));
+    CHECK_FALSE(balance.review());
+  }
+}
+
+TEST_CASE("a_node_lost_before_it_completed_anything_does_not_end_the_balancing_of_the_others") {
+  BatchBalance balance(Cluster{3, 1}, 64);
+  balance.observe(Rank(0), 64, std::chrono::milliseconds(10));
+  balance.observe(Rank(1), 64, std::chrono::milliseconds(30));
+  CHECK_FALSE(balance.review());
+  balance.lose(Rank(2));
+  CHECK(balance.review());
+  CHECK(balance.sizes() == BatchSizes{96, 32, 64});
+}
+
 TEST_CASE("however_far_apart_workers_are_each_clock_takes_its_samples_once") {
   const Cluster cluster{3, 2};
   constexpr std::int64_t kTotal = 6 * 80 + 4,
