@@ -22,7 +22,10 @@ constexpr std::size_t kGradientsKept = 64;
 }  // namespace
 
 Training::Training(const Plan& plan, TaskFactory& tasks)
-    : plan_(plan), tasks_(tasks), gradients_(std::max<std::int64_t>(1, plan.floats), kGradientsKept) {
+    : plan_(plan),
+      tasks_(tasks),
+      limits_(batch_limits(plan.config)),
+      gradients_(std::max<std::int64_t>(1, plan.floats), kGradientsKept) {
   const std::vector<Range> ranges = partition(plan.floats, plan.config.cluster.shards);
   std::vector<float> initial(static_cast<std::size_t>(plan.floats));
   tasks_.initialize(initial);
@@ -67,11 +70,12 @@ Computation::Computed Training::compute(const Computation::Step& step) {
                                {id, step.clock, step.iteration, step.threshold, step.min_version,
                                 step.version, step.revision, step.batch},
                                tasks_.layout(), gradients_, computed.fault);
-  if (metric.is_ok()) {
+  Status done = metric.status();
+  if (done.is_ok()) done = limits_.check_counted(step.batch, *metric);
+  if (done.is_ok()) {
     computed.metric = *metric;
   } else {
-    require(Status(metric.status())
-                .with_context("worker " + to_string(id) + " at clock " + to_string(step.clock)));
+    require(std::move(done).with_context("worker " + to_string(id) + " at clock " + to_string(step.clock)));
     computed.metric.samples = step.batch.samples;
     computed.fault = "no gradient";  // the run is over: nobody will look for one
   }

@@ -32,6 +32,7 @@
 #include "simulate/training_shard.h"
 #include "simulate/training_worker.h"
 #include "worker/cache/process_cache.h"
+#include "worker/train/batch_limits.h"
 
 namespace paceline::simulate {
 
@@ -86,6 +87,7 @@ class Training {
 
   const Plan& plan_;
   TaskFactory& tasks_;
+  const BatchLimits limits_;
   Status status_ = Status::ok();
   std::vector<std::unique_ptr<Task>> trainers_;  // by rank, or one for all
   std::unique_ptr<Task> evaluator_;              // made by the first evaluation

@@ -19,31 +19,13 @@ constexpr std::int64_t kEvaluationBatch = 256;
 
 Batch view(const MiniBatch& batch) { return {batch.images, batch.labels, batch.samples, batch.epochs}; }
 
-// How many samples a mini-batch of the run may have. With sizes that follow speed the others of the clock
-// have one at least.
-struct SamplesRange {
-  std::int64_t least;
-  std::int64_t most;
-};
-SamplesRange samples_range(const RunConfig& config) {
-  const std::int64_t equal = config.train.batch_size;
-  if (config.train.batch_balance == BatchSizing::kEqual) return {equal, equal};
-  return {1, config.cluster.cluster().workers() * equal};
-}
-
 // A training thread's: mini-batches from its queue, gradients from its back ends.
 class NetworkTrainer final : public Task {
  public:
-  NetworkTrainer(BatchQueue queue, BackendPerSize backends, SamplesRange range)
-      : queue_(std::move(queue)), backends_(std::move(backends)), range_(range) {}
+  NetworkTrainer(BatchQueue queue, BackendPerSize backends)
+      : queue_(std::move(queue)), backends_(std::move(backends)) {}
 
-  // Before anything is as large as the authority says.
   Status load(const Step& step) override {
-    if (step.batch.samples < range_.least || step.batch.samples > range_.most) {
-      return failed_precondition("granted a mini-batch of " + std::to_string(step.batch.samples) +
-                                 " samples, expected " + std::to_string(range_.least) + " to " +
-                                 std::to_string(range_.most));
-    }
     PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.batch));
     PACELINE_ASSIGN_OR_RETURN(backend_, backends_.of(step.batch.samples));
     return Status::ok();
@@ -59,7 +41,6 @@ class NetworkTrainer final : public Task {
  private:
   BatchQueue queue_;
   BackendPerSize backends_;
-  const SamplesRange range_;
   const MiniBatch* batch_ = nullptr;   // the queue's
   NetworkBackend* backend_ = nullptr;  // of backends_, for its size
 };
@@ -142,8 +123,8 @@ class NetworkTasks final : public TaskFactory {
     BackendPerSize backends(config_.train.backend, network_, config_.run.seed);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
-    return std::unique_ptr<Task>(std::make_unique<NetworkTrainer>(
-        loader_.open(prediction(worker)), std::move(backends), samples_range(config_)));
+    return std::unique_ptr<Task>(
+        std::make_unique<NetworkTrainer>(loader_.open(prediction(worker)), std::move(backends)));
   }
   // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
   bool trainers_are_alike() const override { return true; }

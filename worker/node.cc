@@ -171,6 +171,7 @@ class Node::Impl {
         .freshness = {config_.sync.apply, config_.sync.refresh_clocks},
         .applies_locally = cache::keeps_own_updates(largest_threshold(config_)),
         .looks = worker_looks(config_.train.on_nan, config_.cluster.gradient_encoding),
+        .batches = batch_limits(config_),
         .deadline = config_.cluster.lease,
         .exchange = client_,
         .process_cache = process_cache_,

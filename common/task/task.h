@@ -34,8 +34,8 @@ struct Step {
   Version version;
   Revision revision;
   // Its mini-batch. With equal sizes: [iteration * batch_size, + batch_size) (DESIGN 3.4). Under
-  // train.batch_balance: speed compute()'s metric must be of just so many samples, or the servers refuse it;
-  // else a task may count as it likes.
+  // train.batch_balance: speed compute()'s metric must be of just so many samples, or the worker ends; else a
+  // task may count as it likes. Never more than the run can have (worker/train/batch_limits.h).
   BatchPart batch;
 };
 

@@ -105,26 +105,6 @@ TEST_CASE("a test set that is missing or cut short, or no data.path, is said bef
   CHECK_THAT(make_network_tasks(run.config).status().message(), Catch::StartsWith("data.path: no data set"));
 }
 
-TEST_CASE("a trainer makes no mini-batch of other samples than its run can have") {
-  Run run;
-  Step step;
-  const auto load = [&](std::int64_t samples) {
-    auto tasks = make_network_tasks(run.config).value();
-    auto trainer = tasks->make_trainer(WorkerId(0, 0)).value();
-    step.batch = {0, samples};
-    return trainer->load(step);
-  };
-  const std::int64_t n = run.config.train.batch_size;
-  CHECK(load(n).is_ok());
-  CHECK(load(2 * n).message() == "granted a mini-batch of " + std::to_string(2 * n) + " samples, expected " +
-                                     std::to_string(n) + " to " + std::to_string(n));
-  run.config.train.batch_balance = BatchSizing::kBySpeed;
-  const std::int64_t most = n * run.config.cluster.cluster().workers();
-  CHECK(load(8).is_ok());
-  CHECK(load(most).is_ok());
-  CHECK(load(most + 8).code() == StatusCode::kFailedPrecondition);
-}
-
 TEST_CASE("an evaluation ends early when its node does") {
   Run run;
   auto tasks = make_network_tasks(run.config).value();

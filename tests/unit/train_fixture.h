@@ -42,6 +42,7 @@ struct TrainFixture {
                                    .freshness = {apply, refresh_clocks},
                                    .applies_locally = applies_locally,
                                    .looks = looks,
+                                   .batches = batches,
                                    .deadline = std::chrono::seconds(20),
                                    .exchange = exchange,
                                    .process_cache = cache,
@@ -62,6 +63,7 @@ struct TrainFixture {
   std::optional<std::int64_t> refresh_clocks = 1;
   bool applies_locally = true;
   bool looks = true;
+  BatchLimits batches{1, 4, 1000, false};
 
  private:
   std::unique_ptr<Training> training_;

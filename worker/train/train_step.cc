@@ -37,7 +37,9 @@ Ticks begin_of_iteration(Training& t, const Granted& granted) {
 
 Status train_step(Training& t, const Granted& granted) {
   const wire::Grant& grant = granted.grant;
+  const BatchPart batch{grant.position, grant.samples};
   const Ticks started = begin_of_iteration(t, granted);
+  PACELINE_RETURN_IF_ERROR(t.batches.check_granted(batch));
 
   // T_CACHE_PARAM, P_CACHE_PARAM or PS_PARAM: parameters no older than the grant allows, own updates in them.
   // Waiting for a server is the end of the exchange that the last iteration began.
@@ -46,7 +48,7 @@ Status train_step(Training& t, const Granted& granted) {
   const Revision revision = t.cache.stamp().revision();
   const auto own_updates = static_cast<std::int64_t>(t.cache.kept());
   const Step step{t.worker,          grant.clock, grant.iteration, grant.threshold,
-                  grant.min_version, version,     revision,        {grant.position, grant.samples}};
+                  grant.min_version, version,     revision,        batch};
 
   t.phases.enter(Phase::kBatch);
   PACELINE_RETURN_IF_ERROR(t.task.load(step));
@@ -60,7 +62,10 @@ Status train_step(Training& t, const Granted& granted) {
       t.looks);
   const auto computed =
       compute_at_pace(t, grant, started, *gradient, [&](std::int64_t begin) { leaving.final_from(begin); });
-  if (const Status done = computed.is_ok() ? leaving.mistake() : computed.status(); !done.is_ok()) {
+  Status done = computed.status();
+  if (done.is_ok()) done = leaving.mistake();
+  if (done.is_ok()) done = t.batches.check_counted(batch, computed.value());
+  if (!done.is_ok()) {
     leaving.withdraw();
     return done;
   }

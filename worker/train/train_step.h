@@ -20,6 +20,7 @@
 #include "worker/emulate/compute_slots.h"
 #include "worker/emulate/emulator.h"
 #include "worker/emulate/pace.h"
+#include "worker/train/batch_limits.h"
 #include "worker/train/gradient_buffers.h"
 
 namespace paceline {
@@ -32,6 +33,7 @@ struct Training {
   cache::FreshnessRules freshness;
   bool applies_locally = false;       // cache::keeps_own_updates()
   bool looks = true;                  // worker_looks(), for NaN
+  BatchLimits batches = {};           // that a grant may ask for
   std::chrono::nanoseconds deadline;  // for whatever should never take long: cluster.lease
 
   ParameterExchange& exchange;
@@ -71,8 +73,9 @@ inline std::chrono::nanoseconds report_time(const Training& t, const ReportTime&
 }
 
 // Runs the iteration that `granted` allows, from reading the parameters to sending gradient and report. When
-// it returns, the exchange is under way: the next grant ends it. Errors: the exchange was closed, or the task
-// failed; the worker cannot go on.
+// it returns, the exchange is under way: the next grant ends it. Errors: the exchange was closed, the grant
+// asks for samples that the run does not have, or the task failed or counts other ones than were granted; the
+// worker cannot go on.
 Status train_step(Training& training, const Granted& granted);
 
 }  // namespace paceline

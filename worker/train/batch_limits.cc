@@ -1,0 +1,52 @@
+#include "worker/train/batch_limits.h"
+
+#include <limits>
+#include <string>
+
+namespace paceline {
+namespace {
+
+// Iterations that anybody may be granted. With backup workers a clock applies fewer than it has; under a pool
+// those are given out again, but no clock then has more.
+std::int64_t iterations_max(const RunConfig& config) {
+  const std::int64_t workers = config.cluster.cluster().workers();
+  const bool backup = config.sync.policy == PolicyKind::kBackup;
+  const std::int64_t applied = backup ? workers - config.sync.backup_workers : workers;
+  const std::int64_t clocks = (config.train.total_iterations + applied - 1) / applied;
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  return clocks > kMax / workers ? kMax : clocks * workers;
+}
+
+}  // namespace
+
+BatchLimits batch_limits(const RunConfig& config) {
+  const std::int64_t equal = config.train.batch_size;
+  const std::int64_t iterations = iterations_max(config);
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  BatchLimits limits{equal, equal, iterations > kMax / equal ? kMax : iterations * equal, false};
+  if (config.train.batch_balance == BatchSizing::kEqual) return limits;
+  limits.least = 1;
+  limits.most = config.cluster.cluster().workers() * equal;
+  limits.counted_as_granted = true;
+  return limits;
+}
+
+Status BatchLimits::check_granted(const BatchPart& granted) const {
+  if (granted.samples < least || granted.samples > most) {
+    return failed_precondition("granted a mini-batch of " + std::to_string(granted.samples) +
+                               " samples, expected " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  if (granted.position < 0 || granted.position > end - granted.samples) {
+    return failed_precondition("granted the samples from position " + std::to_string(granted.position) +
+                               " on, expected [0, " + std::to_string(end) + ")");
+  }
+  return Status::ok();
+}
+
+Status BatchLimits::check_counted(const BatchPart& granted, const Metric& metric) const {
+  if (!counted_as_granted || metric.samples == granted.samples) return Status::ok();
+  return invalid_argument("the task computed from " + std::to_string(metric.samples) + " samples, expected " +
+                          std::to_string(granted.samples) + " as granted (train.batch_balance: speed)");
+}
+
+}  // namespace paceline
