@@ -52,11 +52,15 @@ Status clear(const fs::path& out) {
   return Status::ok();
 }
 
+// One trainer stands for all workers: eight kinds of node, each with a size or two (the remainders of 8 go to
+// some of its threads), twice as many while a change of sizes is under way.
+constexpr std::size_t kSizesOfAllWorkers = 32;
+
 // Mini-batches are made when they are asked for: who asks next is not known ahead, and there is one thread.
 Result<std::unique_ptr<TaskFactory>> network_tasks(RunConfig config) {
   config.data.loader_threads = 0;
   config.data.prefetch_batches = 1;
-  return make_network_tasks(config);
+  return make_network_tasks(config, kSizesOfAllWorkers);
 }
 
 Result<Outcome> train(const RunConfig& config, std::unique_ptr<ComputeTimes> times, TaskFactory* tasks) {

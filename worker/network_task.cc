@@ -103,8 +103,9 @@ Status check_data_path(const RunConfig& config) {
 
 class NetworkTasks final : public TaskFactory {
  public:
-  NetworkTasks(const RunConfig& config, NetworkSpec network, const DataSetPtr& train)
+  NetworkTasks(const RunConfig& config, NetworkSpec network, const DataSetPtr& train, std::size_t sizes_kept)
       : config_(config),
+        sizes_kept_(sizes_kept),
         network_(std::move(network)),
         data_fingerprint_(fingerprint(*train)),
         normalization_(normalization_of(*train)),
@@ -120,7 +121,7 @@ class NetworkTasks final : public TaskFactory {
   }
 
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    BackendPerSize backends(config_.train.backend, network_, config_.run.seed);
+    BackendPerSize backends(config_.train.backend, network_, config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
     return std::unique_ptr<Task>(
@@ -143,6 +144,7 @@ class NetworkTasks final : public TaskFactory {
   }
 
   const RunConfig config_;
+  const std::size_t sizes_kept_;
   const NetworkSpec network_;
   const std::uint64_t data_fingerprint_;
   const Normalization normalization_;
@@ -152,13 +154,14 @@ class NetworkTasks final : public TaskFactory {
 
 }  // namespace
 
-Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config) {
+Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config, std::size_t sizes_kept) {
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
   PACELINE_RETURN_IF_ERROR(check_data_path(config));
   PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
   // Read again when it is needed. An hour into the run is no time to learn that it is missing.
   PACELINE_RETURN_IF_ERROR(read_cifar10_test(config.data.path).status());
-  return std::unique_ptr<TaskFactory>(std::make_unique<NetworkTasks>(config, std::move(network), train));
+  return std::unique_ptr<TaskFactory>(
+      std::make_unique<NetworkTasks>(config, std::move(network), train, sizes_kept));
 }
 
 Status check_data(const RunConfig& config) {

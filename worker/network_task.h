@@ -2,6 +2,7 @@
 // TaskFactory.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 
@@ -11,11 +12,16 @@
 
 namespace paceline {
 
+// For how many sizes of mini-batches (`train.batch_balance: speed`) a trainer keeps a back end, with its
+// activations. A worker's size moves by a step or two, back and forth.
+inline constexpr std::size_t kSizesKept = 4;
+
 // Builds the network, reads the training set and starts the loader threads. The test set is read now, to see
 // that it is whole, and again by the first make_evaluator(). The tasks' data_fingerprint() is the training
 // set's. Errors: those of build_network() and of the data set's files, naming key or file; kInvalidArgument
 // without a data.path.
-Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config);
+Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config,
+                                                        std::size_t sizes_kept = kSizesKept);
 
 // Whether the data set is there and whole: reads it, and keeps nothing. Errors: those of make_network_tasks()
 // that concern the data.

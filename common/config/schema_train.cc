@@ -134,8 +134,10 @@ void add_train(Schema& schema) {
       PACELINE_FIELD(train.batch_balance), choice<BatchSizing>(), Scope::kWholeRun,
       {.effect = "speed: mini-batches in multiples of 8 follow each node's measured speed, as many samples "
                  "a clock as with equal ones; off: all have batch_size.",
-       .trade_off = "Lasting differences cost no time any more. Needs combine: mean, share: even and a "
-                    "batch_size that is a multiple of 8."}));
+       .trade_off =
+           "Lasting differences cost no time any more. Sizes follow measured times, so a real run does not "
+           "repeat bit for bit, not even under bsp. A training thread keeps programs and activations for "
+           "4 sizes. Needs combine: mean, share: even and a batch_size that is a multiple of 8."}));
   keys.push_back(row(PACELINE_FIELD(train.total_iterations), whole(1, kVersionsMax), Scope::kWholeRun,
                      {.unit = "iterations of all workers together",
                       .effect = "The length of the run: each iteration is one mini-batch of one worker.",

@@ -92,13 +92,14 @@ TEST_CASE("a_smaller_mini_batch_gives_its_own_gradient") {
   check_against_reference(network, 8, 1, 41);
 }
 
-// Balanced batches: a back end for each size, kept while it is among the last kSizesMax used.
+// Balanced batches: a back end for each size, kept while it is among the last ones used.
 TEST_CASE("back_ends_per_size_give_what_one_built_for_it_gives_and_are_kept") {
   const Backend kind = GENERATE(Backend::kReference, Backend::kOnednn);
   const NetworkSpec network = network_of({conv(4, 3), relu(), pool(2), flatten(), dense(5)}, {3, 8, 8}, 5);
   const std::vector<float> parameters = random_parameters(network, 3);
   const RandomBatch data(network, 96, 4);
-  BackendPerSize backends(kind, network, 5);
+  constexpr std::int64_t kKept = 4;
+  BackendPerSize backends(kind, network, 5, kKept);
   const auto gradient_of = [&](NetworkBackend& backend, std::int64_t samples) {
     std::vector<float> gradient(parameters.size());
     const auto metric = backend.gradient(parameters, data.slice(0, samples), gradient, whole_at_the_end);
@@ -114,13 +115,12 @@ TEST_CASE("back_ends_per_size_give_what_one_built_for_it_gives_and_are_kept") {
   }
   CHECK(backends.built() == 3);
   // The last used stay; 24, which was not for longest, goes first.
-  const auto sizes = static_cast<std::int64_t>(BackendPerSize::kSizesMax);
-  for (std::int64_t i = 0; i < sizes - 2; ++i) REQUIRE(backends.of(8 * (5 + 1 + i)).is_ok());
-  CHECK(backends.built() == 3 + sizes - 2);
+  for (std::int64_t i = 0; i < kKept - 2; ++i) REQUIRE(backends.of(8 * (5 + 1 + i)).is_ok());
+  CHECK(backends.built() == 3 + kKept - 2);
   REQUIRE((backends.of(32).is_ok() && backends.of(40).is_ok()));
-  CHECK(backends.built() == 3 + sizes - 2);
+  CHECK(backends.built() == 3 + kKept - 2);
   REQUIRE(backends.of(24).is_ok());
-  CHECK(backends.built() == 3 + sizes - 1);
+  CHECK(backends.built() == 3 + kKept - 1);
   CHECK(backends.of(0).status().code() == StatusCode::kInvalidArgument);
 }
 

@@ -1,7 +1,7 @@
 // Back ends for mini-batches of several sizes (`train.batch_balance: speed`). A back end is built for one
 // size and fills a smaller mini-batch up, which then takes as long as a whole one; so each size gets its own,
 // with its own primitives and activations. Building one takes milliseconds and the next step will most likely
-// have the same size: the kSizesMax last used ones are kept, and with equal mini-batches there is one.
+// have the same size: the last used ones are kept, and with equal mini-batches there is one.
 //
 //   sizes asked for   128 128 136 136 128   ->   two are built, at the first 128 and the first 136
 #pragma once
@@ -21,11 +21,8 @@ namespace paceline {
 // Thread: the one that made it, as a back end.
 class BackendPerSize {
  public:
-  // A worker's size moves by a step or two, back and forth. In the simulator one stands for all workers, and
-  // four kinds of node have some eight sizes. Each costs its activations.
-  static constexpr std::size_t kSizesMax = 8;
-
-  BackendPerSize(Backend kind, NetworkSpec network, std::uint64_t seed);
+  // `kept`: for how many sizes, at least 1. Each costs its activations.
+  BackendPerSize(Backend kind, NetworkSpec network, std::uint64_t seed, std::size_t kept);
 
   // The back end for mini-batches of exactly `samples`; valid until the next call. Errors: make_backend()'s.
   Result<NetworkBackend*> of(std::int64_t samples);
@@ -42,6 +39,7 @@ class BackendPerSize {
   const Backend kind_;
   const NetworkSpec network_;
   const std::uint64_t seed_;
+  const std::size_t kept_;
   std::list<Sized> last_used_;  // the latest first
   std::int64_t built_ = 0;
 };
