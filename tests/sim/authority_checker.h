@@ -114,6 +114,7 @@ class AuthorityChecker {
   std::set<std::int64_t> given_;               // iterations: granted, and not lost since
   bool anybody_finished_ = false, lost_behind_finish_ = false, complete_end_ = false;
   std::map<std::int64_t, std::int64_t> batches_;  // position, samples: of every grant
+  // Samples of each grant.
   std::map<Clock, std::map<WorkerId, std::int64_t>> sizes_;
   std::int64_t completed_iterations_ = 0;
   std::int64_t without_gradient_ = 0;  // of them

@@ -98,6 +98,7 @@ TEST_CASE("each_sample_of_each_clock_is_computed_from_once") {
     next = position + samples;
   }
   CHECK(next == config.train.total_iterations * 16);
+  CHECK(std::ssize(parts) == config.train.total_iterations);  // none twice
   CHECK(sizes_of(tasks.reads()).size() > 2);
   // What the servers weighted each gradient with is what it was computed from.
   std::map<Own, std::int64_t> computed;

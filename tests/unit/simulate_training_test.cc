@@ -344,4 +344,19 @@ TEST_CASE("a_task_that_fails_ends_the_simulation_and_says_where") {
   CHECK_THAT(run.status().message(), Contains("at clock 3") && Contains("the disk is gone"));
 }
 
+// The counting task says that it has computed from ten samples, whatever it is given.
+TEST_CASE("so_does_a_task_that_counts_other_samples_than_were_granted_where_sizes_follow_speed") {
+  RunConfig config =
+      with_policy(training_config(2, 1), PolicyKind::kBsp, ApplyMode::kVersioned, CombineMode::kMean);
+  config.train.batch_size = 16;
+  CountingFactory counting(counting_options(config));
+  CHECK(trained(config, &counting).summary.status == "ok");
+  config.train.batch_balance = BatchSizing::kBySpeed;
+  const auto run = simulate::simulate(config, {}, &counting);
+  REQUIRE_FALSE(run);
+  CHECK(run.status().code() == StatusCode::kInvalidArgument);
+  CHECK_THAT(run.status().message(),
+             Contains("at clock 0") && Contains("computed from 10 samples, expected 16 as granted"));
+}
+
 }  // namespace paceline::test

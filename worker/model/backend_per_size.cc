@@ -14,7 +14,7 @@ Result<NetworkBackend*> BackendPerSize::of(std::int64_t samples) {
   if (found != last_used_.end()) {
     last_used_.splice(last_used_.begin(), last_used_, found);
   } else {
-    // First out, then in: no more than kSizesMax are there at any time.
+    // First out, then in: no more than kept_ are there at any time.
     if (last_used_.size() == kept_) last_used_.pop_back();
     PACELINE_ASSIGN_OR_RETURN(auto backend, make_backend(kind_, network_, samples, seed_));
     last_used_.push_front({samples, std::move(backend)});
