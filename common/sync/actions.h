@@ -73,11 +73,11 @@ struct Grant {
   Version min_version;         // the oldest version it may compute with: max(0, clock - s)
   Version version;             // the newest version and revision decided
   Revision revision;
-  std::int64_t contributors = 1;     // gradients stamped `clock` there will be unless somebody goes
+  std::int64_t contributors = 1;     // gradients stamped `clock` there will be unless somebody goes or comes
   std::chrono::nanoseconds held{0};  // how long the threshold held it (phase BARRIER)
   std::int64_t position = 0;         // its mini-batch: samples of the run from here on (batch_plan.h)
   std::int64_t samples = 0;
-  std::int64_t clock_samples = 0;  // of the contributors together, unless somebody goes
+  std::int64_t clock_samples = 0;  // of the contributors together, unless somebody goes or comes
   std::int64_t staleness = 0;      // of its last gradient that was decided
 };
 

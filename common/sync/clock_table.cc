@@ -13,7 +13,10 @@ void ClockTable::add(Clock at) {
   ++counts_[place];
   ++live_;
   if (departed_.size() < place) departed_.resize(place);
-  for (std::size_t i = 0; i < place; ++i) --departed_[i];
+  for (std::size_t i = 0; i < place; ++i) {
+    count_operation();
+    --departed_[i];
+  }
 }
 
 void ClockTable::advance(Clock from) {

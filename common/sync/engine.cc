@@ -27,7 +27,7 @@ Engine::Engine(EngineConfig config)
       per_clock_(gradients_per_clock(config_)),
       policy_(make_policy(config_.policy)),
       lpr_(config_.lpr_metric, window_clocks_of(config_)),
-      share_(config_.share, workers_come_and_go(config_) ? Workers::kComeAndGo : Workers::kFixed,
+      share_(config_.share, workers_come_and_go(config_) ? Membership::kComeAndGo : Membership::kFixed,
              config_.cluster, per_clock_, config_.total_iterations),
       batches_(config_.batch_sizing, config_.cluster, config_.batch_size, config_.total_iterations) {
   workers_.reserve(config_.cluster.workers());
@@ -127,6 +127,10 @@ void Engine::complete(Rank rank) {
   w.clock = w.clock.next();
   policy_->on_clock(rank, w.clock, now_, clocks_);
   highest_ = std::max(highest_, w.clock);
+  note_clock_gap();
+}
+
+void Engine::note_clock_gap() {
   max_clock_gap_ = std::max(max_clock_gap_, clocks_.max_clock() - clocks_.min_clock());
 }
 
@@ -205,6 +209,7 @@ void Engine::advance_version() {
   while (version_.value < target.value) {
     ++version_.value;
     apply(config_.apply == ApplyMode::kVersioned ? gradients_.take() : std::exchange(arrived_, {}));
+    version_begins_ = revision_;
     emit(VersionAdvanced{version_});
     batches_.forget_below(Clock(version_.value));
     share_.forget_below(Clock(version_.value));
@@ -316,6 +321,7 @@ void Engine::grant(Rank rank) {
   Version min_version = s.oldest_version(w.clock);
   // Its caches are empty: so it has what it pushed before it was lost, as far as that is below the min clock.
   if (std::exchange(w.fresh, false) && !broken(Mutant::kJoinerReadsOlder)) {
+    w.running.reads_no_older_than(version_begins_);
     min_version = std::max(min_version, Version(clocks_.min_clock().value));
   }
   max_grant_gap_ = std::max(max_grant_gap_, w.clock - clocks_.min_clock());

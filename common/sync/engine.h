@@ -111,6 +111,7 @@ class Engine {
   Status come_late(Rank rank, const std::string& who);
   void after_message(Rank rank);
   void complete(Rank rank);
+  void note_clock_gap();
   void contribute(Rank rank);
   Contributor contribution_of(Rank rank) const;
   void depart(Rank rank);
@@ -148,7 +149,6 @@ class Engine {
   WorkShare share_;
   BatchPlan batches_;
 
-  std::uint32_t joined_ = 0;  // workers, before training began
   std::uint32_t nodes_ready_ = 0;
   bool started_ = false;
   bool finished_ = false;
@@ -158,6 +158,7 @@ class Engine {
   Clock highest_;  // the largest clock anybody reached
   Version version_;
   Revision revision_;
+  Revision version_begins_;  // the first revision of version_
   std::int64_t skipped_ = 0;
   std::int64_t dropped_ = 0;
   std::int64_t lost_ = 0;

@@ -19,7 +19,6 @@ Status Engine::on(const Joined& event) {
   Worker& w = at(rank);
   if (w.phase == Phase::kJoined) return failed_precondition(who + ": it has joined before");
   w.phase = Phase::kJoined;
-  ++joined_;
   if (!all_joined(event.worker.node)) return Status::ok();
   ++nodes_ready_;
   if (nodes_ready_ == config_.nodes_at_start.value_or(config_.cluster.nodes)) begin_training();
@@ -71,6 +70,7 @@ Status Engine::come_late(Rank rank, const std::string& who) {
   w.fresh = true;
   highest_ = std::max(highest_, w.clock);
   clocks_.add(w.clock);
+  note_clock_gap();
   share_.join(rank);
   policy_->on_clock(rank, w.clock, now_, clocks_);
   ask(rank);
@@ -103,7 +103,6 @@ void Engine::depart(Rank rank) {
       return;
     case Phase::kJoined:  // before training began: it may come back, as another incarnation
       w.phase = Phase::kAbsent;
-      --joined_;
       return;
     case Phase::kFinished:
       w.phase = Phase::kGone;
@@ -170,7 +169,7 @@ void Engine::finish(Rank rank) {
   policy_->on_departure(rank);
   clocks_.remove(w.clock);
   share_.leave(rank);
-  if (!stop_reason_) shares_done_ = true;
+  if (!stop_reason_ && !w.fresh) shares_done_ = true;  // who came when nothing was left has done nothing
   emit(FinishWorker{id(rank), stop_reason_.value_or("share done"), held});
 }
 

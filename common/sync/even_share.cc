@@ -34,9 +34,8 @@ void EvenShare::leave(Rank worker) {
 void EvenShare::lose(Rank worker, Clock clock, std::optional<std::int64_t> begun) {
   if (!broken(Mutant::kLeftUndone)) {
     if (begun) append(*begun);
-    for (Clock c = begun ? clock.next() : clock; c < begun_; c = c.next()) {
-      if (const auto left = place(worker, c)) append(at(*left));
-    }
+    auto left = next_own(worker, begun ? clock.next() : clock);
+    for (; left; left = next_own(worker, left->next())) append(at(*place(worker, *left)));
   }
   leave(worker);
   overtaken_ = true;
@@ -47,10 +46,12 @@ bool EvenShare::done(Rank worker, Clock clock) {
                   "rank " + std::to_string(worker.value) + " at clock " + to_string(clock));
   if (clock == begun_ && overtaken_) renew();
   if (place(worker, clock)) return false;
-  return clock == begun_ || (next_ == length_ && !next_own(worker, clock));
+  return clock == begun_ || (next_ == length_ && !next_own(worker, clock.next()));
 }
 
 std::int64_t EvenShare::take(Rank worker, Clock clock) {
+  PACELINE_ASSERT(clock < begun_ || (clock == begun_ && !overtaken_),
+                  "nobody asked for clock " + to_string(clock));
   const std::optional<std::int64_t> own = place(worker, clock);
   if (own) {
     if (clock < begun_) return at(*own);
@@ -63,7 +64,7 @@ std::int64_t EvenShare::take(Rank worker, Clock clock) {
     overtaken_ = true;
     return at(next_++);
   }
-  const std::optional<Clock> later = next_own(worker, clock);
+  const std::optional<Clock> later = next_own(worker, clock.next());
   PACELINE_ASSERT(later, "no iteration is left to take");
   const std::int64_t early = at(*place(worker, *later));
   begin_at(worker, later->next());
@@ -86,23 +87,37 @@ void EvenShare::renew() {
   overtaken_ = changed_ = false;
 }
 
-// Of the plan that holds for `clock`, where it has one for `worker`.
-std::optional<std::int64_t> EvenShare::place(Rank worker, Clock clock) const {
-  auto plan = plans_.rbegin();
-  while (plan != plans_.rend() && plan->first > clock) ++plan;
-  PACELINE_ASSERT(plan != plans_.rend(), "clock " + to_string(clock) + " is forgotten");
-  if (!since_.empty() && clock < since_[worker.value]) return std::nullopt;
-  const std::int64_t own = plan->places ? (*plan->places)[worker.value] : std::int64_t{worker.value};
-  if (own < 0) return std::nullopt;
-  const std::int64_t place = plan->base + (clock - plan->first).value * plan->workers + own;
-  return place < plan->end ? std::optional(place) : std::nullopt;
+std::deque<EvenShare::Plan>::const_iterator EvenShare::plan_for(Clock clock) const {
+  const auto behind = std::upper_bound(plans_.begin(), plans_.end(), clock, [](Clock c, const Plan& plan) {
+    count_operation();
+    return c < plan.first;
+  });
+  PACELINE_ASSERT(behind != plans_.begin(), "clock " + to_string(clock) + " is forgotten");
+  return std::prev(behind);
 }
 
-// The first clock above this one, of those begun, of which it has an iteration.
-std::optional<Clock> EvenShare::next_own(Rank worker, Clock clock) const {
-  Clock own = since_.empty() ? clock.next() : std::max(clock.next(), since_[worker.value]);
-  for (; own < begun_; own = own.next()) {
-    if (place(worker, own)) return own;
+// Of the plan that holds for `clock`, where it has one for `worker`.
+std::optional<std::int64_t> EvenShare::place(Rank worker, Clock clock) const {
+  return place(*plan_for(clock), worker, clock);
+}
+
+std::optional<std::int64_t> EvenShare::place(const Plan& plan, Rank worker, Clock clock) const {
+  if (!since_.empty() && clock < since_[worker.value]) return std::nullopt;
+  const std::int64_t own = plan.places ? (*plan.places)[worker.value] : std::int64_t{worker.value};
+  if (own < 0) return std::nullopt;
+  const std::int64_t place = plan.base + (clock - plan.first).value * plan.workers + own;
+  return place < plan.end ? std::optional(place) : std::nullopt;
+}
+
+// The first clock from this one on, of those begun, of which it has an iteration. No two plans have the same
+// first clock, so that the plan for a clock is the one for the clock before, or the next.
+std::optional<Clock> EvenShare::next_own(Rank worker, Clock from) const {
+  Clock own = since_.empty() ? from : std::max(from, since_[worker.value]);
+  if (own >= begun_) return std::nullopt;
+  for (auto plan = plan_for(own); own < begun_; own = own.next()) {
+    count_operation();
+    if (const auto next = std::next(plan); next != plans_.end() && next->first <= own) plan = next;
+    if (place(*plan, worker, own)) return own;
   }
   return std::nullopt;
 }

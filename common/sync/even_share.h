@@ -1,24 +1,29 @@
 // EvenShare: which iterations of the run belong to whom where everybody does as many (share: even), however
 // workers go and come while it lasts. So that every iteration is done once:
 //
-//   - The run's iterations lie on a tape: 0, 1, 2, ... total - 1. What a lost worker leaves undone is written
-//     to its end, again as iterations of the run, and so it is learned from by those who are there.
+//   - The run's iterations are a *work list*: 0, 1, 2, ... total - 1. What a lost worker leaves undone is
+//     added at its end, again as iterations of the run, and so those who are there do it.
 //   - A *plan* says who does what from a clock on: (first clock, base, workers). Its workers are those that
 //     are there, in the order of their ranks; with K of them the i-th does the iteration at place
-//     base + (c - first) K + i at clock c. The first plan is (0, 0, all): iteration cK + r.
+//     base + (c - first) K + i at clock c. The first plan is (0, 0, all who are there): with all iteration cK
+//     + r.
 //   - Who goes or comes makes a new plan, from the first clock that nobody has begun: below it the old one
-//     holds for everybody else. Its base is the first place of the tape that nobody has been given.
+//     holds for everybody else. Its base is the first place of the list that nobody has been given.
 //   - Who is at a clock below its plan has no iteration of that clock: it takes the first place that nobody
 //     has been given, and the next plan begins behind that. When all are given it takes its own next one.
 //
 //   9 iterations, A B C; all of clock 0 is done (0 1 2); A has begun clock 2 (6), B and C clock 1 (4, 5).
-//   C is lost: it leaves 5 and 8.           tape 0 .. 8 5 8; from clock 3 on (3, 9, A B)
+//   C is lost: it leaves 5 and 8.           list 0 .. 8 5 8; from clock 3 on (3, 9, A B)
 //     B: clock 2 is 7, as before              A: clock 3 is place 9, iteration 5; B: place 10, iteration 8
 //   Instead, C comes back first, at clock 2, having begun 1: there it takes place 9, iteration 5; the next
 //   plan is (3, 10, A B C), A does 8, and for B and C nothing is left.
 //
-// A worker that is lost when the others have been told that nothing is left cannot be made up for. Memory: a
-// plan for each change between the slowest and the fastest, and what was left undone and not given out yet.
+// A worker that is lost when the others have been told that nothing is left cannot be made up for.
+//
+// Memory: a plan, with a number for each worker unless all are there, for each change between the slowest and
+// the fastest, and a plan for each clock that was begun while somebody stood below its plan; and of what was
+// left undone a piece for each of those plans that a lost worker had a part in. That is given out behind all
+// else, so it grows with every loss until then.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +38,9 @@
 
 namespace paceline::sync {
 
-// Thread: one (the engine's). A decision costs O(1); the first that follows a change of who is there looks at
-// all workers once.
+// Thread: one (the engine's). A decision costs O(log plans); the first that follows a change of who is there
+// looks at all workers once, and a loss at each clock by which the lost one is behind the first that nobody
+// has begun. So does a worker that has no place at its clock when all are given.
 class EvenShare {
  public:
   // Of `workers` at most, none of which is there yet.
@@ -62,11 +68,11 @@ class EvenShare {
   struct Plan {
     Clock first;
     std::int64_t base = 0;
-    std::int64_t end = 0;                  // of the tape
+    std::int64_t end = 0;                  // of the work list
     std::int64_t workers = 0;              // K
     std::shared_ptr<const Places> places;  // null: all workers, by rank
   };
-  // A piece of the tape behind `total`: iterations first, first + stride, ...
+  // A piece of the work list behind `total`: iterations first, first + stride, ...
   struct Undone {
     std::int64_t place = 0;
     std::int64_t first = 0;
@@ -75,17 +81,19 @@ class EvenShare {
   };
 
   void renew();
+  std::deque<Plan>::const_iterator plan_for(Clock clock) const;
   std::optional<std::int64_t> place(Rank worker, Clock clock) const;
-  std::optional<Clock> next_own(Rank worker, Clock clock) const;
+  std::optional<std::int64_t> place(const Plan& plan, Rank worker, Clock clock) const;
+  std::optional<Clock> next_own(Rank worker, Clock from) const;
   void begin_at(Rank worker, Clock clock);
   std::int64_t at(std::int64_t place) const;
   void append(std::int64_t iteration);
 
   const std::int64_t total_;
-  std::int64_t length_;        // of the tape
+  std::int64_t length_;        // of the work list
   std::int64_t next_ = 0;      // the first place that nobody has been given
   Clock begun_;                // the first clock that nobody has begun
-  std::deque<Plan> plans_;     // the last is for all clocks that nobody has begun
+  std::deque<Plan> plans_;     // by first clock; the last is for all clocks that nobody has begun
   bool overtaken_ = false;     // ... unless this is set: it is to be replaced
   std::deque<Undone> undone_;  // by place
   std::vector<bool> there_;    // by rank

@@ -30,6 +30,10 @@ class RunningIteration {
   static constexpr std::int64_t kAnySamples = 0;
   void begin(std::int64_t iteration, Version min_version, std::int64_t samples);
 
+  // What its worker computes with from here on is of `revision` at least: its caches are empty, and it is to
+  // ask for a version that begins with that. Said before the grant of a worker that has come late.
+  void reads_no_older_than(Revision revision) { computed_revision_ = revision; }
+
   // A shard holds its gradient. The worker and clock are this iteration's, the shard exists.
   // Errors, which change nothing: kOutOfOrder the shard said so before; kInvalidArgument weight < 1 or
   // another than was granted, another shard's or the report's samples.

@@ -7,10 +7,10 @@
 
 namespace paceline::sync {
 
-WorkShare::WorkShare(Share kind, Workers workers, Cluster cluster, std::int64_t per_clock,
+WorkShare::WorkShare(Share kind, Membership membership, Cluster cluster, std::int64_t per_clock,
                      std::int64_t total_iterations)
     : kind_(kind), workers_(cluster.workers()), per_clock_(per_clock), total_(total_iterations) {
-  if (kind == Share::kEven && workers == Workers::kComeAndGo) {
+  if (kind == Share::kEven && membership == Membership::kComeAndGo) {
     even_.emplace(cluster.workers(), total_iterations);
   }
 }
@@ -45,8 +45,8 @@ bool WorkShare::done(Rank worker, Clock clock) {
 }
 
 std::int64_t WorkShare::take(Rank worker, Clock clock) {
-  PACELINE_ASSERT(!done(worker, clock), "no iteration is left to take");
   if (even_) return even_->take(worker, clock);
+  PACELINE_ASSERT(!done(worker, clock), "no iteration is left to take");
   if (kind_ == Share::kEven) return clock.value * workers_ + worker.value;
   if (returned_.empty()) return next_++;
   const std::int64_t iteration = *returned_.begin();

@@ -31,13 +31,13 @@
 namespace paceline::sync {
 
 // Who may be there: the same workers to the end, but for those that are lost; or others, too.
-enum class Workers { kFixed, kComeAndGo };
+enum class Membership { kFixed, kComeAndGo };
 
 // Thread: one.
 class WorkShare {
  public:
   // `per_clock`: how many gradients close a clock, N; the number of workers where all are waited for.
-  WorkShare(Share kind, Workers workers, Cluster cluster, std::int64_t per_clock,
+  WorkShare(Share kind, Membership membership, Cluster cluster, std::int64_t per_clock,
             std::int64_t total_iterations);
 
   // `worker` is there. Before it is, and once it is not, it is asked about no more.

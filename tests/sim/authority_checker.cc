@@ -72,6 +72,16 @@ Clock AuthorityChecker::slowest() const {
   return slowest;
 }
 
+Clock AuthorityChecker::fastest() const {
+  Clock fastest;
+  for (const auto& [worker, account] : accounts_) {
+    if (is_live(account)) fastest = std::max(fastest, account.clock);
+  }
+  return fastest;
+}
+
+void AuthorityChecker::note_clock_gap() { clock_gap_ = std::max(clock_gap_, fastest() - slowest()); }
+
 bool AuthorityChecker::even_done(WorkerId worker, Clock clock) const {
   if (fluid_) return shares_.done(worker, clock);
   const std::int64_t backups = config_.cluster.workers() - first_n_;
@@ -90,6 +100,7 @@ bool AuthorityChecker::note(const Joined& e) {
     const Clock clock = std::max(slowest(), never_had_[e.worker]);
     accounts_[e.worker] = Account{State::kAsks, clock, {}, 0, {}, true, {}, std::nullopt, false};
     highest_ = std::max(highest_, clock);
+    note_clock_gap();
     shares_.come(e.worker);
     pushes_[e.worker] = Pushes{};
     note_push(e.worker);
@@ -198,13 +209,9 @@ void AuthorityChecker::note_clock_moved(WorkerId worker) {
   ++completed_iterations_;
   a.clock = a.clock.next();
   highest_ = std::max(highest_, a.clock);
-  Clock fastest;
-  for (const auto& [other, account] : accounts_) {
-    if (is_live(account)) fastest = std::max(fastest, account.clock);
-  }
-  clock_gap_ = std::max(clock_gap_, fastest - slowest());
+  note_clock_gap();
   note_push(worker);
-  if (policy_.kind != PolicyKind::kDssp || a.clock != fastest) return;
+  if (policy_.kind != PolicyKind::kDssp || a.clock != fastest()) return;
   predict(worker);
 }
 

@@ -89,6 +89,8 @@ class AuthorityChecker {
   bool is_live(const Account& a) const { return a.state == State::kAsks || in_iteration(a); }
   bool anybody_live() const;
   Clock slowest() const;
+  Clock fastest() const;
+  void note_clock_gap();
   // share: even: how many gradients are still to be applied when `clock` begins.
   std::int64_t left_at(Clock clock) const { return config_.total_iterations - clock.value * first_n_; }
   bool even_done(WorkerId worker, Clock clock) const;

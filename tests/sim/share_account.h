@@ -1,6 +1,6 @@
 // Who does which iteration under share: even while workers come and go: a slow, independent account of it.
-// The tape is written out, each clock's iterations are handed out one by one when the first of its workers
-// begins it, and what is still in somebody's hands when he is lost goes to the tape's end.
+// The work list is written out, each clock's iterations are handed out one by one when the first of its
+// workers begins it, and what is still in somebody's hands when he is lost goes to the list's end.
 #pragma once
 
 #include <cstdint>

@@ -81,6 +81,12 @@ class Run {
     policy_.on_departure(worker);
     table_.remove(clocks_[worker.value]);
   }
+  // It is back, at `clock`.
+  void comes_back(Rank worker, Clock clock, double seconds) {
+    clocks_[worker.value] = clock;
+    table_.add(clock);
+    policy_.on_clock(worker, clock, at(seconds), table_);
+  }
   Threshold of(Rank worker) const { return policy_.threshold_for(worker); }
 
  private:
@@ -108,6 +114,16 @@ TEST_CASE("extra_iterations_last_until_they_are_done_and_no_longer") {
   run.completes(kA, 9);
   CHECK(run.of(kA) == Threshold(3));
   run.completes(kA, 10);  // lead 4, none left; asked again: the slowest is to push now
+  CHECK(run.of(kA) == Threshold(1));
+}
+
+TEST_CASE("who_comes_back_has_none_of_the_extra_iterations_that_it_had") {
+  Run run(1, 4);
+  run.completes(kB, 5);
+  for (const double t : {6.0, 7.0, 8.0}) run.completes(kA, t);
+  CHECK(run.of(kA) == Threshold(3));  // for clocks 3 and 4
+  run.leaves(kA);
+  run.comes_back(kA, Clock(4), 8.5);
   CHECK(run.of(kA) == Threshold(1));
 }
 

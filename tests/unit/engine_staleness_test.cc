@@ -116,6 +116,22 @@ TEST_CASE("a_gradient_whose_report_is_lost_counts_as_old_as_it_can_be") {
   CHECK(run.take(Lost{NodeId(0)}) == List{1});  // its last one was computed with revision 2; now there are 3
 }
 
+// Its caches are empty, and its first grant asks for the version of the min clock.
+TEST_CASE("one_who_has_come_late_knows_at_least_the_revision_with_which_the_min_clocks_version_begins") {
+  Counted run(PolicyKind::kSsp, ApplyMode::kEager, CombineMode::kEach);
+  run.take(Lost{NodeId(2)});
+  std::int64_t revision = 0;
+  for (std::int64_t clock = 0; clock < 10; ++clock) {
+    CHECK(run.step(kA, clock, clock, revision) == List{0});
+    CHECK(run.step(kB, clock, clock, ++revision) == List{0});
+    ++revision;
+  }
+  CHECK(run.step(kA, 10, 10, 20) == List{0});
+  run.take(Joined{kC});  // at clock 10: version 10 begins with revision 20; now there are 21
+  run.take(GradientArrived{ShardId(0), kC, Clock(10), 32, ""});
+  CHECK(run.take(Lost{NodeId(2)}) == List{1});
+}
+
 TEST_CASE("more_own_updates_than_a_snapshot_may_lack_are_refused") {
   Counted run(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach);
   run.step(kA, 0, 0, 0);
