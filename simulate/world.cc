@@ -221,9 +221,9 @@ void World::lose(std::uint32_t incarnation, const std::string& why, Ticks now) {
   step(sync::Lost{node.id()}, now);
 }
 
-// At the start, later, or back again. When training ends nobody is let in any more. The authority knows
-// another incarnation by its token (docs/PROTOCOL.md), and so that the one before is gone, before its lease
-// is over.
+// At the start, later, or back again. When training ends nobody is let in any more. That the incarnation
+// before is lost at once, though its lease is not over, is the simulator's choice: the daemons refuse another
+// one while the first is a member, and do not let in again who has gone (docs/PROTOCOL.md).
 void World::join(std::uint32_t incarnation, Ticks now) {
   if (engine_.finished() || engine_.stopping()) return;
   const NodeId node = nodes_[incarnation].id();

@@ -70,6 +70,8 @@ class World {
   const sync::Engine& engine() const { return engine_; }
 
  private:
+  enum class Presence : std::uint8_t { kAbsent, kThere, kLost };
+
   // A decision on its way to the shards.
   struct Decision {
     sync::Apply apply;
@@ -139,7 +141,6 @@ class World {
   Ticks phase_clock_;
   Surroundings surroundings_;
   std::vector<Server> servers_;
-  enum class Presence : std::uint8_t { kAbsent, kThere, kLost };
   std::vector<Node> nodes_;           // by incarnation
   std::vector<Presence> presence_;    // by incarnation
   std::vector<std::uint32_t> there_;  // by node: its last incarnation that came, else its first

@@ -392,8 +392,8 @@ TEST_CASE(
     "with_nodes_that_crash_come_late_and_come_back_every_iteration_is_applied_once_and_in_the_same_way") {
   const std::string events =
       "simulate.events=[{at: 1s, node: 1, kind: crash}, {at: 1500ms, node: 0, kind: join}, {at: 1700ms, "
-      "node: "
-      "1, kind: join}, {at: 2s, node: 3, kind: crash}, {at: 5s, node: 3, kind: join}, {at: 6s, node: 1, "
+      "node: 1, kind: join}, {at: 2s, node: 3, kind: crash}, {at: 5s, node: 3, kind: join}, {at: 6s, node: "
+      "1, "
       "kind: crash}, {at: 6100ms, node: 1, kind: join}]";
   for (const char* policy : {"bsp", "ssp", "dssp", "dtssp", "random_walk", "asp"}) {
     for (const char* share : {"even", "pool"}) {
