@@ -2,7 +2,8 @@
 // for next, so that phase BATCH costs a training thread a hand-over.
 //
 // Which samples a worker gets is only known with its grant. Under `share: even` it is predictable (rank r of
-// K has the r-th n of each K n), until balanced batches change sizes; under `share: pool` it is not. So a
+// K has the r-th n of each K n), until balanced batches change sizes, or a node is lost: from then on
+// iterations come closer than predicted, to the run's end. Under `share: pool` it is not. So a
 // prediction is a hint and never more: a mini-batch that was not predicted, or that no loader thread has
 // begun yet, is made on the training thread that asks for it. A wrong hint, or too few loader threads, cost
 // time and cannot stop a worker.
