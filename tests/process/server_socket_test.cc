@@ -351,25 +351,33 @@ TEST_CASE("a node that is refused for good is lost at once, though it stays and 
   CHECK(refusal.fatal);
   CHECK_THAT(refusal.message, Contains(what));
 
-  // The other one is waited for no longer. SGD, rate 1, mean of one: all that is left is its own gradient.
-  for (std::size_t k = 0; k < 2; ++k) {
-    good.say(k, wire::Push{WorkerId(0, 0), Clock(0), 0, true, 4, Version(0), Revision(0)}, values(k));
+  // The other one is waited for no longer, and what it leaves is done by who is there.
+  for (std::int64_t clock = 0; clock < 2; ++clock) {
+    if (clock > 0) CHECK(good.hear<wire::Grant>(0).iteration == 1);
+    for (std::size_t k = 0; k < 2; ++k) {
+      good.say(k, wire::Push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)},
+               values(k));
+    }
+    wire::StepReport report;
+    report.worker = WorkerId(0, 0);
+    report.clock = Clock(clock);
+    report.metric = {1.0, 2, 4};
+    report.computed_version = Version(clock);
+    report.computed_revision = Revision(clock);
+    good.say(0, report);
   }
-  wire::StepReport report;
-  report.worker = WorkerId(0, 0);
-  report.metric = {1.0, 2, 4};
-  good.say(0, report);
   CHECK(good.hear<wire::FinishWorker>(0).reason == "share done");
   bad.say(1, wire::Pull{1, Version(0), false, kNoRevision});
   CHECK_THAT(bad.hear<wire::Error>(1).message, Contains("node 1 has gone from this run"));
   const auto evaluate = good.hear<wire::Evaluate>(0);
   good.say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
   wire::NodeReport numbers;
-  numbers.workers.push_back({WorkerId(0, 0), {}, 1, 0, 0, 0});
+  numbers.workers.push_back({WorkerId(0, 0), {}, 2, 0, 0, 0});
   good.say(0, numbers);
   CHECK(good.hear<wire::RunOver>(0).code == StatusCode::kOk);
   CHECK(authority.result().is_ok());
   const auto summary = read_summary(folder.path());
+  CHECK(summary->iterations == 2);
   REQUIRE(summary->lost.size() == 1);
   CHECK(summary->lost[0] == "node 1: " + where + "refused: " + what);
 }
