@@ -3,7 +3,8 @@ paceline_test(worker_cache_test SOURCES unit/worker_cache_test.cc unit/optimizer
   LABELS core)
 paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate LABELS core)
 paceline_test(worker_train_test
-  SOURCES unit/worker_attribution_test.cc unit/worker_batches_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
+  SOURCES unit/leaving_gradient_test.cc unit/worker_attribution_test.cc unit/worker_batches_test.cc
+          unit/worker_pulls_test.cc unit/worker_train_test.cc
   LIBS paceline_train LABELS core)
 paceline_test(worker_client_test
   SOURCES unit/client_evaluation_test.cc unit/client_silence_test.cc unit/client_state_test.cc
