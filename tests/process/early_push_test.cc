@@ -110,6 +110,22 @@ void check_counts(const ClusterRun& run, const Cluster& cluster) {
   CHECK(run.summary.malformed == 0);  // a withdrawal of what is not there would be refused
 }
 
+// Under on_nan: stop, when worker 1.0 is not finite at clock 3.
+Result<ClusterRun> run_to_its_failure(RunConfig config, std::int64_t rows) {
+  config.train.on_nan = OnNan::kStop;
+  CountingOptions options = counting(config, rows);
+  options.is_not_finite = [](const Step& step) {
+    return step.worker == WorkerId(1, 0) && step.clock == Clock(3);
+  };
+  auto run = run_on(config, options);
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  CHECK(run->summary.status == "failed");
+  CHECK_THAT(run->summary.reason, Catch::Contains("worker 1.0") && Catch::Contains("clock 3") &&
+                                      Catch::Contains("gradient of counts is nan at ["));
+  return run;
+}
+
 }  // namespace
 
 TEST_CASE("a_gradient_that_is_not_finite_after_most_of_it_has_left_is_applied_nowhere") {
@@ -167,18 +183,8 @@ TEST_CASE("a_computed_gradient_that_is_not_finite_behind_parts_that_have_left_is
 }
 
 TEST_CASE("under_on_nan_stop_the_run_ends_with_worker_clock_and_tensor_though_most_of_it_has_left") {
-  RunConfig config = config_of(kPushWays[0], 3);
-  config.train.on_nan = OnNan::kStop;
-  CountingOptions options = counting(config, 6);
-  options.is_not_finite = [](const Step& step) {
-    return step.worker == WorkerId(1, 0) && step.clock == Clock(3);
-  };
-  const auto run = run_on(config, options);
-  INFO(run.status().message());
-  REQUIRE(run.is_ok());
-  CHECK(run->summary.status == "failed");
-  CHECK_THAT(run->summary.reason, Catch::Contains("worker 1.0") && Catch::Contains("clock 3") &&
-                                      Catch::Contains("gradient of counts is nan at ["));
+  const RunConfig config = config_of(kPushWays[0], 3);
+  const auto run = run_to_its_failure(config, 6);
   // BSP: all of the clocks before it, nothing of it; the clock itself counts for the others, or for none.
   const auto workers = static_cast<std::size_t>(config.cluster.cluster().workers());
   for (std::size_t i = 0; i < run->model.parameters.size(); ++i) {
@@ -197,7 +203,6 @@ TEST_CASE("under_on_nan_stop_the_run_ends_with_worker_clock_and_tensor_though_mo
 TEST_CASE("under_on_nan_stop_nothing_that_is_not_finite_is_applied_in_any_way_to_synchronise") {
   const Way way = GENERATE(from_range(std::begin(kPushWays), std::end(kPushWays)));
   RunConfig config = config_of(way, GENERATE(1U, 3U));
-  config.train.on_nan = OnNan::kStop;
   std::int64_t rows = 6;
   SECTION("sent as float32") {}
   SECTION("sent as fp16") { config.cluster.gradient_encoding = Encoding::kFp16; }
@@ -210,16 +215,7 @@ TEST_CASE("under_on_nan_stop_nothing_that_is_not_finite_is_applied_in_any_way_to
     if (way.apply == ApplyMode::kVersioned) config.sync.combine = CombineMode::kMean;
   }
   CAPTURE(static_cast<int>(way.policy), static_cast<int>(way.apply), config.cluster.shards);
-  CountingOptions options = counting(config, rows);
-  options.is_not_finite = [](const Step& step) {
-    return step.worker == WorkerId(1, 0) && step.clock == Clock(3);
-  };
-  const auto run = run_on(config, options);
-  INFO(run.status().message());
-  REQUIRE(run.is_ok());
-  CHECK(run->summary.status == "failed");
-  CHECK_THAT(run->summary.reason, Catch::Contains("worker 1.0") && Catch::Contains("clock 3") &&
-                                      Catch::Contains("gradient of counts is nan at ["));
+  const auto run = run_to_its_failure(config, rows);
   const auto workers = static_cast<std::size_t>(config.cluster.cluster().workers());
   std::int64_t wrong = 0;  // beyond what its worker did, not finite, or not the same on every shard
   for (std::size_t i = 0; i < run->model.parameters.size(); ++i) {

@@ -37,6 +37,17 @@ RunConfig config_in(const testing::TempFolder& folder, std::uint32_t shards) {
   return config;
 }
 
+// What worker 0.0 says at the end of an iteration under BSP, computed with version `clock`.
+wire::StepReport report_at(std::int64_t clock) {
+  wire::StepReport report;
+  report.worker = WorkerId(0, 0);
+  report.clock = Clock(clock);
+  report.metric = {1.0, 2, 4};
+  report.computed_version = Version(clock);
+  report.computed_revision = Revision(clock);
+  return report;
+}
+
 // Joins a run of one node over one server, in which training then begins.
 void begin(ScriptedNode& node, const RunConfig& config, std::int64_t floats = kFloats) {
   node.say(0, join_of(config, 0, floats));
@@ -80,13 +91,7 @@ TEST_CASE("a whole run over two shards, word by word") {
       const wire::Push push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)};
       node.say(k, push, std::vector<float>(floats, static_cast<float>(k + 1)));
     }
-    wire::StepReport report;
-    report.worker = WorkerId(0, 0);
-    report.clock = Clock(clock);
-    report.metric = {1.0, 2, 4};
-    report.computed_version = Version(clock);
-    report.computed_revision = Revision(clock);
-    node.say(0, report);
+    node.say(0, report_at(clock));
     // Right behind the push, for the version that it makes: held until it is there, answered in frames.
     node.say(1, wire::Pull{7, Version(clock + 1), false, kNoRevision});
     wire::Payload payload;
@@ -358,13 +363,7 @@ TEST_CASE("a node that is refused for good is lost at once, though it stays and 
       good.say(k, wire::Push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)},
                values(k));
     }
-    wire::StepReport report;
-    report.worker = WorkerId(0, 0);
-    report.clock = Clock(clock);
-    report.metric = {1.0, 2, 4};
-    report.computed_version = Version(clock);
-    report.computed_revision = Revision(clock);
-    good.say(0, report);
+    good.say(0, report_at(clock));
   }
   CHECK(good.hear<wire::FinishWorker>(0).reason == "share done");
   bad.say(1, wire::Pull{1, Version(0), false, kNoRevision});
