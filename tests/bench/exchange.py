@@ -23,6 +23,8 @@ of a step, headers included, as shares of the model, by bytes_pushed, bytes_pull
     ratio           = (raw seconds x (up + down) / 2) / Paceline's seconds: seconds a byte by seconds a byte
     ratio_of_steps  = raw seconds / Paceline's seconds: the same where up and down are 1
 both medians over the pairs; 1 would be the limit. `ratio_of_steps` counts a step that brought nothing as one that did.
+`raw_cpu_ms` and `paceline_cpu_ms` are the processor time of a step, of all processes, their starting up included; --bin
+takes the programs of another state of the code.
 
 One JSON line for each size; exit status 1 when a ratio is below --limit, or a size that has a limit was left out, as is one
 that does not fit into the free memory.
@@ -86,7 +88,7 @@ def bytes_of_a_step(summary, model):
 
 
 def raw(args, floats, steps, folder):
-    """Seconds of a step."""
+    """Seconds of a step, and processor seconds, of all processes and all they did."""
     shared = args.transport == "shared"
     program = args.bin / ("bench_raw_shared_loop" if shared else "bench_raw_loop")
     where = endpoints(args, args.shards, folder)
@@ -100,12 +102,12 @@ def raw(args, floats, steps, folder):
     for n in range(args.workers):
         workers.append([program, "worker", ",".join(where), str(floats), str(args.frame), str(steps), str(WARM_UP_STEPS),
                         *([",".join(map(str, own)), str(n)] if shared else [])])
-    run_all(servers + workers, folder)
-    return seconds_per_step(folder, args.shards, args.workers)
+    cpu = run_all(servers + workers, folder)
+    return seconds_per_step(folder, args.shards, args.workers), cpu / (steps + WARM_UP_STEPS)
 
 
 def path(args, floats, steps, folder):
-    """Seconds of a step, and the bytes that one moved up and down."""
+    """The same of Paceline, and the bytes that a step moved up and down."""
     config = folder / "config.yaml"
     total = (steps + WARM_UP_STEPS) * args.workers
     config.write_text(CONFIG.format(out=folder / "run", workers=args.workers, shards=args.shards, frame=args.frame,
@@ -115,11 +117,12 @@ def path(args, floats, steps, folder):
     servers = [[args.bin / "paceline-server", config, "--shard", str(k)] for k in range(args.shards)]
     nodes = [[args.bin / "bench_path_worker", str(floats), str(WARM_UP_STEPS), config, "--node", str(n)]
              for n in range(args.workers)]
-    run_all(servers + nodes, folder)
+    cpu = run_all(servers + nodes, folder)
     summary = json.loads((folder / "run/summary.json").read_text())
     if summary["status"] != "ok" or summary["iterations"] != total:
         fail(f"exchange: status {summary['status']}, {summary['iterations']} of {total} iterations")
-    return seconds_per_step(folder, args.shards, args.workers), *bytes_of_a_step(summary, 4 * floats)
+    seconds = seconds_per_step(folder, args.shards, args.workers)
+    return seconds, cpu / (steps + WARM_UP_STEPS), *bytes_of_a_step(summary, 4 * floats)
 
 
 def needed_bytes(args, mb):
@@ -139,9 +142,10 @@ def compare(args, mb):
             in_memory = "/dev/shm" if args.transport == "shared" else None
             with tempfile.TemporaryDirectory(prefix="paceline.", dir=in_memory) as folder:
                 said[name] = loops[name](args, floats, steps, Path(folder))
-        seconds, up, down = said["paceline"]
-        pairs.append({"raw": said["raw"], "paceline": seconds, "up": up, "down": down, "of_steps": said["raw"] / seconds,
-                      "of_bytes": said["raw"] * (up + down) / 2 / seconds})
+        raw_seconds, raw_cpu = said["raw"]
+        seconds, cpu, up, down = said["paceline"]
+        pairs.append({"raw": raw_seconds, "paceline": seconds, "up": up, "down": down, "of_steps": raw_seconds / seconds,
+                      "of_bytes": raw_seconds * (up + down) / 2 / seconds, "raw_cpu": raw_cpu, "cpu": cpu})
 
     def median(key):
         return statistics.median(one[key] for one in pairs)
@@ -155,6 +159,7 @@ def compare(args, mb):
             "down": round(median("down"), 3), "ratio": round(median("of_bytes"), 3),
             "ratio_range": [round(min(ratios), 3), round(max(ratios), 3)],
             "ratio_of_steps": round(median("of_steps"), 3),
+            "raw_cpu_ms": round(1e3 * median("raw_cpu"), 3), "paceline_cpu_ms": round(1e3 * median("cpu"), 3),
             # Up and down, of all workers together.
             "raw_gb_per_s": round(2 * mb * args.workers / raw_ms, 2),
             "paceline_gb_per_s": round((median("up") + median("down")) * mb * args.workers / paceline_ms, 2),
