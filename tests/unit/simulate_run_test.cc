@@ -388,6 +388,18 @@ class Judge final : public simulate::Watcher {
   AuthorityChecker checker_;
 };
 
+// The plan's run, of which no decision was wrong.
+Outcome judged(const simulate::Plan& plan) {
+  Judge judge(plan.engine);
+  simulate::TimedComputation computation(plan);
+  simulate::World world(plan, computation, &judge);
+  Result<Outcome> run = world.run();
+  REQUIRE(run);
+  judge.at_end(world.engine());
+  CHECK(judge.violations == Violations{});
+  return *std::move(run);
+}
+
 TEST_CASE(
     "with_nodes_that_crash_come_late_and_come_back_every_iteration_is_applied_once_and_in_the_same_way") {
   const std::string events =
@@ -417,21 +429,15 @@ TEST_CASE(
                                            events};
       const auto plan = simulate::make_plan(plain_config(given));
       REQUIRE(plan);
-      Judge judge(plan->engine);
-      simulate::TimedComputation computation(*plan);
-      simulate::World world(*plan, computation, &judge);
-      const Result<Outcome> ran = world.run();
-      REQUIRE(ran);
-      judge.at_end(world.engine());
-      CHECK(judge.violations == Violations{});
-      CHECK(ran->summary.iterations == 800);
-      CHECK(ran->summary.lost_nodes == 3);
-      CHECK(ran->summary.iterations_lost >= 3);
-      CHECK(ran->phases.size() == 8);
-      check_accounted(*ran);
+      const Outcome ran = judged(*plan);
+      CHECK(ran.summary.iterations == 800);
+      CHECK(ran.summary.lost_nodes == 3);
+      CHECK(ran.summary.iterations_lost >= 3);
+      CHECK(ran.phases.size() == 8);
+      check_accounted(ran);
       Outcome again = simulated(given);
       again.summary.simulated_seed.reset();
-      CHECK(to_json(again.summary) == to_json(ran->summary));
+      CHECK(to_json(again.summary) == to_json(ran.summary));
     }
   }
 }
@@ -449,14 +455,7 @@ TEST_CASE("every_decision_of_a_simulated_run_is_right_in_the_eyes_of_an_independ
            "simulate.network.latency=1ms", "simulate.costs.message=50us", "simulate.costs.apply=20",
            "simulate.metric.final_accuracy=0.9", "sync.lpr.window_clocks=5", two_die}));
       REQUIRE(plan);
-      Judge judge(plan->engine);
-      simulate::TimedComputation computation(*plan);
-      simulate::World world(*plan, computation, &judge);
-      const Result<Outcome> ran = world.run();
-      REQUIRE(ran);
-      const Outcome& run = *ran;
-      judge.at_end(world.engine());
-      CHECK(judge.violations == Violations{});
+      const Outcome run = judged(*plan);
       CHECK(run.summary.lost_nodes == 2);
       check_accounted(run);
     }
