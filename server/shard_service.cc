@@ -51,8 +51,8 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
       log_(log),
       pending_(pulls_max(config.cluster)),
       nodes_(config.cluster.nodes),
-      leaving_(cluster_, static_cast<std::int64_t>(shard_settings(config).gradients_max),
-               config.cluster.parameter_encoding, std::move(replies_left)) {}
+      leaving_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,
+               std::move(replies_left)) {}
 
 Result<Range> ShardService::open(const Layout& layout) {
   if (shard_) return shard_->range();

@@ -12,16 +12,6 @@
 namespace paceline::simulate {
 namespace {
 
-// What a shard holds of a worker at most under eager application, and so what may be missing at its node
-// (server/store/shard_settings.cc).
-constexpr std::int64_t kDecisionLag = 8;
-
-std::int64_t missing_max(const sync::EngineConfig& engine) {
-  const Threshold largest = sync::largest_threshold(engine.policy);
-  const std::int64_t held = largest.is_infinite() ? 2 : largest.value() + 2;
-  return engine.apply == ApplyMode::kEager ? std::max(held, kDecisionLag) : held;
-}
-
 // Whether the policy, or a stage of it, looks at how well training goes.
 bool follows_metric(const SyncSection& sync) {
   const auto looks = [](const PolicyStage& stage) {
@@ -80,7 +70,7 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   }
   plan.keeps_own_updates = cache::keeps_own_updates(sync::largest_threshold(plan.engine.policy));
   plan.applies_at_once = config.train.optimizer.kind != OptimizerKind::kSgd;
-  plan.missing_max = missing_max(plan.engine);
+  plan.missing_max = cache::missing_max(plan.engine.apply, sync::largest_threshold(plan.engine.policy));
   plan.apply_threads = config.cluster.apply_threads.value_or(1);
   if (floats) {
     plan.floats = *floats;

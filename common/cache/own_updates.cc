@@ -1,9 +1,17 @@
 #include "common/cache/own_updates.h"
 
+#include <algorithm>
+
 #include "common/assert.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::cache {
+
+std::int64_t missing_max(ApplyMode apply, Threshold largest) {
+  constexpr std::int64_t kEagerLeast = 8;
+  const std::int64_t waiting = largest.is_infinite() ? 2 : largest.value() + 2;
+  return apply == ApplyMode::kEager ? std::max(waiting, kEagerLeast) : waiting;
+}
 
 bool must_reapply(Clock own, Clock slice_applied) {
   if (sync::broken(sync::Mutant::kReapplyRepeatsContained)) return own.next() >= slice_applied;

@@ -15,6 +15,7 @@
 #include <deque>
 #include <vector>
 
+#include "common/cache/freshness.h"
 #include "common/cache/snapshot.h"
 #include "common/clock.h"
 #include "common/ids.h"
@@ -25,6 +26,11 @@ namespace paceline::cache {
 // stamped < c. `largest`: the largest threshold the policy can grant with (sync::largest_threshold()); a run
 // whose s is 0 now but may rise must keep them.
 constexpr bool keeps_own_updates(Threshold largest) { return largest > Threshold(0); }
+
+// How many own gradients a thread may lack in what its node has and still go on with that, where something
+// newer is merely due: as many as a shard may have to wait for under versioned application; eager, where a
+// shard that is late has decisions on their way to it, at least 8. The thread keeps an update for each.
+std::int64_t missing_max(ApplyMode apply, Threshold largest);
 
 // Whether an own gradient stamped `own` must be applied again to a slice with this applied clock.
 bool must_reapply(Clock own, Clock slice_applied);

@@ -223,8 +223,8 @@ void NextState::foresee(const wire::ApplyDecision& decision) {
 }
 
 // One step of the optimizer, with this rate: that of the step it was begun with, where it has a state. A
-// block beside the old one, of a state that outgrows the processor's cache, is
-// written past that: else each line would be read first. Not where the next gradient reads it right away.
+// block beside the old one, of a state that outgrows the processor's cache, is written past that: else each
+// line would be read first. Not where the next gradient reads it right away.
 void NextState::write_step(double rate, std::int64_t offset, std::span<const float> in, std::span<float> out,
                            std::span<const float> gradient, Then then) {
   const auto step = [&](std::size_t at, std::span<float> stepped) {

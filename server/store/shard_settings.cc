@@ -4,16 +4,12 @@
 #include <algorithm>
 #include <thread>
 
+#include "common/cache/own_updates.h"
 #include "common/config/engine_config.h"
 #include "common/params/schedule.h"
 
 namespace paceline::server {
 namespace {
-
-// Eager, a decision takes a gradient as soon as every shard holds it, but the worker is granted its next
-// clock by the authority, not by this shard: while decisions are on their way here, its gradients pile up.
-// This many at least, so that a shard whose decisions are late does not turn a healthy node away.
-constexpr std::int64_t kDecisionLag = 8;
 
 // More gain nothing: a few cores take all that the memory gives.
 constexpr std::uint32_t kApplyThreadsMax = 4;
@@ -26,9 +22,9 @@ ShardSettings shard_settings(const RunConfig& config) {
   settings.cluster = config.cluster.cluster();
   settings.block_floats = std::max<std::int64_t>(1, config.cluster.frame_bytes / std::int64_t{sizeof(float)});
   const Threshold largest = sync::largest_threshold(engine_config(config).policy);
-  std::int64_t gradients_max = largest.is_infinite() ? 0 : largest.value() + 2;
-  if (config.sync.apply == ApplyMode::kEager) gradients_max = std::max(gradients_max, kDecisionLag);
-  settings.gradients_max = static_cast<std::size_t>(gradients_max);
+  const bool on_arrival = config.sync.apply == ApplyMode::kEager;
+  settings.gradients_max = on_arrival ? 2 : static_cast<std::size_t>(largest.value()) + 2;
+  settings.missing_max = cache::missing_max(config.sync.apply, largest);
   settings.gradient_encoding = config.cluster.gradient_encoding;
   const std::uint32_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kApplyThreadsMax);
   settings.apply_threads = config.cluster.apply_threads.value_or(cores);

@@ -15,9 +15,11 @@ struct ShardSettings {
   OptimizerSection optimizer;
   Cluster cluster;
   std::int64_t block_floats = 1;  // floats per block and per Parameters frame, >= 1
-  // Held per worker: the largest threshold + 2; where each is applied on arrival at least 8, for decisions
-  // that are late here.
+  // Held per worker: the largest threshold + 2; where each is applied on arrival 2, however late decisions
+  // are here, since the one that fills this is announced when a decision has made room (shard_service.h).
   std::size_t gradients_max = 2;
+  // Of a thread's own gradients, missing in what its node has and may go on with (cache::missing_max()).
+  std::int64_t missing_max = 2;
   Encoding gradient_encoding = Encoding::kFp32;  // of pushes
   std::size_t apply_threads = 1;                 // >= 1
   // A range of up to this many floats is applied by the loop's thread alone, which takes it some 2 ms: the

@@ -12,8 +12,6 @@ threshold 3, versioned; asp, eager), an optimizer, a number of shards, and wheth
             + gradients per worker x workers + 64 MiB                       parameters and gradients: of the shard's range
 
 with the optimizer's state of Adam (two parameters' worth), and threshold + 2 gradients per worker when versioned, 2 when eager.
-That is what is judged. With several shards an eager one may hold up to 8 gradients per worker (docs/ARCHITECTURE.md), since
-a worker's grant comes from shard 0 and says nothing of this one: `may_hold_mb` is the bound with these.
 
 The other cells are a node with 1, 2 and 4 threads: `per_thread_mb` is what a thread more takes, in models' sizes `models`.
 Everything is sent: pages that a server and a node share would count in the peaks of both.
@@ -42,7 +40,6 @@ train:
 """
 SYNC = {"ssp": "{policy: ssp, threshold: 3}", "asp": "{policy: asp}"}
 HELD = {"ssp": 3 + 2, "asp": 2}  # gradients per worker
-EAGER_MOST = 8                   # kDecisionLag of server/store/shard_settings.cc
 STATE = {"sgd": 0, "adam": 2}    # parameters' worth
 RETAINED = 2                     # with evaluations
 EVALUATED_EVERY = 5              # clocks
@@ -72,23 +69,16 @@ def mb(size):
 def server_cell(args, policy, optimizer, shards=1, evaluated=False):
     model = args.mb * 1e6
 
-    def bound(gradients):
-        retained = RETAINED if evaluated else 0
-        return model / shards * (2 + retained + STATE[optimizer] + gradients * args.workers) + SLACK
-
-    most = max(HELD[policy], EAGER_MOST if policy == "asp" else 0)
+    retained = RETAINED if evaluated else 0
+    bound = model / shards * (2 + retained + STATE[optimizer] + HELD[policy] * args.workers) + SLACK
     # A node of one thread: its process cache, parameters, gradient buffers, local state and differences.
-    needed = shards * bound(most) + args.workers * model * (12 + STATE[optimizer])
+    needed = shards * bound + args.workers * model * (12 + STATE[optimizer])
     cell = {"benchmark": "memory", "cell": "server", "policy": policy, "optimizer": optimizer, "mb": args.mb,
             "workers": args.workers, "shards": shards, "evaluated": evaluated, "steps": args.steps}
     if needed > available_bytes():
         return cell | {"left_out": f"may need {mb(needed)} MB, available are {mb(available_bytes())}"}
     server, node = run(args, policy, optimizer, args.workers, 1, shards, evaluated)
-    cell |= {"server_mb": mb(server), "bound_mb": mb(bound(HELD[policy])),
-             "of_bound": round(server / bound(HELD[policy]), 3), "node_mb": mb(node)}
-    if policy == "asp" and shards > 1:
-        cell |= {"may_hold_mb": mb(bound(most))}
-    return cell
+    return cell | {"server_mb": mb(server), "bound_mb": mb(bound), "of_bound": round(server / bound, 3), "node_mb": mb(node)}
 
 
 def node_cell(args, policy, optimizer, threads, before):

@@ -100,7 +100,8 @@ TEST_CASE("a gradient is withdrawn by its own worker, and only while it is here 
 }
 
 // Grant and decision travel on different connections: a worker may push on before the decision about its
-// last gradient is here. (Two are held where gradients are applied as they come.)
+// last gradient is here.
+// Two are held where gradients are applied as they come.
 TEST_CASE("a gradient that fills its worker's bound is announced when a decision has made room") {
   Conversation c;
   c.initialize();

@@ -28,7 +28,9 @@ constexpr int kSteps = 500;
 class SlowOutbox final : public Outbox {
  public:
   void send(Peer to, wire::Message message) override {
-    if (to.is_node()) queues[to.number].push_back(std::move(message));
+    if (to.is_node()) return queues[to.number].push_back(std::move(message));
+    const auto* const arrived = std::get_if<wire::GradientArrived>(&message.body);
+    if (arrived != nullptr) announced.insert({arrived->worker, arrived->clock});
   }
   // Fails now and then.
   void disconnect(NodeId node) override {
@@ -36,6 +38,7 @@ class SlowOutbox final : public Outbox {
   }
 
   int disconnects = 0;
+  std::set<std::pair<WorkerId, Clock>> announced;  // whole gradients that the authority has been told of
   std::map<std::uint32_t, std::deque<wire::Message>> queues;
 };
 
@@ -143,8 +146,12 @@ class Walk {
   // The next frame, from the gradient's end to its begin, of at most two gradients that are not decided. They
   // are stamped as those of a worker that goes on with the newest version.
   void push_piece(Pusher& pusher) {
-    if (nodes_[pusher.worker.node.value].lost || pusher.whole.size() >= 2 || on_their_way() >= 2) return;
-    if (pusher.left == floats_) pusher.clock = std::max(pusher.clock, Clock(version_));
+    if (nodes_[pusher.worker.node.value].lost || pusher.whole.size() >= 2) return;
+    if (pusher.left == floats_) {
+      // What is not announced yet has brought no grant of a further iteration.
+      if (!pusher.whole.empty() && !is_announced(pusher, pusher.whole.back())) return;
+      pusher.clock = std::max(pusher.clock, Clock(version_));
+    }
     const std::int64_t begin = (pusher.left - 1) / kBlockFloats * kBlockFloats;
     say(Peer::of(pusher.worker.node), push_of(pusher.worker, pusher.clock.value, begin, begin == 0),
         std::vector<float>(static_cast<std::size_t>(pusher.left - begin), 1));
@@ -155,13 +162,17 @@ class Walk {
     pusher.clock = pusher.clock.next();
   }
 
+  bool is_announced(const Pusher& pusher, Clock clock) const {
+    return outbox_.announced.contains({pusher.worker, clock});
+  }
+
   // The authority applies whole gradients, at most one of each pusher: eager one, versioned mostly both. At
   // most two versions are retained as far as it knows.
   void decide() {
     if (on_their_way() >= 2) return;  // the shard has them wait, and the pushers with them
     std::vector<Pusher*> due;
     for (Pusher& pusher : pushers_) {
-      if (!pusher.whole.empty()) due.push_back(&pusher);
+      if (!pusher.whole.empty() && is_announced(pusher, pusher.whole.front())) due.push_back(&pusher);
     }
     if (due.empty()) return;
     if (due.size() == 2 && (eager_ || below(4) == 0)) due = {due[below(2)]};

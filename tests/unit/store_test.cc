@@ -380,11 +380,9 @@ TEST_CASE("the largest threshold bounds the gradients held") {
   config.sync.threshold_max = 10;
   CHECK(shard_settings(config).gradients_max == 12);
   config.sync.apply = ApplyMode::kEager;
-  CHECK(shard_settings(config).gradients_max == 12);
-  config.sync.threshold_max = 3;
-  CHECK(shard_settings(config).gradients_max == 8);  // decisions may be late
+  CHECK(shard_settings(config).gradients_max == 2);
   config.sync.policy = PolicyKind::kAsp;
-  CHECK(shard_settings(config).gradients_max == 8);
+  CHECK(shard_settings(config).gradients_max == 2);
 }
 
 Shard shard_taking(Encoding encoding) {
