@@ -9,10 +9,16 @@
 // ratio_wall: the same of the time that passed. GBps, limit_GBps: what is loaded and stored, by the median
 // processor time; that a store first reads its cache line is not counted.
 //
+// in_place, apart: as a server applies what nobody reads, and what is written beside a state that somebody
+// does. past_cache: apart, as it does where the state outgrows the processor's cache (server/store/
+// next_state_apply.cc): stretches in the first-level cache, written out past the others. The limit is the
+// same as for apart, which reads each line before it stores to it, so the ratio may be above 1.
+//
 // Exit status 1 when the loops that OptimizerState runs (kernels::best) have a ratio under 0.85.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -21,6 +27,7 @@
 #include <vector>
 
 #include "common/params/kernels.h"
+#include "common/params/vector_ops.h"
 #include "tests/bench/judged.h"
 
 namespace paceline {
@@ -32,7 +39,7 @@ using kernels::Kernels;
 constexpr double kTarget = 0.85;
 
 enum class Optimizer { kSgd, kMomentum, kAdam };
-enum class Place { kInPlace, kApart };
+enum class Place { kInPlace, kApart, kPastCache };
 
 struct Free {
   void operator()(float* p) const { std::free(p); }
@@ -51,7 +58,7 @@ struct Arrays {
   Arrays(Optimizer optimizer, Place place, std::int64_t floats) : n(floats) {
     in = filled(n, 1.0F);
     gradient = filled(n, 1e-3F);
-    if (place == Place::kApart) apart = filled(n, 0.0F);
+    if (place != Place::kInPlace) apart = filled(n, 0.0F);
     if (optimizer != Optimizer::kSgd) first = filled(n, 1e-3F);
     if (optimizer == Optimizer::kAdam) second = filled(n, 1e-6F);
   }
@@ -112,13 +119,15 @@ void run_limit(Optimizer optimizer, const Arrays& arrays) {
   limit_of<Optimizer::kAdam>(set, arrays);
 }
 
-void run_loop(Optimizer optimizer, const Kernels& loops, const Arrays& arrays) {
-  const kernels::Piece piece{arrays.in.get(), arrays.out(), arrays.gradient.get(), arrays.n};
+// Elements [at, at + n) of the arrays, into `out`.
+void run_stretch(Optimizer optimizer, const Kernels& loops, const Arrays& arrays, std::int64_t at,
+                 std::int64_t n, float* out) {
+  const kernels::Piece piece{arrays.in.get() + at, out, arrays.gradient.get() + at, n};
   constexpr float kRate = 1e-3F;
   if (optimizer == Optimizer::kSgd) return loops.sgd(piece, kRate, {});
   if (optimizer == Optimizer::kMomentum)
-    return loops.momentum(piece, arrays.first.get(), {kRate, 0.9F, false}, {});
-  loops.adam(piece, arrays.first.get(), arrays.second.get(),
+    return loops.momentum(piece, arrays.first.get() + at, {kRate, 0.9F, false}, {});
+  loops.adam(piece, arrays.first.get() + at, arrays.second.get() + at,
              {.rate = kRate,
               .root_scale = 1.0F,
               .beta1 = 0.9F,
@@ -127,6 +136,16 @@ void run_loop(Optimizer optimizer, const Kernels& loops, const Arrays& arrays) {
               .one_minus_beta2 = 0.001F,
               .epsilon = 1e-8F},
              {});
+}
+
+void run_loop(Optimizer optimizer, Place place, const Kernels& loops, const Arrays& arrays) {
+  if (place != Place::kPastCache) return run_stretch(optimizer, loops, arrays, 0, arrays.n, arrays.out());
+  std::array<float, 1024> stretch;
+  for (std::int64_t at = 0; at < arrays.n; at += std::ssize(stretch)) {
+    const std::int64_t n = std::min(std::ssize(stretch), arrays.n - at);
+    run_stretch(optimizer, loops, arrays, at, n, stretch.data());
+    loops.copy_past_cache(arrays.out() + at, stretch.data(), n);
+  }
 }
 
 double seconds_of(clockid_t clock) {
@@ -172,7 +191,7 @@ void measure(benchmark::State& state, Optimizer optimizer, Place place, const Ke
              std::int64_t n) {
   const Arrays arrays(optimizer, place, n);
   const auto limit = [&] { run_limit(optimizer, arrays); };
-  const auto loop = [&] { run_loop(optimizer, loops, arrays); };
+  const auto loop = [&] { run_loop(optimizer, place, loops, arrays); };
   limit();
   loop();
   std::vector<double> ratios, wall_ratios, loop_cpu, limit_cpu;
@@ -205,7 +224,10 @@ void register_all() {
     for (const auto& [optimizer, name] : {std::pair{Optimizer::kSgd, "sgd"},
                                           {Optimizer::kMomentum, "momentum"},
                                           {Optimizer::kAdam, "adam"}}) {
-      for (const auto& [place, where] : {std::pair{Place::kInPlace, "in_place"}, {Place::kApart, "apart"}}) {
+      for (const auto& [place, where] : {std::pair{Place::kInPlace, "in_place"},
+                                         {Place::kApart, "apart"},
+                                         {Place::kPastCache, "past_cache"}}) {
+        if (place == Place::kPastCache && size.floats <= kCachedFloatsMax) continue;  // as a server does
         for (InstructionSet set : {InstructionSet::kAvx512, InstructionSet::kAvx2, InstructionSet::kPlain}) {
           const Kernels* const loops = kernels::find(set);
           if (loops == nullptr) continue;

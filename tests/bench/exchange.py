@@ -4,11 +4,13 @@ sends the whole gradient up and the whole model down in the same frames (exchang
 
     cmake --build build/release --target benchmarks
     tests/bench/exchange.py [--bin build/release/bin] [--pairs 15] [--mb 4 40 256 1000] [--workers 1] [--shards 1]
-                            [--policy asp] [--transport tcp | ipc | shared] [--apply-threads 1] [--json FILE]
+                            [--policy asp] [--transport tcp | ipc | shared] [--apply-threads 1] [--raw-threads 2]
+                            [--json FILE]
 
 With --transport shared the payloads lie in memory that both sides see, and ZeroMQ (over ipc) carries the headers; the raw loop
 is then exchange/raw_shared_loop.cc, which does the same. Of each side there is one server for each shard, with the same
-range, and one ZeroMQ thread a process; a server of either applies with one thread unless --apply-threads gives ours more.
+range, and one ZeroMQ thread a process; a server of either applies with one thread unless --apply-threads gives ours more,
+and a worker of either has two, one that computes and one with the sockets (--raw-threads 1 has the raw one do without).
 
 The steps compute nothing (exchange/no_compute_task.h): what is left is the exchange, read from the beginning of one
 step to that of the next. Everything a real step does to parameters is in it: the check for NaN, the local apply, the
@@ -23,8 +25,8 @@ of a step, headers included, as shares of the model, by bytes_pushed, bytes_pull
     ratio           = (raw seconds x (up + down) / 2) / Paceline's seconds: seconds a byte by seconds a byte
     ratio_of_steps  = raw seconds / Paceline's seconds: the same where up and down are 1
 both medians over the pairs; 1 would be the limit. `ratio_of_steps` counts a step that brought nothing as one that did.
-`raw_cpu_ms` and `paceline_cpu_ms` are the processor time of a step, of all processes, their starting up included; --bin
-takes the programs of another state of the code.
+`raw_cpu_ms` and `paceline_cpu_ms` are the processor time of a step, of all processes; what starting up and ending take is
+subtracted, by a run of SHORT steps. --bin takes the programs of another state of the code.
 
 One JSON line for each size; exit status 1 when a ratio is below --limit, or a size that has a limit was left out, as is one
 that does not fit into the free memory.
@@ -51,6 +53,7 @@ train:
   total_iterations: {steps}
 """
 WARM_UP_STEPS = 10  # memory is recycled after them: fresh pages cost more than the copies
+SHORT = 2  # steps, besides those to warm up, of the run that shows what starting up and ending cost
 BYTES_PER_RUN = 8e9  # moved up by all workers together in one run; fewer steps of a large model
 
 
@@ -88,7 +91,7 @@ def bytes_of_a_step(summary, model):
 
 
 def raw(args, floats, steps, folder):
-    """Seconds of a step, and processor seconds, of all processes and all they did."""
+    """Seconds of a step, and the processor seconds of all processes for all they did."""
     shared = args.transport == "shared"
     program = args.bin / ("bench_raw_shared_loop" if shared else "bench_raw_loop")
     where = endpoints(args, args.shards, folder)
@@ -101,9 +104,9 @@ def raw(args, floats, steps, folder):
                         *([own[k]] if shared else [])])
     for n in range(args.workers):
         workers.append([program, "worker", ",".join(where), str(floats), str(args.frame), str(steps), str(WARM_UP_STEPS),
-                        *([",".join(map(str, own)), str(n)] if shared else [])])
+                        str(args.raw_threads), *([",".join(map(str, own)), str(n)] if shared else [])])
     cpu = run_all(servers + workers, folder)
-    return seconds_per_step(folder, args.shards, args.workers), cpu / (steps + WARM_UP_STEPS)
+    return seconds_per_step(folder, args.shards, args.workers), cpu
 
 
 def path(args, floats, steps, folder):
@@ -122,7 +125,7 @@ def path(args, floats, steps, folder):
     if summary["status"] != "ok" or summary["iterations"] != total:
         fail(f"exchange: status {summary['status']}, {summary['iterations']} of {total} iterations")
     seconds = seconds_per_step(folder, args.shards, args.workers)
-    return seconds, cpu / (steps + WARM_UP_STEPS), *bytes_of_a_step(summary, 4 * floats)
+    return seconds, cpu, *bytes_of_a_step(summary, 4 * floats)
 
 
 def needed_bytes(args, mb):
@@ -132,20 +135,30 @@ def needed_bytes(args, mb):
     return int(mb * 1e6 * (3 + args.workers * (gradients + 6)))
 
 
+def run_loop(args, name, floats, steps):
+    in_memory = "/dev/shm" if args.transport == "shared" else None
+    with tempfile.TemporaryDirectory(prefix="paceline.", dir=in_memory) as folder:
+        return {"raw": raw, "paceline": path}[name](args, floats, steps, Path(folder))
+
+
+def start_up_cpu(args, name, floats):
+    """Processor seconds of a run that has next to no steps: all that is not a step."""
+    return statistics.median(run_loop(args, name, floats, SHORT)[1] for _ in range(min(3, args.pairs)))
+
+
 def compare(args, mb):
     floats = int(mb * 1e6 / 4)
     steps = max(10, min(2000, int(BYTES_PER_RUN / (mb * 1e6 * args.workers))))
-    loops, pairs = {"raw": raw, "paceline": path}, []
+    idle, pairs = {name: start_up_cpu(args, name, floats) for name in ("raw", "paceline")}, []
     for n in range(args.pairs):
-        said = {}
-        for name in ["raw", "paceline"] if n % 2 == 0 else ["paceline", "raw"]:
-            in_memory = "/dev/shm" if args.transport == "shared" else None
-            with tempfile.TemporaryDirectory(prefix="paceline.", dir=in_memory) as folder:
-                said[name] = loops[name](args, floats, steps, Path(folder))
+        said = {name: run_loop(args, name, floats, steps)
+                for name in (["raw", "paceline"] if n % 2 == 0 else ["paceline", "raw"])}
         raw_seconds, raw_cpu = said["raw"]
         seconds, cpu, up, down = said["paceline"]
         pairs.append({"raw": raw_seconds, "paceline": seconds, "up": up, "down": down, "of_steps": raw_seconds / seconds,
-                      "of_bytes": raw_seconds * (up + down) / 2 / seconds, "raw_cpu": raw_cpu, "cpu": cpu})
+                      "of_bytes": raw_seconds * (up + down) / 2 / seconds,
+                      "raw_cpu": (raw_cpu - idle["raw"]) / (steps - SHORT),
+                      "cpu": (cpu - idle["paceline"]) / (steps - SHORT)})
 
     def median(key):
         return statistics.median(one[key] for one in pairs)
@@ -153,8 +166,8 @@ def compare(args, mb):
     raw_ms, paceline_ms = 1e3 * median("raw"), 1e3 * median("paceline")
     ratios = [one["of_bytes"] for one in pairs]
     return {"benchmark": "exchange", "mb": mb, "workers": args.workers, "shards": args.shards, "policy": args.policy,
-            "transport": args.transport, "frame_bytes": args.frame, "apply_threads": args.apply_threads, "steps": steps,
-            "pairs": args.pairs,
+            "transport": args.transport, "frame_bytes": args.frame, "apply_threads": args.apply_threads,
+            "raw_threads": args.raw_threads, "steps": steps, "pairs": args.pairs,
             "raw_ms": round(raw_ms, 3), "paceline_ms": round(paceline_ms, 3), "up": round(median("up"), 3),
             "down": round(median("down"), 3), "ratio": round(median("of_bytes"), 3),
             "ratio_range": [round(min(ratios), 3), round(max(ratios), 3)],
@@ -181,6 +194,7 @@ def main():
     parser.add_argument("--transport", choices=["tcp", "ipc", "shared"], default="tcp")
     parser.add_argument("--frame", type=int, default=512 * 1024, help="bytes of a payload frame")
     parser.add_argument("--apply-threads", type=int, default=1, help="of our servers; the raw ones have one each")
+    parser.add_argument("--raw-threads", type=int, choices=[1, 2], default=2, help="of a raw worker; ours have two")
     parser.add_argument("--limit", type=float, help="the least ratio that is not a failure; default: any")
     parser.add_argument("--json", type=Path, help="append the lines to this file, too")
     args = parser.parse_args()

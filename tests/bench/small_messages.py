@@ -2,7 +2,7 @@
 """Steps so small that only messages count: a model of 100 bytes, steps that compute nothing.
 
     cmake --build build/release --target benchmarks
-    tests/bench/small_messages.py [--bin build/release/bin] [--pairs 15] [--steps 5000] [--clients 64] [--policy asp]
+    tests/bench/small_messages.py [--bin build/release/bin] [--pairs 15] [--steps 5000] [--clients 64] [--loops 5] [--policy asp]
                                   [--transport tcp] [--json FILE]
 
 One worker: a step through paceline-server (gradient and report up, grant and parameters down) beside a message of 100
@@ -12,7 +12,8 @@ Paceline's seconds). Target 0.80. The raw loop sends one message each way, a ste
 measured.
 
 Many workers: `--clients` nodes in a closed loop on one server, all in one process (exchange/many_workers.cc). Targets:
-p99 at most 3 x clients / throughput (`p99_of_limit` <= 1), and nobody below half the mean rate (`slowest_of_mean` >= 0.5).
+p99 at most 3 x clients / throughput (`p99_of_limit` <= 1), and nobody below half the mean rate (`slowest_of_mean` >= 0.5);
+the loop is run --loops times, and the figures are those of the run whose `p99_of_limit` is the median.
 
 Two JSON lines; exit status 1 when a target is missed.
 """
@@ -53,6 +54,13 @@ def round_trips(args):
 
 def closed_loop(args):
     args.workers = args.clients
+    loops = sorted((one_closed_loop(args) for _ in range(args.loops)), key=lambda one: one["p99_of_limit"])
+    return {**loops[len(loops) // 2], "loops": len(loops),
+            "p99_of_limit_range": [loops[0]["p99_of_limit"], loops[-1]["p99_of_limit"]],
+            "slowest_of_mean_least": min(one["slowest_of_mean"] for one in loops)}
+
+
+def one_closed_loop(args):
     steps = max(50, args.steps // 10)
     with tempfile.TemporaryDirectory(prefix="paceline.") as made:
         folder, config = Path(made), Path(made) / "config.yaml"
@@ -74,6 +82,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=15)
     parser.add_argument("--steps", type=int, default=5000, help="of one worker; each of many does a tenth")
     parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--loops", type=int, default=5, help="of many workers")
     parser.add_argument("--policy", choices=["asp", "bsp"], default="asp")
     parser.add_argument("--transport", choices=["tcp", "ipc"], default="tcp")
     parser.add_argument("--json", type=Path, help="append the lines to this file, too")
@@ -89,7 +98,7 @@ def main():
             with open(args.json, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
         failed = failed or result.get("ratio", 1) < 0.8 or result.get("p99_of_limit", 0) > 1
-        failed = failed or result.get("slowest_of_mean", 1) < 0.5
+        failed = failed or result.get("slowest_of_mean_least", 1) < 0.5
     return 1 if failed else 0
 
 

@@ -4,15 +4,15 @@
 // server's own kernel.
 //
 //   bench_raw_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS
-//   bench_raw_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS    prints {"seconds_per_step": …}
+//   bench_raw_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS THREADS
+//                                                                     prints {"seconds_per_step": …}
 //
-// ENDPOINTS are those of one or several servers, with commas between them: each has the range of the
-// worker's FLOATS that a shard would have (common/params/partition.h), and its own FLOATS are that range's.
-// A server applies with one thread. It ends when each worker has said goodbye (an empty frame). Frames may
-// come in any order of workers; a reply is torn when another worker's frame is applied while it leaves, which
-// a parameter server must not allow and this may.
-#include <algorithm>
-#include <chrono>
+// THREADS of a worker are 2, as paceline-worker has them, or 1 (raw_worker.h). ENDPOINTS are those of one or
+// several servers, with commas between them: each has the range of the worker's FLOATS that a shard would
+// have (common/params/partition.h), and its own FLOATS are that range's. A server applies with one thread. It
+// ends when each worker has said goodbye (an empty frame). Frames may come in any order of workers; a reply
+// is torn when another worker's frame is applied while it leaves, which a parameter server must not allow and
+// this may.
 #include <cstdint>
 #include <cstring>
 #include <iostream>
@@ -22,6 +22,7 @@
 
 #include "common/wire/memory.h"
 #include "tests/bench/exchange/raw_parts.h"
+#include "tests/bench/exchange/raw_worker.h"
 
 namespace {
 
@@ -70,31 +71,37 @@ int serve(const std::string& endpoint, Sizes sizes, int workers) {
   return 0;
 }
 
-int work(const std::string& endpoints, Sizes sizes, std::int64_t steps, std::int64_t warm_up) {
+// A frame of parameters, on its way to its place.
+struct Answer {
+  std::int64_t server_begin;
+  zmq::message_t head;
+  zmq::message_t payload;
+};
+
+int work(const std::string& endpoints, Sizes sizes, std::int64_t steps, std::int64_t warm_up, int threads) {
   std::vector<float> gradient(static_cast<std::size_t>(sizes.floats));
   std::vector<float> parameters(static_cast<std::size_t>(sizes.floats));
   zmq::context_t context(1);
   std::vector<Part> servers = paceline::bench::connect(context, endpoints, sizes);
-  auto began = std::chrono::steady_clock::now();
-  for (std::int64_t step = 0; step < steps + warm_up; ++step) {
-    if (step == warm_up) began = std::chrono::steady_clock::now();
-    paceline::bench::send_all(servers, [&](Part& server, std::int64_t k) {
-      const std::int64_t offset = k * sizes.frame;
-      send_frame(server.socket, {offset, server.sizes.size(k), {}}, gradient.data() + server.begin + offset);
-    });
-    paceline::bench::receive_all(servers, [&](Part& server) {
-      zmq::message_t head;
-      zmq::message_t payload;
-      (void)server.socket.recv(head);
-      (void)server.socket.recv(payload);
-      Header header;
-      std::memcpy(&header, head.data(), sizeof header);
-      std::memcpy(parameters.data() + server.begin + header.offset, payload.data(), payload.size());
-    });
-  }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  paceline::bench::say_goodbye(servers);
-  std::cout << "{\"seconds_per_step\": " << took.count() / static_cast<double>(steps) << "}\n";
+  const auto send = [&](Part& server, std::int64_t k) {
+    const std::int64_t offset = k * sizes.frame;
+    send_frame(server.socket, {offset, server.sizes.size(k), {}}, gradient.data() + server.begin + offset);
+  };
+  const auto receive = [](Part& server) {
+    Answer answer{server.begin, {}, {}};
+    (void)server.socket.recv(answer.head);
+    (void)server.socket.recv(answer.payload);
+    return answer;
+  };
+  const auto land = [&](Answer answer) {
+    Header header;
+    std::memcpy(&header, answer.head.data(), sizeof header);
+    float* const place = parameters.data() + answer.server_begin + header.offset;
+    std::memcpy(place, answer.payload.data(), answer.payload.size());
+  };
+  const double seconds =
+      paceline::bench::run_worker(context, servers, threads, steps, warm_up, send, receive, land);
+  std::cout << "{\"seconds_per_step\": " << seconds << "}\n";
   return 0;
 }
 
@@ -103,14 +110,14 @@ int work(const std::string& endpoints, Sizes sizes, std::int64_t steps, std::int
 int main(int argc, char** argv) {
   paceline::wire::keep_freed_memory();
   const std::string role = argc > 1 ? argv[1] : "";
-  if ((role == "server" && argc == 6) || (role == "worker" && argc == 7)) {
+  if ((role == "server" && argc == 6) || (role == "worker" && argc == 8)) {
     const Sizes sizes{std::stoll(argv[3]), std::stoll(argv[4]) / std::int64_t{sizeof(float)}};
     // What the vectors and the frames on their way take.
     paceline::wire::prefer_huge_pages(4 * sizeof(float) * static_cast<std::size_t>(sizes.floats));
     if (role == "server") return serve(argv[2], sizes, std::stoi(argv[5]));
-    return work(argv[2], sizes, std::stoll(argv[5]), std::stoll(argv[6]));
+    return work(argv[2], sizes, std::stoll(argv[5]), std::stoll(argv[6]), std::stoi(argv[7]));
   }
   std::cerr << "usage: bench_raw_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS\n"
-               "       bench_raw_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS\n";
+               "       bench_raw_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS THREADS\n";
   return 2;
 }

@@ -9,13 +9,13 @@
 // The server ends when each worker has said goodbye (an empty message).
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <iostream>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <zmq.hpp>
+
+#include "tests/bench/exchange/mailbox.h"
 
 namespace {
 
@@ -41,25 +41,8 @@ int serve(const std::string& endpoint, int workers) {
   return 0;
 }
 
-// What the I/O thread leaves for the training thread.
-class Mailbox {
- public:
-  void put() {
-    const std::lock_guard lock(mutex_);
-    ++answers_;
-    arrived_.notify_one();
-  }
-  void take() {
-    std::unique_lock lock(mutex_);
-    arrived_.wait(lock, [&] { return answers_ > 0; });
-    --answers_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::int64_t answers_ = 0;
-};
+// What the I/O thread leaves for the training thread: that an answer has come.
+using Mailbox = paceline::bench::Mailbox<bool>;
 
 // Passes on what the training thread hands over, and answers; until it hands over an empty message.
 void run_io(zmq::context_t& context, const std::string& endpoint, Mailbox& mailbox) {
@@ -79,7 +62,7 @@ void run_io(zmq::context_t& context, const std::string& endpoint, Mailbox& mailb
     }
     if ((items[1].revents & ZMQ_POLLIN) != 0) {
       (void)socket.recv(message);
-      mailbox.put();
+      mailbox.put(true);
     }
   }
 }

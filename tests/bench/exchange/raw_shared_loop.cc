@@ -3,7 +3,7 @@
 // has it, and the worker copies the answer out of the server's weights.
 //
 //   bench_raw_shared_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS FOLDER
-//   bench_raw_shared_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS FOLDERS NUMBER
+//   bench_raw_shared_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS THREADS FOLDERS NUMBER
 //                                                                     prints {"seconds_per_step": …}
 //
 // A FOLDER lies in memory (/dev/shm) and is one server's: there are the files `weights` and
@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +25,7 @@
 
 #include "common/wire/memory.h"
 #include "tests/bench/exchange/raw_parts.h"
+#include "tests/bench/exchange/raw_worker.h"
 
 namespace {
 
@@ -97,7 +97,14 @@ struct Memory {
   float* gradient;
 };
 
-int work(const std::string& endpoints, Sizes sizes, std::int64_t steps, std::int64_t warm_up,
+// Floats of one server's weights, to be copied to their place.
+struct Answer {
+  const float* weights;
+  std::int64_t server_begin;
+  zmq::message_t head;
+};
+
+int work(const std::string& endpoints, Sizes sizes, std::int64_t steps, std::int64_t warm_up, int threads,
          const std::string& folders, std::int64_t number) {
   std::vector<float> parameters(static_cast<std::size_t>(sizes.floats));
   zmq::context_t context(1);
@@ -108,25 +115,24 @@ int work(const std::string& endpoints, Sizes sizes, std::int64_t steps, std::int
     memory.push_back({map(folder + "/weights", floats), map(gradient_file(folder, number), floats)});
     std::fill_n(memory.back().gradient, floats, 0.0F);
   }
-  auto began = std::chrono::steady_clock::now();
-  for (std::int64_t step = 0; step < steps + warm_up; ++step) {
-    if (step == warm_up) began = std::chrono::steady_clock::now();
-    paceline::bench::send_all(servers, [&](Part& server, std::int64_t k) {
-      const Header header{number, k * sizes.frame, server.sizes.size(k), {}};
-      server.socket.send(zmq::message_t(&header, sizeof header), zmq::send_flags::none);
-    });
-    paceline::bench::receive_all(servers, [&](Part& server) {
-      zmq::message_t head;
-      (void)server.socket.recv(head);
-      Header header;
-      std::memcpy(&header, head.data(), sizeof header);
-      const float* const weights = memory[static_cast<std::size_t>(&server - servers.data())].weights;
-      std::copy_n(weights + header.offset, header.floats, parameters.data() + server.begin + header.offset);
-    });
-  }
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  paceline::bench::say_goodbye(servers);
-  std::cout << "{\"seconds_per_step\": " << took.count() / static_cast<double>(steps) << "}\n";
+  const auto send = [&](Part& server, std::int64_t k) {
+    const Header header{number, k * sizes.frame, server.sizes.size(k), {}};
+    server.socket.send(zmq::message_t(&header, sizeof header), zmq::send_flags::none);
+  };
+  const auto receive = [&](Part& server) {
+    Answer answer{memory[static_cast<std::size_t>(&server - servers.data())].weights, server.begin, {}};
+    (void)server.socket.recv(answer.head);
+    return answer;
+  };
+  const auto land = [&](const Answer& answer) {
+    Header header;
+    std::memcpy(&header, answer.head.data(), sizeof header);
+    float* const place = parameters.data() + answer.server_begin + header.offset;
+    std::copy_n(answer.weights + header.offset, header.floats, place);
+  };
+  const double seconds =
+      paceline::bench::run_worker(context, servers, threads, steps, warm_up, send, receive, land);
+  std::cout << "{\"seconds_per_step\": " << seconds << "}\n";
   return 0;
 }
 
@@ -135,15 +141,16 @@ int work(const std::string& endpoints, Sizes sizes, std::int64_t steps, std::int
 int main(int argc, char** argv) {
   paceline::wire::keep_freed_memory();
   const std::string role = argc > 1 ? argv[1] : "";
-  if ((role == "server" && argc == 7) || (role == "worker" && argc == 9)) {
+  if ((role == "server" && argc == 7) || (role == "worker" && argc == 10)) {
     const Sizes sizes{std::stoll(argv[3]), std::stoll(argv[4]) / std::int64_t{sizeof(float)}};
     // A worker's parameters; the rest lies in the files.
     paceline::wire::prefer_huge_pages(sizeof(float) * static_cast<std::size_t>(sizes.floats));
     if (role == "server") return serve(argv[2], sizes, std::stoi(argv[5]), argv[6]);
-    return work(argv[2], sizes, std::stoll(argv[5]), std::stoll(argv[6]), argv[7], std::stoll(argv[8]));
+    return work(argv[2], sizes, std::stoll(argv[5]), std::stoll(argv[6]), std::stoi(argv[7]), argv[8],
+                std::stoll(argv[9]));
   }
   std::cerr << "usage: bench_raw_shared_loop server ENDPOINT FLOATS FRAME_BYTES WORKERS FOLDER\n"
                "       bench_raw_shared_loop worker ENDPOINTS FLOATS FRAME_BYTES STEPS WARM_UP_STEPS "
-               "FOLDERS NUMBER\n";
+               "THREADS FOLDERS NUMBER\n";
   return 2;
 }

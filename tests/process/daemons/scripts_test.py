@@ -199,6 +199,27 @@ for summary in {[sent, shared, every]!r}:
     print(f"{{up:.3f}} {{down:.3f}}", file=sys.stderr)""")
         self.assertEqual((script.end(), script.errors()), (0, ["1.000 0.600", "1.000 0.600", "1.000 1.000"]))
 
+    def test_exchange_vs_gloo_sets_steps_beside_each_other(self):
+        log, programs = self.folder / "log", self.folder / "bin"
+        programs.mkdir()
+        self.stand_in(programs / "paceline-server", r"""
+out=$(sed -n 's/^run: .* out: \([^,]*\),.*/\1/p' "$1"); mkdir -p "$out"
+steps=$(sed -n 's/.*total_iterations: //p' "$1")
+echo "{\"status\": \"ok\", \"iterations\": $steps, \"bytes_pushed\": 0, \"bytes_pulled\": 0, \"bytes_shared\": 1}" >"$out/summary.json"
+""")
+        self.stand_in(programs / "bench_path_worker", """echo '{"seconds_per_step": 0.02}'\n""")
+        self.stand_in(self.folder / "python", f"""echo "$*" | sed 's/.*--gloo-rank/rank/; s/--store.*//' >>{log}
+echo '{{"seconds_per_step": 0.03}}'\n""")
+        script = self.start(sys.executable, harness.SOURCE / "tests/bench/exchange_vs_gloo.py", "--bin", programs, "--python",
+                            self.folder / "python", "--pairs", "1", "--mb", "400", "--json", self.folder / "lines")
+        self.assertEqual(script.end(), 0, script.errors())
+        lines = [json.loads(line) for line in (self.folder / "lines").read_text().splitlines()]
+        self.assertEqual([(line["workers"], line["gloo_ms"], line["paceline_ms"], line["ratio"]) for line in lines],
+                         [(2, 30.0, 20.0, 1.5), (4, 30.0, 20.0, 1.5)])
+        floats = "--floats 100000000 --steps 10 "
+        self.assertEqual(sorted(log.read_text().splitlines()),
+                         sorted([f"rank {rank} --workers {workers} {floats}" for workers in (2, 4) for rank in range(workers)]))
+
     def benchmark(self, *commands):
         """A benchmark of these processes (tests/bench/processes.py)."""
         return self.start(sys.executable, "-c", f"""
