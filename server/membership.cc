@@ -1,17 +1,12 @@
 // Who is let in, and who has been silent for too long.
 #include "server/membership.h"
 
-#include <cinttypes>
-#include <cstdio>
+#include "common/hex.h"
 
 namespace paceline::server {
 namespace {
 
-std::string hex(std::uint64_t value) {
-  char text[19];
-  std::snprintf(text, sizeof text, "0x%016" PRIx64, value);
-  return text;
-}
+std::string hex(std::uint64_t value) { return "0x" + paceline::hex(value); }
 
 Status mismatch(const std::string& who, const std::string& what, const std::string& got,
                 const std::string& expected) {

@@ -9,20 +9,50 @@
 #include <string>
 #include <string_view>
 
+#include "common/files/descriptor.h"
 #include "common/status.h"
 
 namespace paceline {
 
-// Writes the pieces, one after another, as the content of `path`: into a temporary file beside it, synced,
-// then renamed over it, then the folder synced. On an error the temporary file is gone and `path` is as it
-// was. Errors name the path and the system's reason: kNotFound the folder is missing; kResourceExhausted
-// disk, quota or file size limit is used up; kUnavailable anything else (permissions, I/O). Thread: any; two
-// writers of one path: the last rename wins.
+// A file in the making: what is written goes into a temporary file beside `path`; commit() syncs it, renames
+// it over `path` and syncs the folder. Until then, and after an error, `path` is as it was, and the temporary
+// goes with this object. Errors name `path` and the system's reason: kNotFound the folder is missing;
+// kResourceExhausted disk, quota or file size limit is used up; kUnavailable anything else (permissions,
+// I/O). Thread: one at a time; two writers of one path: the last commit wins.
+class AtomicFile {
+ public:
+  static Result<AtomicFile> create(std::filesystem::path path);
+  AtomicFile(AtomicFile&&) noexcept = default;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+
+  // Appends. After an error there is nothing more to be done with it.
+  [[nodiscard]] Status write(std::span<const std::byte> bytes);
+  // Once, as the last.
+  [[nodiscard]] Status commit();
+
+ private:
+  AtomicFile(std::filesystem::path path, std::filesystem::path temporary, Descriptor file);
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  Descriptor file_;
+};
+
+// The name of AtomicFile's temporaries for `path` begins and ends so: what a process that was killed has
+// left.
+bool is_temporary_of(const std::filesystem::path& file, const std::filesystem::path& path);
+
+// Writes the pieces, one after another, as the content of `path`, as AtomicFile does.
 [[nodiscard]] Status write_file_atomically(const std::filesystem::path& path,
                                            std::span<const std::span<const std::byte>> pieces);
 [[nodiscard]] Status write_file_atomically(const std::filesystem::path& path,
                                            std::initializer_list<std::span<const std::byte>> pieces);
 [[nodiscard]] Status write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+// Sees to it that the names in `folder` survive a crash. Some file systems cannot sync a folder: not an
+// error.
+void sync_folder(const std::filesystem::path& folder);
 
 // The whole content. Errors: kNotFound no such file; kResourceExhausted larger than `bytes_max` (asked before
 // memory is taken); kUnavailable it cannot be read.

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <boost/crc.hpp>
-#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "common/files/atomic_file.h"
+#include "common/hex.h"
 
 namespace paceline {
 namespace {
@@ -26,12 +26,6 @@ std::uint32_t crc32c(std::string_view bytes) {
   boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
   crc.process_bytes(bytes.data(), bytes.size());
   return crc.checksum();
-}
-
-std::string hex(std::uint64_t number) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
-  return text;
 }
 
 void append_u32(std::string& bytes, std::uint32_t number) {
