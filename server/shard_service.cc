@@ -79,11 +79,11 @@ Result<Range> ShardService::open(const Layout& layout) {
   return range;
 }
 
-// For every state that the shard may hold, and the blocks that its pool keeps. What is not handed out costs
-// nothing.
+// For every state that the shard may hold, one that a checkpoint is written of, and the blocks that its pool
+// keeps. What is not handed out costs nothing.
 Status ShardService::make_memory(Range range) {
   if (config_.cluster.shared_memory == SharedMemory::kOff) return Status::ok();
-  static_assert(2 + kRetainedMax + 1 <= wire::kSharedStates);
+  static_assert(2 + kRetainedMax + 1 + 1 <= wire::kSharedStates);
   auto memory = wire::SharedSegment::create(wire::parameter_segment_bytes(range.size()));
   if (memory.is_ok()) {
     memory_ = std::move(memory).value();

@@ -120,4 +120,26 @@ BlockRange::BlockRange(BlockPool& pool, std::int64_t size) : size_(size), block_
   }
 }
 
+void BlockRange::copy_to(std::int64_t begin, std::span<float> out) const {
+  while (!out.empty()) {
+    const std::int64_t i = begin / block_floats_;
+    const std::span<const float> rest = block(i).subspan(static_cast<std::size_t>(begin - elements(i).begin));
+    const std::size_t n = std::min(rest.size(), out.size());
+    std::copy_n(rest.begin(), n, out.begin());
+    out = out.subspan(n);
+    begin += static_cast<std::int64_t>(n);
+  }
+}
+
+void BlockRange::copy_from(std::int64_t begin, std::span<const float> values, BlockPool& pool) {
+  while (!values.empty()) {
+    const std::int64_t i = begin / block_floats_;
+    const std::span<float> rest = owned(i, pool).subspan(static_cast<std::size_t>(begin - elements(i).begin));
+    const std::size_t n = std::min(rest.size(), values.size());
+    std::copy_n(values.begin(), n, rest.begin());
+    values = values.subspan(n);
+    begin += static_cast<std::int64_t>(n);
+  }
+}
+
 }  // namespace paceline

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <memory_resource>
 #include <span>
@@ -146,6 +147,24 @@ class BlockRange {
     write(std::span<const float>(old.data(), n), std::span<float>(fresh.writable_data(), n));
     old = std::move(fresh);
   }
+
+  // Block i, to be changed where it lies: nobody else holds it. Where somebody did its content has gone into
+  // a fresh block of `pool`; snapshots keep the old. As rewrite(), of different blocks in several threads.
+  std::span<float> owned(std::int64_t i, BlockPool& pool) {
+    BlockRef& block = blocks_[static_cast<std::size_t>(i)];
+    const auto n = static_cast<std::size_t>(elements(i).size());
+    if (!block.unique()) {
+      BlockRef fresh = pool.acquire();
+      std::memcpy(fresh.writable_data(), block.data(), n * sizeof(float));
+      block = std::move(fresh);
+    }
+    return {block.writable_data(), n};
+  }
+
+  // Elements [begin, begin + out.size()) to `out`, and [begin, begin + values.size()) from `values`, whatever
+  // blocks they lie in. Copied into as by owned().
+  void copy_to(std::int64_t begin, std::span<float> out) const;
+  void copy_from(std::int64_t begin, std::span<const float> values, BlockPool& pool);
 
   // Puts `block`, whose first elements(i).size() floats are written, in the place of block i; snapshots keep
   // the old one. As rewrite(), of different blocks in several threads.

@@ -1,6 +1,7 @@
 #include "common/params/delay_compensation.h"
 
 #include <string>
+#include <utility>
 
 #include "common/assert.h"
 #include "common/params/kernels.h"
@@ -13,9 +14,19 @@ constexpr float kEpsilon = 1e-7F;
 
 }  // namespace
 
-DelayCompensation::DelayCompensation(const CompensationSection& settings, std::int64_t size)
+DelayCompensation::DelayCompensation(const CompensationSection& settings, std::int64_t size,
+                                     std::int64_t block_floats)
     : settings_(settings) {
-  if (settings.kind == CompensationKind::kAdaptive) mean_square_.resize(static_cast<std::size_t>(size));
+  if (settings.kind == CompensationKind::kAdaptive) mean_square_ = StateVector(size, block_floats);
+}
+
+Status DelayCompensation::restore(BlockRange mean_square) {
+  if (mean_square.size() != mean_square_.size()) {
+    return invalid_argument("delay compensation's mean square: " + std::to_string(mean_square.size()) +
+                            " floats, expected " + std::to_string(mean_square_.size()));
+  }
+  mean_square_.restore(std::move(mean_square));
+  return Status::ok();
 }
 
 void DelayCompensation::apply(std::int64_t offset, std::span<const float> gradient,
@@ -25,16 +36,24 @@ void DelayCompensation::apply(std::int64_t offset, std::span<const float> gradie
       now.size() == gradient.size() && backup.size() == gradient.size() && out.size() == gradient.size(),
       "gradient " + std::to_string(gradient.size()) + ", now " + std::to_string(now.size()) + ", backup " +
           std::to_string(backup.size()) + ", out " + std::to_string(out.size()));
-  const kernels::Stale stale{gradient.data(), now.data(), backup.data(), out.data(), std::ssize(gradient)};
+  const std::int64_t n = std::ssize(gradient);
   const auto lambda = static_cast<float>(settings_.lambda);
-  if (settings_.kind == CompensationKind::kConstant) return kernels::best().compensate(stale, lambda);
+  if (settings_.kind == CompensationKind::kConstant) {
+    return kernels::best().compensate({gradient.data(), now.data(), backup.data(), out.data(), n}, lambda);
+  }
   PACELINE_ASSERT(settings_.kind == CompensationKind::kAdaptive, "a gradient that is not to be compensated");
-  PACELINE_ASSERT(offset >= 0 && std::ssize(mean_square_) - offset >= std::ssize(gradient),
-                  "[" + std::to_string(offset) + ", +" + std::to_string(gradient.size()) + ") of " +
-                      std::to_string(mean_square_.size()));
-  kernels::best().compensate_adaptive(
-      stale, mean_square_.data() + offset,
-      {lambda, static_cast<float>(settings_.decay), static_cast<float>(1.0 - settings_.decay), kEpsilon});
+  PACELINE_ASSERT(offset >= 0 && mean_square_.size() - offset >= n, "[" + std::to_string(offset) + ", +" +
+                                                                        std::to_string(n) + ") of " +
+                                                                        std::to_string(mean_square_.size()));
+  for (std::int64_t at = 0; at < n;) {  // block by block of m
+    const std::span<float> mean_square = mean_square_.from(offset + at, n - at);
+    const kernels::Stale stale{gradient.data() + at, now.data() + at, backup.data() + at, out.data() + at,
+                               std::ssize(mean_square)};
+    kernels::best().compensate_adaptive(
+        stale, mean_square.data(),
+        {lambda, static_cast<float>(settings_.decay), static_cast<float>(1.0 - settings_.decay), kEpsilon});
+    at += std::ssize(mean_square);
+  }
 }
 
 }  // namespace paceline

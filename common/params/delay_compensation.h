@@ -17,31 +17,37 @@
 // As with the optimizers (optimizer.h) each element is computed from its own index alone, so that any cut and
 // any instruction set gives the same bits.
 //
-// Thread: one at a time, but apply() of pieces that share no element may go on in several at once. Memory:
-// one float for each parameter under `adaptive`.
+// Thread: one at a time, but apply() of pieces that share no block of m may go on in several at once. Memory:
+// one float for each parameter under `adaptive`; while an image of it lives at most as much again.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "common/config/run_config.h"
+#include "common/params/state_vector.h"
+#include "common/status.h"
 
 namespace paceline {
 
 class DelayCompensation {
  public:
-  // For `size` parameters. size >= 0.
-  DelayCompensation(const CompensationSection& settings, std::int64_t size);
+  // For `size` parameters, m in blocks of `block_floats`. size >= 0, block_floats >= 1.
+  DelayCompensation(const CompensationSection& settings, std::int64_t size, std::int64_t block_floats);
 
   // out = what becomes of a piece of a gradient that begins at element `offset` of the range. All have equal
   // lengths; `out` is apart from the others. Each gradient's pieces cover the range once.
   void apply(std::int64_t offset, std::span<const float> gradient, std::span<const float> now,
              std::span<const float> backup, std::span<float> out);
 
+  // m, shared (state_vector.h); empty under `constant`.
+  const BlockRange& image() const { return mean_square_.image(); }
+  // Goes on from there. It is cut into blocks as this one's m is. Errors: kInvalidArgument another size.
+  [[nodiscard]] Status restore(BlockRange mean_square);
+
  private:
   CompensationSection settings_;
-  std::vector<float> mean_square_;  // adaptive
+  StateVector mean_square_;  // adaptive
 };
 
 }  // namespace paceline

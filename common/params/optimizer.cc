@@ -1,8 +1,10 @@
 // OptimizerState: the coefficients of a step, and which loop gets which piece.
 #include "common/params/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "common/assert.h"
 #include "common/params/kernels.h"
@@ -30,11 +32,26 @@ kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_ra
 }  // namespace
 
 OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t size)
+    : OptimizerState(settings, size, std::max<std::int64_t>(1, size)) {}
+
+OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t size, std::int64_t block_floats)
     : settings_(settings), size_(size) {
   PACELINE_ASSERT(size >= 0, "size " + std::to_string(size));
-  const auto n = static_cast<std::size_t>(size);
-  if (settings.kind != OptimizerKind::kSgd) first_.resize(n);
-  if (settings.kind == OptimizerKind::kAdam) second_.resize(n);
+  if (settings.kind != OptimizerKind::kSgd) first_ = StateVector(size, block_floats);
+  if (settings.kind == OptimizerKind::kAdam) second_ = StateVector(size, block_floats);
+}
+
+Status OptimizerState::restore(OptimizerImage image) {
+  if (image.first.size() != first_.size() || image.second.size() != second_.size() || image.steps < 0) {
+    return invalid_argument("the optimizer's state: " + std::to_string(image.first.size()) + " and " +
+                            std::to_string(image.second.size()) + " floats after " +
+                            std::to_string(image.steps) + " steps, expected " +
+                            std::to_string(first_.size()) + " and " + std::to_string(second_.size()));
+  }
+  steps_ = image.steps;
+  first_.restore(std::move(image.first));
+  second_.restore(std::move(image.second));
+  return Status::ok();
 }
 
 void OptimizerState::begin_step(double learning_rate) {
@@ -51,19 +68,21 @@ void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::
                       std::to_string(n));
   PACELINE_ASSERT(offset >= 0 && n <= size_ - offset,
                   "[" + std::to_string(offset) + ", +" + std::to_string(n) + ") of " + std::to_string(size_));
-  const kernels::Piece piece{in.data(), out.data(), gradient.data(), n};
+  if (settings_.kind == OptimizerKind::kSgd) return apply_stateless(in, out, gradient, learning_rate_);
   const kernels::WeightDecay decay = weight_decay(settings_, learning_rate_);
   const auto rate = static_cast<float>(learning_rate_);
   const kernels::Kernels& loops = kernels::best();
-  switch (settings_.kind) {
-    case OptimizerKind::kSgd:
-      return apply_stateless(in, out, gradient, learning_rate_);
-    case OptimizerKind::kMomentum:
-      return loops.momentum(piece, first_.data() + offset,
-                            {rate, static_cast<float>(settings_.momentum), settings_.nesterov}, decay);
-    case OptimizerKind::kAdam:
-      return loops.adam(piece, first_.data() + offset, second_.data() + offset,
-                        adam_step(settings_, learning_rate_, steps_), decay);
+  for (std::int64_t at = 0; at < n;) {  // block by block of the state
+    const std::span<float> first = first_.from(offset + at, n - at);
+    const kernels::Piece piece{in.data() + at, out.data() + at, gradient.data() + at, std::ssize(first)};
+    if (settings_.kind == OptimizerKind::kMomentum) {
+      loops.momentum(piece, first.data(), {rate, static_cast<float>(settings_.momentum), settings_.nesterov},
+                     decay);
+    } else {
+      loops.adam(piece, first.data(), second_.from(offset + at, n - at).data(),
+                 adam_step(settings_, learning_rate_, steps_), decay);
+    }
+    at += std::ssize(first);
   }
 }
 

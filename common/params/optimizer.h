@@ -19,22 +19,39 @@
 // in any order. The state has then taken the gradient in: there is no way back, so a gradient that may still
 // be discarded (its sender can die half-way) must not have been begun.
 //
-// Thread: one at a time, but apply() of pieces that share no element may go on in several at once, between
-// one begin_step() and the next. Memory: 0 (sgd), 1 (momentum) or 2 (adam) floats for each parameter.
+// The state can be shared with a checkpoint that is being written, copy-on-write like the parameters
+// (state_vector.h): a block of it that an image holds is copied before the next step changes it.
+//
+// Thread: one at a time, but apply() of pieces that share no block of the state may go on in several at once,
+// between one begin_step() and the next. Memory: 0 (sgd), 1 (momentum) or 2 (adam) floats for each parameter;
+// while an image lives at most as much again.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "common/config/run_config.h"
+#include "common/params/blocks.h"
+#include "common/params/state_vector.h"
+#include "common/status.h"
 
 namespace paceline {
 
+// An optimizer's state after some step: all that makes the next ones what they would have been. Shared, never
+// changed; may go to another thread.
+struct OptimizerImage {
+  std::int64_t steps = 0;  // gradients begun: Adam's t
+  BlockRange first;        // momentum's u, Adam's m; else empty
+  BlockRange second;       // Adam's v; else empty
+};
+
 class OptimizerState {
  public:
-  // For `size` parameters, state zero. size >= 0; the settings have been validated by the configuration.
+  // For `size` parameters, state zero, in one block. size >= 0; the settings have been validated by the
+  // configuration.
   OptimizerState(const OptimizerSection& settings, std::int64_t size);
+  // The same, the state in blocks of `block_floats` >= 1.
+  OptimizerState(const OptimizerSection& settings, std::int64_t size, std::int64_t block_floats);
 
   std::int64_t size() const { return size_; }
   // How many gradients were begun: Adam's t.
@@ -56,13 +73,19 @@ class OptimizerState {
   // The whole range at once, in place: begin_step() and one apply().
   void apply(std::span<float> parameters, std::span<const float> gradient, double learning_rate);
 
+  // Between two steps.
+  OptimizerImage image() const { return {steps_, first_.image(), second_.image()}; }
+  // Goes on from there. The image's vectors are cut into blocks as this one's are. Errors, nothing changed:
+  // kInvalidArgument an image of another kind of optimizer, or of another size.
+  [[nodiscard]] Status restore(OptimizerImage image);
+
  private:
   OptimizerSection settings_;
   std::int64_t size_;
   std::int64_t steps_ = 0;
   double learning_rate_ = 0.0;
-  std::vector<float> first_;   // momentum's u, Adam's m
-  std::vector<float> second_;  // Adam's v
+  StateVector first_;   // momentum's u, Adam's m
+  StateVector second_;  // Adam's v
 };
 
 }  // namespace paceline

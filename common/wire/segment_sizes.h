@@ -8,7 +8,7 @@
 namespace paceline::wire {
 
 // The states of a shard's parameters that its segment has room for.
-inline constexpr std::int64_t kSharedStates = 5;
+inline constexpr std::int64_t kSharedStates = 6;
 
 // Bytes of a node's segment: `gradients` of `floats` values for each of its threads; at most half of the
 // machine's memory, however far the threshold allows a worker to lead.

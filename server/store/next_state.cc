@@ -34,8 +34,8 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
       pool_(pool),
       backup_pool_(settings.block_floats,
                    static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),
-      optimizer_(settings.optimizer, size),
-      compensation_(settings.optimizer.delay_compensation, size),
+      optimizer_(settings.optimizer, size, settings.block_floats),
+      compensation_(settings.optimizer.delay_compensation, size, settings.block_floats),
       local_updates_(settings.local_updates),
       apply_pool_(size <= settings.apply_alone_floats ? 1 : settings.apply_threads),
       sums_(apply_pool_.threads()),
@@ -204,6 +204,13 @@ void NextState::forget_missing(const GradientStore& gradients) {
     return gradients.begun(c.worker, c.clock) != nullptr;
   });
   if (!here) drop();
+}
+
+Status NextState::restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square) {
+  PACELINE_RETURN_IF_ERROR(compensation_.restore(std::move(mean_square)));
+  PACELINE_RETURN_IF_ERROR(optimizer_.restore(std::move(optimizer)));
+  revision_ = revision;
+  return Status::ok();
 }
 
 void NextState::drop() {

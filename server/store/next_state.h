@@ -82,6 +82,14 @@ class NextState {
   void apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now,
              Backups& backups);
 
+  // What applying keeps from decision to decision, for a checkpoint, shared (common/params/state_vector.h):
+  // the optimizer's state and delay compensation's. What is prepared is no part of it.
+  OptimizerImage optimizer() const { return optimizer_.image(); }
+  const BlockRange& mean_square() const { return compensation_.image(); }
+  // Goes on from there, after `revision`; before anything is prepared or applied. Errors as
+  // OptimizerState::restore() and DelayCompensation::restore(); nobody can go on with it then.
+  [[nodiscard]] Status restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square);
+
   // Of the blocks prepared since the start, those that a decision took over and those that were thrown away.
   std::int64_t committed() const { return committed_; }
   std::int64_t dropped() const { return dropped_; }

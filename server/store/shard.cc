@@ -55,21 +55,43 @@ Status Shard::initialize(const wire::InitialParameters& piece, std::span<const f
                             ")" + (piece.last ? " as the last piece" : "") +
                             ", expected the range to end at " + std::to_string(range_.size()));
   }
-  for (std::int64_t i = 0; i < now_.blocks.block_count(); ++i) {
-    const Range block = now_.blocks.elements(i);
-    const std::int64_t from = std::max(block.begin, piece.offset);
-    const std::int64_t to = std::min(block.end, end);
-    if (from >= to) continue;
-    now_.blocks.rewrite(i, pool_, [&](std::span<const float>, std::span<float> out) {
-      std::copy(values.begin() + (from - piece.offset), values.begin() + (to - piece.offset),
-                out.begin() + (from - block.begin));
-    });
-  }
+  now_.blocks.copy_from(piece.offset, values, pool_);
   initialized_ = end;
   if (piece.last) {
     now_.version = Version(0);
     now_.revision = Revision(0);
   }
+  return Status::ok();
+}
+
+ShardImage Shard::image() const {
+  PACELINE_ASSERT(ready(), "an image of shard " + to_string(id_) + " before the initial parameters");
+  return {now_.version, now_.revision, next_sequence_, now_.blocks, next_.optimizer(), next_.mean_square()};
+}
+
+Status Shard::restore(ShardImage image) {
+  const std::string what = "checkpoint for shard " + to_string(id_);
+  if (ready() || initialized_ > 0) return failed_precondition(what + ": it has parameters already");
+  if (image.parameters.size() != range_.size()) {
+    return invalid_argument(what + ": " + std::to_string(image.parameters.size()) + " parameters, expected " +
+                            std::to_string(range_.size()));
+  }
+  if (image.version < Version(0) || image.revision < Revision(0) || image.decisions < 0) {
+    return invalid_argument(what + ": version " + to_string(image.version) + ", revision " +
+                            to_string(image.revision) + ", " + std::to_string(image.decisions) +
+                            " decisions, expected none below 0");
+  }
+  PACELINE_RETURN_IF_ERROR(
+      next_.restore(image.revision, std::move(image.optimizer), std::move(image.mean_square))
+          .with_context(what));
+  // Copied, since they are to lie where replies can be shared from.
+  for (std::int64_t i = 0; i < image.parameters.block_count(); ++i) {
+    now_.blocks.copy_from(image.parameters.elements(i).begin, image.parameters.block(i), pool_);
+  }
+  now_.version = image.version;
+  now_.revision = image.revision;
+  now_.applied.assign(now_.applied.size(), Clock(image.version.value));
+  next_sequence_ = image.decisions;
   return Status::ok();
 }
 

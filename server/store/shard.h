@@ -9,12 +9,16 @@
 // gives
 //   p <- p - 0.1 * (32 g0 + 96 g1) / 128,  version 0 -> 1, revision 0 -> 2, applied clocks {1, 1}.
 //
+// A checkpoint is an image that shares the blocks (store/shard_image.h); a resumed run's shard begins with
+// one instead of node 0's initial values.
+//
 // With delay compensation it keeps what its workers compute with, too (store/backups.h).
 //
 // Memory: the range once, once more while the next state is being prepared (store/next_state.h) or replies of
 // an older one are leaving (store/leaving.h sees to it that it is one), at most kRetainedMax retained
 // versions (their unshared blocks), the optimizer's state, one block for the mean and applying thread, and
-// the gradients' bound. No I/O, no clock. Thread: one at a time (the server's loop).
+// the gradients' bound; range and state once more while an image lives. No I/O, no clock. Thread: one at a
+// time (the server's loop).
 #pragma once
 
 #include <cstdint>
@@ -29,6 +33,7 @@
 #include "server/store/backups.h"
 #include "server/store/gradient_store.h"
 #include "server/store/next_state.h"
+#include "server/store/shard_image.h"
 #include "server/store/shard_settings.h"
 
 namespace paceline::server {
@@ -57,6 +62,17 @@ class Shard {
   // kInvalidArgument a piece beyond the range or `last` at the wrong place.
   [[nodiscard]] Status initialize(const wire::InitialParameters& piece, std::span<const float> values);
   bool ready() const { return now_.version >= Version(0); }
+
+  // What a checkpoint holds, as it stands between two decisions; once ready(). Costs a few pointers for each
+  // block; may go to another thread, and never changes.
+  ShardImage image() const;
+  // In place of initialize(): goes on from what `image` holds. Its state vectors are cut into blocks of
+  // ShardSettings::block_floats, as read_shard_file() was told to. Every worker's clock is taken to be the
+  // version: what it has applied beyond that stays applied, and its next gradient is stamped with the
+  // version. Errors, this shard is of no use then: kFailedPrecondition it has initial values, or some of
+  // them, already; kInvalidArgument the image is of another range or another kind of optimizer, or of no
+  // version.
+  [[nodiscard]] Status restore(ShardImage image);
 
   // Takes a piece of a gradient. With its last piece: what the authority is to be told, and `fault` names the
   // tensor and element that is not finite: each has been looked at by then. `prepare`: whether what the next

@@ -135,6 +135,20 @@ TEST_CASE("only_the_blocks_that_a_reply_holds_are_copied") {
   CHECK(reply.data()[0] == 1.0F);
 }
 
+TEST_CASE("floats_are_copied_in_and_out_across_blocks_and_snapshots_keep_the_old_ones") {
+  BlockPool pool(4, 8);
+  BlockRange range(pool, 10);
+  fill(range, pool, 1.0F);
+  const BlockRange snapshot = range;
+  range.copy_from(3, std::vector<float>{2, 3, 4, 5, 6, 7}, pool);
+  CHECK(values_of(range) == std::vector<float>{1, 1, 1, 2, 3, 4, 5, 6, 7, 1});
+  CHECK(values_of(snapshot) == std::vector<float>(10, 1.0F));
+  std::vector<float> out(5);
+  range.copy_to(5, out);
+  CHECK(out == std::vector<float>{4, 5, 6, 7, 1});
+  range.copy_to(10, std::span<float>());
+}
+
 TEST_CASE("a_reader_on_another_thread_never_sees_a_block_change") {
   // The writer gives snapshots away through a bounded queue and goes on rewriting, in place as soon as the
   // reader has let go. What the reader sees must be the value of its snapshot's time; the thread sanitizer

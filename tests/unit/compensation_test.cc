@@ -50,12 +50,12 @@ float decide(Shard& shard, std::int64_t sequence, WorkerId worker, std::int64_t 
 }  // namespace
 
 TEST_CASE("a constant lambda adds lambda g g times the way that the parameters went") {
-  DelayCompensation compensation({CompensationKind::kConstant, 0.5, 0.95}, 3);
+  DelayCompensation compensation({CompensationKind::kConstant, 0.5, 0.95}, 3, 2);
   CHECK(compensated(compensation, {2, -2, 2}, {1.5F, 1.5F, 1}, {1, 1, 1}) == Floats{3, -1, 2});
 }
 
 TEST_CASE("an adaptive lambda is divided by the root of the mean squared gradient so far") {
-  DelayCompensation compensation({CompensationKind::kAdaptive, 2.0, 0.75}, 2);
+  DelayCompensation compensation({CompensationKind::kAdaptive, 2.0, 0.75}, 2, 1);
   // m = 0.25 g^2 = 1 and 4, then 0.75 m + 0.25 g^2 = 1.75 and 7
   const Floats first = compensated(compensation, {2, 4}, {2, 2}, {1, 1});
   CHECK(first[0] == Approx(2 + 2 / std::sqrt(1.0) * 4));
@@ -69,15 +69,15 @@ TEST_CASE(
     "a gradient whose square is beyond a float is compensated, and stays finite where nothing is stale") {
   constexpr float kLarge = 2e19F;
   for (const double lambda : {0.0, 0.04}) {
-    DelayCompensation constant({CompensationKind::kConstant, lambda, 0.95}, 1);
+    DelayCompensation constant({CompensationKind::kConstant, lambda, 0.95}, 1, 1);
     CHECK(compensated(constant, {kLarge}, {1}, {1}) == Floats{kLarge});
   }
-  DelayCompensation adaptive({CompensationKind::kAdaptive, 2.0, 0.95}, 1);
+  DelayCompensation adaptive({CompensationKind::kAdaptive, 2.0, 0.95}, 1, 1);
   CHECK(compensated(adaptive, {kLarge}, {3}, {1}) == Floats{kLarge});
 }
 
 TEST_CASE("an element that never had a gradient stays as it is") {
-  DelayCompensation compensation({CompensationKind::kAdaptive, 2.0, 0.95}, 1);
+  DelayCompensation compensation({CompensationKind::kAdaptive, 2.0, 0.95}, 1, 1);
   CHECK(compensated(compensation, {0}, {5}, {1}) == Floats{0});
 }
 

@@ -116,6 +116,37 @@ TEST_CASE("shards_with_states_of_their_own_give_the_bits_of_one") {
   CHECK(same_bits(parameters, plain_result(section, kFloats)));
 }
 
+TEST_CASE("a_state_in_blocks_gives_the_same_bits_also_when_it_goes_on_from_an_image") {
+  constexpr std::size_t kFloats = 1003;
+  const auto index = GENERATE(range(0, 12));
+  const OptimizerSection section = all_optimizers()[static_cast<std::size_t>(index)];
+  OptimizerState state(section, kFloats, 7);
+  std::vector<float> parameters = random_floats(0, kFloats);
+  state.apply(parameters, random_floats(1, kFloats), rate_of(0));
+  const OptimizerImage image = state.image();
+  std::vector<float> resumed_parameters = parameters;
+  OptimizerState resumed(section, kFloats, 7);
+  REQUIRE(resumed.restore(image));
+  for (int step = 1; step < kSteps; ++step) {  // the image is shared by both, and changed by none
+    state.apply(parameters, random_floats(1 + step, kFloats), rate_of(step));
+    resumed.apply(resumed_parameters, random_floats(1 + step, kFloats), rate_of(step));
+  }
+  CHECK(same_bits(parameters, plain_result(section, kFloats)));
+  CHECK(same_bits(resumed_parameters, parameters));
+  CHECK(image.steps == 1);
+  CHECK(resumed.steps() == kSteps);
+}
+
+TEST_CASE("an_image_of_another_optimizer_or_size_is_refused") {
+  OptimizerSection adam, sgd;
+  adam.kind = OptimizerKind::kAdam;
+  sgd.kind = OptimizerKind::kSgd;
+  OptimizerState state(adam, 5, 2);
+  CHECK(state.restore(OptimizerState(sgd, 5, 2).image()).code() == StatusCode::kInvalidArgument);
+  CHECK(state.restore(OptimizerState(adam, 6, 2).image()).code() == StatusCode::kInvalidArgument);
+  CHECK(state.restore(OptimizerState(adam, 5, 2).image()).is_ok());
+}
+
 TEST_CASE("sgd_and_momentum_follow_their_formulas") {
   OptimizerSection section;
   section.kind = OptimizerKind::kMomentum;

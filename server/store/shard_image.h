@@ -1,0 +1,31 @@
+// What a checkpoint holds of a shard: its content between two decisions. It shares the shard's blocks
+// (copy-on-write), so taking one costs a few pointers, and training goes on while it is written: a block that
+// the image holds is copied before the next update of it.
+//
+// What is not in it, since a resumed run begins without it (every clock becomes the version, caches are
+// dropped): the gradients held, the retained versions, the applied clocks of the workers, and what delay
+// compensation keeps of what they compute with, which they are sent anew.
+//
+// Memory: while it lives, what is applied meanwhile makes a second copy of the blocks it changes: at most the
+// parameters and the optimizer's state once more. Thread: one for each image; it may be another one than the
+// shard's.
+#pragma once
+
+#include <cstdint>
+
+#include "common/clock.h"
+#include "common/params/blocks.h"
+#include "common/params/optimizer.h"
+
+namespace paceline::server {
+
+struct ShardImage {
+  Version version = kNoVersion;
+  Revision revision = kNoRevision;
+  std::int64_t decisions = 0;  // applied since the run's first start: the sequence number of the next
+  BlockRange parameters;
+  OptimizerImage optimizer;
+  BlockRange mean_square;  // delay compensation, adaptive; else empty
+};
+
+}  // namespace paceline::server
