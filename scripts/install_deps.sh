@@ -6,9 +6,9 @@ set -euo pipefail
 packages=(
   # tool chain
   g++ cmake ninja-build pkgconf ccache git
-  # libraries: transport, headers on the wire, event loop, log, YAML, command line, JSON, CPU kernels
+  # libraries: transport, headers on the wire, event loop, log, YAML, command line, JSON, CPU kernels, checksums
   libzmq3-dev cppzmq-dev protobuf-compiler libprotobuf-dev libboost-dev libspdlog-dev libyaml-cpp-dev libcli11-dev
-  nlohmann-json3-dev libdnnl-dev
+  nlohmann-json3-dev libdnnl-dev libxxhash-dev
   # tests
   catch2 librapidcheck-dev python3
   # benchmarks

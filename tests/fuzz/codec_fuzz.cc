@@ -12,6 +12,7 @@
 
 #include "common/encode/encode.h"
 #include "common/wire/codec.h"
+#include "tests/fuzz/mutate.h"
 #include "tests/unit/wire_fields.h"
 
 namespace paceline::wire {
@@ -48,31 +49,6 @@ bool check(std::string_view header, const Payload& payload) {
 }
 
 #ifndef PACELINE_LIBFUZZER
-// One to four small changes: a flipped bit, a byte of an awkward value, a cut, an insertion, a repetition.
-void mutate(std::string& bytes, CounterRandom& random) {
-  for (std::uint64_t changes = 1 + random.next_below(4); changes > 0; --changes) {
-    const std::size_t at = random.next_below(bytes.size() + 1);
-    constexpr char kAwkward[] = {'\0', '\1', '\x7f', '\x80', '\xff'};
-    switch (random.next_below(5)) {
-      case 0:
-        if (at < bytes.size()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.next_below(8)));
-        break;
-      case 1:
-        if (at < bytes.size()) bytes[at] = kAwkward[random.next_below(5)];
-        break;
-      case 2:
-        bytes.resize(at);
-        break;
-      case 3:
-        bytes.insert(at, 1 + random.next_below(10), kAwkward[random.next_below(5)]);
-        break;
-      default:
-        bytes.insert(at, bytes.substr(at, random.next_below(32)));
-        break;
-    }
-  }
-}
-
 int run(std::uint64_t rounds) {
   std::uint64_t accepted = 0;
   for (std::uint64_t round = 0; round < rounds; ++round) {
@@ -80,7 +56,7 @@ int run(std::uint64_t rounds) {
     Message message = generate.message(round % std::variant_size_v<Body>);
     std::string header = encode(message).value();
     if (round % 8 == 7) message.payload.size = generate.random.next_below(message.payload.size + 1);
-    mutate(header, generate.random);
+    testing::mutate(header, generate.random);
     if (check(header, message.payload)) ++accepted;
   }
   std::printf("codec fuzz: %llu headers, %llu still accepted\n", static_cast<unsigned long long>(rounds),

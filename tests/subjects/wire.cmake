@@ -20,27 +20,4 @@ paceline_test(wire_sharing_test
   SOURCES unit/wire_lent_test.cc unit/wire_liar_test.cc unit/wire_sharing_test.cc
   LIBS paceline_wire PkgConfig::ZMQ LABELS core)
 
-# A seeded mutation fuzzer with a bounded number of rounds, fewer where a sanitizer slows each of them.
-add_executable(codec_fuzz fuzz/codec_fuzz.cc)
-paceline_options(codec_fuzz)
-target_link_libraries(codec_fuzz PRIVATE paceline_wire paceline_encode)
-set_target_properties(codec_fuzz PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-if(PACELINE_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
-  add_test(NAME codec_fuzz COMMAND codec_fuzz 30000)
-else()
-  add_test(NAME codec_fuzz COMMAND codec_fuzz 200000)
-endif()
-set_tests_properties(codec_fuzz PROPERTIES TIMEOUT 120 LABELS core)
-
-# The same property under libFuzzer, as long as one likes: clang only. Build with
-#   cmake -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DPACELINE_FUZZER=ON -DPACELINE_SANITIZE=address,undefined
-option(PACELINE_FUZZER "Build codec_libfuzzer (needs clang)" OFF)
-if(PACELINE_FUZZER)
-  add_executable(codec_libfuzzer fuzz/codec_fuzz.cc)
-  paceline_options(codec_libfuzzer)
-  set_target_properties(codec_libfuzzer PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  target_compile_definitions(codec_libfuzzer PRIVATE PACELINE_LIBFUZZER)
-  target_compile_options(codec_libfuzzer PRIVATE -fsanitize=fuzzer)
-  target_link_options(codec_libfuzzer PRIVATE -fsanitize=fuzzer)
-  target_link_libraries(codec_libfuzzer PRIVATE paceline_wire paceline_encode)
-endif()
+paceline_fuzz(codec_fuzz fuzz/codec_fuzz.cc LIBS paceline_wire paceline_encode ROUNDS 200000)

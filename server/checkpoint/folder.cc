@@ -1,0 +1,217 @@
+// Names from numbers and back, and what is removed in which order.
+#include "server/checkpoint/folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "common/files/atomic_file.h"
+
+namespace paceline::server {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string folder_name(CheckpointId id) {
+  char version[24];
+  std::snprintf(version, sizeof version, "%012lld", static_cast<long long>(id.version.value));
+  return "g" + std::to_string(id.generation) + "-v" + version;
+}
+
+// Takes a number off the front of `text`.
+template <typename Number>
+std::optional<Number> number_from(std::string_view& text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+// Nothing for a name that is not exactly what folder_name() makes.
+std::optional<CheckpointId> id_of(const std::string& name) {
+  std::string_view rest = name;
+  if (!rest.starts_with("g")) return std::nullopt;
+  rest.remove_prefix(1);
+  const auto generation = number_from<std::uint64_t>(rest);
+  if (!generation || !rest.starts_with("-v")) return std::nullopt;
+  rest.remove_prefix(2);
+  const auto version = number_from<std::int64_t>(rest);
+  if (*generation == 0 || !version || *version < 0) return std::nullopt;
+  const CheckpointId id{*generation, Version(*version)};
+  return folder_name(id) == name ? std::optional(id) : std::nullopt;
+}
+
+Status status_of(const char* cannot, const fs::path& path, const std::error_code& error) {
+  return error ? file_error(cannot, path, error.value()) : Status::ok();
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// Does all, and returns the first error.
+class FirstError {
+ public:
+  void operator()(Status status) {
+    if (first_.is_ok()) first_ = std::move(status);
+  }
+  Status status() const { return first_; }
+
+ private:
+  Status first_;
+};
+
+}  // namespace
+
+CheckpointFolder::CheckpointFolder(const fs::path& run, std::uint64_t fingerprint)
+    : root_(run / "checkpoint"), fingerprint_(fingerprint) {}
+
+fs::path CheckpointFolder::folder(CheckpointId id) const { return root_ / folder_name(id); }
+
+fs::path CheckpointFolder::shard_file(CheckpointId id, ShardId shard) const {
+  return folder(id) / ("shard-" + to_string(shard));
+}
+
+fs::path CheckpointFolder::manifest(CheckpointId id) const { return folder(id) / "manifest"; }
+
+Status CheckpointFolder::make(CheckpointId id) const {
+  std::error_code error;
+  fs::create_directories(folder(id), error);
+  PACELINE_RETURN_IF_ERROR(status_of("make", folder(id), error));
+  sync_folder(root_.parent_path());
+  sync_folder(root_);
+  return Status::ok();
+}
+
+// The newest first.
+Result<std::vector<CheckpointId>> CheckpointFolder::entries() const {
+  std::vector<CheckpointId> ids;
+  std::error_code error;
+  fs::directory_iterator it(root_, error);
+  if (error == std::errc::no_such_file_or_directory) return ids;
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    std::error_code gone;
+    if (it->symlink_status(gone).type() != fs::file_type::directory) continue;
+    if (const auto id = id_of(it->path().filename().string())) ids.push_back(*id);
+  }
+  if (error) return unavailable("cannot read " + root_.string() + ": " + error.message());
+  std::sort(ids.begin(), ids.end(), std::greater());
+  return ids;
+}
+
+// Shards of other machines have theirs in folders there.
+Status CheckpointFolder::check_sizes(const Manifest& manifest) const {
+  for (std::uint32_t k = 0; k < manifest.shards.size(); ++k) {
+    const fs::path file = shard_file(manifest.id, ShardId(k));
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(file, error);
+    if (error == std::errc::no_such_file_or_directory && ShardId(k) != kAuthority) continue;
+    PACELINE_RETURN_IF_ERROR(status_of("read", file, error));
+    if (bytes != manifest.shards[k].bytes) {
+      return data_loss(file.string() + ": " + std::to_string(bytes) + " bytes, its manifest says " +
+                       std::to_string(manifest.shards[k].bytes));
+    }
+  }
+  return Status::ok();
+}
+
+Result<CheckpointFolder::Complete> CheckpointFolder::complete() const {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
+  Complete complete;
+  for (const CheckpointId id : ids) {
+    if (!is_there(manifest(id))) continue;
+    Result<Manifest> found = read_manifest(manifest(id), id, fingerprint_);
+    const Status status = found.is_ok() ? check_sizes(*found) : found.status();
+    if (status.is_ok()) {
+      complete.checkpoints.push_back(std::move(*found));
+    } else {
+      complete.refused.push_back({id, status});
+    }
+  }
+  return complete;
+}
+
+Result<CheckpointFolder::Intact> CheckpointFolder::intact(ShardId shard) const {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
+  Intact intact;
+  for (const CheckpointId id : ids) {
+    const fs::path file = shard_file(id, shard);
+    if (!is_there(file)) continue;
+    const Result<ShardFileInfo> info = verify_shard_file(file, {id, fingerprint_, shard, {}, {}, {}});
+    if (info.is_ok()) {
+      intact.files.push_back(*info);
+    } else {
+      intact.refused.push_back({id, info.status()});
+    }
+  }
+  return intact;
+}
+
+// The manifest first, on disk: a removal that is interrupted leaves no checkpoint that lacks a file.
+Status CheckpointFolder::remove(CheckpointId id) const {
+  std::error_code error;
+  if (fs::remove(manifest(id), error)) sync_folder(folder(id));
+  PACELINE_RETURN_IF_ERROR(status_of("remove", manifest(id), error));
+  fs::remove_all(folder(id), error);
+  return status_of("remove", folder(id), error);
+}
+
+Result<CheckpointId> CheckpointFolder::prune(std::size_t keep) const {
+  PACELINE_ASSIGN_OR_RETURN(const Complete all, complete());
+  if (all.checkpoints.empty()) return not_found(root_.string() + " holds no complete checkpoint");
+  std::vector<CheckpointId> kept;
+  for (const Manifest& one : all.checkpoints) {
+    if (kept.size() < std::max<std::size_t>(1, keep)) kept.push_back(one.id);
+  }
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
+  FirstError error;
+  for (const CheckpointId id : ids) {
+    const bool newer = id > kept.front();  // is being written
+    if (!newer && std::find(kept.begin(), kept.end(), id) == kept.end()) error(remove(id));
+  }
+  PACELINE_RETURN_IF_ERROR(error.status());
+  return kept.back();
+}
+
+Status CheckpointFolder::prune_shard(ShardId shard, CheckpointId oldest_kept) const {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
+  FirstError first;
+  for (const CheckpointId id : ids) {
+    if (id >= oldest_kept) continue;
+    const fs::path own = shard_file(id, shard);
+    std::error_code error;
+    for (fs::directory_iterator it(folder(id), error), end; !error && it != end; it.increment(error)) {
+      if (it->path() != own && !is_temporary_of(it->path(), own)) continue;
+      std::error_code failed;
+      fs::remove(it->path(), failed);
+      first(status_of("remove", it->path(), failed));
+    }
+    std::error_code not_empty;  // other shards, or the authority, have theirs there
+    fs::remove(folder(id), not_empty);
+  }
+  return first.status();
+}
+
+Status CheckpointFolder::abandon(CheckpointId id) const {
+  if (is_there(manifest(id))) return failed_precondition(folder(id).string() + " is a complete checkpoint");
+  return remove(id);
+}
+
+Status CheckpointFolder::clear() const {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
+  FirstError error;
+  for (const CheckpointId id : ids) error(remove(id));
+  std::error_code not_empty;  // of what is not ours
+  fs::remove(root_, not_empty);
+  return error.status();
+}
+
+}  // namespace paceline::server

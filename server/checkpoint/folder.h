@@ -1,0 +1,87 @@
+// The folder RUN/checkpoint: where each file of a checkpoint lies, what is there, and what may go.
+//
+//   checkpoint/g1-v000000000118/shard-0      by each shard (shard_file.h), perhaps on different machines
+//                               shard-1
+//                               manifest     by the authority, last (manifest.h): now it is complete
+//   checkpoint/g2-v000000000236/...          newer, whatever the versions: CheckpointId
+//
+// All names are made from numbers; names that are not exactly such are nobody's business here and stay.
+//
+// At every moment that a process can be killed the newest complete checkpoint stays: what is written lies in
+// a folder of its own, and what is removed is older than a complete one and loses its manifest first.
+//
+// Thread: any; the authority's and a shard's process may share one folder.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "common/ids.h"
+#include "common/status.h"
+#include "server/checkpoint/checkpoint_id.h"
+#include "server/checkpoint/manifest.h"
+
+namespace paceline::server {
+
+class CheckpointFolder {
+ public:
+  // Of the run in the folder `run` (run.out), whose configuration has this fingerprint.
+  CheckpointFolder(const std::filesystem::path& run, std::uint64_t fingerprint);
+
+  std::filesystem::path folder(CheckpointId id) const;
+  std::filesystem::path shard_file(CheckpointId id, ShardId shard) const;
+  std::filesystem::path manifest(CheckpointId id) const;
+
+  // Makes the folder of a checkpoint that is to be written; nothing where it is there already. Errors:
+  // kUnavailable, kResourceExhausted, kNotFound with the system's reason.
+  [[nodiscard]] Status make(CheckpointId id) const;
+
+  // Something under a name of ours that cannot be used, and why, for the log.
+  struct Refused {
+    CheckpointId id;
+    Status why;
+  };
+  // At the authority: the checkpoints whose manifest is intact and belongs to this configuration, and of
+  // whose shards' files those that are here have the size it says, the authority's own among them. The newest
+  // first. What has no manifest is no checkpoint, and is not mentioned. A folder that is not there is empty.
+  // Errors: kUnavailable the folder cannot be read.
+  struct Complete {
+    std::vector<Manifest> checkpoints;
+    std::vector<Refused> refused;
+  };
+  Result<Complete> complete() const;
+
+  // At any server: the files of `shard` that are intact, every byte of them read, the newest first. What it
+  // says is to be compared with the manifest (Manifest::shards). Errors as complete().
+  struct Intact {
+    std::vector<ShardFileInfo> files;
+    std::vector<Refused> refused;
+  };
+  Result<Intact> intact(ShardId shard) const;
+
+  // At the authority, after a manifest was written: removes all complete checkpoints but the newest
+  // `keep` >= 1, and what interrupted writes older than the newest complete one have left. Where there is no
+  // complete one nothing is removed. Returns the oldest that is kept. Errors: kNotFound there is none;
+  // kUnavailable something cannot be removed; the rest has been.
+  Result<CheckpointId> prune(std::size_t keep) const;
+  // At another shard, told what prune() returned: removes its own files of older ones, and what interrupted
+  // writes of them have left. Errors: kUnavailable something cannot be removed; the rest has been.
+  [[nodiscard]] Status prune_shard(ShardId shard, CheckpointId oldest_kept) const;
+  // Removes what there is of one that has failed on some shard. Errors: kFailedPrecondition it has a
+  // manifest; kUnavailable it cannot be removed.
+  [[nodiscard]] Status abandon(CheckpointId id) const;
+  // Removes all: a new run begins. Errors: kUnavailable something cannot be removed; the rest has been.
+  [[nodiscard]] Status clear() const;
+
+ private:
+  Result<std::vector<CheckpointId>> entries() const;
+  Status check_sizes(const Manifest& manifest) const;
+  Status remove(CheckpointId id) const;
+
+  std::filesystem::path root_;
+  std::uint64_t fingerprint_;
+};
+
+}  // namespace paceline::server

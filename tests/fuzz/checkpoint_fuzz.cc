@@ -1,0 +1,190 @@
+// Throws bytes at the readers of a checkpoint: whatever a disk gives back, a shard's file and a manifest are
+// read as they were written or refused with a reason. With a sanitizer build this also shows that nothing is
+// read or written out of bounds.
+//
+// As a test: correct files, mutated by a seeded generator; a failure prints the round, which reproduces it.
+// Some get a correct checksum again, so that what lies behind it is reached. With PACELINE_FUZZER (clang):
+// the same property under libFuzzer.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "server/checkpoint/checksum.h"
+#include "server/checkpoint/shard_header.h"
+#include "tests/fuzz/mutate.h"
+#include "tests/unit/checkpoint_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+[[noreturn]] void fail(const char* what, const std::string& detail) {
+  std::fprintf(stderr, "checkpoint fuzz: %s: %s\n", what, detail.c_str());
+  std::abort();
+}
+
+// A file in memory, under a name.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view bytes) : fd_(::memfd_create("checkpoint_fuzz", MFD_CLOEXEC)) {
+    const bool written =
+        fd_ >= 0 && ::write(fd_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+    if (!written) fail("no file in memory", std::strerror(errno));
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  ~MemoryFile() { ::close(fd_); }
+  std::filesystem::path path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
+};
+
+// It says which file, and what it is against.
+void check_refusal(const Status& status, const MemoryFile& file) {
+  if (status.code() != StatusCode::kDataLoss && status.code() != StatusCode::kInvalidArgument) {
+    fail("wrong code", status.message());
+  }
+  if (status.message().find(file.path().string()) == std::string::npos)
+    fail("no file named", status.message());
+}
+
+constexpr std::int64_t kFloats = 7;
+
+// Whether a shard's file was accepted.
+bool check_shard(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  ShardFileWanted wanted = wanted_of(kFloats);
+  wanted.range.reset();  // so that the file decides how much memory is taken
+  const auto verified = verify_shard_file(file.path(), wanted);
+  const auto read = read_shard_file(file.path(), wanted, 4);
+  if (verified.status().message() != read.status().message()) fail("two opinions", read.status().message());
+  if (!read.is_ok()) {
+    check_refusal(read.status(), file);
+    return false;
+  }
+  if (read->info.digest.bytes != bytes.size())
+    fail("accepted with another size", std::to_string(bytes.size()));
+  const ShardHeader header = ShardHeader::of(read->info.owner, read->image);
+  if (header.owner.range.size() > 0 && header.bytes() != bytes.substr(0, ShardHeader::kBytes)) {
+    fail("changed on the way", "its header");
+  }
+  return true;
+}
+
+// Whether a manifest was accepted.
+bool check_manifest(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  const auto read = read_manifest(file.path(), {1, Version(118)}, kTestFingerprint);
+  if (!read.is_ok()) check_refusal(read.status(), file);
+  return read.is_ok();
+}
+
+// The checksum over bytes [0, at), at `at`, made right again.
+void seal(std::string& bytes, std::size_t at) {
+  if (bytes.size() < at + sizeof(std::uint64_t)) return;
+  const std::uint64_t sum = checksum(std::as_bytes(std::span(bytes).first(at)));
+  std::memcpy(bytes.data() + at, &sum, sizeof sum);
+}
+void seal_shard(std::string& bytes) { seal(bytes, ShardHeader::kBytes - sizeof(std::uint64_t)); }
+void seal_manifest(std::string& bytes) {
+  if (bytes.size() >= sizeof(std::uint64_t)) seal(bytes, bytes.size() - sizeof(std::uint64_t));
+}
+
+#ifndef PACELINE_LIBFUZZER
+template <typename Write>
+std::string written_by(const Write& write) {
+  char name[] = "/tmp/paceline-checkpoint-fuzz-XXXXXX";
+  if (::mkdtemp(name) == nullptr) fail("no temporary folder", name);
+  const std::filesystem::path file = std::filesystem::path(name) / "file";
+  write(file);
+  std::string bytes = bytes_of(file);
+  std::filesystem::remove_all(name);
+  return bytes;
+}
+
+std::string some_shard(std::int64_t floats) {
+  return written_by([&](const std::filesystem::path& file) {
+    const auto written = write_shard_file(file, owner_of(floats), image_of(floats));
+    if (!written.is_ok()) fail("cannot write", written.status().message());
+  });
+}
+
+std::string some_manifest() {
+  Manifest manifest;
+  manifest.id = {1, Version(118)};
+  manifest.fingerprint = kTestFingerprint;
+  manifest.shards = {{208, 0xabc}, {208, 0xdef}};
+  manifest.engine = "some bytes";
+  return written_by([&](const std::filesystem::path& file) {
+    const Status status = write_manifest(file, manifest);
+    if (!status.is_ok()) fail("cannot write", status.message());
+  });
+}
+
+// What a kind of file is thrown at.
+struct Target {
+  const char* name;
+  std::string good;
+  bool (*check)(std::string_view);
+  void (*seal)(std::string&);
+};
+
+int run(std::uint64_t rounds) {
+  const Target targets[] = {{"shard", some_shard(kFloats), check_shard, seal_shard},
+                            {"empty shard", some_shard(0), check_shard, seal_shard},
+                            {"manifest", some_manifest(), check_manifest, seal_manifest}};
+  int bad = 0;
+  for (const Target& target : targets) {
+    if (!target.check(target.good)) fail(target.name, "what was written is refused");
+    std::uint64_t accepted = 0;
+    std::uint64_t sealed = 0;
+    for (std::uint64_t round = 0; round < rounds / std::size(targets); ++round) {
+      CounterRandom random(7, Stream::kTest, round);
+      std::string bytes = target.good;
+      testing::mutate(bytes, random);
+      const bool with_seal = random.next_below(2) == 0;
+      if (with_seal) target.seal(bytes);
+      if (!target.check(bytes)) continue;
+      with_seal ? ++sealed : ++accepted;
+      if (!with_seal && bytes != target.good) {
+        std::fprintf(stderr, "checkpoint fuzz: %s, round %llu: accepted, but not what was written\n",
+                     target.name, static_cast<unsigned long long>(round));
+        ++bad;
+      }
+    }
+    std::printf("checkpoint fuzz: %s: %llu unchanged and accepted, %llu with a checksum made right\n",
+                target.name, static_cast<unsigned long long>(accepted),
+                static_cast<unsigned long long>(sealed));
+    // Sealed ones must get through now and then, or the mutations reach nothing behind the checksum.
+    if (sealed == 0) ++bad;
+  }
+  return bad == 0 ? 0 : 1;
+}
+#endif
+
+}  // namespace
+}  // namespace paceline::server
+
+#ifdef PACELINE_LIBFUZZER
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace paceline::server;
+  std::string bytes(reinterpret_cast<const char*>(data), size);
+  check_shard(bytes);
+  check_manifest(bytes);
+  std::string manifest = bytes;
+  seal_shard(bytes);
+  check_shard(bytes);
+  seal_manifest(manifest);
+  check_manifest(manifest);
+  return 0;
+}
+#else
+int main(int argc, char** argv) {
+  return paceline::server::run(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 200'000);
+}
+#endif

@@ -1,0 +1,109 @@
+// Writing images while the loop goes on: one at a time.
+#include <catch2/catch.hpp>
+#include <deque>
+
+#include "server/checkpoint/writer.h"
+#include "tests/unit/checkpoint_fixture.h"
+#include "tests/unit/file_size_limit.h"
+#include "tests/unit/temp_folder.h"
+
+namespace paceline::server {
+namespace {
+
+constexpr std::int64_t kFloats = 5;
+
+// A background whose work is done when the test says so.
+class Later final : public Background {
+ public:
+  void run(std::function<Status()> work, std::function<void(const Status&, Ticks)> done) override {
+    given_.emplace_back(std::move(work), std::move(done));
+  }
+  void do_next() {
+    REQUIRE_FALSE(given_.empty());
+    auto [work, done] = std::move(given_.front());
+    given_.pop_front();
+    const Status result = std::exchange(work, {})();
+    done(result, Ticks());
+  }
+  std::size_t given() const { return given_.size(); }
+
+ private:
+  std::deque<std::pair<std::function<Status()>, std::function<void(const Status&, Ticks)>>> given_;
+};
+
+struct Told {
+  std::vector<std::pair<CheckpointId, Status>> all;
+  ShardWriter::Done tell() {
+    return [this](CheckpointId id, const Result<FileDigest>& written, Ticks) {
+      all.emplace_back(id, written.status());
+    };
+  }
+};
+
+struct Writing {
+  testing::TempFolder run;
+  CheckpointFolder folder{run.path(), kTestFingerprint};
+  Later background;
+  ShardWriter writer{background, folder, owner_of(kFloats)};
+  Told told;
+};
+
+TEST_CASE("an image is written behind the loop's back, and its digest is that of the file") {
+  Writing w;
+  Result<FileDigest> digest = internal_error("not told");
+  REQUIRE(w.writer.write(image_of(kFloats, 7),
+                         [&](CheckpointId, const Result<FileDigest>& written, Ticks) { digest = written; }));
+  CHECK(w.writer.busy());
+  CHECK_FALSE(digest.is_ok());
+  w.background.do_next();
+  CHECK_FALSE(w.writer.busy());
+  REQUIRE(digest.is_ok());
+  const auto intact = w.folder.intact(ShardId(0));
+  REQUIRE(intact.is_ok());
+  REQUIRE(intact->files.size() == 1);
+  CHECK(intact->files[0].version == Version(7));
+  CHECK(intact->files[0].digest == *digest);
+}
+
+TEST_CASE("what is to be saved while one is being written is skipped and counted, not queued") {
+  Writing w;
+  REQUIRE(w.writer.write(image_of(kFloats, 7), w.told.tell()));
+  CHECK_FALSE(w.writer.write(image_of(kFloats, 8), w.told.tell()));
+  CHECK_FALSE(w.writer.write(image_of(kFloats, 9), w.told.tell()));
+  CHECK(w.writer.skipped() == 2);
+  CHECK(w.background.given() == 1);
+  w.background.do_next();
+  REQUIRE(w.writer.write(image_of(kFloats, 10), w.told.tell()));
+  w.background.do_next();
+  REQUIRE(w.told.all.size() == 2);
+  CHECK(w.told.all[0].first == CheckpointId{1, Version(7)});
+  CHECK(w.told.all[1].first == CheckpointId{1, Version(10)});
+}
+
+TEST_CASE("an image has been let go of when its end is told") {
+  Writing w;
+  ShardImage image = image_of(kFloats, 7);
+  const BlockRef block = image.parameters.ref(0);
+  bool unique = false;
+  REQUIRE(w.writer.write(std::move(image),
+                         [&](CheckpointId, const Result<FileDigest>&, Ticks) { unique = block.unique(); }));
+  w.background.do_next();
+  CHECK(unique);
+}
+
+TEST_CASE("a full disk is told, and the next save goes on") {
+  Writing w;
+  REQUIRE(w.writer.write(image_of(kFloats, 7), w.told.tell()));
+  {
+    const testing::FileSizeLimit full(100);
+    w.background.do_next();
+  }
+  REQUIRE(w.writer.write(image_of(kFloats, 8), w.told.tell()));
+  w.background.do_next();
+  REQUIRE(w.told.all.size() == 2);
+  CHECK(w.told.all[0].second.code() == StatusCode::kResourceExhausted);
+  CHECK(w.told.all[1].second.is_ok());
+}
+
+}  // namespace
+}  // namespace paceline::server
