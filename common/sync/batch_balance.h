@@ -22,6 +22,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "common/ids.h"
@@ -61,6 +62,9 @@ class BatchBalance {
   // there has completed something.
   bool review();
   const BatchSizes& sizes() const { return sizes_; }
+  // Sizes that were in effect when the run was saved, before anybody has completed anything. What was
+  // measured for them is not known any more: they hold until each node has completed something.
+  void resume(BatchSizes sizes) { sizes_ = std::move(sizes); }
 
  private:
   struct Pace {

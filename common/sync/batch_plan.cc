@@ -64,6 +64,13 @@ void BatchPlan::lose(Rank worker, Clock from) {
   current_.samples -= current_.table->sizes[worker.value];
 }
 
+void BatchPlan::resume(const BatchSizes& sizes, Clock begin) {
+  forget_below(begin);
+  if (!balance_) return;
+  balance_->resume(sizes);
+  take_sizes();
+}
+
 void BatchPlan::observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length) {
   if (balance_) balance_->observe(worker, samples, length);
 }

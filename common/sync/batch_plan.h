@@ -48,6 +48,10 @@ class BatchPlan {
   // No iteration stamped below `clock` will be granted any more.
   void forget_below(Clock clock);
 
+  // For a checkpoint: the sizes in effect by rank; none: they are equal. And back, at clock `begin`.
+  BatchSizes sizes() const { return balance_ ? balance_->sizes() : BatchSizes{}; }
+  void resume(const BatchSizes& sizes, Clock begin);
+
   std::size_t clocks() const { return tables_.size(); }
 
  private:

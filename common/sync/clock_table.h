@@ -23,9 +23,12 @@ namespace paceline::sync {
 // Knows clocks, not who has them: the Engine does. Thread: one.
 class ClockTable {
  public:
-  // A live worker more, at `at`: not below the min clock where anybody is live, else at clock 0. Of the
-  // clocks between the min clock and `at` it closes none but those that it completed before it departed the
-  // last time.
+  // Training begins at clock `begin`: 0, or the version with which a run is resumed.
+  explicit ClockTable(Clock begin = Clock(0)) : base_(begin.value) {}
+
+  // A live worker more, at `at`: not below the min clock where anybody is live, else where training begins.
+  // Of the clocks between the min clock and `at` it closes none but those that it completed before it
+  // departed the last time.
   void add(Clock at);
   // A live worker that stood at `from` now stands at the next clock.
   void advance(Clock from);
@@ -47,7 +50,7 @@ class ClockTable {
   std::int64_t& count_at(Clock clock);
   void trim();
 
-  std::int64_t base_ = 0;            // the clock that counts_[0] stands for
+  std::int64_t base_;                // the clock that counts_[0] stands for
   std::deque<std::int64_t> counts_;  // live workers per clock; neither end is 0 unless empty
   std::int64_t live_ = 0;
   // [i]: how many departed that had completed clock base_ + i, less those live that have joined behind it.

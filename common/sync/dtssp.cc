@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/sync/engine_state.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
@@ -17,6 +18,14 @@ void Dtssp::on_window(const WindowResult& window) {
     return;
   }
   s_ = std::clamp(s_, config_.threshold_min, config_.threshold_max);
+}
+
+void Dtssp::save(PolicyState& state) const { state.threshold = s_; }
+
+Status Dtssp::resume(const EngineState& state) {
+  PACELINE_RETURN_IF_ERROR(check_threshold(state.policy, config_));
+  s_ = state.policy.threshold;
+  return Status::ok();
 }
 
 }  // namespace paceline::sync

@@ -17,6 +17,8 @@ class Dtssp final : public Policy {
 
   Threshold threshold() const override { return Threshold(s_); }
   void on_window(const WindowResult& window) override;
+  void save(PolicyState& state) const override;
+  Status resume(const EngineState& state) override;
 
  private:
   PolicyConfig config_;

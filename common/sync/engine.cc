@@ -143,12 +143,16 @@ void Engine::contribute(Rank rank) {
   if (!usable) {
     if (running.whole()) emit(Discard{id(rank), w.clock});
     ++skipped_;
-  } else if (running.reported()) {
-    lpr_.add(w.clock, running.metric());
   }
-  if (config_.apply == ApplyMode::kVersioned) {
-    if (usable) gradients_.add(contribution_of(rank));
-    if (!usable) gradients_.add(SkippedIteration{id(rank), w.clock});
+  // A metric counts for its window with the gradient: at once, or with its clock.
+  const bool versioned = config_.apply == ApplyMode::kVersioned;
+  Metric measured = usable && running.reported() ? running.metric() : Metric{};
+  if (measured.samples > 0 && (!versioned || broken(Mutant::kMetricCountsWhenHeld))) {
+    lpr_.add(w.clock, std::exchange(measured, {}));
+  }
+  if (versioned) {
+    if (usable) gradients_.add(contribution_of(rank), running.iteration(), measured);
+    if (!usable) gradients_.add(SkippedIteration{id(rank), w.clock}, running.iteration());
     return;
   }
   if (!arrived_.empty()) apply(std::exchange(arrived_, {}));  // eager: one gradient per Apply
@@ -191,7 +195,7 @@ void Engine::close_without_late() {
       share_.give_back(w.running.iteration());
       if (!broken(Mutant::kBackupNotDiscarded)) emit(Discard{id(Rank(r)), closing});
     }
-    gradients_.add(SkippedIteration{id(Rank(r)), closing});
+    gradients_.add_late(SkippedIteration{id(Rank(r)), closing});
     clocks_.advance(w.clock);
     w.clock = w.clock.next();
   }
@@ -208,7 +212,10 @@ void Engine::advance_version() {
   bool switched = false;
   while (version_.value < target.value) {
     ++version_.value;
-    apply(config_.apply == ApplyMode::kVersioned ? gradients_.take() : std::exchange(arrived_, {}));
+    ClockContributions closed =
+        config_.apply == ApplyMode::kVersioned ? gradients_.take() : std::exchange(arrived_, {});
+    if (closed.metric.samples > 0) lpr_.add(Clock(version_.value - 1), closed.metric);
+    apply(std::move(closed));
     version_begins_ = revision_;
     emit(VersionAdvanced{version_});
     batches_.forget_below(Clock(version_.value));
@@ -319,6 +326,7 @@ void Engine::grant(Rank rank) {
   Worker& w = at(rank);
   const Threshold s = policy_->threshold_for(rank);
   Version min_version = s.oldest_version(w.clock);
+  if (!broken(Mutant::kResumedReadsOlder)) min_version = std::max(min_version, begins_);
   // Its caches are empty: so it has what it pushed before it was lost, as far as that is below the min clock.
   if (std::exchange(w.fresh, false) && !broken(Mutant::kJoinerReadsOlder)) {
     w.running.reads_no_older_than(version_begins_);

@@ -10,13 +10,16 @@
 //                                                           Grant{0.1, clock 4, min_version 3},
 //                                                           Grant{0.0, clock 5, min_version 4}
 //
-// DESIGN 3.1 (grants), 3.3 (application), 3.5 (policies), 3.6 (membership); docs/SYNC.md has it in full.
+// DESIGN 3.1 (grants), 3.3 (application), 3.5 (policies), 3.6 (membership); docs/SYNC.md has it in full. The
+// path of a message is in engine.cc, who takes part in engine_membership.cc, a checkpoint's state in
+// engine_state.cc.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +31,7 @@
 #include "common/sync/batch_plan.h"
 #include "common/sync/clock_table.h"
 #include "common/sync/engine_config.h"
+#include "common/sync/engine_state.h"
 #include "common/sync/events.h"
 #include "common/sync/held_gradients.h"
 #include "common/sync/held_grants.h"
@@ -43,6 +47,19 @@ class Engine {
  public:
   // `config` is valid (validate()); anything else is our own bug.
   explicit Engine(EngineConfig config);
+
+  // The engine of a resumed run, a new generation: no clock is below or above `state`'s version, nothing is
+  // held, and what `state` says is left is to be done. Nobody is there yet. Training begins when every node
+  // that was there at the save has joined with all its threads, or was reported Lost, and at least one has
+  // joined; a node that had been lost before may join, and is one like the others if it does so before that.
+  // The stream of Apply actions goes on behind `state`'s version and revision. The times that step() is
+  // given begin anew.
+  // Errors: what validate(state, config) says. `config` is valid.
+  static Result<Engine> resumed(EngineConfig config, const EngineState& state);
+
+  // What a checkpoint of the present decision, version() and revision(), must hold. Training has begun.
+  // Between two steps, at any time; O(workers + what is held, or was left undone).
+  EngineState state() const;
 
   // Takes one event at time `now` (never smaller than at the call before) and appends what follows from it to
   // `actions`, in the order in which it is to be carried out. A wrong event gives one Reject and changes
@@ -104,9 +121,13 @@ class Engine {
   Status on(const StopRequested& event);
   Status on(const Tick& event);
 
+  void resume(const EngineState& state);
+  IterationRanges left() const;
+
   // A worker's message about the iteration it is in, checked: who, and stamped with the clock it was granted.
   Status check_running(WorkerId worker, Clock clock, const char* what) const;
   bool all_joined(NodeId node) const;
+  bool may_begin() const;
   void begin_training();
   Status come_late(Rank rank, const std::string& who);
   void after_message(Rank rank);
@@ -149,7 +170,10 @@ class Engine {
   WorkShare share_;
   BatchPlan batches_;
 
-  std::uint32_t nodes_ready_ = 0;
+  std::uint32_t nodes_ready_ = 0;  // before training began: have joined with all threads
+  // A resumed run: who was there at the save and has not come yet. None: it is not resumed.
+  std::optional<std::set<NodeId>> awaited_;
+  Version begins_;  // that this generation began with: nobody has anything older
   bool started_ = false;
   bool finished_ = false;
   bool shares_done_ = false;  // somebody did its share to the end

@@ -21,8 +21,15 @@ Status Engine::on(const Joined& event) {
   w.phase = Phase::kJoined;
   if (!all_joined(event.worker.node)) return Status::ok();
   ++nodes_ready_;
-  if (nodes_ready_ == config_.nodes_at_start.value_or(config_.cluster.nodes)) begin_training();
+  if (awaited_) awaited_->erase(event.worker.node);
+  if (may_begin()) begin_training();
   return Status::ok();
+}
+
+// A resumed run goes on with those who were there, whoever else has come.
+bool Engine::may_begin() const {
+  if (awaited_) return awaited_->empty() && nodes_ready_ > 0;
+  return nodes_ready_ == config_.nodes_at_start.value_or(config_.cluster.nodes);
 }
 
 // Before training began.
@@ -36,14 +43,18 @@ bool Engine::all_joined(NodeId node) const {
 void Engine::begin_training() {
   started_ = true;
   emit(Started{});
+  const Clock begin(version_.value);
   const auto for_all = [this](auto action) {
     for (std::uint32_t r = 0; r < workers_.size(); ++r) {
       if (at(Rank(r)).phase != Phase::kAbsent) action(Rank(r));
     }
   };
-  for_all([this](Rank) { clocks_.add(Clock(0)); });
+  for_all([&](Rank) { clocks_.add(begin); });
   for_all([this](Rank rank) { share_.join(rank); });
-  for_all([this](Rank rank) { policy_->on_clock(rank, Clock(0), now_, clocks_); });
+  for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+    if (at(Rank(r)).phase == Phase::kAbsent) batches_.lose(Rank(r), begin);
+  }
+  for_all([&](Rank rank) { policy_->on_clock(rank, begin, now_, clocks_); });
   for_all([this](Rank rank) { ask(rank); });
   settle();
 }
@@ -83,12 +94,14 @@ Status Engine::on(const Lost& event) {
     return invalid_argument("loss of node " + to_string(event.node) + ": there is no such node");
   }
   if (!started_ && all_joined(event.node)) --nodes_ready_;
+  if (!started_ && awaited_) awaited_->erase(event.node);
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     depart(config_.cluster.rank_of(WorkerId(event.node, thread)));
     // What it had whole may be the last that its clock was waiting for: the node's other threads are late
     // then.
     if (started_) close_without_late();
   }
+  if (!started_ && awaited_ && may_begin()) begin_training();
   if (!broken(Mutant::kLeaverReleasesNobody)) settle();
   return Status::ok();
 }
@@ -151,7 +164,7 @@ void Engine::stop(const std::string& reason) {
     started_ = true;
     for (std::uint32_t r = 0; r < workers_.size(); ++r) {
       if (at(Rank(r)).phase != Phase::kJoined) continue;
-      clocks_.add(Clock(0));
+      clocks_.add(at(Rank(r)).clock);
       share_.join(Rank(r));
     }
     for (std::uint32_t r = 0; r < workers_.size(); ++r) {
@@ -168,7 +181,8 @@ void Engine::finish(Rank rank) {
   w.phase = Phase::kFinished;
   policy_->on_departure(rank);
   clocks_.remove(w.clock);
-  share_.leave(rank);
+  // Who is stopped leaves its share undone: it is done when the run is resumed.
+  stop_reason_ ? share_.lose(rank, w.clock, std::nullopt) : share_.leave(rank);
   if (!stop_reason_ && !w.fresh) shares_done_ = true;  // who came when nothing was left has done nothing
   emit(FinishWorker{id(rank), stop_reason_.value_or("share done"), held});
 }

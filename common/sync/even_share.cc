@@ -8,7 +8,15 @@
 namespace paceline::sync {
 
 EvenShare::EvenShare(std::uint32_t workers, std::int64_t total_iterations)
-    : total_(total_iterations), length_(total_iterations), there_(workers) {}
+    : EvenShare(workers, {{0, total_iterations}}, Clock(0)) {}
+
+EvenShare::EvenShare(std::uint32_t workers, const IterationRanges& left, Clock begin)
+    : begun_(begin), there_(workers) {
+  for (const IterationRange& range : left) {
+    list_.push_back({length_, range.first, 1, range.count});
+    length_ += range.count;
+  }
+}
 
 void EvenShare::join(Rank worker) {
   PACELINE_ASSERT(!there_[worker.value], "rank " + std::to_string(worker.value) + " is there already");
@@ -123,18 +131,17 @@ std::optional<Clock> EvenShare::next_own(Rank worker, Clock from) const {
 }
 
 std::int64_t EvenShare::at(std::int64_t place) const {
-  if (place < total_) return place;
-  const auto behind = std::upper_bound(undone_.begin(), undone_.end(), place,
-                                       [](std::int64_t p, const Undone& piece) { return p < piece.place; });
-  PACELINE_ASSERT(behind != undone_.begin(), "place " + std::to_string(place) + " is forgotten");
-  const Undone& piece = *std::prev(behind);
+  const auto behind = std::upper_bound(list_.begin(), list_.end(), place,
+                                       [](std::int64_t p, const Piece& piece) { return p < piece.place; });
+  PACELINE_ASSERT(behind != list_.begin(), "place " + std::to_string(place) + " is forgotten");
+  const Piece& piece = *std::prev(behind);
   return piece.first + (place - piece.place) * piece.stride;
 }
 
 // One worker's iterations of one plan lie as far from each other as the plan has workers: one piece.
 void EvenShare::append(std::int64_t iteration) {
-  if (!undone_.empty()) {
-    Undone& last = undone_.back();
+  if (!list_.empty()) {
+    Piece& last = list_.back();
     if (last.count == 1) last.stride = iteration - last.first;
     if (last.first + last.count * last.stride == iteration) {
       ++last.count;
@@ -142,13 +149,31 @@ void EvenShare::append(std::int64_t iteration) {
       return;
     }
   }
-  undone_.push_back({length_++, iteration, 0, 1});
+  list_.push_back({length_++, iteration, 0, 1});
 }
 
 void EvenShare::forget_below(Clock clock) {
+  if (plans_.empty()) return;  // nothing has been given
   while (plans_.size() > 1 && plans_[1].first <= clock) plans_.pop_front();
-  while (!undone_.empty() && undone_.front().place + undone_.front().count <= plans_.front().base) {
-    undone_.pop_front();
+  while (!list_.empty() && list_.front().place + list_.front().count <= plans_.front().base) {
+    list_.pop_front();
+  }
+}
+
+void EvenShare::add_not_given(IterationRanges& left) const {
+  for (const Piece& piece : list_) {
+    const std::int64_t given = std::clamp<std::int64_t>(next_ - piece.place, 0, piece.count);
+    if (piece.stride == 1) {
+      left.push_back({piece.first + given, piece.count - given});
+      continue;
+    }
+    for (std::int64_t i = given; i < piece.count; ++i) left.push_back({piece.first + i * piece.stride, 1});
+  }
+}
+
+void EvenShare::add_given(Rank worker, Clock from, IterationRanges& left) const {
+  for (auto own = next_own(worker, from); own; own = next_own(worker, own->next())) {
+    left.push_back({at(*place(worker, *own)), 1});
   }
 }
 

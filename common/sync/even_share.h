@@ -2,7 +2,8 @@
 // workers go and come while it lasts. So that every iteration is done once:
 //
 //   - The run's iterations are a *work list*: 0, 1, 2, ... total - 1. What a lost worker leaves undone is
-//     added at its end, again as iterations of the run, and so those who are there do it.
+//     added at its end, again as iterations of the run, and so those who are there do it. The work list of a
+//     run that is resumed is what is left of it (engine_state.h).
 //   - A *plan* says who does what from a clock on: (first clock, base, workers). Its workers are those that
 //     are there, in the order of their ranks; with K of them the i-th does the iteration at place
 //     base + (c - first) K + i at clock c. The first plan is (0, 0, all who are there): with all iteration cK
@@ -35,6 +36,7 @@
 
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/sync/iteration_range.h"
 
 namespace paceline::sync {
 
@@ -43,8 +45,10 @@ namespace paceline::sync {
 // has begun. So does a worker that has no place at its clock when all are given.
 class EvenShare {
  public:
-  // Of `workers` at most, none of which is there yet.
+  // Of `workers` at most, none of which is there yet; the work list is 0 .. total_iterations - 1.
   EvenShare(std::uint32_t workers, std::int64_t total_iterations);
+  // The work list is `left`, and all begin at clock `begin`.
+  EvenShare(std::uint32_t workers, const IterationRanges& left, Clock begin);
 
   // `worker` is there, and part of every plan from here on.
   void join(Rank worker);
@@ -60,8 +64,13 @@ class EvenShare {
   // Nobody stands below `clock`, or ever will.
   void forget_below(Clock clock);
 
+  // For a checkpoint, added to `left`: what nobody has been given; and what was given to `worker`, which is
+  // there, of the clocks from `from` on, which it has not begun.
+  void add_not_given(IterationRanges& left) const;
+  void add_given(Rank worker, Clock from, IterationRanges& left) const;
+
   // Grows with what is remembered.
-  std::size_t size() const { return plans_.size() + undone_.size(); }
+  std::size_t size() const { return plans_.size() + list_.size(); }
 
  private:
   using Places = std::vector<std::int32_t>;  // by rank: which of the plan's workers it is; -1: none
@@ -72,8 +81,8 @@ class EvenShare {
     std::int64_t workers = 0;              // K
     std::shared_ptr<const Places> places;  // null: all workers, by rank
   };
-  // A piece of the work list behind `total`: iterations first, first + stride, ...
-  struct Undone {
+  // A piece of the work list: iterations first, first + stride, ...
+  struct Piece {
     std::int64_t place = 0;
     std::int64_t first = 0;
     std::int64_t stride = 0;
@@ -89,14 +98,13 @@ class EvenShare {
   std::int64_t at(std::int64_t place) const;
   void append(std::int64_t iteration);
 
-  const std::int64_t total_;
-  std::int64_t length_;        // of the work list
-  std::int64_t next_ = 0;      // the first place that nobody has been given
-  Clock begun_;                // the first clock that nobody has begun
-  std::deque<Plan> plans_;     // by first clock; the last is for all clocks that nobody has begun
-  bool overtaken_ = false;     // ... unless this is set: it is to be replaced
-  std::deque<Undone> undone_;  // by place
-  std::vector<bool> there_;    // by rank
+  std::deque<Piece> list_;   // the work list, by place, from the oldest plan on
+  std::int64_t length_ = 0;  // of the work list
+  std::int64_t next_ = 0;    // the first place that nobody has been given
+  Clock begun_;              // the first clock that nobody has begun
+  std::deque<Plan> plans_;   // by first clock; the last is for all clocks that nobody has begun
+  bool overtaken_ = false;   // ... unless this is set: it is to be replaced
+  std::vector<bool> there_;  // by rank
   std::int64_t count_ = 0;
   std::shared_ptr<const Places> places_;  // of those who are there ...
   bool changed_ = false;                  // ... unless this is set

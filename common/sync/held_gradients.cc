@@ -4,15 +4,29 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/sync/lpr.h"
 #include "common/sync/order.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
+void HeldGradients::add(const Contributor& gradient, std::int64_t iteration, const Metric& metric) {
+  OpenClock& clock = at(gradient.clock);
+  clock.given.contributors.push_back(gradient);
+  add_to(clock.given.metric, metric);
+  clock.iterations.push_back(iteration);
+}
+
+void HeldGradients::add(const SkippedIteration& skipped, std::int64_t iteration) {
+  OpenClock& clock = at(skipped.clock);
+  clock.given.skipped.push_back(skipped);
+  clock.iterations.push_back(iteration);
+}
+
 ClockContributions HeldGradients::take() {
   oldest_ = oldest_.next();
   if (by_clock_.empty()) return {};
-  ClockContributions taken = std::move(by_clock_.front());
+  ClockContributions taken = std::move(by_clock_.front().given);
   by_clock_.pop_front();
   // Arrival order is a matter of timing; sums of floats depend on the order, so it must not be.
   if (!broken(Mutant::kArrivalOrder))
@@ -21,7 +35,22 @@ ClockContributions HeldGradients::take() {
   return taken;
 }
 
-ClockContributions& HeldGradients::at(Clock stamp) {
+IterationRanges HeldGradients::iterations() const {
+  IterationRanges held;
+  for (const OpenClock& clock : by_clock_) {
+    for (const std::int64_t iteration : clock.iterations) held.push_back({iteration, 1});
+  }
+  return held;
+}
+
+// Between two steps nobody is late for a clock that is open: these have done an iteration of it.
+std::int64_t HeldGradients::skipped() const {
+  std::int64_t count = 0;
+  for (const OpenClock& clock : by_clock_) count += std::ssize(clock.given.skipped);
+  return count;
+}
+
+HeldGradients::OpenClock& HeldGradients::at(Clock stamp) {
   PACELINE_ASSERT(
       stamp >= oldest_ || broken(Mutant::kVersionBeforeAllArrived),
       "a gradient stamped " + to_string(stamp) + " comes after clock " + to_string(oldest_) + " closed");

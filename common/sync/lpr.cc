@@ -18,6 +18,12 @@ double learning_progress_ratio(LprMetric metric, double previous, double current
   return gain / std::fabs(previous) * 100.0;
 }
 
+void add_to(Metric& sum, const Metric& metric) {
+  sum.loss_sum += metric.loss_sum;
+  sum.correct += metric.correct;
+  sum.samples += metric.samples;
+}
+
 LprTracker::LprTracker(LprMetric metric, std::int64_t window_clocks)
     : metric_(metric), window_clocks_(window_clocks) {
   PACELINE_ASSERT(window_clocks >= 1, "an LPR window has at least one clock");
@@ -27,10 +33,17 @@ void LprTracker::add(Clock stamp, const Metric& metric) {
   const std::int64_t place = stamp.value / window_clocks_ - first_open_;
   PACELINE_ASSERT(place >= 0, "a metric stamped " + to_string(stamp) + " belongs to a closed window");
   while (static_cast<std::int64_t>(open_.size()) <= place) open_.emplace_back();
-  Metric& window = open_[static_cast<std::size_t>(place)];
-  window.loss_sum += metric.loss_sum;
-  window.correct += metric.correct;
-  window.samples += metric.samples;
+  add_to(open_[static_cast<std::size_t>(place)], metric);
+}
+
+LprState LprTracker::state() const {
+  return {window_clocks_, std::vector<Metric>(open_.begin(), open_.end()), previous_};
+}
+
+void LprTracker::resume(Version version, const LprState& state) {
+  first_open_ = version.value / window_clocks_;
+  open_.assign(state.open.begin(), state.open.end());
+  previous_ = state.previous;
 }
 
 std::optional<WindowResult> LprTracker::on_version(Version version) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/metric.h"
@@ -36,6 +37,16 @@ struct WindowResult {
   std::optional<double> lpr;  // per cent; none for the first window with data
 };
 
+// Adds what one iteration measured, or several, to those of others.
+void add_to(Metric& sum, const Metric& metric);
+
+// What an LprTracker remembers, for a checkpoint.
+struct LprState {
+  std::int64_t window_clocks = 1;  // W
+  std::vector<Metric> open;        // the open windows, from that of the version on: of applied iterations
+  std::optional<double> previous;  // the value of the last closed window that had data
+};
+
 // Gathers metrics by timestamp and closes windows by version. Weighted by samples: a window's loss is the sum
 // of all losses over the sum of all samples. Memory: one entry per window between the slowest and the fastest
 // worker. Thread: one.
@@ -52,6 +63,10 @@ class LprTracker {
   std::optional<WindowResult> on_version(Version version);
 
   std::size_t open_windows() const { return open_.size(); }
+
+  // For a checkpoint; and back, at `version`: `state` is of a tracker with the same W.
+  LprState state() const;
+  void resume(Version version, const LprState& state);
 
  private:
   LprMetric metric_;

@@ -6,11 +6,19 @@
 #include "common/sync/bsp.h"
 #include "common/sync/dssp.h"
 #include "common/sync/dtssp.h"
+#include "common/sync/engine_state.h"
 #include "common/sync/policy_switch.h"
 #include "common/sync/random_walk.h"
 #include "common/sync/ssp.h"
 
 namespace paceline::sync {
+
+Status check_threshold(const PolicyState& state, const PolicyConfig& config) {
+  if (state.threshold >= config.threshold_min && state.threshold <= config.threshold_max) return Status::ok();
+  return invalid_argument("policy.threshold: got " + std::to_string(state.threshold) + ", expected " +
+                          std::to_string(config.threshold_min) + " .. " +
+                          std::to_string(config.threshold_max));
+}
 
 std::unique_ptr<Policy> make_policy(const PolicyConfig& config) {
   switch (config.kind) {

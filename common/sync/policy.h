@@ -15,11 +15,15 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/instant.h"
+#include "common/status.h"
 #include "common/sync/clock_table.h"
 #include "common/sync/engine_config.h"
 #include "common/sync/lpr.h"
 
 namespace paceline::sync {
+
+struct EngineState;
+struct PolicyState;
 
 // Thread: one (the engine's).
 class Policy {
@@ -47,9 +51,17 @@ class Policy {
   // Which of several policies that follow each other is in force (PolicyConfig::stages). It changes in
   // on_version(), and with it any threshold.
   virtual std::size_t stage() const { return 0; }
+  // For a checkpoint: puts into `state` what of it is to outlive the run's servers; nothing where all follows
+  // from the configuration, or is measured anew. And back, before it is told anything. The state comes from a
+  // file. Errors: kInvalidArgument, naming the field: not what a policy of this configuration can be in.
+  virtual void save(PolicyState&) const {}
+  virtual Status resume(const EngineState&) { return Status::ok(); }
   // A number that grows with everything the policy remembers (Engine::state_size()).
   virtual std::size_t state_size() const { return 0; }
 };
+
+// Whether a threshold that moves between `config`'s limits can be `state`'s. Errors: as Policy::resume().
+Status check_threshold(const PolicyState& state, const PolicyConfig& config);
 
 // The policy that `config` names; `config` is valid (validate()).
 std::unique_ptr<Policy> make_policy(const PolicyConfig& config);

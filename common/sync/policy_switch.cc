@@ -22,10 +22,10 @@ PolicySwitch::PolicySwitch(const PolicyConfig& config)
 
 void PolicySwitch::on_window(const WindowResult& window) {
   if (window.begins_at < begun_at_) return;  // in part the stage's before
-  const bool first = !window_;
-  window_ = window;
-  if (first) window_->lpr.reset();  // compared with a window of the stage before
-  current_->on_window(*window_);
+  WindowResult seen = window;
+  if (!window_) seen.lpr.reset();  // compared with a window of the stage before
+  window_ = StageWindow{window.loss_mean, window.accuracy};
+  current_->on_window(seen);
 }
 
 void PolicySwitch::on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) {
@@ -72,6 +72,33 @@ void PolicySwitch::on_version(Version version, Ticks, const ClockTable& clocks) 
   for (std::uint32_t r = 0; r < live_.size(); ++r) {
     if (live_[r]) current_->on_clock(Rank(r), live_[r]->clock, live_[r]->since, clocks);
   }
+}
+
+void PolicySwitch::save(PolicyState& state) const {
+  state.stage = stage_;
+  state.stage_begun_at = begun_at_;
+  state.stage_window = window_;
+  current_->save(state);
+}
+
+// What was completed and not yet applied is to be done again, so it is not counted.
+Status PolicySwitch::resume(const EngineState& state) {
+  const std::size_t stages = config_.stages.size();
+  if (state.policy.stage >= stages) {
+    return invalid_argument("policy.stage: got " + std::to_string(state.policy.stage) + ", expected 0 .. " +
+                            std::to_string(stages - 1));
+  }
+  const Version begun_at = state.policy.stage_begun_at;
+  if (begun_at < Version(0) || begun_at > state.version) {
+    return invalid_argument("policy.stage_begun_at: got " + to_string(begun_at) + ", expected 0 .. version " +
+                            to_string(state.version));
+  }
+  stage_ = state.policy.stage;
+  begun_at_ = begun_at;
+  window_ = state.policy.stage_window;
+  iterations_ = state.revision.value + state.skipped;
+  current_ = make_policy(policy_of(config_, config_.stages[stage_]));
+  return current_->resume(state);
 }
 
 }  // namespace paceline::sync

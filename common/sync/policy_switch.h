@@ -21,6 +21,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/sync/engine_state.h"
 #include "common/sync/policy.h"
 
 namespace paceline::sync {
@@ -40,6 +41,8 @@ class PolicySwitch final : public Policy {
   void on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) override;
   void on_departure(Rank worker) override;
   void on_version(Version version, Ticks now, const ClockTable& clocks) override;
+  void save(PolicyState& state) const override;
+  Status resume(const EngineState& state) override;
   std::size_t state_size() const override { return live_.size() + current_->state_size(); }
 
  private:
@@ -56,7 +59,7 @@ class PolicySwitch final : public Policy {
   std::vector<std::optional<Place>> live_;  // by rank: for the next policy
   std::int64_t iterations_ = 0;             // completed
   Version begun_at_;                        // this stage
-  std::optional<WindowResult> window_;      // the last of this stage
+  std::optional<StageWindow> window_;       // the last of this stage
 };
 
 }  // namespace paceline::sync

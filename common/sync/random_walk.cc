@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/random.h"
+#include "common/sync/engine_state.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
@@ -19,6 +20,14 @@ void RandomWalk::on_window(const WindowResult& window) {
     return;
   }
   s_ = std::clamp(s_, config_.threshold_min, config_.threshold_max);
+}
+
+void RandomWalk::save(PolicyState& state) const { state.threshold = s_; }
+
+Status RandomWalk::resume(const EngineState& state) {
+  PACELINE_RETURN_IF_ERROR(check_threshold(state.policy, config_));
+  s_ = state.policy.threshold;
+  return Status::ok();
 }
 
 }  // namespace paceline::sync

@@ -18,6 +18,8 @@ class RandomWalk final : public Policy {
 
   Threshold threshold() const override { return Threshold(s_); }
   void on_window(const WindowResult& window) override;
+  void save(PolicyState& state) const override;
+  Status resume(const EngineState& state) override;
 
  private:
   PolicyConfig config_;

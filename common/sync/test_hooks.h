@@ -46,6 +46,10 @@ enum class Mutant {
   kJoinerAtFastest,          // who comes late begins where the fastest stands
   kReturnRepeatsStamp,       // who comes back may begin with a stamp that it had before
   kJoinerReadsOlder,         // who comes late may compute with a version older than the min clock
+  kAheadIsForgotten,         // resumed, eager: what was applied of clocks beyond the version is done again
+  kHeldCountsAsDone,         // resumed: what was held when the run was saved is done by nobody
+  kMetricCountsWhenHeld,     // ... or its metric counts, and that of the same iteration done again, too
+  kResumedReadsOlder,        // resumed: a grant asks for no more than a version that nobody has any more
   kStopStillGrants,          // after a stop the held are granted once more
   kInvalidGradientApplied,   // a gradient with NaN is applied
   kOwnUpdatesMissed,         // own updates on top of a snapshot count as ones that a gradient lacks

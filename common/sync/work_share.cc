@@ -15,6 +15,19 @@ WorkShare::WorkShare(Share kind, Membership membership, Cluster cluster, std::in
   }
 }
 
+void WorkShare::resume(const IterationRanges& left, Clock begin) {
+  if (even_) even_.emplace(static_cast<std::uint32_t>(workers_), left, begin);
+  if (kind_ == Share::kEven) return;
+  next_ = total_;
+  for (const IterationRange& range : left) {
+    if (range.first + range.count == total_) {
+      next_ = range.first;
+    } else {
+      for (std::int64_t i = 0; i < range.count; ++i) returned_.insert(range.first + i);
+    }
+  }
+}
+
 void WorkShare::join(Rank worker) {
   if (even_) even_->join(worker);
 }
@@ -52,6 +65,16 @@ std::int64_t WorkShare::take(Rank worker, Clock clock) {
   const std::int64_t iteration = *returned_.begin();
   returned_.erase(returned_.begin());
   return iteration;
+}
+
+void WorkShare::add_not_given(IterationRanges& left) const {
+  if (even_) return even_->add_not_given(left);
+  for (const std::int64_t iteration : returned_) left.push_back({iteration, 1});
+  left.push_back({next_, total_ - next_});
+}
+
+void WorkShare::add_given(Rank worker, Clock from, IterationRanges& left) const {
+  if (even_) even_->add_given(worker, from, left);
 }
 
 void WorkShare::give_back(std::int64_t iteration) {

@@ -26,6 +26,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/sync/even_share.h"
+#include "common/sync/iteration_range.h"
 #include "common/sync/modes.h"
 
 namespace paceline::sync {
@@ -39,6 +40,10 @@ class WorkShare {
   // `per_clock`: how many gradients close a clock, N; the number of workers where all are waited for.
   WorkShare(Share kind, Membership membership, Cluster cluster, std::int64_t per_clock,
             std::int64_t total_iterations);
+
+  // The run is resumed at clock `begin`, before anybody is there: what is left to do is `left`; fixed and
+  // even: all from that clock on, whatever `left` is.
+  void resume(const IterationRanges& left, Clock begin);
 
   // `worker` is there. Before it is, and once it is not, it is asked about no more.
   void join(Rank worker);
@@ -60,6 +65,11 @@ class WorkShare {
   // The worker that took `iteration` was late. Under even it is not done by anybody.
   void give_back(std::int64_t iteration);
 
+  // For a checkpoint (not fixed and even): adds to `left` what nobody has been given, or has given back; and
+  // what `worker`, which is there, has been given of the clocks from `from` on, and not taken.
+  void add_not_given(IterationRanges& left) const;
+  void add_given(Rank worker, Clock from, IterationRanges& left) const;
+
   // Grows with what is remembered.
   std::size_t size() const { return returned_.size() + (even_ ? even_->size() : 0); }
 
@@ -68,9 +78,10 @@ class WorkShare {
   std::int64_t workers_;
   std::int64_t per_clock_;
   std::int64_t total_;
-  std::optional<EvenShare> even_;    // even, not fixed
-  std::int64_t next_ = 0;            // pool
-  std::set<std::int64_t> returned_;  // pool: at most one per worker, lost or late
+  std::optional<EvenShare> even_;  // even, not fixed
+  std::int64_t next_ = 0;          // pool
+  // pool: at most one per worker, lost or late; and of a resumed run the gaps in what was done before.
+  std::set<std::int64_t> returned_;
 };
 
 }  // namespace paceline::sync

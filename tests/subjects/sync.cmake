@@ -20,9 +20,16 @@ endforeach()
 # The simulation: the real core and cache rules on a simulated network, with independent checkers.
 set(SIM_SOURCES sim/authority_checker.cc sim/authority_judge.cc sim/node_model.cc sim/run_plan.cc sim/shard_model.cc
                 sim/world.cc)
+set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)
 paceline_test(sync_sim_test
   SOURCES sim/sim_test.cc ${SIM_SOURCES}
   LIBS paceline_sync paceline_cache)
+
+# The core saved and resumed, through its bytes.
+paceline_test(sync_resume_test
+  SOURCES sim/resume_test.cc sim/run_plan.cc ${RESUMED_SOURCES} unit/checkpoint_state_test.cc unit/engine_state_test.cc
+  LIBS paceline_checkpoint_state paceline_sync
+  LABELS sanitizer)
 
 # The core once more, with each rule breakable: only this program is compiled with the hooks.
 get_target_property(SYNC_SOURCES paceline_sync SOURCES)
@@ -30,7 +37,7 @@ list(TRANSFORM SYNC_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/sync/)
 get_target_property(CACHE_SOURCES paceline_cache SOURCES)
 list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
 paceline_test(sync_mutant_test
-  SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES}
+  SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${RESUMED_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES}
   TIMEOUT 300)
 target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
 

@@ -33,7 +33,7 @@ TEST_CASE("with_the_same_workers_to_the_end_rank_r_does_c_k_plus_r") {
   CHECK(take_clock(share, {kRank0, kRank1, kRank2}, Clock(1)) == Iterations{3, 4, 5});
   CHECK(take_clock(share, {kRank0, kRank1, kRank2}, Clock(2)) == Iterations{6, 7});
   CHECK(share.done(kRank2, Clock(2)));
-  CHECK(share.size() == 1);
+  CHECK(share.size() == 2);  // one plan; the list is one piece
 }
 
 // The worked example of even_share.h.
@@ -83,9 +83,9 @@ TEST_CASE("several_who_go_before_a_clock_is_begun_make_one_plan_and_what_they_le
   share.lose(kRank1, Clock(0), std::nullopt);
   share.lose(kRank2, Clock(0), std::nullopt);
   CHECK(take_clock(share, {kRank0}, Clock(500)) == Iterations{1500});
-  CHECK(share.size() == 4);  // two plans, two pieces
+  CHECK(share.size() == 5);  // two plans; the list is the run and two pieces
   share.forget_below(Clock(500));
-  CHECK(share.size() == 3);
+  CHECK(share.size() == 4);
 }
 
 TEST_CASE("whoever_comes_and_goes_every_iteration_is_done_once") {

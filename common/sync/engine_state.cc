@@ -1,0 +1,193 @@
+// The Engine saved and resumed: what of it a checkpoint holds, whether such a state can be a run's, and the
+// engine that goes on from it (engine_state.h).
+#include "common/sync/engine_state.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/assert.h"
+#include "common/sync/batch_balance.h"
+#include "common/sync/engine.h"
+#include "common/sync/test_hooks.h"
+
+namespace paceline::sync {
+namespace {
+
+// No run has more of anything that is counted; products of a few of them fit into 64 bits.
+constexpr std::int64_t kCountMax = std::int64_t{1} << 40;
+
+// What is left is a list where iterations are handed out from one; else each clock's are its workers'.
+bool lists_what_is_left(const EngineConfig& config) {
+  return config.share == Share::kPool || workers_come_and_go(config);
+}
+
+Status expect_equal(const char* what, std::int64_t got, std::int64_t expected) {
+  if (got == expected) return Status::ok();
+  return invalid_argument(std::string(what) + ": got " + std::to_string(got) + ", expected " +
+                          std::to_string(expected) + " as configured");
+}
+
+Status expect_within(const std::string& what, std::int64_t got, std::int64_t most) {
+  if (got >= 0 && got <= most) return Status::ok();
+  return invalid_argument(what + ": got " + std::to_string(got) + ", expected 0 .. " + std::to_string(most));
+}
+
+Status validate_left(const EngineState& state, const EngineConfig& config) {
+  if (!lists_what_is_left(config)) {
+    if (state.left.empty()) return Status::ok();
+    return invalid_argument("left: got " + std::to_string(state.left.size()) +
+                            " ranges, expected none where each clock is cut for all workers of the run");
+  }
+  const std::int64_t total = config.total_iterations;
+  std::int64_t next = 0, count = 0;
+  for (std::size_t i = 0; i < state.left.size(); ++i) {
+    const IterationRange range = state.left[i];
+    if (range.first < next || range.first >= total || range.count < 1 || range.count > total - range.first) {
+      return invalid_argument("left[" + std::to_string(i) + "]: got " + std::to_string(range.count) +
+                              " iterations from " + std::to_string(range.first) + ", expected some of " +
+                              std::to_string(next) + " .. " + std::to_string(total - 1));
+    }
+    next = range.first + range.count;
+    count += range.count;
+  }
+  const std::int64_t all = state.revision.value + state.skipped + count;
+  if (all == total) return Status::ok();
+  return invalid_argument("left: got " + std::to_string(count) + " iterations beside " +
+                          to_string(state.revision) + " applied and " + std::to_string(state.skipped) +
+                          " skipped, together " + std::to_string(all) + ", expected " +
+                          std::to_string(total));
+}
+
+Status validate_lpr(const LprState& lpr, const EngineConfig& config) {
+  PACELINE_RETURN_IF_ERROR(expect_equal("lpr.window_clocks", lpr.window_clocks, window_clocks_of(config)));
+  for (std::size_t i = 0; i < lpr.open.size(); ++i) {
+    const std::string window = "lpr.open[" + std::to_string(i) + "]";
+    PACELINE_RETURN_IF_ERROR(expect_within(window + ".samples", lpr.open[i].samples, kCountMax));
+    PACELINE_RETURN_IF_ERROR(expect_within(window + ".correct", lpr.open[i].correct, lpr.open[i].samples));
+  }
+  return Status::ok();
+}
+
+Status validate_batch_sizes(const BatchSizes& sizes, const EngineConfig& config) {
+  if (config.batch_sizing == BatchSizing::kEqual) {
+    return expect_equal("batch_sizes", std::ssize(sizes), 0);
+  }
+  const std::int64_t workers = config.cluster.workers();
+  PACELINE_RETURN_IF_ERROR(expect_equal("batch_sizes", std::ssize(sizes), workers));
+  const std::int64_t total = workers * config.batch_size;
+  std::int64_t sum = 0;
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    if (sizes[r] < kBatchStep || sizes[r] % kBatchStep != 0 || sizes[r] > total) {
+      return invalid_argument("batch_sizes[" + std::to_string(r) + "]: got " + std::to_string(sizes[r]) +
+                              ", expected a multiple of " + std::to_string(kBatchStep));
+    }
+    sum += sizes[r];
+  }
+  return expect_equal("batch_sizes, together", sum, total);
+}
+
+}  // namespace
+
+Status validate(const EngineState& state, const EngineConfig& config) {
+  PACELINE_RETURN_IF_ERROR(expect_equal("nodes", state.cluster.nodes, config.cluster.nodes));
+  PACELINE_RETURN_IF_ERROR(
+      expect_equal("threads_per_node", state.cluster.threads_per_node, config.cluster.threads_per_node));
+  PACELINE_RETURN_IF_ERROR(expect_equal("total_iterations", state.total_iterations, config.total_iterations));
+  PACELINE_RETURN_IF_ERROR(expect_equal("batch_size", state.batch_size, config.batch_size));
+  PACELINE_RETURN_IF_ERROR(expect_equal("workers", std::ssize(state.workers), config.cluster.workers()));
+  PACELINE_RETURN_IF_ERROR(expect_within("version", state.version.value, kCountMax));
+  PACELINE_RETURN_IF_ERROR(expect_within("revision", state.revision.value, config.total_iterations));
+  PACELINE_RETURN_IF_ERROR(expect_within("skipped", state.skipped, config.total_iterations));
+  PACELINE_RETURN_IF_ERROR(expect_within("dropped", state.dropped, kCountMax));
+  PACELINE_RETURN_IF_ERROR(expect_within("lost", state.lost, kCountMax));
+  PACELINE_RETURN_IF_ERROR(expect_within("max_grant_gap", state.max_grant_gap.value, kCountMax));
+  PACELINE_RETURN_IF_ERROR(expect_within("max_clock_gap", state.max_clock_gap.value, kCountMax));
+  PACELINE_RETURN_IF_ERROR(validate_left(state, config));
+  PACELINE_RETURN_IF_ERROR(validate_lpr(state.lpr, config));
+  PACELINE_RETURN_IF_ERROR(validate_batch_sizes(state.batch_sizes, config));
+  PACELINE_RETURN_IF_ERROR(expect_equal("policy.kind", static_cast<std::int64_t>(state.policy.kind),
+                                        static_cast<std::int64_t>(config.policy.kind)));
+  return make_policy(config.policy)->resume(state);
+}
+
+EngineState Engine::state() const {
+  PACELINE_ASSERT(started_, "a run is saved before its training began");
+  EngineState state;
+  state.cluster = config_.cluster;
+  state.total_iterations = config_.total_iterations;
+  state.batch_size = config_.batch_size;
+  state.version = version_;
+  state.revision = revision_;
+  state.skipped = skipped_ - gradients_.skipped();
+  if (lists_what_is_left(config_)) state.left = left();
+  for (const Worker& w : workers_) {
+    state.workers.push_back({w.phase != Phase::kAbsent && w.phase != Phase::kGone, w.staleness});
+  }
+  state.policy.kind = config_.policy.kind;
+  policy_->save(state.policy);
+  state.lpr = lpr_.state();
+  state.batch_sizes = batches_.sizes();
+  state.dropped = dropped_;
+  state.lost = lost_;
+  state.max_grant_gap = max_grant_gap_;
+  state.max_clock_gap = max_clock_gap_;
+  return state;
+}
+
+// Of the whole run, all that is neither applied nor skipped: in nobody's hands, in somebody's, or held. What
+// a late worker is at (backup) has been given back.
+IterationRanges Engine::left() const {
+  IterationRanges left;
+  if (!broken(Mutant::kHeldCountsAsDone)) left = gradients_.iterations();
+  share_.add_not_given(left);
+  for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+    const Worker& w = at(Rank(r));
+    if (w.phase == Phase::kRunning) left.push_back({w.running.iteration(), 1});
+    if (w.phase == Phase::kRunning) share_.add_given(Rank(r), w.clock.next(), left);
+    if (w.phase == Phase::kHeld) share_.add_given(Rank(r), w.clock, left);
+  }
+  return in_order(std::move(left));
+}
+
+Result<Engine> Engine::resumed(EngineConfig config, const EngineState& state) {
+  PACELINE_RETURN_IF_ERROR(validate(state, config));
+  Engine engine(std::move(config));
+  engine.resume(state);
+  return engine;
+}
+
+void Engine::resume(const EngineState& state) {
+  version_ = begins_ = state.version;
+  // Of this version there are no parameters any more with less than that.
+  revision_ = version_begins_ = state.revision;
+  const Clock begin(version_.value);
+  highest_ = begin;
+  clocks_ = ClockTable(begin);
+  gradients_ = HeldGradients(begin);
+  IterationRanges left = state.left;
+  if (broken(Mutant::kAheadIsForgotten) && !left.empty()) {
+    left = {{std::min(begin.value * per_clock_, config_.total_iterations), 0}};
+    left.front().count = config_.total_iterations - left.front().first;
+  }
+  share_.resume(left, begin);
+  batches_.resume(state.batch_sizes, begin);
+  lpr_.resume(version_, state.lpr);
+  const Status policy = policy_->resume(state);
+  PACELINE_ASSERT(policy.is_ok(), policy.message());
+  skipped_ = state.skipped;
+  dropped_ = state.dropped;
+  lost_ = state.lost;
+  max_grant_gap_ = state.max_grant_gap;
+  max_clock_gap_ = state.max_clock_gap;
+  awaited_.emplace();
+  for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+    Worker& w = at(Rank(r));
+    w.clock = begin;
+    w.staleness = state.workers[r].staleness;
+    w.running.reads_no_older_than(revision_);
+    if (state.workers[r].there) awaited_->insert(id(Rank(r)).node);
+  }
+}
+
+}  // namespace paceline::sync

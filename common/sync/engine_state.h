@@ -1,0 +1,92 @@
+// EngineState: what a checkpoint of one decision holds of the synchronisation core, so that a run can be
+// resumed from it. Plain data; its bytes are common/checkpoint/engine_state.h's.
+//
+// A resumed run is a new *generation*. What was applied stays applied, and that is all that stays: nobody has
+// a cache, *every clock is the version*, and what was not applied (gradients that waited for their clock's
+// turn, iterations under way) is forgotten and done again. So a state says what is left of the run, not who
+// was doing it:
+//
+//   3 workers, even, 12 iterations, versioned, s = 2; they stand at clocks 4, 3 and 2
+//     saved     version 2, revision 6, left [6, 12): 6, 7 and 9 are held, so they are among them
+//     resumed   all three at clock 2, with 6 7 8; then 9 10 11
+//   the same, eager: 6, 7 and 9 are applied
+//     saved     version 2, revision 9, left [8, 9) [10, 12)
+//     resumed   all three at clock 2, with 8 10 11; then nothing is left
+//
+// docs/SYNC.md, saved and resumed. Source: DESIGN 3.6; issue 5, surviving a server.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/status.h"
+#include "common/sync/engine_config.h"
+#include "common/sync/iteration_range.h"
+#include "common/sync/lpr.h"
+#include "common/sync/modes.h"
+
+namespace paceline::sync {
+
+// What a switch looks at of a window of training metrics.
+struct StageWindow {
+  double loss_mean = 0.0;
+  double accuracy = 0.0;  // 0..1
+};
+
+// What of the policies outlives a resume. Of DSSP nothing: it measures anew.
+struct PolicyState {
+  PolicyKind kind = PolicyKind::kBsp;
+  // dtssp, random_walk: s in force (the walk's place in its coins is the number of windows closed, which
+  // follows from the version); under switch that of the policy in force. 0 with the others.
+  std::int64_t threshold = 0;
+  // switch: which policy is in force, since when, and the last window that began in it.
+  std::size_t stage = 0;
+  Version stage_begun_at;
+  std::optional<StageWindow> stage_window;
+};
+
+struct WorkerState {
+  bool there = false;           // live, or finished; not: lost, or never there
+  std::uint32_t staleness = 0;  // of its last gradient that was decided
+};
+
+struct EngineState {
+  // Of which run. A state of another is refused.
+  Cluster cluster;
+  std::int64_t total_iterations = 1;
+  std::int64_t batch_size = 1;
+
+  // What is applied.
+  Version version;
+  Revision revision;
+  std::int64_t skipped = 0;  // closed without a gradient (NaN)
+
+  // What is left: iterations neither applied nor skipped, ascending and not overlapping. Empty where each
+  // clock is cut for all workers of the run (share: even with backup workers or with batches by speed): what
+  // is left of such a run follows from the version.
+  IterationRanges left;
+
+  std::vector<WorkerState> workers;  // by rank
+  PolicyState policy;
+  LprState lpr;
+  std::vector<std::int64_t> batch_sizes;  // batches by speed: in effect, by rank; else empty
+
+  // For the reports.
+  std::int64_t dropped = 0;
+  std::int64_t lost = 0;
+  Staleness max_grant_gap;
+  Staleness max_clock_gap;
+};
+
+// Whether a run of `config`, which is valid, can be resumed from `state`. The state comes from a file.
+// Errors: kInvalidArgument, naming the field, what was got and what was expected: another cluster, budget,
+// batch size, policy or window than `config`'s; numbers that are negative or above what any run has; what is
+// left not in order, or not, with what is applied and skipped, the whole run; a threshold, stage or batch
+// sizes that `config` does not allow.
+Status validate(const EngineState& state, const EngineConfig& config);
+
+}  // namespace paceline::sync

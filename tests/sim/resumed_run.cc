@@ -1,0 +1,341 @@
+#include "tests/sim/resumed_run.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "common/random.h"
+#include "common/sync/engine.h"
+#include "tests/sim/run_plan.h"
+
+namespace paceline::test {
+namespace {
+
+using namespace paceline::sync;
+
+constexpr int kEventsMax = 20'000;  // a right core needs far fewer
+
+class ResumedRun {
+ public:
+  ResumedRun(const ResumedPlan& plan, const ThroughAFile& through_a_file)
+      : plan_(plan),
+        through_a_file_(through_a_file),
+        random_(plan.timing, Stream::kTest, 21),
+        cluster_(plan.config.cluster),
+        engine_(std::make_unique<Engine>(plan.config)),
+        account_(plan.config, engine_->threshold(), outcome_.violations),
+        workers_(cluster_.workers()),
+        crashes_left_(plan.crashes) {}
+
+  ResumedOutcome run() {
+    begin();
+    for (int events = 0; events < kEventsMax && right(); ++events) {
+      if (engine_->finished() && !(crashes_left_ > 0 && !saves_.empty() && chance(3))) break;
+      if (!saves_.empty() && crashes_left_ > 0 && (engine_->finished() || chance(25))) {
+        crash();
+      } else {
+        go_on();
+      }
+      if (right() && chance(12)) save();
+    }
+    if (right() && !engine_->finished()) wrong("the run does not end");
+    if (right()) account_.at_end(nobody_missed());
+    outcome_.log = account_.log();
+    return std::move(outcome_);
+  }
+
+ private:
+  struct Worker {
+    bool live = false;
+    Clock clock;
+    std::optional<Grant> grant;  // the iteration that it is in
+    bool late = false;           // ... for which nobody waits (backup)
+    std::set<std::uint32_t> shards;
+    bool reported = false;
+  };
+  struct Save {
+    EngineState state;
+    ResumedAccount::Mark mark;
+    bool ahead = false;
+  };
+
+  bool right() const { return outcome_.violations.empty(); }
+  void wrong(const std::string& what) { outcome_.violations.push_back("resumed: " + what); }
+  bool chance(std::uint64_t one_in) { return random_.next_below(one_in) == 0; }
+  bool fluid() const { return workers_come_and_go(plan_.config); }
+  Worker& at(WorkerId id) { return workers_[cluster_.rank_of(id).value]; }
+  bool is_there(std::uint32_t node) {
+    for (std::uint32_t t = 0; t < cluster_.threads_per_node; ++t) {
+      if (at({node, t}).live) return true;
+    }
+    return false;
+  }
+  // Whether all iterations must be done: whoever is lost is made up for, but not where each clock is cut for
+  // all; and under backup with an even share some are done for nothing.
+  bool nobody_missed() const {
+    if (fluid()) return true;
+    const bool dropped = plan_.config.policy.kind == PolicyKind::kBackup;
+    return !somebody_lost_ && !(dropped && plan_.config.share == Share::kEven);
+  }
+  // What an iteration comes to is its own affair, not one of timing.
+  CounterRandom of(const Grant& grant) const {
+    return CounterRandom(7, Stream::kTest, 22, static_cast<std::uint64_t>(grant.iteration));
+  }
+  bool is_empty(const Grant& grant) const { return of(grant).next_double() < plan_.nan_chance; }
+  bool is_faulty(const Grant& grant) const {
+    return !is_empty(grant) && of(grant).next_double() < 1.5 * plan_.nan_chance;
+  }
+  Metric metric_of(const Grant& grant) const {
+    CounterRandom random(7, Stream::kTest, 23, static_cast<std::uint64_t>(grant.iteration));
+    return {0.125 * static_cast<double>(1 + random.next_below(80)),
+            1 + static_cast<std::int64_t>(random.next_below(static_cast<std::uint64_t>(grant.samples))),
+            grant.samples};
+  }
+
+  void begin() {
+    std::vector<std::uint32_t> nodes = shuffled();
+    if (fluid() && plan_.config.nodes_at_start) nodes.resize(*plan_.config.nodes_at_start);
+    for (const std::uint32_t node : nodes) join(node);
+  }
+
+  std::vector<std::uint32_t> shuffled() {
+    std::vector<std::uint32_t> nodes(cluster_.nodes);
+    for (std::uint32_t n = 0; n < nodes.size(); ++n) {
+      nodes[n] = n;
+      std::swap(nodes[n], nodes[random_.next_below(n + 1)]);
+    }
+    return nodes;
+  }
+
+  void join(std::uint32_t node) {
+    for (std::uint32_t t = 0; t < cluster_.threads_per_node; ++t) {
+      const WorkerId worker(node, t);
+      Worker& w = at(worker);
+      w = Worker{true, engine_->started() ? slowest() : Clock(engine_->version().value), {}, false, {},
+                 false};
+      take(Joined{worker});
+      if (engine_->started() && !w.grant) w.clock = engine_->clock_of(worker);
+    }
+  }
+
+  Clock slowest() const {
+    std::optional<Clock> least;
+    for (const Worker& w : workers_) {
+      if (w.live) least = std::min(least.value_or(w.clock), w.clock);
+    }
+    return least.value_or(Clock(engine_->version().value));
+  }
+
+  void go_on() {
+    std::vector<std::uint32_t> running, there, gone;
+    for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+      if (workers_[r].grant) running.push_back(r);
+    }
+    for (std::uint32_t n = 0; n < cluster_.nodes; ++n) (is_there(n) ? there : gone).push_back(n);
+    if (running.empty()) return wrong("nobody does anything, and the run does not end");
+    // Who is lost when others have done their share may not be made up for.
+    if (plan_.losses && there.size() > 1 && !somebody_finished_ && chance(60)) {
+      return lose(there[random_.next_below(there.size())]);
+    }
+    if (fluid() && !gone.empty() && !somebody_finished_ && chance(30)) {
+      return join(gone[random_.next_below(gone.size())]);
+    }
+    if (chance(20)) return take(Tick{});
+    do_a_piece(cluster_.worker_at(Rank(running[random_.next_below(running.size())])));
+  }
+
+  // One message of the worker's iteration: a shard holds its gradient, or it reports.
+  void do_a_piece(WorkerId worker) {
+    Worker& w = at(worker);
+    const Grant grant = *w.grant;
+    const bool empty = is_empty(grant);
+    const auto piece = static_cast<std::uint32_t>(random_.next_below(plan_.config.shards + 1));
+    if (empty || piece == plan_.config.shards) {
+      if (std::exchange(w.reported, true)) return;
+      StepReported report{worker, grant.clock, metric_of(grant), grant.version, grant.revision, empty, "", 0};
+      complete_if_whole(worker);
+      return take(report);
+    }
+    if (!w.shards.insert(piece).second) return;
+    const bool finds_it = is_faulty(grant) && piece == 0;
+    complete_if_whole(worker);
+    take(GradientArrived{ShardId(piece), worker, grant.clock, grant.samples, finds_it ? "weights" : ""});
+  }
+
+  void complete_if_whole(WorkerId worker) {
+    Worker& w = at(worker);
+    const bool whole = is_empty(*w.grant) || w.shards.size() == plan_.config.shards;
+    if (!w.reported || !whole) return;
+    if (!w.late) {
+      const bool skipped = is_empty(*w.grant) || is_faulty(*w.grant);
+      account_.complete({*w.grant, skipped, skipped ? Metric{} : metric_of(*w.grant)});
+      w.clock = w.clock.next();
+    }
+    w.grant.reset();
+  }
+
+  void lose(std::uint32_t node) {
+    somebody_lost_ = true;
+    for (std::uint32_t t = 0; t < cluster_.threads_per_node; ++t) {
+      Worker& w = at({node, t});
+      const bool whole = w.grant && !w.late && w.shards.size() == plan_.config.shards;
+      if (whole && !is_faulty(*w.grant)) {
+        account_.complete({*w.grant, false, Metric{}});  // it cannot say any more what was measured
+      }
+      w = Worker{};
+    }
+    take(Lost{NodeId(node)});
+  }
+
+  void save() {
+    if (!engine_->started()) return;
+    const EngineState state = engine_->state();
+    const Status status = validate(state, plan_.config);
+    if (!status.is_ok()) return wrong("a state that is no run's: " + status.message());
+    if (state.version != engine_->version() || state.revision != engine_->revision())
+      wrong("another version");
+    bool ahead = false;
+    for (const LoggedIteration& done : account_.log()) {
+      ahead = ahead || done.grant.clock.value >= state.version.value;
+    }
+    saves_.push_back({state, account_.mark(), ahead});
+  }
+
+  // The servers die; they are started again with the last checkpoint, or, where that is damaged, with the one
+  // before.
+  void crash() {
+    --crashes_left_;
+    ++outcome_.crashes;
+    if (saves_.size() > 1 && chance(4)) saves_.pop_back();
+    const Save& save = saves_.back();
+    Result<EngineState> state = through_a_file_(save.state);
+    if (!state.is_ok()) return wrong(state.status().message());
+    Result<Engine> resumed = Engine::resumed(plan_.config, *state);
+    if (!resumed.is_ok()) return wrong("refused: " + resumed.status().message());
+    engine_ = std::make_unique<Engine>(std::move(resumed).value());
+    now_ = Ticks(0);
+    account_.rewind(save.mark);
+    if (engine_->threshold() != save.mark.threshold) wrong("resumed with another threshold");
+    outcome_.applied_ahead = outcome_.applied_ahead || save.ahead;
+    somebody_finished_ = false;
+    for (Worker& w : workers_) w = Worker{};
+    come_again(save.state);
+  }
+
+  // Of those who were there most come again; of the others some do.
+  void come_again(const EngineState& state) {
+    std::vector<std::uint32_t> comes, stays_away;
+    bool lost_before = false;
+    for (const std::uint32_t node : shuffled()) {
+      bool was_there = false;
+      for (std::uint32_t t = 0; t < cluster_.threads_per_node; ++t) {
+        was_there = was_there || state.workers[cluster_.rank_of({node, t}).value].there;
+      }
+      lost_before = lost_before || !was_there;
+      const bool stays = was_there ? plan_.losses && chance(5) : chance(2);
+      if (!stays) comes.push_back(node);
+      if (stays && was_there) stays_away.push_back(node);
+    }
+    if (lost_before) ++outcome_.lost_before;
+    if (comes.empty()) {
+      comes.push_back(stays_away.back());
+      stays_away.pop_back();
+    }
+    const auto give_up = [&] {
+      for (const std::uint32_t node : stays_away) take(Lost{NodeId(node)});
+      somebody_lost_ = somebody_lost_ || !stays_away.empty();
+    };
+    // Where nobody may come late, those come first who are not waited for, and training begins with the last
+    // that are.
+    const bool given_up_first = fluid() && chance(2);
+    if (given_up_first) give_up();
+    if (!fluid()) {
+      std::stable_partition(comes.begin(), comes.end(), [&](std::uint32_t node) {
+        return !state.workers[cluster_.rank_of({node, 0}).value].there;
+      });
+    }
+    for (const std::uint32_t node : comes) {
+      if (right() && !engine_->finished()) join(node);
+    }
+    if (!given_up_first) give_up();
+    if (right() && !engine_->started()) wrong("all have come, and training does not begin");
+  }
+
+  void take(const Event& event) {
+    std::vector<Action> actions;
+    now_ = now_ + std::chrono::microseconds(1 + random_.next_below(5000));
+    engine_->step(event, now_, actions);
+    bool decided = false;
+    for (const Action& action : actions) {
+      std::visit([this](const auto& a) { note(a); }, action);
+      decided = decided || std::holds_alternative<VersionAdvanced>(action) ||
+                (plan_.config.apply == ApplyMode::kEager && std::holds_alternative<Apply>(action));
+    }
+    if (right() && decided && chance(4)) save();
+  }
+
+  template <typename A>
+  void note([[maybe_unused]] const A& action) {
+    if constexpr (requires { account_.judge(action); }) account_.judge(action);
+  }
+  void note(const Grant& g) {
+    Worker& w = at(g.worker);
+    if (!w.live) return wrong("a grant to " + to_string(g.worker) + ", which is not there");
+    w = Worker{true, g.clock, g, false, {}, false};
+    account_.judge(g, g.clock - slowest());
+  }
+  void note(const Discard& d) {
+    Worker& w = at(d.worker);
+    if (plan_.config.policy.kind != PolicyKind::kBackup || !w.grant || w.grant->clock != d.clock) return;
+    w.late = true;
+    w.clock = w.clock.next();
+  }
+  void note(const FinishWorker& f) {
+    at(f.worker) = Worker{};
+    somebody_finished_ = true;
+  }
+  void note(const AllFinished& a) {
+    if (a.reason != EndReason::kComplete) wrong("the run ends without being complete");
+  }
+  void note(const Reject& r) { wrong("a right event was refused: " + r.status.message()); }
+
+  const ResumedPlan& plan_;
+  const ThroughAFile& through_a_file_;
+  CounterRandom random_;
+  const Cluster cluster_;
+  ResumedOutcome outcome_;
+  std::unique_ptr<Engine> engine_;
+  ResumedAccount account_;
+  std::vector<Worker> workers_;  // by rank
+  std::vector<Save> saves_;
+  Ticks now_;
+  int crashes_left_;
+  bool somebody_lost_ = false, somebody_finished_ = false;
+};
+
+}  // namespace
+
+ResumedPlan resumed_plan_of(std::uint64_t seed) {
+  CounterRandom random(seed, Stream::kTest, 20);
+  ResumedPlan plan;
+  plan.timing = seed;
+  plan.config = plan_of(seed).config;
+  plan.config.on_nan = OnNan::kSkip;
+  plan.config.total_iterations += static_cast<std::int64_t>(random.next_below(60));
+  plan.config.nodes_at_start.reset();
+  if (workers_come_and_go(plan.config) && random.next_below(3) == 0) {
+    plan.config.nodes_at_start = 1 + static_cast<std::uint32_t>(random.next_below(plan.config.cluster.nodes));
+  }
+  plan.crashes = 1 + static_cast<int>(random.next_below(4));
+  plan.losses = random.next_below(2) == 0;
+  if (random.next_below(3) == 0) plan.nan_chance = 0.08;
+  return plan;
+}
+
+ResumedOutcome run_and_resume(const ResumedPlan& plan, const ThroughAFile& through_a_file) {
+  return ResumedRun(plan, through_a_file).run();
+}
+
+}  // namespace paceline::test
