@@ -13,6 +13,7 @@
 #include "common/fnv1a.h"
 #include "common/network/network.h"
 #include "common/random.h"
+#include "common/report/counted.h"
 #include "common/report/run_summary.h"
 #include "common/timing/histogram.h"
 #include "simulate/message_sizes.h"
@@ -66,9 +67,45 @@ class Recorded final : public ComputeTimes {
   std::vector<Distribution> workers_;  // by rank
 };
 
+// A run that failed, overran its emulation, lost nodes or was cut off has other times than the cluster would
+// have had: waiting for the lost, computations that did not fit, none of the longest at its end.
+Status check_finished(const fs::path& run, const RunSummary& summary, const RunConfig& traced) {
+  std::string fault = fault_of(summary);
+  if (fault.empty()) fault = unfinished(summary, traced.train.total_iterations, traced.train.share);
+  if (fault.empty()) return Status::ok();
+  return failed_precondition(run.string() + ": no trace: got a run that ended with " + fault +
+                             ", expected one that is ok, with all its nodes and iterations");
+}
+
+Status another(const fs::path& run, const std::string& what, const std::string& got,
+               const std::string& expected) {
+  return failed_precondition(run.string() + ": a trace of another layout: " + what + ", got " + got +
+                             ", expected " + expected);
+}
 Status another(const fs::path& run, const std::string& what, std::int64_t got, std::int64_t expected) {
-  return failed_precondition(run.string() + ": a trace of another layout: " + what + ", got " +
-                             std::to_string(got) + ", expected " + std::to_string(expected));
+  return another(run, what, std::to_string(got), std::to_string(expected));
+}
+
+// What decides how a gradient is cut and how many bytes it has: the traced exchanges were of theirs, and
+// calibrate() takes them for ours.
+Status check_messages(const fs::path& run, const ClusterSection& traced, const ClusterSection& ours) {
+  if (traced.shards != ours.shards) return another(run, "cluster.shards", traced.shards, ours.shards);
+  if (traced.frame_bytes != ours.frame_bytes) {
+    return another(run, "cluster.frame_bytes", traced.frame_bytes, ours.frame_bytes);
+  }
+  if (traced.gradient_encoding != ours.gradient_encoding) {
+    return another(run, "cluster.gradient_encoding", name_of(traced.gradient_encoding),
+                   name_of(ours.gradient_encoding));
+  }
+  if (traced.top_k_share != ours.top_k_share) {
+    return another(run, "cluster.top_k_share", std::to_string(traced.top_k_share.value_or(1.0)),
+                   std::to_string(ours.top_k_share.value_or(1.0)));
+  }
+  if (traced.parameter_encoding != ours.parameter_encoding) {
+    return another(run, "cluster.parameter_encoding", name_of(traced.parameter_encoding),
+                   name_of(ours.parameter_encoding));
+  }
+  return Status::ok();
 }
 
 Status check_layout(const fs::path& run, const RunConfig& traced, const RunConfig& config) {
@@ -87,7 +124,7 @@ Status check_layout(const fs::path& run, const RunConfig& traced, const RunConfi
   if (traced.train.batch_size != config.train.batch_size) {
     return another(run, "train.batch_size", traced.train.batch_size, config.train.batch_size);
   }
-  return Status::ok();
+  return check_messages(run, traced.cluster, config.cluster);
 }
 
 // What is recorded are the times of whole iterations; of how many samples each was is not.
@@ -170,8 +207,9 @@ std::unique_ptr<ComputeTimes> recorded_times(std::span<const PhaseStat> workers,
 
 Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
   if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_compute(config.simulate.compute));
-  PACELINE_RETURN_IF_ERROR(read_summary(run).status());  // it is a finished run
+  PACELINE_ASSIGN_OR_RETURN(const RunSummary summary, read_summary(run));
   PACELINE_ASSIGN_OR_RETURN(const RunConfig traced, load_config((run / "config.yaml").string(), {}));
+  PACELINE_RETURN_IF_ERROR(check_finished(run, summary, traced));
   PACELINE_RETURN_IF_ERROR(check_layout(run, traced, config));
   if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_sizes(run, traced));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<WorkerPhases> workers, read_phases(run));

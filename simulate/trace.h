@@ -35,10 +35,11 @@ struct Trace {
   std::uint64_t fingerprint = 0;                // of the histograms that computations are drawn from
 };
 
-// The trace in `run`, for simulating `config`. Errors: kNotFound, kDataLoss it is no finished run;
-// kFailedPrecondition, naming what differs, another layout (nodes, threads, the model's parameters, the
-// mini-batch), or workers without phases; kInvalidArgument a
-// simulate.compute.distribution beside computations that are drawn from the trace.
+// The trace in `run`, for simulating `config`. Errors: kNotFound, kDataLoss it is no run directory;
+// kFailedPrecondition, saying which, a run that is not ok, lost nodes or did not do all its iterations
+// (common/report/counted.h), another layout (nodes, threads, the model's parameters, the mini-batch; shards,
+// frames, encodings), or workers without phases; kInvalidArgument a simulate.compute.distribution beside
+// computations that are drawn from the trace.
 Result<Trace> read_trace(const std::filesystem::path& run, const RunConfig& config);
 
 // Draws from histograms of one phase, one worker each, in rank order; a function of seed, rank and clock.

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "common/files/atomic_file.h"
+#include "common/report/run_summary.h"
 #include "common/wire/codec.h"
 #include "simulate/message_sizes.h"
 #include "simulate/trace.h"
@@ -283,15 +284,21 @@ TEST_CASE("a_trace_of_another_layout_is_refused_by_name") {
            {"cluster.threads_per_node=2", "cluster.threads_per_node, got 1, expected 2"},
            {"train.layers=[{kind: flatten}, {kind: dense, out: 5}, {kind: dense, out: 10}]",
             "the model's parameters (train.model), got 30730, expected 15425"},
-           {"train.batch_size=64", "train.batch_size, got 32, expected 64"}}) {
+           {"train.batch_size=64", "train.batch_size, got 32, expected 64"},
+           {"cluster.frame_bytes=4096", "cluster.frame_bytes, got 524288, expected 4096"},
+           {"cluster.gradient_encoding=int8", "cluster.gradient_encoding, got fp32, expected int8"},
+           {"cluster.parameter_encoding=bf16", "cluster.parameter_encoding, got fp32, expected bf16"}}) {
     CHECK(paceline("again", {kAsTraced[0], kAsTraced[1], argument}, real) == 2);
     CHECK_THAT(paceline.refusal(), Contains("a trace of another layout: " + name));
   }
+  const std::string two = "cluster.endpoints=[tcp://127.0.0.1:5555, tcp://127.0.0.1:5556]";
+  CHECK(paceline("again", {kAsTraced[0], kAsTraced[1], "cluster.shards=2", two}, real) == 2);
+  CHECK_THAT(paceline.refusal(), Contains("a trace of another layout: cluster.shards, got 1, expected 2"));
   CHECK(paceline("again", kAsTraced, (paceline / "nowhere").string()) == 2);
   CHECK_THAT(paceline.refusal(), Contains("nowhere"));
-  // Whose worker 1.0 never reported.
-  REQUIRE(paceline("lost", {"simulate.events=[{at: 0s, node: 1, kind: crash}]"}) == 0);
-  CHECK(paceline("again", kAsTraced, (paceline / "lost").string()) == 2);
+  // Whose worker 1.0 had nothing to do.
+  REQUIRE(paceline("idle", {"train.total_iterations=1"}) == 0);
+  CHECK(paceline("again", kAsTraced, (paceline / "idle").string()) == 2);
   CHECK_THAT(paceline.refusal(), Contains("worker 1.0 has no COMPUTE_GRADS"));
   // Of iterations of several sizes, and which had which is not recorded.
   REQUIRE(paceline("unequal", {"train.batch_balance=speed", "sync.combine=mean"}) == 0);
@@ -299,6 +306,36 @@ TEST_CASE("a_trace_of_another_layout_is_refused_by_name") {
   CHECK(paceline("again", kAsTraced, unequal) == 2);
   CHECK_THAT(paceline.refusal(), Contains("mini-batches had several sizes, got train.batch_balance: speed"));
   CHECK(paceline("again", {"emulate.base_step=50ms", kAsTraced[0], kAsTraced[1]}, unequal) == 0);
+}
+
+TEST_CASE("a_trace_of_another_top_k_share_is_refused_by_name") {
+  Command paceline;
+  const std::vector<std::string> top{"cluster.gradient_encoding=top_k", "cluster.top_k_share=0.1"};
+  REQUIRE(paceline("real", top) == 0);
+  const std::string real = (paceline / "real").string();
+  CHECK(paceline("same", {kAsTraced[0], kAsTraced[1], top[0], top[1]}, real) == 0);
+  CHECK(paceline("again", {kAsTraced[0], kAsTraced[1], top[0], "cluster.top_k_share=0.2"}, real) == 2);
+  CHECK_THAT(paceline.refusal(), Contains("cluster.top_k_share, got 0.1") && Contains("expected 0.2"));
+}
+
+TEST_CASE("a_trace_of_a_run_that_did_not_end_well_is_refused_and_says_how_it_ended") {
+  Command paceline;
+  const auto refused = [&](const char* run, const std::string& said) {
+    CHECK(paceline("again", kAsTraced, (paceline / run).string()) == 2);
+    CHECK_THAT(paceline.refusal(), Contains("no trace: got a run that ended with " + said + ", expected"));
+  };
+  REQUIRE(paceline("lost", {"simulate.events=[{at: 1s, node: 1, kind: crash}]"}) == 0);
+  refused("lost", "1 nodes lost");
+  REQUIRE(paceline("cut", {"run.max_seconds=500ms"}) == 0);
+  refused("cut", "10 of 20 iterations");
+  REQUIRE(paceline("real", {}) == 0);
+  REQUIRE(paceline("again", kAsTraced, (paceline / "real").string()) == 0);
+  fs::remove_all(paceline / "again");
+  RunSummary summary = read_summary(paceline / "real").value();
+  summary.status = "invalid";
+  summary.reason = "20 of 20 steps overran";
+  REQUIRE(write_summary(paceline / "real", summary).is_ok());
+  refused("real", "invalid (20 of 20 steps overran)");
 }
 
 // In the middle of a run of some length; the exact number depends on how large the numbers in them are.
