@@ -2,16 +2,24 @@
 # The experiment of the DTSSP paper (Kim and Rhee 2019) beside its published figures (docs/EXPERIMENTS.md): learning time
 # (Table 1) and where it goes (Fig. 9, 10) of BSP, SSP(3) and DTSSP, and of SSP(10), a random walk in [3, 10] and ASP, with
 # 4 nodes x 1, 2, 4 threads; the threshold's path; what the result owes to the cluster that is assumed; and accuracies
-# (Table 2) of training runs that are cut to the budget. The cluster is that of configs/dtssp_paper.yaml.
+# (Table 2) with the time to reach one, of training runs that are cut to the budget. The cluster is that of
+# configs/dtssp_paper.yaml.
 #   scripts/reproduce_dtssp.sh [--out DIR] [--bin DIR] [--seeds N] [--iterations N] [--sweep-iterations N]
-#                              [--training-iterations N] [PART …]
+#                              [--training-iterations N] [--target ACC] [--learning-rate LR] [--more] [PART …]
 #     PART   table1, sweep, table2; all when none is named
 #     --seeds N   1 to N, the same for every policy (default 5; fewer give figures and no verdict)
 #     --iterations N   of the simulated Table 1 (default 100000, the paper's); --sweep-iterations of the sweep (20000)
 #     --training-iterations N   to which Table 2's runs are cut (default 1024)
-#   scripts/reproduce_dtssp.sh --full CIFAR10_DIR [--out DIR] [--bin DIR] [POLICY:THREADS:SEED …]
+#     --target ACC   the test accuracy to which Table 2 counts the time, 0 to 1 (default 0.25; with --full 0.8)
+#     --learning-rate LR   Table 2's (default the configuration's, which SSP and DTSSP do not bear at this length); give
+#                 each rate its own --out
+#     --more      Table 2 of SSP(10) and the walk, too, and with refresh_clocks 1 for 16 workers: 11 runs for each seed
+#                 beside 9, so twice its time and a fifth more
+#   scripts/reproduce_dtssp.sh --full CIFAR10_DIR [--out DIR] [--bin DIR] [--target ACC] [--refresh-clocks N|null]
+#                              [POLICY:THREADS:SEED …]
 #     trains all 100,000 iterations of the named cells on CIFAR-10 (POLICY: bsp, ssp3, dtssp, ssp10, walk; all with
 #     threads 1, 2, 4 and seeds 1 to 5 when none is named: many days), and compares those that are finished
+#     --refresh-clocks   null (default, the paper's caches), or another number of clocks: cells of their own
 # Resumable: a run that succeeded with the configuration it would have now is kept.
 # Ctrl-C or SIGTERM stops the run in order. Exit status: 0 all runs succeeded, 1 some did not, 2 wrong usage.
 set -uo pipefail
@@ -22,9 +30,11 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/yaml.sh"
 
 out="$root/runs/dtssp" bin="$root/build/release/bin" config="$root/configs/dtssp_paper.yaml"
-seeds=5 iterations=100000 sweep_iterations=20000 training_iterations=1024 full='' parts=() cells=()
+seeds=5 iterations=100000 sweep_iterations=20000 training_iterations=1024 target='' learning_rate='' more='' full=''
+refresh_clocks=null parts=() cells=()
 read_arguments "--out folder" "--bin folder" "--full folder" "--seeds number" "--iterations number" \
-  "--sweep-iterations number" "--training-iterations number" words -- "$@"
+  "--sweep-iterations number" "--training-iterations number" "--target share" "--learning-rate rate" --more \
+  "--refresh-clocks number or null" words -- "$@"
 for word in "${words[@]}"; do
   case "$word" in
     *:*:*) cells+=("$word") ;;
@@ -36,6 +46,12 @@ done
 [ ${#cells[@]} -eq 0 ] || [ -n "$full" ] || fail "cells go with --full (see --help)"
 [ -z "$full" ] || [ -e "$full/test_batch.bin" ] || fail "no CIFAR-10 in '$full' (its binary format; see --help)"
 [ "$seeds" -ge 1 ] || fail "--seeds needs 1 or more"
+[ "$training_iterations" -ge 1 ] || fail "--training-iterations needs 1 or more"
+[ -n "$target" ] || target=$([ -n "$full" ] && echo 0.8 || echo 0.25)
+[[ "$target" =~ ^0?\.[0-9]*[1-9][0-9]*$ ]] || fail "--target needs a share between 0 and 1, got '$target'"
+[[ "$refresh_clocks" =~ ^(null|[1-9][0-9]*)$ ]] || fail "--refresh-clocks needs a number or null, got '$refresh_clocks'"
+[ "$refresh_clocks" = null ] || [ -n "$full" ] || fail "--refresh-clocks goes with --full (see --help)"
+[ -z "$learning_rate" ] || "$bin/paceline" check-config "$config" "train.optimizer.lr=$learning_rate" >/dev/null || exit 2
 [ ${#parts[@]} -gt 0 ] || parts=(table1 sweep table2)
 mkdir -p "$out" || fail "cannot create $out" 1
 trap pass_on INT TERM
@@ -67,11 +83,12 @@ simulated() {
   return 1
 }
 
-# compared NAME RUN…: what may be said of these runs, in $out/NAME.json.
+# compared NAME RUN…: what may be said of these runs, in $out/NAME.json; with `report_options` as well, where a part has some.
+report_options=()
 compared() {
   local name=$1
   shift
-  if [ $# -eq 0 ] || ! "$bin/paceline" report --compare --json "$@" >"$out/$name.json"; then
+  if [ $# -eq 0 ] || ! "$bin/paceline" report --compare --json "${report_options[@]}" "$@" >"$out/$name.json"; then
     failed=1
     rm -f "$out/$name.json"
   fi
@@ -134,25 +151,31 @@ sweep() {
 # How training runs are made: gradients that are computed, in the virtual time of the assumed cluster.
 training=(simulate.mode=training simulate.metric.final_accuracy=null)
 
-# Table 2 as far as the budget goes: a small network on generated data, mini-batches of 16, and windows short enough for
-# DTSSP to have some.
+# Table 2 as far as the budget goes: a small network on generated data, mini-batches of 16, windows short enough for DTSSP
+# to have some, and eight tests on the way, for the time to accuracy.
 table2() {
-  local threads data="$out/data"
+  local threads data="$out/data" policies="bsp ssp3 dtssp" report_options=(--target "$target")
   if [ ! -e "$data/test_batch.bin" ]; then
     run_child "$bin/paceline" data synthesize --out "$data" >&2 || fail "no data in $data" 1
   fi
-  for threads in 1 2 4; do
-    echo "reproduce_dtssp: table 2, cut to $training_iterations iterations, 4 x $threads workers, $seeds seeds" >&2
-    each_policy "table2/$threads" "bsp ssp3 dtssp" "cluster.threads_per_node=$threads" "data.path=$(yaml_string "$data")" \
-      train.model=cifar_cnn_small train.batch_size=16 sync.lpr.window_clocks=8 \
-      "train.total_iterations=$training_iterations" "${training[@]}"
-  done
+  cut_runs() { # NAME THREADS REFRESH
+    local every=$((training_iterations / (32 * $2)))
+    echo "reproduce_dtssp: table 2, cut to $training_iterations iterations, refresh_clocks $3, 4 x $2 workers, $seeds seeds" >&2
+    each_policy "table2/$1" "$policies" "cluster.threads_per_node=$2" "sync.refresh_clocks=$3" \
+      "data.path=$(yaml_string "$data")" train.model=cifar_cnn_small train.batch_size=16 sync.lpr.window_clocks=8 \
+      "train.total_iterations=$training_iterations" "train.eval_every_clocks=$((every > 0 ? every : 1))" "${training[@]}" \
+      ${learning_rate:+"train.optimizer.lr=$learning_rate"}
+  }
+  [ -z "$more" ] || policies+=" ssp10 walk"
+  for threads in 1 2 4; do cut_runs "$threads" "$threads" null; done
+  [ -z "$more" ] || cut_runs refresh-1-4 4 1
   tables table2 "$out"
 }
 
 # The whole experiment, cell by cell: what is finished is compared, whoever ran it and when.
 full_runs() {
-  local cell policy threads seed run overrides
+  local cell policy threads seed run overrides refresh='' report_options=(--target "$target")
+  [ "$refresh_clocks" = null ] || refresh="refresh-$refresh_clocks-"
   if [ ${#cells[@]} -eq 0 ]; then
     for ((seed = 1; seed <= seeds; seed++)); do
       for threads in 4 2 1; do
@@ -167,21 +190,21 @@ full_runs() {
   done
   for cell in "${cells[@]}"; do
     IFS=: read -r policy threads seed <<<"$cell"
-    run="$out/full/$threads/$policy-$seed"
+    run="$out/full/$refresh$threads/$policy-$seed"
     read -ra overrides <<<"$(overrides_of "$policy")"
-    mkdir -p "$out/full/$threads"
+    mkdir -p "$out/full/$refresh$threads"
     simulated "$run" "cluster.threads_per_node=$threads" "run.seed=$seed" data.kind=cifar10 \
       "data.path=$(yaml_string "$full")" data.augment=true train.eval_every_clocks=100 "${training[@]}" \
-      "${overrides[@]}" && echo "reproduce_dtssp: $cell is finished: $run" >&2
+      "sync.refresh_clocks=$refresh_clocks" "${overrides[@]}" && echo "reproduce_dtssp: $cell is finished: $run" >&2
   done
   for threads in 1 2 4; do
     cells=()
-    for run in "$out/full/$threads"/*/; do
+    for run in "$out/full/$refresh$threads"/*/; do
       [ "$(run_status "$run")" != ok ] || cells+=("${run%/}")
     done
-    [ ${#cells[@]} -eq 0 ] || compared "table2-$threads" "${cells[@]}"
+    [ ${#cells[@]} -eq 0 ] || compared "full-$refresh$threads" "${cells[@]}"
   done
-  tables table2 "$out"
+  tables full "$out"
 }
 
 if [ -n "$full" ]; then

@@ -2,12 +2,15 @@
 
     dtssp_tables.py table1 OUT     OUT/table1-REFRESH-THREADS.json, and the curves of OUT/table1/
     dtssp_tables.py sweep OUT POINT…
-    dtssp_tables.py table2 OUT     OUT/table2-THREADS.json
+    dtssp_tables.py table2 OUT     OUT/table2-[refresh-N-]THREADS.json, and the curves of OUT/table2/
+    dtssp_tables.py full OUT       OUT/full-[refresh-N-]THREADS.json, and the curves of OUT/full/
 """
 
 import csv
 import json
 import math
+import re
+import statistics
 import sys
 from pathlib import Path
 
@@ -103,7 +106,9 @@ def table1(out):
             print(f"  winner with {4 * threads} workers: {c.table('time')['winner'] or 'none'}")
         for threads, c in found:
             phases(c, f"Fig. 9, 10: {4 * threads} workers, refresh_clocks {refresh}")
-    path_of_threshold(out)
+    for refresh in ("null", "1"):
+        for threads in (1, 2, 4):
+            path_of_threshold(out / f"table1/{refresh}-{threads}/dtssp-1", learns_to_the_end=False)
 
 
 def phases(c, title):
@@ -129,34 +134,57 @@ def lpr_deviation(accuracy, samples):
     return 100 * math.sqrt(2 * (1 - accuracy) / (accuracy * samples))
 
 
-def path_of_threshold(out):
-    for threads in (1, 2, 4):
-        run = out / f"table1/null-{threads}/dtssp-1"
-        if not (run / "curve.csv").exists():
-            continue
-        rows = windows(run)
-        workers = 4 * threads
-        if len(rows) < 3:
-            continue
-        clocks = int(rows[1]["version"]) - int(rows[0]["version"])
-        samples = clocks * workers * 128
-        moves = [(now, before) for before, now in zip(rows, rows[1:]) if now["threshold"] != before["threshold"]]
-        print(f"\nDTSSP's threshold, {workers} workers, seed 1: {len(rows)} windows of {clocks} clocks, {samples} samples")
-        for now, before in moves[:12]:
+def value_of(run, key):
+    """Of a key in the run's config.yaml that is there once."""
+    text = (run / "config.yaml").read_text(encoding="utf-8")
+    return re.search(rf"^ +{key}: *([^ #\n]+)", text, re.MULTILINE).group(1)
+
+
+def path_of_threshold(run, learns_to_the_end):
+    """Where DTSSP's threshold went in a run, and what of that noise alone can do."""
+    rows = windows(run) if (run / "curve.csv").exists() else []
+    if len(rows) < 3:
+        return
+    clocks = int(rows[1]["version"]) - int(rows[0]["version"])
+    workers = 4 * int(value_of(run, "threads_per_node"))
+    samples = clocks * workers * int(value_of(run, "batch_size"))
+    print(f"\nDTSSP's threshold, {run.parent.parent.name}, {workers} workers, "
+          f"refresh_clocks {value_of(run, 'refresh_clocks')}, seed 1: {len(rows)} windows of {clocks} clocks, {samples} samples")
+    moves = [(now, before) for before, now in zip(rows, rows[1:]) if now["threshold"] != before["threshold"]]
+    if len(moves) <= 12:
+        for now, before in moves:
             done = 100 * int(now["version"]) / int(rows[-1]["version"])
             print(f"  {before['threshold']} -> {now['threshold']} after {done:.2f} % of the run, {float(now['seconds']):.1f} s: "
                   f"LPR {float(now['lpr']):+.2f} %")
-        more = f", {len(moves) - 12} further moves" if len(moves) > 12 else ""
-        print(f"  {len(moves)} moves{more}; at the end {rows[-1]['threshold']}")
-        late = [float(line["lpr"]) for line in rows[len(rows) // 2:]]
-        mean = sum(late) / len(late)
-        seen = math.sqrt(sum((x - mean) ** 2 for x in late) / len(late))
-        p = sum(float(line["train_accuracy"]) for line in rows[len(rows) // 2:]) / len(late)
-        expected = lpr_deviation(p, samples)
-        print(f"  noise in LPR where nothing is learned any more (second half, accuracy {100 * p:.1f} %): standard deviation "
-              f"{expected:.2f} % expected (binomial), {seen:.2f} % seen;\n"
-              f"  +-5 % is {5 / expected:.0f} standard deviations away: noise alone moves the threshold "
-              + ("practically never" if 5 / expected > 5 else "now and then"))
+    else:
+        path = [line["threshold"] for line in rows]
+        print(f"  {' '.join(path[:64])}" + (f" and {len(path) - 64} further windows" if len(path) > 64 else ""))
+    up = sum(int(now["threshold"]) > int(before["threshold"]) for now, before in moves)
+    print(f"  {up} moves up, {len(moves) - up} down; at the end {rows[-1]['threshold']}")
+    if learns_to_the_end:
+        noise_while_learning(rows, samples)
+    else:
+        noise_at_the_end(rows[len(rows) // 2:], samples)
+
+
+def noise_at_the_end(late, samples):
+    lprs = [float(line["lpr"]) for line in late]
+    p = sum(float(line["train_accuracy"]) for line in late) / len(late)
+    expected = lpr_deviation(p, samples)
+    print(f"  noise in LPR where nothing is learned any more (second half, accuracy {100 * p:.1f} %): standard deviation "
+          f"{expected:.2f} % expected (binomial), {statistics.pstdev(lprs):.2f} % seen;\n"
+          f"  +-5 % is {5 / expected:.0f} standard deviations away: noise alone moves the threshold "
+          + ("practically never" if 5 / expected > 5 else "now and then"))
+
+
+def noise_while_learning(rows, samples):
+    """What is seen is no noise there, but what is expected is in each window."""
+    expected = [lpr_deviation(max(float(line["train_accuracy"]), 1 / samples), samples) for line in rows]
+    reach = [5 / max(expected), 5 / min(expected)]
+    print(f"  noise expected in LPR from the size of the windows alone (binomial): standard deviation {min(expected):.2f} to "
+          f"{max(expected):.2f} %;\n"
+          f"  +-5 % is {reach[0]:.1f} to {reach[1]:.1f} standard deviations away: noise alone moves the threshold "
+          + ("practically never" if reach[0] > 5 else "now and then" if reach[0] > 2 else "in many windows"))
 
 
 def sweep(out, points):
@@ -174,19 +202,42 @@ def sweep(out, points):
             print(f"    {point:<28} {c.percent('time', base, DTSSP)}")
 
 
-def table2(out):
-    found = [(threads, existing(out, f"table2-{threads}.json")) for threads in (1, 2, 4)]
-    found = [(threads, c) for threads, c in found if c and c.table("accuracy")]
-    if not found:
-        return
+def accuracies(out, part):
+    for name, refresh in comparisons(out, part):
+        found = [(threads, existing(out, f"{part}-{name}{threads}.json")) for threads in (1, 2, 4)]
+        found = [(threads, c) for threads, c in found if c and c.table("accuracy")]
+        if not found:
+            continue
+        names = [policy for policy in POLICIES if any(policy in c.names for _, c in found)]
+        some = next(iter(sorted((out / part / f"{name}{found[0][0]}").glob("*/config.yaml")))).parent
+        said = f"refresh_clocks {refresh}, learning rate {value_of(some, 'lr')}"
+        final_accuracy(found, names, said)
+        time_to_accuracy(found, names, said)
+        print(f"\nTable 2, staleness of the parameters in gradients, mean; {said}")
+        row("workers", map(short, names))
+        for threads, c in found:
+            row(str(4 * threads), (gradients_missing(c, name) for name in names))
+        for threads, _ in found:
+            path_of_threshold(out / part / f"{name}{threads}/dtssp-1", learns_to_the_end=True)
+
+
+def comparisons(out, part):
+    """(what stands before the threads in names, refresh_clocks), the paper's first."""
+    others = {match.group(1) for path in out.glob(f"{part}-refresh-*.json")
+              if (match := re.fullmatch(rf"{part}-refresh-(\d+)-\d\.json", path.name))}
+    return [("", "null (the paper's)"), *((f"refresh-{n}-", n) for n in sorted(others, key=int))]
+
+
+def final_accuracy(found, names, said):
     title = found[0][1].table("time")["title"].replace("time at ", "after ")
     low, high = PUBLISHED_ACCURACY
-    print(f"\nTable 2, test accuracy in % {title} (published: {low} to {high} for every policy, after 100000)")
-    names = [name for name in POLICIES if name in found[0][1].names]
+    print(f"\nTable 2, test accuracy in % {title}; {said} (published: {low} to {high} for every policy, after 100000)")
     row("workers", map(short, names))
     for threads, c in found:
         row(str(4 * threads), (number(c.mean("accuracy", name)) for name in names))
-    for base in (BSP, SSP3):
+    for base in names:
+        if base == DTSSP:
+            continue
         print(f"  DTSSP against {base}, points")
         for threads, c in found:
             change = c.change("accuracy", base, DTSSP)
@@ -198,9 +249,47 @@ def table2(out):
             print(f"    {4 * threads:>3} workers  {mean:+.2f}{interval} {verdict}")
 
 
+def time_to_accuracy(found, names, said):
+    """The instant at which the mean of three successive evaluations reached the target. A policy with a run that never did has
+    no mean, but how many did."""
+    found = [(threads, c) for threads, c in found if c.table("time_to_accuracy")]
+    if not found:
+        return
+    print(f"\nTable 2, {found[0][1].table('time_to_accuracy')['title']}, s; {said}; 3/5: three of five runs reached it, "
+          "and the others are censored")
+    row("workers", map(short, names))
+    for threads, c in found:
+        row(str(4 * threads), (reached(c, name) for name in names))
+    for base in names:
+        if base == DTSSP:
+            continue
+        print(f"  DTSSP against {base}")
+        for threads, c in found:
+            print(f"    {4 * threads:>3} workers  {c.percent('time_to_accuracy', base, DTSSP)}")
+    for threads, c in found:
+        table = c.table("time_to_accuracy")
+        print(f"  winner with {4 * threads} workers: {table['winner'] or 'none'}")
+        for run in table["censored"]:
+            print(f"    censored, {run}")
+
+
+def gradients_missing(c, name):
+    return f"{c.json['groups'][c.names.index(name)]['staleness']['gradients']['mean']:.1f}" if name in c.names else "-"
+
+
+def reached(c, name):
+    if name not in c.names:
+        return "-"
+    values = c.table("time_to_accuracy")["values"][c.names.index(name)]["by_seed"].values()
+    there = sum(value is not None for value in values)
+    return number(c.mean("time_to_accuracy", name)) if there == len(values) else f"{there}/{len(values)}"
+
+
 def main():
     command, out, *more = sys.argv[1:]
-    {"table1": table1, "table2": table2, "sweep": lambda folder: sweep(folder, more)}[command](Path(out))
+    parts = {"table1": table1, "sweep": lambda folder: sweep(folder, more)}
+    parts |= {part: lambda folder, part=part: accuracies(folder, part) for part in ("table2", "full")}
+    parts[command](Path(out))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """scripts/reproduce_dtssp.sh: small versions of the real thing, what it prints, what it keeps. See harness.py."""
 
+import csv
 import json
 import os
 import re
@@ -35,9 +36,11 @@ class DtsspExperiment(ScriptTest):
                               f"published {published} %", said)
         self.assertNotIn("nan", said)
         # 16 workers: windows of 10 clocks, 160 x 128 samples, and an accuracy that rises by far more than 5 %.
-        self.assertRegex(said, r"DTSSP's threshold, 16 workers, seed 1: 10 windows of 10 clocks, 20480 samples\n"
+        self.assertRegex(said, r"DTSSP's threshold, table1, 16 workers, refresh_clocks null, seed 1: "
+                               r"10 windows of 10 clocks, 20480 samples\n"
                                r"  3 -> 4 after 20.00 % of the run, .* s: LPR \+")
         self.assertRegex(said, r"standard deviation \d\.\d\d % expected \(binomial\)")
+        self.assertEqual(len(re.findall(r"DTSSP's threshold, table1, (?:4|8|16) workers, refresh_clocks 1, seed 1", said)), 3)
         phase = re.search(r"Fig. 9, 10: 16 workers, refresh_clocks null.*?BARRIER +(\S+)", said, re.DOTALL).group(1)
         summary = json.loads((self.out / "table1/null-4/bsp-1/summary.json").read_text(encoding="utf-8"))
         self.assertEqual(phase, f"{summary['phases']['BARRIER']['total_seconds'] / 16:.1f}")
@@ -66,6 +69,68 @@ exec {harness.BIN}/paceline "$@"
         self.assertIn("equal-speeds-no-jitter       unknown", script.output())
         self.assertEqual(len(list(self.out.glob("sweep/*/*/summary.json"))), 65)
 
+    def test_table_2_has_accuracies_the_time_to_one_and_the_threshold_with_its_noise(self):
+        made = self.start(harness.BIN / "paceline", "data", "synthesize", "--out", self.out / "data", "--train", "500",
+                          "--test", "50")
+        self.assertEqual(made.end(), 0, made.errors())
+        arguments = ("--training-iterations", "96", "--seeds", "1", "table2")
+        script = self.reproduce("--target", "0.01", *arguments)  # anything gets there
+        for threads in (1, 2, 4):
+            script.wait_for_line(f"4 x {threads} workers")
+        self.assertEqual(script.end(), 0, script.errors())
+        said = script.output()
+        self.assertIn("Table 2, test accuracy in % after 96 iterations; refresh_clocks null (the paper's), learning rate 1e-04",
+                      said)
+        table = re.search(r"time to test accuracy 1.00 %, s; refresh_clocks null.*?\n((?:  .*\n)+)", said).group(1)
+        for threads, every, clocks in ((1, 3, 24), (2, 1, 12), (4, 1, 6)):
+            reached = []
+            for policy in ("bsp", "ssp3", "dtssp"):
+                with open(self.out / f"table2/{threads}/{policy}-1/curve.csv", encoding="utf-8") as file:
+                    tests = [row for row in csv.DictReader(file) if row["test_accuracy"]]
+                self.assertEqual([int(row["version"]) for row in tests], list(range(every, clocks + 1, every)))
+                reached.append(float(tests[2]["seconds"]))
+            self.assertRegex(table, rf"(?m)^  {4 * threads} +" + r" +".join(re.escape(f"{s:.1f}") for s in reached) + "$")
+            change = 100 * (reached[2] - reached[0]) / reached[0]
+            self.assertRegex(table, rf"{4 * threads:>3} workers  {re.escape(f'{change:+.2f}')} % too few seeds")
+        self.assertNotIn("censored,", said)
+        # 4 workers: 24 clocks in windows of 8, 512 samples each, of an accuracy near chance.
+        noise = re.search(r"DTSSP's threshold, table2, 4 workers, refresh_clocks null, seed 1: 3 windows of 8 clocks, 512 samples\n"
+                          r"(?:  .*\n)+?  noise expected in LPR.*standard deviation ([\d.]+) to ([\d.]+) %;\n"
+                          r"  \+-5 % is .* noise alone moves the threshold in many windows", said)
+        with open(self.out / "table2/1/dtssp-1/curve.csv", encoding="utf-8") as file:
+            shares = [float(row["train_accuracy"]) for row in csv.DictReader(file) if row["train_accuracy"]]
+        for got, p in ((noise.group(1), max(shares)), (noise.group(2), min(shares))):
+            self.assertEqual(got, f"{100 * (2 * (1 - p) / (p * 512)) ** 0.5:.2f}")
+        # Out of reach: nobody has a mean, and each run is named. Nothing is run again for another target.
+        before = {run: run.stat().st_mtime_ns for run in self.out.glob("table2/*/*/summary.json")}
+        script = self.reproduce("--target", "0.99", *arguments)
+        self.assertEqual(script.end(), 0, script.errors())
+        self.assertEqual({run: run.stat().st_mtime_ns for run in before}, before)
+        table = script.output()[script.output().index("time to test accuracy 99.00 %"):]
+        self.assertRegex(table, r"(?m)^  16 +0/1 +0/1 +0/1$")
+        self.assertEqual(len(re.findall(r"    censored, .*: never at 99.00 %, at most ", table)), 9)
+        self.assertEqual(re.findall(r"winner with \d+ workers: (\S+)", table), ["none"] * 3)
+
+    def test_more_of_table_2_and_another_rate_are_asked_for(self):
+        tools = self.folder / "tools"
+        asked = self.folder / "asked"
+        self.stand_in(tools / "paceline", f"""[ "$1" = simulate ] && echo "$@" >>{asked}\n[ "$1" = check-config ]\n""")
+        self.assertEqual(self.reproduce("--seeds", "1", "--more", "--learning-rate", "0.000025", "table2",
+                                        bin_folder=self.with_data(tools)).end(), 1)
+        runs = asked.read_text(encoding="utf-8").splitlines()
+        self.assertEqual([re.search(rf"--out {self.out}/table2/(\S+)", run).group(1) for run in runs],
+                         [f"{folder}/{policy}-1" for folder in ("1", "2", "4", "refresh-1-4")
+                          for policy in ("bsp", "ssp3", "dtssp", "ssp10", "walk")])
+        for run in runs:
+            self.assertIn(" train.optimizer.lr=0.000025 ", run)
+            self.assertIn(f" sync.refresh_clocks={1 if 'refresh-1-4' in run else 'null'} ", run)
+
+    def with_data(self, tools):
+        """The data set is there, as far as the script looks."""
+        (self.out / "data").mkdir(parents=True)
+        (self.out / "data/test_batch.bin").touch()
+        return tools
+
     def test_the_whole_experiment_is_a_list_of_cells_each_with_all_iterations_of_real_images(self):
         tools = self.folder / "tools"
         cifar = self.folder / "cifar"
@@ -84,6 +149,12 @@ exec {harness.BIN}/paceline "$@"
                              f"sync.policy={policy}"):
                 self.assertIn(argument, cell)
             self.assertNotIn("total_iterations", cell)  # the configuration's 100000
+            self.assertIn("train.eval_every_clocks=100 ", cell)
+            self.assertIn("sync.refresh_clocks=null ", cell)
+        self.reproduce("--full", cifar, "--refresh-clocks", "1", "dtssp:4:2", bin_folder=tools).end()
+        cell = asked.read_text(encoding="utf-8").splitlines()[2]
+        self.assertIn(f"--out {self.out}/full/refresh-1-4/dtssp-2 ", cell)
+        self.assertIn("sync.refresh_clocks=1 ", cell)
 
     def test_a_signal_stops_it_and_the_same_command_goes_on(self):
         tools = self.folder / "tools"
@@ -105,6 +176,9 @@ exec {harness.BIN}/paceline "$@"
                 ("--seeds", "none", "--seeds needs a number, got 'none'"),
                 ("--seeds", "0", "--seeds needs 1 or more"),
                 ("--iterations", "--iterations needs a number"),
+                ("--target", "1.5", "--target needs a share between 0 and 1, got '1.5'"),
+                ("--refresh-clocks", "0", "--refresh-clocks needs a number or null, got '0'"),
+                ("--refresh-clocks", "1", "--refresh-clocks goes with --full (see --help)"),
                 ("--nonsense", "unknown option '--nonsense' (see --help)"),
                 ("bsp:4:1", "cells go with --full (see --help)"),
                 ("--full", "absent", "no CIFAR-10 in 'absent' (its binary format; see --help)")):
