@@ -4,7 +4,7 @@
     reality.py table OUT CELL…      the pairs OUT/CELL and OUT/CELL-simulated as a table, and OUT/pairs.json
 
 An error is (simulated - real) / real. Its target: 10 % of the wall time, 15 % of the barrier time and of the pulls. Barrier
-times that are both below 1 % of the real wall time count as equal: what is left there is no waiting for others. pairs.json
+times that are both below 1 % of the real wall time are not judged: what is left there is no waiting for others. pairs.json
 has the time in the network (PS_APPLY_GRADS + STEP + PS_PARAM) beside them, which has no target: seconds for each worker, as
 the barrier's.
 """
@@ -60,10 +60,11 @@ def figures(run):
 
 
 def compare(name, real, simulated):
-    """One figure of a pair: (error, whether it is within the target). An error of None: there is nothing to divide by."""
+    """One figure of a pair: (error, whether it is within the target, None where that is not judged). An error of None: there is
+    nothing to divide by."""
     r, s = real[name], simulated[name]
     if name == "barrier" and max(r, s) < NO_WAITING * real["wall"]:
-        return (s - r) / r if r else None, True
+        return (s - r) / r if r else None, None
     if r == 0:
         return None, s == 0
     error = (s - r) / r
@@ -83,7 +84,15 @@ def cells_of(row, name, form):
     error = row[name]["error"]
     shown = "" if error is None else f"{100 * error:+.1f} %"
     return [form.format(row["real"][name]), form.format(row["simulated"][name]), shown,
-            "kept" if row[name]["kept"] else "MISSED"]
+            {True: "kept", False: "MISSED", None: "not judged"}[row[name]["kept"]]]
+
+
+def phases(out):
+    """What the run that the costs were taken from gives back of itself."""
+    real, simulated = (read_json(os.path.join(out, run)) for run in ("calibration", "calibration-simulated"))
+    print("calibration, s of all workers: phase, real, simulated")
+    for phase, was in real["phases"].items():
+        print(f"{phase:<15}  {was['total_seconds']:>9.3f}  {simulated['phases'][phase]['total_seconds']:>9.3f}")
 
 
 def table(out, cells):
@@ -100,9 +109,10 @@ def table(out, cells):
         print("  ".join(f"{cell:>{width}}" if i else f"{cell:<{width}}"
                         for i, (cell, width) in enumerate(zip(row, widths))))
     predicted = pairs[1:]
-    kept = sum(row[name]["kept"] for row in predicted for name in TARGETS)
-    print(f"{kept} of {len(TARGETS) * len(predicted)} predicted figures within their targets; "
+    judged = [row[name]["kept"] for row in predicted for name in TARGETS if row[name]["kept"] is not None]
+    print(f"{sum(judged)} of {len(judged)} judged figures within their targets, of {len(TARGETS) * len(predicted)} predicted; "
           "the first line is the run that the costs were taken from")
+    phases(out)
     with open(os.path.join(out, "pairs.json"), "w", encoding="utf-8") as file:
         json.dump(pairs, file, indent=1)
         file.write("\n")

@@ -262,11 +262,16 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
             return script
 
         script = compare("dtssp")
-        header, calibration, dtssp, last = script.output().splitlines()
+        header, calibration, dtssp, last, *phases = script.output().splitlines()
         self.assertRegex(header, "^cell +wall s +simulated +error ")
         self.assertRegex(calibration, r"^calibration +\d")
         self.assertRegex(dtssp, r"^dtssp +\d+\.\d\d +\d+\.\d\d +[-+]\d+\.\d % +(kept|MISSED) ")
-        self.assertRegex(last, "^[0-3] of 3 predicted figures within their targets; ")
+        self.assertRegex(last, r"^[0-3] of ([23]) judged figures within their targets, of 3 predicted; ")
+        self.assertEqual("not judged" in dtssp, " of 2 judged" in last)
+        self.assertEqual(len(phases), 1 + 9)
+        real, simulated = (json.loads((out / run / "summary.json").read_text(encoding="utf-8"))["phases"]["BARRIER"]
+                           for run in ("calibration", "calibration-simulated"))
+        self.assertEqual(phases[6].split(), ["BARRIER", f"{real['total_seconds']:.3f}", f"{simulated['total_seconds']:.3f}"])
         pair = json.loads((out / "pairs.json").read_text(encoding="utf-8"))[1]
         wall = {side: json.loads((out / run / "summary.json").read_text(encoding="utf-8"))["wall_seconds"]
                 for side, run in (("real", "dtssp"), ("simulated", "dtssp-simulated"))}
