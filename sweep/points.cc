@@ -8,6 +8,7 @@
 #include "common/fnv1a.h"
 #include "simulate/plan.h"
 #include "simulate/trace.h"
+#include "worker/network_task.h"
 
 namespace paceline::sweep {
 namespace {
@@ -59,6 +60,9 @@ Status Points::check(std::size_t point, Contents& contents) {
   }
   if (const auto plan = simulate::make_plan(*config, std::move(drawn)); !plan) {
     return Status(plan.status()).with_context(which);
+  }
+  if (config->simulate.mode == SimulateMode::kTraining && data_.insert(config->data.path).second) {
+    PACELINE_RETURN_IF_ERROR(check_data(*config).with_context(which));
   }
   const std::string& curve = config->simulate.metric.curve;
   if (!curve.empty() && !contents.contains(curve)) {

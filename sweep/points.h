@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,11 @@ namespace paceline::sweep {
 // What is swept: a configuration, a grid over it, and the real run that computations are drawn from, if any.
 class Points {
  public:
-  // Reads the file at `config_path` once and checks every point: that it loads, that it can be simulated, and
-  // that it is no other point under another name (1 and 01, 1ms and 1000us).
-  // Errors: those of load_config(), simulate/plan.h and simulate/trace.h; a point's has the point in front.
+  // Reads the file at `config_path` once and checks every point: that it loads, that it can be simulated, in
+  // training mode that its data are there (each data.path is read once), and that it is no other point under
+  // another name (1 and 01, 1ms and 1000us).
+  // Errors: those of load_config(), simulate/plan.h, simulate/trace.h and check_data() of
+  // worker/network_task.h; a point's has the point in front.
   static Result<Points> read(const std::string& config_path, Grid grid,
                              const std::optional<std::filesystem::path>& trace);
 
@@ -46,6 +49,7 @@ class Points {
   Grid grid_;
   std::optional<std::filesystem::path> trace_;
   std::vector<std::uint64_t> hashes_;  // of what each point assumes
+  std::set<std::string> data_;         // what was found to be there
   std::uint64_t fingerprint_ = 0;
 };
 

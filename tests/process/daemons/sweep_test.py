@@ -9,6 +9,9 @@ import harness
 from harness import DaemonTest
 
 
+TRAINING = ("simulate.mode=training", "simulate.metric.final_accuracy=null", "simulate.metric.half_samples=100000")
+
+
 class Sweeps(DaemonTest):
     """A sweep that is cut off keeps what is finished and goes on there; its table is the same as if it had not been."""
 
@@ -140,6 +143,9 @@ simulate: {compute: {distribution: lognormal, mean: 100ms}, metric: {final_accur
                 (("sync.threshold=1,01",), "point 2 of 2, threshold=01: the same configuration as point 1, .*"),
                 (("run.seed=1,2", "run.seed=3"), "run.seed: on two axes, expected one axis for each key"),
                 (("run.seed=1,2", "--trace", "absent"), "point 1 of 2, seed=1: .*"),
+                (("run.seed=1,2", *TRAINING, f"data.path={self.folder}/none"),
+                 "point 1 of 2, seed=1: data folder '.*/none' does not exist; .*"),
+                (("run.seed=1,2", *TRAINING), "point 1 of 2, .*data.path: no data set, got none, .*"),
                 (("--grid", "absent"), "cannot read absent: .*")):
             with self.subTest(arguments=arguments):
                 program = self.sweep(out, *arguments)
