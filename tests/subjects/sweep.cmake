@@ -3,3 +3,4 @@ paceline_test(sweep_test
   SOURCES unit/sweep_grid_test.cc unit/sweep_table_test.cc
   LIBS paceline_sweep paceline_simulate paceline_config paceline_report paceline_files
   LABELS core)
+target_compile_definitions(sweep_test PRIVATE PACELINE_CONFIGS_DIR="${PROJECT_SOURCE_DIR}/configs")

@@ -1,7 +1,12 @@
 // What a grid is made of, and what is refused of it before anything runs.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <regex>
 
+#include "common/config/load.h"
+#include "common/files/atomic_file.h"
+#include "simulate/plan.h"
 #include "sweep/grid.h"
 
 namespace paceline::sweep {
@@ -133,6 +138,33 @@ TEST_CASE("a_grid_that_makes_no_sense_is_refused_in_one_line_that_names_the_key"
     CHECK_THAT(grid.status().message(), Contains(bad.line));
     CHECK(grid.status().message().find('\n') == std::string::npos);
   }
+}
+
+// Every grid of configs/ says in its comment over which configuration it goes; each of its points is one that
+// can be simulated.
+TEST_CASE("the_grids_of_configs_sweeps_load_over_the_configurations_that_they_name") {
+  namespace fs = std::filesystem;
+  const fs::path configs = PACELINE_CONFIGS_DIR;
+  std::size_t grids = 0;
+  for (const auto& entry : fs::directory_iterator(configs / "sweeps")) {
+    INFO(entry.path().string());
+    const std::string text = read_file(entry.path(), 1 << 20).value();
+    std::smatch command;
+    const std::regex sweep("paceline sweep configs/(\\w+\\.yaml) --grid configs/sweeps/(\\w+\\.yaml) ");
+    REQUIRE(std::regex_search(text, command, sweep));
+    CHECK(command[2] == entry.path().filename().string());
+    const std::string config = (configs / command[1].str()).string();
+    const Result<Grid> grid = Grid::read(text, entry.path().string(), {});
+    if (!grid) FAIL(grid.status().message());
+    for (std::size_t point = 0; point < grid->points(); ++point) {
+      const Result<RunConfig> run = load_config(config, grid->overrides(point));
+      if (!run) FAIL(grid->label(point) + ": " + run.status().message());
+      const auto plan = simulate::make_plan(*run, nullptr);
+      if (!plan) FAIL(grid->label(point) + ": " + plan.status().message());
+    }
+    ++grids;
+  }
+  CHECK(grids >= 3);
 }
 
 }  // namespace
