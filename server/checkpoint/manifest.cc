@@ -15,7 +15,7 @@
 namespace paceline::server {
 namespace {
 
-constexpr std::string_view kMagic = "PACEMAN1";
+constexpr std::string_view kManifestMagic = "PACEMAN1";
 constexpr std::size_t kSumBytes = sizeof(std::uint64_t);
 
 std::uint64_t sum_of(std::string_view bytes) { return checksum(std::as_bytes(std::span(bytes))); }
@@ -72,12 +72,13 @@ Result<Manifest> from_proto(proto::Manifest& in) {
 }
 
 Result<Manifest> parse(std::string_view bytes) {
-  if (bytes.substr(0, kMagic.size()) != kMagic.substr(0, bytes.size())) {
-    return invalid_argument("not a checkpoint's manifest: it does not begin with " + std::string(kMagic));
+  if (bytes.substr(0, kManifestMagic.size()) != kManifestMagic.substr(0, bytes.size())) {
+    return invalid_argument("not a checkpoint's manifest: it does not begin with " +
+                            std::string(kManifestMagic));
   }
-  if (bytes.size() < kMagic.size() + kSumBytes) {
+  if (bytes.size() < kManifestMagic.size() + kSumBytes) {
     return data_loss("truncated: " + std::to_string(bytes.size()) + " bytes, expected at least " +
-                     std::to_string(kMagic.size() + kSumBytes));
+                     std::to_string(kManifestMagic.size() + kSumBytes));
   }
   const std::string_view body = bytes.substr(0, bytes.size() - kSumBytes);
   std::uint64_t expected = 0;
@@ -87,7 +88,7 @@ Result<Manifest> parse(std::string_view bytes) {
                      hex(expected));
   }
   proto::Manifest in;
-  const std::string_view encoded = body.substr(kMagic.size());
+  const std::string_view encoded = body.substr(kManifestMagic.size());
   if (!in.ParseFromArray(encoded.data(), static_cast<int>(encoded.size()))) {
     return data_loss("its " + std::to_string(encoded.size()) + " bytes cannot be read as a manifest");
   }
@@ -98,12 +99,12 @@ Result<Manifest> parse(std::string_view bytes) {
 
 Status write_manifest(const std::filesystem::path& path, const Manifest& manifest) {
   const proto::Manifest out = to_proto(manifest);
-  const std::size_t bytes = kMagic.size() + out.ByteSizeLong() + kSumBytes;
+  const std::size_t bytes = kManifestMagic.size() + out.ByteSizeLong() + kSumBytes;
   if (bytes > kManifestBytesMax) {
     return resource_exhausted("cannot write " + path.string() + ": " + std::to_string(bytes) +
                               " bytes, expected at most " + std::to_string(kManifestBytesMax));
   }
-  std::string body(kMagic);
+  std::string body(kManifestMagic);
   out.AppendToString(&body);
   const std::uint64_t sum = sum_of(body);
   return write_file_atomically(path, {std::as_bytes(std::span(body)), std::as_bytes(std::span(&sum, 1))});

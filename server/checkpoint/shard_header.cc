@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
 
-constexpr std::string_view kMagic = "PACESHD1";
+constexpr std::string_view kShardMagic = "PACESHD1";
 // No layout has more (common/params/layout.h).
 constexpr std::int64_t kFloatsMax = std::int64_t{1} << 40;
 
@@ -66,7 +66,7 @@ ShardHeader ShardHeader::of(const ShardFileOwner& owner, const ShardImage& image
 
 std::string ShardHeader::bytes() const {
   Fields fields{};
-  std::copy(kMagic.begin(), kMagic.end(), fields.magic);
+  std::copy(kShardMagic.begin(), kShardMagic.end(), fields.magic);
   fields.layout_hash = owner.layout_hash;
   fields.fingerprint = owner.fingerprint;
   fields.generation = owner.generation;
@@ -85,9 +85,9 @@ std::string ShardHeader::bytes() const {
 Result<ShardHeader> ShardHeader::parse(std::span<const std::byte> bytes) {
   Fields fields{};
   std::memcpy(&fields, bytes.data(), std::min(bytes.size(), sizeof fields));
-  const std::size_t of_magic = std::min(bytes.size(), kMagic.size());
-  if (std::string_view(fields.magic, of_magic) != kMagic.substr(0, of_magic)) {
-    return invalid_argument("not a shard's checkpoint: it does not begin with " + std::string(kMagic));
+  const std::size_t of_magic = std::min(bytes.size(), kShardMagic.size());
+  if (std::string_view(fields.magic, of_magic) != kShardMagic.substr(0, of_magic)) {
+    return invalid_argument("not a shard's checkpoint: it does not begin with " + std::string(kShardMagic));
   }
   if (bytes.size() < sizeof fields) {
     return data_loss("truncated: " + std::to_string(bytes.size()) + " bytes, its header alone has " +

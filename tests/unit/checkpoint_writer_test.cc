@@ -10,7 +10,7 @@
 namespace paceline::server {
 namespace {
 
-constexpr std::int64_t kFloats = 5;
+constexpr std::int64_t kFewFloats = 5;
 
 // A background whose work is done when the test says so.
 class Later final : public Background {
@@ -44,14 +44,14 @@ struct Writing {
   testing::TempFolder run;
   CheckpointFolder folder{run.path(), kTestFingerprint};
   Later background;
-  ShardWriter writer{background, folder, owner_of(kFloats)};
+  ShardWriter writer{background, folder, owner_of(kFewFloats)};
   Told told;
 };
 
 TEST_CASE("an image is written behind the loop's back, and its digest is that of the file") {
   Writing w;
   Result<FileDigest> digest = internal_error("not told");
-  REQUIRE(w.writer.write(image_of(kFloats, 7),
+  REQUIRE(w.writer.write(image_of(kFewFloats, 7),
                          [&](CheckpointId, const Result<FileDigest>& written, Ticks) { digest = written; }));
   CHECK(w.writer.busy());
   CHECK_FALSE(digest.is_ok());
@@ -67,13 +67,13 @@ TEST_CASE("an image is written behind the loop's back, and its digest is that of
 
 TEST_CASE("what is to be saved while one is being written is skipped and counted, not queued") {
   Writing w;
-  REQUIRE(w.writer.write(image_of(kFloats, 7), w.told.tell()));
-  CHECK_FALSE(w.writer.write(image_of(kFloats, 8), w.told.tell()));
-  CHECK_FALSE(w.writer.write(image_of(kFloats, 9), w.told.tell()));
+  REQUIRE(w.writer.write(image_of(kFewFloats, 7), w.told.tell()));
+  CHECK_FALSE(w.writer.write(image_of(kFewFloats, 8), w.told.tell()));
+  CHECK_FALSE(w.writer.write(image_of(kFewFloats, 9), w.told.tell()));
   CHECK(w.writer.skipped() == 2);
   CHECK(w.background.given() == 1);
   w.background.do_next();
-  REQUIRE(w.writer.write(image_of(kFloats, 10), w.told.tell()));
+  REQUIRE(w.writer.write(image_of(kFewFloats, 10), w.told.tell()));
   w.background.do_next();
   REQUIRE(w.told.all.size() == 2);
   CHECK(w.told.all[0].first == CheckpointId{1, Version(7)});
@@ -82,7 +82,7 @@ TEST_CASE("what is to be saved while one is being written is skipped and counted
 
 TEST_CASE("an image has been let go of when its end is told") {
   Writing w;
-  ShardImage image = image_of(kFloats, 7);
+  ShardImage image = image_of(kFewFloats, 7);
   const BlockRef block = image.parameters.ref(0);
   bool unique = false;
   REQUIRE(w.writer.write(std::move(image),
@@ -93,12 +93,12 @@ TEST_CASE("an image has been let go of when its end is told") {
 
 TEST_CASE("a full disk is told, and the next save goes on") {
   Writing w;
-  REQUIRE(w.writer.write(image_of(kFloats, 7), w.told.tell()));
+  REQUIRE(w.writer.write(image_of(kFewFloats, 7), w.told.tell()));
   {
     const testing::FileSizeLimit full(100);
     w.background.do_next();
   }
-  REQUIRE(w.writer.write(image_of(kFloats, 8), w.told.tell()));
+  REQUIRE(w.writer.write(image_of(kFewFloats, 8), w.told.tell()));
   w.background.do_next();
   REQUIRE(w.told.all.size() == 2);
   CHECK(w.told.all[0].second.code() == StatusCode::kResourceExhausted);
