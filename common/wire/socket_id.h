@@ -15,6 +15,36 @@
 
 namespace paceline::wire {
 
+// A place for the duplicate of a descriptor in a process that has none free: a flood of connections may have
+// taken them all, and then it is the more needed. Kept open meanwhile on nothing.
+class SpareDescriptor {
+ public:
+  SpareDescriptor()
+      : nothing_(open("/dev/null", O_RDONLY | O_CLOEXEC)),
+        place_(nothing_ < 0 ? -1 : fcntl(nothing_, F_DUPFD_CLOEXEC, 0)) {}
+  ~SpareDescriptor() {
+    if (place_ >= 0) close(place_);
+    if (nothing_ >= 0) close(nothing_);
+  }
+  SpareDescriptor(const SpareDescriptor&) = delete;
+  SpareDescriptor& operator=(const SpareDescriptor&) = delete;
+
+  // The duplicate, or -1 where there is none to be had (EBADF: of what is closed already).
+  int put(int descriptor) const { return place_ < 0 ? -1 : put_at(descriptor, place_); }
+  void clear() const { put_at(nothing_, place_); }
+
+ private:
+  static int put_at(int descriptor, int place) {
+    int got = -1;
+    do {
+      got = dup3(descriptor, place, O_CLOEXEC);
+    } while (got < 0 && (errno == EINTR || errno == EBUSY));
+    return got;
+  }
+  int nothing_;
+  int place_;
+};
+
 class SocketId {
  public:
   // Nothing when there is no such descriptor.
@@ -40,6 +70,15 @@ class SocketId {
   // read would not see an orderly end: behind a closed window it waits for minutes.
   ShutDown reset() const { return shut_down(Unsent::kIsDropped); }
 
+  // The same, also where this process can open no more files.
+  ShutDown reset(const SpareDescriptor& spare) const {
+    const int duplicate = spare.put(descriptor_);
+    if (duplicate < 0) return reset();
+    const bool same = end_if_same(duplicate, Unsent::kIsDropped);
+    spare.clear();
+    return same ? ShutDown::kDone : ShutDown::kClosedAlready;
+  }
+
  private:
   enum class Unsent { kIsDelivered, kIsDropped };
 
@@ -50,6 +89,12 @@ class SocketId {
   ShutDown shut_down(Unsent unsent) const {
     const int duplicate = fcntl(descriptor_, F_DUPFD_CLOEXEC, 0);
     if (duplicate < 0) return errno == EBADF ? ShutDown::kClosedAlready : ShutDown::kNoDescriptor;
+    const bool same = end_if_same(duplicate, unsent);
+    close(duplicate);
+    return same ? ShutDown::kDone : ShutDown::kClosedAlready;
+  }
+
+  bool end_if_same(int duplicate, Unsent unsent) const {
     const std::optional<SocketId> there = of(duplicate);
     const bool same = there && there->device_ == device_ && there->inode_ == inode_;
     const linger at_once{.l_onoff = 1, .l_linger = 0};
@@ -57,8 +102,7 @@ class SocketId {
       setsockopt(duplicate, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     }
     if (same) shutdown(duplicate, SHUT_RDWR);
-    close(duplicate);
-    return same ? ShutDown::kDone : ShutDown::kClosedAlready;
+    return same;
   }
 
   int descriptor_;

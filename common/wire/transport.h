@@ -12,15 +12,21 @@
 // (sharing.h), once both sides agreed: the dealer announces its memory with its first message, the router
 // answers where share_memory() was called. Whoever sends and receives payloads does not notice, but for
 // Payload::borrowed.
+//
+// With keys (keys.h) a connection is encrypted and authenticated by CURVE (ZeroMQ's RFC 25 and 26) before
+// anything of it is handed out: a router lets in who is on its list, a dealer speaks with the one server that
+// has the key it knows.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/instant.h"
 #include "common/status.h"
+#include "common/wire/keys.h"
 #include "common/wire/messages.h"
 
 namespace boost::asio {
@@ -39,6 +45,13 @@ struct TransportOptions {
   std::chrono::milliseconds linger{2000};   // how long close() lets queued messages leave
   std::shared_ptr<SharedSegment> memory{};  // a dealer's, to share with its server; null: nothing is shared
   std::int64_t their_memory_bytes_max = 0;  // a larger segment of the server's is not mapped
+  std::shared_ptr<const ServerKeys>
+      server_keys{};  // a router's; null: everybody is let in, nothing encrypted
+  std::shared_ptr<const ClientKeys> client_keys{};  // a dealer's; null: it speaks with servers without keys
+  int connections_max = 0;                          // a router's, see keep_out(); 0: any number
+  // A dealer's: the server does not let it in, or is none, and why (handshake.h). ZeroMQ does not try again
+  // after some of these faults. May close the socket.
+  std::function<void(const Status& why)> on_denied = [](const Status&) {};
 };
 
 // Header and payload bytes and messages given to and got from ZeroMQ, for the kinds that `bytes_*` count.
@@ -50,6 +63,7 @@ struct TrafficCounters {
   std::int64_t messages_sent = 0;
   std::int64_t messages_received = 0;
   std::int64_t malformed = 0;
+  std::int64_t kept_out = 0;  // a router's: connections not let in, or broken, as of its last keep_out()
 };
 
 // One ZeroMQ context: one per process (or per test). Must outlive its sockets.
@@ -107,6 +121,17 @@ class RouterSocket {
   // and returns how many. To be called several times a second: what arrives between two calls is held in
   // memory.
   virtual int break_unfinished() = 0;
+  // Breaks the connections beyond options.connections_max: of those that were not remembered the first to
+  // have come (connections.h). Returns what is to be said about them and about connections that were not let
+  // in, each in a line, few however many there were (denials.h). To be called several times a second.
+  virtual std::vector<std::string> keep_out(Ticks now) = 0;
+  // Whose key the sender of the message being handled has proved to have (keys.h); empty where this socket
+  // has no keys. Only from within the handler.
+  virtual std::string key_name() const = 0;
+  // The message being handled is malformed. True when its sender has sent so many
+  // (Connections::kMalformedMax) that its connection was broken now: what else it has sent is dropped unread,
+  // and counted. Only from within the handler.
+  virtual bool said_malformed(const PeerId& from) = 0;
   virtual const TrafficCounters& counters() const = 0;
   virtual void close() = 0;
 };

@@ -30,6 +30,9 @@ class ZmqRouter final : public RouterSocket {
   void unmap(const PeerId& peer) override { pump_->unmap(peer); }
   Status disconnect(const PeerId& peer) override { return pump_->disconnect(peer); }
   int break_unfinished() override { return pump_->break_unfinished(); }
+  std::vector<std::string> keep_out(Ticks now) override { return pump_->keep_out(now); }
+  std::string key_name() const override { return pump_->key_name(); }
+  bool said_malformed(const PeerId& from) override { return pump_->said_malformed(from); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close() override { pump_->close(); }
 
@@ -73,7 +76,7 @@ Result<std::unique_ptr<RouterSocket>> RouterSocket::bind(Context& context, boost
                                                          TransportOptions options, Handler handler) {
   try {
     auto pump = std::make_shared<Pump>(context, io, zmq::socket_type::router, options, std::move(handler));
-    pump->watch_accepted(context);
+    pump->watch_accepted();
     PACELINE_RETURN_IF_ERROR(bind_socket(pump->socket(), endpoint));
     pump->start();
     return std::unique_ptr<RouterSocket>(std::make_unique<ZmqRouter>(std::move(pump)));
@@ -90,6 +93,7 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::connect(Context& context, bo
       handler(std::move(message));
     };
     auto pump = std::make_shared<Pump>(context, io, zmq::socket_type::dealer, options, std::move(deliver));
+    pump->watch_handshakes(options);
     if (zmq_connect(pump->socket().handle(), endpoint.c_str()) != 0) {
       return refused("cannot connect to", endpoint, zmq_errno());
     }

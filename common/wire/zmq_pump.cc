@@ -1,7 +1,7 @@
 #include "common/wire/zmq_pump.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
-#include <cstring>
 #include <utility>
 
 #include "common/assert.h"
@@ -22,6 +22,10 @@ constexpr std::int64_t kUnreadBytesMax =
     kUnfinishedBytesMax + kReceiveQueueMessages * 2 * static_cast<std::int64_t>(kPayloadBytesMax);
 // Messages read before timers and other sockets get their turn.
 constexpr int kBatch = 64;
+// A connection that has not finished its handshake by then is closed by ZeroMQ.
+constexpr int kHandshakeMs = 10'000;
+// Of how many broken connections what was received before is still dropped: that is over in a moment.
+constexpr std::size_t kDroppedMax = 64;
 
 Status not_sent(const char* name, int error) {
   const std::string what = std::string("sending ") + name + ": ";
@@ -30,18 +34,38 @@ Status not_sent(const char* name, int error) {
   return internal_error(what + zmq_strerror(error));
 }
 
+// Both are in the library since 4.3 and in zmq.h only for those who ask for its drafts.
+constexpr int kZapEnforceDomain = 93;
+constexpr const char* kUserId = "User-Id";
+
+// A connection's handshake, on the server's side.
+const char* why_it_failed(const ZmqMonitor::Event& event, bool has_keys) {
+  if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) {
+    return "it ended within the handshake, as one without keys may";
+  }
+  if (event.value != ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) {
+    return "it began with what ZeroMQ's protocol does not allow, or with another server's key";
+  }
+  return has_keys ? "it speaks without keys (security.keys)"
+                  : "it speaks with keys, and this server has none (security.keys)";
+}
+
 }  // namespace
 
 Pump::Pump(Context& context, boost::asio::io_context& io, zmq::socket_type type,
            const TransportOptions& options, Handler handler)
-    : io_(io),
-      socket_(context.impl().zmq, type),
+    : context_(context.impl()),
+      io_(io),
+      socket_(context_.zmq, type),
       is_router_(type == zmq::socket_type::router),
       wake_(io),
       sharings_(std::make_shared<Sharings>(
           io, [this](const PeerId& to, const Beside& beside) { return send_beside(to, beside); })),
       handler_(std::move(handler)),
-      unfinished_(kUnfinishedBytesMax, kUnreadBytesMax) {
+      admission_(std::make_shared<Admission>(options.server_keys ? options.server_keys->allowed
+                                                                 : std::map<std::string, std::string>())),
+      unfinished_(kUnfinishedBytesMax, kUnreadBytesMax),
+      all_connections_(options.connections_max) {
   socket_.set(zmq::sockopt::linger, static_cast<int>(options.linger.count()));
   socket_.set(zmq::sockopt::sndhwm, options.send_queue_messages_max);
   socket_.set(zmq::sockopt::rcvhwm, kReceiveQueueMessages);
@@ -56,35 +80,96 @@ Pump::Pump(Context& context, boost::asio::io_context& io, zmq::socket_type type,
   socket_.set(zmq::sockopt::tcp_keepalive_cnt, 3);
   // A message to a peer that is gone is an error, not silently dropped.
   if (is_router_) socket_.set(zmq::sockopt::router_mandatory, true);
+  if (is_router_) socket_.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
+  set_keys(options);
+}
+
+// Should nobody answer who may come in, nobody does: that is what enforcing the domain means.
+void Pump::set_keys(const TransportOptions& options) {
+  if (is_router_ && options.server_keys) {
+    domain_ = context_.gate().add(admission_);
+    socket_.set(zmq::sockopt::curve_server, true);
+    socket_.set(zmq::sockopt::curve_secretkey, options.server_keys->own.secret_key);
+    socket_.set(zmq::sockopt::zap_domain, domain_);
+    const int enforced = 1;
+    if (zmq_setsockopt(socket_.handle(), kZapEnforceDomain, &enforced, sizeof enforced) != 0) {
+      throw zmq::error_t();
+    }
+  } else if (!is_router_ && options.client_keys) {
+    socket_.set(zmq::sockopt::curve_serverkey, options.client_keys->server);
+    socket_.set(zmq::sockopt::curve_publickey, options.client_keys->own.public_key);
+    socket_.set(zmq::sockopt::curve_secretkey, options.client_keys->own.secret_key);
+  }
 }
 
 void Pump::start(const std::shared_ptr<SharedSegment>& memory, std::int64_t theirs_bytes_max) {
   if (memory != nullptr) sharings_->begin(PeerId(), memory, theirs_bytes_max);
   wake_.assign(socket_.get(zmq::sockopt::fd));
+  if (handshakes_) handshakes_->start();
   schedule();
 }
 
-void Pump::watch_accepted(Context& context) {
-  const std::string address = "inproc://accepted-" + std::to_string(context.impl().inproc++);
-  if (zmq_socket_monitor(socket_.handle(), address.c_str(), ZMQ_EVENT_ACCEPTED) != 0) throw zmq::error_t();
-  accepted_.emplace(context.impl().zmq, zmq::socket_type::pair);
-  accepted_->set(zmq::sockopt::rcvhwm, 0);  // at a bound it would hold up ZeroMQ's thread
-  accepted_->connect(address);
+void Pump::watch_accepted() {
+  int kinds = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
+  // Who has no keys may see first that it is in the wrong place, and just goes.
+  if (!domain_.empty()) kinds |= ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+  accepted_.emplace(context_, socket_, kinds);
+}
+
+void Pump::watch_handshakes(const TransportOptions& options) {
+  const std::string own_name = options.client_keys ? options.client_keys->own_name : "";
+  handshakes_ = std::make_shared<Handshakes>(context_, io_, socket_, own_name, options.on_denied);
+}
+
+void Pump::hear_of_connections() {
+  if (!accepted_) return;
+  while (const std::optional<ZmqMonitor::Event> event = accepted_->next()) {
+    if (event->kind == ZMQ_EVENT_ACCEPTED) {
+      unfinished_.accepted(event->value);
+      all_connections_.accepted(event->value);
+    } else {
+      admission_->note("a connection", why_it_failed(*event, !domain_.empty()));
+    }
+  }
 }
 
 int Pump::break_unfinished() {
   if (!accepted_) return 0;
-  zmq::message_t event;
-  zmq::message_t address;
-  while (receive_frame(*accepted_, event) && receive_frame(*accepted_, address)) {
-    std::int32_t descriptor = -1;  // behind the event's number, 16 bits
-    std::memcpy(&descriptor, event.data<std::byte>() + sizeof(std::uint16_t), sizeof descriptor);
-    unfinished_.accepted(descriptor);
-  }
+  hear_of_connections();
   const int broken = unfinished_.break_up([this] { return !has_input(); });
   read_soon();  // asking may have swallowed the descriptor's notice
   counters_.malformed += broken;
   return broken;
+}
+
+std::vector<std::string> Pump::keep_out(Ticks now) {
+  hear_of_connections();
+  for (int broken = all_connections_.break_surplus(); broken > 0; --broken) {
+    admission_->note("a stranger", "there are more connections than the run has members, with some to spare");
+  }
+  counters_.kept_out = admission_->kept_out();
+  return admission_->due(now);
+}
+
+// Only the gate can have said it: what a peer says of itself takes no place that is taken.
+std::string Pump::key_name() const {
+  PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
+  if (domain_.empty()) return "";
+  const char* const name = zmq_msg_gets(handled_->handle(), kUserId);
+  return name != nullptr ? name : "";
+}
+
+bool Pump::said_malformed(const PeerId& from) {
+  PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
+  hear_of_connections();
+  if (!all_connections_.said_malformed(zmq_msg_get(handled_->handle(), ZMQ_SRCFD))) return false;
+  admission_->note("a connection",
+                   "it sent " + std::to_string(Connections::kMalformedMax) + " malformed messages");
+  sharings_->end(from);
+  connections_.erase(from);
+  dropped_.push_back(from);
+  if (dropped_.size() > kDroppedMax) dropped_.pop_front();
+  return true;
 }
 
 void Pump::do_not_linger() {
@@ -96,9 +181,10 @@ void Pump::close() {
   closed_ = true;
   sharings_->close();
   if (wake_.is_open()) wake_.release();  // the descriptor is ZeroMQ's to close
-  if (accepted_) zmq_socket_monitor(socket_.handle(), nullptr, 0);
+  if (handshakes_) handshakes_->close();
   accepted_.reset();
   socket_.close();  // what is queued leaves within the linger time
+  if (!domain_.empty()) context_.gate().remove(domain_);
   if (!in_handler_) handler_ = nullptr;
 }
 
@@ -138,9 +224,9 @@ bool Pump::send_beside(const PeerId& to, const Beside& beside) {
 
 void Pump::remember(const PeerId& from) {
   PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
-  if (const auto socket = SocketId::of(zmq_msg_get(handled_->handle(), ZMQ_SRCFD))) {
-    connections_.insert_or_assign(from, *socket);
-  }
+  const int descriptor = zmq_msg_get(handled_->handle(), ZMQ_SRCFD);
+  if (const auto socket = SocketId::of(descriptor)) connections_.insert_or_assign(from, *socket);
+  all_connections_.admit(descriptor);
 }
 
 Status Pump::share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory,
@@ -232,6 +318,10 @@ bool Pump::read_one() {
     return false;
   }
   ++counters_.messages_received;
+  if (!dropped_.empty() && std::find(dropped_.begin(), dropped_.end(), from) != dropped_.end()) {
+    ++counters_.malformed;
+    return true;
+  }
   handled_ = &frames[0];
   if (accepted_) unfinished_.read_from(zmq_msg_get(handled_->handle(), ZMQ_SRCFD));
   handled_segment_.reset();

@@ -16,28 +16,28 @@
 // Thread: the one that runs the loop.
 #pragma once
 
-#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "common/ticks.h"
 #include "common/wire/codec.h"
+#include "common/wire/connections.h"
 #include "common/wire/sharings.h"
 #include "common/wire/socket_id.h"
 #include "common/wire/transport.h"
 #include "common/wire/unfinished.h"
+#include "common/wire/zmq_context.h"
 #include "common/wire/zmq_frames.h"
+#include "common/wire/zmq_handshakes.h"
+#include "common/wire/zmq_monitor.h"
 
 namespace paceline::wire {
-
-struct Context::Impl {
-  zmq::context_t zmq{1};                // one I/O thread: more gained nothing
-  std::atomic<std::int64_t> inproc{0};  // addresses given out; ZeroMQ is late to free one
-};
 
 class Pump : public std::enable_shared_from_this<Pump> {
  public:
@@ -53,9 +53,11 @@ class Pump : public std::enable_shared_from_this<Pump> {
 
   // Once the socket is bound or connecting. `memory`: a dealer's, for the one peer that it has.
   void start(const std::shared_ptr<SharedSegment>& memory = nullptr, std::int64_t theirs_bytes_max = 0);
-  // From now on it is known who connects: ZeroMQ tells on a socket of its own, before it hands out anything
-  // of the connection. Throws zmq::error_t.
-  void watch_accepted(Context& context);
+  // A router's, before it is bound: from now on it is known who connects. ZeroMQ tells on a socket of its
+  // own, before it hands out anything of the connection. Throws zmq::error_t.
+  void watch_accepted();
+  // A dealer's, before it connects. Throws zmq::error_t.
+  void watch_handshakes(const TransportOptions& options);
   void do_not_linger();
 
   // The rest: as RouterSocket's and DealerSocket's; `to` is null for a dealer's one peer.
@@ -67,9 +69,14 @@ class Pump : public std::enable_shared_from_this<Pump> {
   void unmap(const PeerId& peer) { sharings_->unmap(peer); }
   Status disconnect(const PeerId& peer);
   int break_unfinished();
+  std::vector<std::string> keep_out(Ticks now);
+  std::string key_name() const;
+  bool said_malformed(const PeerId& from);
   void close();
 
  private:
+  void set_keys(const TransportOptions& options);
+  void hear_of_connections();
   bool send_beside(const PeerId& to, const Beside& beside);
   bool has_input();
   void read_soon();
@@ -81,6 +88,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   void deliver(const PeerId& from, Result<Message> message);
   void count(const Body& body, std::size_t bytes);
 
+  Context::Impl& context_;
   boost::asio::io_context& io_;
   zmq::socket_t socket_;
   const bool is_router_;
@@ -88,15 +96,20 @@ class Pump : public std::enable_shared_from_this<Pump> {
   const std::shared_ptr<Sharings> sharings_;
   Handler handler_;
   TrafficCounters counters_;
-  Ticks received_at_;                      // the message being handled
-  std::optional<zmq::socket_t> accepted_;  // a router's: who connects
+  Ticks received_at_;                           // the message being handled
+  std::optional<ZmqMonitor> accepted_;          // a router's: who connects
+  std::shared_ptr<Handshakes> handshakes_;      // a dealer's
+  const std::shared_ptr<Admission> admission_;  // whom a router lets in, and whom it did not
+  std::string domain_;                          // by which ZeroMQ asks for it; empty: everybody is let in
   Unfinished unfinished_;
+  Connections all_connections_;
   zmq::message_t* handled_ = nullptr;                 // the header of the message being handled
   std::optional<SegmentRef> handled_segment_;         // and what it announces
   std::unordered_map<PeerId, SocketId> connections_;  // those remembered
-  bool scheduled_ = false;                            // a drain() is posted
-  bool waiting_ = false;                              // the descriptor is being waited for
-  bool draining_ = false;                             // messages are being read
+  std::deque<PeerId> dropped_;  // the last whose connections were broken for what they said
+  bool scheduled_ = false;      // a drain() is posted
+  bool waiting_ = false;        // the descriptor is being waited for
+  bool draining_ = false;       // messages are being read
   bool in_handler_ = false;
   bool closed_ = false;
 };

@@ -14,6 +14,10 @@ if(NOT PACELINE_SANITIZE)
 endif()
 paceline_test(wire_faults_test SOURCES unit/wire_faults_test.cc LIBS paceline_wire PkgConfig::ZMQ LABELS core)
 
+paceline_test(wire_keys_test SOURCES unit/keys_test.cc LIBS paceline_wire LABELS core)
+paceline_test(wire_curve_test SOURCES unit/wire_curve_test.cc unit/wire_strangers_test.cc
+  LIBS paceline_wire PkgConfig::ZMQ LABELS core)
+
 paceline_test(wire_segment_test SOURCES unit/wire_segment_pages_test.cc unit/wire_segment_test.cc
   LIBS paceline_wire LABELS core)
 paceline_test(wire_sharing_test

@@ -1,0 +1,52 @@
+// Connections: the bound on how many connections a server's socket keeps, and what becomes of one that breaks
+// the protocol. Members are those that were admitted to the run; of the others, strangers until they have
+// said a join that fits, the one that came first is broken when there are too many: a node that has just come
+// needs a moment, and who keeps a place without joining has had it.
+//
+//   at most 3   member 1   stranger 2   stranger 3   stranger 4 comes: 2 is broken
+//
+// Over tcp and ipc. What ends by itself is not told of: it is looked for when the bound is reached.
+//
+// Thread: one; the descriptors are another thread's, which may close them at any time (socket_id.h).
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "common/wire/socket_id.h"
+
+namespace paceline::wire {
+
+class Connections {
+ public:
+  // How often a connection may say what is no message before it is broken. A program of ours never does.
+  static constexpr int kMalformedMax = 16;
+
+  // `max`: at most so many at a time; 0: any number, of which only those that said malformed things are kept.
+  explicit Connections(int max) : max_(max) {}
+
+  void accepted(int descriptor);
+  // It belongs to the run, and is not broken for others.
+  void admit(int descriptor);
+  // It has said what is no message. Whether it was broken for that, now.
+  bool said_malformed(int descriptor);
+  // Breaks those that are too many; returns how many.
+  int break_surplus();
+
+ private:
+  struct Connection {
+    SocketId socket;
+    std::uint64_t number;  // in the order in which they came
+    bool member = false;
+    int malformed = 0;
+  };
+  Connection* find(int descriptor);
+  void forget_ended();
+
+  const int max_;
+  const SpareDescriptor spare_;
+  std::uint64_t next_ = 0;
+  std::unordered_map<int, Connection> connections_;  // by descriptor
+};
+
+}  // namespace paceline::wire

@@ -1,0 +1,258 @@
+// Strangers: too many of them, what is said of those that were kept out, and peers that break the protocol.
+// Those that belong to the run do not notice.
+#include <sys/resource.h>
+#include <zmq.h>
+
+#include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
+#include <catch2/catch.hpp>
+#include <deque>
+#include <set>
+
+#include "common/ticks.h"
+#include "common/wire/connections.h"
+#include "common/wire/denials.h"
+#include "tests/unit/wire_loop.h"
+
+namespace paceline::wire {
+namespace {
+
+using boost::asio::ip::tcp;
+using namespace std::chrono_literals;
+
+Ticks at(std::chrono::milliseconds since) { return Ticks{} + since; }
+
+TEST_CASE("of one source there is a line at once, and then one in ten seconds with the number") {
+  Denials denials;
+  denials.add("10.0.0.7", "its key is not on the list");
+  CHECK(denials.due(at(0ms)) == std::vector<std::string>{"10.0.0.7: its key is not on the list"});
+  for (int i = 0; i < 5; ++i) denials.add("10.0.0.7", "its key is not on the list");
+  denials.add("10.0.0.8", "another");
+  CHECK(denials.due(at(50ms)) == std::vector<std::string>{"10.0.0.8: another"});
+  CHECK(denials.due(at(9999ms)).empty());
+  CHECK(denials.due(at(10000ms)) ==
+        std::vector<std::string>{"10.0.0.7: its key is not on the list (5 times)"});
+  CHECK(denials.due(at(30000ms)).empty());
+  denials.add("10.0.0.7", "again");
+  CHECK(denials.due(at(30050ms)).size() == 1);
+  CHECK(denials.total() == 8);
+}
+
+TEST_CASE("a flood from many addresses takes bounded memory and few lines") {
+  Denials denials;
+  for (int i = 0; i < 10'000; ++i) denials.add("2001:db8::" + std::to_string(i), "no");
+  CHECK(denials.due(at(0ms)).size() == Denials::kSourcesMax + 1);
+  CHECK(denials.total() == 10'000);
+  CHECK(denials.due(at(10s)).empty());
+  denials.add("somebody else", "no");
+  CHECK(denials.due(at(10s)) == std::vector<std::string>{"somebody else: no"});  // the room is free again
+}
+
+// A router for 2 connections and none to spare, which remembers who says a Pull and answers everybody.
+struct Small {
+  boost::asio::io_context io{1};
+  std::unique_ptr<RouterSocket> socket;
+  int malformed = 0;
+  std::set<PeerId> cut;  // whose connections were broken for what they said
+  int read_of_cut = 0;   // messages of theirs that came here all the same
+
+  Small(Context& context, const std::string& endpoint, int connections_max) {
+    TransportOptions options;
+    options.connections_max = connections_max;
+    auto bound =
+        RouterSocket::bind(context, io, endpoint, options, [this](const PeerId& from, Result<Message> m) {
+          if (!m.is_ok()) {
+            ++malformed;
+            read_of_cut += cut.contains(from) ? 1 : 0;
+            if (socket->said_malformed(from)) cut.insert(from);
+            return;
+          }
+          if (std::holds_alternative<Pull>(m->body)) socket->remember(from);
+          REQUIRE(socket->send(from, {Heartbeat{}, {}}).is_ok());
+        });
+    REQUIRE(bound.is_ok());
+    socket = std::move(bound).value();
+  }
+};
+
+struct Member {
+  std::unique_ptr<DealerSocket> socket;
+  int heard = 0;
+
+  Member(Context& context, boost::asio::io_context& io, const std::string& endpoint) {
+    auto connected = DealerSocket::connect(context, io, endpoint, {}, [this](Result<Message>) { ++heard; });
+    REQUIRE(connected.is_ok());
+    socket = std::move(connected).value();
+    REQUIRE(socket->send({Pull{}, {}}).is_ok());
+  }
+  // Whether what it says now is answered, over the connection that it had.
+  bool is_answered(boost::asio::io_context& io) {
+    const int before = heard;
+    REQUIRE(socket->send({Heartbeat{}, {}}).is_ok());
+    return run_until(io, [&] { return heard > before; });
+  }
+};
+
+class TcpStranger {
+ public:
+  TcpStranger(boost::asio::io_context& io, const std::string& endpoint) : socket_(io) {
+    const auto port = static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
+    socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port});
+    read();
+  }
+  bool broken() const { return broken_; }
+
+ private:
+  void read() {
+    socket_.async_read_some(boost::asio::buffer(bytes_),
+                            [this](const boost::system::error_code& error, std::size_t) {
+                              if (error) {
+                                broken_ = true;
+                              } else {
+                                read();
+                              }
+                            });
+  }
+  tcp::socket socket_;
+  char bytes_[256];
+  bool broken_ = false;
+};
+
+TEST_CASE("beyond the bound the stranger that came first goes, and no member does") {
+  Context context;
+  Small router(context, "tcp://127.0.0.1:0", 4);
+  const std::string endpoint = router.socket->endpoint();
+  Member first(context, router.io, endpoint);
+  Member second(context, router.io, endpoint);
+  REQUIRE(run_until(router.io, [&] { return first.heard == 1 && second.heard == 1; }));
+  const auto keep_out = [&] { return router.socket->keep_out(steady_now()); };
+
+  std::deque<TcpStranger> strangers;
+  const auto broken = [&] {
+    return std::count_if(strangers.begin(), strangers.end(), [](auto& s) { return s.broken(); });
+  };
+  for (int i = 0; i < 12; ++i) {
+    strangers.emplace_back(router.io, endpoint);
+    const std::ptrdiff_t expected = std::max(0, i + 1 - 2);
+    REQUIRE(run_until(router.io, [&] {
+      keep_out();
+      return broken() == expected;
+    }));
+  }
+  for (int i = 0; i < 12; ++i) CHECK(strangers[static_cast<std::size_t>(i)].broken() == (i < 10));
+  keep_out();
+  CHECK(router.socket->counters().kept_out == 10);
+  CHECK((first.is_answered(router.io) && second.is_answered(router.io)));
+
+  // One that comes among them and belongs to the run gets in.
+  Member third(context, router.io, endpoint);
+  REQUIRE(run_until(router.io, [&] {
+    keep_out();
+    return third.heard == 1;
+  }));
+}
+
+// While it lives, this process can open no file or socket more.
+class NoneFree {
+ public:
+  NoneFree() {
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &old_) == 0);
+    const rlimit limit{3, old_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~NoneFree() { setrlimit(RLIMIT_NOFILE, &old_); }
+  NoneFree(const NoneFree&) = delete;
+
+ private:
+  rlimit old_{};
+};
+
+TEST_CASE("too many connections are broken though they have taken the last descriptors") {
+  boost::asio::io_context io{1};
+  tcp::acceptor acceptor(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  const std::string endpoint = "tcp://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
+  std::deque<TcpStranger> strangers;
+  std::vector<tcp::socket> accepted;
+  Connections connections(1);
+  for (int i = 0; i < 3; ++i) {
+    strangers.emplace_back(io, endpoint);
+    accepted.push_back(acceptor.accept());
+    connections.accepted(accepted.back().native_handle());
+  }
+  int broken = 0;
+  {
+    const NoneFree none;
+    broken = connections.break_surplus();
+  }
+  CHECK(broken == 2);
+  CHECK(run_until(io, [&] {
+    boost::system::error_code ignored;
+    for (int i = 0; i < 2; ++i) accepted[static_cast<std::size_t>(i)].close(ignored);  // its owner's part
+    return strangers[0].broken() && strangers[1].broken();
+  }));
+  CHECK_FALSE(strangers[2].broken());
+}
+
+TEST_CASE("a descriptor that now is another connection's is not the one that was known by its number") {
+  boost::asio::io_context io{1};
+  tcp::acceptor acceptor(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  const std::string endpoint = "tcp://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
+  Connections connections(1);
+  TcpStranger gone(io, endpoint);
+  auto first = std::make_unique<tcp::socket>(acceptor.accept());
+  const int number = first->native_handle();
+  connections.accepted(number);
+  first.reset();
+  TcpStranger next(io, endpoint);
+  const tcp::socket second = acceptor.accept();
+  TcpStranger last(io, endpoint);
+  const tcp::socket third = acceptor.accept();
+  for (const tcp::socket* socket : {&second, &third})
+    connections.accepted(const_cast<tcp::socket*>(socket)->native_handle());
+  connections.admit(const_cast<tcp::socket&>(second).native_handle());
+  CHECK(connections.break_surplus() == 1);  // the third: the second belongs to the run, the first is gone
+  CHECK(connections.break_surplus() == 0);
+}
+
+// A peer that speaks ZeroMQ but not our protocol.
+class Babbler {
+ public:
+  explicit Babbler(const std::string& endpoint)
+      : context_(zmq_ctx_new()), socket_(zmq_socket(context_, ZMQ_DEALER)) {
+    const int linger = 0;
+    zmq_setsockopt(socket_, ZMQ_LINGER, &linger, sizeof linger);
+    REQUIRE(zmq_connect(socket_, endpoint.c_str()) == 0);
+  }
+  ~Babbler() {
+    zmq_close(socket_);
+    zmq_ctx_term(context_);
+  }
+  Babbler(const Babbler&) = delete;
+  void babble() { REQUIRE(zmq_send(socket_, "\xff\xff babble", 9, 0) >= 0); }
+
+ private:
+  void* context_;
+  void* socket_;
+};
+
+TEST_CASE("a peer that goes on breaking the protocol is cut off, and what else it said is not read") {
+  const TemporaryFolder folder;
+  const std::string endpoint = GENERATE(true, false) ? folder.ipc("babble") : "tcp://127.0.0.1:0";
+  Context context;
+  Small router(context, endpoint, 8);
+  Member member(context, router.io, router.socket->endpoint());
+  REQUIRE(run_until(router.io, [&] { return member.heard == 1; }));
+  Babbler babbler(router.socket->endpoint());
+  for (int i = 0; i < 100; ++i) babbler.babble();
+  REQUIRE(run_until(router.io, [&] { return !router.cut.empty(); }));
+  CHECK(router.malformed >= Connections::kMalformedMax);
+  REQUIRE(member.is_answered(router.io));
+  CHECK(router.read_of_cut == 0);
+  CHECK(router.socket->counters().malformed >= Connections::kMalformedMax);
+  const std::vector<std::string> said = router.socket->keep_out(steady_now());
+  REQUIRE_FALSE(said.empty());
+  CHECK(said[0].find("a connection: it sent 16 malformed messages") == 0);
+}
+
+}  // namespace
+}  // namespace paceline::wire
