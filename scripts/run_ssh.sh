@@ -6,6 +6,9 @@
 #     --dir DIR     the built checkout on every host (default: the same path as here)
 #     --ssh COMMAND how a host is reached (default: ssh -o BatchMode=yes)
 # cluster.endpoints must name the server hosts as the nodes reach them. Data must be at data.path on every node.
+# The connections are protected: by the keys in the folder security.keys of every host where the configuration names one,
+# else by new keys for this run, of which each host gets its part (its own secrets and the others' public keys) in a folder
+# of its own in /tmp for as long as the run lasts. Only security.allow_insecure=true runs without.
 # The run directory is run.out on every host; the authority's (first server) holds the reports.
 # Ctrl-C or SIGTERM once: the run stops in order and keeps its model. Twice: the daemons are ended at once. Three times:
 # so are the connections. Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
@@ -13,6 +16,7 @@ set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
 . "$root/scripts/lib/daemons.sh"
+. "$root/scripts/lib/yaml.sh"
 
 dir=$root ssh='ssh -o BatchMode=yes' force=''
 read_arguments "--dir folder" "--ssh command" --force key=value words -- "$@"
@@ -22,9 +26,19 @@ config=${words[0]} hosts=${words[1]}
 [ -r "$hosts" ] || fail "cannot read the host list $hosts"
 bin="$root/build/release/bin"
 [ -x "$bin/paceline" ] || fail "$bin/paceline is not there; build it with scripts/build.sh"
+# What the configuration says of its security is asked of one that listens nowhere: as it is it may need keys to be one.
+peek() {
+  "$bin/paceline" check-config "$config" "${given[@]}" cluster.shards=1 'cluster.endpoints=["ipc://nowhere"]' --get "$1"
+}
+name=$(peek run.name) || exit 2
+new_keys=''
+if [ "$(peek security.keys)" = null ] && [ "$(peek security.allow_insecure)" = false ]; then
+  new_keys=/tmp/paceline-$name-$$.keys
+  given+=("security.keys=$(yaml_string "$new_keys")")
+fi
 effective=$("$bin/paceline" check-config "$config" "${given[@]}" --print) || exit 2
 get() { "$bin/paceline" check-config "$config" "${given[@]}" --get "$1"; }
-nodes=$(get cluster.nodes) shards=$(get cluster.shards) out=$(get run.out) name=$(get run.name)
+nodes=$(get cluster.nodes) shards=$(get cluster.shards) out=$(get run.out)
 case "$out" in '' | null) fail "run.out must say where every host writes its run directory" ;; esac
 
 servers=() workers=() line_number=0
@@ -75,14 +89,33 @@ finish() {
   for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null; done
   rm -rf "$pipes"
   # shellcheck disable=SC2086
-  for host in "${copied[@]}"; do $ssh "$host" "rm -f $remote_config" </dev/null; done
+  for host in "${copied[@]}"; do $ssh "$host" "rm -rf $remote_config $new_keys" </dev/null; done
 }
 trap finish EXIT
 
+# give_keys HOST: its part of the new keys. The folder must be ours alone: /tmp is everybody's.
+give_keys() {
+  local host=$1 files=() k i
+  for ((k = 0; k < shards; k++)); do
+    if [ "${servers[$k]}" = "$host" ]; then files=(server.key); fi
+  done
+  [ ${#files[@]} -eq 0 ] || for ((i = 0; i < nodes; i++)); do files+=("node-$i.pub"); done
+  for ((i = 0; i < nodes; i++)); do
+    [ "${workers[$i]}" != "$host" ] || files+=("node-$i.key" server.pub)
+  done
+  mapfile -t files <<<"$(printf '%s\n' "${files[@]}" | sort -u)"
+  # shellcheck disable=SC2086
+  tar -C "$pipes/keys" -cf - "${files[@]}" | $ssh "$host" "{ mkdir -m 700 $new_keys 2>/dev/null ||
+    { [ -O $new_keys ] && [ ! -L $new_keys ]; }; } && tar -xf - --no-same-owner -C $new_keys"
+}
+if [ -n "$new_keys" ]; then
+  "$bin/paceline" keygen --out "$pipes/keys" --nodes "$nodes" >/dev/null || exit 1
+fi
 for host in "${every_host[@]}"; do
   copied+=("$host")
   # shellcheck disable=SC2086
   printf '%s\n' "$effective" | $ssh "$host" "cat >$remote_config" || fail "cannot copy the configuration to $host" 1
+  [ -z "$new_keys" ] || give_keys "$host" || fail "cannot copy its keys to $host" 1
 done
 if [ -n "$force" ]; then # or its log would tell of the earlier run's training
   # shellcheck disable=SC2086

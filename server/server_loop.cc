@@ -27,10 +27,34 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
 
 ServerLoop::~ServerLoop() { replies_left_->close(); }
 
+// Beyond a connection of each node and shard: for those that connect anew before the old one is found gone.
+constexpr std::uint32_t kConnectionsToSpare = 32;
+
+Result<wire::TransportOptions> ServerLoop::listening() const {
+  wire::TransportOptions options;
+  options.connections_max =
+      static_cast<int>(config_.cluster.nodes + config_.cluster.shards + kConnectionsToSpare);
+  if (config_.security.keys.empty()) return options;
+  PACELINE_ASSIGN_OR_RETURN(wire::ServerKeys keys,
+                            wire::read_server_keys(config_.security.keys, config_.cluster.nodes));
+  options.server_keys = std::make_shared<const wire::ServerKeys>(std::move(keys));
+  return options;
+}
+
+Result<wire::TransportOptions> ServerLoop::connecting() {
+  wire::TransportOptions options;
+  options.on_denied = [this](const Status& why) { on_denied(why); };
+  if (config_.security.keys.empty()) return options;
+  PACELINE_ASSIGN_OR_RETURN(wire::ClientKeys keys, wire::read_shard_keys(config_.security.keys));
+  options.client_keys = std::make_shared<const wire::ClientKeys>(std::move(keys));
+  return options;
+}
+
 Status ServerLoop::open(wire::Context& context) {
   const std::vector<std::string>& endpoints = config_.cluster.endpoints;
+  PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions listens, listening());
   PACELINE_ASSIGN_OR_RETURN(
-      router_, wire::RouterSocket::bind(context, io_, endpoints[shard_.value], {},
+      router_, wire::RouterSocket::bind(context, io_, endpoints[shard_.value], listens,
                                         [this](const wire::PeerId& from, Result<wire::Message> message) {
                                           on_router(from, std::move(message));
                                           drain();
@@ -41,11 +65,13 @@ Status ServerLoop::open(wire::Context& context) {
     PACELINE_ASSIGN_OR_RETURN(RunRecord record, RunRecord::open(config_, log_));
     authority_.emplace(config_, std::move(record), authority_port_, background_, log_, now);
   } else {
-    PACELINE_ASSIGN_OR_RETURN(dealer_, wire::DealerSocket::connect(context, io_, endpoints[kAuthority.value],
-                                                                   {}, [this](Result<wire::Message> message) {
-                                                                     on_dealer(std::move(message));
-                                                                     drain();
-                                                                   }));
+    PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions connects, connecting());
+    PACELINE_ASSIGN_OR_RETURN(dealer_,
+                              wire::DealerSocket::connect(context, io_, endpoints[kAuthority.value], connects,
+                                                          [this](Result<wire::Message> message) {
+                                                            on_dealer(std::move(message));
+                                                            drain();
+                                                          }));
     PACELINE_RETURN_IF_ERROR(
         dealer_->send({wire::ShardJoin{wire::kProtocolVersion, shard_, fingerprint_}, {}}));
   }
@@ -62,6 +88,10 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
     log_.debug("malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " +
                message.status().message());
     // The socket has counted it.
+    if (router_->said_malformed(from)) {
+      if (peer) expelled_.emplace_back(*peer, "refused: it went on sending malformed messages");
+      return;
+    }
     if (peer)
       send_to(from, wire::Error{message.status().code(), message.status().message(), /*fatal=*/false});
     return;
@@ -92,7 +122,22 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   }
 }
 
+// That the sender of the message being handled may speak as `who`, by its key.
+Status ServerLoop::check_key(bool may, const std::string& who) const {
+  if (may) return Status::ok();
+  return failed_precondition(who + ": got the key " + router_->key_name() + ".key, expected " + who +
+                             "'s own");
+}
+
 void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks now) {
+  const std::string key = router_->key_name();
+  const Status own_key =
+      check_key(key.empty() || wire::may_be_node(key, join.node.value), "node " + to_string(join.node));
+  const bool ours = join.node.value < config_.cluster.nodes;
+  if (!own_key.is_ok()) {
+    if (authority_ && ours) authority_->join_refused(Peer::of(join.node), own_key.message());
+    return refuse(from, own_key, /*fatal=*/true);
+  }
   const Result<Layout> layout = membership_.admit(join, from, now);
   Result<Range> range = layout.is_ok() ? service_.open(*layout) : layout.status();
   if (range.is_ok()) {
@@ -100,7 +145,6 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
   }
   if (!range.is_ok()) {
     if (layout.is_ok()) remove(Peer::of(join.node));
-    const bool ours = join.node.value < config_.cluster.nodes;
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), range.status().message());
     return refuse(from, range.status(), /*fatal=*/true);
   }
@@ -152,12 +196,16 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
                                       to_string(shard_) + ", which is not the authority"),
                   /*fatal=*/true);
   }
+  const std::string key = router_->key_name();
+  const Status own_key = check_key(key.empty() || wire::may_be_server(key), "shard " + to_string(join.shard));
+  if (!own_key.is_ok()) return refuse(from, own_key, /*fatal=*/true);
   const Status status = membership_.admit(join, from, now);
   if (!status.is_ok()) {
     const bool ours = join.shard.value < config_.cluster.shards;
     if (ours) authority_->join_refused(Peer::of(join.shard), status.message());
     return refuse(from, status, /*fatal=*/true);
   }
+  router_->remember(from);
   send_to(from, wire::ShardWelcome{});
   authority_->shard_joined(join.shard);
 }
@@ -188,6 +236,14 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
 void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
   const Status status = authority_->handle(from, message, now);
   if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/false);
+}
+
+void ServerLoop::on_denied(const Status& why) {
+  if (ended_) return;
+  const Status status =
+      Status(why).with_context("the authority (" + config_.cluster.endpoints[kAuthority.value] + ")");
+  if (!welcomed_) return end(status);
+  log_.warn(status.message());
 }
 
 void ServerLoop::on_dealer(Result<wire::Message> message) {

@@ -63,9 +63,14 @@ class ServerLoop {
   };
   using Speaker = Port::Speaker;
 
+  Result<wire::TransportOptions> listening() const;
+  Result<wire::TransportOptions> connecting();
+
   // What came in (server_loop.cc).
   void on_router(const wire::PeerId& from, Result<wire::Message> message);
   void on_dealer(Result<wire::Message> message);
+  void on_denied(const Status& why);
+  [[nodiscard]] Status check_key(bool may, const std::string& who) const;
   void on_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
   void remove(Peer peer);
   [[nodiscard]] Status share_memory(const wire::PeerId& with, NodeId node);
@@ -91,7 +96,7 @@ class ServerLoop {
   void check_unreachable(Ticks now);
   void schedule_tick();
   void on_tick();
-  void break_unfinished();
+  void keep_out(Ticks now);
   void heartbeat(Ticks now);
   void check_authority(Ticks now);
   void check_leases(Ticks now);

@@ -106,7 +106,7 @@ void ServerLoop::on_tick() {
     log_.debug("this process stood still for " + in_seconds(pause));
   }
   last_tick_ = now;
-  break_unfinished();
+  keep_out(now);
   check_unreachable(now);
   if (now >= next_heartbeat_) heartbeat(now);
   service_.tick(now);
@@ -120,8 +120,9 @@ void ServerLoop::on_tick() {
   }
 }
 
-// Whoever fills this process's memory with a message that does not end.
-void ServerLoop::break_unfinished() {
+// Whoever fills this process's memory with a message that does not end, or is not let in.
+void ServerLoop::keep_out(Ticks now) {
+  for (const std::string& line : router_->keep_out(now)) log_.warn("kept out " + line);
   const int broken = router_->break_unfinished();
   if (broken == 0) return;
   log_.warn("broke " + std::to_string(broken) + " connection" + (broken == 1 ? "" : "s") +
@@ -176,6 +177,9 @@ void ServerLoop::end(Status result) {
   result_ = std::move(result);
   if (!authority_ && !result_.is_ok()) log_.error(result_.message());  // the authority has said it
   timer_.cancel();
+  if (const std::int64_t kept_out = router_->counters().kept_out; kept_out > 0) {
+    log_.info("connections that were kept out: " + std::to_string(kept_out));
+  }
   if (dealer_) dealer_->close();
   router_->close();
   io_.stop();

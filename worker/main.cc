@@ -33,6 +33,10 @@ int worker_main(int argc, char** argv) {
   if (!config.is_ok()) return fail(config.status(), kExitUsage);
   const NodeId node(command_line.options.index);
 
+  if (const std::string& keys = config->security.keys; !keys.empty()) {
+    const auto own = wire::read_node_keys(keys, node.value);
+    if (!own.is_ok()) return fail(own.status(), kExitUsage, "paceline-worker " + to_string(node));
+  }
   auto tasks = make_network_tasks(*config);
   if (!tasks.is_ok()) return fail(tasks.status(), kExitUsage, "paceline-worker " + to_string(node));
   const auto prepared = prepare_node_log(*config, node, command_line.options.force);

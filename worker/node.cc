@@ -55,6 +55,13 @@ Result<std::shared_ptr<wire::SharedSegment>> memory_to_share(const RunConfig& co
       layout.size(), config.cluster.threads_per_node, gradient_buffers_max(config, true)));
 }
 
+// Null where the run has no keys.
+Result<std::shared_ptr<const wire::ClientKeys>> keys_of(const RunConfig& config, NodeId node) {
+  if (config.security.keys.empty()) return std::shared_ptr<const wire::ClientKeys>();
+  PACELINE_ASSIGN_OR_RETURN(wire::ClientKeys keys, wire::read_node_keys(config.security.keys, node.value));
+  return std::make_shared<const wire::ClientKeys>(std::move(keys));
+}
+
 // What a training thread leaves behind besides its report.
 struct ThreadResult {
   Result<wire::WorkerReport> report = unavailable("the thread did not run");
@@ -74,12 +81,15 @@ class Node::Impl {
         log_(std::move(log)),
         process_cache_(partition(tasks_->layout().size(), config_.cluster.shards)),
         memory_(memory_to_share(config_, tasks_->layout())),
+        keys_(keys_of(config_, node)),
         client_({config_.cluster, node, new_incarnation(), fingerprint(config_), tasks_->data_fingerprint(),
                  log_, memory_.is_ok() ? *memory_ : nullptr, [this] { on_closed(); },
-                 options.floats_at_once.value_or(PsClientOptions::kFloatsAtOnce)},
+                 options.floats_at_once.value_or(PsClientOptions::kFloatsAtOnce),
+                 keys_.is_ok() ? *keys_ : nullptr},
                 tasks_->layout(), context, process_cache_) {}
 
   Status run() {
+    PACELINE_RETURN_IF_ERROR(keys_.status());
     wire::prefer_huge_pages(usual_bytes());
     PACELINE_RETURN_IF_ERROR(open_slots());
     if (!memory_.is_ok()) {
@@ -230,6 +240,7 @@ class Node::Impl {
   const Log log_;
   ProcessCache process_cache_;
   const Result<std::shared_ptr<wire::SharedSegment>> memory_;  // outlived by what lies in it
+  const Result<std::shared_ptr<const wire::ClientKeys>> keys_;
   SteadyPaceClock pace_;
   std::mutex slots_mutex_;  // run() makes them while request_stop() may come
   std::unique_ptr<ComputeSlots> slots_;

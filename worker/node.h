@@ -37,8 +37,8 @@ class Node {
 
   // Takes part in the run until the authority ends it. Once. OK when the run ended well.
   // Errors: kAborted after request_stop(), with its reason; why a server refused this node; kDeadlineExceeded
-  // naming a server that did not answer or fell silent; a task's fault; or the fault with which the authority
-  // ended the run.
+  // naming a server that did not answer or fell silent; what is wrong with its keys (wire/keys.h); a task's
+  // fault; or the fault with which the authority ended the run.
   Status run();
 
   // Leaves the run in order: running steps are finished (an emulated one is cut short), the servers are told,

@@ -37,6 +37,9 @@ class Judge {
 // sync:, and what goes with a policy.
 void check_sync(Judge& judge, const RunConfig& c);
 
+// security:, and addresses that other machines reach.
+void check_security(Judge& judge, const RunConfig& c);
+
 // simulate:, and virtual time.
 void check_simulation(Judge& judge, const RunConfig& c);
 

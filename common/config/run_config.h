@@ -60,6 +60,13 @@ struct ClusterSection {
   bool operator==(const ClusterSection&) const = default;
 };
 
+// security: who may take part, and whether others on the network can read along.
+struct SecuritySection {
+  std::string keys;             // folder of this machine's keys (`paceline keygen`); empty (YAML: null): none
+  bool allow_insecure = false;  // without keys, also at addresses that other machines reach
+  bool operator==(const SecuritySection&) const = default;
+};
+
 struct LprSection {
   LprMetric metric = LprMetric::kAccuracy;
   std::optional<std::int64_t> window_clocks;  // null: 20,000 / samples per clock, rounded up
@@ -257,6 +264,7 @@ struct SimulateSection {
 struct RunConfig {
   RunSection run;
   ClusterSection cluster;
+  SecuritySection security;
   SyncSection sync;
   TrainSection train;
   DataSection data;

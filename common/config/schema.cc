@@ -20,6 +20,7 @@ const Schema& schema() {
   static const Schema whole = [] {
     Schema built;
     add_run_and_cluster(built);
+    add_security(built);
     add_sync(built);
     add_train(built);
     add_data_and_emulate(built);

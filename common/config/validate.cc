@@ -213,6 +213,7 @@ Status validate(const RunConfig& config, const Given& given) {
   check_run(judge, config);
   check_cluster(judge, config.cluster);
   check_encoding(judge, config.cluster);
+  check_security(judge, config);
   check_sync(judge, config);
   check_network(judge, config.train);
   check_optimizer(judge, config);

@@ -29,6 +29,7 @@ cluster:
   shards: 2
   endpoints: ["tcp://10.77.0.1:5555", "tcp://10.77.0.1:5556"]
   shared_memory: off  # both are on this machine, cable or not
+security: {{allow_insecure: true}}  # bytes as they are counted
 sync: {{policy: bsp}}
 train:
   model: layers

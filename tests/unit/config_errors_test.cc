@@ -408,5 +408,30 @@ TEST_CASE("a_missing_file_is_not_found_and_a_folder_is_no_configuration") {
   CHECK_THAT(load_config("/", {}).status().message(), StartsWith("/: ") && Contains("Is a directory"));
 }
 
+TEST_CASE("without_keys_an_address_that_other_machines_reach_is_refused_with_both_remedies") {
+  CHECK(refusal("cluster:\n  shards: 2\n  endpoints: [\"ipc:///tmp/a\", \"tcp://alpha:5555\"]\n") ==
+        "run.yaml:3: cluster.endpoints[1]: other machines reach it, and there are no keys, got "
+        "tcp://alpha:5555, expected security.keys (`paceline keygen` makes them), an address of this machine "
+        "alone (ipc://, localhost, 127.x.y.z, [::1]), or security.allow_insecure: true");
+  const std::string no_keys = "other machines reach it, and there are no keys";
+  for (const char* host : {"0.0.0.0", "*", "10.0.0.1", "192.168.1.2", "128.0.0.1", "127.0.0.1.example.org",
+                           "127.0.0", "127.0.0.0.1", "localhost.example.org", "[::]", "eth0", "1270.0.0.1"}) {
+    const std::string endpoint = std::string("tcp://") + host + ":5555";
+    CHECK_THAT(refusal("run: {}", {"cluster.endpoints=[\"" + endpoint + "\"]"}),
+               StartsWith("command line: cluster.endpoints[0]: ") && Contains(no_keys) && Contains(endpoint));
+  }
+  for (const char* endpoint : {"tcp://127.0.0.1:5555", "tcp://127.255.3.4:1", "tcp://localhost:5555",
+                               "tcp://[::1]:5555", "ipc:///tmp/x", "ipc://@x"}) {
+    const std::vector<std::string> given{"cluster.endpoints=[\"" + std::string(endpoint) + "\"]"};
+    CHECK(parse_config("run: {}", "run.yaml", given).is_ok());
+  }
+  for (const char* remedy : {"security.keys=keys", "security.allow_insecure=true"}) {
+    const std::vector<std::string> given{"cluster.endpoints=[tcp://alpha:5555]", remedy};
+    CHECK(parse_config("run: {}", "run.yaml", given).is_ok());
+  }
+  CHECK_THAT(refusal("security: {keys: a, allow_insecure: true}"),
+             StartsWith("run.yaml:1: security.allow_insecure: with keys nothing is insecure"));
+}
+
 }  // namespace
 }  // namespace paceline

@@ -32,6 +32,7 @@ cluster:
   endpoints: ["tcp://10.0.0.1:5555", "ipc:///tmp/with space"]
   lease: 2500ms
   frame_bytes: 256KiB
+security: {keys: "some/keys"}
 sync: {policy: dtssp, threshold: 4, refresh_clocks: null, lpr: {metric: loss, decrease_below: -1e-1}}
 train: {optimizer: {kind: adam, schedule: {kind: cosine}}, share: pool, eval_every_clocks: 5, on_nan: skip}
 emulate: {base_step: 250us, slowdown: [1, 2.5]}
@@ -41,6 +42,7 @@ emulate: {base_step: 250us, slowdown: [1, 2.5]}
   CHECK(c.run.max_seconds == seconds(90));
   CHECK(c.cluster.endpoints == std::vector<std::string>{"tcp://10.0.0.1:5555", "ipc:///tmp/with space"});
   CHECK(c.cluster.lease == milliseconds(2500));
+  CHECK((c.security.keys == "some/keys" && !c.security.allow_insecure));
   CHECK(c.cluster.frame_bytes == 256 * 1024);
   CHECK(c.sync.policy == PolicyKind::kDtssp);
   CHECK_FALSE(c.sync.refresh_clocks);
@@ -152,8 +154,8 @@ TEST_CASE("apply_and_combine_default_by_policy") {
 
 TEST_CASE("lambda_defaults_by_the_kind_of_compensation") {
   const auto lambda = [](const std::string& keys) {
-    const RunConfig config = loaded("sync: {policy: asp}\ntrain: {optimizer: {kind: sgd, delay_compensation: {" +
-                                    keys + "}}}");
+    const RunConfig config =
+        loaded("sync: {policy: asp}\ntrain: {optimizer: {kind: sgd, delay_compensation: {" + keys + "}}}");
     return config.train.optimizer.delay_compensation.lambda;
   };
   CHECK(lambda("kind: constant") == 0.04);

@@ -190,6 +190,8 @@ class PsClient::Impl {
       wire::TransportOptions transport;
       transport.memory = options_.memory;
       transport.their_memory_bytes_max = wire::parameter_segment_bytes(link.range.size());
+      transport.client_keys = options_.keys;
+      transport.on_denied = [this, &link](const Status& why) { io_denied(link, why); };
       auto socket = wire::DealerSocket::connect(
           context_, io_, link.endpoint, transport,
           [this, &link](Result<wire::Message> message) { io_receive(link, std::move(message)); });
@@ -203,6 +205,13 @@ class PsClient::Impl {
     }
     io_beat_due_ = steady_now();
     io_beat();
+  }
+
+  // One that welcomed this node once is as good as its lease.
+  void io_denied(ServerLink& link, const Status& why) {
+    Status denied = Status(why).with_context(link.name());
+    if (link.welcomed) return options_.log.warn(denied.message());
+    close(std::move(denied));
   }
 
   // What the servers owe this node, though they live.

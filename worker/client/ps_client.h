@@ -48,6 +48,8 @@ struct PsClientOptions {
   // enough that what is looked at last is still in the processor's cache when it leaves.
   static constexpr std::int64_t kFloatsAtOnce = std::int64_t{1} << 18;
   std::int64_t floats_at_once = kFloatsAtOnce;
+  // To show to the servers, and by which they are known. Null: the connections are not protected.
+  std::shared_ptr<const wire::ClientKeys> keys{};
 };
 
 class PsClient final : public ParameterExchange {
@@ -60,7 +62,8 @@ class PsClient final : public ParameterExchange {
   PsClient& operator=(const PsClient&) = delete;
 
   // Connects to every server, joins, and waits until all have welcomed this node.
-  // Errors: what a server refused; kDeadlineExceeded naming the servers that did not answer within
+  // Errors: what a server refused; kFailedPrecondition one does not let this node in by its key, or has none
+  // (wire/handshake.h); kDeadlineExceeded naming the servers that did not answer within
   // start_timeout; kInvalidArgument when a shard's range is not the one expected.
   Status start();
 

@@ -163,6 +163,12 @@ class RunScripts(ScriptTest):
                             "train.total_iterations=100")
         self.assertEqual(script.end(), 0, script.errors())
         self.assertEqual(self.summary()["status"], "ok")
+        # Nobody said anything of security: there were keys for this run alone.
+        self.assertRegex((self.run_dir / "config.yaml").read_text(), rf'keys: "/tmp/paceline-run-{script.pid}\.keys"')
+        self.assertEqual(list(Path("/tmp").glob(f"paceline-*-{script.pid}.*")), [])
+        self.assertEqual(self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force",
+                                    "train.total_iterations=100", "security.allow_insecure=true").end(), 0)
+        self.assertIn("  keys: null\n", (self.run_dir / "config.yaml").read_text())
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(signal=number):
                 script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force")
@@ -175,7 +181,7 @@ class RunScripts(ScriptTest):
         ssh.write_text('#!/bin/sh\n[ "$1" = alpha ] || exit 255\nshift\nexec sh -c "$*"\n', encoding="utf-8")
         script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force")
         self.assertEqual((script.end(), script.errors()), (1, ["run_ssh: cannot copy the configuration to beta"]))
-        self.assertEqual(list(Path("/tmp").glob(f"paceline-*-{script.pid}.yaml")), [])
+        self.assertEqual(list(Path("/tmp").glob(f"paceline-*-{script.pid}.*")), [])
 
     def test_compare_policies_prints_one_table(self):
         configs = []

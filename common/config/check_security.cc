@@ -1,0 +1,52 @@
+// What is refused without keys: an address that other machines reach, at which nobody could tell a node from
+// a stranger and everybody could read along.
+#include <cstddef>
+#include <string_view>
+
+#include "common/config/checks.h"
+
+namespace paceline::config {
+namespace {
+
+// Whether `host` is 127.x.y.z in numbers; a name like 127.0.0.1.example.org is not.
+bool is_loopback_number(std::string_view host) {
+  int parts = 0;
+  while (parts < 4) {
+    const std::size_t dot = host.find('.');
+    const std::string_view part = host.substr(0, dot);
+    if (part.empty() || part.size() > 3 || part.find_first_not_of("0123456789") != part.npos) return false;
+    if (parts == 0 && part != "127") return false;
+    ++parts;
+    if (dot == host.npos) return parts == 4;
+    host.remove_prefix(dot + 1);
+  }
+  return false;
+}
+
+// "tcp://host:port" or "ipc://path", as the schema lets them pass.
+bool stays_on_this_machine(std::string_view endpoint) {
+  if (endpoint.starts_with("ipc://")) return true;
+  constexpr std::string_view kTcp = "tcp://";
+  const std::string_view host = endpoint.substr(kTcp.size(), endpoint.rfind(':') - kTcp.size());
+  return host == "localhost" || host == "[::1]" || is_loopback_number(host);
+}
+
+}  // namespace
+
+void check_security(Judge& judge, const RunConfig& c) {
+  const bool keys = !c.security.keys.empty();
+  judge.refuse_if(keys && c.security.allow_insecure, {"security.allow_insecure", "security.keys"},
+                  "with keys nothing is insecure", "allow_insecure: true and keys: " + c.security.keys,
+                  "one of the two");
+  if (keys || c.security.allow_insecure) return;
+  for (std::size_t k = 0; k < c.cluster.endpoints.size(); ++k) {
+    const std::string& endpoint = c.cluster.endpoints[k];
+    const std::string element = "cluster.endpoints[" + std::to_string(k) + "]";
+    judge.refuse_if(!stays_on_this_machine(endpoint), {element.c_str(), "cluster.endpoints"},
+                    "other machines reach it, and there are no keys", endpoint,
+                    "security.keys (`paceline keygen` makes them), an address of this machine alone (ipc://, "
+                    "localhost, 127.x.y.z, [::1]), or security.allow_insecure: true");
+  }
+}
+
+}  // namespace paceline::config
