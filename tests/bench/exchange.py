@@ -4,13 +4,16 @@ sends the whole gradient up and the whole model down in the same frames (exchang
 
     cmake --build build/release --target benchmarks
     tests/bench/exchange.py [--bin build/release/bin] [--pairs 15] [--mb 4 40 256 1000] [--workers 1] [--shards 1]
-                            [--policy asp] [--transport tcp | ipc | shared] [--apply-threads 1] [--raw-threads 2]
+                            [--policy asp] [--transport tcp | ipc | shared] [--curve] [--apply-threads 1] [--raw-threads 2]
                             [--json FILE]
 
 With --transport shared the payloads lie in memory that both sides see, and ZeroMQ (over ipc) carries the headers; the raw loop
 is then exchange/raw_shared_loop.cc, which does the same. Of each side there is one server for each shard, with the same
 range, and one ZeroMQ thread a process; a server of either applies with one thread unless --apply-threads gives ours more,
 and a worker of either has two, one that computes and one with the sockets (--raw-threads 1 has the raw one do without).
+
+With --curve our daemons have keys, and the raw loop, as ever, has none: what encryption costs is this ratio beside that
+without. In shared memory there is next to nothing to encrypt.
 
 The steps compute nothing (exchange/no_compute_task.h): what is left is the exchange, read from the beginning of one
 step to that of the next. Everything a real step does to parameters is in it: the check for NaN, the local apply, the
@@ -36,6 +39,7 @@ import json
 import os
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -46,6 +50,7 @@ CONFIG = """\
 run: {{name: exchange, out: {out}, log_level: warn}}
 cluster: {{nodes: {workers}, threads_per_node: 1, shards: {shards}, endpoints: [{endpoints}], frame_bytes: {frame},
   shared_memory: {shared_memory}, apply_threads: {apply_threads}}}
+security: {{keys: {keys}}}
 sync: {{policy: {policy}}}
 train:
   optimizer: {{kind: sgd, lr: 0.001}}
@@ -113,9 +118,12 @@ def path(args, floats, steps, folder):
     """The same of Paceline, and the bytes that a step moved up and down."""
     config = folder / "config.yaml"
     total = (steps + WARM_UP_STEPS) * args.workers
+    if args.curve:
+        subprocess.run([args.bin / "paceline", "keygen", "--out", folder / "keys"], check=True, capture_output=True)
     config.write_text(CONFIG.format(out=folder / "run", workers=args.workers, shards=args.shards, frame=args.frame,
                                     endpoints=", ".join(f'"{e}"' for e in endpoints(args, args.shards, folder)),
-                                    policy=args.policy, steps=total, apply_threads=args.apply_threads,
+                                    keys=folder / "keys" if args.curve else "null", policy=args.policy, steps=total,
+                                    apply_threads=args.apply_threads,
                                     shared_memory="on" if args.transport == "shared" else "off"))
     servers = [[args.bin / "paceline-server", config, "--shard", str(k)] for k in range(args.shards)]
     nodes = [[args.bin / "bench_path_worker", str(floats), str(WARM_UP_STEPS), config, "--node", str(n)]
@@ -166,7 +174,8 @@ def compare(args, mb):
     raw_ms, paceline_ms = 1e3 * median("raw"), 1e3 * median("paceline")
     ratios = [one["of_bytes"] for one in pairs]
     return {"benchmark": "exchange", "mb": mb, "workers": args.workers, "shards": args.shards, "policy": args.policy,
-            "transport": args.transport, "frame_bytes": args.frame, "apply_threads": args.apply_threads,
+            "transport": args.transport, "curve": args.curve, "frame_bytes": args.frame,
+            "apply_threads": args.apply_threads,
             "raw_threads": args.raw_threads, "steps": steps, "pairs": args.pairs,
             "raw_ms": round(raw_ms, 3), "paceline_ms": round(paceline_ms, 3), "up": round(median("up"), 3),
             "down": round(median("down"), 3), "ratio": round(median("of_bytes"), 3),
@@ -192,6 +201,7 @@ def main():
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--policy", choices=["asp", "bsp"], default="asp")
     parser.add_argument("--transport", choices=["tcp", "ipc", "shared"], default="tcp")
+    parser.add_argument("--curve", action="store_true", help="our daemons encrypt what they send")
     parser.add_argument("--frame", type=int, default=512 * 1024, help="bytes of a payload frame")
     parser.add_argument("--apply-threads", type=int, default=1, help="of our servers; the raw ones have one each")
     parser.add_argument("--raw-threads", type=int, choices=[1, 2], default=2, help="of a raw worker; ours have two")
