@@ -35,12 +35,22 @@ void stop_on_signals(boost::asio::signal_set& signals, Server& server) {
   });
 }
 
+// SIGUSR1: why does it stand still?
+void explain_on_signal(boost::asio::signal_set& signals, Server& server) {
+  signals.async_wait([&](const boost::system::error_code& error, int) {
+    if (error) return;
+    server.explain_waits();
+    explain_on_signal(signals, server);
+  });
+}
+
 // About what the authority remembers of a worker and says to it at once: with very many, a decision is a wait
 // for that memory.
 constexpr std::size_t kBytesPerWorker = 1024;
 
 int server_main(int argc, char** argv) {
   wire::keep_freed_memory();
+  std::signal(SIGUSR1, SIG_IGN);  // until there is something to explain
   const DaemonCommandLine command_line =
       parse_daemon_command_line(DaemonRole::kServer, argc, argv, std::cout, std::cerr);
   if (command_line.exit_status) return *command_line.exit_status;
@@ -69,6 +79,8 @@ int server_main(int argc, char** argv) {
   }
   boost::asio::signal_set signals(server.io(), SIGINT, SIGTERM);
   stop_on_signals(signals, server);
+  boost::asio::signal_set questions(server.io(), SIGUSR1);
+  explain_on_signal(questions, server);
 
   const Status ended = server.run();
   return ended.is_ok() ? kExitOk : kExitFailedRun;

@@ -119,6 +119,11 @@ bool Membership::is_gone(Peer peer) const { return at(peer).state == State::kGon
 
 void Membership::seen(Peer peer, Ticks now) { at(peer).last_seen = now; }
 
+std::optional<std::chrono::nanoseconds> Membership::silent_for(Peer peer, Ticks now) const {
+  if (at(peer).state != State::kPresent) return std::nullopt;
+  return now - at(peer).last_seen;
+}
+
 void Membership::forgive(std::chrono::nanoseconds pause) {
   for (Member& member : nodes_) member.last_seen = member.last_seen + pause;
   for (Member& member : shards_) member.last_seen = member.last_seen + pause;

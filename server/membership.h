@@ -48,6 +48,8 @@ class Membership {
   void seen(Peer peer, Ticks now);
   // Whether anything has come from it after `when`.
   bool heard_since(Peer peer, Ticks when) const { return at(peer).last_seen > when; }
+  // How long nothing has come from it; nothing where it is not here.
+  std::optional<std::chrono::nanoseconds> silent_for(Peer peer, Ticks now) const;
   // This process itself did not run for that long: nobody else is to blame for the silence.
   void forgive(std::chrono::nanoseconds pause);
   // Those present that have been silent for longer than the lease, and for how long.

@@ -35,6 +35,8 @@ Status Server::run() {
 
 void Server::request_stop(const std::string& reason) { impl_->loop_.stop(reason); }
 
+void Server::explain_waits() { impl_->loop_.explain(); }
+
 std::int64_t Server::blocks_prepared() const {
   const Shard* const shard = impl_->loop_.service().shard();
   return shard == nullptr ? 0 : shard->next().committed();

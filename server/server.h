@@ -54,6 +54,10 @@ class Server {
   // shard says goodbye, and the run fails. Thread: any; not from a signal handler.
   void request_stop(const std::string& reason);
 
+  // Writes into the log, as warnings, what the server waits for now and why it does not come. Thread: any;
+  // not from a signal handler.
+  void explain_waits();
+
   // Of the blocks that decisions have rewritten, those that were prepared while the gradients arrived
   // (store/next_state.h). After run().
   std::int64_t blocks_prepared() const;

@@ -60,7 +60,7 @@ Status ServerLoop::open(wire::Context& context) {
                                           drain();
                                         }));
   const Ticks now = steady_now();
-  started_at_ = last_tick_ = next_heartbeat_ = next_progress_ = authority_seen_ = now;
+  started_at_ = last_tick_ = next_heartbeat_ = next_progress_ = next_look_ = authority_seen_ = now;
   if (is_authority()) {
     PACELINE_ASSIGN_OR_RETURN(RunRecord record, RunRecord::open(config_, log_));
     authority_.emplace(config_, std::move(record), authority_port_, background_, log_, now);

@@ -23,6 +23,7 @@
 #include "common/config/run_config.h"
 #include "common/instant.h"
 #include "common/log/log.h"
+#include "common/log/stall_log.h"
 #include "common/wire/transport.h"
 #include "server/authority/authority.h"
 #include "server/background_thread.h"
@@ -44,6 +45,8 @@ class ServerLoop {
   [[nodiscard]] Status open(wire::Context& context);
   std::string endpoint() const { return router_->endpoint(); }
   void stop(const std::string& reason);
+  // Writes into the log what is waited for now, and why.
+  void explain();
   // How the run went, once the loop has ended.
   const Status& result() const { return result_; }
   const ShardService& service() const { return service_; }
@@ -103,6 +106,10 @@ class ServerLoop {
   void report_shard();
   void end(Status result);
 
+  // What does not come, and why (server_loop_waits.cc).
+  std::vector<Wait> waits(Ticks now) const;
+  void look_for_stalls(Ticks now);
+
   bool is_authority() const { return shard_ == kAuthority; }
 
   boost::asio::io_context& io_;
@@ -131,6 +138,8 @@ class ServerLoop {
   Ticks last_tick_;
   Ticks next_heartbeat_;
   Ticks next_progress_;
+  Ticks next_look_;  // for stalls
+  StallLog stalls_;
 
   std::deque<std::pair<Speaker, wire::Message>> local_;  // from that speaker to the other one
   Unreachable unreachable_;                              // found while sending

@@ -103,6 +103,7 @@ void ServerLoop::on_tick() {
     membership_.forgive(pause);
     service_.forgive(pause);
     authority_seen_ = authority_seen_ + pause;
+    stalls_.forgive(pause);
     log_.debug("this process stood still for " + in_seconds(pause));
   }
   last_tick_ = now;
@@ -111,12 +112,14 @@ void ServerLoop::on_tick() {
   if (now >= next_heartbeat_) heartbeat(now);
   service_.tick(now);
   check_leases(now);
+  look_for_stalls(now);
   if (!authority_) return check_authority(now);
   authority_->tick(now);
   // The first one as training begins: it says that everybody is there.
   if (options_.progress != nullptr && now >= next_progress_ && authority_->training()) {
     next_progress_ = now + kProgressEvery;
-    *options_.progress << authority_->progress(now) << std::endl;
+    const std::string& stands = stalls_.standing();
+    *options_.progress << authority_->progress(now) << (stands.empty() ? "" : "  " + stands) << std::endl;
   }
 }
 
@@ -174,6 +177,7 @@ void ServerLoop::report_shard() {
 void ServerLoop::end(Status result) {
   if (ended_) return;
   ended_ = true;
+  for (const std::string& line : stalls_.look({}, steady_now())) log_.info(line);
   result_ = std::move(result);
   if (!authority_ && !result_.is_ok()) log_.error(result_.message());  // the authority has said it
   timer_.cancel();

@@ -153,6 +153,7 @@ bool ShardService::must_wait(const wire::Body& body) {
 }
 
 void ShardService::on_release(Version version) {
+  note_version(now);
   if (!shard_) return;
   shard_->release(version);
   released_leaving_ = leaving_.exact() > 0;
@@ -166,6 +167,13 @@ Status ShardService::on_replies_left() {
   }
   if (shard_) answer_ready();
   return Status::ok();
+void ShardService::note_version(Ticks now) {
+  if (!shard_ || shard_->now().version == ticked_) return;
+  if (ticked_ >= Version(0)) versions_.took(now - reached_at_);
+  ticked_ = shard_->now().version;
+  reached_at_ = now;
+}
+
 }
 
 void ShardService::tick(Ticks now) {

@@ -19,15 +19,18 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/config/run_config.h"
 #include "common/instant.h"
 #include "common/log/log.h"
+#include "common/log/stall_log.h"
 #include "common/params/layout.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "common/wire/shared_memory.h"
+#include "server/last_seen.h"
 #include "server/peer.h"
 #include "server/store/leaving.h"
 #include "server/store/pending_pulls.h"
@@ -70,6 +73,11 @@ class ShardService {
   // This process did not run for that long.
   void forgive(std::chrono::nanoseconds pause);
 
+  // What is waited for here, and why it does not come (shard_waits.cc): initial parameters, versions that
+  // have not been reached, states that are leaving, decisions. What the authority's process can see better it
+  // says (server/authority).
+  std::vector<Wait> waits(const LastSeen& last_seen, Ticks now) const;
+
   // Pull requests answered or held, and messages refused.
   std::int64_t pulls() const { return pulls_; }
   std::int64_t refused() const { return refused_; }
@@ -98,6 +106,13 @@ class ShardService {
                        const Leaving::Reply& reply);
   void answer_ready();
   void refuse(Peer from, const Status& why);
+  void note_version(Ticks now);
+
+  // What is waited for (shard_waits.cc).
+  void start_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
+  void pull_waits(const LastSeen& last_seen, Ticks now, std::vector<Wait>& waits) const;
+  void decision_waits(const LastSeen& last_seen, Ticks now, std::vector<Wait>& waits) const;
+  std::string readers(const LastSeen& last_seen, Ticks now) const;
 
   ShardId id_;
   const RunConfig config_;
@@ -123,6 +138,10 @@ class ShardService {
   Leaving leaving_;
   bool released_leaving_ = false;        // exact replies of a version that has been released
   std::deque<wire::Message> postponed_;  // of the authority, since a decision found no room
+  // How long a version usually is the current one, as tick() sees it.
+  UsualTime versions_;
+  Version ticked_ = kNoVersion;
+  Ticks reached_at_;
   std::int64_t pulls_ = 0;
   std::int64_t refused_ = 0;
 };

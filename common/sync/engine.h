@@ -77,6 +77,13 @@ class Engine {
   Clock clock_of(WorkerId worker) const;
   bool is_live(WorkerId worker) const;
   bool is_held(WorkerId worker) const;
+  // What is known of the iteration that a worker of this run is in; nothing while it is in none.
+  struct Iteration {
+    Clock clock;  // its timestamp: below clock_of() where it is late (backup)
+    bool reported = false;
+    std::uint64_t lacking = 0;  // bit k: shard k does not hold its gradient whole
+  };
+  std::optional<Iteration> iteration_of(WorkerId worker) const;
   // The smallest clock of the live workers; when there are none, the version.
   Clock min_clock() const;
   Version version() const { return version_; }

@@ -221,6 +221,13 @@ bool Engine::is_held(WorkerId worker) const {
   return config_.cluster.contains(worker) && at(config_.cluster.rank_of(worker)).phase == Phase::kHeld;
 }
 
+std::optional<Engine::Iteration> Engine::iteration_of(WorkerId worker) const {
+  PACELINE_ASSERT(config_.cluster.contains(worker), "no worker " + to_string(worker));
+  const Worker& w = at(config_.cluster.rank_of(worker));
+  if (!in_iteration(w)) return std::nullopt;
+  return Iteration{stamp_of(w), w.running.reported(), w.running.lacking()};
+}
+
 Clock Engine::min_clock() const { return clocks_.empty() ? Clock(version_.value) : clocks_.min_clock(); }
 
 std::size_t Engine::state_size() const {

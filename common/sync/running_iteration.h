@@ -47,6 +47,8 @@ class RunningIteration {
 
   bool whole() const { return arrivals_ == shards_; }
   bool reported() const { return reported_; }
+  // Bit k: shard k does not hold its gradient, and is to.
+  std::uint64_t lacking() const { return reported_ && empty_ ? 0 : all_shards() & ~arrived_; }
   bool complete() const;
   // The gradient is whole and can be applied.
   bool has_gradient() const { return whole() && fault_ == nullptr; }
@@ -68,6 +70,7 @@ class RunningIteration {
   const std::string& fault() const;
 
  private:
+  std::uint64_t all_shards() const { return ~std::uint64_t{0} >> (kShardsMax - shards_); }
   // The first fault counts.
   void note(const std::string& fault);
 

@@ -23,6 +23,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       nodes_(config.cluster.nodes, NodeState::kAbsent),
       shards_(config.cluster.shards),
       granted_at_(config.cluster.cluster().workers()),
+      iterations_(config.cluster.cluster().workers()),
       evaluation_(config.train.eval_every_clocks) {
   shards_[kAuthority.value].joined = true;
 }
@@ -82,6 +83,7 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
                               report.computed_revision, report.skipped, report.fault, report.own_updates},
            now));
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
+  iterations_[cluster.rank_of(report.worker).value].took(now - granted);
   return Status::ok();
 }
 
@@ -102,6 +104,7 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
     return out_of_order("evaluation of version " + to_string(report.version) + " by node " + to_string(from) +
                         ": it was not asked for");
   }
+  evaluations_.took(now - evaluation_asked_at_);
   to_shards(wire::Release{report.version});
   if (!report.fault.empty()) {
     not_evaluated(report.version, report.fault);

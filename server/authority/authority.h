@@ -25,6 +25,7 @@
 #include "common/config/run_config.h"
 #include "common/instant.h"
 #include "common/log/log.h"
+#include "common/log/stall_log.h"
 #include "common/params/layout.h"
 #include "common/status.h"
 #include "common/sync/engine.h"
@@ -33,6 +34,7 @@
 #include "server/authority/final_model.h"
 #include "server/authority/run_record.h"
 #include "server/background.h"
+#include "server/last_seen.h"
 #include "server/peer.h"
 
 namespace paceline::server {
@@ -78,6 +80,9 @@ class Authority {
   // How the run went; OK only for status "ok". Meaningful once over().
   const Status& result() const { return result_; }
   bool training() const { return stage_ == Stage::kTraining; }
+  // What is waited for now, and why it does not come (authority_waits.cc): the start for who is missing, the
+  // workers for the slowest, the end for what belongs to it.
+  std::vector<Wait> waits(const LastSeen& last_seen) const;
   // One line: version, threshold, LPR, accuracy, iterations per second since the line before, per cent done.
   std::string progress(Ticks now);
 
@@ -131,6 +136,12 @@ class Authority {
   std::optional<NodeId> lowest_node() const;
   bool reports_are_in() const;
 
+  // What is waited for (authority_waits.cc).
+  void training_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
+  void ending_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
+  void closing_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
+  void evaluation_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
+
   void to_node(NodeId node, wire::Body body) { outbox_.send(Peer::of(node), {std::move(body), {}}); }
   void to_shards(const wire::Body& body);
 
@@ -160,10 +171,12 @@ class Authority {
   Ticks first_grant_;
   std::vector<Ticks> granted_at_;                  // by rank: the last grant
   std::chrono::nanoseconds longest_iteration_{0};  // from a grant to its report
+  std::vector<UsualTime> iterations_;              // by rank: the same
   std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
   EvaluationSchedule evaluation_;
   Ticks evaluation_asked_at_;       // of the one under way
+  UsualTime evaluations_;           // until its report
   Version evaluated_ = kNoVersion;  // last
   FinalModel model_;
   enum class ModelFile { kMissing, kBeingWritten, kWritten };

@@ -48,6 +48,14 @@ bool FinalModel::complete() const {
   return requested_ && std::all_of(slices_.begin(), slices_.end(), [](const Slice& s) { return s.complete; });
 }
 
+std::vector<ShardId> FinalModel::missing() const {
+  std::vector<ShardId> shards;
+  for (std::uint32_t k = 0; k < slices_.size(); ++k) {
+    if (!slices_[k].complete) shards.emplace_back(k);
+  }
+  return shards;
+}
+
 std::function<Status()> FinalModel::writer(const std::filesystem::path& folder, const std::string& model,
                                            Revision revision) {
   std::vector<wire::Payload> pieces;

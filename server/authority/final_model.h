@@ -30,6 +30,8 @@ class FinalModel {
 
   bool requested() const { return requested_; }
   bool complete() const;
+  // The shards whose slices are not here whole, once it is requested.
+  std::vector<ShardId> missing() const;
   // What writes model.bin into `folder` and returns as write_model_file does. The parameters are its own from
   // now on. Once, when complete().
   std::function<Status()> writer(const std::filesystem::path& folder, const std::string& model,

@@ -200,6 +200,18 @@ std::chrono::nanoseconds Leaving::reply_time(std::int64_t bytes, std::chrono::na
   return std::max(kReplyLeases * lease, slowest);
 }
 
+std::vector<Leaving::Reading> Leaving::readings() const {
+  std::vector<Reading> found;
+  for (std::uint32_t n = 0; n < readers_.size(); ++n) {
+    const Reader& reader = readers_[n];
+    const std::int64_t here = reader.waiting();
+    if (here == 0) continue;
+    const bool stands = reader.sent - here == reader.left;
+    found.push_back({NodeId(n), here, stands ? reader.since : std::nullopt});
+  }
+  return found;
+}
+
 std::vector<Leaving::Stuck> Leaving::stuck(Ticks now, std::chrono::nanoseconds lease) {
   std::vector<Stuck> found;
   for (std::uint32_t n = 0; n < readers_.size(); ++n) {

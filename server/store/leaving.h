@@ -121,6 +121,17 @@ class Leaving {
   std::int64_t exact() const { return exact_->value(); }
   std::int64_t to(NodeId node) const { return readers_[node.value].waiting(); }
 
+  // The state that replies keep alive, besides retained ones; null where none does.
+  const Snapshot* state() const { return state_ ? &state_->snapshot : nullptr; }
+  // The nodes that have something to read of what they were sent: how many pieces, and since when they have
+  // taken none of them, as stuck() saw it. For whoever has to say why a pull waits.
+  struct Reading {
+    NodeId node;
+    std::int64_t pieces = 0;
+    std::optional<Ticks> takes_none_since;
+  };
+  std::vector<Reading> readings() const;
+
   // A node that holds on to what it was sent, and for how long it has.
   struct Stuck {
     enum class Why { kTakesNothing, kTakesTooLong };

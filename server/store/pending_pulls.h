@@ -53,6 +53,7 @@ class PendingPulls {
   }
 
   std::size_t size() const { return held_.size(); }
+  const std::vector<HeldPull>& held() const { return held_; }
 
  private:
   std::size_t per_peer_max_;

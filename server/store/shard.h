@@ -62,6 +62,8 @@ class Shard {
   // kInvalidArgument a piece beyond the range or `last` at the wrong place.
   [[nodiscard]] Status initialize(const wire::InitialParameters& piece, std::span<const float> values);
   bool ready() const { return now_.version >= Version(0); }
+  // Floats of them that have come.
+  std::int64_t initialized() const { return initialized_; }
 
   // What a checkpoint holds, as it stands between two decisions; once ready(). Costs a few pointers for each
   // block; may go to another thread, and never changes.
@@ -102,6 +104,9 @@ class Shard {
   // and the run cannot go on: kOutOfOrder the sequence has a gap; kFailedPrecondition a gradient is not here,
   // or a third version is to be retained. Nothing has been changed then.
   [[nodiscard]] Status apply(const wire::ApplyDecision& decision);
+
+  // The sequence of the decision that is applied next.
+  std::int64_t next_sequence() const { return next_sequence_; }
 
   // A gradient that will never be applied. What is not here whole is dropped when it has come (push()).
   void discard(WorkerId worker, Clock clock) {

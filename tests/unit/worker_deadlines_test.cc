@@ -24,6 +24,11 @@ struct Watched {
   }
 };
 
+// Worker 2.1's grant of clock 8 is held for worker 3.0.
+wire::Held held_for_third() {
+  return {WorkerId(2, 1), Clock(8), Staleness(2), Threshold(1), WorkerId(3, 0), 200ms};
+}
+
 TEST_CASE("the first grant takes as long as the missing nodes do") {
   Watched w;
   CHECK(w.after(24h).is_ok());
@@ -39,21 +44,21 @@ TEST_CASE("a report is answered in time by a grant, or by the news that the gran
           "grant, nor that it is held, nor that it is finished");
   }
   SECTION("a grant") {
-    w.watch.instructed(1);
+    w.watch.instructed(1, w.now);
     CHECK(w.after(1h).is_ok());
     w.watch.reported(1, Clock(8), w.now);
     CHECK_FALSE(w.after(kAllowed + 1ms).is_ok());
   }
   SECTION("held, again and again, and then forgotten") {
     for (int i = 0; i < 5; ++i) {
-      w.watch.held(1, w.now);
+      w.watch.held(held_for_third(), w.now);
       CHECK(w.after(kAllowed).is_ok());
     }
     CHECK_FALSE(w.after(1ms).is_ok());
   }
   SECTION("held, said of a worker that waits for nothing") {
-    w.watch.instructed(1);
-    w.watch.held(1, w.now);
+    w.watch.instructed(1, w.now);
+    w.watch.held(held_for_third(), w.now);
     CHECK(w.after(1h).is_ok());
   }
 }
@@ -84,6 +89,53 @@ TEST_CASE("a short lease does not make a server late that is merely busy") {
   watch.reported(0, Clock(0), Ticks(0));
   CHECK(watch.check(Ticks(0) + GrantWatch::kAtLeast).is_ok());
   CHECK_FALSE(watch.check(Ticks(0) + GrantWatch::kAtLeast + 1ms).is_ok());
+}
+
+TEST_CASE("a node says what its workers wait for: once for each reason") {
+  Watched w;
+  const auto texts = [&] {
+    std::vector<std::string> found;
+    for (const Wait& wait : w.watch.waits("server shard 0")) found.push_back(wait.text);
+    return found;
+  };
+  CHECK(texts() ==
+        std::vector<std::string>{"training has not begun: server shard 0 has granted nothing yet"});
+  w.watch.instructed(0, w.now);
+  CHECK(texts().empty());
+  auto push = std::make_shared<const int>(0);
+  w.watch.pushed(0, push);
+  w.watch.reported(0, Clock(7), w.now);
+  CHECK(texts() == std::vector<std::string>{
+                       "worker 2.0 waits for its grant of clock 8: its push of clock 7 is still leaving"});
+  push.reset();
+  w.watch.reported(1, Clock(7), w.now);
+  CHECK(texts() ==
+        std::vector<std::string>{"worker 2.0 waits for its grant of clock 8: server shard 0 has said nothing "
+                                 "since the report of clock 7; so do 1 more of this node"});
+  w.watch.held(held_for_third(), w.now);
+  REQUIRE(texts().size() == 2);
+  CHECK(texts()[1] ==
+        "worker 2.1 waits for its grant of clock 8: it is held, 2 ahead of worker 3.0, threshold 1");
+  w.now = w.now + 4s;
+  w.watch.instructed(0, w.now);
+  w.watch.instructed(1, w.now);
+  CHECK(texts().empty());
+  CHECK(w.watch.usual() == 4s);
+}
+
+TEST_CASE("a pull that is not answered whole says what is here of it") {
+  ProcessCache cache{{Range{0, 2}, Range{2, 4}}};
+  Pulls pulls(cache, 1);
+  CHECK(pulls.waits(1s).empty());
+  const Ticket ticket = pulls.request(Version(3)).ticket;
+  const wire::Parameters piece{ticket, ShardId(0), Version(3), Revision(3), 0, false, {Clock(3)}};
+  REQUIRE(pulls.accept(ShardId(0), piece, testing::payload_of({1}), Ticks(0)).is_ok());
+  const auto waits = pulls.waits(1s);
+  REQUIRE(waits.size() == 1);
+  CHECK(waits[0].text ==
+        "this node waits for parameters of version 3 or newer: shard 0 has sent 1 of 2 "
+        "floats, shard 1 has sent 0 of 2 floats");
+  CHECK(waits[0].usual == 1s);
 }
 
 TEST_CASE("a pull that a live server never answers is named; every frame of an answer is a sign of life") {

@@ -13,20 +13,79 @@ GrantWatch::GrantWatch(NodeId node, std::uint32_t threads, std::chrono::nanoseco
 
 void GrantWatch::reported(std::uint32_t thread, Clock clock, Ticks now) {
   Waiting& waiting = at(thread);
-  waiting.since = now;
+  waiting.since = waiting.reported_at = now;
   waiting.reported = clock;
+  waiting.held.reset();
 }
 
-void GrantWatch::held(std::uint32_t thread, Ticks now) {
-  Waiting& waiting = at(thread);
+void GrantWatch::held(const wire::Held& held, Ticks now) {
+  Waiting& waiting = at(held.worker.thread);
   if (!waiting.since) return;
   waiting.since = now;
+  waiting.held = held;
+}
+
+void GrantWatch::instructed(std::uint32_t thread, Ticks now) {
+  Waiting& waiting = at(thread);
+  if (waiting.since) waiting.usual.took(now - waiting.reported_at);
+  waiting.since.reset();
+  waiting.begun = true;
 }
 
 void GrantWatch::forgive(std::chrono::nanoseconds pause) {
   for (Waiting& waiting : threads_) {
     if (waiting.since) waiting.since = *waiting.since + pause;
+    waiting.reported_at = waiting.reported_at + pause;
   }
+}
+
+std::chrono::nanoseconds GrantWatch::usual() const {
+  std::chrono::nanoseconds longest{0};
+  for (const Waiting& waiting : threads_) longest = std::max(longest, waiting.usual.usual());
+  return longest;
+}
+
+// Of those who wait for the same reason one is described, the others are counted.
+std::vector<Wait> GrantWatch::waits(const std::string& authority) const {
+  const auto has_begun = [](const Waiting& waiting) { return waiting.begun || waiting.since; };
+  if (std::none_of(threads_.begin(), threads_.end(), has_begun)) {
+    return {{"the wait for the start", "training has not begun: " + authority + " has granted nothing yet"}};
+  }
+  std::vector<Wait> found;
+  std::vector<int> others;
+  for (std::uint32_t thread = 0; thread < threads_.size(); ++thread) {
+    const Waiting& waiting = threads_[thread];
+    if (!waiting.since) continue;
+    const std::string clock = to_string(waiting.reported.next());
+    std::string cause = "the wait for grants, ";
+    std::string why;
+    if (waiting.held) {
+      const std::string slowest = "worker " + to_string(waiting.held->waits_for);
+      cause += "held for " + slowest;
+      why = "it is held, " + to_string(waiting.held->lead) + " ahead of " + slowest + ", threshold " +
+            to_string(waiting.held->threshold);
+    } else if (!waiting.push.expired()) {
+      cause += "behind a push that is leaving";
+      why = "its push of clock " + to_string(waiting.reported) + " is still leaving";
+    } else {
+      cause += "about which nothing is said";
+      why = authority + " has said nothing since the report of clock " + to_string(waiting.reported);
+    }
+    const auto same =
+        std::find_if(found.begin(), found.end(), [&](const Wait& w) { return w.cause == cause; });
+    if (same != found.end()) {
+      ++others[static_cast<std::size_t>(same - found.begin())];
+      continue;
+    }
+    const std::string worker = "worker " + to_string(WorkerId(node_, thread));
+    found.push_back(
+        {std::move(cause), worker + " waits for its grant of clock " + clock + ": " + why, usual()});
+    others.push_back(0);
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (others[i] > 0) found[i].text += "; so do " + std::to_string(others[i]) + " more of this node";
+  }
+  return found;
 }
 
 Status GrantWatch::check(Ticks now) {

@@ -9,6 +9,9 @@
 //
 // Before its first grant a thread waits as long as the authority does for those who are missing.
 //
+// It also knows what there is to say about a grant that does not come (waits()): Held says for whom it is
+// held.
+//
 // Time is passed in. Thread: the I/O thread.
 #pragma once
 
@@ -16,12 +19,15 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/instant.h"
+#include "common/log/stall_log.h"
 #include "common/status.h"
+#include "common/wire/messages.h"
 
 namespace paceline {
 
@@ -38,8 +44,15 @@ class GrantWatch {
   void pushed(std::uint32_t thread, std::weak_ptr<const void> push) { at(thread).push = std::move(push); }
   // Its report is sent.
   void reported(std::uint32_t thread, Clock clock, Ticks now);
-  void held(std::uint32_t thread, Ticks now);
-  void instructed(std::uint32_t thread) { at(thread).since.reset(); }
+  // Of a thread of this node.
+  void held(const wire::Held& held, Ticks now);
+  void instructed(std::uint32_t thread, Ticks now);
+
+  // Which grants do not come, and why, as far as is known here: one for each reason. `authority`: what it is
+  // called.
+  std::vector<Wait> waits(const std::string& authority) const;
+  // How long the slowest thread usually waits from its report on.
+  std::chrono::nanoseconds usual() const;
 
   // This process itself did not run for that long: nobody else is to blame for the silence.
   void forgive(std::chrono::nanoseconds pause);
@@ -49,7 +62,11 @@ class GrantWatch {
  private:
   struct Waiting {
     std::optional<Ticks> since;  // nothing is due without
+    Ticks reported_at;
     Clock reported;
+    bool begun = false;              // it has been told something
+    std::optional<wire::Held> held;  // since the report: why nothing else has come
+    UsualTime usual;                 // from a report to what follows it
     std::weak_ptr<const void> push;
   };
   Waiting& at(std::uint32_t thread) { return threads_.at(thread); }

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "common/log/stall_log.h"
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
 #include "worker/client/client_state.h"
@@ -233,13 +234,38 @@ class PsClient::Impl {
     for (ServerLink& link : io_links_) link.heard = link.heard + pause;
     io_grants_.forgive(pause);
     pulls_.forgive(pause);
+    io_stalls_.forgive(pause);
     options_.log.debug("this process stood still for " + std::to_string(to_seconds(pause)) + " s");
+  }
+
+  // What does not come, and why, as far as it can be seen from here; the server's log knows the rest.
+  std::vector<Wait> io_waits() const {
+    std::string silent;
+    for (const ServerLink& link : io_links_) {
+      if (!link.welcomed) silent += (silent.empty() ? "" : ", ") + link.name();
+    }
+    if (!silent.empty())
+      return {{"the wait for welcomes", "the join of this node is not answered by " + silent}};
+    const std::string authority = io_links_[kAuthority.value].name();
+    if (io_only_authority_) {
+      return {
+          {"the wait for the end of the run", "this node is done; " + authority + " has not ended the run"}};
+    }
+    std::vector<Wait> waits = io_grants_.waits(authority);
+    for (Wait& wait : pulls_.waits(io_grants_.usual())) waits.push_back(std::move(wait));
+    return waits;
+  }
+  void io_tell_stalls(Ticks now) {
+    if (now < io_stalls_due_ || !state_.closed().is_ok()) return;
+    io_stalls_due_ = now + std::chrono::seconds(1);
+    for (const std::string& line : io_stalls_.look(io_waits(), now)) options_.log.info(line);
   }
 
   // Every cluster.heartbeat: says that we live, and looks who does not.
   void io_beat() {
     io_forgive_pause();
     if (Status answered = io_check_answers(); !answered.is_ok()) return leave(answered);
+    io_tell_stalls(steady_now());
     for (const ServerLink& link : io_links_) {
       const bool needed = link.shard == kAuthority || !io_only_authority_;
       if (Status alive = link.check_silence(steady_now(), options_.cluster.lease); needed && !alive.is_ok()) {
@@ -314,7 +340,7 @@ class PsClient::Impl {
     return {io_times_[worker.thread], steady_now() - link.socket->received_at()};
   }
   Status io_instruct(std::uint32_t thread, Instruction instruction) {
-    io_grants_.instructed(thread);
+    io_grants_.instructed(thread, steady_now());
     const bool wakes = std::holds_alternative<Finished>(instruction);
     PACELINE_RETURN_IF_ERROR(mailboxes_.put(thread, std::move(instruction)));
     if (wakes) pulls_.wake();
@@ -322,7 +348,7 @@ class PsClient::Impl {
   }
   Status io_handle(ServerLink&, wire::Held& held, wire::Payload&) {
     PACELINE_RETURN_IF_ERROR(io_check_ours(held.worker));
-    io_grants_.held(held.worker.thread, steady_now());
+    io_grants_.held(held, steady_now());
     options_.log.debug("worker " + to_string(held.worker) + " held at clock " + to_string(held.clock) + ": " +
                        to_string(held.lead) + " ahead of " + to_string(held.waits_for) + ", threshold " +
                        to_string(held.threshold));
@@ -381,6 +407,8 @@ class PsClient::Impl {
   std::vector<ServerLink> io_links_;
   GrantWatch io_grants_;
   Ticks io_beat_due_;
+  StallLog io_stalls_;
+  Ticks io_stalls_due_;
   std::vector<std::chrono::nanoseconds> io_times_;  // per thread: what sending its last report took
   bool io_only_authority_ = false;                  // whose silence alone is still a fault
   bool io_shut_ = false;

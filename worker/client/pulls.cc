@@ -190,6 +190,27 @@ Status Pulls::check(Ticks now, std::chrono::nanoseconds allowed) {
   return Status::ok();
 }
 
+std::vector<Wait> Pulls::waits(std::chrono::nanoseconds usual) const {
+  std::lock_guard lock(mutex_);
+  std::vector<Wait> found;
+  for (const auto& [ticket, pull] : pulls_) {
+    if (pull.open == 0) continue;
+    const std::string what =
+        std::string("parameters of version ") + to_string(pull.min_version) + (pull.exact ? "" : " or newer");
+    std::string missing;
+    for (std::uint32_t k = 0; k < pull.answers.size(); ++k) {
+      const Answer& answer = pull.answers[k];
+      if (answer.whole) continue;
+      missing += (missing.empty() ? "shard " : ", shard ") + std::to_string(k) + " has sent " +
+                 std::to_string(answer.received) + " of " + std::to_string(cache_.ranges()[k].size()) +
+                 " floats";
+    }
+    found.push_back({"the wait for " + what + " (request " + std::to_string(ticket) + ")",
+                     "this node waits for " + what + ": " + missing, usual});
+  }
+  return found;
+}
+
 Result<wire::Payload> Pulls::decoded(Answer& answer, const wire::Parameters& piece,
                                      const wire::Payload& payload) {
   if (answer.decoded == nullptr) answer.decoded = std::make_shared<BlockRef>(decoded_.acquire());

@@ -27,6 +27,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/log/stall_log.h"
 #include "common/params/blocks.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
@@ -67,6 +68,9 @@ class Pulls {
   // `allowed` although the version is known to exist: until then the servers hold the pull. To be called now
   // and then: a pull waits from the first call that sees it.
   Status check(Ticks now, std::chrono::nanoseconds allowed);
+  // Which parameters do not come, and from whom: one for each pull that a shard has not answered whole.
+  // `usual`: how long an answer may be held as a rule.
+  std::vector<Wait> waits(std::chrono::nanoseconds usual) const;
   // This process itself did not run for that long: nobody else is to blame for the silence.
   void forgive(std::chrono::nanoseconds pause);
 

@@ -32,6 +32,24 @@ class Crashes(DaemonTest):
         self.assertEqual(servers[0].end(), 0)
         self.assert_ends(nodes[0], 0)
 
+    def test_a_node_that_stands_still_with_a_long_lease_is_named_and_the_run_goes_on_after_it(self):
+        servers, nodes = self.start_training("run.max_seconds=8s")
+        nodes[1].send(signal.SIGSTOP)
+        who = r"worker 1\.[01] \(node 1, last seen \d+\.\d s ago, clock \d+\)"
+        self.wait_for_log("server.log", "not reported")
+        log = (self.run_dir / "server.log").read_text(encoding="utf-8")
+        self.assertRegex(log, rf"for \d+\.\d s: .*(version \d+|the stop).*: {who}.* not reported")
+        servers[0].send(signal.SIGUSR1)
+        asked = servers[0].wait_for_line("asked what it waits for.* not reported")
+        self.assertRegex(asked, rf"^paceline-server: asked what it waits for: for \d+\.\d s: .*{who}.* not reported$")
+        nodes[1].send(signal.SIGCONT)
+        self.assertEqual(servers[0].end(), 0)
+        for node in nodes:
+            self.assert_ends(node, 0)
+        self.assertEqual((self.summary()["status"], self.summary()["lost_nodes"]), ("ok", 0))
+        self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"),
+                         r"over after \d+\.\d s: the wait for (version \d+|the stop), until all have reported")
+
     def test_with_all_nodes_killed_the_run_has_failed(self):
         servers, nodes = self.start_training()
         for node in nodes:

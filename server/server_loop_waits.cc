@@ -1,0 +1,50 @@
+// What a server waits for, into its log: once a wait has become long (common/log/stall_log.h), and at once
+// when somebody asks (SIGUSR1). What each part of it waits for the parts say themselves; the loop adds who
+// was heard of when.
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "common/ticks.h"
+#include "server/server_loop.h"
+
+namespace paceline::server {
+namespace {
+
+// A wait that is worth a line lasts for seconds.
+constexpr std::chrono::seconds kLookEvery{1};
+
+}  // namespace
+
+std::vector<Wait> ServerLoop::waits(Ticks now) const {
+  const LastSeen last_seen = [this, now](Peer peer) -> std::optional<std::chrono::nanoseconds> {
+    if (authority_ || peer != Peer::of(kAuthority)) return membership_.silent_for(peer, now);
+    return welcomed_ ? std::optional<std::chrono::nanoseconds>(now - authority_seen_) : std::nullopt;
+  };
+  if (!authority_ && !welcomed_) {
+    return {{"the wait for the authority", "shard " + to_string(shard_) + " waits for the authority (" +
+                                               config_.cluster.endpoints[kAuthority.value] +
+                                               ") to answer its join"}};
+  }
+  std::vector<Wait> found;
+  if (authority_) found = authority_->waits(last_seen);
+  for (Wait& wait : service_.waits(last_seen, now)) found.push_back(std::move(wait));
+  return found;
+}
+
+void ServerLoop::look_for_stalls(Ticks now) {
+  if (now < next_look_) return;
+  next_look_ = now + kLookEvery;
+  for (const std::string& line : stalls_.look(waits(now), now)) log_.info(line);
+}
+
+void ServerLoop::explain() {
+  boost::asio::post(io_, [this] {
+    if (ended_) return;
+    const Ticks now = steady_now();
+    const std::vector<std::string> lines = stalls_.explain(waits(now), now);
+    if (lines.empty()) log_.warn("asked what it waits for: for nothing");
+    for (const std::string& line : lines) log_.warn("asked what it waits for: " + line);
+  });
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,182 @@
+// What the authority says it waits for, in each state that a run can stand still in: an authority driven by
+// hand, and who was last seen when is the test's to say.
+#include "tests/unit/authority_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+// Node n was last seen n + 0.4 s ago, shard 1 0.2 s ago; shard 0 is the authority's own.
+std::optional<std::chrono::nanoseconds> seen_long_ago(Peer peer) {
+  if (peer.is_node()) return 1s * peer.number + 400ms;
+  if (peer == kShard0) return std::nullopt;
+  return 200ms;
+}
+
+std::vector<std::string> waits_of(const Run& run) {
+  std::vector<std::string> texts;
+  for (const Wait& wait : run.authority->waits(seen_long_ago)) texts.push_back(wait.text);
+  return texts;
+}
+using Texts = std::vector<std::string>;
+
+// `run_of(n)`: n nodes of one thread each.
+RunConfig run_of(std::uint32_t nodes) {
+  RunConfig config = small_run();
+  config.cluster.nodes = nodes;
+  config.train.total_iterations = 3 * nodes;
+  return config;
+}
+void gather_all(Run& run) {
+  const Layout layout = layout_of(8);
+  run.authority->shard_joined(ShardId(1));
+  for (std::uint32_t i = 0; i < run.config.cluster.nodes; ++i) {
+    run.authority->node_joined(NodeId(i), layout, run.now);
+  }
+  for (const std::uint32_t k : {0U, 1U}) {
+    run.say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
+  }
+}
+
+TEST_CASE("the start names who is missing, and who was refused why") {
+  Run run;
+  run.authority->node_joined(NodeId(0), layout_of(8), run.now);
+  run.authority->join_refused(kNode1, "node 1: threads 3, expected 1");
+  CHECK(waits_of(run) ==
+        Texts{"training has not begun: node 1, shard 1 have not joined; refused: node 1: threads "
+              "3, expected 1"});
+}
+
+TEST_CASE("who is held waits for the worker that has not reported") {
+  Run run;
+  run.gather();
+  run.train(0, 1);
+  run.iterate(0, 1);
+  CHECK(waits_of(run) ==
+        Texts{"worker 0.0 waits for version 2: worker 1.0 (node 1, last seen 1.4 s ago, clock 1) "
+              "has not reported"});
+}
+
+TEST_CASE("many who wait for many are one line, which names some of them") {
+  Run run(run_of(8));
+  gather_all(run);
+  for (const std::uint32_t node : {0U, 1U}) run.iterate(node, 0);
+  CHECK(waits_of(run) ==
+        Texts{"2 workers wait for version 1: worker 2.0 (node 2, last seen 2.4 s ago, clock 0), "
+              "worker 3.0 (node 3, last seen 3.4 s ago, clock 0), worker 4.0 (node 4, last seen "
+              "4.4 s ago, clock 0) and 3 more have not reported"});
+}
+
+TEST_CASE("a gradient that is not whole everywhere names the shard that lacks it") {
+  Run run;
+  run.gather();
+  run.iterate(0, 0);
+  wire::StepReport report;
+  report.worker = WorkerId(1, 0);
+  report.metric = {1.0, 5, 10};
+  run.say(kNode1, report);
+  const std::string who =
+      "worker 0.0 waits for version 1: worker 1.0 (node 1, last seen 1.4 s ago, clock 0) has "
+      "reported, but its gradient is not whole on ";
+  CHECK(waits_of(run) == Texts{who + "shard 0 and shard 1 (last seen 0.2 s ago)"});
+  run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(1, 0), Clock(0), 10, ""});
+  CHECK(waits_of(run) == Texts{who + "shard 1 (last seen 0.2 s ago)"});
+  run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(0), 10, ""});
+  // Both go on: nobody is held, and the next version is everybody's.
+  CHECK(waits_of(run) ==
+        Texts{"version 2 waits: worker 0.0 (node 0, last seen 0.4 s ago, clock 1) and worker 1.0 "
+              "(node 1, last seen 1.4 s ago, clock 1) have not reported"});
+}
+
+TEST_CASE("different causes are different lines, and the same wait keeps its cause") {
+  Run run(run_of(3));
+  gather_all(run);
+  run.iterate(0, 0);
+  const auto before = run.authority->waits(seen_long_ago);
+  REQUIRE(before.size() == 1);
+  wire::StepReport report;
+  report.worker = WorkerId(1, 0);
+  report.metric = {1.0, 5, 10};
+  run.say(kNode1, report);
+  const auto after = run.authority->waits(seen_long_ago);
+  REQUIRE(after.size() == 2);
+  CHECK(after[0].cause == before[0].cause);  // worker 2.0 still has not reported
+  CHECK(after[1].cause == "the wait for version 1, for gradients on shard 0 and shard 1");
+}
+
+TEST_CASE("what is usual is what the slowest of those waited for usually takes") {
+  Run run;
+  run.gather();
+  run.pass(2s);
+  run.iterate(0, 0);
+  run.pass(4s);
+  run.iterate(1, 0);
+  run.iterate(0, 1);
+  const auto waits = run.authority->waits(seen_long_ago);
+  REQUIRE(waits.size() == 1);
+  CHECK(waits[0].usual == 6s);
+}
+
+TEST_CASE("a stop waits for the iterations under way, wherever they stand") {
+  RunConfig config = small_run();
+  config.sync.policy = PolicyKind::kAsp;
+  config.sync.apply = ApplyMode::kEager;
+  config.sync.combine = CombineMode::kEach;
+  Run run(config);
+  run.gather();
+  run.iterate(0, 0);
+  CHECK(waits_of(run) ==
+        Texts{"version 1 waits: worker 1.0 (node 1, last seen 1.4 s ago, clock 0) has not reported"});
+  run.authority->stop("stopped by a signal", run.now);
+  CHECK(waits_of(run) ==
+        Texts{"the stop waits: worker 0.0 (node 0, last seen 0.4 s ago, clock 1) and worker 1.0 "
+              "(node 1, last seen 1.4 s ago, clock 0) have not reported"});
+}
+
+TEST_CASE("an evaluation that does not come is named, and who owes it") {
+  RunConfig config = small_run();
+  config.train.eval_every_clocks = 1;
+  Run run(config);
+  run.gather();
+  run.train(0, 1);
+  REQUIRE(waits_of(run).size() == 2);
+  CHECK(waits_of(run)[1] ==
+        "the evaluation of version 1 by node 0 (last seen 0.4 s ago) has not come, nobody waits for it");
+}
+
+TEST_CASE("the end names what it waits for, one after another") {
+  Run run;
+  run.slow_disk = true;
+  run.gather();
+  run.train(0, 3);
+  const std::string evaluation =
+      "the end waits for the evaluation of version 3 by node 0 (last seen 0.4 s ago)";
+  const std::string reports =
+      "the end waits for the report of node 0 (last seen 0.4 s ago) and node 1 (last seen "
+      "1.4 s ago)";
+  const std::string out = run.config.run.out;
+  CHECK(waits_of(run) ==
+        Texts{"the end waits for the final model's slice of shard 0 and shard 1 (last seen 0.2 s "
+              "ago)",
+              reports, evaluation});
+  run.answer_model(0, 1);
+  CHECK(waits_of(run)[0] == "the end waits for the final model's slice of shard 1 (last seen 0.2 s ago)");
+  run.answer_model(1, 1);
+  CHECK(waits_of(run) ==
+        Texts{"the end waits for the final model to be written to " + out, reports, evaluation});
+  run.errands.do_all(run.now);
+  CHECK(waits_of(run) == Texts{reports, evaluation});
+  run.node_reports(0);
+  CHECK(waits_of(run)[0] == "the end waits for the report of node 1 (last seen 1.4 s ago)");
+  run.node_reports(1);
+  CHECK(waits_of(run) == Texts{evaluation});
+  run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""});
+  CHECK(waits_of(run) == Texts{"the end waits for the report of shard 0 and shard 1 (last seen 0.2 s ago)"});
+  run.shards_report();
+  CHECK(waits_of(run) == Texts{"the end waits for its files to be written to " + out});
+  run.errands.do_all(run.now);
+  CHECK(run.over());
+  CHECK(waits_of(run).empty());
+}
+
+}  // namespace
+}  // namespace paceline::server

@@ -1,0 +1,93 @@
+// When a wait is told: after a while that is long compared with the usual, at doubling intervals, and when it
+// is over. Time is the test's.
+#include "common/log/stall_log.h"
+
+#include <catch2/catch.hpp>
+
+namespace paceline {
+namespace {
+
+using namespace std::chrono_literals;
+using Lines = std::vector<std::string>;
+
+struct Looked {
+  StallLog log;
+  Ticks now{1};
+  Lines after(std::chrono::nanoseconds time, std::vector<Wait> waits) {
+    now = now + time;
+    return log.look(waits, now);
+  }
+};
+
+const Wait kSlowest{"the wait for version 8", "2 workers wait for version 8", 2s};
+
+TEST_CASE("a wait is told after five times the usual, at doubling intervals, and when it is over") {
+  Looked l;
+  CHECK(l.after(0s, {kSlowest}).empty());
+  CHECK(l.after(9900ms, {kSlowest}).empty());
+  CHECK(l.log.standing().empty());
+  CHECK(l.after(100ms, {kSlowest}) == Lines{"for 10.0 s: 2 workers wait for version 8"});
+  CHECK(l.log.standing() == "for 10.0 s: 2 workers wait for version 8");
+  CHECK(l.after(9s, {kSlowest}).empty());
+  CHECK(l.after(1s, {kSlowest}).size() == 1);
+  CHECK(l.after(19s, {kSlowest}).empty());
+  CHECK(l.after(1s, {kSlowest}).size() == 1);
+  CHECK(l.after(5s, {}) == Lines{"over after 45.0 s: the wait for version 8"});
+  CHECK(l.log.standing().empty());
+  CHECK(l.after(1h, {kSlowest}).empty());  // another wait of that name begins
+}
+
+TEST_CASE("a wait that was never told ends without a word") {
+  Looked l;
+  CHECK(l.after(0s, {kSlowest}).empty());
+  CHECK(l.after(9s, {}).empty());
+}
+
+TEST_CASE("the text may change while the cause stays, and several causes are told apart") {
+  Looked l;
+  const Wait fewer{kSlowest.cause, "1 worker waits for version 8", 2s};
+  const Wait other{"the wait for an evaluation", "the end waits for an evaluation", 1s};
+  CHECK(l.after(0s, {kSlowest, other}).empty());
+  CHECK(l.after(5s, {kSlowest, other}) == Lines{"for 5.0 s: the end waits for an evaluation"});
+  CHECK(l.after(5s, {fewer, other}) ==
+        Lines{"for 10.0 s: 1 worker waits for version 8", "for 10.0 s: the end waits for an evaluation"});
+}
+
+TEST_CASE("where nobody knows what is usual ten seconds are long, and less than three never are") {
+  Looked l;
+  const Wait unknown{"a", "a"};
+  const Wait quick{"b", "b", 1ms};
+  CHECK(l.after(0s, {unknown, quick}).empty());
+  CHECK(l.after(2900ms, {unknown, quick}).empty());
+  CHECK(l.after(100ms, {unknown, quick}) == Lines{"for 3.0 s: b"});
+  CHECK(l.after(7s, {unknown}) == Lines{"over after 10.0 s: b", "for 10.0 s: a"});
+}
+
+TEST_CASE("while this process stood still nobody waited") {
+  Looked l;
+  CHECK(l.after(0s, {kSlowest}).empty());
+  l.now = l.now + 1h;
+  l.log.forgive(1h);
+  CHECK(l.after(9s, {kSlowest}).empty());
+  CHECK(l.after(1s, {kSlowest}).size() == 1);
+}
+
+TEST_CASE("who asks is told at once, also of what has only just begun") {
+  Looked l;
+  CHECK(l.log.explain({kSlowest}, l.now) == Lines{"for 0.0 s: 2 workers wait for version 8"});
+  CHECK(l.after(0s, {kSlowest}).empty());
+  CHECK(l.log.explain({kSlowest}, l.now + 1500ms) == Lines{"for 1.5 s: 2 workers wait for version 8"});
+  CHECK(l.log.explain({}, l.now).empty());
+}
+
+TEST_CASE("the usual time follows what was taken, slowly") {
+  UsualTime time;
+  CHECK(time.usual() == 0s);
+  time.took(8s);
+  CHECK(time.usual() == 8s);
+  time.took(16s);
+  CHECK(time.usual() == 9s);
+}
+
+}  // namespace
+}  // namespace paceline
