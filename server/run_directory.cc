@@ -63,20 +63,24 @@ fs::path log_file(const RunConfig& config, ShardId shard) {
          (shard == kAuthority ? "server.log" : "server-" + to_string(shard) + ".log");
 }
 
+Status check_unused(const RunConfig& config, ShardId shard) {
+  std::error_code error;
+  for (const fs::path& mark : marks_of_a_run(config, shard)) {
+    if (!fs::exists(mark, error)) continue;
+    return failed_precondition("the run directory " + config.run.out + " already holds a run (" +
+                               mark.filename().string() +
+                               "); choose another run.out, or replace it with --force");
+  }
+  return Status::ok();
+}
+
 Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                              const fs::path& given_config) {
   const fs::path out(config.run.out);
   std::error_code error;
   fs::create_directories(out, error);
   if (error) return unavailable("cannot make the run directory " + out.string() + ": " + error.message());
-  if (existing == Existing::kRefuse) {
-    for (const fs::path& mark : marks_of_a_run(config, shard)) {
-      if (!fs::exists(mark, error)) continue;
-      return failed_precondition("the run directory " + out.string() + " already holds a run (" +
-                                 mark.filename().string() +
-                                 "); choose another run.out, or replace it with --force");
-    }
-  }
+  if (existing == Existing::kRefuse) PACELINE_RETURN_IF_ERROR(check_unused(config, shard));
   for (const fs::path& file : leftovers(config, shard)) {
     fs::remove(file, error);
     if (error) return unavailable("cannot remove " + file.string() + ": " + error.message());

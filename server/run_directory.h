@@ -20,6 +20,9 @@ enum class Existing { kRefuse, kReplace };
 [[nodiscard]] Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                                            const std::filesystem::path& given_config);
 
+// Whether the folder holds no run that this server would be refused for. Errors: kFailedPrecondition it does.
+[[nodiscard]] Status check_unused(const RunConfig& config, ShardId shard);
+
 // A server that never listened has not run: takes back what prepare_run_directory() and the log made, so that
 // the folder does not count as used and a start of the corrected configuration is not refused.
 void forget_run(const RunConfig& config, ShardId shard, const std::filesystem::path& given_config);

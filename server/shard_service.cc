@@ -1,8 +1,6 @@
 // Judging and answering a shard's messages.
 #include "server/shard_service.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,6 +11,7 @@
 #include "common/sync/test_hooks.h"
 #include "common/wire/memory.h"
 #include "common/wire/segment_sizes.h"
+#include "server/store/memory_bound.h"
 
 namespace paceline::server {
 namespace {
@@ -24,21 +23,6 @@ constexpr std::int64_t kRefusalsLogged = 100;
 constexpr std::chrono::seconds kFarewellMax{2};
 
 std::size_t pulls_max(const ClusterSection& cluster) { return cluster.threads_per_node + 2; }
-
-// Parameters twice, the optimizer's state and, with delay compensation, what each worker computes with: what
-// a shard of `floats` needs at least.
-double bytes_needed(std::int64_t floats, const OptimizerSection& optimizer, Cluster cluster) {
-  const OptimizerKind kind = optimizer.kind;
-  double state = kind == OptimizerKind::kAdam ? 2.0 : kind == OptimizerKind::kMomentum ? 1.0 : 0.0;
-  const CompensationKind compensation = optimizer.delay_compensation.kind;
-  if (compensation != CompensationKind::kNone) state += cluster.workers();
-  if (compensation == CompensationKind::kAdaptive) state += 1.0;
-  return static_cast<double>(floats) * sizeof(float) * (2.0 + state);
-}
-
-double physical_memory_bytes() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
 
 }  // namespace
 
@@ -57,7 +41,7 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
 Result<Range> ShardService::open(const Layout& layout) {
   if (shard_) return shard_->range();
   const Range range = partition(layout.size(), config_.cluster.shards)[id_.value];
-  const double needed = bytes_needed(range.size(), config_.train.optimizer, cluster_);
+  const double needed = memory_bound(range.size(), config_).least;
   if (needed > physical_memory_bytes()) {
     return resource_exhausted(
         "shard " + to_string(id_) + " of " + std::to_string(range.size()) + " floats needs " +
@@ -153,7 +137,6 @@ bool ShardService::must_wait(const wire::Body& body) {
 }
 
 void ShardService::on_release(Version version) {
-  note_version(now);
   if (!shard_) return;
   shard_->release(version);
   released_leaving_ = leaving_.exact() > 0;
@@ -167,16 +150,10 @@ Status ShardService::on_replies_left() {
   }
   if (shard_) answer_ready();
   return Status::ok();
-void ShardService::note_version(Ticks now) {
-  if (!shard_ || shard_->now().version == ticked_) return;
-  if (ticked_ >= Version(0)) versions_.took(now - reached_at_);
-  ticked_ = shard_->now().version;
-  reached_at_ = now;
-}
-
 }
 
 void ShardService::tick(Ticks now) {
+  note_version(now);
   for (const Leaving::Stuck& stuck : leaving_.stuck(now, config_.cluster.lease)) {
     Node& node = nodes_[stuck.node.value];
     node.stuck = true;
@@ -188,6 +165,13 @@ void ShardService::tick(Ticks now) {
     outbox_.send(Peer::of(kAuthority), {wire::NodeLost{stuck.node, why}, {}});
   }
   part_with_lost(now);
+}
+
+void ShardService::note_version(Ticks now) {
+  if (!shard_ || shard_->now().version == ticked_) return;
+  if (ticked_ >= Version(0)) versions_.took(now - reached_at_);
+  ticked_ = shard_->now().version;
+  reached_at_ = now;
 }
 
 // What a lost node has not taken would keep states alive for as long as it pleases. But behind it lies the

@@ -5,6 +5,7 @@
 #include "common/config/command_line.h"
 #include "tools/check_config.h"
 #include "tools/data_synthesize.h"
+#include "tools/doctor.h"
 #include "tools/evaluate.h"
 #include "tools/keygen.h"
 #include "tools/report.h"
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
 
   paceline::add_check_config(app, exit_status);
   paceline::add_data_synthesize(app, exit_status);
+  paceline::add_doctor(app, exit_status);
   paceline::add_evaluate(app, exit_status);
   paceline::add_keygen(app, exit_status);
   paceline::add_report(app, exit_status);

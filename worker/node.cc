@@ -20,6 +20,7 @@
 #include "worker/client/ps_client.h"
 #include "worker/emulate/compute_slots.h"
 #include "worker/emulate/pace.h"
+#include "worker/node_memory.h"
 #include "worker/train/evaluator.h"
 #include "worker/train/leaving_gradient.h"
 #include "worker/train/trainer.h"
@@ -90,7 +91,7 @@ class Node::Impl {
 
   Status run() {
     PACELINE_RETURN_IF_ERROR(keys_.status());
-    wire::prefer_huge_pages(usual_bytes());
+    wire::prefer_huge_pages(usual_bytes(config_.cluster, tasks_->layout().size()));
     PACELINE_RETURN_IF_ERROR(open_slots());
     if (!memory_.is_ok()) {
       if (config_.cluster.shared_memory == SharedMemory::kOn) {
@@ -122,14 +123,6 @@ class Node::Impl {
   }
 
  private:
-  // What lies in this process at once in the steady state: each thread's parameters, gradients and local
-  // state, the process cache and an answer that arrives.
-  std::size_t usual_bytes() const {
-    constexpr std::size_t kPerThread = 2 + GradientBuffers::kBuffersMax;
-    const std::size_t vectors = kPerThread * config_.cluster.threads_per_node + 2;
-    return vectors * sizeof(float) * static_cast<std::size_t>(tasks_->layout().size());
-  }
-
   Status open_slots() {
     if (!config_.emulate.base_step) return Status::ok();
     std::error_code error;

@@ -15,20 +15,31 @@ namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
+std::filesystem::path log_of(const RunConfig& config, NodeId node) {
+  return std::filesystem::path(config.run.out) / ("worker-" + to_string(node) + ".log");
+}
+
+std::string holds_a_run(const RunConfig& config, NodeId node) {
+  return "the run directory " + config.run.out + " already holds a run of node " + to_string(node) + " (" +
+         log_of(config, node).filename().string() + ")";
+}
+
 }  // namespace
+
+Status check_unused(const RunConfig& config, NodeId node) {
+  std::error_code error;
+  if (!std::filesystem::exists(log_of(config, node), error)) return Status::ok();
+  return failed_precondition(holds_a_run(config, node) +
+                             "; choose another run.out, or replace it with --force");
+}
 
 Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, bool replace, LockFile lock_file) {
   const std::filesystem::path out(config.run.out);
   std::error_code error;
   std::filesystem::create_directories(out, error);
   if (error) return unavailable("cannot create " + out.string() + ": " + error.message());
-  const std::filesystem::path file = out / ("worker-" + to_string(node) + ".log");
-  const std::string holds = "the run directory " + out.string() + " already holds a run of node " +
-                            to_string(node) + " (" + file.filename().string() + ")";
-  const bool was_there = std::filesystem::exists(file, error);
-  if (was_there && !replace) {
-    return failed_precondition(holds + "; choose another run.out, or replace it with --force");
-  }
+  const std::filesystem::path file = log_of(config, node);
+  if (!replace) PACELINE_RETURN_IF_ERROR(check_unused(config, node));
   const int opened = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (opened < 0) return unavailable("cannot open " + file.string() + ": " + reason(errno));
   const auto close = [](const int* descriptor) {
@@ -38,7 +49,8 @@ Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, bool repl
   const std::shared_ptr<const int> lock(new int(opened), close);
   std::string warning;
   if (lock_file(opened, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return failed_precondition(holds + ", and that node is still alive");
+    if (errno == EWOULDBLOCK)
+      return failed_precondition(holds_a_run(config, node) + ", and that node is still alive");
     warning = "cannot lock " + file.string() + ": " + reason(errno) +
               "; another process of this node would not be noticed before it joins";
   }

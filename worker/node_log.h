@@ -23,6 +23,9 @@ struct NodeLog {
 // flock(2), or what stands in for it.
 using LockFile = int (*)(int descriptor, int operation);
 
+// Whether the folder holds no log that this node would be refused for. Errors: kFailedPrecondition it does.
+[[nodiscard]] Status check_unused(const RunConfig& config, NodeId node);
+
 // Makes config.run.out where it is missing, and the file. One that is there belongs to an earlier run, and is
 // emptied only if `replace` (--force), or to a live node, and then it is left alone whatever `replace` says.
 // Where the file system has no locks, a run goes on without one.

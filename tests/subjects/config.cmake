@@ -4,3 +4,9 @@ paceline_test(config_test
           unit/config_command_line_test.cc
   LIBS paceline_config paceline_sync paceline_tools)
 target_compile_definitions(config_test PRIVATE PACELINE_CONFIGS_DIR="${PROJECT_SOURCE_DIR}/configs")
+
+# `paceline doctor`, which looks at this machine.
+find_package(Boost 1.74 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+paceline_test(doctor_test SOURCES unit/doctor_test.cc
+  LIBS paceline_tools paceline_config paceline_data Boost::headers nlohmann_json::nlohmann_json)

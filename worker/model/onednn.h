@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
+#include "common/library_version.h"
 #include "common/status.h"
 #include "worker/model/backend.h"
 
@@ -14,5 +16,9 @@ namespace paceline {
 // number of threads into a primitive when it is made.
 Result<std::unique_ptr<NetworkBackend>> make_onednn_backend(NetworkSpec network, std::int64_t batch_size,
                                                             std::uint64_t seed);
+
+// The library's versions, and the instruction set that it computes with on this processor ("avx2").
+LibraryVersion onednn_version();
+std::string onednn_instruction_set();
 
 }  // namespace paceline

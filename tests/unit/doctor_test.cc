@@ -1,0 +1,358 @@
+// `paceline doctor`: each check in a situation in which it must fail, and all of them in a good one. Nothing
+// that it looks at may change.
+#include "tools/doctor.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/unit/temp_folder.h"
+#include "worker/data/synthetic.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+using boost::asio::ip::tcp;
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
+using testing::TempFolder;
+
+// A run of two nodes and one server that this machine can do.
+struct Patient {
+  Patient() {
+    SyntheticOptions synthetic;
+    synthetic.out = data();
+    synthetic.train_samples = 50;
+    synthetic.test_samples = 40;
+    REQUIRE(write_synthetic(synthetic).is_ok());
+    std::ofstream(options.config_path) << "run: {out: " << out().string() << "}\n"
+                                       << "cluster: {nodes: 2, endpoints: [\"" << endpoint() << "\"]}\n"
+                                       << "train: {model: layers, layers: [{kind: dense, out: 10}], "
+                                          "total_iterations: 100}\n"
+                                       << "data: {path: " << data().string() << "}\n";
+  }
+  fs::path data() const { return folder / "data"; }
+  fs::path out() const { return folder / "runs" / "one"; }
+  std::string endpoint() const { return "ipc://" + (folder / "0").string(); }
+  void set(const std::string& key_value) { options.overrides.push_back(key_value); }
+
+  std::vector<Finding> findings() const {
+    const auto found = diagnose(options);
+    REQUIRE(found.is_ok());
+    return *found;
+  }
+  // What the check of that name has found; there is one.
+  Finding finding(const std::string& check) const {
+    const std::vector<Finding> all = findings();
+    const auto is = [&](const Finding& f) { return f.check == check; };
+    REQUIRE(std::count_if(all.begin(), all.end(), is) == 1);
+    return *std::find_if(all.begin(), all.end(), is);
+  }
+  // Nothing but this check has failed, and that says so.
+  void fails_with(const std::string& check, const std::string& said) const {
+    for (const Finding& f : findings()) {
+      INFO(f.check << ": " << f.said);
+      CHECK((f.verdict == Verdict::kFailed) == (f.check == check));
+    }
+    CHECK_THAT(finding(check).said, Contains(said));
+    std::ostringstream printed;
+    std::ostringstream errors;
+    CHECK(doctor(options, printed, errors) == 1);
+    CHECK_THAT(printed.str(), Contains("FAILED   " + check));
+  }
+
+  TempFolder folder;
+  DoctorOptions options{.config_path = (folder / "run.yaml").string()};
+};
+
+// A listening socket of this process on the loopback address, at a port that the system chose.
+struct Listener {
+  boost::asio::io_context io;
+  tcp::acceptor acceptor{io, tcp::endpoint(boost::asio::ip::address_v4::loopback(), 0)};
+  std::string endpoint() const {
+    return "tcp://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
+  }
+};
+
+std::string this_process() { return "process " + std::to_string(::getpid()) + " ("; }
+
+TEST_CASE("a machine that can do its part is told so, and nothing is left behind") {
+  Patient p;
+  std::ostringstream out;
+  std::ostringstream err;
+  CHECK(doctor(p.options, out, err) == 0);
+  CHECK(err.str().empty());
+  INFO(out.str());
+  CHECK_THAT(out.str(), StartsWith("ok       configuration"));
+  CHECK_THAT(out.str(), !Contains("FAILED"));
+  CHECK_THAT(out.str(), Contains("50 training and 40 test samples; fingerprint 0x"));
+  CHECK_THAT(out.str(), Contains(p.out().string() + " is not there yet, and can be made"));
+  CHECK_THAT(out.str(), Contains("30730 parameters: the whole run on this machine needs at least"));
+  CHECK_THAT(out.str(), Contains("libzmq: built with 4.") && Contains("protobuf: built with") &&
+                            Contains("oneDNN: built with") && Contains("parameters are updated with"));
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(p.folder.path())) left.push_back(entry.path().filename());
+  std::sort(left.begin(), left.end());
+  CHECK(left == std::vector<std::string>{"data", "run.yaml"});
+}
+
+TEST_CASE("a configuration that is none is refused as by check-config") {
+  Patient p;
+  p.set("sync.treshold=3");
+  std::ostringstream out;
+  std::ostringstream err;
+  CHECK(doctor(p.options, out, err) == 2);
+  CHECK(out.str().empty());
+  CHECK_THAT(err.str(), StartsWith("paceline doctor: command line: sync.treshold: unknown key"));
+}
+
+TEST_CASE("what cannot be a daemon of the run is refused: another shard, another node, a path too long") {
+  Patient p;
+  std::string expected;
+  SECTION("no such shard") {
+    p.options.shard = 1;
+    expected = "--shard: no such shard, got 1, expected 0 to 0";
+  }
+  SECTION("no such node") {
+    p.options.node = 2;
+    expected = "--node: no such node, got 2, expected 0 to 1";
+  }
+  SECTION("a path longer than a socket's") {
+    p.set("cluster.endpoints=[\"ipc:///tmp/" + std::string(120, 'x') + "\"]");
+    expected = "a path longer than the 107 bytes of a Unix socket";
+  }
+  const auto found = diagnose(p.options);
+  REQUIRE_FALSE(found.is_ok());
+  CHECK_THAT(found.status().message(), Contains(expected));
+}
+
+TEST_CASE("an endpoint that is taken names the process that listens there") {
+  Patient p;
+  SECTION("tcp") {
+    const Listener taken;
+    p.set("cluster.endpoints=[\"" + taken.endpoint() + "\"]");
+    p.fails_with("endpoint 0",
+                 "cannot bind " + taken.endpoint() + ": Address already in use: " + this_process());
+  }
+  SECTION("ipc") {
+    using boost::asio::local::stream_protocol;
+    boost::asio::io_context io;
+    const stream_protocol::acceptor taken(io, stream_protocol::endpoint(p.endpoint().substr(6)));
+    p.fails_with("endpoint 0", "cannot bind " + p.endpoint() + ": Address already in use: " + this_process());
+  }
+}
+
+TEST_CASE("an endpoint of another machine, or in a folder that is not there, cannot be bound") {
+  Patient p;
+  SECTION("an address that is reserved for examples (RFC 5737)") {
+    p.set("security.allow_insecure=true");
+    p.set("cluster.endpoints=[\"tcp://192.0.2.1:5555\"]");
+    p.fails_with("endpoint 0", "cannot bind tcp://192.0.2.1:5555");
+    CHECK_THAT(p.finding("endpoint 0").advice, Contains("this machine has 127.0.0.1 (lo)"));
+  }
+  SECTION("no folder") {
+    p.set("cluster.endpoints=[\"ipc://" + (p.folder / "absent" / "0").string() + "\"]");
+    p.fails_with("endpoint 0", "cannot bind ipc://");
+  }
+  SECTION("an ordinary file, which stays") {
+    std::ofstream(p.folder / "0") << "years of work";
+    p.fails_with("endpoint 0", "got an ordinary file");
+    CHECK(fs::file_size(p.folder / "0") == 13);
+  }
+}
+
+TEST_CASE("an endpoint that can be bound says who reaches it") {
+  Patient p;
+  CHECK_THAT(p.finding("endpoint 0").said, Contains("by processes of this machine only; the path has"));
+  p.set("security.allow_insecure=true");
+  p.set("cluster.endpoints=[\"tcp://0.0.0.0:" + std::to_string(Listener().acceptor.local_endpoint().port()) +
+        "\"]");
+  CHECK_THAT(p.finding("endpoint 0").said, Contains("through every interface: 127.0.0.1 (lo)"));
+}
+
+TEST_CASE(
+    "a node reaches its servers: those that are there, those that are not yet, and those that cannot be") {
+  Patient p;
+  p.options.node = 1;
+  SECTION("there") {
+    const Listener server;
+    p.set("cluster.endpoints=[\"" + server.endpoint() + "\"]");
+    CHECK(p.finding("endpoint 0").verdict == Verdict::kOk);
+    CHECK_THAT(p.finding("endpoint 0").said, Contains("answered in") && Contains("found in"));
+  }
+  SECTION("not yet") {
+    std::string endpoint = Listener().endpoint();
+    p.set("cluster.endpoints=[\"" + endpoint + "\"]");
+    CHECK(p.finding("endpoint 0").verdict == Verdict::kWarning);
+    CHECK_THAT(p.finding("endpoint 0").said, Contains("nobody listens there yet (127.0.0.1, found in"));
+    std::ostringstream out;
+    std::ostringstream err;
+    CHECK(doctor(p.options, out, err) == 0);  // it is for before a run
+  }
+  SECTION("a path that nobody serves yet") { CHECK(p.finding("endpoint 0").verdict == Verdict::kWarning); }
+  SECTION("a path that cannot be") {
+    p.set("cluster.endpoints=[\"ipc://" + (p.folder / "absent" / "0").string() + "\"]");
+    p.fails_with("endpoint 0", "there is no folder");
+  }
+  SECTION("a host that cannot be: a name's part has 63 bytes at most") {
+    const std::string host(64, 'x');
+    p.set("security.allow_insecure=true");
+    p.set("cluster.endpoints=[\"tcp://" + host + ":5555\"]");
+    p.fails_with("endpoint 0", "host " + host + ": ");
+  }
+}
+
+TEST_CASE("another server looks at the authority's endpoint as a node does, and binds its own") {
+  Patient p;
+  p.options.shard = 1;
+  p.set("cluster.shards=2");
+  p.set("cluster.endpoints=[\"" + p.endpoint() + "\", \"ipc://" + (p.folder / "1").string() + "\"]");
+  CHECK(p.finding("endpoint 0").verdict == Verdict::kWarning);
+  CHECK(p.finding("endpoint 1").verdict == Verdict::kOk);
+}
+
+TEST_CASE("data that is missing, cut short or mislabelled is said of a node, and a server needs none") {
+  Patient p;
+  const fs::path batch = p.data() / "data_batch_2.bin";
+  SECTION("missing") {
+    fs::remove_all(p.data());
+    p.fails_with("data", "data folder '" + p.data().string() + "' does not exist; generate a data set");
+  }
+  SECTION("cut short") {
+    fs::resize_file(batch, 5000);
+    p.fails_with("data", "'" + batch.string() + "': got 5000 bytes, expected a multiple of 3073");
+  }
+  SECTION("no test set") {
+    fs::remove(p.data() / "test_batch.bin");
+    p.fails_with("data", "test_batch.bin' does not exist");
+  }
+  p.options.shard = 0;
+  CHECK(p.finding("data").verdict == Verdict::kOk);
+}
+
+TEST_CASE(
+    "keys that a daemon of this machine could not read fail; none are needed where nobody else can connect") {
+  Patient p;
+  CHECK(p.finding("keys").verdict == Verdict::kOk);
+  SECTION("not there") {
+    p.set("security.keys=" + (p.folder / "keys").string());
+    p.options.node = 1;
+    p.fails_with("keys", (p.folder / "keys").string());
+  }
+  SECTION("none, and everybody may connect") {
+    p.set("security.allow_insecure=true");
+    CHECK(p.finding("keys").verdict == Verdict::kWarning);
+  }
+}
+
+TEST_CASE("the same data has the same fingerprint, other data another") {
+  Patient p;
+  const std::string before = p.finding("data").said;
+  CHECK(p.finding("data").said == before);
+  std::fstream(p.data() / "data_batch_1.bin", std::ios::in | std::ios::out | std::ios::binary).put(7);
+  CHECK(p.finding("data").said != before);
+}
+
+TEST_CASE("a run directory that cannot be written, or is used already, fails") {
+  Patient p;
+  SECTION("below a file") {
+    p.set("run.out=" + (p.folder / "run.yaml" / "out").string());
+    p.fails_with("run directory", "cannot be made: " + (p.folder / "run.yaml").string() + " is not a folder");
+  }
+  SECTION("where nobody may write") {
+    p.set("run.out=/proc/paceline");
+    p.fails_with("run directory", "cannot write into /proc: ");
+  }
+  SECTION("a folder without permission") {
+    if (::geteuid() == 0) return;  // who may write everywhere
+    fs::create_directories(p.out());
+    fs::permissions(p.out(), fs::perms::owner_read | fs::perms::owner_exec);
+    p.fails_with("run directory", "Permission denied");
+    fs::permissions(p.out(), fs::perms::owner_all);
+  }
+  SECTION("an earlier run's") {
+    fs::create_directories(p.out());
+    std::ofstream(p.out() / "server.log") << "it was";
+    p.fails_with("run directory", "already holds a run (server.log); choose another run.out");
+    p.options.force = true;
+    CHECK_THAT(p.finding("run directory").said, EndsWith("holds a run, which will be replaced"));
+    p.options.force = false;
+    p.options.node = 1;  // whose server has begun
+    CHECK(p.finding("run directory").verdict == Verdict::kOk);
+    std::ofstream(p.out() / "worker-1.log") << "it was";
+    p.fails_with("run directory", "already holds a run of node 1 (worker-1.log)");
+  }
+}
+
+TEST_CASE("a model that no machine holds fails, one that may not fit in the worst case is a warning") {
+  Patient p;
+  p.options.shard = 0;
+  SECTION("never") {
+    std::string layers;
+    for (int i = 0; i < 64; ++i) layers += "{kind: dense, out: 65536}, ";
+    p.set("train.layers=[" + layers + "{kind: dense, out: 10}]");
+    CHECK(p.finding("memory").verdict == Verdict::kFailed);
+    CHECK(p.finding("disk space").verdict == Verdict::kFailed);
+  }
+  SECTION("in the worst case") {
+    p.set("sync.policy=ssp");
+    p.set("sync.threshold=1000000");
+    p.set("train.layers=[{kind: dense, out: 1000}, {kind: dense, out: 10}]");
+    CHECK(p.finding("memory").verdict == Verdict::kWarning);
+  }
+}
+
+TEST_CASE("more training threads than cores is a warning, unless they are emulated") {
+  Patient p;
+  p.set("cluster.threads_per_node=256");
+  CHECK(p.finding("cores").verdict == Verdict::kWarning);
+  p.set("emulate.base_step=1s");
+  p.set("emulate.cores=1");
+  CHECK(p.finding("cores").verdict == Verdict::kOk);
+}
+
+TEST_CASE("too few descriptors for the connections fail, and the advice is a command") {
+  Patient p;
+  p.options.shard = 0;
+  p.set("cluster.nodes=200");
+  rlimit before = {};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit few = {200, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  const Finding finding = p.finding("open files");
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(finding.verdict == Verdict::kFailed);
+  CHECK(finding.said == "a process may open 200 files, about 265 are needed");
+  CHECK(finding.advice == "ulimit -n 265");
+}
+
+TEST_CASE("a script gets the same as one JSON object") {
+  Patient p;
+  fs::remove_all(p.data());
+  p.options.json = true;
+  std::ostringstream out;
+  std::ostringstream err;
+  CHECK(doctor(p.options, out, err) == 1);
+  const auto read = nlohmann::json::parse(out.str());
+  CHECK(read["ok"] == false);
+  const std::vector<Finding> expected = p.findings();
+  REQUIRE(read["checks"].size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(read["checks"][i]["check"] == expected[i].check);
+    CHECK((read["checks"][i]["verdict"] == "FAILED") == (expected[i].verdict == Verdict::kFailed));
+  }
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,59 @@
+// `paceline doctor CONFIG [key.path=value …] [--node I | --shard K]`: whether this machine can do its part of
+// a run, before any daemon starts: one line for each thing that was looked at, and what to do about what is
+// wrong. Looks with the daemons' own code (configuration, endpoints, data set, run directory, memory) and
+// leaves nothing behind.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/ids.h"
+#include "common/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace paceline {
+
+enum class Verdict { kOk, kWarning, kFailed };
+
+// What one check has found.
+struct Finding {
+  std::string check;  // "endpoint 0", "data", "memory"
+  Verdict verdict = Verdict::kOk;
+  std::string said;    // one line
+  std::string advice;  // what to do about it; empty where nothing need be done
+};
+
+struct DoctorOptions {
+  std::string config_path = {};
+  std::vector<std::string> overrides = {};
+  std::optional<std::uint32_t> node = {};   // what this machine is to be: this node, or
+  std::optional<std::uint32_t> shard = {};  // this server; neither: all of them
+  bool force = false;                       // the daemons will be started with --force
+  bool json = false;
+};
+
+// What this machine is to be of a run.
+struct DoctorRole {
+  std::vector<NodeId> nodes;
+  std::vector<ShardId> shards;
+};
+
+// All checks, in order. Errors: those of load_daemon_config(); then nothing was looked at.
+Result<std::vector<Finding>> diagnose(const DoctorOptions& options);
+
+// The findings to `out`, as lines or (json) as one object, and 0, or 1 when something has failed; or the
+// configuration's error as one line to `err` and 2.
+int doctor(const DoctorOptions& options, std::ostream& out, std::ostream& err);
+
+// The subcommand; when it is the one called, it stores its exit status in `exit_status`, which outlives
+// `app`.
+void add_doctor(CLI::App& app, int& exit_status);
+
+}  // namespace paceline

@@ -1,0 +1,37 @@
+// The checks of `paceline doctor`, by what they look at. Each appends what it has found; nothing that it made
+// stays. `config` is valid.
+#pragma once
+
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "tools/doctor.h"
+
+namespace paceline {
+
+using Findings = std::vector<Finding>;
+
+// doctor_endpoints.cc: whether the servers of `role` can bind their endpoints, and who listens there if not;
+// whether the endpoints that its nodes (and the other servers) connect to can be resolved and reached, and
+// how fast. Where `role` is the whole run, binding says all.
+void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& findings);
+
+// doctor_files.cc: the data set, read as every node reads it.
+void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& findings);
+// The run's keys, read as its daemons read them.
+void check_keys(const RunConfig& config, const DoctorRole& role, Findings& findings);
+// The run directory: that it can be written, holds no other run (unless `force`), lies on a file system with
+// room, whose clock agrees with this machine's.
+void check_run_directory(const RunConfig& config, const DoctorRole& role, bool force, Findings& findings);
+
+// doctor_machine.cc: descriptors, memory, cores, shared memory, huge pages.
+void check_open_files(const RunConfig& config, const DoctorRole& role, Findings& findings);
+void check_memory(const RunConfig& config, const DoctorRole& role, Findings& findings);
+void check_cores(const RunConfig& config, const DoctorRole& role, Findings& findings);
+void check_shared_memory(const RunConfig& config, Findings& findings);
+void check_huge_pages(Findings& findings);
+// What the libraries are, and what the processor can do.
+void check_libraries(Findings& findings);
+void check_processor(Findings& findings);
+
+}  // namespace paceline

@@ -1,0 +1,256 @@
+// Endpoints: a server's by binding it, as the server will; a node's by connecting to it. A server that has
+// not been started yet refuses a connection, which shows that its host is there.
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <system_error>
+
+#include "common/ticks.h"
+#include "common/wire/endpoint.h"
+#include "common/wire/transport.h"
+#include "tools/doctor_checks.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+using boost::asio::ip::tcp;
+using boost::asio::local::stream_protocol;
+
+constexpr std::chrono::seconds kConnectWithin{3};
+
+bool is_ipc(const std::string& endpoint) { return endpoint.starts_with("ipc://"); }
+std::string path_of(const std::string& endpoint) { return endpoint.substr(6); }
+
+std::string in_milliseconds(std::chrono::nanoseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f ms", to_seconds(time) * 1e3);
+  return text;
+}
+
+// "10.0.0.5" -> "eth0", of this machine's IPv4 addresses.
+std::map<std::string, std::string> interfaces() {
+  std::map<std::string, std::string> found;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return found;
+  for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
+    char text[INET_ADDRSTRLEN] = "";
+    const auto* address = reinterpret_cast<const sockaddr_in*>(i->ifa_addr);
+    if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr)
+      found.emplace(text, i->ifa_name);
+  }
+  freeifaddrs(list);
+  return found;
+}
+
+// "10.0.0.5", 5555 of "tcp://10.0.0.5:5555".
+struct TcpAddress {
+  std::string host;
+  std::uint16_t port = 0;
+};
+TcpAddress address_of(const std::string& tcp_endpoint) {
+  const std::size_t colon = tcp_endpoint.rfind(':');
+  TcpAddress address{tcp_endpoint.substr(6, colon - 6), 0};
+  std::from_chars(tcp_endpoint.data() + colon + 1, tcp_endpoint.data() + tcp_endpoint.size(), address.port);
+  return address;
+}
+
+std::string name_of_process(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return "process " + pid + (name.empty() ? "" : " (" + name + ")");
+}
+
+// The process that has a socket of this inode open, where this user may see that.
+std::string owner_of_socket(const std::string& inode) {
+  std::error_code error;
+  for (fs::directory_iterator process("/proc", error), end; !error && process != end;
+       process.increment(error)) {
+    const std::string pid = process->path().filename().string();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::error_code denied;
+    for (fs::directory_iterator file(process->path() / "fd", denied), last; !denied && file != last;
+         file.increment(denied)) {
+      std::error_code gone;
+      if (fs::read_symlink(file->path(), gone).string() == "socket:[" + inode + "]")
+        return name_of_process(pid);
+    }
+  }
+  return "a process of another user, or of another container";
+}
+
+// The lines of /proc/net/tcp: "sl local_address rem_address st … uid timeout inode", hexadecimal; 0A listens.
+std::optional<std::string> who_listens_on_port(std::uint16_t port) {
+  for (const char* const table : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream file(table);
+    std::string line;
+    std::getline(file, line);
+    while (std::getline(file, line)) {
+      std::istringstream words(line);
+      std::string slot, local, remote, state, queues, timer, retransmitted, user, timeout, inode;
+      words >> slot >> local >> remote >> state >> queues >> timer >> retransmitted >> user >> timeout >>
+          inode;
+      char wanted[8];
+      std::snprintf(wanted, sizeof wanted, ":%04X", port);
+      if (state == "0A" && local.ends_with(wanted)) return owner_of_socket(inode);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> who_listens_at_path(const std::string& path) {
+  try {
+    boost::asio::io_context io;
+    stream_protocol::socket socket(io);
+    boost::system::error_code error;
+    socket.connect(stream_protocol::endpoint(path), error);
+    if (error) return std::nullopt;
+    ucred peer = {};
+    socklen_t size = sizeof peer;
+    if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+    return name_of_process(std::to_string(peer.pid));
+  } catch (const boost::system::system_error&) {
+    return std::nullopt;  // no path of a socket
+  }
+}
+
+std::optional<std::string> who_listens(const std::string& endpoint) {
+  return is_ipc(endpoint) ? who_listens_at_path(path_of(endpoint))
+                          : who_listens_on_port(address_of(endpoint).port);
+}
+
+std::string addresses_of_this_machine() {
+  std::string text;
+  for (const auto& [address, name] : interfaces())
+    text += (text.empty() ? "" : ", ") + address + " (" + name + ")";
+  return text;
+}
+
+// Where an endpoint that could be bound leads.
+std::string reached_through(const std::string& endpoint) {
+  if (is_ipc(endpoint)) {
+    return "by processes of this machine only; the path has " + std::to_string(path_of(endpoint).size()) +
+           " bytes, of at most 107";
+  }
+  const Result<std::string> resolved = wire::resolve_for_bind(endpoint);
+  if (!resolved.is_ok()) return "through the interface that it names";
+  const std::string address = address_of(*resolved).host;
+  if (address == "0.0.0.0") return "through every interface: " + addresses_of_this_machine();
+  if (address.starts_with("127.")) return "by processes of this machine only (" + address + ")";
+  const auto all = interfaces();
+  const auto found = all.find(address);
+  return "through " + (found == all.end() ? address : found->second + " (" + address + ")");
+}
+
+// A server's, tried as the server will.
+Finding bind_endpoint(const std::string& check, const std::string& endpoint) {
+  std::error_code error;
+  const bool was_there = is_ipc(endpoint) && fs::exists(path_of(endpoint), error);
+  wire::Context context;
+  boost::asio::io_context io;
+  const auto bound = wire::RouterSocket::bind(context, io, endpoint, {}, [](const wire::PeerId&, auto) {});
+  if (bound.is_ok()) {
+    (*bound)->close();
+    if (is_ipc(endpoint) && !was_there) fs::remove(path_of(endpoint), error);  // ZeroMQ leaves it
+    return {check, Verdict::kOk, endpoint + " can be bound, and reached " + reached_through(endpoint), ""};
+  }
+  const std::string& why = bound.status().message();
+  if (why.find("in use") != std::string::npos) {
+    const auto who = who_listens(endpoint);
+    return {check, Verdict::kFailed, why + (who ? ": " + *who + " listens there" : ""),
+            "end that process, or choose another address in cluster.endpoints"};
+  }
+  if (is_ipc(endpoint)) {
+    return {check, Verdict::kFailed, why,
+            "choose a path in a folder that can be written, in cluster.endpoints"};
+  }
+  return {check, Verdict::kFailed, why,
+          "start this server on the host that cluster.endpoints names, or correct it; this machine has " +
+              addresses_of_this_machine()};
+}
+
+Finding not_reached(const std::string& check, const std::string& endpoint, const std::string& why) {
+  return {check, Verdict::kFailed, endpoint + " cannot be reached: " + why,
+          "correct cluster.endpoints, or open the way to that host (firewall, routes)"};
+}
+
+Finding nobody_listens(const std::string& check, const std::string& endpoint, const std::string& how) {
+  return {check, Verdict::kWarning, endpoint + ": nobody listens there yet (" + how + ")",
+          "start paceline-server there; whether this machine gets through to it is not known before"};
+}
+
+Finding reach_path(const std::string& check, const std::string& endpoint) {
+  const Ticks began = steady_now();
+  if (const auto who = who_listens_at_path(path_of(endpoint))) {
+    return {check, Verdict::kOk,
+            endpoint + ": " + *who + " answered in " + in_milliseconds(steady_now() - began), ""};
+  }
+  std::error_code error;
+  const fs::path folder = fs::path(path_of(endpoint)).parent_path();
+  if (path_of(endpoint)[0] != '@' && !fs::is_directory(folder.empty() ? "." : folder, error)) {
+    return not_reached(check, endpoint, "there is no folder " + folder.string());
+  }
+  return nobody_listens(check, endpoint, "no process of this machine serves that path");
+}
+
+// A node's.
+Finding reach_endpoint(const std::string& check, const std::string& endpoint) {
+  if (is_ipc(endpoint)) return reach_path(check, endpoint);
+  const Ticks began = steady_now();
+  const Result<std::string> resolved = wire::resolve_for_bind(endpoint);
+  if (!resolved.is_ok()) return not_reached(check, endpoint, resolved.status().message());
+  const Ticks found = steady_now();
+  const TcpAddress address = address_of(*resolved);
+  boost::asio::io_context io;
+  boost::system::error_code result = boost::asio::error::timed_out;
+  tcp::socket socket(io);
+  boost::system::error_code not_an_address;
+  const auto ip = boost::asio::ip::make_address(address.host, not_an_address);
+  if (not_an_address) return not_reached(check, endpoint, address.host + ": " + not_an_address.message());
+  socket.async_connect({ip, address.port}, [&](const boost::system::error_code& error) { result = error; });
+  io.run_for(kConnectWithin);
+  const std::string at = address.host + ", found in " + in_milliseconds(found - began);
+  const std::string after = in_milliseconds(steady_now() - found);
+  boost::system::error_code ignored;
+  socket.close(ignored);
+  if (!result) return {check, Verdict::kOk, endpoint + " (" + at + ") answered in " + after, ""};
+  if (result == boost::asio::error::connection_refused) {
+    return nobody_listens(check, endpoint, at + ", refused in " + after);
+  }
+  return not_reached(check, endpoint, result.message() + " (" + at + "; waited " + after + ")");
+}
+
+}  // namespace
+
+void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& findings) {
+  const std::vector<std::string>& endpoints = config.cluster.endpoints;
+  const auto check = [](std::size_t k) { return "endpoint " + std::to_string(k); };
+  for (const ShardId shard : role.shards) {
+    findings.push_back(bind_endpoint(check(shard.value), endpoints[shard.value]));
+  }
+  const bool whole_run = !role.shards.empty() && !role.nodes.empty();
+  for (std::size_t k = 0; k < endpoints.size() && !whole_run; ++k) {
+    const bool a_nodes = role.shards.empty();
+    const bool a_servers = k == kAuthority.value && !role.shards.empty() && role.shards.front() != kAuthority;
+    if (a_nodes || a_servers) findings.push_back(reach_endpoint(check(k), endpoints[k]));
+  }
+}
+
+}  // namespace paceline

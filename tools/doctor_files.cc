@@ -1,0 +1,243 @@
+// What lies on disks: the data set, and the run directory with its file system.
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cinttypes>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "common/config/engine_config.h"
+#include "common/instant.h"
+#include "common/params/schedule.h"
+#include "common/wire/keys.h"
+#include "server/run_directory.h"
+#include "tools/doctor_checks.h"
+#include "worker/data/cifar10.h"
+#include "worker/network_task.h"
+#include "worker/node_log.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The folder itself, or the nearest one above it that is there.
+fs::path existing_part(const fs::path& folder) {
+  std::error_code error;
+  fs::path part = fs::absolute(folder, error);
+  while (!fs::exists(part, error) && part.has_relative_path()) part = part.parent_path();
+  return part;
+}
+
+// What came of making, and removing, a file: when this machine thinks that was, and the file system.
+struct Probe {
+  Status made;
+  std::chrono::nanoseconds skew{0};  // of the file system's clock before ours, at least this
+};
+
+std::chrono::nanoseconds wall_clock() { return std::chrono::system_clock::now().time_since_epoch(); }
+
+Probe probe(const fs::path& folder) {
+  std::string name = (folder / ".paceline-doctor-XXXXXX").string();
+  const auto before = wall_clock();
+  const int file = ::mkstemp(name.data());
+  const auto why = [&] {
+    return unavailable("cannot write into " + folder.string() + ": " +
+                       std::generic_category().message(errno));
+  };
+  if (file < 0) return {why(), {}};
+  Probe result{::write(file, "x", 1) == 1 ? Status::ok() : why(), {}};
+  struct stat about = {};
+  const bool known = ::fstat(file, &about) == 0;
+  const auto after = wall_clock();
+  ::close(file);
+  ::unlink(name.c_str());
+  if (!known) return result;
+  const auto changed =
+      std::chrono::seconds(about.st_mtim.tv_sec) + std::chrono::nanoseconds(about.st_mtim.tv_nsec);
+  if (changed > after) result.skew = changed - after;
+  // Times of files are as old as the last tick of a clock, which is 10 ms at most.
+  constexpr std::chrono::milliseconds kTickOfFiles{20};
+  if (changed + kTickOfFiles < before) result.skew = changed - before;
+  return result;
+}
+
+// Of a file system that other machines may serve: its name.
+std::optional<std::string> network_file_system(const fs::path& folder) {
+  struct statfs about = {};
+  if (::statfs(folder.c_str(), &about) != 0) return std::nullopt;
+  switch (static_cast<std::uint32_t>(about.f_type)) {
+    case 0x6969:
+      return "NFS";
+    case 0xFE534D42:
+    case 0xFF534D42:
+    case 0x517B:
+      return "SMB";
+    case 0x00C36400:
+      return "Ceph";
+    case 0x0BD00BD0:
+      return "Lustre";
+    case 0x47504653:
+      return "GPFS";
+    case 0x01021997:
+      return "9p";
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string in_megabytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.0f MB", std::ceil(bytes / 1e6));
+  return text;
+}
+
+constexpr double kLogBytes = 4e6;       // of one daemon: a line here and there
+constexpr double kCurveRowBytes = 100;  // of one evaluation, or window
+constexpr double kPhasesBytes = 2e3;    // of one worker
+
+// What the daemons of `role` will write there.
+double bytes_to_write(const RunConfig& config, const DoctorRole& role) {
+  double bytes = kLogBytes * static_cast<double>(role.nodes.size() + role.shards.size());
+  if (role.shards.empty() || role.shards.front() != kAuthority) return bytes;
+  // A task of one's own has a model that nobody knows here.
+  const auto layout = network_layout(config);
+  if (layout.is_ok() && !config.data.path.empty())
+    bytes += static_cast<double>(layout->size()) * sizeof(float);
+  const auto versions = static_cast<double>(planned_versions(config));
+  const auto window = static_cast<double>(sync::window_clocks_of(engine_config(config)));
+  double rows = versions / window + 1;
+  if (config.train.eval_every_clocks) rows += versions / static_cast<double>(*config.train.eval_every_clocks);
+  return bytes + rows * kCurveRowBytes + kPhasesBytes * config.cluster.cluster().workers();
+}
+
+Finding room(const RunConfig& config, const DoctorRole& role, const fs::path& folder) {
+  struct statvfs about = {};
+  if (::statvfs(folder.c_str(), &about) != 0) {
+    return {"disk space", Verdict::kWarning,
+            "the file system of " + folder.string() + " does not say how much room it has", ""};
+  }
+  const double needed = bytes_to_write(config, role);
+  const double free = static_cast<double>(about.f_bavail) * static_cast<double>(about.f_frsize);
+  const std::string said = in_megabytes(free) + " free at " + folder.string() + ", about " +
+                           in_megabytes(needed) + " needed for model, curve and logs";
+  if (free >= needed) return {"disk space", Verdict::kOk, said, ""};
+  return {"disk space", Verdict::kFailed, said, "make room, or choose another run.out"};
+}
+
+Finding clock_skew(const Probe& probe, const fs::path& folder) {
+  constexpr std::chrono::seconds kTolerated{1};
+  const auto shared = network_file_system(folder);
+  if (!shared) {
+    return {"clocks", Verdict::kOk,
+            "not compared with other machines': " + folder.string() +
+                " lies on this one. A run depends on no clock but each machine's steady one; the times in "
+                "logs are "
+                "each machine's own",
+            ""};
+  }
+  char skew[64];
+  std::snprintf(skew, sizeof skew, "%+.3f s from this machine's", to_seconds(probe.skew));
+  const std::string said =
+      "the clock of the " + *shared + " file system at " + folder.string() + " is " + skew;
+  if (std::chrono::abs(probe.skew) <= kTolerated) return {"clocks", Verdict::kOk, said, ""};
+  return {"clocks", Verdict::kWarning, said,
+          "set the clocks (NTP), or the times in the logs of different machines will not compare; a run "
+          "itself does "
+          "not depend on them"};
+}
+
+}  // namespace
+
+void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& findings) {
+  const auto found = [&](Verdict verdict, std::string said, std::string advice) {
+    findings.push_back({"data", verdict, std::move(said), std::move(advice)});
+  };
+  if (role.nodes.empty()) return found(Verdict::kOk, "not looked at: a server reads none", "");
+  const std::string& path = config.data.path;
+  if (path.empty()) {
+    return found(Verdict::kWarning, "no data.path: only a task of your own can train",
+                 "paceline-worker needs data.path=FOLDER");
+  }
+  const auto train = read_cifar10_train(path);
+  if (!train.is_ok()) return found(Verdict::kFailed, train.status().message(), "");
+  const auto test = read_cifar10_test(path);
+  if (!test.is_ok()) return found(Verdict::kFailed, test.status().message(), "");
+  char mark[32];
+  std::snprintf(mark, sizeof mark, "0x%016" PRIx64, fingerprint(**train));
+  found(Verdict::kOk,
+        path + ": " + std::to_string((*train)->size()) + " training and " + std::to_string((*test)->size()) +
+            " test samples; fingerprint " + mark + ", which all nodes must have",
+        "");
+}
+
+void check_keys(const RunConfig& config, const DoctorRole& role, Findings& findings) {
+  const std::string& folder = config.security.keys;
+  const auto found = [&](Verdict verdict, std::string said, std::string advice) {
+    findings.push_back({"keys", verdict, std::move(said), std::move(advice)});
+  };
+  if (folder.empty() && config.security.allow_insecure) {
+    return found(Verdict::kWarning,
+                 "none, and security.allow_insecure: whoever reaches an endpoint may take part",
+                 "make keys with paceline keygen");
+  }
+  if (folder.empty()) return found(Verdict::kOk, "none: no endpoint is reached from another machine", "");
+  Status read;
+  for (const ShardId shard : role.shards) {
+    if (read.is_ok()) read = wire::read_server_keys(folder, config.cluster.nodes).status();
+    if (read.is_ok() && shard != kAuthority) read = wire::read_shard_keys(folder).status();
+  }
+  for (const NodeId node : role.nodes) {
+    if (read.is_ok()) read = wire::read_node_keys(folder, node.value).status();
+  }
+  if (!read.is_ok()) return found(Verdict::kFailed, read.message(), "");
+  found(Verdict::kOk, folder + ": those of this machine's daemons are there, and nobody else's to read", "");
+}
+
+void check_run_directory(const RunConfig& config, const DoctorRole& role, bool force, Findings& findings) {
+  const fs::path out(config.run.out);
+  const fs::path folder = existing_part(out);
+  const auto found = [&](Verdict verdict, std::string said, std::string advice) {
+    findings.push_back({"run directory", verdict, std::move(said), std::move(advice)});
+  };
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    return found(Verdict::kFailed, out.string() + " cannot be made: " + folder.string() + " is not a folder",
+                 "choose another run.out");
+  }
+  const Probe probed = probe(folder);
+  if (!probed.made.is_ok()) {
+    return found(Verdict::kFailed, probed.made.message(),
+                 "choose another run.out, or get the permission to write there");
+  }
+  Status unused;
+  for (const ShardId shard : role.shards) {
+    if (unused.is_ok()) unused = server::check_unused(config, shard);
+  }
+  for (const NodeId node : role.nodes) {
+    if (unused.is_ok()) unused = check_unused(config, node);
+  }
+  if (!unused.is_ok() && !force) {
+    found(Verdict::kFailed, unused.message(), "");
+  } else {
+    const bool there = fs::exists(out, error);
+    found(Verdict::kOk,
+          out.string() + (!unused.is_ok() ? " holds a run, which will be replaced"
+                          : there         ? " can be written, and holds no run"
+                                          : " is not there yet, and can be made"),
+          "");
+  }
+  findings.push_back(room(config, role, folder));
+  findings.push_back(clock_skew(probed, folder));
+}
+
+}  // namespace paceline

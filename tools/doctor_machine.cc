@@ -1,0 +1,200 @@
+// What this machine has: descriptors, memory, cores, shared memory, huge pages; and what it runs.
+#include <sched.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "common/params/kernels.h"
+#include "common/params/partition.h"
+#include "common/wire/shared_memory.h"
+#include "common/wire/versions.h"
+#include "server/store/memory_bound.h"
+#include "server/store/shard_settings.h"
+#include "tools/doctor_checks.h"
+#include "worker/model/onednn.h"
+#include "worker/network_task.h"
+#include "worker/node_memory.h"
+
+namespace paceline {
+namespace {
+
+// "123 MB", "1.2 GB"
+std::string readable_bytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, bytes < 1e9 ? "%.0f MB" : "%.1f GB",
+                bytes < 1e9 ? std::ceil(bytes / 1e6) : bytes / 1e9);
+  return text;
+}
+
+// "MemAvailable:   123456 kB", in bytes.
+std::optional<double> available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  double kilobytes = 0;
+  for (std::string unit; file >> name >> kilobytes; std::getline(file, unit)) {
+    if (name == "MemAvailable:") return kilobytes * 1024;
+  }
+  return std::nullopt;
+}
+
+// Of the control group that this process is in (a container's), where it has a limit.
+std::optional<double> memory_limit() {
+  std::ifstream file("/sys/fs/cgroup/memory.max");
+  double bytes = 0;
+  if (file >> bytes) return bytes;
+  return std::nullopt;
+}
+
+std::uint32_t cores_of_this_process() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::uint32_t>(CPU_COUNT(&set)) : 1U;
+}
+
+// What a daemon has open besides connections: sockets' and timers' descriptors, files, memory shared.
+constexpr std::uint64_t kDescriptorsBesides = 64;
+
+std::string name_of(const DoctorRole& role) {
+  if (role.shards.empty()) return "node " + to_string(role.nodes.front());
+  if (role.nodes.empty()) return "server " + to_string(role.shards.front());
+  return "the whole run on this machine";
+}
+
+}  // namespace
+
+// A limit is a process's: of the daemons of `role`, the one that needs most counts.
+void check_open_files(const RunConfig& config, const DoctorRole& role, Findings& findings) {
+  const ClusterSection& cluster = config.cluster;
+  const std::uint64_t server = std::uint64_t{cluster.nodes} + cluster.shards;
+  const std::uint64_t needed =
+      (role.shards.empty() ? std::uint64_t{cluster.shards} : server) + kDescriptorsBesides;
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const std::string said =
+      "a process may open " +
+      (limit.rlim_cur == RLIM_INFINITY ? "any number of" : std::to_string(limit.rlim_cur)) +
+      " files, about " + std::to_string(needed) + " are needed";
+  if (limit.rlim_cur >= needed) return findings.push_back({"open files", Verdict::kOk, said, ""});
+  findings.push_back({"open files", Verdict::kFailed, said, "ulimit -n " + std::to_string(needed)});
+}
+
+void check_memory(const RunConfig& config, const DoctorRole& role, Findings& findings) {
+  const auto layout = network_layout(config);
+  if (!layout.is_ok() || config.data.path.empty()) {
+    return findings.push_back(
+        {"memory", Verdict::kOk, "not looked at: the model is that of a task of your own", ""});
+  }
+  const std::vector<Range> ranges = partition(layout->size(), config.cluster.shards);
+  double least = 0;
+  double most = 0;
+  for (const ShardId shard : role.shards) {
+    const server::MemoryBound bound = server::memory_bound(ranges[shard.value].size(), config);
+    least += bound.least;
+    most += bound.most;
+  }
+  const double nodes = static_cast<double>(usual_bytes(config.cluster, layout->size())) *
+                       static_cast<double>(role.nodes.size());
+  least += nodes;
+  most += nodes;
+  const double physical = std::min(server::physical_memory_bytes(), memory_limit().value_or(HUGE_VAL));
+  const double available = std::min(available_memory().value_or(physical), physical);
+  const std::string said = std::to_string(layout->size()) + " parameters: " + name_of(role) +
+                           " needs at least " + readable_bytes(least) +
+                           " for parameters and gradients, at most " + readable_bytes(most) + "; " +
+                           readable_bytes(available) + " of " + readable_bytes(physical) + " are available";
+  if (least > physical) {
+    return findings.push_back(
+        {"memory", Verdict::kFailed, said, "take a smaller model, or more shards on more machines"});
+  }
+  if (most > available) {
+    return findings.push_back(
+        {"memory", Verdict::kWarning, said,
+         "end other programs, or take more shards, fewer workers or a smaller threshold"});
+  }
+  findings.push_back({"memory", Verdict::kOk, said, ""});
+}
+
+// Emulated nodes sleep most of their time: there the slots compute.
+void check_cores(const RunConfig& config, const DoctorRole& role, Findings& findings) {
+  const std::uint32_t cores = cores_of_this_process();
+  const std::uint32_t threads =
+      config.cluster.threads_per_node * static_cast<std::uint32_t>(role.nodes.size());
+  const bool emulates = config.emulate.base_step && !role.nodes.empty();
+  const std::uint32_t compute = emulates ? std::min(threads, config.emulate.cores) : threads;
+  std::string said = std::to_string(cores) + " for this process; " + std::to_string(compute) +
+                     (emulates ? " slots of emulate.cores compute" : " training threads compute");
+  if (!role.shards.empty()) {
+    said += ", a server applies with up to " + std::to_string(server::shard_settings(config).apply_threads);
+  }
+  if (compute <= cores) return findings.push_back({"cores", Verdict::kOk, said, ""});
+  findings.push_back({"cores", Verdict::kWarning, said,
+                      emulates ? "set emulate.cores to what there is, or emulated times are not kept"
+                               : "take fewer threads_per_node, or threads take turns"});
+}
+
+void check_shared_memory(const RunConfig& config, Findings& findings) {
+  const SharedMemory wanted = config.cluster.shared_memory;
+  if (wanted == SharedMemory::kOff) {
+    return findings.push_back({"shared memory", Verdict::kOk, "cluster.shared_memory is off", ""});
+  }
+  constexpr std::int64_t kTried = 1 << 20;
+  const auto segment = wire::SharedSegment::create(kTried);
+  if (segment.is_ok()) {
+    return findings.push_back({"shared memory", Verdict::kOk,
+                               "can be had; whether a node and a server share it shows when they join", ""});
+  }
+  const bool required = wanted == SharedMemory::kOn;
+  findings.push_back(
+      {"shared memory", required ? Verdict::kFailed : Verdict::kWarning, segment.status().message(),
+       required ? "cluster.shared_memory=auto does without" : "payloads will be sent instead"});
+}
+
+// "always [madvise] never": the daemons ask (common/wire/memory.h).
+void check_huge_pages(Findings& findings) {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string state;
+  std::getline(file, state);
+  const bool refused = state.empty() || state.find("[never]") != std::string::npos;
+  findings.push_back({"huge pages", Verdict::kOk,
+                      state.empty() ? "this system offers none"
+                      : refused ? "the system gives none (" + state + "); passes over large models are slower"
+                                : "the system gives them to those who ask (" + state + ")",
+                      ""});
+}
+
+void check_libraries(Findings& findings) {
+  std::vector<LibraryVersion> libraries = wire::library_versions();
+  libraries.push_back(onednn_version());
+  for (const LibraryVersion& library : libraries) {
+    const auto release = [](const std::string& version) { return version.substr(0, version.find('.')); };
+    // A library's file name is no version to compare.
+    const bool comparable = library.running.find_first_not_of("0123456789.") == std::string::npos;
+    const bool differ = comparable && release(library.built) != release(library.running);
+    findings.push_back(
+        {"library", differ ? Verdict::kWarning : Verdict::kOk,
+         library.name + ": built with " + library.built + ", running " + library.running,
+         differ ? "build on this machine, or install the version that it was built with" : ""});
+  }
+}
+
+void check_processor(Findings& findings) {
+  std::ifstream file("/proc/cpuinfo");
+  std::string model = "an unnamed processor";
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    model = line.substr(colon + 2);
+    break;
+  }
+  findings.push_back({"processor", Verdict::kOk,
+                      model + "; parameters are updated with " + kernels::best().name +
+                          ", networks computed with " + onednn_instruction_set(),
+                      ""});
+}
+
+}  // namespace paceline
