@@ -258,16 +258,22 @@ void Node::send(std::uint32_t pull, Ticks now) {
 }
 
 void Node::answer_arrives(std::uint32_t place, ShardId shard, Ticks now) {
-  process_.install(shard, world_->pulls[place].answers[shard.value]);
-  if (world_->training != nullptr) world_->training->install(id_, place, shard);
+  if (!crashed()) {
+    process_.install(shard, world_->pulls[place].answers[shard.value]);
+    if (world_->training != nullptr) world_->training->install(id_, place, shard);
+  } else if (world_->training != nullptr) {
+    world_->training->drop(place, shard);  // another incarnation of it may be there
+  }
   answered(place, now);
 }
 
 // The same parameters, by now of a newer version: only where they are what is here (process_cache.h).
 void Node::unchanged(std::uint32_t place, ShardId shard, Ticks now) {
   const cache::SliceStamp& stamp = world_->pulls[place].answers[shard.value];
-  if (process_.slice(shard).revision == stamp.revision) process_.install(shard, stamp);
-  if (world_->training != nullptr) world_->training->confirmed(id_, shard, stamp);
+  if (!crashed()) {
+    if (process_.slice(shard).revision == stamp.revision) process_.install(shard, stamp);
+    if (world_->training != nullptr) world_->training->confirmed(id_, shard, stamp);
+  }
   answered(place, now);
 }
 

@@ -29,15 +29,7 @@ Status check_assumptions(const RunConfig& config, bool timed_by_trace) {
         "simulate.compute.distribution: nothing says how long an iteration takes, got emulated without "
         "emulate.base_step, expected emulate.base_step, another distribution with a mean, or --trace RUN");
   }
-  if (config.simulate.mode == SimulateMode::kTraining) {
-    const std::vector<ClusterEvent>& events = config.simulate.events;
-    const bool joins = std::any_of(events.begin(), events.end(),
-                                   [](const auto& event) { return event.kind == ClusterEventKind::kJoin; });
-    if (!joins) return Status::ok();
-    return invalid_argument(
-        "simulate.events: training mode has the same nodes to the end, but for those that crash, got a join, "
-        "expected none, or simulate.mode: timing");
-  }
+  if (config.simulate.mode == SimulateMode::kTraining) return Status::ok();
   const SimulatedMetric& metric = config.simulate.metric;
   if (follows_metric(config.sync) && metric.curve.empty() && !metric.final_accuracy) {
     return invalid_argument(

@@ -44,10 +44,9 @@ struct Plan {
 };
 
 // Errors, in one line that names the key: kInvalidArgument nothing says how long an iteration takes; in
-// timing mode dtssp without a metric, and what needs evaluations (run.target_accuracy); in training mode
-// a node that joins; those of make_metric_model(). `compute_times`: those
-// of a trace, or null for what the configuration says. `floats`: of the model, where that is not the
-// configuration's network.
+// timing mode dtssp without a metric, and what needs evaluations (run.target_accuracy); those of
+// make_metric_model(). `compute_times`: those of a trace, or null for what the configuration says. `floats`:
+// of the model, where that is not the configuration's network.
 Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times = nullptr,
                        std::optional<std::int64_t> floats = std::nullopt);
 

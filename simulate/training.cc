@@ -24,21 +24,27 @@ constexpr std::size_t kGradientsKept = 64;
 Training::Training(const Plan& plan, TaskFactory& tasks)
     : plan_(plan),
       tasks_(tasks),
+      ranges_(partition(plan.floats, plan.config.cluster.shards)),
       limits_(batch_limits(plan.config)),
       gradients_(std::max<std::int64_t>(1, plan.floats), kGradientsKept) {
-  const std::vector<Range> ranges = partition(plan.floats, plan.config.cluster.shards);
   std::vector<float> initial(static_cast<std::size_t>(plan.floats));
   tasks_.initialize(initial);
-  for (std::uint32_t k = 0; k < ranges.size(); ++k) {
-    const auto part = std::span<const float>(initial).subspan(static_cast<std::size_t>(ranges[k].begin),
-                                                              static_cast<std::size_t>(ranges[k].size()));
-    shards_.emplace_back(ShardId(k), ranges[k], tasks_.layout(), plan.config, part);
+  for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
+    const auto part = std::span<const float>(initial).subspan(static_cast<std::size_t>(ranges_[k].begin),
+                                                              static_cast<std::size_t>(ranges_[k].size()));
+    shards_.emplace_back(ShardId(k), ranges_[k], tasks_.layout(), plan.config, part);
   }
-  for (std::uint32_t n = 0; n < plan.cluster.nodes; ++n) {
-    nodes_.push_back(std::make_unique<ProcessCache>(ranges));
-  }
-  for (std::uint32_t r = 0; r < plan.cluster.workers(); ++r) {
-    workers_.emplace_back(plan.config, plan.cluster.worker_at(Rank(r)), ranges);
+  nodes_.resize(plan.cluster.nodes);
+  workers_.resize(plan.cluster.workers());
+  for (std::uint32_t n = 0; n < plan.cluster.nodes; ++n) make_caches(NodeId(n));
+}
+
+void Training::make_caches(NodeId node) {
+  nodes_[node.value] = std::make_unique<ProcessCache>(ranges_);
+  for (std::uint32_t t = 0; t < plan_.cluster.threads_per_node; ++t) {
+    const WorkerId worker(node, t);
+    workers_[plan_.cluster.rank_of(worker).value] =
+        std::make_unique<TrainingWorker>(plan_.config, worker, ranges_);
   }
 }
 
@@ -59,7 +65,7 @@ Status Training::make_trainers() {
 }
 
 Computation::Computed Training::compute(const Computation::Step& step) {
-  TrainingWorker& worker = workers_[step.worker.value];
+  TrainingWorker& worker = *workers_[step.worker.value];
   const WorkerId id = plan_.cluster.worker_at(step.worker);
   const cache::SnapshotStamp& stamp = worker.cache().stamp();
   PACELINE_ASSERT(stamp.version() == step.version && stamp.revision() == step.revision,
@@ -83,11 +89,11 @@ Computation::Computed Training::compute(const Computation::Step& step) {
 }
 
 void Training::apply_locally(Rank worker, const sync::Grant& grant) {
-  workers_[worker.value].apply_locally(server::grant_of(plan_.config, grant));
+  workers_[worker.value]->apply_locally(server::grant_of(plan_.config, grant));
 }
 
 void Training::refresh(Rank worker, Clock now, const cache::SnapshotStamp& taken) {
-  ThreadCache& cache = workers_[worker.value].cache();
+  ThreadCache& cache = workers_[worker.value]->cache();
   const WorkerId id = plan_.cluster.worker_at(worker);
   cache.refresh(nodes_[id.node.value]->snapshot(), now);
   for (std::uint32_t k = 0; k < taken.shards(); ++k) {
@@ -100,12 +106,12 @@ void Training::refresh(Rank worker, Clock now, const cache::SnapshotStamp& taken
 }
 
 void Training::settle(Rank worker) {
-  ThreadCache& cache = workers_[worker.value].cache();
+  ThreadCache& cache = workers_[worker.value]->cache();
   if (!cache.settled()) cache.settle();
 }
 
 std::string Training::push_taken(ShardId shard, Rank worker) {
-  TrainingWorker& from = workers_[worker.value];
+  TrainingWorker& from = *workers_[worker.value];
   auto fault = shards_[shard.value].push(from.sent(shard), from.take(shard));
   if (fault.is_ok()) return std::move(fault).value();
   require(fault.status());
@@ -140,6 +146,18 @@ void Training::confirm(ShardId shard, NodeId node, cache::SliceStamp& stamp) {
 
 void Training::install(NodeId node, std::uint32_t pull, ShardId shard) {
   nodes_[node.value]->install(shard, std::exchange(answers_[pull][shard.value], nullptr));
+}
+
+void Training::comes_back(NodeId node) {
+  make_caches(node);
+  for (TrainingShard& shard : shards_) shard.forget(node);
+  if (tasks_.trainers_are_alike()) return;
+  for (std::uint32_t t = 0; t < plan_.cluster.threads_per_node; ++t) {
+    const WorkerId worker(node, t);
+    auto task = tasks_.make_trainer(worker);
+    require(task.status());
+    if (task.is_ok()) trainers_[plan_.cluster.rank_of(worker).value] = std::move(task).value();
+  }
 }
 
 void Training::confirmed(NodeId node, ShardId shard, const cache::SliceStamp& stamp) {

@@ -13,6 +13,8 @@
 //
 // While a computation lasts nothing changes a worker's parameters. So its gradient is made when it ends, and
 // nobody has to keep it for so long.
+//
+// A node that comes back is another process: nothing of what it had is left to it (comes_back()).
 #pragma once
 
 #include <cstdint>
@@ -49,7 +51,7 @@ class Training {
   // Workers.
   Computation::Computed compute(const Computation::Step& step);
   void apply_locally(Rank worker, const sync::Grant& grant);
-  void send(Rank worker) { workers_[worker.value].send(); }
+  void send(Rank worker) { workers_[worker.value]->send(); }
   // Takes over what is newer in its node's process cache; `now` is its clock, `taken` what it has then.
   void refresh(Rank worker, Clock now, const cache::SnapshotStamp& taken);
   void settle(Rank worker);
@@ -65,9 +67,13 @@ class Training {
   void confirm(ShardId shard, NodeId node, cache::SliceStamp& stamp);
   void nothing_leaves(ShardId shard) { shards_[shard.value].nothing_leaves(); }
 
-  // Nodes: the answer is there.
+  // Nodes: the answer is there, or nobody is there to read it.
   void install(NodeId node, std::uint32_t pull, ShardId shard);
+  void drop(std::uint32_t pull, ShardId shard) { answers_[pull][shard.value] = nullptr; }
   void confirmed(NodeId node, ShardId shard, const cache::SliceStamp& stamp);
+  // `node`, which was lost, is there again: empty caches, optimizers and encoders as at the start, and new
+  // trainers where each worker has its own. What it pushed whole before stays with the shards.
+  void comes_back(NodeId node);
 
   // The test set's metric of the retained version, which all shards have applied and which goes.
   Metric evaluate(Version version);
@@ -79,6 +85,7 @@ class Training {
  private:
   Training(const Plan& plan, TaskFactory& tasks);
   Status make_trainers();
+  void make_caches(NodeId node);
   Task& trainer(Rank worker) { return *trainers_[trainers_.size() == 1 ? 0 : worker.value]; }
   Metric evaluate(std::span<const float> parameters);
   void require(const Status& done) {
@@ -87,6 +94,7 @@ class Training {
 
   const Plan& plan_;
   TaskFactory& tasks_;
+  const std::vector<Range> ranges_;  // of the shards
   const BatchLimits limits_;
   Status status_ = Status::ok();
   std::vector<std::unique_ptr<Task>> trainers_;  // by rank, or one for all
@@ -94,7 +102,7 @@ class Training {
   BlockPool gradients_;
   std::deque<TrainingShard> shards_;
   std::vector<std::unique_ptr<ProcessCache>> nodes_;
-  std::deque<TrainingWorker> workers_;                              // by rank
+  std::vector<std::unique_ptr<TrainingWorker>> workers_;            // by rank
   std::vector<std::vector<std::shared_ptr<const Slice>>> answers_;  // by the pull's place and shard
   std::map<Version, std::vector<BlockRange>> retained_;             // by shard
 };

@@ -45,6 +45,8 @@ class TrainingShard {
   std::shared_ptr<const Slice> answer(NodeId node, Version version, Revision revision);
   // Which of the own gradients of `node` are in the state of this revision, which it has and is told so.
   std::vector<Clock> confirm(NodeId node, Version version, Revision revision);
+  // `node` has lost what it had.
+  void forget(NodeId node) { held_[node.value] = {}; }
   // No answer is on its way any more.
   void nothing_leaves() { leaving_.reset(); }
 

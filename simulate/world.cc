@@ -232,6 +232,7 @@ void World::join(std::uint32_t incarnation, Ticks now) {
     lose(before, "came back", now);
     if (engine_.finished()) return;
     for (Server& server : servers_) server.join(node);
+    if (training_ != nullptr) training_->comes_back(node);
   }
   presence_[incarnation] = Presence::kThere;
   for (std::uint32_t t = 0; t < plan_.cluster.threads_per_node; ++t) {

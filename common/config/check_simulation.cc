@@ -53,8 +53,11 @@ void check_joins(Judge& judge, const RunConfig& c) {
                   "a join as the first event of every node", "a node without one");
   const bool backups = c.sync.policy == PolicyKind::kBackup && c.sync.backup_workers > 0;
   const bool balanced = c.train.batch_balance != BatchSizing::kEqual;
+  const bool compensated = c.simulate.mode == SimulateMode::kTraining &&
+                           c.train.optimizer.delay_compensation.kind != CompensationKind::kNone;
   std::vector<bool> there(late.size());
   std::transform(late.begin(), late.end(), there.begin(), [](bool is_late) { return !is_late; });
+  std::vector<bool> was_there = there;
   for (const ClusterEvent& event : in_order(c.simulate.events)) {
     if (event.node >= there.size()) continue;  // below
     const bool joins = event.kind == ClusterEventKind::kJoin;
@@ -67,7 +70,13 @@ void check_joins(Judge& judge, const RunConfig& c) {
     judge.refuse_if(joins && balanced, {"simulate.events", "train.batch_balance"},
                     "the samples of each clock are cut for all workers of the run", node,
                     "batch_balance: off");
+    judge.refuse_if(joins && was_there[event.node] && compensated,
+                    {"simulate.events", "train.optimizer.delay_compensation.kind"},
+                    "servers keep what a node computes with, and nodes that come back have other parameters",
+                    node + ", which was there before",
+                    "delay_compensation kind: none, or simulate.mode: timing");
     there[event.node] = joins;
+    was_there[event.node] = true;
   }
 }
 

@@ -8,7 +8,8 @@ paceline_test(simulate_test
 # Training mode, beside real runs over sockets.
 paceline_test(simulate_training_test
   SOURCES unit/simulate_training_test.cc unit/simulate_balance_test.cc unit/simulate_training_files_test.cc
+          unit/simulate_joins_test.cc
           unit/optimizer_plain.cc
   LIBS paceline_simulate paceline_tools paceline_test_cluster paceline_network_task paceline_data paceline_config
-       paceline_report paceline_files
+       paceline_report paceline_files paceline_encode
   LABELS core)

@@ -4,8 +4,10 @@
 
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -70,7 +72,9 @@ class RecordingTasks final : public TaskFactory {
   std::vector<Read> reads_;
 };
 
-// What the core decided to apply, and what it was told of the parameters that were computed with.
+using Own = std::pair<WorkerId, Clock>;
+
+// What the core granted and decided to apply, and what it was told of the parameters that were computed with.
 class Decisions final : public simulate::Watcher {
  public:
   using Used = std::tuple<WorkerId, Clock, Version, Revision, std::int64_t>;
@@ -78,14 +82,32 @@ class Decisions final : public simulate::Watcher {
     if (const auto* step = std::get_if<sync::StepReported>(&event)) {
       used.emplace_back(step->worker, step->clock, step->computed_version, step->computed_revision, now.ns);
     }
+    if (const auto* joined = std::get_if<sync::Joined>(&event)) comers_.insert(joined->worker);
   }
   void after(const std::vector<sync::Action>& actions) override {
     for (const sync::Action& action : actions) {
       if (const auto* apply = std::get_if<sync::Apply>(&action)) applied.push_back(*apply);
+      if (const auto* grant = std::get_if<sync::Grant>(&action)) note(*grant);
     }
+  }
+  // The first stamp of the worker since it joined the last time before it was granted `clock`.
+  Clock since(WorkerId worker, Clock clock) const { return *std::prev(began_.at(worker).upper_bound(clock)); }
+  // A gradient's share of what its clock is averaged over, as its grant said.
+  double share(const Own& own) const {
+    const sync::Grant& grant = grants.at(own);
+    return static_cast<double>(grant.samples) / static_cast<double>(grant.clock_samples);
   }
   std::vector<sync::Apply> applied;
   std::vector<Used> used;
+  std::map<Own, sync::Grant> grants;
+
+ private:
+  void note(const sync::Grant& grant) {
+    grants[{grant.worker, grant.clock}] = grant;
+    if (comers_.erase(grant.worker) > 0) began_[grant.worker].insert(grant.clock);
+  }
+  std::set<WorkerId> comers_;
+  std::map<WorkerId, std::set<Clock>> began_;
 };
 
 inline simulate::Outcome watched(const RunConfig& config, TaskFactory& tasks, Decisions& decisions) {
@@ -99,8 +121,6 @@ inline simulate::Outcome watched(const RunConfig& config, TaskFactory& tasks, De
   REQUIRE(run);
   return std::move(run).value();
 }
-
-using Own = std::pair<WorkerId, Clock>;
 
 // What servers with plain SGD make of the recorded gradients: each state, by revision, and when each gradient
 // came into it.
@@ -153,17 +173,30 @@ struct PlainServer {
     return sum;
   }
 
+  // Whether the state of this revision lacks the gradient.
+  bool lacks(Revision revision, const Own& gradient) const {
+    const auto in = contained.find(gradient);
+    return in == contained.end() || in->second > revision;
+  }
+
   // What a worker has that read this revision: with its own gradients that are not in it, each with its share
   // of the `clock_samples` that are averaged, or whole where that is 0.
   std::vector<float> read(const Step& step, double rate, std::int64_t clock_samples, std::int64_t& own) {
+    const auto share = [&](const Own& gradient) {
+      return clock_samples == 0
+                 ? 1.0
+                 : static_cast<double>(samples.at(gradient)) / static_cast<double>(clock_samples);
+    };
+    return read(step, rate, Clock(0), share, own);
+  }
+  // The same of one whose first stamp since it came is `since`; `share(gradient)` is what an own one counts.
+  template <typename Share>
+  std::vector<float> read(const Step& step, double rate, Clock since, const Share& share, std::int64_t& own) {
     std::vector<float> parameters = states.at(step.revision);
-    for (Clock t; t < step.clock; t = t.next()) {
-      const auto in = contained.find({step.worker, t});
-      if (in != contained.end() && in->second <= step.revision) continue;
-      const double share = clock_samples == 0 ? 1.0
-                                              : static_cast<double>(samples.at({step.worker, t})) /
-                                                    static_cast<double>(clock_samples);
-      sgd.apply(parameters, *gradients.at({step.worker, t}), rate * share);
+    for (Clock t = since; t < step.clock; t = t.next()) {
+      const Own gradient{step.worker, t};
+      if (!lacks(step.revision, gradient)) continue;
+      sgd.apply(parameters, *gradients.at(gradient), rate * share(gradient));
       ++own;
     }
     return parameters;

@@ -83,6 +83,23 @@ TEST_CASE("after_training_the_same_seed_gives_the_same_bytes_of_every_file_the_m
   }
 }
 
+TEST_CASE("so_it_is_with_nodes_that_crash_and_come_back") {
+  const std::vector<std::string> given{
+      "cluster.nodes=3",
+      "cluster.lease=1s",
+      "cluster.heartbeat=100ms",
+      "cluster.gradient_encoding=int8",
+      "train.optimizer.kind=momentum",
+      "simulate.events=[{at: 900ms, node: 1, kind: crash}, {at: 2500ms, node: "
+      "1, kind: join}, {at: 500ms, node: 2, kind: join}]"};
+  Trainer paceline;
+  REQUIRE(paceline("run", given) == 0);
+  const auto first = paceline.files_of("run");
+  CHECK(read_summary(paceline / "run")->lost_nodes == 1);
+  REQUIRE(paceline("run", given) == 0);
+  CHECK(paceline.files_of("run") == first);
+}
+
 TEST_CASE("paceline_evaluate_reads_the_model_and_finds_the_accuracy_of_the_summary") {
   Trainer paceline;
   REQUIRE(paceline("run", {"train.total_iterations=400"}) == 0);
