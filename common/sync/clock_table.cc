@@ -12,6 +12,7 @@ void ClockTable::add(Clock at) {
   if (counts_.size() <= place) counts_.resize(place + 1);
   ++counts_[place];
   ++live_;
+  if (broken(Mutant::kComerClosesEarlier)) return;
   if (departed_.size() < place) departed_.resize(place);
   for (std::size_t i = 0; i < place; ++i) {
     count_operation();

@@ -44,7 +44,9 @@ void Dssp::on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clock
   if (workers_.size() <= worker.value) workers_.resize(worker.value + std::size_t{1});
   Worker& w = workers_[worker.value];
   w.paced = w.live;
-  if (!w.live) w.extra_until = Clock(-1);  // granted before it departed
+  if (!w.live && !broken(Mutant::kReturnKeepsExtra)) {
+    w.extra_until = Clock(-1);  // granted before it departed
+  }
   w.live = true;
   w.clock = clock;
   w.pushes = {w.pushes.last, now};

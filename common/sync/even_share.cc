@@ -69,13 +69,13 @@ std::int64_t EvenShare::take(Rank worker, Clock clock) {
     return at(*own);
   }
   if (next_ < length_) {
-    overtaken_ = true;
+    if (!broken(Mutant::kNotOvertaken)) overtaken_ = true;
     return at(next_++);
   }
   const std::optional<Clock> later = next_own(worker, clock.next());
   PACELINE_ASSERT(later, "no iteration is left to take");
   const std::int64_t early = at(*place(worker, *later));
-  begin_at(worker, later->next());
+  if (!broken(Mutant::kEarlyTakenTwice)) begin_at(worker, later->next());
   return early;
 }
 

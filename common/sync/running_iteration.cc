@@ -41,7 +41,7 @@ Status RunningIteration::add(const GradientArrived& arrival) {
   if (arrival.weight < 1) {
     return invalid_argument("weight: got " + std::to_string(arrival.weight) + ", expected 1 or more");
   }
-  if (weight_ != kAnySamples && arrival.weight != weight_) {
+  if (weight_ != kAnySamples && arrival.weight != weight_ && !broken(Mutant::kOtherSamplesAccepted)) {
     return invalid_argument("weight: got " + std::to_string(arrival.weight) + " from shard " +
                             to_string(arrival.shard) + ", expected " + std::to_string(weight_) +
                             (arrivals_ > 0 ? " as from the others" : " as granted"));

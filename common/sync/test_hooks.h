@@ -31,18 +31,23 @@ enum class Mutant {
   kDsspNotOnlyFastest,       // DSSP asks for whoever leads by more than s_L
   kDsspDepartedIsSlowest,    // DSSP predicts by one who has left
   kDsspPredictsFromOnePush,  // DSSP predicts by a slowest that has no interval yet
+  kReturnKeepsExtra,         // DSSP: who comes back has the extra iterations that it had when it was lost
   kBackupOneTooFew,          // a clock closes with N - 1 gradients, though more are on their way
   kBackupWaitsForAll,        // ... or not before every live worker's
   kBackupLateApplied,        // a late gradient counts for the clock that its worker goes on with
   kBackupNotDiscarded,       // shards are not told to drop what is late
   kBatchesOverlap,           // batches of unequal sizes begin where equal ones would
   kLostPartCounts,           // a clock's samples contain those that the lost would have computed
+  kOtherSamplesAccepted,     // a gradient of other samples than its grant's is taken
   kSwitchTooSoon,            // the next policy takes over at the first version, whatever is asked for
   kSwitchForgetsHeld,        // held grants are not looked at again when another policy takes over
   kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it
   kLostIterationForgotten,   // share: pool: an iteration granted to a lost worker is never given out again
   kLeftUndone,               // share: even: what a lost worker leaves is done by nobody
   kTakenOverTwice,           // ... or by the others and by itself, when it has come back
+  kEarlyTakenTwice,          // ... an iteration that was taken before its clock is taken again at it
+  kNotOvertaken,             // ... what was taken out of turn is given again by the plan that was there
+  kComerClosesEarlier,       // a clock below that at which somebody comes counts on a gradient of his
   kJoinerAtFastest,          // who comes late begins where the fastest stands
   kReturnRepeatsStamp,       // who comes back may begin with a stamp that it had before
   kJoinerReadsOlder,         // who comes late may compute with a version older than the min clock

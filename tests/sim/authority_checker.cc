@@ -134,6 +134,7 @@ bool AuthorityChecker::note(const GradientArrived& e) {
   Account& a = accounts_[e.worker];
   if (!in_iteration(a) || e.clock != a.stamp) return false;
   if (a.report && a.report->empty) return false;
+  if (!as_granted(a, e.weight)) return false;
   if (!a.arrived.insert(e.shard).second) return false;
   if (!e.fault.empty()) a.faulty = true;
   if (a.state == State::kRuns && a.faulty && config_.on_nan == OnNan::kStop) stopping_ = true;
@@ -146,6 +147,7 @@ bool AuthorityChecker::note(const StepReported& e) {
   if (!in_iteration(a) || e.clock != a.stamp || a.report) return false;
   if (e.empty && !a.arrived.empty()) return false;
   if (e.computed_version < a.min_version) return false;
+  if (!e.empty && !as_granted(a, e.metric.samples)) return false;
   a.report = e;
   reports_[{e.worker, e.clock}] = e;
   if (e.empty) a.faulty = true;

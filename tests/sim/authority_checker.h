@@ -40,6 +40,7 @@ class AuthorityChecker {
     std::set<ShardId> arrived;
     std::optional<sync::StepReported> report;
     bool faulty = false;
+    std::int64_t samples = 0;  // as granted
   };
 
   // DSSP: what a worker's pushes come to.
@@ -56,6 +57,10 @@ class AuthorityChecker {
   bool note(const sync::Lost& e);
   bool note(const sync::StopRequested& e);
   bool note(const sync::Tick& e);
+  // Balanced batches: whether the worker has computed from what it was granted.
+  bool as_granted(const Account& a, std::int64_t samples) const {
+    return config_.batch_sizing == BatchSizing::kEqual || samples == a.samples;
+  }
   void note_completion(WorkerId worker);
   void note_departure(WorkerId worker);
   void note_late();

@@ -131,7 +131,8 @@ void AuthorityChecker::judge(const Grant& g) {
   note_batch(g, who);
   if (policy_.kind != PolicyKind::kBackup) judge_clock_samples(g, who);
   never_had_[g.worker] = g.clock.next();
-  a = Account{State::kRuns, a.clock, a.clock, g.iteration, g.min_version, false, {}, std::nullopt, false};
+  a = Account{State::kRuns, a.clock, a.clock,      g.iteration, g.min_version,
+              false,        {},      std::nullopt, false,       g.samples};
 }
 
 // No sample is two iterations', unless the first of them is lost.

@@ -206,6 +206,11 @@ void NodeModel::finish_step(Thread& thread) {
   } else {
     report.fault = "loss";
   }
+  if (!report.empty && tells_other_samples()) {
+    sync::StepReported other = report;
+    other.metric.samples += 8;
+    world_.tell_authority(here, other);
+  }
   world_.tell_authority(here, report);
   if (plan.send && !plan.ahead) thread.with_push = pull_or_join(plan.min_version);
 }
@@ -225,6 +230,12 @@ void NodeModel::leave() {
   world_.network.after(unnoticed, [this] { world_.tell_authority(party(), sync::Lost{id_}); });
 }
 
+// Something that is to be refused, and changes nothing, comes before the truth.
+bool NodeModel::tells_other_samples() {
+  const double chance = world_.plan.other_samples_chance;
+  return chance > 0.0 && world_.network.random().next_double() < chance;
+}
+
 // Two halves to each shard; the shard announces the gradient when it has both. `whole` false: only the first
 // half.
 void NodeModel::push(Thread& thread, bool whole) {
@@ -241,6 +252,9 @@ void NodeModel::push(Thread& thread, bool whole) {
     world_.network.send(here, there, [this, s, there, worker, clock, fault, samples = thread.grant.samples] {
       if (!world_.shards[s]->finish_push(worker, clock)) return;
       const sync::GradientArrived arrived{ShardId(s), worker, clock, samples, fault};
+      if (tells_other_samples()) {
+        world_.tell_authority(there, sync::GradientArrived{ShardId(s), worker, clock, samples + 8, ""});
+      }
       world_.tell_authority(there, arrived);
       if (world_.network.random().next_double() < world_.plan.duplicate_chance)
         world_.tell_authority(there, arrived);

@@ -70,6 +70,7 @@ class NodeModel {
   void compute(Thread& thread);
   void finish_step(Thread& thread);
   void leave();
+  bool tells_other_samples();
   void push(Thread& thread, bool whole);
   int pull(Version min_version);
   int pull_or_join(Version min_version);

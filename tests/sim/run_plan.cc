@@ -96,6 +96,28 @@ void draw_comers(RunPlan& plan) {
   plan.config.nodes_at_start = nodes - static_cast<std::uint32_t>(plan.comes_at_ns.size());
 }
 
+// DSSP: one of the fast, which have many extra iterations beside a slow one, is lost in the middle of them
+// and soon there again. Drawn from elsewhere, too.
+void draw_early_return(RunPlan& plan) {
+  CounterRandom random(plan.seed, Stream::kTest, 9);
+  const std::uint32_t nodes = plan.config.cluster.nodes;
+  const bool may_return = plan.config.policy.kind == PolicyKind::kDssp && workers_come_and_go(plan.config);
+  if (!may_return || nodes < 2 || random.next_below(2) == 0) return;
+  plan.config.policy.threshold_max += 8;
+  plan.config.total_iterations += 60;
+  plan.slowdown.assign(nodes, 1.0);
+  plan.slowdown[0] = 25.0;
+  plan.dies_at_ns[NodeId(nodes - 1)] = 20'000'000 + static_cast<std::int64_t>(random.next_below(60'000'000));
+  plan.returns_after_ns[NodeId(nodes - 1)] = static_cast<std::int64_t>(random.next_below(1'000'000));
+}
+
+// And from elsewhere.
+void draw_other_samples(RunPlan& plan) {
+  CounterRandom random(plan.seed, Stream::kTest, 7);
+  const bool balanced = plan.config.batch_sizing == BatchSizing::kBySpeed;
+  if (balanced && random.next_below(2) == 0) plan.other_samples_chance = 0.1;
+}
+
 }  // namespace
 
 RunPlan plan_of(std::uint64_t seed) {
@@ -113,6 +135,8 @@ RunPlan plan_of(std::uint64_t seed) {
   }
   if (random.next_below(3) > 0) draw_faults(random, plan);
   draw_comers(plan);
+  draw_early_return(plan);
+  draw_other_samples(plan);
   return plan;
 }
 

@@ -27,6 +27,8 @@ struct RunPlan {
   double nan_chance = 0.0;        // the worker finds it: an empty iteration
   double corrupt_chance = 0.0;    // a shard finds it: an invalid gradient
   double duplicate_chance = 0.0;  // an arrival is announced twice
+  // Balanced batches: it is said to be of other samples than were granted first, or its report is.
+  double other_samples_chance = 0.0;
 
   std::string describe() const;
 };
