@@ -47,6 +47,10 @@ World::World(const Plan& plan, Computation& computation, Watcher* watcher)
       engine_(plan.engine),
       watcher_(watcher),
       staleness_(plan.cluster) {
+  const TrainSection& train = plan.config.train;
+  if (train.batch_balance != BatchSizing::kEqual) {
+    batch_sizes_.emplace(plan.cluster, train.batch_size, train.total_iterations);
+  }
   servers_.reserve(plan.shards.size());
   for (std::uint32_t k = 0; k < plan.shards.size(); ++k) {
     servers_.emplace_back(ShardId(k), plan_, events_, network_, pulls_, training_);
@@ -323,6 +327,7 @@ Ticks World::say(std::chrono::nanoseconds to_be_parsed, Ticks now) {
 }
 
 void World::carry_out(const sync::Grant& action, Ticks now) {
+  if (batch_sizes_) batch_sizes_->add(action);
   const std::uint32_t worker = number_of(action.worker);
   node_at(worker).expect(action);
   events_.at(say(plan_.costs.message, now), {EventKind::kGrantArrives, worker, 0});
@@ -418,6 +423,7 @@ Result<Outcome> World::outcome() {
   }
   out.staleness = staleness_.workers();
   set_staleness(summary_, out.staleness);
+  if (batch_sizes_) summary_.batch_sizes = batch_sizes_->sizes();
   out.summary = std::move(summary_);
   out.curve = std::move(curve_);
   out.events = events_taken_;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "common/params/model_file.h"
+#include "common/report/batch_sizes.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
@@ -158,6 +159,7 @@ class World {
   std::optional<std::pair<Version, Metric>> evaluated_;  // last
   std::int64_t events_taken_ = 0;
   StalenessRecord staleness_;
+  std::optional<BatchSizeRecord> batch_sizes_;  // none: sizes are equal
   RunSummary summary_;
   std::vector<CurveRow> curve_;
 };

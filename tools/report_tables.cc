@@ -80,6 +80,13 @@ std::string ending(const FinishedRun& run) {
   if (s.dropped > 0) {
     text += line("  dropped %lld gradients that came too late\n", static_cast<long long>(s.dropped));
   }
+  for (std::uint32_t n = 0; s.batch_sizes && n < s.nodes; ++n) {
+    const WorkerBatchSizes& sizes = *s.batch_sizes;
+    const std::size_t first = std::size_t{n} * s.threads_per_node;
+    text += line("  mini-batches of node %u: %s at last, %s in the run\n", n,
+                 batch_range(sizes.last, sizes.last, first, s.threads_per_node).c_str(),
+                 batch_range(sizes.smallest, sizes.largest, first, s.threads_per_node).c_str());
+  }
   for (const PolicyChange& change : s.switches) {
     text += line("  policy %s from version %s on, %.3f s, threshold %s\n", change.policy.c_str(),
                  to_string(change.version).c_str(), change.seconds, to_string(change.threshold).c_str());

@@ -37,6 +37,11 @@ StalenessSum staleness_from(const Json& json) {
   return {json.at("mean").get<double>(), json.at("max").get<std::int64_t>()};
 }
 
+WorkerBatchSizes batch_sizes_from(const Json& json) {
+  using Sizes = std::vector<std::int64_t>;
+  return {json.at("last").get<Sizes>(), json.at("smallest").get<Sizes>(), json.at("largest").get<Sizes>()};
+}
+
 Json phases_json(const RunSummary& summary) {
   Json phases = Json::object();
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
@@ -90,6 +95,7 @@ RunSummary summary_from(const Json& json) {
     const Json& staleness = json.at("staleness");
     s.staleness = {staleness_from(staleness.at("clocks")), staleness_from(staleness.at("gradients"))};
   }
+  if (json.contains("batch_sizes")) s.batch_sizes = batch_sizes_from(json.at("batch_sizes"));
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const Json& phase = json.at("phases").at(kPhaseNames[i]);
     s.phases[i] = {phase.at("total_seconds").get<double>(), phase.at("count").get<std::int64_t>(),
@@ -97,6 +103,18 @@ RunSummary summary_from(const Json& json) {
   }
   s.unaccounted_seconds = json.at("unaccounted_seconds").get<double>();
   return s;
+}
+
+Status check_batch_sizes(const RunSummary& summary) {
+  if (!summary.batch_sizes) return Status::ok();
+  const WorkerBatchSizes& sizes = *summary.batch_sizes;
+  for (const auto* const of : {&sizes.last, &sizes.smallest, &sizes.largest}) {
+    if (of->size() != summary.workers()) {
+      return data_loss("batch_sizes: " + std::to_string(of->size()) + " sizes, expected " +
+                       std::to_string(summary.workers()));
+    }
+  }
+  return Status::ok();
 }
 
 }  // namespace
@@ -165,6 +183,11 @@ std::string to_json(const RunSummary& summary) {
     json["staleness"] = {{"clocks", staleness_json(s.staleness->clocks)},
                          {"gradients", staleness_json(s.staleness->gradients)}};
   }
+  if (s.batch_sizes) {
+    json["batch_sizes"] = {{"last", s.batch_sizes->last},
+                           {"smallest", s.batch_sizes->smallest},
+                           {"largest", s.batch_sizes->largest}};
+  }
   json["phases"] = phases_json(s);
   json["unaccounted_seconds"] = s.unaccounted_seconds;
   // Bytes that are not UTF-8 (a reason may quote a peer) are replaced rather than refused.
@@ -173,7 +196,9 @@ std::string to_json(const RunSummary& summary) {
 
 Result<RunSummary> parse_summary(const std::string& text) {
   try {
-    return summary_from(Json::parse(text));
+    RunSummary summary = summary_from(Json::parse(text));
+    PACELINE_RETURN_IF_ERROR(check_batch_sizes(summary));
+    return summary;
   } catch (const Json::parse_error& error) {
     const bool cut_off = error.byte > text.size();
     return data_loss(cut_off ? "cut off after " + std::to_string(text.size()) + " bytes"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/report/batch_sizes.h"
 #include "common/report/staleness.h"
 #include "common/status.h"
 #include "common/timing/phase_totals.h"
@@ -85,6 +86,8 @@ struct RunSummary {
   std::int64_t parameter_reads = 0;
   std::int64_t server_reads = 0;
   std::optional<StalenessSums> staleness = {};  // the key is absent when nothing was recorded
+  // Of each worker, in worker order; the key is absent unless batches were balanced.
+  std::optional<WorkerBatchSizes> batch_sizes = {};
   std::array<PhaseSum, kPhaseCount> phases;
   double unaccounted_seconds = 0.0;
 
@@ -102,7 +105,8 @@ void set_staleness(RunSummary& summary, std::span<const WorkerStaleness> workers
 std::string to_json(const RunSummary& summary);
 
 // Reads what to_json() wrote. Keys it does not know are ignored: they are a newer program's. Errors:
-// kDataLoss naming the key that is missing or of another type, or where the text is no JSON.
+// kDataLoss naming the key that is missing or of another type, batch sizes that are not one for each worker,
+// or where the text is no JSON.
 Result<RunSummary> parse_summary(const std::string& text);
 
 // <run_dir>/summary.json, atomically. Errors: common/files/atomic_file.h.

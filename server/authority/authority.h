@@ -118,6 +118,7 @@ class Authority {
   void carry_out(const sync::AllFinished& action, Ticks now);
   void carry_out(const sync::Reject& action, Ticks now);
   void send_decision(wire::ApplyDecision decision);
+  void say_batch_sizes();
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);

@@ -57,6 +57,7 @@ void Authority::send_decision(wire::ApplyDecision decision) {
 }
 
 void Authority::carry_out(const sync::Grant& action, Ticks now) {
+  record_.granted(action);
   granted_at_[config_.cluster.cluster().rank_of(action.worker).value] = now;
   to_node(action.worker.node, grant_of(config_, action));
 }
@@ -87,6 +88,13 @@ void Authority::carry_out(const sync::WindowClosed& action, Ticks now) {
   log_.info("window " + std::to_string(action.index) + " closed at version " + to_string(action.version) +
             ": train accuracy " + per_cent(action.accuracy * 100) + ", loss " +
             std::to_string(action.loss_mean) + (action.lpr ? ", LPR " + per_cent(*action.lpr) : ""));
+  say_batch_sizes();
+}
+
+// Sizes may change every few clocks: said at the end of a window, and of the run.
+void Authority::say_batch_sizes() {
+  const std::string sizes = record_.batch_size_change();
+  if (!sizes.empty()) log_.info("mini-batches by speed, as granted last: " + sizes);
 }
 
 void Authority::carry_out(const sync::Discard& action, Ticks) {
@@ -107,6 +115,7 @@ void Authority::carry_out(const sync::RunFailed& action, Ticks) {
 
 void Authority::carry_out(const sync::AllFinished& action, Ticks now) {
   record_.training_over(now);
+  say_batch_sizes();
   stage_ = Stage::kEnding;
   ending_since_ = now;
   if (action.reason == sync::EndReason::kNobodyLeft) {

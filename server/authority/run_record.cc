@@ -22,6 +22,12 @@ Result<RunRecord> RunRecord::open(const RunConfig& config, const Log& log) {
   return RunRecord(config, std::move(curve), log);
 }
 
+RunRecord::RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
+    : config_(config), curve_(std::move(curve)), staleness_(config.cluster.cluster()), log_(&log) {
+  if (config.train.batch_balance == BatchSizing::kEqual) return;
+  batch_sizes_.emplace(config.cluster.cluster(), config.train.batch_size, config.train.total_iterations);
+}
+
 void RunRecord::begin(Ticks first_grant, Threshold threshold) {
   first_grant_ = first_grant;
   if (config_.sync.stages.empty()) return;
@@ -115,6 +121,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   for (const WorkerPhases& worker : phases) merge(merged, worker.totals);
   set_phases(summary, merged);
   set_staleness(summary, staleness_.workers());
+  if (batch_sizes_) summary.batch_sizes = batch_sizes_->sizes();
   return [out = config_.run.out, phases = std::move(phases), staleness = staleness_.workers(),
           summary = std::move(summary)] {
     if (!phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, phases));

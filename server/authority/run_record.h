@@ -17,6 +17,7 @@
 #include "common/instant.h"
 #include "common/log/log.h"
 #include "common/metric.h"
+#include "common/report/batch_sizes.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
@@ -43,6 +44,12 @@ class RunRecord {
 
   // Each decision, in order.
   void applied(const sync::Apply& apply) { staleness_.add(apply); }
+  // Each grant, in order.
+  void granted(const sync::Grant& grant) {
+    if (batch_sizes_) batch_sizes_->add(grant);
+  }
+  // Balanced batches: BatchSizeRecord::change(); else empty.
+  std::string batch_size_change() { return batch_sizes_ ? batch_sizes_->change() : ""; }
   void window(const sync::WindowClosed& window, Ticks now);
   void switched(const sync::PolicySwitched& action, Ticks now);
   // `seconds` since the first grant, and the threshold, when the version was reached.
@@ -71,13 +78,13 @@ class RunRecord {
                                  const std::string& reason) const;
 
  private:
-  RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
-      : config_(config), curve_(std::move(curve)), staleness_(config.cluster.cluster()), log_(&log) {}
+  RunRecord(const RunConfig& config, CurveWriter curve, const Log& log);
   void append(const CurveRow& row);
 
   RunConfig config_;
   CurveWriter curve_;
   StalenessRecord staleness_;
+  std::optional<BatchSizeRecord> batch_sizes_;  // none: sizes are equal
   const Log* log_;
   std::optional<Ticks> first_grant_;
   double wall_seconds_ = 0.0;

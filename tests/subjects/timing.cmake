@@ -5,7 +5,7 @@ paceline_test(timing_test
   LIBS paceline_timing
   LABELS core)
 paceline_test(report_test
-  SOURCES unit/run_files_test.cc unit/report_tool_test.cc
+  SOURCES unit/batch_sizes_test.cc unit/run_files_test.cc unit/report_tool_test.cc
   LIBS paceline_report paceline_files paceline_tools
   LABELS core)
 find_package(nlohmann_json REQUIRED)

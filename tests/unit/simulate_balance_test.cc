@@ -100,6 +100,21 @@ TEST_CASE("each_sample_of_each_clock_is_computed_from_once") {
   CHECK(next == config.train.total_iterations * 16);
   CHECK(std::ssize(parts) == config.train.total_iterations);  // none twice
   CHECK(sizes_of(tasks.reads()).size() > 2);
+  // As the summary says it, but for the last clock.
+  WorkerBatchSizes expected{std::vector<std::int64_t>(6), std::vector<std::int64_t>(6, 1000),
+                            std::vector<std::int64_t>(6)};
+  for (const Read& read : tasks.reads()) {
+    if (read.step.clock >= Clock(40)) continue;
+    const std::size_t rank = config.cluster.cluster().rank_of(read.step.worker).value;
+    const std::int64_t samples = read.step.batch.samples;
+    expected.last[rank] = samples;
+    expected.smallest[rank] = std::min(expected.smallest[rank], samples);
+    expected.largest[rank] = std::max(expected.largest[rank], samples);
+  }
+  REQUIRE(run.summary.batch_sizes);
+  CHECK(run.summary.batch_sizes->last == expected.last);
+  CHECK(run.summary.batch_sizes->smallest == expected.smallest);
+  CHECK(run.summary.batch_sizes->largest == expected.largest);
   // What the servers weighted each gradient with is what it was computed from.
   std::map<Own, std::int64_t> computed;
   for (const Read& read : tasks.reads()) {
