@@ -8,6 +8,7 @@
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
+#include "common/files/atomic_file.h"
 #include "common/log/log.h"
 #include "common/wire/memory.h"
 #include "common/wire/transport.h"
@@ -51,6 +52,7 @@ constexpr std::size_t kBytesPerWorker = 1024;
 int server_main(int argc, char** argv) {
   wire::keep_freed_memory();
   std::signal(SIGUSR1, SIG_IGN);  // until there is something to explain
+  file_size_limit_is_an_error();
   const DaemonCommandLine command_line =
       parse_daemon_command_line(DaemonRole::kServer, argc, argv, std::cout, std::cerr);
   if (command_line.exit_status) return *command_line.exit_status;

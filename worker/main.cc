@@ -6,6 +6,7 @@
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
+#include "common/files/atomic_file.h"
 #include "common/log/log.h"
 #include "common/wire/memory.h"
 #include "common/wire/transport.h"
@@ -24,6 +25,7 @@ int fail(const Status& status, int exit_status, const std::string& program = "pa
 
 int worker_main(int argc, char** argv) {
   wire::keep_freed_memory();
+  file_size_limit_is_an_error();
   const BlockedSignals signals;  // before any thread starts: they all inherit it
 
   const DaemonCommandLine command_line =

@@ -11,6 +11,7 @@ namespace paceline::checkpoint {
 namespace {
 
 constexpr std::uint32_t kFormat = 1;
+constexpr std::size_t kNameShown = 32;  // of a name that is none
 
 Status unexpected(const char* field, std::int64_t got, const std::string& expected) {
   return data_loss(std::string("engine state: ") + field + ": got " + std::to_string(got) + ", expected " +
@@ -59,7 +60,10 @@ void put_policy(const sync::PolicyState& policy, proto::Policy& message) {
 
 Result<sync::PolicyState> get_policy(const proto::Policy& message) {
   const std::optional<PolicyKind> kind = named<PolicyKind>(message.kind());
-  if (!kind) return data_loss("engine state: policy.kind: got '" + message.kind() + "', expected a policy");
+  if (!kind) {
+    return data_loss("engine state: policy.kind: got '" + message.kind().substr(0, kNameShown) +
+                     "', expected a policy");
+  }
   sync::PolicyState policy;
   policy.kind = *kind;
   policy.threshold = message.threshold();

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <utility>
 
 #include "common/files/input_file.h"
@@ -14,6 +15,10 @@ namespace paceline {
 namespace {
 
 constexpr std::string_view kTemporaryEnd = ".tmp";
+
+// How many names are tried before it is said that they are taken: in a container every process may have the
+// number of the one before, whose temporaries are still there.
+constexpr int kNamesTried = 100;
 
 std::string temporary_begin(const std::filesystem::path& path) {
   return "." + path.filename().string() + ".";
@@ -29,10 +34,12 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
 }  // namespace
 
 Result<AtomicFile> AtomicFile::create(std::filesystem::path path) {
-  std::filesystem::path temporary = temporary_beside(path);
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!file.is_open()) return file_error("write", path, errno);
-  return AtomicFile(std::move(path), std::move(temporary), std::move(file));
+  for (int tried = 1;; ++tried) {
+    std::filesystem::path temporary = temporary_beside(path);
+    Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (file.is_open()) return AtomicFile(std::move(path), std::move(temporary), std::move(file));
+    if (errno != EEXIST || tried == kNamesTried) return file_error("write", path, errno);
+  }
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path, std::filesystem::path temporary, Descriptor file)
@@ -58,8 +65,7 @@ Status AtomicFile::commit() {
   if (file_.close() != 0) return file_error("write", path_, errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return file_error("write", path_, errno);
   temporary_.clear();
-  sync_folder(path_.parent_path());  // without this the new name itself may be lost in a crash
-  return Status::ok();
+  return sync_folder(path_.parent_path());  // without this the new name itself may be lost in a crash
 }
 
 bool is_temporary_of(const std::filesystem::path& file, const std::filesystem::path& path) {
@@ -67,12 +73,15 @@ bool is_temporary_of(const std::filesystem::path& file, const std::filesystem::p
   return name.starts_with(temporary_begin(path)) && name.ends_with(kTemporaryEnd);
 }
 
-void sync_folder(const std::filesystem::path& folder) {
-  const char* const name = folder.empty() ? "." : folder.c_str();
-  if (Descriptor handle(::open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)); handle.is_open()) {
-    ::fsync(handle.get());
-  }
+Status sync_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path name = folder.empty() ? "." : folder;
+  const Descriptor handle(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!handle.is_open()) return file_error("sync", name, errno);
+  if (::fsync(handle.get()) == 0 || errno == EINVAL || errno == ENOTSUP) return Status::ok();
+  return file_error("sync", name, errno);
 }
+
+void file_size_limit_is_an_error() { std::signal(SIGXFSZ, SIG_IGN); }
 
 Status write_file_atomically(const std::filesystem::path& path,
                              std::span<const std::span<const std::byte>> pieces) {

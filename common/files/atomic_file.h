@@ -16,9 +16,11 @@ namespace paceline {
 
 // A file in the making: what is written goes into a temporary file beside `path`; commit() syncs it, renames
 // it over `path` and syncs the folder. Until then, and after an error, `path` is as it was, and the temporary
-// goes with this object. Errors name `path` and the system's reason: kNotFound the folder is missing;
-// kResourceExhausted disk, quota or file size limit is used up; kUnavailable anything else (permissions,
-// I/O). Thread: one at a time; two writers of one path: the last commit wins.
+// goes with this object; but where commit() could not sync the folder `path` has the new content, which a
+// crash of the machine may take back. Errors name `path`, or the folder, and the system's reason: kNotFound
+// the folder is missing; kResourceExhausted disk, quota or file size limit (file_size_limit_is_an_error())
+// is used up; kUnavailable anything else (permissions, I/O). Temporaries that killed processes have left are
+// in nobody's way. Thread: one at a time; two writers of one path: the last commit wins.
 class AtomicFile {
  public:
   static Result<AtomicFile> create(std::filesystem::path path);
@@ -51,8 +53,13 @@ bool is_temporary_of(const std::filesystem::path& file, const std::filesystem::p
 [[nodiscard]] Status write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 // Sees to it that the names in `folder` survive a crash. Some file systems cannot sync a folder: not an
-// error.
-void sync_folder(const std::filesystem::path& folder);
+// error. Errors: kNotFound there is none; kResourceExhausted, kUnavailable as the system says.
+[[nodiscard]] Status sync_folder(const std::filesystem::path& folder);
+
+// Beyond the limit on the size of its files (ulimit -f, systemd's LimitFSIZE) the system kills a process that
+// writes on (SIGXFSZ). After this the write fails instead, as on a full disk, in this process and in those
+// that it starts. First thing in main().
+void file_size_limit_is_an_error();
 
 // The whole content. Errors: kNotFound no such file; kResourceExhausted larger than `bytes_max` (asked before
 // memory is taken); kUnavailable it cannot be read.

@@ -9,6 +9,7 @@
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
+#include "common/files/atomic_file.h"
 #include "common/log/log.h"
 #include "common/wire/transport.h"
 #include "examples/own_task/linear_task.h"
@@ -28,6 +29,7 @@ int fail(const paceline::Status& status, int exit_status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  paceline::file_size_limit_is_an_error();
   using namespace paceline;
   const BlockedSignals signals;
 

@@ -52,9 +52,12 @@ Status status_of(const char* cannot, const fs::path& path, const std::error_code
   return error ? file_error(cannot, path, error.value()) : Status::ok();
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
+// An error: nobody can say.
+Result<bool> is_there(const fs::path& path) {
+  std::error_code error;
+  const bool there = fs::exists(path, error);
+  PACELINE_RETURN_IF_ERROR(status_of("read", path, error));
+  return there;
 }
 
 // Does all, and returns the first error.
@@ -68,6 +71,20 @@ class FirstError {
  private:
   Status first_;
 };
+
+// Those of a folder that are meant.
+Status remove_files(const fs::path& folder, const std::function<bool(const fs::path&)>& is_meant) {
+  FirstError first;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (!is_meant(it->path())) continue;
+    std::error_code failed;
+    fs::remove(it->path(), failed);
+    first(status_of("remove", it->path(), failed));
+  }
+  if (error != std::errc::no_such_file_or_directory) first(status_of("read", folder, error));
+  return first.status();
+}
 
 }  // namespace
 
@@ -86,9 +103,8 @@ Status CheckpointFolder::make(CheckpointId id) const {
   std::error_code error;
   fs::create_directories(folder(id), error);
   PACELINE_RETURN_IF_ERROR(status_of("make", folder(id), error));
-  sync_folder(root_.parent_path());
-  sync_folder(root_);
-  return Status::ok();
+  PACELINE_RETURN_IF_ERROR(sync_folder(root_.parent_path()));
+  return sync_folder(root_);
 }
 
 // The newest first.
@@ -113,7 +129,11 @@ Status CheckpointFolder::check_sizes(const Manifest& manifest) const {
     const fs::path file = shard_file(manifest.id, ShardId(k));
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(file, error);
-    if (error == std::errc::no_such_file_or_directory && ShardId(k) != kAuthority) continue;
+    if (error == std::errc::no_such_file_or_directory) {
+      if (ShardId(k) != kAuthority) continue;
+      return data_loss(file.string() + ": it is missing, its manifest says " +
+                       std::to_string(manifest.shards[k].bytes) + " bytes");
+    }
     PACELINE_RETURN_IF_ERROR(status_of("read", file, error));
     if (bytes != manifest.shards[k].bytes) {
       return data_loss(file.string() + ": " + std::to_string(bytes) + " bytes, its manifest says " +
@@ -123,17 +143,23 @@ Status CheckpointFolder::check_sizes(const Manifest& manifest) const {
   return Status::ok();
 }
 
+Result<std::optional<Manifest>> CheckpointFolder::look_at(CheckpointId id) const {
+  PACELINE_ASSIGN_OR_RETURN(const bool there, is_there(manifest(id)));
+  if (!there) return std::optional<Manifest>();
+  PACELINE_ASSIGN_OR_RETURN(Manifest found, read_manifest(manifest(id), id, fingerprint_));
+  PACELINE_RETURN_IF_ERROR(check_sizes(found));
+  return std::optional(std::move(found));
+}
+
 Result<CheckpointFolder::Complete> CheckpointFolder::complete() const {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
   Complete complete;
   for (const CheckpointId id : ids) {
-    if (!is_there(manifest(id))) continue;
-    Result<Manifest> found = read_manifest(manifest(id), id, fingerprint_);
-    const Status status = found.is_ok() ? check_sizes(*found) : found.status();
-    if (status.is_ok()) {
-      complete.checkpoints.push_back(std::move(*found));
-    } else {
-      complete.refused.push_back({id, status});
+    Result<std::optional<Manifest>> found = look_at(id);
+    if (!found.is_ok()) {
+      complete.refused.push_back({id, found.status()});
+    } else if (*found) {
+      complete.checkpoints.push_back(std::move(**found));
     }
   }
   return complete;
@@ -144,7 +170,8 @@ Result<CheckpointFolder::Intact> CheckpointFolder::intact(ShardId shard) const {
   Intact intact;
   for (const CheckpointId id : ids) {
     const fs::path file = shard_file(id, shard);
-    if (!is_there(file)) continue;
+    const Result<bool> there = is_there(file);
+    if (there.is_ok() && !*there) continue;
     const Result<ShardFileInfo> info = verify_shard_file(file, {id, fingerprint_, shard, {}, {}, {}});
     if (info.is_ok()) {
       intact.files.push_back(*info);
@@ -157,28 +184,65 @@ Result<CheckpointFolder::Intact> CheckpointFolder::intact(ShardId shard) const {
 
 // The manifest first, on disk: a removal that is interrupted leaves no checkpoint that lacks a file.
 Status CheckpointFolder::remove(CheckpointId id) const {
+  PACELINE_ASSIGN_OR_RETURN(const bool there, is_there(folder(id)));
+  if (!there) return Status::ok();
   std::error_code error;
-  if (fs::remove(manifest(id), error)) sync_folder(folder(id));
+  fs::remove(manifest(id), error);
   PACELINE_RETURN_IF_ERROR(status_of("remove", manifest(id), error));
+  PACELINE_RETURN_IF_ERROR(sync_folder(folder(id)));
   fs::remove_all(folder(id), error);
   return status_of("remove", folder(id), error);
 }
 
-Result<CheckpointId> CheckpointFolder::prune(std::size_t keep) const {
+// Nobody writes into a complete one any more.
+Status CheckpointFolder::remove_temporaries(const Manifest& complete) const {
+  const CheckpointId id = complete.id;
+  const auto is_one = [&](const fs::path& file) {
+    bool is_temporary = is_temporary_of(file, manifest(id));
+    for (std::uint32_t k = 0; k < complete.shards.size() && !is_temporary; ++k) {
+      is_temporary = is_temporary_of(file, shard_file(id, ShardId(k)));
+    }
+    return is_temporary;
+  };
+  return remove_files(folder(id), is_one);
+}
+
+Status CheckpointFolder::pass_over_newer(CheckpointId chosen) const {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
+  FirstError first;
+  for (const CheckpointId id : ids) {
+    if (id <= chosen) continue;
+    const Result<std::optional<Manifest>> found = look_at(id);
+    if (found.is_ok() && !*found) continue;
+    if (found.status().code() == StatusCode::kInvalidArgument) continue;
+    std::error_code error;
+    fs::rename(manifest(id), folder(id) / "manifest.passed-over", error);
+    first(status_of("rename", manifest(id), error));
+    if (!error) first(sync_folder(folder(id)));
+  }
+  return first.status();
+}
+
+Result<CheckpointFolder::Pruned> CheckpointFolder::prune(std::size_t keep) const {
   PACELINE_ASSIGN_OR_RETURN(const Complete all, complete());
   if (all.checkpoints.empty()) return not_found(root_.string() + " holds no complete checkpoint");
+  FirstError error;
   std::vector<CheckpointId> kept;
   for (const Manifest& one : all.checkpoints) {
-    if (kept.size() < std::max<std::size_t>(1, keep)) kept.push_back(one.id);
+    if (kept.size() == std::max<std::size_t>(1, keep)) break;
+    kept.push_back(one.id);
+    error(remove_temporaries(one));
+  }
+  std::vector<CheckpointId> stay = kept;
+  for (const Refused& one : all.refused) {
+    if (one.why.code() != StatusCode::kDataLoss) stay.push_back(one.id);
   }
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
-  FirstError error;
   for (const CheckpointId id : ids) {
     const bool newer = id > kept.front();  // is being written
-    if (!newer && std::find(kept.begin(), kept.end(), id) == kept.end()) error(remove(id));
+    if (!newer && std::find(stay.begin(), stay.end(), id) == stay.end()) error(remove(id));
   }
-  PACELINE_RETURN_IF_ERROR(error.status());
-  return kept.back();
+  return Pruned{kept.back(), error.status()};
 }
 
 Status CheckpointFolder::prune_shard(ShardId shard, CheckpointId oldest_kept) const {
@@ -187,13 +251,8 @@ Status CheckpointFolder::prune_shard(ShardId shard, CheckpointId oldest_kept) co
   for (const CheckpointId id : ids) {
     if (id >= oldest_kept) continue;
     const fs::path own = shard_file(id, shard);
-    std::error_code error;
-    for (fs::directory_iterator it(folder(id), error), end; !error && it != end; it.increment(error)) {
-      if (it->path() != own && !is_temporary_of(it->path(), own)) continue;
-      std::error_code failed;
-      fs::remove(it->path(), failed);
-      first(status_of("remove", it->path(), failed));
-    }
+    first(remove_files(folder(id),
+                       [&](const fs::path& file) { return file == own || is_temporary_of(file, own); }));
     std::error_code not_empty;  // other shards, or the authority, have theirs there
     fs::remove(folder(id), not_empty);
   }
@@ -201,7 +260,8 @@ Status CheckpointFolder::prune_shard(ShardId shard, CheckpointId oldest_kept) co
 }
 
 Status CheckpointFolder::abandon(CheckpointId id) const {
-  if (is_there(manifest(id))) return failed_precondition(folder(id).string() + " is a complete checkpoint");
+  PACELINE_ASSIGN_OR_RETURN(const bool there, is_there(manifest(id)));
+  if (there) return failed_precondition(folder(id).string() + " is a complete checkpoint");
   return remove(id);
 }
 

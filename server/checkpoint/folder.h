@@ -8,7 +8,12 @@
 // All names are made from numbers; names that are not exactly such are nobody's business here and stay.
 //
 // At every moment that a process can be killed the newest complete checkpoint stays: what is written lies in
-// a folder of its own, and what is removed is older than a complete one and loses its manifest first.
+// a folder of its own, and what is removed is older than a complete one and loses its manifest first. What
+// cannot be read (permissions, I/O, too many open files) is not taken for gone or broken: it stays.
+//
+// Complete is said of manifests and sizes. That a file's content has gone bad is found when it is read, at a
+// resume, which then goes on from an older one: pass_over_newer() sees to it that the bad one does not count
+// among those that are kept.
 //
 // Thread: any; the authority's and a shard's process may share one folder.
 #pragma once
@@ -16,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "common/ids.h"
@@ -34,8 +40,8 @@ class CheckpointFolder {
   std::filesystem::path shard_file(CheckpointId id, ShardId shard) const;
   std::filesystem::path manifest(CheckpointId id) const;
 
-  // Makes the folder of a checkpoint that is to be written; nothing where it is there already. Errors:
-  // kUnavailable, kResourceExhausted, kNotFound with the system's reason.
+  // Makes the folder of a checkpoint that is to be written, on disk; nothing where it is there already.
+  // Errors: kUnavailable, kResourceExhausted, kNotFound with the system's reason.
   [[nodiscard]] Status make(CheckpointId id) const;
 
   // Something under a name of ours that cannot be used, and why, for the log.
@@ -46,6 +52,7 @@ class CheckpointFolder {
   // At the authority: the checkpoints whose manifest is intact and belongs to this configuration, and of
   // whose shards' files those that are here have the size it says, the authority's own among them. The newest
   // first. What has no manifest is no checkpoint, and is not mentioned. A folder that is not there is empty.
+  // `refused`: kDataLoss it is broken; kInvalidArgument another configuration's; else it cannot be read now.
   // Errors: kUnavailable the folder cannot be read.
   struct Complete {
     std::vector<Manifest> checkpoints;
@@ -61,24 +68,38 @@ class CheckpointFolder {
   };
   Result<Intact> intact(ShardId shard) const;
 
+  // At the authority of a run that is resumed, once it is known which checkpoint it goes on from, and before
+  // anything is written: what is newer than `chosen` is no checkpoint any more (its manifest is renamed to
+  // manifest.passed-over), and goes with the next prune() of a newer one. Another configuration's stays.
+  // Errors: kUnavailable some cannot be renamed; the others have been.
+  [[nodiscard]] Status pass_over_newer(CheckpointId chosen) const;
+
   // At the authority, after a manifest was written: removes all complete checkpoints but the newest
-  // `keep` >= 1, and what interrupted writes older than the newest complete one have left. Where there is no
-  // complete one nothing is removed. Returns the oldest that is kept. Errors: kNotFound there is none;
-  // kUnavailable something cannot be removed; the rest has been.
-  Result<CheckpointId> prune(std::size_t keep) const;
-  // At another shard, told what prune() returned: removes its own files of older ones, and what interrupted
+  // `keep` >= 1, and, older than the newest complete one, what is broken (kDataLoss) and what interrupted
+  // writes have left; temporaries of the kept ones, too. What is refused for another reason stays. Where
+  // there is no complete one nothing is removed. Errors: kNotFound there is none; kUnavailable the folder
+  // cannot be read.
+  struct Pruned {
+    CheckpointId oldest_kept;  // of the complete ones
+    Status status;             // kUnavailable: something cannot be removed; the rest has been
+  };
+  Result<Pruned> prune(std::size_t keep) const;
+  // At another shard, told what prune() has kept: removes its own files of older ones, and what interrupted
   // writes of them have left. Errors: kUnavailable something cannot be removed; the rest has been.
   [[nodiscard]] Status prune_shard(ShardId shard, CheckpointId oldest_kept) const;
   // Removes what there is of one that has failed on some shard. Errors: kFailedPrecondition it has a
-  // manifest; kUnavailable it cannot be removed.
+  // manifest; kUnavailable whether it has one cannot be said, or it cannot be removed.
   [[nodiscard]] Status abandon(CheckpointId id) const;
   // Removes all: a new run begins. Errors: kUnavailable something cannot be removed; the rest has been.
   [[nodiscard]] Status clear() const;
 
  private:
   Result<std::vector<CheckpointId>> entries() const;
+  // What complete() makes of one; nothing where there is no manifest.
+  Result<std::optional<Manifest>> look_at(CheckpointId id) const;
   Status check_sizes(const Manifest& manifest) const;
   Status remove(CheckpointId id) const;
+  Status remove_temporaries(const Manifest& complete) const;
 
   std::filesystem::path root_;
   std::uint64_t fingerprint_;

@@ -48,7 +48,10 @@ Status check(const Manifest& manifest) {
   if (manifest.id.version < Version(0)) return refuse("version", to_string(manifest.id.version), "0 or more");
   if (manifest.revision < Revision(0)) return refuse("revision", to_string(manifest.revision), "0 or more");
   if (manifest.decisions < 0) return refuse("decisions", std::to_string(manifest.decisions), "0 or more");
-  if (manifest.shards.empty()) return refuse("shards", "0", "1 or more");
+  if (manifest.shards.empty() || manifest.shards.size() > kManifestShardsMax) {
+    return refuse("shards", std::to_string(manifest.shards.size()),
+                  "1 to " + std::to_string(kManifestShardsMax));
+  }
   if (!std::isfinite(manifest.seconds_trained) || manifest.seconds_trained < 0) {
     return refuse("seconds trained", std::to_string(manifest.seconds_trained), "0 or more");
   }

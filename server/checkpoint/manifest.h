@@ -35,8 +35,11 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-// Larger ones are neither written nor read.
-inline constexpr std::size_t kManifestBytesMax = std::size_t{256} << 20;
+// Larger ones are neither written nor read: decoding takes some 20 times as much memory. The largest cluster
+// that can be configured, a million workers, has some 8 MB.
+inline constexpr std::size_t kManifestBytesMax = std::size_t{16} << 20;
+// Of more shards none is read; no run has more (cluster.shards).
+inline constexpr std::size_t kManifestShardsMax = 64;
 
 // Writes atomically. Errors: those of common/files/atomic_file.h; kResourceExhausted it is too large.
 [[nodiscard]] Status write_manifest(const std::filesystem::path& path, const Manifest& manifest);

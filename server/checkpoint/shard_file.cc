@@ -59,7 +59,7 @@ void let_go(BlockRange& section, std::int64_t begin, std::int64_t end) {
   }
 }
 
-Status write_section(AtomicFile& file, BlockRange section, std::vector<float>& buffer, ChunkSums& sums) {
+Status write_section(AtomicFile& file, BlockRange& section, std::vector<float>& buffer, ChunkSums& sums) {
   for (std::int64_t at = 0; at < section.size(); at += kChunkFloats) {
     const std::int64_t end = std::min(at + kChunkFloats, section.size());
     const auto floats = static_cast<std::size_t>(end - at);
@@ -155,7 +155,7 @@ ShardFileInfo info_of(const Reading& reading) {
 }  // namespace
 
 Result<FileDigest> write_shard_file(const std::filesystem::path& path, const ShardFileOwner& owner,
-                                    ShardImage image) {
+                                    ShardImage&& image) {
   const ShardHeader header = ShardHeader::of(owner, image);
   const std::string head = header.bytes();
   PACELINE_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::create(path));
@@ -167,7 +167,7 @@ Result<FileDigest> write_shard_file(const std::filesystem::path& path, const Sha
     PACELINE_ASSERT(section->size() == owner.range.size() || section->size() == 0,
                     std::to_string(section->size()) + " floats in a section of shard " +
                         to_string(owner.shard) + ", its range has " + std::to_string(owner.range.size()));
-    PACELINE_RETURN_IF_ERROR(write_section(file, std::move(*section), buffer, sums));
+    PACELINE_RETURN_IF_ERROR(write_section(file, *section, buffer, sums));
   }
   PACELINE_RETURN_IF_ERROR(file.commit());
   return FileDigest{header.file_bytes(), sums.all()};

@@ -49,9 +49,10 @@ struct FileDigest {
 };
 
 // Writes atomically (common/files/atomic_file.h, whose errors it returns: a full disk or an unwritable folder
-// leaves nothing behind). Lets go of each block of the image as it is written, so that training copies fewer.
+// leaves nothing behind). Lets go of each block of the image as it is written, so that training copies fewer:
+// afterwards `image` holds none of those that were.
 Result<FileDigest> write_shard_file(const std::filesystem::path& path, const ShardFileOwner& owner,
-                                    ShardImage image);
+                                    ShardImage&& image);
 
 // What a reader knows of the file it wants. A server that has not met its nodes yet knows no layout.
 struct ShardFileWanted {

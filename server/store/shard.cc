@@ -87,6 +87,7 @@ Status Shard::restore(ShardImage image) {
   // Copied, since they are to lie where replies can be shared from.
   for (std::int64_t i = 0; i < image.parameters.block_count(); ++i) {
     now_.blocks.copy_from(image.parameters.elements(i).begin, image.parameters.block(i), pool_);
+    image.parameters.replace(i, BlockRef());
   }
   now_.version = image.version;
   now_.revision = image.revision;

@@ -7,7 +7,8 @@
 // compensation keeps of what they compute with, which they are sent anew.
 //
 // Memory: while it lives, what is applied meanwhile makes a second copy of the blocks it changes: at most the
-// parameters and the optimizer's state once more. Thread: one for each image; it may be another one than the
+// parameters and the optimizer's state once more. One that a shard is restored from is there beside all that
+// the shard has: everything twice. Thread: one for each image; it may be another one than the
 // shard's.
 #pragma once
 

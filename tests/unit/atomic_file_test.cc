@@ -2,9 +2,11 @@
 #include "common/files/atomic_file.h"
 
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "tests/unit/file_size_limit.h"
 #include "tests/unit/temp_folder.h"
+#include "tests/unit/unwritable_folder.h"
 
 using namespace paceline;
 using Catch::Matchers::Contains;
@@ -16,6 +18,24 @@ namespace {
 std::ptrdiff_t files_in(const TempFolder& folder) {
   return std::distance(std::filesystem::directory_iterator(folder.path()),
                        std::filesystem::directory_iterator());
+}
+
+// The name of the temporary that is in the folder, as what comes before and behind its number, and that.
+struct TemporaryName {
+  std::string before;
+  unsigned number = 0;
+  std::string with(unsigned another) const { return before + std::to_string(another) + ".tmp"; }
+};
+
+TemporaryName temporary_in(const TempFolder& folder, const std::string& path) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    if (!is_temporary_of(entry.path(), folder / path)) continue;
+    const std::string name = entry.path().stem().string();
+    const std::size_t dot = name.rfind('.');
+    return {name.substr(0, dot + 1), static_cast<unsigned>(std::stoul(name.substr(dot + 1)))};
+  }
+  FAIL("no temporary of " + path);
+  return {};
 }
 
 }  // namespace
@@ -40,6 +60,46 @@ TEST_CASE("a_full_disk_leaves_the_old_content_and_no_temporary_file") {
   CHECK_THAT(status.message(), Contains("a.txt"));
   CHECK(read_file(folder / "a.txt", 100).value() == "old");
   CHECK(files_in(folder) == 1);
+}
+
+// As after a kill -9 in a container, whose processes all have the same number.
+TEST_CASE("temporaries_that_others_have_left_are_in_nobodys_way") {
+  const TempFolder folder;
+  TemporaryName next;
+  {
+    const auto open = AtomicFile::create(folder / "a.txt");
+    REQUIRE(open.is_ok());
+    next = temporary_in(folder, "a.txt");
+  }
+  REQUIRE(files_in(folder) == 0);
+  const auto leave = [&](unsigned from, unsigned count) {
+    for (unsigned i = 0; i < count; ++i) std::ofstream(folder / next.with(from + i)) << "left";
+  };
+  leave(next.number + 1, 99);
+  REQUIRE(write_file_atomically(folder / "a.txt", "new"));
+  CHECK(read_file(folder / "a.txt", 100).value() == "new");
+  CHECK(read_file(folder / next.with(next.number + 1), 100).value() == "left");
+  leave(next.number + 101, 100);
+  const Status status = write_file_atomically(folder / "a.txt", "newer");
+  CHECK(status.code() == StatusCode::kUnavailable);
+  CHECK_THAT(status.message(), Contains("a.txt: File exists"));
+}
+
+TEST_CASE("a_folder_that_cannot_be_synced_is_an_error") {
+  const TempFolder folder;
+  Status written, synced;
+  {
+    // Files can be made in it, but it cannot be opened.
+    const testing::UnwritableFolder unreadable(folder.path(), std::filesystem::perms(0333));
+    written = write_file_atomically(folder / "a.txt", "x");
+    synced = sync_folder(folder.path());
+  }
+  CHECK(written.code() == StatusCode::kUnavailable);
+  CHECK_THAT(written.message(), Contains("cannot sync " + folder.path().string() + ": Permission denied"));
+  CHECK(synced.message() == written.message());
+  CHECK(read_file(folder / "a.txt", 100).value() == "x");
+  CHECK(sync_folder(folder.path()).is_ok());
+  CHECK(sync_folder(folder / "none").code() == StatusCode::kNotFound);
 }
 
 TEST_CASE("a_missing_folder_or_file_is_named") {

@@ -92,7 +92,8 @@ TEST_CASE("as many as are to be kept stay, and the rest goes") {
   for (std::int64_t version = 1; version <= 5; ++version) write_whole(run.checkpoints, id_at(version));
   const auto oldest = run.checkpoints.prune(3);
   REQUIRE(oldest.is_ok());
-  CHECK(*oldest == id_at(3));
+  CHECK(oldest->oldest_kept == id_at(3));
+  CHECK(oldest->status.is_ok());
   CHECK(complete_of(run.checkpoints) == Ids{id_at(5), id_at(4), id_at(3)});
   CHECK_FALSE(fs::exists(run.checkpoints.folder(id_at(2))));
   REQUIRE(run.checkpoints.prune(0).is_ok());  // the last one never goes
@@ -125,15 +126,139 @@ TEST_CASE("a write that is interrupted anywhere costs nothing, and goes when a n
   CHECK_FALSE(fs::exists(run.checkpoints.folder(id_at(20))));
 }
 
-TEST_CASE("a removal that is interrupted leaves no checkpoint that lacks a file") {
+// Does `what` while nobody may remove the folder of a checkpoint, though its files: it holds folders, of
+// which some come before the manifest in whatever order they are listed, with files that cannot be removed.
+template <typename What>
+void while_unremovable(const Run& run, CheckpointId id, const What& what) {
+  const fs::path folder = run.checkpoints.folder(id);
+  std::vector<fs::path> stuck;
+  for (int i = 0; i < 32; ++i) {
+    stuck.push_back(folder / ("stuck-" + std::to_string(i)));
+    fs::create_directories(stuck.back());
+    write_text(stuck.back() / "file");
+    fs::permissions(stuck.back(), fs::perms(0555));
+  }
+  fs::permissions(run.folder.path(), fs::perms(0755));
+  fs::permissions(folder.parent_path(), fs::perms(0777));
+  for (const auto& one : fs::directory_iterator(folder.parent_path()))
+    fs::permissions(one.path(), fs::perms(0777));
+  {
+    const testing::UnwritableFolder unwritable(stuck.front());
+    what();
+  }
+  for (const fs::path& one : stuck) fs::permissions(one, fs::perms(0755));
+}
+
+TEST_CASE("a removal that fails half-way leaves no checkpoint that lacks a file, and says what is kept") {
+  const Run run;
+  for (const std::int64_t version : {10, 20, 30, 40}) write_whole(run.checkpoints, id_at(version));
+  Result<CheckpointFolder::Pruned> pruned = internal_error("not pruned");
+  while_unremovable(run, id_at(20), [&] { pruned = run.checkpoints.prune(2); });
+  REQUIRE(pruned.is_ok());
+  CHECK(pruned->oldest_kept == id_at(30));
+  CHECK(pruned->status.code() == StatusCode::kUnavailable);
+  CHECK_THAT(pruned->status.message(), Contains("g1-v000000000020"));
+  CHECK_FALSE(fs::exists(run.checkpoints.manifest(id_at(20))));
+  CHECK_FALSE(fs::exists(run.checkpoints.folder(id_at(10))));  // the rest has gone
+  CHECK(complete_of(run.checkpoints) == Ids{id_at(40), id_at(30)});
+  const auto again = run.checkpoints.prune(2);
+  REQUIRE(again.is_ok());
+  CHECK(again->status.is_ok());
+  CHECK_FALSE(fs::exists(run.checkpoints.folder(id_at(20))));
+}
+
+// Of the right size: only who reads all of it notices.
+void damage(const fs::path& file) {
+  std::string bytes = bytes_of(file);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  put_file(file, bytes);
+}
+
+TEST_CASE("what a resume has passed over does not count among those that are kept") {
+  const Run run;
+  for (const std::int64_t version : {50, 100, 200}) write_whole(run.checkpoints, id_at(version));
+  damage(run.checkpoints.shard_file(id_at(200), ShardId(1)));
+  CHECK(complete_of(run.checkpoints) == Ids{id_at(200), id_at(100), id_at(50)});
+  CHECK(intact_of(run.checkpoints, 1) == Ids{id_at(100), id_at(50)});
+  REQUIRE(run.checkpoints.pass_over_newer(id_at(100)));
+  CHECK(complete_of(run.checkpoints) == Ids{id_at(100), id_at(50)});
+  CHECK(fs::exists(run.checkpoints.folder(id_at(200))));  // until there is a newer one
+  REQUIRE(run.checkpoints.pass_over_newer(id_at(100)));   // once more is no error
+  write_whole(run.checkpoints, id_at(110, 2));
+  const auto pruned = run.checkpoints.prune(2);
+  REQUIRE(pruned.is_ok());
+  CHECK(pruned->oldest_kept == id_at(100));
+  CHECK(complete_of(run.checkpoints) == Ids{id_at(110, 2), id_at(100)});
+  CHECK(intact_of(run.checkpoints, 1) == Ids{id_at(110, 2), id_at(100)});
+  CHECK_FALSE(fs::exists(run.checkpoints.folder(id_at(200))));
+}
+
+TEST_CASE("nothing is passed over where the newest is chosen, nor of another configuration") {
   const Run run;
   for (const std::int64_t version : {10, 20}) write_whole(run.checkpoints, id_at(version));
-  fs::remove(run.checkpoints.manifest(id_at(10)));  // goes first
-  CHECK(complete_of(run.checkpoints) == Ids{id_at(20)});
-  fs::remove(run.checkpoints.shard_file(id_at(10), ShardId(0)));
-  REQUIRE(run.checkpoints.prune(2).is_ok());
-  CHECK_FALSE(fs::exists(run.checkpoints.folder(id_at(10))));
-  CHECK(complete_of(run.checkpoints) == Ids{id_at(20)});
+  REQUIRE(run.checkpoints.pass_over_newer(id_at(20)));
+  CHECK(complete_of(run.checkpoints) == Ids{id_at(20), id_at(10)});
+  REQUIRE(CheckpointFolder(run.folder.path(), 1).pass_over_newer(id_at(1)));
+  CHECK(complete_of(run.checkpoints) == Ids{id_at(20), id_at(10)});
+}
+
+TEST_CASE("what cannot be read is refused, and is neither pruned nor abandoned") {
+  const Run run;
+  for (const std::int64_t version : {10, 20, 30, 40}) write_whole(run.checkpoints, id_at(version));
+  fs::permissions(run.folder.path(), fs::perms(0755));
+  fs::permissions(run.folder / "checkpoint", fs::perms(0777));
+  for (const std::int64_t version : {10, 30, 40}) {
+    fs::permissions(run.checkpoints.folder(id_at(version)), fs::perms(0777));
+  }
+  // A manifest that cannot be opened, and a folder of which one cannot even ask what is in it.
+  fs::permissions(run.checkpoints.manifest(id_at(30)), fs::perms(0));
+  Result<CheckpointFolder::Complete> complete = internal_error("not asked");
+  Result<CheckpointFolder::Intact> intact = internal_error("not asked");
+  Status abandoned, pruned;
+  {
+    const testing::UnwritableFolder hidden(run.checkpoints.folder(id_at(20)), fs::perms(0));
+    complete = run.checkpoints.complete();
+    intact = run.checkpoints.intact(ShardId(0));
+    abandoned = run.checkpoints.abandon(id_at(20));
+    const auto done = run.checkpoints.prune(1);
+    pruned = done.status();
+  }
+  fs::permissions(run.checkpoints.manifest(id_at(30)), fs::perms(0644));
+  REQUIRE(complete.is_ok());
+  REQUIRE(complete->refused.size() == 2);
+  for (const auto& one : complete->refused) CHECK(one.why.code() == StatusCode::kUnavailable);
+  REQUIRE(intact.is_ok());
+  REQUIRE(intact->refused.size() == 1);
+  CHECK(intact->refused[0].id == id_at(20));
+  CHECK(abandoned.code() == StatusCode::kUnavailable);
+  CHECK(pruned.is_ok());
+  CHECK(complete_of(run.checkpoints) == Ids{id_at(40), id_at(30), id_at(20)});
+}
+
+TEST_CASE("pruning leaves another configuration's checkpoints alone") {
+  const Run run;
+  write_whole(run.checkpoints, id_at(10));
+  Manifest other;
+  other.id = id_at(20);
+  other.fingerprint = 1;
+  const CheckpointFolder mine(run.folder.path(), 1);
+  other.shards = {write_shard(mine, id_at(20), 0)};
+  REQUIRE(write_manifest(mine.manifest(id_at(20)), other));
+  REQUIRE(mine.prune(1).is_ok());
+  CHECK(complete_of(run.checkpoints) == Ids{id_at(10)});
+}
+
+TEST_CASE("temporaries in a checkpoint that is kept go") {
+  const Run run;
+  write_whole(run.checkpoints, id_at(10));
+  const fs::path folder = run.checkpoints.folder(id_at(10));
+  for (const char* name : {".shard-0.7.0.tmp", ".shard-1.7.0.tmp", ".manifest.7.1.tmp", "other.tmp"}) {
+    write_text(folder / name);
+  }
+  REQUIRE(run.checkpoints.prune(1).is_ok());
+  CHECK(complete_of(run.checkpoints) == Ids{id_at(10)});
+  CHECK(std::distance(fs::directory_iterator(folder), fs::directory_iterator()) == 4);
+  CHECK(fs::exists(folder / "other.tmp"));
 }
 
 TEST_CASE("a damaged checkpoint is named, and the one before is the newest") {
@@ -236,19 +361,41 @@ TEST_CASE("where nothing may be written or removed the reason is said") {
   const Run run;
   for (const std::int64_t version : {10, 20}) write_whole(run.checkpoints, id_at(version));
   const fs::path root = run.folder / "checkpoint";
-  Status made, pruned, cleared;
+  Status made, cleared;
+  Result<CheckpointFolder::Pruned> pruned = internal_error("not pruned");
   {
     fs::permissions(run.folder.path(), fs::perms(0755));  // to be seen
+    for (const std::int64_t version : {10, 20}) {
+      fs::permissions(run.checkpoints.folder(id_at(version)), fs::perms(0555));
+    }
     const testing::UnwritableFolder unwritable(root);
     made = run.checkpoints.make(id_at(30));
-    pruned = run.checkpoints.prune(1).status();
+    pruned = run.checkpoints.prune(1);
     cleared = run.checkpoints.clear();
+  }
+  for (const std::int64_t version : {10, 20}) {
+    fs::permissions(run.checkpoints.folder(id_at(version)), fs::perms(0755));
   }
   CHECK(made.code() == StatusCode::kUnavailable);
   CHECK_THAT(made.message(), Contains("g1-v000000000030: Permission denied"));
-  CHECK(pruned.code() == StatusCode::kUnavailable);
+  REQUIRE(pruned.is_ok());
+  CHECK(pruned->oldest_kept == id_at(20));
+  CHECK(pruned->status.code() == StatusCode::kUnavailable);
   CHECK(cleared.code() == StatusCode::kUnavailable);
-  CHECK(fs::exists(run.checkpoints.folder(id_at(20))));
+  CHECK(complete_of(run.checkpoints) == Ids{id_at(20), id_at(10)});
+}
+
+TEST_CASE("a folder whose name may not survive a crash is an error") {
+  const Run run;
+  write_whole(run.checkpoints, id_at(10));
+  fs::permissions(run.folder / "checkpoint", fs::perms(0777));
+  Status made;
+  {
+    const testing::UnwritableFolder unreadable(run.folder.path(), fs::perms(0333));
+    made = run.checkpoints.make(id_at(20));
+  }
+  CHECK(made.code() == StatusCode::kUnavailable);
+  CHECK_THAT(made.message(), Contains("cannot sync " + run.folder.path().string()));
 }
 
 TEST_CASE("a folder that is a file is an error, not an empty one") {

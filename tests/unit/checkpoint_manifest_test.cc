@@ -88,6 +88,7 @@ TEST_CASE("a manifest with numbers that no run has is refused") {
   CHECK_THAT(refused([](Manifest& m) { m.id.version = Version(-1); }), Contains("version -1"));
   CHECK_THAT(refused([](Manifest& m) { m.revision = Revision(-1); }), Contains("revision -1"));
   CHECK_THAT(refused([](Manifest& m) { m.decisions = -1; }), Contains("decisions -1"));
+  CHECK_THAT(refused([](Manifest& m) { m.shards.resize(65); }), Contains("shards 65, expected 1 to 64"));
   CHECK_THAT(refused([](Manifest& m) { m.shards.clear(); }), Contains("shards 0"));
   CHECK_THAT(refused([](Manifest& m) { m.seconds_trained = -1; }), Contains("seconds trained -1"));
   CHECK_THAT(refused([](Manifest& m) { m.seconds_trained = std::numeric_limits<double>::quiet_NaN(); }),

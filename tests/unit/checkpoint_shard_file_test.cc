@@ -54,7 +54,7 @@ TEST_CASE("an image is read back bit for bit, whatever blocks it is cut into") {
   const int sections = GENERATE(0, 1, 2, 3);
   const TempFolder folder;
   const ShardImage image = image_of(floats, 118, sections);
-  const auto written = write_shard_file(folder / "shard-0", owner_of(floats), image);
+  const auto written = write_shard_file(folder / "shard-0", owner_of(floats), ShardImage(image));
   REQUIRE(written.is_ok());
   CHECK(written->bytes == std::filesystem::file_size(folder / "shard-0"));
   ShardFileWanted wanted = wanted_of(floats);
@@ -75,9 +75,23 @@ TEST_CASE("an image is read back bit for bit, whatever blocks it is cut into") {
 TEST_CASE("an image is let go of while it is written") {
   const TempFolder folder;
   ShardImage image = image_of(kChunkFloats + 1);
-  const BlockRef first = image.parameters.ref(0);
   REQUIRE(write_shard_file(folder / "shard-0", owner_of(kChunkFloats + 1), std::move(image)).is_ok());
-  CHECK(first.unique());
+  for (const BlockRange* section :
+       {&image.parameters, &image.optimizer.first, &image.optimizer.second, &image.mean_square}) {
+    REQUIRE(section->block_count() > 1);
+    for (std::int64_t i = 0; i < section->block_count(); ++i) REQUIRE_FALSE(section->ref(i));
+  }
+}
+
+TEST_CASE("what an error leaves unwritten of an image is still there") {
+  const TempFolder folder;
+  ShardImage image = image_of(kChunkFloats + 1);
+  {
+    const FileSizeLimit full(200);
+    REQUIRE_FALSE(write_shard_file(folder / "shard-0", owner_of(kChunkFloats + 1), std::move(image)).is_ok());
+  }
+  CHECK(image.parameters.ref(image.parameters.block_count() - 1));
+  CHECK(image.optimizer.first.ref(0));
 }
 
 TEST_CASE("every byte that is flipped is noticed") {

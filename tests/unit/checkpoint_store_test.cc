@@ -88,7 +88,7 @@ void train(Shard& shard, const Way& way, std::int64_t from, std::int64_t to) {
 // Its own copy of everything.
 ShardImage deep_copy(const ShardImage& image) {
   const testing::TempFolder folder;
-  REQUIRE(write_shard_file(folder / "copy", owner_of(kFloats), image).is_ok());
+  REQUIRE(write_shard_file(folder / "copy", owner_of(kFloats), ShardImage(image)).is_ok());
   ShardFileWanted wanted = wanted_of(kFloats);
   wanted.id.version = image.version;
   auto read = read_shard_file(folder / "copy", wanted, 4);

@@ -103,6 +103,23 @@ class BadInput(DaemonTest):
         self.assert_ends(self.node(0, out), 1, f"paceline-worker: cannot create {file}/run: Not a directory")
 
 
+class FileSizeLimits(DaemonTest):
+    """No program is killed (SIGXFSZ) where its files may not grow: it says so."""
+
+    def limited(self, program, *arguments):
+        """Under a limit of no bytes at all."""
+        return self.start("sh", "-c", 'ulimit -f 0; exec "$@"', "sh", harness.BIN / program, *arguments)
+
+    def test_a_file_that_may_not_grow_is_an_error(self):
+        self.assert_ends(self.limited("paceline-server", self.config, "--shard", 0), 1,
+                         r"paceline-server: cannot write \S+: File too large")
+        self.assertEqual(self.limited("paceline", "data", "synthesize", "--out", self.folder / "made").end(), 1)
+
+    def test_a_node_whose_log_may_not_grow_goes_on_without(self):
+        node = self.limited("paceline-worker", self.config, "--node", 0, "cluster.start_timeout=10ms")
+        self.assertEqual(node.end(), 1)  # as with a log, since there is no server
+
+
 class NotFinite(DaemonTest):
     """A learning rate at which two dense layers overflow within a few clocks."""
 
