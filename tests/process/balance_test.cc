@@ -1,6 +1,7 @@
 // Balanced batches over real sockets: emulated nodes of different speed, the built-in network, its loader and
 // its back ends. What is checked holds on any machine: which samples were computed from, and that the slow
 // node got fewer.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <memory>
@@ -139,6 +140,13 @@ TEST_CASE("the_slow_node_gets_smaller_mini_batches_and_every_clock_all_of_its_sa
   CHECK(next == config.train.total_iterations * kEqualSize);
   CHECK(last[WorkerId(3, 0)] < kEqualSize);
   CHECK(last[WorkerId(3, 0)] < last[WorkerId(0, 0)]);
+  REQUIRE(run->summary.batch_sizes);
+  for (const auto& [worker, size] : last) {
+    const std::size_t rank = config.cluster.cluster().rank_of(worker).value;
+    CHECK(run->summary.batch_sizes->last[rank] == size);
+    CHECK(run->summary.batch_sizes->smallest[rank] <= std::min(size, kEqualSize));
+    CHECK(run->summary.batch_sizes->largest[rank] >= std::max(size, kEqualSize));
+  }
 }
 
 }  // namespace paceline::testing

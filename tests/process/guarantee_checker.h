@@ -45,6 +45,8 @@ class GuaranteeChecker {
   std::int64_t begun(std::uint32_t rank) const;
   // How many iterations worker r is certain to do unless it goes; -1 when nobody knows (share: pool).
   std::int64_t share_of(std::uint32_t rank) const;
+  // Whether all that those who are gone left is certain to have been done by the others.
+  bool is_made_up_for() const;
 
   const RunConfig config_;
   const Cluster cluster_;

@@ -36,13 +36,22 @@ using sync::Mutant;
 constexpr std::uint64_t kSchedules = 120;  // most mutants are found within the first ten
 constexpr int kAtATime = 4;
 
-// Of the core: who is granted when, a threshold that moves, and what the caches take for fresh. What the
-// others break (a node's death half-way, the order of sums) the simulation sees (tests/sim/mutant_test.cc).
-constexpr Mutant kCoreMutants[] = {
-    Mutant::kFloorIsAverage,       Mutant::kLeadOneTooFar,          Mutant::kVersionBeforeAllArrived,
-    Mutant::kThresholdUnclamped,   Mutant::kWalkSameCoin,           Mutant::kSwitchTooSoon,
-    Mutant::kLprSignAsPrinted,     Mutant::kStaleCacheAccepted,     Mutant::kProcessCacheAlwaysFresh,
-    Mutant::kReapplyForgetsNewest, Mutant::kReapplyRepeatsContained};
+// Of the core: who is granted when, a threshold that moves, what the caches take for fresh, and who does what
+// the lost leave. What the others break (a node's death half-way, the order of sums) the simulation sees
+// (tests/sim/mutant_test.cc).
+constexpr Mutant kCoreMutants[] = {Mutant::kFloorIsAverage,
+                                   Mutant::kLeadOneTooFar,
+                                   Mutant::kVersionBeforeAllArrived,
+                                   Mutant::kThresholdUnclamped,
+                                   Mutant::kWalkSameCoin,
+                                   Mutant::kSwitchTooSoon,
+                                   Mutant::kLprSignAsPrinted,
+                                   Mutant::kStaleCacheAccepted,
+                                   Mutant::kProcessCacheAlwaysFresh,
+                                   Mutant::kReapplyForgetsNewest,
+                                   Mutant::kReapplyRepeatsContained,
+                                   Mutant::kLeftUndone,
+                                   Mutant::kLostIterationForgotten};
 constexpr unsigned kSecondsMax = 60;  // a run that hangs is no find
 
 // Answers of one shard that arrive in any order, as they cannot over one connection: the process cache must

@@ -55,6 +55,7 @@ class Emulation(DaemonTest):
         servers, nodes = self.start_run("cluster.threads_per_node=1", f"train.total_iterations={2 * self.CLOCKS}",
                                         "sync.policy=bsp", "sync.combine=mean", "train.batch_size=32",
                                         "train.batch_balance=speed", "emulate.base_step=100ms",
+                                        "sync.lpr.window_clocks=6",
                                         f"emulate.slowdown=[1, {self.SLOW}]", "--force")
         ended = [program.end() for program in servers + nodes]
         summary = self.summary()
@@ -64,7 +65,22 @@ class Emulation(DaemonTest):
         self.assertEqual((summary["iterations"], summary["final_version"]), (2 * self.CLOCKS, self.CLOCKS))
         # Nobody has been measured in the first four clocks; then 48 and 16 samples make 1.5 base steps at best.
         self.assertGreaterEqual(summary["wall_seconds"], (4 * self.SLOW + (self.CLOCKS - 4) * 1.5) * self.STEP)
+        self.assert_says_what_it_chose(summary["batch_sizes"])
         return summary["wall_seconds"]
+
+    def assert_says_what_it_chose(self, sizes):
+        fast, slow = sizes["last"]
+        self.assertGreater(fast, slow)
+        self.assertEqual(fast + slow, 64)
+        least, most = sizes["smallest"][0], sizes["largest"][0]
+        self.assertTrue(least <= 32 < most, sizes)
+        log = (self.run_dir / "server.log").read_text(encoding="utf-8").splitlines()
+        said = [line for line in log if "mini-batches by speed" in line]
+        windows = [line for line in log if " closed at version " in line]
+        self.assertTrue(1 <= len(said) <= len(windows) + 1, said)
+        self.assertTrue(said[-1].endswith(f"as granted last: node 0: {fast}, node 1: {slow}"), said)
+        report = self.paceline("report", self.run_dir).stdout
+        self.assertIn(f"mini-batches of node 0: {fast} at last, {least} to {most} in the run", report)
 
     def test_a_run_whose_steps_do_not_fit_is_invalid_and_says_so(self):
         why = r"200 of 200 emulated steps took longer than emulate\.base_step allows; raise it, or use fewer workers"
