@@ -102,7 +102,9 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
     if (std::holds_alternative<wire::Leave>(message->body)) return;  // whose join was refused says goodbye
     return refuse(
         from,
-        failed_precondition(std::string(wire::name_of(message->body)) + " before a join on this connection"),
+        failed_precondition(std::string(wire::name_of(message->body)) +
+                            " before a join on this connection (a node that was lost with the one before is "
+                            "not let in again)"),
         /*fatal=*/true);
   }
   if (membership_.is_gone(*peer)) {
