@@ -59,6 +59,8 @@ train:
 """
 WARM_UP_STEPS = 10  # memory is recycled after them: fresh pages cost more than the copies
 SHORT = 2  # steps, besides those to warm up, of the run that shows what starting up and ending cost
+# What path() needs besides, for the benchmarks that have no options for it.
+ONE_SERVER = {"shards": 1, "frame": 512 * 1024, "apply_threads": 1, "curve": False}
 BYTES_PER_RUN = 8e9  # moved up by all workers together in one run; fewer steps of a large model
 
 

@@ -27,7 +27,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from exchange import BYTES_PER_RUN, WARM_UP_STEPS, congestion_control, path, seconds_per_step
+from exchange import BYTES_PER_RUN, ONE_SERVER, WARM_UP_STEPS, congestion_control, path, seconds_per_step
 from processes import run_all
 
 INSTALL = "sudo apt-get install --no-install-recommends python3-torch libopenblas0-pthread"
@@ -104,7 +104,7 @@ def main():
     if args.gloo_rank is not None:
         gloo_worker(args.gloo_rank, args.workers[0], args.floats, args.steps, args.store)
         return 0
-    args.policy, args.shards, args.frame, args.apply_threads = "bsp", 1, 512 * 1024, 1
+    vars(args).update(ONE_SERVER, policy="bsp")
     for workers in args.workers:
         line = json.dumps(compare(args, workers))
         print(line, flush=True)

@@ -21,7 +21,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from exchange import BYTES_PER_RUN, path, raw
+from exchange import BYTES_PER_RUN, ONE_SERVER, path, raw
 from processes import fail
 
 RATE = 1999  # samples a second and core
@@ -108,7 +108,7 @@ def main():
     parser.add_argument("--raw-threads", type=int, choices=[1, 2], default=2)
     parser.add_argument("--rest", action="store_true")
     args = parser.parse_args()
-    args.shards, args.frame, args.apply_threads = 1, 512 * 1024, 1
+    vars(args).update(ONE_SERVER)
     if args.steps is None:
         args.steps = max(20, min(20_000, int(2 * BYTES_PER_RUN / (args.mb * 1e6 * args.workers))))
     for name, loop in (("raw", raw), ("paceline", path)):

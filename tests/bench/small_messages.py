@@ -25,7 +25,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from exchange import CONFIG, WARM_UP_STEPS, congestion_control, endpoints, path, seconds_per_step
+from exchange import CONFIG, ONE_SERVER, WARM_UP_STEPS, congestion_control, endpoints, path, seconds_per_step
 from processes import run_all
 
 FLOATS = 25
@@ -65,7 +65,7 @@ def one_closed_loop(args):
     with tempfile.TemporaryDirectory(prefix="paceline.") as made:
         folder, config = Path(made), Path(made) / "config.yaml"
         values = {"out": folder / "run", "workers": args.clients, "shards": 1, "frame": args.frame, "policy": args.policy,
-                  "steps": (steps + WARM_UP_STEPS) * args.clients, "shared_memory": "off", "apply_threads": 1,
+                  "steps": (steps + WARM_UP_STEPS) * args.clients, "shared_memory": "off", "apply_threads": 1, "keys": "null",
                   "endpoints": ", ".join(f'"{e}"' for e in endpoints(args, 1, folder))}
         config.write_text(CONFIG.format(**values))
         run_all([[args.bin / "paceline-server", config],
@@ -87,7 +87,7 @@ def main():
     parser.add_argument("--transport", choices=["tcp", "ipc"], default="tcp")
     parser.add_argument("--json", type=Path, help="append the lines to this file, too")
     args = parser.parse_args()
-    args.shards, args.frame, args.apply_threads = 1, 512 * 1024, 1
+    vars(args).update(ONE_SERVER)
     failed = False
     for measure in (round_trips, closed_loop):
         result = measure(args) | {"transport": args.transport, "tcp_congestion_control": congestion_control(),

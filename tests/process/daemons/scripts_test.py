@@ -199,8 +199,9 @@ for summary in {[sent, shared, every]!r}:
     print(f"{{up:.3f}} {{down:.3f}}", file=sys.stderr)""")
         self.assertEqual((script.end(), script.errors()), (0, ["1.000 0.600", "1.000 0.600", "1.000 1.000"]))
 
-    def test_exchange_vs_gloo_sets_steps_beside_each_other(self):
-        log, programs = self.folder / "log", self.folder / "bin"
+    def path_programs(self):
+        """Stand-ins for the daemons that exchange.py and its like start: a step of theirs takes 20 ms."""
+        programs = self.folder / "bin"
         programs.mkdir()
         self.stand_in(programs / "paceline-server", r"""
 out=$(sed -n 's/^run: .* out: \([^,]*\),.*/\1/p' "$1"); mkdir -p "$out"
@@ -208,6 +209,22 @@ steps=$(sed -n 's/.*total_iterations: //p' "$1")
 echo "{\"status\": \"ok\", \"iterations\": $steps, \"bytes_pushed\": 0, \"bytes_pulled\": 0, \"bytes_shared\": 1}" >"$out/summary.json"
 """)
         self.stand_in(programs / "bench_path_worker", """echo '{"seconds_per_step": 0.02}'\n""")
+        return programs
+
+    def test_small_messages_sets_round_trips_beside_each_other(self):
+        programs = self.path_programs()
+        self.stand_in(programs / "bench_raw_messages", """echo '{"seconds_per_step": 0.01}'\n""")
+        said = '{"steps_per_second": 1000, "p50_ms": 1, "p99_ms": 96, "slowest_of_mean": 0.9, "fastest_of_mean": 1.1}'
+        self.stand_in(programs / "bench_many_workers", f"echo '{said}'\n")
+        script = self.start(sys.executable, harness.SOURCE / "tests/bench/small_messages.py", "--bin", programs, "--pairs", "1",
+                            "--json", self.folder / "lines")
+        self.assertEqual(script.end(), 1, script.errors())  # half of the raw rate misses the target
+        one, many = (json.loads(line) for line in (self.folder / "lines").read_text().splitlines())
+        self.assertEqual((one["raw_us"], one["paceline_us"], one["ratio"]), (10000.0, 20000.0, 0.5))
+        self.assertEqual((many["loops"], many["p99_of_limit"], many["slowest_of_mean_least"]), (5, 0.5, 0.9))
+
+    def test_exchange_vs_gloo_sets_steps_beside_each_other(self):
+        log, programs = self.folder / "log", self.path_programs()
         self.stand_in(self.folder / "python", f"""echo "$*" | sed 's/.*--gloo-rank/rank/; s/--store.*//' >>{log}
 echo '{{"seconds_per_step": 0.03}}'\n""")
         script = self.start(sys.executable, harness.SOURCE / "tests/bench/exchange_vs_gloo.py", "--bin", programs, "--python",
