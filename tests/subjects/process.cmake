@@ -47,5 +47,5 @@ endforeach()
 # whole runs and in stops.
 set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
-set_tests_properties(daemons.Crashes daemons.Emulation daemons.Garbage daemons.NotFinite daemons.Starts
+set_tests_properties(daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.NotFinite daemons.Starts
   PROPERTIES LABELS "daemons;not_tsan")
