@@ -261,7 +261,7 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
         def compare(*cells):
             script = self.script("simulator_vs_reality.sh", "--out", out, "--bin", harness.BIN, *cells,
                                  f"data.path={self.data}", "cluster.nodes=2", "cluster.threads_per_node=1",
-                                 "emulate.base_step=300ms", "emulate.slowdown=[1,2]", "train.total_iterations=12",
+                                 "emulate.base_step=500ms", "emulate.slowdown=[1,2]", "train.total_iterations=12",
                                  "sync.lpr.window_clocks=2", "train.model=layers",
                                  "train.layers=[{kind: flatten}, {kind: dense, out: 10}]")
             self.assertEqual(script.end(), 0, script.errors())
@@ -284,7 +284,7 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
         self.assertEqual((pair["real"]["wall"], pair["simulated"]["wall"]), (wall["real"], wall["simulated"]))
         self.assertAlmostEqual(pair["wall"]["error"], wall["simulated"] / wall["real"] - 1)
         self.assertEqual(pair["wall"]["kept"], abs(pair["wall"]["error"]) <= 0.1)
-        # Six iterations of some 600 ms on the slow node, which no real run undercuts; nor does a simulated one.
+        # Six iterations of some second on the slow node, which no real run undercuts; nor does a simulated one.
         self.assertGreater(min(wall.values()), 2)
         kept = [f"simulator_vs_reality: {cell}: keeping the finished run in {out}/{cell}"
                 for cell in ("calibration", "dtssp")]
