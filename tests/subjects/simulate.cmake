@@ -6,10 +6,14 @@ paceline_test(simulate_test
   LIBS paceline_simulate paceline_tools paceline_config paceline_report paceline_files paceline_wire
   LABELS core)
 # Training mode, beside real runs over sockets.
+set(training_libs paceline_simulate paceline_tools paceline_test_cluster paceline_network_task paceline_data paceline_config
+  paceline_report paceline_files paceline_encode)
 paceline_test(simulate_training_test
-  SOURCES unit/simulate_training_test.cc unit/simulate_balance_test.cc unit/simulate_training_files_test.cc
-          unit/simulate_joins_test.cc
-          unit/optimizer_plain.cc
-  LIBS paceline_simulate paceline_tools paceline_test_cluster paceline_network_task paceline_data paceline_config
-       paceline_report paceline_files paceline_encode
-  LABELS core)
+  SOURCES unit/simulate_training_test.cc unit/simulate_training_files_test.cc unit/optimizer_plain.cc
+  LIBS ${training_libs}
+  LABELS core TIMEOUT 300)
+# All of one thread.
+paceline_test(simulate_members_test
+  SOURCES unit/simulate_balance_test.cc unit/simulate_joins_test.cc unit/optimizer_plain.cc
+  LIBS ${training_libs}
+  LABELS core not_tsan TIMEOUT 300)
