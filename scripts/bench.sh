@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the parameter path, each figure beside its limit in the same run (docs/PERFORMANCE.md), prints one JSON line a
-# measurement and, at the end, tables. Builds what it needs. Wants an idle machine: by estimate half an hour for the figures
+# measurement and, at the end, tables. Builds what it needs. Wants an idle machine: by estimate under an hour for the figures
 # that have a target, which come first, and two and a half hours for all.
 #   scripts/bench.sh [--targets] [--quick] [--out FILE]
 #     --targets    only the figures that have a target
