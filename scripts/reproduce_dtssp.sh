@@ -71,16 +71,38 @@ overrides_of() {
   esac
 }
 
-# simulated RUN [key.path=value …]: makes it, unless it is there. 1: it did not succeed.
-simulated() {
+# simulate RUN [key.path=value …]: has it made, unless it is there, beside others: as many at a time as there are processors.
+# simulated: waits for all of them; `succeeded` are the runs that did, in their order. A simulation is one thread.
+under_way=() succeeded=()
+simulate() {
   local run=$1
   shift
-  ! can_keep "$bin/paceline" "$run" "$config" "$@" || return 0
-  run_child "$bin/paceline" simulate "$config" --out "$run" --force "$@" >"$run.log" 2>&1 && return 0
-  [ -z "$stopped" ] || fail "stopped; the same command goes on with $run" 1
+  if can_keep "$bin/paceline" "$run" "$config" "$@"; then
+    under_way+=("kept $run")
+    return
+  fi
+  while [ "${#children[@]}" -ge "$(nproc)" ]; do settle_first; done
+  begin_child "$bin/paceline" simulate "$config" --out "$run" --force "$@" >"$run.log" 2>&1
+  under_way+=("$begun $run")
+}
+settle_first() {
+  local id run
+  IFS=' ' read -r id run <<<"${under_way[0]}"
+  under_way=("${under_way[@]:1}")
+  if [ "$id" = kept ] || await_child "$id"; then
+    succeeded+=("$run")
+    [ -z "$full" ] || echo "reproduce_dtssp: finished: $run" >&2
+    return
+  fi
+  if [ -n "$stopped" ]; then
+    while [ ${#children[@]} -gt 0 ]; do await_child "${children[0]}"; done
+    fail "stopped; the same command goes on with $run" 1
+  fi
   echo "reproduce_dtssp: $run failed: $(tail -n 1 "$run.log")" >&2
   failed=1
-  return 1
+}
+simulated() {
+  while [ ${#under_way[@]} -gt 0 ]; do settle_first; done
 }
 
 # compared NAME RUN…: what may be said of these runs, in $out/NAME.json; with `report_options` as well, where a part has some.
@@ -98,17 +120,18 @@ tables() { python3 "$root/scripts/lib/dtssp_tables.py" "$@" || failed=1; }
 # each_policy NAME "POLICY…" [key.path=value …]: these with every seed, and what may be said of all of them together. Seed by
 # seed, so that whole pairs are there as soon as they can be.
 each_policy() {
-  local name=$1 policies=$2 policy seed run runs=() overrides
+  local name=$1 policies=$2 policy seed overrides
   shift 2
   mkdir -p "$out/$name"
+  succeeded=()
   for ((seed = 1; seed <= seeds; seed++)); do
     for policy in $policies; do
       read -ra overrides <<<"$(overrides_of "$policy")"
-      run="$out/$name/$policy-$seed"
-      simulated "$run" "run.seed=$seed" "$@" "${overrides[@]}" && runs+=("$run")
+      simulate "$out/$name/$policy-$seed" "run.seed=$seed" "$@" "${overrides[@]}"
     done
   done
-  compared "${name//\//-}" "${runs[@]}"
+  simulated
+  compared "${name//\//-}" "${succeeded[@]}"
 }
 
 table1() {
@@ -193,10 +216,11 @@ full_runs() {
     run="$out/full/$refresh$threads/$policy-$seed"
     read -ra overrides <<<"$(overrides_of "$policy")"
     mkdir -p "$out/full/$refresh$threads"
-    simulated "$run" "cluster.threads_per_node=$threads" "run.seed=$seed" data.kind=cifar10 \
+    simulate "$run" "cluster.threads_per_node=$threads" "run.seed=$seed" data.kind=cifar10 \
       "data.path=$(yaml_string "$full")" data.augment=true train.eval_every_clocks=100 "${training[@]}" \
-      "sync.refresh_clocks=$refresh_clocks" "${overrides[@]}" && echo "reproduce_dtssp: $cell is finished: $run" >&2
+      "sync.refresh_clocks=$refresh_clocks" "${overrides[@]}"
   done
+  simulated
   for threads in 1 2 4; do
     cells=()
     for run in "$out/full/$refresh$threads"/*/; do

@@ -53,19 +53,29 @@ run_whole() {
   return "$status"
 }
 
-# run_child COMMAND…: runs another script and returns its status. After `trap pass_on INT TERM` each of these signals
+# run_child COMMAND…: runs another program and returns its status. After `trap pass_on INT TERM` each of these signals
 # reaches it as SIGTERM (a background process does not hear Ctrl-C), and `stopped` tells the caller to go no further.
-child='' stopped=''
+# begin_child COMMAND… does not wait: `begun` is its id, and await_child ID its status, once for each.
+children=() stopped='' begun=''
 pass_on() {
   stopped=1
-  [ -z "$child" ] || kill -TERM "$child" 2>/dev/null
+  [ ${#children[@]} -eq 0 ] || kill -TERM "${children[@]}" 2>/dev/null
+}
+begin_child() {
+  setpriv --pdeathsig TERM "$@" &
+  begun=$!
+  children+=("$begun")
+  [ -z "$stopped" ] || kill -TERM "$begun" 2>/dev/null # it came before the child had a name
+}
+await_child() {
+  local status other others=()
+  wait_for "$1"
+  status=$?
+  for other in "${children[@]}"; do [ "$other" = "$1" ] || others+=("$other"); done
+  children=("${others[@]}")
+  return "$status"
 }
 run_child() {
-  setpriv --pdeathsig TERM "$@" &
-  child=$!
-  [ -z "$stopped" ] || kill -TERM "$child" 2>/dev/null # it came before the child had a name
-  wait_for "$child"
-  local status=$?
-  child=''
-  return "$status"
+  begin_child "$@"
+  await_child "$begun"
 }
