@@ -1,0 +1,42 @@
+// How learning went, against time and against versions, and how the threshold followed it: the rows of curve.csv.
+import { kSeconds, kVersions, linesOfRuns } from './lines.js';
+
+const kAccuracy = {
+  caption: 'With symbols: of the test set, at each evaluation. Thin: of the mini-batches since the row before.',
+  nothing: 'No run has measured an accuracy: curve.csv has no row with one.',
+  unit: 'accuracy, %', digits: 2,
+  drawings: [{ key: 'test_accuracy', name: 'test', scale: 100 },
+             { key: 'train_accuracy', name: 'training', scale: 100, thin: true }],
+};
+const kLoss = {
+  caption: 'Of the mini-batches since the row before, mean over their samples.',
+  nothing: 'No run has recorded a loss: curve.csv has no row with one.',
+  unit: 'training loss', digits: 4,
+  drawings: [{ key: 'train_loss', name: 'training loss' }],
+};
+const kThreshold = {
+  id: 'threshold', title: 'Threshold against time',
+  caption: 'How many iterations a worker might lead the slowest. Where it is infinite (ASP) nothing is drawn.',
+  nothing: 'No threshold to draw: none of the runs has recorded a finite one in its curve.csv.',
+  unit: 'threshold, iterations', digits: 0, integers: true,
+  drawings: [{ key: 'threshold', name: 'threshold', step: 'end', none: '∞' }],
+};
+const kLpr = {
+  id: 'lpr', title: 'Learning progress ratio (LPR) against time',
+  caption: 'Relative change of the training metric from one window to the next; above 0 is progress.',
+  nothing: 'No run has recorded an LPR: curve.csv has no row with one.',
+  unit: 'LPR, %', digits: 2,
+  drawings: [{ key: 'lpr', name: 'LPR' }],
+};
+
+export function learning(parent, page) {
+  linesOfRuns(parent, page, { ...kAccuracy, id: 'accuracy-time', title: 'Accuracy against time' }, kSeconds);
+  linesOfRuns(parent, page, { ...kAccuracy, id: 'accuracy-version', title: 'Accuracy against versions' }, kVersions);
+  linesOfRuns(parent, page, { ...kLoss, id: 'loss-time', title: 'Loss against time' }, kSeconds);
+  linesOfRuns(parent, page, { ...kLoss, id: 'loss-version', title: 'Loss against versions' }, kVersions);
+}
+
+export function progress(parent, page) {
+  linesOfRuns(parent, page, kThreshold, kSeconds);
+  linesOfRuns(parent, page, kLpr, kSeconds);
+}

@@ -1,0 +1,59 @@
+// Numbers along a run: accuracy, loss, threshold and LPR, of all runs in one chart.
+import { addFigure, addNothing, axis, tooltip } from '../chart.js';
+import { fixed, isNumber, plain } from '../format.js';
+import { runStyle } from '../theme.js';
+
+const kSymbolsMax = 60;  // points of a line that have symbols each
+export const kSeconds = { name: 'seconds since the first grant', short: 's', column: 0 };
+export const kVersions = { name: 'version (clocks complete in the global parameters)', short: 'version', column: 1 };
+
+// A point's place in curve.csv's columns: [seconds, version, value].
+const kValue = 2;
+
+function series(run, index, theme, drawing, along) {
+  const style = runStyle(index, theme);
+  const { points } = run.curve[drawing.key];
+  return {
+    name: run.label, type: 'line', step: drawing.step, connectNulls: false, emphasis: { disabled: true },
+    symbol: style.symbol, symbolSize: 6, showSymbol: !drawing.thin && !drawing.step && points.length <= kSymbolsMax,
+    itemStyle: { color: style.color },
+    lineStyle: { color: style.color, type: style.dash, width: drawing.thin ? 1 : 2, opacity: drawing.thin ? 0.8 : 1 },
+    data: points.map((point) => [point[along.column],
+                                 isNumber(point[kValue]) ? point[kValue] * (drawing.scale ?? 1) : null]),
+  };
+}
+
+// about: {id, title, caption, nothing, unit, digits, integers, drawings: [{key, name, thin, step, scale, none}]}, along: of the
+// two above.
+export function linesOfRuns(parent, page, about, along) {
+  const has = (run, drawing) => (run.curve?.[drawing.key]?.points.some((point) => isNumber(point[kValue])) ?? false);
+  const runs = page.runs.map((run, index) => ({ run, index }))
+      .filter(({ run }) => about.drawings.some((drawing) => has(run, drawing)));
+  if (runs.length === 0) return addNothing(parent, about.id, about.title, about.nothing);
+  const lines = runs.flatMap(({ run, index }) => about.drawings.filter((drawing) => has(run, drawing))
+      .map((drawing) => ({ run, index, drawing })));
+  const thinned = lines.some(({ run, drawing }) => run.curve[drawing.key].points.length < run.curve[drawing.key].of);
+  addFigure(parent, {
+    id: about.id, title: about.title, names: runs.map(({ run }) => run.label),
+    caption: about.caption +
+        (thinned ? ' Of long runs the least and the greatest value of each stretch are kept; curve.csv has all.' : ''),
+    height: (width) => (width < 500 ? 250 : 300),
+    option: (theme, width) => ({
+      grid: { left: 58, right: 18, bottom: 48 },
+      xAxis: axis(theme, along.name, { type: 'value', nameGap: 28, splitNumber: width < 500 ? 3 : 6, scale: false }),
+      yAxis: axis(theme, about.unit, { type: 'value', nameGap: 42, scale: !about.integers,
+                                       minInterval: about.integers ? 1 : undefined }),
+      tooltip: {
+        trigger: 'item',
+        formatter: ({ seriesName, seriesIndex, value, color }) => tooltip(seriesName, [
+          [color, `${lines[seriesIndex].drawing.name} ${fixed(value[1], about.digits)} ${about.unit}`],
+          [null, `${along.short} ${fixed(value[0], along.column === 0 ? 3 : 0)}`]]),
+      },
+      series: lines.map(({ run, index, drawing }) => series(run, index, theme, drawing, along)),
+    }),
+    columns: ['run', 'what', 'seconds', 'version', about.unit],
+    rows: () => lines.flatMap(({ run, drawing }) => run.curve[drawing.key].points.map((point) => [
+      run.label, drawing.name, plain(point[0]), String(point[1]),
+      point[kValue] === null ? drawing.none ?? '–' : plain(point[kValue] * (drawing.scale ?? 1))])),
+  });
+}

@@ -1,0 +1,97 @@
+// Where the time goes: the nine phases, stacked, of each run (DTSSP paper, Fig. 10), each node and each worker (Fig. 9).
+import { addFigure, addNothing, axis, namesWidth, tooltip } from '../chart.js';
+import { isNumber, kNone, percent, seconds } from '../format.js';
+import { phaseStyle } from '../theme.js';
+
+const kUnaccounted = 'unaccounted';
+const kBarsMax = 128;  // in one chart; beyond it the table has the rest
+
+// row: {label, title, parts: [seconds of each phase …, unaccounted]}
+function stacked(id, title, caption, phases, rows) {
+  const names = [...phases, kUnaccounted];
+  const bars = rows.slice(0, kBarsMax);
+  const left = (width) => namesWidth(bars.map((bar) => bar.label), width);
+  const step = bars.length > 24 ? 16 : 26;
+  return {
+    id, title, names,
+    caption: rows.length > bars.length ? `${caption} The first ${kBarsMax} of ${rows.length} are drawn.` : caption,
+    height: () => bars.length * step + 52,
+    option: (theme, width) => ({
+      grid: { left: left(width), right: 18, bottom: 48 },
+      xAxis: axis(theme, 'seconds of a worker', { type: 'value', nameGap: 28 }),
+      yAxis: axis(theme, '', { type: 'category', inverse: true, data: bars.map((bar) => bar.label),
+                               label: { width: left(width) - 12, overflow: 'truncate', interval: 0 } }),
+      tooltip: {
+        trigger: 'axis', axisPointer: { type: 'shadow' },
+        formatter: (points) => {
+          const bar = bars[points[0].dataIndex];
+          return tooltip(bar.title, names.map((name, i) => (
+            [phaseStyle(name, theme).color, `${name} ${seconds(bar.parts[i])} s`])));
+        },
+      },
+      series: names.map((name, i) => ({
+        name, type: 'bar', stack: 'time', barCategoryGap: '22%', itemStyle: phaseStyle(name, theme),
+        emphasis: { disabled: true },
+        // What no phase owns can be a little below nothing: clocks are read in pairs. A bar cannot.
+        data: bars.map((bar) => Math.max(isNumber(bar.parts[i]) ? bar.parts[i] : 0, 0)),
+      })),
+    }),
+    columns: ['', ...names.map((name) => `${name} s`), 'all s'],
+    rows: () => rows.map((row) => [
+      row.title, ...row.parts.map(seconds), seconds(row.parts.reduce((sum, part) => sum + (part ?? 0), 0))]),
+  };
+}
+
+function summaryParts(run, phases) {
+  const workers = run.phases ? run.phases.of : run.summary.workers;
+  if (!run.summary.phases || !(workers > 0)) return null;
+  const each = (total) => (isNumber(total) ? total / workers : null);
+  return [...phases.map((phase) => each(run.summary.phases[phase]?.total_seconds)), each(run.summary.unaccounted_seconds)];
+}
+
+// One bar for each run.
+export function phasesOfRuns(parent, page) {
+  const named = (run, policy) => (run.label.includes(policy) ? run.label : `${policy}: ${run.label}`);
+  const rows = page.runs.filter((run) => run.summary).map((run) => {
+    const name = named(run, String(run.summary.policy ?? kNone));
+    return { label: name, title: name, parts: summaryParts(run, page.phases) };
+  }).filter((row) => row.parts !== null);
+  const title = 'Where the time goes, by run';
+  if (rows.length === 0) return addNothing(parent, 'phases-runs', title, 'No run says in its summary.json where its time went.');
+  addFigure(parent, stacked('phases-runs', title,
+      'Seconds of a worker in each phase, mean over the workers of the run (DTSSP paper, Fig. 10).', page.phases, rows));
+}
+
+function partsOf(totals, workers, phases) {
+  return [...phases.map((_, i) => totals.phases[i].seconds / workers), totals.unaccounted / workers];
+}
+
+function quantiles(totals, phases, name) {
+  return phases.map((phase, i) => {
+    const of = totals.phases[i];
+    return [name, phase, String(of.count), seconds(of.seconds), percent(totals.wall > 0 ? of.seconds / totals.wall : 0),
+            seconds(of.count > 0 ? 1e3 * of.seconds / of.count : 0), seconds(of.p50_ms), seconds(of.p95_ms), seconds(of.hidden)];
+  });
+}
+
+// A chart of the run's nodes and one of its workers.
+export function phasesOfRun(parent, page, run, index) {
+  if (!run.phases || run.phases.workers.length === 0) {
+    return addNothing(parent, `phases-workers-${index}`, 'Where the time goes, by worker',
+        'No worker of this run has reported its phases.');
+  }
+  const { nodes, workers, of, of_nodes: ofNodes } = run.phases;
+  const leftOut = (shown, all, what) => (
+    shown.length < all ? ` This page has ${shown.length} of ${all} ${what}; phases.csv has all.` : '');
+  addFigure(parent, stacked(`phases-nodes-${index}`, 'Where the time goes, by node',
+      'Seconds of a worker in each phase, mean over the workers of the node.' + leftOut(nodes, ofNodes, 'nodes'), page.phases,
+      nodes.map((node) => ({ label: `node ${node.node}`, title: `node ${node.node}, ${node.workers} workers`,
+                             parts: partsOf(node, node.workers, page.phases) }))));
+  const figure = stacked(`phases-workers-${index}`, 'Where the time goes, by worker',
+      'Seconds of each worker (node.thread) in each phase (DTSSP paper, Fig. 9).' + leftOut(workers, of, 'workers'),
+      page.phases,
+      workers.map((worker) => ({ label: worker.worker, title: worker.worker, parts: partsOf(worker, 1, page.phases) })));
+  addFigure(parent, { ...figure,
+    columns: ['worker', 'phase', 'count', 'total s', 'share %', 'mean ms', 'p50 ms', 'p95 ms', 'hidden s'],
+    rows: () => workers.flatMap((worker) => quantiles(worker, page.phases, worker.worker)) });
+}

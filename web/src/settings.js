@@ -1,0 +1,27 @@
+// The effective configuration of each run: what tells the runs apart, what is not the default, and everything.
+import { details, element, table } from './dom.js';
+import { kNone } from './format.js';
+
+export function settings(parent, page) {
+  const runs = page.runs.filter((run) => run.settings);
+  for (const run of page.runs.filter((other) => !other.settings && other.config)) {
+    parent.append(details(`config.yaml of ${run.label}, as it is`, () => element('pre', { tabindex: 0 }, run.config)));
+  }
+  if (runs.length === 0) {
+    if (parent.childElementCount === 1) parent.append(element('p', {}, 'No run has a config.yaml.'));
+    return;
+  }
+  const values = runs.map((run) => new Map(run.settings));
+  const defaults = new Map(page.defaults);
+  const keys = [...new Set(values.flatMap((of) => [...of.keys()]))];
+  const row = (key) => [key, ...values.map((of) => of.get(key) ?? kNone), defaults.get(key) ?? kNone];
+  const columns = ['key', ...runs.map((run) => run.label), 'default'];
+  const differ = keys.filter((key) => new Set(values.map((of) => of.get(key))).size > 1);
+  if (runs.length > 1) {
+    parent.append(element('h3', {}, 'What tells the runs apart'),
+        differ.length > 0 ? table(columns, differ.map(row)) : element('p', {}, 'Nothing: the configurations say the same.'));
+  }
+  const changed = keys.filter((key) => values.some((of) => of.get(key) !== defaults.get(key)));
+  parent.append(details('What is not the default', () => table(columns, changed.map(row)), { id: 'changed-settings' }),
+      details('The whole effective configuration', () => table(columns, keys.map(row)), { id: 'all-settings' }));
+}

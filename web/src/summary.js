@@ -1,0 +1,69 @@
+// The numbers of each run at the top of the page, and all of summary.json in a table.
+import { details, element, table } from './dom.js';
+import { exact, fixed, isNumber, kNone, megabytes, percent, seconds, threshold } from './format.js';
+
+// Each with the key of summary.json that it shows, where it shows one as it is: a test compares.
+function numbers(run) {
+  const s = run.summary;
+  const barrier = s.phases?.BARRIER?.total_seconds;
+  const workers = run.phases ? run.phases.of : s.workers;
+  return [
+    ['policy', s.policy ?? kNone, '', 'policy'],
+    ['nodes × threads', `${s.nodes ?? kNone} × ${s.threads_per_node ?? kNone}`, ''],
+    ['iterations', fixed(s.iterations, 0), '', 'iterations'],
+    ['time', seconds(s.wall_seconds), 's', 'wall_seconds'],
+    ['iterations / s', s.wall_seconds > 0 ? fixed(s.iterations / s.wall_seconds, 2) : kNone, ''],
+    ['test accuracy', percent(s.test_accuracy), '%', 'test_accuracy'],
+    ['test loss', fixed(s.test_loss, 4), '', 'test_loss'],
+    ['held at the barrier', isNumber(barrier) && workers > 0 ? seconds(barrier / workers) : kNone, 's / worker'],
+    ['final version', fixed(s.final_version, 0), '', 'final_version'],
+    ['final threshold', threshold(s.final_threshold), '', 'final_threshold'],
+    ['largest clock gap', fixed(s.max_clock_gap, 0), 'iterations', 'max_clock_gap'],
+    ['mean staleness', fixed(s.staleness?.clocks?.mean, 2), 'clocks', 'staleness.clocks.mean'],
+    ['pushed', megabytes(s.bytes_pushed), 'MB', 'bytes_pushed'],
+    ['pulled', megabytes(s.bytes_pulled), 'MB', 'bytes_pulled'],
+    ['in shared memory', s.bytes_shared > 0 ? megabytes(s.bytes_shared) : kNone, 'MB', 'bytes_shared'],
+  ];
+}
+
+// What a reader must know before trusting the numbers.
+function caveats(run) {
+  const s = run.summary ?? {};
+  const said = [...run.missing];
+  if (s.reason) said.push(s.reason);
+  for (const lost of Array.isArray(s.lost) ? s.lost : []) said.push(`lost ${lost}`);
+  if (s.overruns > 0) said.push(`${fixed(s.overruns, 0)} emulated steps took longer than they were to`);
+  if (s.malformed > 0) said.push(`${fixed(s.malformed, 0)} malformed messages refused`);
+  return said;
+}
+
+export function card(run) {
+  const s = run.summary;
+  const state = s ? s.status ?? 'unknown' : 'unfinished';
+  const shown = s ? numbers(run).filter(([, text]) => text !== kNone) : [];
+  const said = caveats(run);
+  return element('section', { class: 'card' },
+      element('h3', {}, element('span', { class: 'name', title: run.name }, run.label), ' ',
+          element('span', { class: state === 'ok' ? 'state ok' : 'state bad' }, state),
+          s?.simulated ? element('span', { class: 'state' }, `simulated, seed ${exact(s.seed)}`) : null),
+      element('dl', {}, ...shown.map(([name, text, unit, key]) => element('div', {}, element('dt', {}, name),
+          element('dd', {}, element('span', key ? { 'data-key': key } : {}, text), unit ? ` ${unit}` : '')))),
+      said.length > 0 ? element('ul', { class: 'caveats' }, ...said.map((text) => element('li', {}, text))) : null);
+}
+
+// {"a": {"b": 1}} → [["a.b", 1]]; a list is one value.
+function leaves(value, path = '') {
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) return [[path, value]];
+  return Object.entries(value).flatMap(([key, inner]) => leaves(inner, path ? `${path}.${key}` : key));
+}
+
+// Every key of every run's summary.json, to the last digit.
+export function wholeSummaries(page) {
+  const runs = page.runs.filter((run) => run.summary);
+  return details('All of summary.json', () => {
+    const values = runs.map((run) => new Map(leaves(run.summary)));
+    const keys = [...new Set(values.flatMap((of) => [...of.keys()]))];
+    return table(['key', ...runs.map((run) => run.label)],
+        keys.map((key) => [key, ...values.map((of) => exact(of.get(key)))]));
+  }, { id: 'whole-summaries' });
+}

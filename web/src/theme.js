@@ -1,0 +1,67 @@
+// Colours. Both palettes are those of Okabe and Ito (2008), which all kinds of colour vision tell apart, with two more
+// for the phases. Colour is never alone: phases also differ by pattern and stand in one order, runs by dash and symbol.
+
+const kDark = window.matchMedia('(prefers-color-scheme: dark)');
+
+// runs: yellow is left out, of which a thin line cannot be seen on white, and the first is the blue that is seen best.
+const kLightTheme = {
+  text: '#1b1f24', muted: '#57606a', line: '#d0d7de', background: '#ffffff',
+  runs: ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'],
+};
+const kDarkTheme = {
+  text: '#e6edf3', muted: '#9aa4af', line: '#3a424c', background: '#12161b',
+  runs: ['#56b4e9', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#0072b2', '#f0f0f0'],
+};
+
+// What is on paper is light, whatever the screen was.
+export function themeFor(paper) {
+  return !paper && kDark.matches ? kDarkTheme : kLightTheme;
+}
+
+export function onThemeChange(listener) {
+  kDark.addEventListener('change', listener);
+}
+
+// Patterns in the words of ECharts' decals: dashes along and across, turned.
+const kShade = 'rgba(0, 0, 0, 0.4)';
+const lines = (rotation, gap = 5) => (
+  { symbol: 'rect', color: kShade, dashArrayX: [1, 0], dashArrayY: [2, gap], rotation });
+const kNoPattern = { symbol: 'none' };
+const kPatterns = {
+  BATCH: kNoPattern,
+  COMPUTE_GRADS: kNoPattern,
+  APPLY_GRADS: lines(Math.PI / 4),
+  PS_APPLY_GRADS: { symbol: 'circle', color: kShade, dashArrayX: [[8, 8], [0, 8, 8, 0]], dashArrayY: [6, 0], symbolSize: 0.6 },
+  STEP: kNoPattern,
+  BARRIER: lines(-Math.PI / 4),
+  PS_PARAM: lines(Math.PI / 2),
+  P_CACHE_PARAM: kNoPattern,
+  T_CACHE_PARAM: lines(0),
+  unaccounted: lines(Math.PI / 4, 3),
+};
+const kPhaseColours = {
+  BATCH: '#999999',
+  COMPUTE_GRADS: '#0072b2',
+  APPLY_GRADS: '#56b4e9',
+  PS_APPLY_GRADS: '#009e73',
+  STEP: '#f0e442',
+  BARRIER: '#d55e00',
+  PS_PARAM: '#e69f00',
+  P_CACHE_PARAM: '#cc79a7',
+  T_CACHE_PARAM: '#9b5f8a',
+  unaccounted: '#e4e4e4',
+};
+
+export function phaseStyle(phase, theme) {
+  return { color: kPhaseColours[phase] ?? '#e4e4e4', decal: kPatterns[phase] ?? kNoPattern, borderColor: theme.background,
+           borderWidth: 0.5 };
+}
+
+// Of the run at that place among the runs.
+export function runStyle(index, theme) {
+  const dashes = ['solid', 'dashed', [2, 3], [8, 3, 2, 3]];
+  const symbols = ['circle', 'rect', 'triangle', 'diamond', 'pin'];
+  const patterns = [kNoPattern, lines(Math.PI / 4), lines(-Math.PI / 4), lines(0), lines(Math.PI / 2)];
+  return { color: theme.runs[index % theme.runs.length], dash: dashes[index % dashes.length],
+           symbol: symbols[index % symbols.length], decal: patterns[index % patterns.length] };
+}
