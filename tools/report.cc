@@ -8,6 +8,7 @@
 #include "tools/compare_output.h"
 #include "tools/compare_runs.h"
 #include "tools/read_run.h"
+#include "tools/report_page.h"
 #include "tools/report_tables.h"
 
 namespace paceline {
@@ -31,6 +32,15 @@ int compare(const ReportOptions& options, std::ostream& out, std::ostream& err) 
   return kExitOk;
 }
 
+int html_report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
+  const Result<WrittenPage> written = write_page(*options.html, options.runs);
+  if (!written.is_ok()) return refused_report(err, written.status());
+  out << *options.html << ": " << options.runs.size() << (options.runs.size() == 1 ? " run, " : " runs, ")
+      << written->bytes / 1000 << " kB\n";
+  for (const std::string& missing : written->missing) out << "  " << missing << "\n";
+  return kExitOk;
+}
+
 }  // namespace
 
 int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
@@ -40,6 +50,10 @@ int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
   if (options.target && !(*options.target > 0.0 && *options.target <= 1.0)) {
     return refused_report(err, invalid_argument("--target: expected an accuracy above 0 and up to 1"));
   }
+  if (options.html && options.compare) {
+    return refused_report(err, invalid_argument("--html and --compare: expected one of them"));
+  }
+  if (options.html) return html_report(options, out, err);
   if (options.compare) return compare(options, out, err);
   std::vector<FinishedRun> runs;
   for (const std::string& folder : options.runs) {
@@ -60,6 +74,8 @@ void add_report(CLI::App& app, int& exit_status) {
   command->add_option("--target", options->target,
                       "With --compare: also the time to this test accuracy, e.g. 0.8");
   command->add_flag("--json", options->json, "With --compare: for scripts");
+  command->add_option("--html", options->html,
+                      "Write a page of the runs to this file instead: figures and tables, for any browser");
   command->callback([options, &exit_status] { exit_status = report(*options, std::cout, std::cerr); });
 }
 

@@ -1,5 +1,5 @@
 # Phases: recorder, split of an exchange, histograms, sums; the files a run leaves behind, what may be
-# said of several; and `paceline report`.
+# said of several; and `paceline report`, as text and as a page.
 paceline_test(timing_test
   SOURCES unit/histogram_test.cc unit/phase_totals_test.cc unit/recorder_test.cc
   LIBS paceline_timing
@@ -9,6 +9,10 @@ paceline_test(report_test
   LIBS paceline_report paceline_files paceline_tools
   LABELS core)
 find_package(nlohmann_json REQUIRED)
+paceline_test(report_page_test
+  SOURCES unit/report_page_test.cc
+  LIBS paceline_report paceline_files paceline_tools nlohmann_json::nlohmann_json
+  LABELS core)
 paceline_test(compare_test
   SOURCES unit/compare_tool_test.cc
   LIBS paceline_report paceline_files paceline_tools paceline_config nlohmann_json::nlohmann_json

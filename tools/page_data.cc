@@ -1,0 +1,297 @@
+// The one place that knows the keys of the page's data; web/src/ reads them.
+#include "tools/page_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "common/config/load.h"
+#include "common/files/atomic_file.h"
+#include "common/report/curve.h"
+#include "common/report/phases_csv.h"
+#include "common/report/run_summary.h"
+#include "common/report/staleness.h"
+#include "common/timing/histogram.h"
+
+namespace paceline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kPointsMax = 20'000;  // of all curves on the page
+constexpr std::size_t kWorkersMax = 1'000;  // of all runs on the page
+constexpr std::size_t kCurves = 5;          // of a run
+constexpr std::size_t kSummaryBytesMax = std::size_t{1} << 20;
+constexpr std::size_t kConfigBytesMax = std::size_t{1} << 18;
+constexpr int kSummaryDepthMax = 8;                                 // ours has three levels
+constexpr std::int64_t kExactInJavaScript = std::int64_t{1} << 53;  // every integer up to it is a double
+
+// One run as it becomes JSON.
+class RunReader {
+ public:
+  RunReader(const std::string& folder, std::size_t runs)
+      : folder_(folder),
+        points_max_(std::max<std::size_t>(kPointsMax / kCurves / runs, 4)),
+        workers_max_(std::max<std::size_t>(kWorkersMax / runs, 1)) {}
+
+  Json read() {
+    Json run{{"name", folder_}};
+    add(run, "summary", summary());
+    add(run, "phases", phases());
+    add(run, "curve", curve());
+    add(run, "staleness", staleness());
+    add_config(run);
+    run["missing"] = missing_;
+    return run;
+  }
+
+  const std::vector<std::string>& missing() const { return missing_; }
+
+ private:
+  // What could not be read is named instead.
+  void add(Json& run, const char* key, Result<Json> part) {
+    if (part.is_ok()) {
+      run[key] = std::move(part).value();
+    } else {
+      miss(part.status());
+    }
+  }
+
+  // The file's name says enough behind the run's.
+  void miss(const Status& status) {
+    std::string message = status.message();
+    const std::string prefix = (std::filesystem::path(folder_) / "").string();
+    for (std::size_t at = 0; (at = message.find(prefix)) != std::string::npos;)
+      message.erase(at, prefix.size());
+    missing_.push_back(std::move(message));
+  }
+
+  Result<Json> summary();
+  Result<Json> phases() const;
+  Result<Json> curve() const;
+  Result<Json> staleness() const;
+  void add_config(Json& run);
+
+  std::string folder_;
+  std::size_t points_max_;
+  std::size_t workers_max_;
+  std::vector<std::string> missing_;
+};
+
+// A script would round larger ones; a seed may be as large.
+void spell_large_integers(Json& json) {
+  for (auto& [key, value] : json.items()) {
+    const bool large = (value.is_number_unsigned() &&
+                        value.get<std::uint64_t>() > static_cast<std::uint64_t>(kExactInJavaScript)) ||
+                       (value.is_number_integer() && value.get<std::int64_t>() < -kExactInJavaScript);
+    if (large) value = value.dump();
+    if (value.is_structured()) spell_large_integers(value);
+  }
+}
+
+// As the file has it, whatever version wrote it; a key that this version misses is named, the others are
+// shown.
+Result<Json> RunReader::summary() {
+  const std::filesystem::path path = std::filesystem::path(folder_) / "summary.json";
+  Result<std::string> text = read_file(path, kSummaryBytesMax);
+  if (text.status().code() == StatusCode::kNotFound) {
+    return not_found("no summary.json: the run is unfinished, or it was killed");
+  }
+  PACELINE_RETURN_IF_ERROR(text.status());
+  // Neither dump() nor the destructor bears an object that is nested a hundred thousand times.
+  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kSummaryDepthMax; };
+  Json json = Json::parse(*text, shallow, false);
+  if (!json.is_object()) return data_loss("summary.json: no JSON object, nothing of it is shown");
+  if (const Status known = parse_summary(json.dump()).status(); !known) {
+    miss(Status(known).with_context("summary.json is not quite of this version"));
+  }
+  spell_large_integers(json);
+  return json;
+}
+
+double seconds_from(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
+double ms_from(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
+
+// Of a worker, or the sums of a node's.
+void add_totals(Json& json, const PhaseTotals& totals) {
+  json["wall"] = seconds_from(totals.wall_ns);
+  json["unaccounted"] = seconds_from(unaccounted_ns(totals));
+  for (const PhaseStat& stat : totals.phases) {
+    json["phases"].push_back({{"seconds", seconds_from(stat.total_ns)},
+                              {"count", stat.count},
+                              {"hidden", seconds_from(stat.hidden_ns)},
+                              {"p50_ms", ms_from(quantile_ns(stat, 0.5))},
+                              {"p95_ms", ms_from(quantile_ns(stat, 0.95))}});
+  }
+}
+
+Result<Json> RunReader::phases() const {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<WorkerPhases> read, read_phases(folder_));
+  std::map<NodeId, std::pair<int, PhaseTotals>> sums;
+  Json workers = Json::array();
+  for (const auto& [worker, totals] : read) {
+    auto& [count, sum] = sums[worker.node];
+    ++count;
+    merge(sum, totals);
+    if (workers.size() == workers_max_) continue;
+    workers.push_back({{"worker", to_string(worker)}});
+    add_totals(workers.back(), totals);
+  }
+  Json nodes = Json::array();
+  for (const auto& [node, of] : sums) {
+    if (nodes.size() == workers_max_) break;
+    nodes.push_back({{"node", node.value}, {"workers", of.first}});
+    add_totals(nodes.back(), of.second);
+  }
+  return Json{{"of", read.size()},
+              {"of_nodes", sums.size()},
+              {"nodes", std::move(nodes)},
+              {"workers", std::move(workers)}};
+}
+
+// {"of": how many there are, "points": [[seconds, version, value], …]}; what is not finite is null.
+Json curve_json(const std::vector<CurvePoint>& points, std::size_t most) {
+  Json shown = Json::array();
+  for (const CurvePoint& point : thinned(points, most)) {
+    shown.push_back({point.seconds, point.version, std::isfinite(point.value) ? Json(point.value) : Json()});
+  }
+  return {{"of", points.size()}, {"points", std::move(shown)}};
+}
+
+double number_of(Threshold threshold) {
+  return threshold.is_infinite() ? HUGE_VAL : static_cast<double>(threshold.value());
+}
+
+Result<Json> RunReader::curve() const {
+  PACELINE_ASSIGN_OR_RETURN(std::vector<CurveRow> rows, read_curve(folder_));
+  // An evaluation's row comes when it is done, and says when its version was reached.
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const CurveRow& a, const CurveRow& b) { return a.seconds < b.seconds; });
+  Json json = Json::object();
+  const auto put = [&](const char* key, const std::function<std::optional<double>(const CurveRow&)>& value) {
+    std::vector<CurvePoint> points;
+    for (const CurveRow& row : rows) {
+      if (const auto number = value(row)) points.push_back({row.seconds, row.version.value, *number});
+    }
+    json[key] = curve_json(points, points_max_);
+  };
+  put("test_accuracy", [](const CurveRow& row) { return row.test_accuracy; });
+  put("train_accuracy", [](const CurveRow& row) { return row.train_accuracy; });
+  put("train_loss", [](const CurveRow& row) { return row.train_loss; });
+  put("lpr", [](const CurveRow& row) { return row.lpr; });
+  // Only where it changed, and to the end: between, a line stays where it is.
+  std::optional<double> before;
+  const CurveRow* const last = rows.empty() ? nullptr : &rows.back();
+  put("threshold", [&](const CurveRow& row) -> std::optional<double> {
+    const double now = number_of(row.threshold);
+    const bool same = before && *before == now && &row != last;
+    before = now;
+    return same ? std::nullopt : std::optional<double>(now);
+  });
+  return json;
+}
+
+Json histogram_json(const StalenessCounts& counts) {
+  Json json = Json::array();
+  for (const auto& [bucket, count] : counts.histogram) json.push_back({histogram_middle_ns(bucket), count});
+  return json;
+}
+
+Result<Json> RunReader::staleness() const {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<WorkerStaleness> workers, read_staleness(folder_));
+  StalenessCounts clocks, gradients;
+  for (const WorkerStaleness& worker : workers) {
+    merge(clocks, worker.clocks);
+    merge(gradients, worker.gradients);
+  }
+  return Json{{"clocks", histogram_json(clocks)}, {"gradients", histogram_json(gradients)}};
+}
+
+Json settings_json(const RunConfig& config) {
+  Json json = Json::array();
+  for (const auto& [key, value] : effective_values(config)) json.push_back({key, value});
+  return json;
+}
+
+// Key by key, or, where this version cannot read it, as it is.
+void RunReader::add_config(Json& run) {
+  const std::filesystem::path path = std::filesystem::path(folder_) / "config.yaml";
+  const Result<std::string> text = read_file(path, kConfigBytesMax);
+  if (!text.is_ok()) return miss(text.status());
+  const Result<RunConfig> config = parse_config(*text, "config.yaml", {});
+  if (config.is_ok()) {
+    run["settings"] = settings_json(*config);
+  } else {
+    run["config"] = *text;
+    miss(config.status());
+  }
+}
+
+// JSON has these only inside its texts, where they may as well be spelled by number.
+std::string harmless_in_html(const std::string& json) {
+  std::string text;
+  text.reserve(json.size());
+  for (const char c : json) {
+    switch (c) {
+      case '<':
+        text += "\\u003c";
+        break;
+      case '>':
+        text += "\\u003e";
+        break;
+      case '&':
+        text += "\\u0026";
+        break;
+      default:
+        text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<CurvePoint> thinned(std::span<const CurvePoint> points, std::size_t most) {
+  PACELINE_ASSERT(most >= 4, "the first, the last and one stretch: got " + std::to_string(most));
+  if (points.size() <= most) return {points.begin(), points.end()};
+  const std::span<const CurvePoint> inner = points.subspan(1, points.size() - 2);
+  const std::size_t stretches = most / 2 - 1;
+  const auto by_value = [](const CurvePoint& a, const CurvePoint& b) { return a.value < b.value; };
+  std::vector<CurvePoint> kept{points.front()};
+  for (std::size_t i = 0; i < stretches; ++i) {
+    const std::size_t begin = i * inner.size() / stretches;
+    const std::size_t end = (i + 1) * inner.size() / stretches;
+    const auto [least, greatest] = std::minmax_element(inner.begin() + begin, inner.begin() + end, by_value);
+    kept.push_back(*std::min(least, greatest));
+    if (least != greatest) kept.push_back(*std::max(least, greatest));
+  }
+  kept.push_back(points.back());
+  return kept;
+}
+
+Result<PageData> page_data(std::span<const std::string> folders) {
+  PACELINE_ASSERT(!folders.empty(), "a page of at least one run");
+  PageData data;
+  Json runs = Json::array();
+  for (const std::string& folder : folders) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(folder, ignored)) {
+      return not_found(folder + ": no such run directory; give the run.out of a run");
+    }
+    RunReader reader(folder, folders.size());
+    runs.push_back(reader.read());
+    for (const std::string& missing : reader.missing()) data.missing.push_back(folder + ": " + missing);
+  }
+  const Json page{
+      {"phases", kPhaseNames}, {"defaults", settings_json(RunConfig{})}, {"runs", std::move(runs)}};
+  data.json = harmless_in_html(page.dump(-1, ' ', true, Json::error_handler_t::replace));
+  return data;
+}
+
+}  // namespace paceline
