@@ -11,6 +11,8 @@ packages=(
   nlohmann-json3-dev libdnnl-dev libxxhash-dev
   # tests
   catch2 librapidcheck-dev python3
+  # tests: the page of `paceline report --html` in a browser
+  chromium chromium-driver
   # benchmarks
   libbenchmark-dev
   # scripts: setpriv, namespaces for the byte-count test

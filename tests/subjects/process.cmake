@@ -22,9 +22,11 @@ add_dependencies(backup_test counting_node)
 paceline_test(balance_test SOURCES process/balance_test.cc
   LIBS paceline_test_cluster paceline_network_task paceline_data LABELS sanitizer)
 
-# The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/.
+# The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/ and, with a
+# browser, process/page/.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
-file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py)
+file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py
+  ${CMAKE_CURRENT_SOURCE_DIR}/process/page/*_test.py)
 foreach(file ${daemon_tests})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})  # a new class is a new test
   file(STRINGS ${file} classes REGEX "^class [A-Za-z]+\\(")
@@ -43,9 +45,10 @@ foreach(file ${daemon_tests})
   endforeach()
 endforeach()
 # What each sanitizer would find here it finds elsewhere (scripts/test.sh leaves these out): none is needed for the
-# scripts, for sweeps (processes of one thread) and for bad input; the thread sanitizer sees the daemons' threads in
+# scripts, for sweeps and reports (processes of one thread) and for bad input; the thread sanitizer sees the daemons' threads in
 # whole runs and in stops.
-set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.RunScripts daemons.Scripts daemons.Sweeps
+set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.PageBundle daemons.ReportPage daemons.RunScripts
+  daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
 set_tests_properties(daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.NotFinite daemons.Starts
   PROPERTIES LABELS "daemons;not_tsan")

@@ -1,0 +1,129 @@
+"""A headless Chromium, driven by chromedriver over the W3C WebDriver protocol: JSON over HTTP on the loopback address, for
+which Python's own library is enough. Nothing leaves the machine, and a page that tries is found out by requests()."""
+
+import base64
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "daemons"))
+import harness
+
+DEADLINE = 60.0  # seconds for one command
+HELPER_ENDS = 5.0  # seconds that a helper of the browser may need to end after it
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-dev-shm-usage",
+         "--no-proxy-server", "--hide-scrollbars")
+
+
+def missing():
+    """The programs that are not installed."""
+    return [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+
+
+class Browser:
+    """One window. Use as a context; the processes are gone afterwards."""
+
+    def __enter__(self):
+        self._folder = pathlib.Path(harness.temporary_folder())
+        self._driver = subprocess.Popen(["chromedriver", "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True,
+                                        env={**os.environ, "HOME": str(self._folder)})
+        self._session = None
+        try:
+            self._open()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _open(self):
+        for line in self._driver.stdout:
+            found = re.search(r"started successfully on port (\d+)", line)
+            if found:
+                break
+        else:
+            raise AssertionError("chromedriver has ended without naming its port")
+        self._address = f"http://127.0.0.1:{found.group(1)}"
+        self._http = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        options = {"binary": shutil.which("chromium"), "args": [*FLAGS, f"--user-data-dir={self._folder}/profile"]}
+        session = self._send("POST", "/session", {"capabilities": {"alwaysMatch": {
+            "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})
+        self._session = f"/session/{session['sessionId']}"
+
+    def __exit__(self, *_):
+        started = harness.descendants_of(self._driver.pid)
+        try:
+            if self._session:
+                self._send("DELETE", self._session)
+        finally:
+            self._driver.terminate()
+            self._driver.wait()
+            self._driver.stdout.close()
+            for pid in started:  # helpers that take a moment longer; they are this process's children now
+                if not harness.wait_for_exit(pid, HELPER_ENDS):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in harness.children():
+                if pid in started:
+                    os.waitpid(pid, 0)
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _send(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self._address + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with self._http.open(request, timeout=DEADLINE) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            said = json.load(error)["value"]
+            raise AssertionError(f"{method} {path}: {said['error']}: {said['message'].splitlines()[0]}") from None
+
+    # ---- the window
+
+    def devtools(self, command, **parameters):
+        return self._send("POST", f"{self._session}/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def show(self, file, width=1100, dark=False):
+        """Opens a file of this machine and waits until it is loaded; with it go what log() and requests() had."""
+        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+        self.set_dark(dark)
+        self._log("browser")
+        self._log("performance")
+        self._send("POST", f"{self._session}/url", {"url": pathlib.Path(file).resolve().as_uri()})
+
+    def set_dark(self, dark):
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.devtools("Emulation.setEmulatedMedia", features=[scheme])
+
+    def evaluate(self, script, *arguments):
+        """What the body of a function returns in the page."""
+        return self._send("POST", f"{self._session}/execute/sync", {"script": script, "args": list(arguments)})
+
+    def _log(self, kind):
+        return self._send("POST", f"{self._session}/se/log", {"type": kind})
+
+    def log(self):
+        """What the page has written to its console, errors of the browser's own included."""
+        return [f"{entry['level']}: {entry['message']}" for entry in self._log("browser")]
+
+    def requests(self):
+        """Every address that the page has asked for."""
+        events = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
+        return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+
+    def screenshot(self, file):
+        """Of the whole page, as high as it is."""
+        size = self.devtools("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+        pathlib.Path(file).write_bytes(base64.b64decode(shot["data"]))
+
+    def pdf(self, file):
+        pathlib.Path(file).write_bytes(base64.b64decode(self._send("POST", f"{self._session}/print", {"background": True})))

@@ -1,0 +1,245 @@
+"""The page of `paceline report --html` in a real browser: what it shows is what the run directories say, in both themes, on a
+phone and on paper, and it asks for nothing from anywhere. Skipped where there is no Chromium (scripts/install_deps.sh has it)."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import browser
+import harness
+
+EVIL = "</script><script>document.title='taken over'<"  # a folder's name: without a slash but for the one of a folder in it
+SIMULATION = """\
+run: {seed: 7}
+cluster: {nodes: 2, threads_per_node: 2}
+sync: {lpr: {window_clocks: 25}}
+train: {model: layers, layers: [{kind: flatten}, {kind: dense, out: 10}], batch_size: 8, total_iterations: 2000, eval_every_clocks: 50}
+emulate: {base_step: 100ms, slowdown: [1, 1.5], jitter: lognormal, jitter_spread: 0.3}
+simulate: {mode: training}
+data: {kind: synthetic, path: DATA}
+"""
+
+# Of every chart: how many shapes it has drawn in the colours of its data, and whether they are as large as to be seen.
+MARKS = """
+  return [...document.querySelectorAll('figure .chart')].map((chart) => {
+    const colours = JSON.parse(chart.dataset.colours);
+    const marks = [...chart.querySelectorAll('svg path')].filter((mark) => {
+      const box = mark.getBoundingClientRect();
+      return box.width + box.height > 1 &&
+          (colours.includes(mark.getAttribute('fill')) || colours.includes(mark.getAttribute('stroke')));
+    });
+    return {id: chart.parentElement.id, marks: marks.length, series: colours.length,
+            labels: [...chart.querySelectorAll('svg text')].map((text) => text.textContent)};
+  });"""
+OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+OPEN_ALL = "document.querySelectorAll('details').forEach((details) => { details.open = true; });"
+TABLE = """
+  const details = document.querySelector(arguments[0]);
+  details.open = true;
+  return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(
+      [...details.querySelectorAll('tr')].map((row) => [...row.cells].map((cell) => cell.textContent))))));"""
+FIGURES = ["phases-runs", "accuracy-time", "accuracy-version", "loss-time", "loss-version", "threshold", "lpr", "staleness-clocks",
+           "staleness-gradients", "bytes"]
+
+
+def number(text):
+    return float(text.replace("\u202f", "").replace("\u2212", "-"))
+
+
+def leaves(value, path=""):
+    if not isinstance(value, dict):
+        return {path: value}
+    return {key: leaf for name, inner in value.items() for key, leaf in leaves(inner, f"{path}.{name}" if path else name).items()}
+
+
+@unittest.skipIf(browser.missing(), f"not installed: {', '.join(browser.missing())} (scripts/install_deps.sh)")
+class ReportPage(unittest.TestCase):
+    """Runs of three policies on one page, and runs that something is wrong with."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(harness.temporary_folder())
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        config = cls.folder / "simulate.yaml"
+        config.write_text(SIMULATION.replace("DATA", str(cls.folder / "data")), encoding="utf-8")
+        cls.paceline("data", "synthesize", "--out", cls.folder / "data", "--train", "400", "--test", "100")
+        cls.runs = [cls.folder / "runs" / policy for policy in ("bsp", "dtssp", "asp")]
+        for run in cls.runs:
+            cls.paceline("simulate", config, "--out", run, f"sync.policy={run.name}")
+        cls.browser = browser.Browser().__enter__()
+        cls.addClassCleanup(cls.browser.__exit__)
+        cls.page = cls.report("three.html", *cls.runs)
+
+    @staticmethod
+    def paceline(*arguments):
+        done = subprocess.run([str(a) for a in (harness.BIN / "paceline", *arguments)], capture_output=True, text=True,
+                              timeout=harness.DEADLINE, check=False)
+        if (done.returncode, done.stderr) != (0, ""):
+            raise AssertionError(f"paceline {arguments[0]}: {done.returncode} {done.stderr}")
+        return done.stdout
+
+    @classmethod
+    def report(cls, name, *runs):
+        page = cls.folder / name
+        cls.paceline("report", "--html", page, *runs)
+        return page
+
+    def summary(self, run):
+        return json.loads((run / "summary.json").read_text(encoding="utf-8"))
+
+    def assert_quiet(self, page):
+        """No error, no warning, and no request but the one for the page itself."""
+        self.assertEqual(self.browser.log(), [])
+        asked = [address for address in self.browser.requests() if address != "data:,"]
+        self.assertEqual(asked, [pathlib.Path(page).resolve().as_uri()])
+
+    def assert_marks(self, figures):
+        charts = {chart["id"]: chart for chart in self.browser.evaluate(MARKS)}
+        self.assertEqual(sorted(charts), sorted(figures))
+        for chart in charts.values():
+            self.assertGreaterEqual(chart["marks"], chart["series"], chart)
+            self.assertGreater(len(chart["labels"]), 4, chart)  # the axes' numbers and units
+
+    # ---- what is drawn
+
+    def test_every_chart_has_marks_in_both_themes_on_a_screen_and_on_a_phone(self):
+        of_runs = [f"phases-{what}-{i}" for what in ("nodes", "workers") for i in range(3)]
+        for width, dark in ((1100, False), (1100, True), (390, False), (390, True)):
+            with self.subTest(width=width, dark=dark):
+                self.browser.show(self.page, width, dark)
+                self.assert_marks(FIGURES + of_runs)
+                self.browser.evaluate(OPEN_ALL)
+                self.assertEqual(self.browser.evaluate(OVERFLOW), 0)
+                self.assert_quiet(self.page)
+
+    def test_axes_have_units(self):
+        self.browser.show(self.page)
+        charts = {chart["id"]: chart["labels"] for chart in self.browser.evaluate(MARKS)}
+        for figure, units in {"phases-runs": ["seconds of a worker"], "loss-time": ["seconds since the first grant", "training loss"],
+                              "accuracy-version": ["accuracy, %"], "threshold": ["threshold, iterations"], "lpr": ["LPR, %"],
+                              "staleness-clocks": ["clocks", "share of the gradients, %"], "bytes": ["MB"]}.items():
+            for unit in units:
+                self.assertIn(unit, charts[figure])
+
+    def test_the_theme_follows_the_reader_while_the_page_is_open(self):
+        self.browser.show(self.page)
+        colours = """return [getComputedStyle(document.body).backgroundColor,
+            ...new Set([...document.querySelectorAll('svg text')].map((text) => text.getAttribute('fill')))].sort()"""
+        self.assertEqual(self.browser.evaluate(colours), ["#1b1f24", "#57606a", "rgb(255, 255, 255)"])
+        # The page is told first, and this test after it.
+        self.browser.evaluate("""window.told = new Promise((done) => {
+            matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => requestAnimationFrame(done)); });""")
+        self.browser.set_dark(True)
+        self.browser.evaluate("return window.told.then(() => true)")
+        self.assertEqual(self.browser.evaluate(colours), ["#9aa4af", "#e6edf3", "rgb(18, 22, 27)"])
+        self.assert_quiet(self.page)
+
+    def test_it_prints(self):
+        self.browser.show(self.page, dark=True)
+        paper = self.folder / "three.pdf"
+        self.browser.pdf(paper)
+        self.assertGreater(paper.read_bytes().count(b"/Type /Page\n"), 2)
+        self.assert_quiet(self.page)
+
+    # ---- what it says
+
+    def test_the_numbers_at_the_top_are_those_of_the_summaries(self):
+        self.browser.show(self.page)
+        cards = self.browser.evaluate("""return [...document.querySelectorAll('.card')].map((card) => Object.fromEntries(
+            [...card.querySelectorAll('[data-key]')].map((shown) => [shown.dataset.key, shown.textContent])))""")
+        scales = {"test_accuracy": 100, "bytes_pushed": 1e-6, "bytes_pulled": 1e-6, "bytes_shared": 1e-6}
+        self.assertEqual(len(cards), len(self.runs))
+        for run, card in zip(self.runs, cards):
+            said = leaves(self.summary(run))
+            self.assertEqual(card.pop("policy"), said["policy"])
+            if said["final_threshold"] is None:
+                self.assertEqual(card.pop("final_threshold"), "\u221e")
+            self.assertGreaterEqual(len(card), 8)
+            for key, text in card.items():
+                digits = len(text.partition(".")[2])
+                self.assertAlmostEqual(number(text), said[key] * scales.get(key, 1), delta=0.501 * 10 ** -digits, msg=key)
+
+    def test_all_of_the_summaries_is_there_to_the_last_digit(self):
+        self.browser.show(self.page)
+        heading, *rows = self.browser.evaluate(TABLE, "#whole-summaries")
+        self.assertEqual(heading, ["key", "bsp", "dtssp", "asp"])
+        for place, run in enumerate(self.runs, 1):
+            shown = {row[0]: row[place] for row in rows if row[place] != "–"}
+            expected = leaves(self.summary(run))
+            self.assertEqual(sorted(shown), sorted(expected))
+            for key, text in shown.items():
+                self.assertEqual(text if isinstance(expected[key], str) else json.loads(text), expected[key], key)
+
+    def test_the_table_behind_the_phases_is_the_summary_for_each_worker(self):
+        self.browser.show(self.page)
+        heading, *rows = self.browser.evaluate(TABLE, "#phases-runs details")
+        for run, row in zip(self.runs, rows):
+            summary = self.summary(run)
+            for column, text in zip(heading[1:-2], row[1:]):
+                total = summary["phases"][column.removesuffix(" s")]["total_seconds"]
+                self.assertAlmostEqual(number(text), total / summary["workers"], delta=0.000501, msg=column)
+
+    def test_the_configurations_are_told_apart(self):
+        self.browser.show(self.page)
+        rows = self.browser.evaluate("""return [...document.querySelectorAll('section')].at(-1).querySelector('table').innerText""")
+        self.assertRegex(rows, r"sync\.policy\s+bsp\s+dtssp\s+asp")
+        self.assertNotIn("cluster.nodes", rows)
+        rows = dict((row[0], row[1:]) for row in self.browser.evaluate(TABLE, "#changed-settings"))
+        self.assertEqual(rows["cluster.nodes"][:3], ["2", "2", "2"])
+
+    # ---- what may be wrong with a run
+
+    def test_what_is_missing_is_named_and_the_rest_is_shown(self):
+        crashed, empty = self.folder / "crashed", self.folder / "empty"
+        shutil.copytree(self.runs[1], crashed)
+        (crashed / "summary.json").unlink()
+        (crashed / "phases.csv").write_text("node,thread\n", encoding="utf-8")
+        empty.mkdir()
+        page = self.report("crashed.html", crashed, empty)
+        self.browser.show(page)
+        self.assert_marks(["accuracy-time", "accuracy-version", "loss-time", "loss-version", "threshold", "lpr", "staleness-clocks",
+                           "staleness-gradients"])
+        said = self.browser.evaluate("return [...document.querySelectorAll('.card')].map((card) => card.innerText)")
+        self.assertRegex(said[0], r"(?s)crashed unfinished.*no summary.json.*phases.csv:1: header is 'node,thread', expected")
+        for name in ("summary.json", "phases.csv", "curve.csv", "staleness.csv", "config.yaml"):
+            self.assertIn(name, said[1])
+        self.assert_quiet(page)
+
+    def test_no_name_and_no_text_of_a_run_becomes_markup(self):
+        run = self.folder / EVIL / "script><img src=x onerror=alert(1)><!--"
+        shutil.copytree(self.runs[0], run)
+        summary = self.summary(run)
+        summary.update(status="failed", reason=f"{EVIL}/script>", policy="<b>bold</b>", lost=["<!-- <script>"], seed=2**64 - 1)
+        (run / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+        (run / "config.yaml").write_text(f"# </script><script>\n{EVIL}: 1\n", encoding="utf-8")
+        page = self.report("evil.html", run, self.runs[0])
+        self.browser.show(page)
+        self.browser.evaluate(OPEN_ALL)
+        self.assertEqual(self.browser.evaluate("return document.title"), "Paceline report")
+        self.assertEqual(self.browser.evaluate("return document.querySelectorAll('img, b, script').length"), 3)
+        text = self.browser.evaluate("return document.body.innerText")
+        for shown in (run.name, "<b>bold</b>", "lost <!-- <script>", f"{EVIL}/script>", str(2**64 - 1), f"{EVIL}: 1"):
+            self.assertIn(shown, text)
+        self.assert_quiet(page)
+
+    def test_the_page_of_a_long_run_stays_small_and_keeps_its_peaks(self):
+        run = self.folder / "long"
+        shutil.copytree(self.runs[1], run)
+        rows = [f"{i * 0.36},{i},{3 + i // 20000},{i % 97 / 10},{1 + 1e-9 * i},{0.5 + 1e-7 * i}," for i in range(100_000)]
+        rows[54_321] = "19555.56,54321,5,0.1,7.25,0.5,"
+        (run / "curve.csv").write_text("\n".join([(run / "curve.csv").read_text(encoding="utf-8").split("\n")[0], *rows, ""]),
+                                       encoding="utf-8")
+        page = self.report("long.html", *[run] * 4)
+        self.assertLess(page.stat().st_size, 3_000_000)
+        self.browser.show(page)
+        rows = self.browser.evaluate(TABLE, "#loss-time details")
+        self.assertIn(["long", "training loss", "19555.6", "54321", "7.25"], [[row[0].split("/")[-1], *row[1:]] for row in rows])
+        self.assert_quiet(page)
+
+
+if __name__ == "__main__":
+    harness.main()
