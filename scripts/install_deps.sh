@@ -1,7 +1,17 @@
 #!/usr/bin/env bash
 # Installs what Paceline needs to build, run and test, as Debian packages. Does nothing when all is there.
-#   scripts/install_deps.sh [--check]      --check only names what is missing (exit 1 when something is)
+#   scripts/install_deps.sh [--browser] [--check]
+#     --browser   what only a test needs, too: Chromium, in which the page of `paceline report --html` is looked at
+#     --check     only names what is missing (exit 1 when something is)
 set -euo pipefail
+check='' browser=()
+for option in "$@"; do
+  case "$option" in
+    --browser) browser=(chromium chromium-driver) ;;
+    --check) check=1 ;;
+    *) echo "install_deps: unknown option '$option', expected --browser or --check" >&2; exit 2 ;;
+  esac
+done
 
 packages=(
   # tool chain
@@ -11,12 +21,11 @@ packages=(
   nlohmann-json3-dev libdnnl-dev libxxhash-dev
   # tests
   catch2 librapidcheck-dev python3
-  # tests: the page of `paceline report --html` in a browser
-  chromium chromium-driver
   # benchmarks
   libbenchmark-dev
   # scripts: setpriv, namespaces for the byte-count test
   util-linux iproute2 procps
+  "${browser[@]}"
 )
 
 missing=()
@@ -27,7 +36,7 @@ if [ ${#missing[@]} -eq 0 ]; then
   echo "install_deps: everything is installed"
   exit 0
 fi
-if [ "${1:-}" = --check ]; then
+if [ -n "$check" ]; then
   echo "install_deps: missing: ${missing[*]}" >&2
   exit 1
 fi

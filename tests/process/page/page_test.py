@@ -1,5 +1,5 @@
 """The page of `paceline report --html` in a real browser: what it shows is what the run directories say, in both themes, on a
-phone and on paper, and it asks for nothing from anywhere. Skipped where there is no Chromium (scripts/install_deps.sh has it)."""
+phone and on paper, and it asks for nothing from anywhere. Skipped where there is no Chromium (scripts/install_deps.sh --browser has it)."""
 
 import json
 import pathlib
@@ -56,7 +56,7 @@ def leaves(value, path=""):
     return {key: leaf for name, inner in value.items() for key, leaf in leaves(inner, f"{path}.{name}" if path else name).items()}
 
 
-@unittest.skipIf(browser.missing(), f"not installed: {', '.join(browser.missing())} (scripts/install_deps.sh)")
+@unittest.skipIf(browser.missing(), f"not installed: {', '.join(browser.missing())} (scripts/install_deps.sh --browser)")
 class ReportPage(unittest.TestCase):
     """Runs of three policies on one page, and runs that something is wrong with."""
 
