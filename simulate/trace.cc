@@ -208,7 +208,8 @@ std::unique_ptr<ComputeTimes> recorded_times(std::span<const PhaseStat> workers,
 Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
   if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_compute(config.simulate.compute));
   PACELINE_ASSIGN_OR_RETURN(const RunSummary summary, read_summary(run));
-  PACELINE_ASSIGN_OR_RETURN(const RunConfig traced, load_config((run / "config.yaml").string(), {}));
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig traced,
+                            load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
   PACELINE_RETURN_IF_ERROR(check_finished(run, summary, traced));
   PACELINE_RETURN_IF_ERROR(check_layout(run, traced, config));
   if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_sizes(run, traced));

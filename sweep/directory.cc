@@ -125,7 +125,7 @@ bool Directory::is_finished(const Points& points, std::size_t point) const {
   const fs::path run = this->run(points, point);
   std::error_code ignored;
   if (!fs::exists(run / "summary.json", ignored)) return false;
-  const Result<RunConfig> config = load_config((run / "config.yaml").string(), {});
+  const Result<RunConfig> config = load_config((run / "config.yaml").string(), {}, LoadFor::kReading);
   return config.is_ok() && points.is_config_of(point, *config);
 }
 

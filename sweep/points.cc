@@ -48,7 +48,7 @@ Status Points::check(std::size_t point, Contents& contents) {
                                 ? "the point"
                                 : "point " + std::to_string(point + 1) + " of " +
                                       std::to_string(grid_.points()) + ", " + grid_.label(point);
-  Result<RunConfig> config = parse_config(text_, config_path_, grid_.overrides(point));
+  Result<RunConfig> config = parse_config(text_, config_path_, grid_.overrides(point), LoadFor::kReading);
   if (!config) return Status(config.status()).with_context(which);
   std::unique_ptr<simulate::ComputeTimes> drawn;
   if (trace_) {
@@ -87,7 +87,7 @@ Status Points::check_distinct() const {
 }
 
 RunConfig Points::config(std::size_t point) const {
-  Result<RunConfig> config = parse_config(text_, config_path_, grid_.overrides(point));
+  Result<RunConfig> config = parse_config(text_, config_path_, grid_.overrides(point), LoadFor::kReading);
   PACELINE_ASSERT(config.is_ok(), "every point was loaded before: " + config.status().message());
   return std::move(config).value();
 }

@@ -63,7 +63,8 @@ double mean_threshold(Threshold initial, std::span<const CurveRow> curve, double
 
 Result<Row> read_row(const std::filesystem::path& run, std::span<const std::string> keys,
                      std::optional<double> target) {
-  PACELINE_ASSIGN_OR_RETURN(const RunConfig config, load_config((run / "config.yaml").string(), {}));
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
+                            load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
   PACELINE_ASSIGN_OR_RETURN(const RunSummary s, read_summary(run));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CurveRow> curve, read_curve(run));
   Row row;

@@ -153,7 +153,8 @@ Result<ComparedRun> read_compared(const std::string& folder) {
   ComparedRun run;
   run.name = folder;
   PACELINE_ASSIGN_OR_RETURN(run.summary, read_finished(folder));
-  PACELINE_ASSIGN_OR_RETURN(const RunConfig config, load_config((path / "config.yaml").string(), {}));
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
+                            load_config((path / "config.yaml").string(), {}, LoadFor::kReading));
   run.seed = config.run.seed;
   run.total_iterations = config.train.total_iterations;
   run.target_accuracy = config.run.target_accuracy;

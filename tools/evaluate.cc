@@ -22,7 +22,8 @@ struct Evaluation {
 
 Result<Evaluation> evaluate_run(const EvaluateOptions& options) {
   const std::filesystem::path run = options.run;
-  PACELINE_ASSIGN_OR_RETURN(RunConfig config, load_config((run / "config.yaml").string(), {}));
+  PACELINE_ASSIGN_OR_RETURN(RunConfig config,
+                            load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
   if (!options.data.empty()) config.data.path = options.data;
   if (config.data.path.empty()) {
     return failed_precondition(run.string() +

@@ -32,7 +32,7 @@ std::string said(const SimulateOptions& options, const simulate::Outcome& outcom
 }  // namespace
 
 int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream& err) {
-  Result<RunConfig> config = load_config(options.config_path, options.overrides);
+  Result<RunConfig> config = load_config(options.config_path, options.overrides, LoadFor::kReading);
   if (!config) {
     err << config.status().message() << "\n";
     return kExitUsage;

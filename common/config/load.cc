@@ -101,7 +101,7 @@ Result<std::string> read_file(const std::string& path) {
 }  // namespace
 
 Result<RunConfig> parse_config(std::string_view text, const std::string& source,
-                               std::span<const std::string> overrides) {
+                               std::span<const std::string> overrides, LoadFor what) {
   PACELINE_ASSIGN_OR_RETURN(const Value root, config::read_document(text, source));
   std::vector<Entry> entries;
   PACELINE_RETURN_IF_ERROR(collect(root, "", entries));
@@ -122,13 +122,13 @@ Result<RunConfig> parse_config(std::string_view text, const std::string& source,
     }
   }
   config::resolve(result, given);
-  PACELINE_RETURN_IF_ERROR(config::validate(result, given));
+  PACELINE_RETURN_IF_ERROR(config::validate(result, given, what));
   return result;
 }
 
-Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides) {
+Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides, LoadFor what) {
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  return parse_config(text, path, overrides);
+  return parse_config(text, path, overrides, what);
 }
 
 }  // namespace paceline

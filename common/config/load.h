@@ -19,18 +19,25 @@
 
 namespace paceline {
 
+// What a configuration is read for.
+enum class LoadFor {
+  kDaemons,  // a run to come: what its sockets need is asked for (`security`)
+  kReading,  // a recorded run, or a simulated one: no socket opens, so it may say what no daemon would accept
+};
+
 // Reads the file at `path` and applies `overrides` ("key.path=value", the value in YAML's flow style, so that
 // `emulate.slowdown=[1, 2]` is a list and `run.max_seconds=null` takes a value back).
 // Errors: kNotFound when the file cannot be read; kInvalidArgument for anything wrong in it or in an
 // override.
-Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides);
+Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides,
+                              LoadFor what = LoadFor::kDaemons);
 
 // The same from a text; `source` is what errors call it. Errors: kInvalidArgument.
 Result<RunConfig> parse_config(std::string_view text, const std::string& source,
-                               std::span<const std::string> overrides);
+                               std::span<const std::string> overrides, LoadFor what = LoadFor::kDaemons);
 
 // The effective configuration: every key with its value, in the schema's order. parse_config of it gives
-// `config` again. `config` came from load_config or parse_config.
+// `config` again, for what `config` was read for. `config` came from load_config or parse_config.
 std::string to_yaml(const RunConfig& config);
 
 // The effective value of one key as a script wants it: a text without quotes, anything else as to_yaml()

@@ -207,13 +207,13 @@ void resolve(RunConfig& config, const Given& given) {
   }
 }
 
-Status validate(const RunConfig& config, const Given& given) {
+Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   Judge judge(given);
   check_applies(judge, config);
   check_run(judge, config);
   check_cluster(judge, config.cluster);
   check_encoding(judge, config.cluster);
-  check_security(judge, config);
+  if (what == LoadFor::kDaemons) check_security(judge, config);
   check_sync(judge, config);
   check_network(judge, config.train);
   check_optimizer(judge, config);

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "common/config/load.h"
 #include "common/config/run_config.h"
 #include "common/config/value.h"
 #include "common/status.h"
@@ -34,6 +35,6 @@ class Given {
 void resolve(RunConfig& config, const Given& given);
 
 // The first contradiction, in the one-line form of every configuration error; kInvalidArgument.
-Status validate(const RunConfig& config, const Given& given);
+Status validate(const RunConfig& config, const Given& given, LoadFor what);
 
 }  // namespace paceline::config

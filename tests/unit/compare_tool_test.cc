@@ -39,7 +39,7 @@ class Laboratory {
     std::filesystem::create_directories(path);
     overrides.insert(overrides.end(), {"run.seed=" + std::to_string(seed), "run.out=" + path.string(),
                                        "cluster.nodes=2", "train.total_iterations=100"});
-    const Result<RunConfig> config = parse_config("run: {name: lab}\n", "lab", overrides);
+    const Result<RunConfig> config = parse_config("run: {name: lab}\n", "lab", overrides, LoadFor::kReading);
     REQUIRE(config.is_ok());
     REQUIRE(write_file_atomically(path / "config.yaml", to_yaml(*config)));
     RunSummary summary;

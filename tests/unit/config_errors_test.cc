@@ -433,5 +433,17 @@ TEST_CASE("without_keys_an_address_that_other_machines_reach_is_refused_with_bot
              StartsWith("run.yaml:1: security.allow_insecure: with keys nothing is insecure"));
 }
 
+// One that was recorded before there were keys, for instance.
+TEST_CASE("a_configuration_that_is_only_read_needs_no_keys_for_any_address") {
+  const std::string text = "cluster: {endpoints: [\"tcp://alpha:5555\"]}";
+  CHECK_FALSE(parse_config(text, "run.yaml", {}).is_ok());
+  const Result<RunConfig> read = parse_config(text, "run.yaml", {}, LoadFor::kReading);
+  REQUIRE(read.is_ok());
+  const Result<RunConfig> again = parse_config(to_yaml(*read), "again", {}, LoadFor::kReading);
+  CHECK((again.is_ok() && *again == *read));
+  // Anything else is asked of it as ever.
+  CHECK_FALSE(parse_config("cluster: {shards: 2}", "run.yaml", {}, LoadFor::kReading).is_ok());
+}
+
 }  // namespace
 }  // namespace paceline

@@ -18,8 +18,10 @@ namespace {
 
 using testing::TempFolder;
 
+// Between machines, and without keys: what it takes to read a run is not what it takes to start one.
 constexpr const char* kConfig = R"(
 run: {name: evaluated, out: nowhere}
+cluster: {endpoints: ["tcp://alpha:5555"]}
 train: {model: layers, layers: [{kind: dense, out: 10}], batch_size: 8}
 data: {path: %s}
 )";
@@ -38,7 +40,7 @@ struct Run {
     REQUIRE(write_synthetic(synthetic).is_ok());
     std::string text = kConfig;
     text.replace(text.find("%s"), 2, data);
-    config = parse_config(text, "test", {}).value();
+    config = parse_config(text, "test", {}, LoadFor::kReading).value();
     std::ofstream(folder / "config.yaml") << to_yaml(config);
     model.info = {"layers", Version(12), Revision(24), network_layout(config).value()};
     model.parameters.assign(static_cast<std::size_t>(model.info.layout.size()), 0.0F);

@@ -46,7 +46,7 @@ class Swept {
   void simulate(const Points& points, const Directory& directory, std::size_t point) const {
     REQUIRE(directory.begin(points, point).is_ok());
     const fs::path run = directory.run(points, point);
-    Result<RunConfig> config = load_config((run / "config.yaml").string(), {});
+    Result<RunConfig> config = load_config((run / "config.yaml").string(), {}, LoadFor::kReading);
     REQUIRE(config.is_ok());
     const Result<paceline::simulate::SimulatedRun> done = paceline::simulate::simulate(*config);
     REQUIRE(done.is_ok());
@@ -136,6 +136,19 @@ TEST_CASE("a_point_is_finished_when_it_has_a_summary_and_the_grids_configuration
   const fs::path config = directory->run(points, 0) / "config.yaml";
   REQUIRE(write_file_atomically(config, kPlainRun + "sync: {policy: ssp, threshold: 2}\n").is_ok());
   CHECK_FALSE(directory->is_finished(points, 0));
+}
+
+TEST_CASE("a_sweep_over_a_run_between_machines_needs_no_keys") {
+  const Swept swept;
+  std::string between = kSweptRun;
+  between.replace(between.find("nodes: 2"), 8, "nodes: 2, endpoints: [\"tcp://alpha:5555\"]");
+  REQUIRE(write_file_atomically(swept.config(), between).is_ok());
+  const Points points = swept.points({"sync.threshold=1,2"});
+  const Result<Directory> directory = Directory::open(swept.out(), points);
+  REQUIRE(directory.is_ok());
+  swept.simulate(points, *directory, 0);
+  CHECK(directory->is_finished(points, 0));
+  CHECK(read_row(directory->run(points, 0), {}, {}).is_ok());
 }
 
 TEST_CASE("a_directory_goes_on_with_the_same_sweep_only") {
