@@ -17,7 +17,8 @@ constexpr const char* kDataPath = "data.path";
 
 // What no result depends on.
 const std::set<std::string>& indifferent() {
-  static const std::set<std::string> keys{"run.name", "run.seed", "run.out", "run.log_level", kDataPath};
+  static const std::set<std::string> keys{"run.name",      "run.seed", "run.out",
+                                          "run.log_level", kDataPath,  "security.allow_insecure"};
   return keys;
 }
 
@@ -49,14 +50,19 @@ std::string value_in(const Values& values, const std::string& key) {
   return "null";
 }
 
+// Of where the sockets are: whether they are of one machine (ipc) or not. Of the keys: whether what is sent
+// is encrypted.
+std::string as_it_counts(const std::string& key, const std::string& value) {
+  if (key == "cluster.endpoints") return value.substr(0, value.find("://"));
+  if (key == "security.keys") return value == "null" ? value : "given";
+  return value;
+}
+
 // By what a run's group is known: equal exactly for the runs of one group.
 Values identity(const Values& configuration) {
   Values kept;
   for (const auto& [key, value] : configuration) {
-    if (indifferent().contains(key)) continue;
-    // Of where the sockets are: whether they are of one machine (ipc) or not.
-    const bool endpoints = key == "cluster.endpoints";
-    kept.emplace_back(key, endpoints ? value.substr(0, value.find("://")) : value);
+    if (!indifferent().contains(key)) kept.emplace_back(key, as_it_counts(key, value));
   }
   return kept;
 }

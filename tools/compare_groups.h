@@ -1,6 +1,6 @@
 // Groups: which runs are of one policy, and which cannot be compared at all. Runs whose effective
 // configurations say the same but for the seed (and for what no result depends on: name, folder, log level,
-// where the sockets and the data are) are one group. A group is named by its policy and thresholds:
+// where the sockets, the keys and the data are) are one group. A group is named by its policy and thresholds:
 //
 //   bsp    asp    ssp(3)    dtssp(3, 3-10)
 //

@@ -163,6 +163,23 @@ TEST_CASE("where_sockets_data_and_folders_are_makes_no_other_group_but_another_t
   CHECK(lab.json()["groups"].size() == 2);
 }
 
+// A script that makes keys for each run has a folder of its own for each, too.
+TEST_CASE("whether_there_are_keys_makes_another_group_and_where_they_are_does_not") {
+  Laboratory lab;
+  const auto with = [](const std::string& security) {
+    std::vector<std::string> given = kBsp;
+    given.insert(given.end(), {"cluster.endpoints=[\"tcp://alpha:5555\"]", security});
+    return given;
+  };
+  lab.run(1, 10, with("security.keys=/tmp/run-1.keys")).run(2, 10, with("security.keys=/tmp/run-2.keys"));
+  CHECK(lab.json()["groups"].size() == 1);
+  lab.run(3, 10, with("security.allow_insecure=true")).run(4, 10, with("security.keys=null"));
+  const auto groups = lab.json()["groups"];
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0]["name"] == "bsp security.keys=given");
+  CHECK(groups[1]["name"] == "bsp security.keys=null");
+}
+
 TEST_CASE("other_work_is_refused_with_the_key_and_both_runs") {
   const std::pair<const char*, const char*> cases[] = {
       {"train.batch_size=64", "train.batch_size is 64, expected 128 as in "},
