@@ -128,6 +128,40 @@ Status write_pair(const fs::path& folder, const std::string& name, const std::st
                    "# Paceline: the public key of " + whose + ".\n" + pair.public_key + "\n", 0644);
 }
 
+// "keys" for "keys/" and "keys/.".
+fs::path without_slash(fs::path folder) {
+  while ((!folder.has_filename() || folder.filename() == ".") && folder.has_parent_path() &&
+         folder.parent_path() != folder) {
+    folder = folder.parent_path();
+  }
+  return folder;
+}
+
+// The names of the keys that a server lets in, besides the servers' own. Not both kinds: who has node.key
+// could join as one of those that have a key of their own.
+Result<std::vector<std::string>> names_of_nodes(const fs::path& folder, std::uint32_t nodes) {
+  const fs::path any = public_file(folder, kAnyNodesKey);
+  const bool one_for_all = is_there(any);
+  std::vector<std::string> names;
+  for (std::uint32_t i = 0; i < nodes; ++i) {
+    const fs::path own = public_file(folder, node_key_name(i));
+    const bool has_own = is_there(own);
+    if (has_own && one_for_all) {
+      return failed_precondition(any.string() + " lies beside " + own.filename().string() +
+                                 ", so whoever has node.key could join as node " + std::to_string(i) +
+                                 ", too; expected node.pub alone, or a node-I.pub for each node and no "
+                                 "node.pub");
+    }
+    if (!has_own && !one_for_all) {
+      return failed_precondition(own.string() + " is not there, so node " + std::to_string(i) +
+                                 " could not join; expected it, or node.pub for all nodes");
+    }
+    if (has_own) names.push_back(node_key_name(i));
+  }
+  if (one_for_all) names.emplace_back(kAnyNodesKey);
+  return names;
+}
+
 std::string whose_key(const std::string& name) {
   if (name == kServerKey) return "the servers";
   return name == kAnyNodesKey ? "all nodes" : "node " + name.substr(name.find('-') + 1);
@@ -143,8 +177,9 @@ bool may_be_node(const std::string& key_name, std::uint32_t node) {
   return key_name == kAnyNodesKey || key_name == node_key_name(node);
 }
 
-Result<std::vector<std::string>> make_keys(const fs::path& folder, std::optional<std::uint32_t> nodes) {
+Result<std::vector<std::string>> make_keys(const fs::path& given, std::optional<std::uint32_t> nodes) {
   PACELINE_RETURN_IF_ERROR(check_curve());
+  const fs::path folder = without_slash(given);
   std::vector<std::string> names{kServerKey};
   if (!nodes) names.push_back(kAnyNodesKey);
   for (std::uint32_t i = 0; i < nodes.value_or(0); ++i) names.push_back(node_key_name(i));
@@ -181,18 +216,11 @@ Result<ServerKeys> read_server_keys(const fs::path& folder, std::uint32_t nodes)
   ServerKeys keys;
   PACELINE_ASSIGN_OR_RETURN(keys.own, read_pair(folder, kServerKey));
   keys.allowed[keys.own.public_key] = kServerKey;  // the other shards, at the authority
-  const bool any = is_there(public_file(folder, kAnyNodesKey));
-  for (std::uint32_t i = 0; i < nodes; ++i) {
-    const bool own = is_there(public_file(folder, node_key_name(i)));
-    if (!own && !any) {
-      return failed_precondition(public_file(folder, node_key_name(i)).string() + " is not there, so node " +
-                                 std::to_string(i) +
-                                 " could not join; expected it, or node.pub for all nodes");
-    }
-    const std::string name = own ? node_key_name(i) : kAnyNodesKey;
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> names, names_of_nodes(folder, nodes));
+  for (const std::string& name : names) {
     PACELINE_ASSIGN_OR_RETURN(const std::string key, read_public(folder, name));
     const auto [known, is_new] = keys.allowed.emplace(key, name);
-    if (!is_new && known->second != name) {
+    if (!is_new) {
       return invalid_argument(public_file(folder, name).string() + " is the key of " +
                               public_file(folder, known->second).string() +
                               ", too; expected a key for each (or node.pub alone for all nodes)");

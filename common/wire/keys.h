@@ -4,7 +4,8 @@
 //   node-3.key   node 3's secret                                       node-3.pub   its public part
 //   node.key     or one pair for all nodes                             node.pub
 //
-//   on a server   server.key, and of whom it lets in the public part: node-I.pub of each node, or node.pub
+//   on a server   server.key, and of whom it lets in the public part: node-I.pub of each node, or node.pub,
+//                 not both: whoever has node.key may be any node
 //   on node 3     node-3.key, or node.key, and server.pub
 //
 // A file is one line, a key of 40 characters (Z85, ZeroMQ's RFC 32), with comments ("# …") around it. A
@@ -65,8 +66,8 @@ Result<std::vector<std::string>> make_keys(const std::filesystem::path& folder,
 
 // What a server of a run with that many nodes reads in its folder; what a node does, and what a shard other
 // than the authority does, to speak with the authority. Errors, naming the file: kFailedPrecondition a file
-// is missing, belongs to somebody else, or can be read (a secret) or written by others; kInvalidArgument it
-// is no key (with the line); two nodes with one key.
+// is missing, belongs to somebody else, or can be read (a secret) or written by others; node.pub lies beside
+// a node's own; kInvalidArgument it is no key (with the line); two nodes with one key.
 Result<ServerKeys> read_server_keys(const std::filesystem::path& folder, std::uint32_t nodes);
 Result<ClientKeys> read_node_keys(const std::filesystem::path& folder, std::uint32_t node);
 Result<ClientKeys> read_shard_keys(const std::filesystem::path& folder);

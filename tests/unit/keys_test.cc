@@ -74,6 +74,30 @@ TEST_CASE("one pair may serve all nodes") {
   CHECK(server->allowed.at(node->own.public_key) == "node");
 }
 
+TEST_CASE("a key for all nodes beside a node's own is refused, since its owner could be that node") {
+  const testing::TempFolder folder;
+  const auto keys = folder / "keys";
+  REQUIRE(make_keys(keys, 3).is_ok());
+  REQUIRE(make_keys(folder / "one", std::nullopt).is_ok());
+  std::filesystem::copy_file(folder / "one/node.pub", keys / "node.pub");
+  std::filesystem::remove(keys / "node-0.pub");  // node 0 would be let in with node.key, and so be any node
+  const Status refused = read_server_keys(keys, 3).status();
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(refused.message(), Contains("node.pub lies beside node-1.pub, so whoever has node.key could "
+                                         "join as node 1, too; expected node.pub alone"));
+  CHECK(read_server_keys(keys, 1).is_ok());  // which has no node 1
+}
+
+TEST_CASE("the folder may be named with a slash at its end") {
+  const testing::TempFolder folder;
+  const std::string end = GENERATE(as<std::string>{}, "/", "//", "/.", "/./");
+  const auto made = make_keys((folder / "new/keys").string() + end, 1);
+  INFO(made.status().message());
+  CHECK(made.is_ok());
+  CHECK(mode_of(folder / "new/keys") == 0700);
+  CHECK(read_server_keys((folder / "new/keys").string() + end, 1).is_ok());
+}
+
 TEST_CASE("a key says whom it may speak for") {
   CHECK((may_be_node("node-3", 3) && may_be_node("node", 3) && may_be_server("server")));
   CHECK_FALSE((may_be_node("node-3", 30) || may_be_node("node-30", 3) || may_be_node("server", 3)));
