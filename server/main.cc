@@ -10,6 +10,7 @@
 #include "common/config/daemon_options.h"
 #include "common/files/atomic_file.h"
 #include "common/log/log.h"
+#include "common/wire/keys.h"
 #include "common/wire/memory.h"
 #include "common/wire/transport.h"
 #include "server/run_directory.h"
@@ -45,6 +46,14 @@ void explain_on_signal(boost::asio::signal_set& signals, Server& server) {
   });
 }
 
+// That this server can have its keys: before an earlier run makes way for one that would not start.
+Status check_keys(const RunConfig& config, ShardId shard) {
+  const std::string& folder = config.security.keys;
+  if (folder.empty()) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(wire::read_server_keys(folder, config.cluster.nodes).status());
+  return shard == kAuthority ? Status::ok() : wire::read_shard_keys(folder).status();
+}
+
 // About what the authority remembers of a worker and says to it at once: with very many, a decision is a wait
 // for that memory.
 constexpr std::size_t kBytesPerWorker = 1024;
@@ -63,6 +72,7 @@ int server_main(int argc, char** argv) {
     return kExitUsage;
   }
   const ShardId shard(given.index);
+  if (const Status keys = check_keys(*config, shard); !keys.is_ok()) return fail(keys);
   wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
 
   const Existing existing = given.force ? Existing::kReplace : Existing::kRefuse;

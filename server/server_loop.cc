@@ -124,17 +124,18 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   }
 }
 
-// That the sender of the message being handled may speak as `who`, by its key.
+// That the sender of the message being handled may speak as `who`, by its key. Where the run has keys, one
+// whose key has no name may not: that would be a connection about which nobody was asked.
 Status ServerLoop::check_key(bool may, const std::string& who) const {
-  if (may) return Status::ok();
-  return failed_precondition(who + ": got the key " + router_->key_name() + ".key, expected " + who +
-                             "'s own");
+  if (may || config_.security.keys.empty()) return Status::ok();
+  const std::string name = router_->key_name();
+  return failed_precondition(who + ": got " + (name.empty() ? "no key" : "the key " + name + ".key") +
+                             ", expected " + who + "'s own");
 }
 
 void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks now) {
   const std::string key = router_->key_name();
-  const Status own_key =
-      check_key(key.empty() || wire::may_be_node(key, join.node.value), "node " + to_string(join.node));
+  const Status own_key = check_key(wire::may_be_node(key, join.node.value), "node " + to_string(join.node));
   const bool ours = join.node.value < config_.cluster.nodes;
   if (!own_key.is_ok()) {
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), own_key.message());
@@ -199,7 +200,7 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
                   /*fatal=*/true);
   }
   const std::string key = router_->key_name();
-  const Status own_key = check_key(key.empty() || wire::may_be_server(key), "shard " + to_string(join.shard));
+  const Status own_key = check_key(wire::may_be_server(key), "shard " + to_string(join.shard));
   if (!own_key.is_ok()) return refuse(from, own_key, /*fatal=*/true);
   const Status status = membership_.admit(join, from, now);
   if (!status.is_ok()) {

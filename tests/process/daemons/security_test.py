@@ -196,6 +196,16 @@ class Security(DaemonTest):
         self.assert_ends(self.node(1, "security.keys=absent"), 2,
                          "paceline-worker 1: cannot read absent: No such file or directory; `paceline keygen` makes keys")
 
+    def test_a_run_is_not_replaced_by_one_that_cannot_have_its_keys(self):
+        self.run_dir.mkdir()
+        for name in ("server.log", "summary.json", "model.bin", "config.yaml"):
+            (self.run_dir / name).write_text("of the earlier run\n")
+        (self.keys / "node-1.pub").unlink()
+        self.assert_ends(self.server(0, "--force", f"security.keys={self.keys}"), 2,
+                         rf"paceline-server: {self.keys}/node-1\.pub is not there, so node 1 could not join; .*")
+        for file in self.run_dir.iterdir():
+            self.assertEqual(file.read_text(), "of the earlier run\n", file.name)
+
     def test_keygen_replaces_nothing(self):
         before = {file.name: file.read_bytes() for file in self.keys.iterdir()}
         self.assertEqual(sorted(before), ["node-0.key", "node-0.pub", "node-1.key", "node-1.pub", "server.key",
