@@ -88,8 +88,10 @@ Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing ex
   if (shard != kAuthority) return Status::ok();
   const fs::path effective = out / "config.yaml";
   if (fs::exists(effective, error) && fs::equivalent(effective, given_config, error)) return Status::ok();
-  RunConfig recorded = config;  // `paceline evaluate` may be called from another folder
-  if (!config.data.path.empty()) recorded.data.path = fs::absolute(config.data.path, error).string();
+  RunConfig recorded = config;  // `paceline evaluate` may be called, the run repeated, from another folder
+  for (std::string* const path : {&recorded.data.path, &recorded.security.keys}) {
+    if (!path->empty()) *path = fs::absolute(*path, error).string();
+  }
   return write_file_atomically(effective, to_yaml(recorded));
 }
 

@@ -14,9 +14,9 @@ namespace paceline::server {
 enum class Existing { kRefuse, kReplace };
 
 // Makes config.run.out, refuses or clears what an earlier run left there, and (the authority) writes the
-// effective configuration as config.yaml, with the whole path of its data, unless that is `given_config`
-// itself. Errors: kFailedPrecondition it holds a run (say --force); kUnavailable it cannot be made or
-// written.
+// effective configuration as config.yaml, with the whole paths of its data and its keys, unless that is
+// `given_config` itself. Errors: kFailedPrecondition it holds a run (say --force); kUnavailable it cannot be
+// made or written.
 [[nodiscard]] Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                                            const std::filesystem::path& given_config);
 

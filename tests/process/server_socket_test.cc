@@ -435,14 +435,16 @@ TEST_CASE("of an earlier run's logs those stay that the new run's daemons write"
   CHECK(left == std::set<std::string>{"config.yaml", "server-1.log", "worker-1.log", "worker-x.log"});
 }
 
-TEST_CASE("the recorded configuration finds its data from anywhere") {
+TEST_CASE("the recorded configuration finds its data and its keys from anywhere") {
   const testing::TempFolder folder;
   RunConfig config = config_in(folder, 2);
   config.data.path = "some/data";
+  config.security.keys = "some/keys";
   REQUIRE(prepare_run_directory(config, kAuthority, Existing::kRefuse, "given.yaml").is_ok());
   const auto recorded = load_config(folder / "config.yaml", {});
   REQUIRE(recorded.is_ok());
   CHECK(recorded->data.path == (std::filesystem::current_path() / "some/data").string());
+  CHECK(recorded->security.keys == (std::filesystem::current_path() / "some/keys").string());
 }
 
 }  // namespace
