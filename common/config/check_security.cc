@@ -23,12 +23,12 @@ bool is_loopback_number(std::string_view host) {
   return false;
 }
 
-// "tcp://host:port" or "ipc://path", as the schema lets them pass.
+// "tcp://host:port" or "ipc://path", as the schema lets them pass. [::1] is none: sockets speak IPv4 alone.
 bool stays_on_this_machine(std::string_view endpoint) {
   if (endpoint.starts_with("ipc://")) return true;
   constexpr std::string_view kTcp = "tcp://";
   const std::string_view host = endpoint.substr(kTcp.size(), endpoint.rfind(':') - kTcp.size());
-  return host == "localhost" || host == "[::1]" || is_loopback_number(host);
+  return host == "localhost" || is_loopback_number(host);
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void check_security(Judge& judge, const RunConfig& c) {
     judge.refuse_if(!stays_on_this_machine(endpoint), {element.c_str(), "cluster.endpoints"},
                     "other machines reach it, and there are no keys", endpoint,
                     "security.keys (`paceline keygen` makes them), an address of this machine alone (ipc://, "
-                    "localhost, 127.x.y.z, [::1]), or security.allow_insecure: true");
+                    "localhost, 127.x.y.z), or security.allow_insecure: true");
   }
 }
 

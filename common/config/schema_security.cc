@@ -17,7 +17,7 @@ void add_security(Schema& schema) {
   keys.push_back(
       row(PACELINE_FIELD(security.allow_insecure), boolean(), Scope::kOneDaemon,
           {.effect = "Without keys, whether servers may listen, and nodes connect, where other machines are: "
-                     "elsewhere than at ipc://, localhost, 127.0.0.0/8 and ::1.",
+                     "elsewhere than at ipc://, localhost and 127.0.0.0/8.",
            .trade_off = "true trusts everybody who reaches the port: whoever does can read the parameters, "
                         "push gradients and end the run. For a network of your own."}));
 }
