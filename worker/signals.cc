@@ -42,6 +42,7 @@ BlockedSignals::BlockedSignals() : set_() {
   sigaddset(&set_, SIGINT);
   sigaddset(&set_, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  std::signal(SIGUSR1, SIG_IGN);
 }
 
 SignalThread::SignalThread(const BlockedSignals& signals, std::function<void(int)> first)

@@ -7,7 +7,8 @@
 
 namespace paceline {
 
-// Keeps SIGINT and SIGTERM from the calling thread and from every thread it starts afterwards.
+// Keeps SIGINT and SIGTERM from the calling thread and from every thread it starts afterwards. SIGUSR1, which
+// asks a server what it waits for, is ignored: whoever sends it to all daemons means no harm to the nodes.
 class BlockedSignals {
  public:
   BlockedSignals();

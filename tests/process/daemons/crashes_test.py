@@ -40,7 +40,8 @@ class Crashes(DaemonTest):
         self.wait_for_log("server.log", "not reported")
         log = (self.run_dir / "server.log").read_text(encoding="utf-8")
         self.assertRegex(log, rf"for \d+\.\d s: .*(version \d+|the stop).*: {who}.* not reported")
-        servers[0].send(signal.SIGUSR1)
+        for program in (servers[0], nodes[0]):  # which a node takes no notice of
+            program.send(signal.SIGUSR1)
         asked = servers[0].wait_for_line("asked what it waits for.* not reported")
         self.assertRegex(asked, rf"^paceline-server: asked what it waits for: for \d+\.\d s: .*{who}.* not reported$")
         nodes[1].send(signal.SIGCONT)
