@@ -340,6 +340,14 @@ class ZmtpPeer:
         size = struct.unpack(">Q", self._receive(8))[0] if flags & 2 else self._receive(1)[0]
         return self._receive(size)
 
+    def wait_until_cut_off(self):
+        """Until the other side has ended the connection; fails (TimeoutError) where it does not."""
+        try:
+            while self._socket.recv(65536):
+                pass  # what it had still to say
+        except ConnectionError:
+            pass  # reset, since it left something unread
+
     def close(self):
         self._socket.close()
 
