@@ -10,6 +10,7 @@
 // server/shard_waits.cc, worker/client). Pure: time is passed in. Thread: one.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -25,16 +26,20 @@ struct Wait {
   std::chrono::nanoseconds usual{0};  // how long this usually takes; 0: that is not known
 };
 
-// How long something usually takes: the mean of what it took, the last times counting most.
+// How long something usually takes: the mean of what it took, the last times counting most. A time beyond
+// four times the mean counts as that much: one stall of an hour must not hide the next, and what takes longer
+// from now on is the usual all the same after a few times.
 class UsualTime {
  public:
   void took(std::chrono::nanoseconds time) {
-    mean_ = mean_.count() == 0 ? time : mean_ + (time - mean_) / kRemembered;
+    if (mean_.count() != 0) time = mean_ + (std::min(time, kTimesMeanMax * mean_) - mean_) / kRemembered;
+    mean_ = time;
   }
   std::chrono::nanoseconds usual() const { return mean_; }
 
  private:
   static constexpr int kRemembered = 8;
+  static constexpr int kTimesMeanMax = 4;
   std::chrono::nanoseconds mean_{0};
 };
 

@@ -69,25 +69,37 @@ std::vector<Wait> Authority::waits(const LastSeen& last_seen) const {
 }
 
 // Who is held waits for the min clock to move, that is, for those who stand there and are in an iteration.
-// Who is asked to stop waits for everybody. Where nobody is held, the version still waits for the slowest.
+// Under backup one may be late, in an iteration whose clock has closed without it: it is waited for only
+// where nobody else is. Who is asked to stop waits for everybody. Where nobody is held, the version still
+// waits for the slowest.
 void Authority::training_waits(const LastSeen& last_seen, std::vector<Wait>& found) const {
   const Cluster cluster = config_.cluster.cluster();
   const Clock open = engine_.min_clock();
   std::vector<WorkerId> held;
   std::map<std::uint64_t, Laggards> by_lacking;  // kNotReported, or which shards lack the gradient
   constexpr std::uint64_t kNotReported = 0;
+  enum class Of { kTheirClock, kAnOlderOne };
+  const auto gather = [&](Of which) {
+    for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
+      const WorkerId worker = cluster.worker_at(Rank(r));
+      const auto iteration = engine_.iteration_of(worker);
+      if (!iteration || (engine_.clock_of(worker) > open && !engine_.stopping())) continue;
+      const bool late = iteration->clock < engine_.clock_of(worker);
+      if (late != (which == Of::kAnOlderOne)) continue;
+      Laggards& laggards = by_lacking[iteration->reported ? iteration->lacking : kNotReported];
+      laggards.usual = std::max(laggards.usual, iterations_[r].usual());
+      // Where clocks differ (a stop; a late worker of backup) each has its own.
+      laggards.names.push_back("worker " + to_string(worker) + " (" +
+                               with_last_seen(Peer::of(worker.node), last_seen) + ", clock " +
+                               to_string(iteration->clock) + ")");
+    }
+  };
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
     const WorkerId worker = cluster.worker_at(Rank(r));
     if (engine_.is_held(worker)) held.push_back(worker);
-    const auto iteration = engine_.iteration_of(worker);
-    if (!iteration || (engine_.clock_of(worker) > open && !engine_.stopping())) continue;
-    Laggards& laggards = by_lacking[iteration->reported ? iteration->lacking : kNotReported];
-    laggards.usual = std::max(laggards.usual, iterations_[r].usual());
-    // Where clocks differ (a stop; a late worker of backup) each has its own.
-    laggards.names.push_back("worker " + to_string(worker) + " (" +
-                             with_last_seen(Peer::of(worker.node), last_seen) + ", clock " +
-                             to_string(iteration->clock) + ")");
   }
+  gather(Of::kTheirClock);
+  if (by_lacking.empty() || engine_.stopping()) gather(Of::kAnOlderOne);
   const std::string what = engine_.stopping() ? "the stop" : "version " + std::to_string(open.value + 1);
   const std::string who = held.empty() ? what + " waits" : waiters(held) + what;
   for (const auto& [lacking, laggards] : by_lacking) {

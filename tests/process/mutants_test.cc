@@ -113,8 +113,8 @@ std::string violation_of_lent_parameters() {
     Pulls pulls(cache, 1);
     Taker taker;
     taker.takes = way == Way::kLand;
-    const Ticket ticket =
-        way == Way::kNobodyWaits ? pulls.request(Version(1)).ticket : pulls.request_ahead(Version(1)).ticket;
+    const Ticket ticket = way == Way::kNobodyWaits ? pulls.request(Version(1), Ticks(0)).ticket
+                                                   : pulls.request_ahead(Version(1), Ticks(0)).ticket;
     for (std::int64_t at = 0; at < 2; ++at) {
       float* const place = &lent[static_cast<std::size_t>(at)];
       wire::Payload payload{std::shared_ptr<const void>(place, [place](const void*) { *place = NAN; }),

@@ -132,6 +132,24 @@ TEST_CASE("a stop waits for the iterations under way, wherever they stand") {
               "(node 1, last seen 1.4 s ago, clock 0) have not reported"});
 }
 
+// Two of three gradients close a clock.
+TEST_CASE("under backup a late worker is waited for only where nobody else is") {
+  RunConfig config = run_of(3);
+  config.sync.policy = PolicyKind::kBackup;
+  Run run(config);
+  gather_all(run);
+  run.iterate(0, 0);
+  run.iterate(1, 0);  // closes clock 0 without node 2, which goes on with it
+  run.iterate(0, 1);
+  CHECK(waits_of(run) ==
+        Texts{"worker 0.0 waits for version 2: worker 1.0 (node 1, last seen 1.4 s ago, clock 1) "
+              "has not reported"});
+  run.authority->lost(kNode1, "its connection broke", run.now);
+  CHECK(waits_of(run) ==
+        Texts{"worker 0.0 waits for version 2: worker 2.0 (node 2, last seen 2.4 s ago, clock 0) "
+              "has not reported"});
+}
+
 TEST_CASE("an evaluation that does not come is named, and who owes it") {
   RunConfig config = small_run();
   config.train.eval_every_clocks = 1;

@@ -89,5 +89,16 @@ TEST_CASE("the usual time follows what was taken, slowly") {
   CHECK(time.usual() == 9s);
 }
 
+TEST_CASE("one long stall leaves what is usual nearly as it was, and a new pace becomes the usual") {
+  UsualTime time;
+  time.took(8s);
+  time.took(10h);
+  CHECK(time.usual() == 11s);  // as of 32 s
+  UsualTime pace;
+  pace.took(1s);
+  for (int i = 0; i < 40; ++i) pace.took(60s);
+  CHECK((pace.usual() > 55s && pace.usual() <= 60s));
+}
+
 }  // namespace
 }  // namespace paceline

@@ -127,7 +127,7 @@ TEST_CASE("a pull that is not answered whole says what is here of it") {
   ProcessCache cache{{Range{0, 2}, Range{2, 4}}};
   Pulls pulls(cache, 1);
   CHECK(pulls.waits(1s).empty());
-  const Ticket ticket = pulls.request(Version(3)).ticket;
+  const Ticket ticket = pulls.request(Version(3), Ticks(0)).ticket;
   const wire::Parameters piece{ticket, ShardId(0), Version(3), Revision(3), 0, false, {Clock(3)}};
   REQUIRE(pulls.accept(ShardId(0), piece, testing::payload_of({1}), Ticks(0)).is_ok());
   const auto waits = pulls.waits(1s);
@@ -138,12 +138,36 @@ TEST_CASE("a pull that is not answered whole says what is here of it") {
   CHECK(waits[0].usual == 1s);
 }
 
+// On a slow network a pull takes long each time, whatever the grants do.
+TEST_CASE("how long answers usually take is what a pull is compared with, once one has come") {
+  ProcessCache cache{{Range{0, 1}}};
+  Pulls pulls(cache, 1);
+  const auto answer = [&](Ticket ticket, std::int64_t version, Ticks now) {
+    const wire::Parameters piece{ticket, ShardId(0), Version(version), Revision(version),
+                                 0,      true,       {Clock(0)}};
+    return pulls.accept(ShardId(0), piece, testing::payload_of({1}), now).is_ok();
+  };
+  const Ticks asked = Ticks(0) + 10s;
+  const Ticket first = pulls.request(Version(1), asked).ticket;
+  CHECK(pulls.waits(1ms).at(0).usual == 1ms);
+  REQUIRE(answer(first, 1, asked + 7s));
+  const Ticket second = pulls.request(Version(2), asked + 8s).ticket;
+  CHECK(pulls.waits(1ms).at(0).usual == 7s);
+  // An answer that brings nothing says nothing of how long parameters take.
+  REQUIRE(pulls
+              .accept(ShardId(0), wire::Unchanged{second, ShardId(0), Version(2), Revision(1), {Clock(0)}},
+                      asked + 8s)
+              .is_ok());
+  pulls.request(Version(3), asked + 9s);
+  CHECK(pulls.waits(1ms).at(0).usual == 7s);
+}
+
 TEST_CASE("a pull that a live server never answers is named; every frame of an answer is a sign of life") {
   const Range left{0, 2};
   const Range right{2, 4};
   ProcessCache cache{{left, right}};
   Pulls pulls(cache, 1);
-  const Ticket ticket = pulls.request(Version(3)).ticket;
+  const Ticket ticket = pulls.request(Version(3), Ticks(0)).ticket;
   const auto piece = [&](std::uint32_t shard, std::int64_t offset) {
     const wire::Parameters body{ticket, ShardId(shard), Version(3), Revision(3),
                                 offset, offset == 1,    {Clock(3)}};

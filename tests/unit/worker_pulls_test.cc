@@ -45,7 +45,7 @@ struct Fixture {
 
 TEST_CASE("an answer is installed with its last frame, and the ticket is answered by the last shard") {
   Fixture f;
-  const auto request = f.pulls.request(Version(2));
+  const auto request = f.pulls.request(Version(2), Ticks(0));
   REQUIRE(request.pulls.size() == 2);
   CHECK(request.pulls[0].have == kNoRevision);
   CHECK(f.piece(request.ticket, 0, 2, 0, {1, 2}, false).is_ok());
@@ -63,7 +63,7 @@ TEST_CASE("an answer is installed with its last frame, and the ticket is answere
 
 TEST_CASE("who no longer needs parameters stops waiting for them, once woken") {
   Fixture f;
-  const auto request = f.pulls.request(Version(2));
+  const auto request = f.pulls.request(Version(2), Ticks(0));
   CHECK(f.piece(request.ticket, 0, 2, 0, {1, 2}, false).is_ok());
   std::atomic<bool> unneeded = false;
   std::promise<void> landing;  // fulfilled once the piece has landed: the next thing to do is to wait
@@ -93,7 +93,7 @@ TEST_CASE("who no longer needs parameters stops waiting for them, once woken") {
 
 TEST_CASE("who waits for parameters gets them piece by piece, before the answer is whole") {
   Fixture f;
-  const auto request = f.pulls.request(Version(2));
+  const auto request = f.pulls.request(Version(2), Ticks(0));
   CHECK(f.piece(request.ticket, 0, 2, 0, {1, 2}, false).is_ok());
   struct Finisher : Landed {  // the rest arrives once the first piece has landed
     Fixture& f;
@@ -140,7 +140,7 @@ struct Lent {
 
 TEST_CASE("of what a server lends nothing is held where nobody is about to take it") {
   Lent f(1);
-  const Ticket ticket = f.pulls.request(Version(1)).ticket;
+  const Ticket ticket = f.pulls.request(Version(1), Ticks(0)).ticket;
   CHECK(f.piece(ticket, 5).is_ok());
   CHECK(f.held[0].expired());
   CHECK(f.piece(ticket, 6).is_ok());
@@ -160,7 +160,8 @@ TEST_CASE(
       if (values.empty()) {
         CHECK(f.piece(ticket, 6).is_ok());  // whole, before the first has landed
         CHECK(f.pulls.answered(ticket).has_value());
-        CHECK(f.pulls.request(Version(1)).ticket != ticket);  // what is answered is joined by nobody
+        CHECK(f.pulls.request(Version(1), Ticks(0)).ticket !=
+              ticket);  // what is answered is joined by nobody
       } else {
         CHECK(f.held[0].expired());
       }
@@ -168,7 +169,7 @@ TEST_CASE(
     }
   };
   Lent f(1);
-  const Ticket ticket = f.pulls.request_ahead(Version(1)).ticket;
+  const Ticket ticket = f.pulls.request_ahead(Version(1), Ticks(0)).ticket;
   CHECK(f.piece(ticket, 5).is_ok());
   CHECK_FALSE(f.held[0].expired());
   Taker taker(f, ticket);
@@ -184,7 +185,7 @@ TEST_CASE("what is lent and does not land is copied, whether refused or given up
   };
   for (const bool given_up : {false, true}) {
     Lent f(1);
-    const Ticket ticket = f.pulls.request_ahead(Version(1)).ticket;
+    const Ticket ticket = f.pulls.request_ahead(Version(1), Ticks(0)).ticket;
     CHECK(f.piece(ticket, 5).is_ok());
     Refuser refuser;
     if (given_up) {
@@ -202,7 +203,7 @@ TEST_CASE("what is lent and does not land is copied, whether refused or given up
 
 TEST_CASE("what one thread of several has taken stays for the others") {
   Lent f(2);
-  const Ticket ticket = f.pulls.request_ahead(Version(1)).ticket;
+  const Ticket ticket = f.pulls.request_ahead(Version(1), Ticks(0)).ticket;
   const auto piece = [&](std::int64_t offset, float value) {
     const std::vector<Clock> applied(offset == 0 ? 2 : 0, Clock(1));
     wire::Payload payload = payload_of({value});
@@ -229,27 +230,27 @@ TEST_CASE("what one thread of several has taken stays for the others") {
 
 TEST_CASE("threads that need the same share one pull; one that needs more sends its own") {
   Fixture f;
-  const auto first = f.pulls.request(Version(2));
-  const auto same = f.pulls.request(Version(2));
+  const auto first = f.pulls.request(Version(2), Ticks(0));
+  const auto same = f.pulls.request(Version(2), Ticks(0));
   CHECK(same.pulls.empty());
   CHECK(same.ticket == first.ticket);
-  CHECK(f.pulls.request(Version(3)).pulls.size() == 2);
+  CHECK(f.pulls.request(Version(3), Ticks(0)).pulls.size() == 2);
 }
 
 TEST_CASE(
     "a pull that is held for a version yet to come is not shared with a thread that it may be waiting for") {
   Fixture f;
-  f.pulls.request(Version(7));
+  f.pulls.request(Version(7), Ticks(0));
   f.cache.note_existence(Version(6), Revision(6));
-  CHECK(f.pulls.request(Version(4)).pulls.size() == 2);
+  CHECK(f.pulls.request(Version(4), Ticks(0)).pulls.size() == 2);
   f.cache.note_existence(Version(7), Revision(7));
-  CHECK(f.pulls.request(Version(5)).pulls.empty());
+  CHECK(f.pulls.request(Version(5), Ticks(0)).pulls.empty());
 }
 
 TEST_CASE("a late answer with an older slice leaves the newer one in place") {
   Fixture f;
-  const auto late = f.pulls.request(Version(1));
-  const auto early = f.pulls.request(Version(5));
+  const auto late = f.pulls.request(Version(1), Ticks(0));
+  const auto early = f.pulls.request(Version(5), Ticks(0));
   CHECK(f.piece(early.ticket, 0, 5, 0, {5, 5, 5}, true).is_ok());
   CHECK(f.piece(late.ticket, 0, 1, 0, {1, 1, 1}, true).is_ok());
   CHECK(f.cache.slice(ShardId(0))->stamp.version == Version(5));
@@ -259,7 +260,7 @@ TEST_CASE("the next pull says which revision is here, and 'unchanged' answers it
   Fixture f;
   f.cache.install(ShardId(0), slice_of(kLeft, 4, {Clock(4)}, {1, 1, 1}));
   f.cache.install(ShardId(1), slice_of(kRight, 4, {Clock(4)}, {1}));
-  const auto request = f.pulls.request(Version(4));
+  const auto request = f.pulls.request(Version(4), Ticks(0));
   CHECK(request.pulls[0].have == Revision(4));
   for (std::uint32_t k : {0U, 1U}) {
     CHECK(f.pulls
@@ -274,7 +275,7 @@ TEST_CASE("the next pull says which revision is here, and 'unchanged' answers it
 
 TEST_CASE("an exact pull brings its version to the caller alone") {
   Fixture f;
-  const auto request = f.pulls.request_exact(Version(3));
+  const auto request = f.pulls.request_exact(Version(3), Ticks(0));
   CHECK(request.pulls[0].exact);
   CHECK(f.piece(request.ticket, 0, 3, 0, {1, 2, 3}, true).is_ok());
   CHECK(f.piece(request.ticket, 1, 3, 0, {4}, true).is_ok());
@@ -287,8 +288,8 @@ TEST_CASE(
     "an exact pull that a shard refuses ends when all have said something, and leaves the next one alone") {
   Fixture f;
   CHECK_FALSE(f.pulls.refuse_exact(ShardId(0), not_found("released")));
-  f.pulls.request(Version(2));
-  const auto late = f.pulls.request_exact(Version(3));
+  f.pulls.request(Version(2), Ticks(0));
+  const auto late = f.pulls.request_exact(Version(3), Ticks(0));
   auto collecting =
       std::async(std::launch::async, [&] { return f.pulls.collect(late.ticket).status().message(); });
   CHECK(f.piece(late.ticket, 0, 3, 0, {1, 2}, false).is_ok());
@@ -297,7 +298,7 @@ TEST_CASE(
   CHECK(f.piece(late.ticket, 0, 3, 2, {3}, true).is_ok());
   CHECK(collecting.get() == "released");
 
-  const auto next = f.pulls.request_exact(Version(4));
+  const auto next = f.pulls.request_exact(Version(4), Ticks(0));
   CHECK(f.piece(next.ticket, 0, 4, 0, {1, 2, 3}, true).is_ok());
   CHECK(f.piece(next.ticket, 1, 4, 0, {4}, true).is_ok());
   CHECK(f.pulls.collect(next.ticket).is_ok());
@@ -305,7 +306,7 @@ TEST_CASE(
 
 TEST_CASE("what does not continue its answer is refused, with what was expected") {
   Fixture f;
-  const Ticket ticket = f.pulls.request(Version(2)).ticket;
+  const Ticket ticket = f.pulls.request(Version(2), Ticks(0)).ticket;
   const auto refused = [&](const Status& status, const std::string& why) {
     CHECK(status.code() == StatusCode::kInvalidArgument);
     CHECK_THAT(status.message(), Catch::Contains(why));
@@ -334,8 +335,8 @@ TEST_CASE("what does not continue its answer is refused, with what was expected"
 TEST_CASE("closing releases who waits, for parameters and for grants") {
   Fixture f;
   Mailboxes mailboxes(1);
-  const Ticket ticket = f.pulls.request(Version(2)).ticket;
-  const Ticket exact = f.pulls.request_exact(Version(2)).ticket;
+  const Ticket ticket = f.pulls.request(Version(2), Ticks(0)).ticket;
+  const Ticket exact = f.pulls.request_exact(Version(2), Ticks(0)).ticket;
   auto waiting =
       std::async(std::launch::async, [&] { return f.pulls.await(ticket, f.landed).status().message(); });
   auto collecting = std::async(std::launch::async, [&] { return f.pulls.collect(exact).status().message(); });
@@ -378,7 +379,7 @@ TEST_CASE("answers in half the bytes are decoded once, on their way into the pro
   };
   for (std::int64_t version = 1; version <= 4; ++version) {  // the buffers are used again
     const auto v = static_cast<float>(version);
-    const Ticket ticket = pulls.request(Version(version)).ticket;
+    const Ticket ticket = pulls.request(Version(version), Ticks(0)).ticket;
     const Snapshot before = f.cache.snapshot();
     CHECK(answer(ticket, 0, version, 0, {v, 1}, false).is_ok());
     CHECK(answer(ticket, 0, version, 2, {3}, true).is_ok());
@@ -392,10 +393,10 @@ TEST_CASE("answers in half the bytes are decoded once, on their way into the pro
     for (const auto& slice : before) slice->copy_to(flat);  // who still has the older one reads that
     CHECK(flat == std::vector<float>{v - 1, 1, 3, 4 * (v - 1)});
   }
-  const Ticket ticket = pulls.request(Version(9)).ticket;
+  const Ticket ticket = pulls.request(Version(9), Ticks(0)).ticket;
   CHECK_THAT(answer(ticket, 0, 9, 0, {1, 2, 3}, true, Encoding::kFp32).message(),
              Catch::Contains("in encoding 0, expected 2"));
-  const Ticket exact = pulls.request_exact(Version(9)).ticket;
+  const Ticket exact = pulls.request_exact(Version(9), Ticks(0)).ticket;
   CHECK_THAT(answer(exact, 0, 9, 0, {1, 2, 3}, true).message(), Catch::Contains("in encoding 2, expected 0"));
   CHECK(answer(exact, 0, 9, 0, {1, 2, 3}, true, Encoding::kFp32).is_ok());
 }

@@ -455,11 +455,11 @@ void PsClient::withdraw(const LocalGradient& gradient) { impl_->withdraw(gradien
 void PsClient::report(wire::StepReport report) { impl_->report(std::move(report)); }
 
 Ticket PsClient::request_parameters(Version min_version) {
-  return impl_->ask(impl_->pulls_.request(min_version));
+  return impl_->ask(impl_->pulls_.request(min_version, steady_now()));
 }
 
 Ticket PsClient::request_ahead(Version min_version) {
-  return impl_->ask(impl_->pulls_.request_ahead(min_version));
+  return impl_->ask(impl_->pulls_.request_ahead(min_version, steady_now()));
 }
 
 Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterLanding& landing) {
@@ -476,7 +476,7 @@ std::optional<Ticks> PsClient::parameters_installed(Ticket ticket) { return impl
 Result<wire::Evaluate> PsClient::next_evaluation() { return impl_->evaluations_.take(); }
 
 Status PsClient::fetch_exact(Version version, std::span<float> flat) {
-  const Ticket ticket = impl_->ask(impl_->pulls_.request_exact(version));
+  const Ticket ticket = impl_->ask(impl_->pulls_.request_exact(version, steady_now()));
   PACELINE_ASSIGN_OR_RETURN(const Snapshot snapshot, impl_->pulls_.collect(ticket));
   for (const auto& slice : snapshot) slice->copy_to(flat);
   return Status::ok();

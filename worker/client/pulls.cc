@@ -32,10 +32,12 @@ Pulls::Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding)
       encoding_(encoding),
       decoded_(largest(cache.ranges()), kSlicesKept * cache.ranges().size()) {}
 
-Pulls::Request Pulls::request(Version min_version) { return request(min_version, false); }
-Pulls::Request Pulls::request_ahead(Version min_version) { return request(min_version, threads_ == 1); }
+Pulls::Request Pulls::request(Version min_version, Ticks now) { return request(min_version, false, now); }
+Pulls::Request Pulls::request_ahead(Version min_version, Ticks now) {
+  return request(min_version, threads_ == 1, now);
+}
 
-Pulls::Request Pulls::request(Version min_version, bool lands) {
+Pulls::Request Pulls::request(Version min_version, bool lands, Ticks now) {
   std::lock_guard lock(mutex_);
   const Version newest_known = cache_.newest_known().version;
   for (auto& [ticket, pull] : pulls_) {
@@ -44,21 +46,21 @@ Pulls::Request Pulls::request(Version min_version, bool lands) {
     pull.lands = pull.lands || lands;
     return {ticket, {}};
   }
-  Request request = start(min_version, false);
+  Request request = start(min_version, false, now);
   pulls_.at(request.ticket).lands = lands;
   return request;
 }
 
-Pulls::Request Pulls::request_exact(Version version) {
+Pulls::Request Pulls::request_exact(Version version, Ticks now) {
   std::lock_guard lock(mutex_);
-  return start(version, true);
+  return start(version, true, now);
 }
 
-Pulls::Request Pulls::start(Version version, bool exact) {
+Pulls::Request Pulls::start(Version version, bool exact, Ticks now) {
   Request request{next_++, {}};
   const std::size_t shards = cache_.ranges().size();
   pulls_.emplace(request.ticket, Pull{version, exact, std::vector<Answer>(shards), shards, Status::ok(),
-                                      false, std::nullopt});
+                                      false, now, std::nullopt});
   for (std::uint32_t k = 0; k < shards; ++k) {
     const auto held = exact ? nullptr : cache_.slice(ShardId(k));
     request.pulls.push_back({request.ticket, version, exact, held ? held->stamp.revision : kNoRevision});
@@ -206,7 +208,8 @@ std::vector<Wait> Pulls::waits(std::chrono::nanoseconds usual) const {
                  " floats";
     }
     found.push_back({"the wait for " + what + " (request " + std::to_string(ticket) + ")",
-                     "this node waits for " + what + ": " + missing, usual});
+                     "this node waits for " + what + ": " + missing,
+                     answers_.usual().count() > 0 ? answers_.usual() : usual});
   }
   return found;
 }
@@ -237,6 +240,9 @@ bool Pulls::refuse_exact(ShardId shard, Status why) {
 void Pulls::finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now) {
   answer.whole = true;
   if (--pull.open > 0) return;
+  const bool brought = std::any_of(pull.answers.begin(), pull.answers.end(),
+                                   [](const Answer& each) { return each.slice != nullptr; });
+  if (brought && pull.refused.is_ok()) answers_.took(now - pull.asked_at);
   if (!pull.exact) {  // what it brought is in the process cache
     finished_.emplace(ticket, now);
     if (finished_.size() > kFinishedKept) finished_.erase(finished_.begin());

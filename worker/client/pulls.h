@@ -50,13 +50,14 @@ class Pulls {
     Ticket ticket = 0;
     std::vector<wire::Pull> pulls;
   };
-  // Parameters of `min_version` or newer, for the process cache.
-  Request request(Version min_version);
+  // Parameters of `min_version` or newer, for the process cache. `now`: what how long answers usually take is
+  // counted from.
+  Request request(Version min_version, Ticks now);
   // The same, of a thread that waits for it next, with at most a pass or two over its gradient before
   // (exchange.h, request_ahead()).
-  Request request_ahead(Version min_version);
+  Request request_ahead(Version min_version, Ticks now);
   // Exactly the retained `version`, for collect().
-  Request request_exact(Version version);
+  Request request_exact(Version version, Ticks now);
 
   // A frame of an answer from `shard`, decoded if it needs that. Thread: the client's I/O thread. Errors:
   // kInvalidArgument when it does not continue its answer (wrong encoding, offset, length, revision, version
@@ -69,7 +70,7 @@ class Pulls {
   // and then: a pull waits from the first call that sees it.
   Status check(Ticks now, std::chrono::nanoseconds allowed);
   // Which parameters do not come, and from whom: one for each pull that a shard has not answered whole.
-  // `usual`: how long an answer may be held as a rule.
+  // `usual`: how long that usually takes, while no answer has shown it.
   std::vector<Wait> waits(std::chrono::nanoseconds usual) const;
   // This process itself did not run for that long: nobody else is to blame for the silence.
   void forgive(std::chrono::nanoseconds pause);
@@ -104,10 +105,11 @@ class Pulls {
   struct Pull {
     Version min_version;
     bool exact = false;
-    std::vector<Answer> answers;        // per shard
-    std::size_t open = 0;               // shards that have not answered whole
-    Status refused;                     // by the first shard that did, if one did
-    bool lands = false;                 // the node's only thread waits for it, or does so next
+    std::vector<Answer> answers;  // per shard
+    std::size_t open = 0;         // shards that have not answered whole
+    Status refused;               // by the first shard that did, if one did
+    bool lands = false;           // the node's only thread waits for it, or does so next
+    Ticks asked_at;
     std::optional<Ticks> silent_since;  // as check() first saw it, or the last frame of an answer
   };
 
@@ -119,11 +121,11 @@ class Pulls {
     SlicePiece piece;
   };
   static std::optional<Arrived> arrived(const Pull& pull, std::vector<std::size_t>& taken);
-  Request request(Version min_version, bool lands);
+  Request request(Version min_version, bool lands, Ticks now);
   void land(Arrived arrived, ParameterLanding& landing, std::unique_lock<std::mutex>& lock);
   void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
   Ticks finished_at(Ticket ticket) const;
-  Request start(Version version, bool exact);
+  Request start(Version version, bool exact, Ticks now);
   Result<wire::Payload> decoded(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
   // Who waits is to be told.
   void finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now);
@@ -137,6 +139,7 @@ class Pulls {
   std::condition_variable changed_;
   std::map<Ticket, Pull> pulls_;
   std::map<Ticket, Ticks> finished_;  // the latest kFinishedKept, and when
+  UsualTime answers_;                 // that bring parameters, from the request to the last frame
   Ticket next_ = 1;
   Status closed_;
 };
