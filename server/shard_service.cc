@@ -154,6 +154,7 @@ Status ShardService::on_replies_left() {
 
 void ShardService::tick(Ticks now) {
   note_version(now);
+  note_leaving(now);
   for (const Leaving::Stuck& stuck : leaving_.stuck(now, config_.cluster.lease)) {
     Node& node = nodes_[stuck.node.value];
     node.stuck = true;
@@ -172,6 +173,15 @@ void ShardService::note_version(Ticks now) {
   if (ticked_ >= Version(0)) versions_.took(now - reached_at_);
   ticked_ = shard_->now().version;
   reached_at_ = now;
+}
+
+void ShardService::note_leaving(Ticks now) {
+  if (!shard_) return;
+  const Revision older = leaving_.keeps_older(shard_->now()) ? leaving_.state()->revision : kNoRevision;
+  if (older == leaves_) return;
+  if (leaves_ != kNoRevision) leavings_.took(now - leaves_since_);
+  leaves_ = older;
+  leaves_since_ = now;
 }
 
 // What a lost node has not taken would keep states alive for as long as it pleases. But behind it lies the

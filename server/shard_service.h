@@ -107,6 +107,7 @@ class ShardService {
   void answer_ready();
   void refuse(Peer from, const Status& why);
   void note_version(Ticks now);
+  void note_leaving(Ticks now);
 
   // What is waited for (shard_waits.cc).
   void start_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
@@ -142,6 +143,10 @@ class ShardService {
   UsualTime versions_;
   Version ticked_ = kNoVersion;
   Ticks reached_at_;
+  // How long an older state usually takes to leave, as tick() sees it; on a slow network that is long.
+  UsualTime leavings_;
+  Revision leaves_ = kNoRevision;  // the one that does
+  Ticks leaves_since_;
   std::int64_t pulls_ = 0;
   std::int64_t refused_ = 0;
 };

@@ -68,7 +68,7 @@ void ShardService::pull_waits(const LastSeen& last_seen, Ticks now, std::vector<
     const std::string what =
         "revision " + to_string(older->revision) + " (version " + to_string(older->version) + ") to leave";
     found.push_back({"the wait for " + what,
-                     pulls_of(wait_for_leaving) + what + ": " + readers(last_seen, now), versions_.usual()});
+                     pulls_of(wait_for_leaving) + what + ": " + readers(last_seen, now), leavings_.usual()});
   }
   if (id_ == kAuthority) return;
   for (const auto& [version, from] : not_reached) {

@@ -163,5 +163,33 @@ TEST_CASE("how long a version usually lasts is what its waits are compared with"
   CHECK(waits[0].usual == 4s);
 }
 
+// Versions may follow one another quickly, and the network be slow.
+TEST_CASE(
+    "how long an older state usually takes to leave is what a pull that waits for it is compared with") {
+  WaitingShard s;
+  s.open();
+  s.initialize();
+  const auto seen = [](Peer) { return std::optional<std::chrono::nanoseconds>(); };
+  const auto waits_while = [&](std::int64_t version) {  // that is current leaves, and is not any more
+    s.pull(kReader, version);
+    s.push(version);
+    s.decide(version);
+    s.pull(kAsker, version + 1);
+    s.tick(50ms);
+    return s.service->waits(seen, s.now);
+  };
+  const auto first = waits_while(0);
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].usual == 0s);
+  s.now = s.now + 7s;
+  s.sent.clear();
+  REQUIRE(s.service->on_replies_left().is_ok());
+  s.tick(0s);
+  s.sent.clear();
+  const auto second = waits_while(1);
+  REQUIRE(second.size() == 1);
+  CHECK(second[0].usual == 7s);
+}
+
 }  // namespace
 }  // namespace paceline::server
