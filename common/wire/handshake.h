@@ -6,8 +6,10 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
+#include "common/instant.h"
 #include "common/status.h"
 
 namespace paceline::wire {
@@ -16,13 +18,32 @@ enum class HandshakeFault {
   kNotOnTheList,  // the server knows the key, or rather does not
   kOtherKind,     // one of the two has keys and the other has none
   kWrongWords,    // anything else in it that ZeroMQ's protocol does not allow
-  kBrokenOff,     // the other side ended the connection meanwhile
+  kBrokenOff,     // the other side ended one after another, in order
 };
 
-// A server that did nothing else for so long does not do so by accident. Only who has keys concludes that: it
-// has the wrong one of the server, most likely. Who has none is told what else is wrong in other ways, and
+// When it is no accident that the other side ends the handshakes. One that cannot read ours, since its key is
+// not the one that we know, ends each in order; a server that did nothing else for kFor is not ours, most
+// likely. A reset is what a network does that breaks, a server that ends, and one that has no room for the
+// moment since strangers take all of it (socket_id.h): that is over some time, so from a reset on it is
+// looked at anew. Only who has keys concludes anything: who has none is told what is wrong in other ways, and
 // may stand before a tunnel whose other end is not there yet.
-inline constexpr std::chrono::seconds kBrokenOffFor{3};
+class BrokenHandshakes {
+ public:
+  static constexpr std::chrono::seconds kFor{3};
+
+  // One was ended in order. Whether that is to be told, now.
+  bool ended_in_order(Ticks now) {
+    if (!since_) since_ = now;
+    if (now - *since_ < kFor) return false;
+    since_.reset();
+    return true;
+  }
+  // One came to another end, whatever that was.
+  void ended_otherwise() { since_.reset(); }
+
+ private:
+  std::optional<Ticks> since_;  // one after another
+};
 
 // `own_name`: of this side's key (keys.h), empty: it has none.
 inline Status handshake_failed(HandshakeFault fault, const std::string& own_name) {
@@ -39,8 +60,8 @@ inline Status handshake_failed(HandshakeFault fault, const std::string& own_name
       return failed_precondition("answers what no server of ours would: is another program listening there?");
     case HandshakeFault::kBrokenOff:
       return failed_precondition(
-          "breaks the handshake off: its key is not that of our server.pub, or another "
-          "program is listening there");
+          "breaks the handshake off: its key is not that of our server.pub, another program is listening "
+          "there, or it has no room for more connections (which its log says)");
   }
   return internal_error("an unknown fault of a handshake");
 }

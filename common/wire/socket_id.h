@@ -66,8 +66,9 @@ class SocketId {
   // before still reaches the peer.
   ShutDown shut_down() const { return shut_down(Unsent::kIsDelivered); }
 
-  // The same, and the peer is told by a reset as soon as the owner closes. A peer that sends more than is
-  // read would not see an orderly end: behind a closed window it waits for minutes.
+  // The same, and the peer is told by a reset: over TCP at once, and else as soon as the owner closes. A peer
+  // that sends more than is read would not see an orderly end, since behind a closed window it waits for
+  // minutes; and one that is in its handshake would take it for a refusal (handshake.h).
   ShutDown reset() const { return shut_down(Unsent::kIsDropped); }
 
   // The same, also where this process can open no more files.
@@ -100,6 +101,8 @@ class SocketId {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
     if (same && unsent == Unsent::kIsDropped) {
       setsockopt(duplicate, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+      const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};  // which no other kind of socket takes
+      (void)!connect(duplicate, &nobody, sizeof nobody);
     }
     if (same) shutdown(duplicate, SHUT_RDWR);
     return same;

@@ -44,15 +44,11 @@ void Handshakes::read() {
 std::optional<HandshakeFault> Handshakes::fault_of(const ZmqMonitor::Event& event) {
   if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) {
     // Its value is an errno. A server that is only slow, or stopped, ends nothing.
-    if (event.value != EPIPE && event.value != ECONNRESET) return std::nullopt;
-    if (own_name_.empty()) return std::nullopt;
-    const Ticks now = steady_now();
-    if (!broken_off_since_) broken_off_since_ = now;
-    if (now - *broken_off_since_ < kBrokenOffFor) return std::nullopt;
-    broken_off_since_.reset();
-    return HandshakeFault::kBrokenOff;
+    if (event.value == ECONNRESET) broken_.ended_otherwise();
+    if (event.value != EPIPE || own_name_.empty()) return std::nullopt;
+    return broken_.ended_in_order(steady_now()) ? std::optional(HandshakeFault::kBrokenOff) : std::nullopt;
   }
-  broken_off_since_.reset();
+  broken_.ended_otherwise();
   if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) return HandshakeFault::kNotOnTheList;
   if (event.kind != ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) return std::nullopt;
   return event.value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH ? HandshakeFault::kOtherKind

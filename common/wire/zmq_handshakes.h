@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 
-#include "common/instant.h"
 #include "common/status.h"
 #include "common/wire/handshake.h"
 #include "common/wire/zmq_monitor.h"
@@ -37,7 +36,7 @@ class Handshakes : public std::enable_shared_from_this<Handshakes> {
   boost::asio::posix::stream_descriptor wake_;
   const std::string own_name_;
   const std::function<void(const Status&)> on_denied_;
-  std::optional<Ticks> broken_off_since_;  // one handshake after another
+  BrokenHandshakes broken_;
 };
 
 }  // namespace paceline::wire

@@ -12,6 +12,7 @@
 #include "common/ticks.h"
 #include "common/wire/connections.h"
 #include "common/wire/denials.h"
+#include "common/wire/handshake.h"
 #include "tests/unit/wire_loop.h"
 
 namespace paceline::wire {
@@ -46,6 +47,20 @@ TEST_CASE("a flood from many addresses takes bounded memory and few lines") {
   CHECK(denials.due(at(10s)).empty());
   denials.add("somebody else", "no");
   CHECK(denials.due(at(10s)) == std::vector<std::string>{"somebody else: no"});  // the room is free again
+}
+
+TEST_CASE("handshakes that end in order for three seconds are a refusal, and resets are none") {
+  BrokenHandshakes wrong_key;
+  CHECK_FALSE(wrong_key.ended_in_order(at(0ms)));
+  CHECK_FALSE(wrong_key.ended_in_order(at(2999ms)));
+  CHECK(wrong_key.ended_in_order(at(3000ms)));
+  CHECK_FALSE(wrong_key.ended_in_order(at(3001ms)));  // it was told
+  // At a server whose places strangers take.
+  BrokenHandshakes no_room;
+  for (int i = 0; i < 100; ++i) {
+    CHECK_FALSE(no_room.ended_in_order(at(i * 1000ms)));  // a network may break one so, too
+    no_room.ended_otherwise();
+  }
 }
 
 // A router for 2 connections and none to spare, which remembers who says a Pull and answers everybody.
@@ -100,14 +115,16 @@ class TcpStranger {
     socket_.connect({boost::asio::ip::make_address("127.0.0.1"), port});
     read();
   }
-  bool broken() const { return broken_; }
+  bool broken() const { return bool(end_); }
+  // How the other side ended the connection: eof, in order; connection_reset, by a reset.
+  const boost::system::error_code& end() const { return end_; }
 
  private:
   void read() {
     socket_.async_read_some(boost::asio::buffer(bytes_),
                             [this](const boost::system::error_code& error, std::size_t) {
                               if (error) {
-                                broken_ = true;
+                                end_ = error;
                               } else {
                                 read();
                               }
@@ -115,7 +132,7 @@ class TcpStranger {
   }
   tcp::socket socket_;
   char bytes_[256];
-  bool broken_ = false;
+  boost::system::error_code end_;
 };
 
 TEST_CASE("beyond the bound the stranger that came first goes, and no member does") {
@@ -139,7 +156,12 @@ TEST_CASE("beyond the bound the stranger that came first goes, and no member doe
       return broken() == expected;
     }));
   }
-  for (int i = 0; i < 12; ++i) CHECK(strangers[static_cast<std::size_t>(i)].broken() == (i < 10));
+  for (int i = 0; i < 12; ++i) {
+    const TcpStranger& stranger = strangers[static_cast<std::size_t>(i)];
+    CHECK(stranger.broken() == (i < 10));
+    // So that one of ours, in its handshake, does not take it for a refusal.
+    if (stranger.broken()) CHECK(stranger.end() == boost::asio::error::connection_reset);
+  }
   keep_out();
   CHECK(router.socket->counters().kept_out == 10);
   CHECK((first.is_answered(router.io) && second.is_answered(router.io)));
