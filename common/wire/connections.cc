@@ -17,15 +17,20 @@ void Connections::accepted(int descriptor) {
   if (max_ > 0) find(descriptor);
 }
 
-void Connections::admit(int descriptor) {
+void Connections::admit(int descriptor, const std::string& from) {
   if (max_ == 0) return;
-  if (Connection* const connection = find(descriptor)) connection->member = true;
+  Connection* const connection = find(descriptor);
+  if (connection == nullptr) return;
+  connection->member = true;
+  connection->heard(from);
 }
 
-bool Connections::said_malformed(int descriptor) {
+bool Connections::said_malformed(int descriptor, const std::string& from) {
   if (max_ == 0) forget_ended();  // nobody else does
   Connection* const connection = find(descriptor);
-  if (connection == nullptr || ++connection->malformed < kMalformedMax) return false;
+  if (connection == nullptr || (connection->member && connection->from != from)) return false;
+  connection->heard(from);
+  if (++connection->malformed < kMalformedMax) return false;
   connection->socket.reset(spare_);
   connections_.erase(descriptor);
   return true;

@@ -7,10 +7,17 @@
 //
 // Over tcp and ipc. What ends by itself is not told of: it is looked for when the bound is reached.
 //
+// A message tells its connection by the descriptor that it came over, and is read later: by then the number
+// may be another connection's. So it is noted who was heard over a connection (`from`, as the transport
+// numbers peers: no two connections have one). What somebody else said came over an earlier one, and is not
+// held against a member. Of two strangers, the earlier one's word counts against the later one only until
+// that is heard, which with the join comes at once.
+//
 // Thread: one; the descriptors are another thread's, which may close them at any time (socket_id.h).
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 
 #include "common/wire/socket_id.h"
@@ -27,9 +34,9 @@ class Connections {
 
   void accepted(int descriptor);
   // It belongs to the run, and is not broken for others.
-  void admit(int descriptor);
+  void admit(int descriptor, const std::string& from);
   // It has said what is no message. Whether it was broken for that, now.
-  bool said_malformed(int descriptor);
+  bool said_malformed(int descriptor, const std::string& from);
   // Breaks those that are too many; returns how many.
   int break_surplus();
 
@@ -38,7 +45,13 @@ class Connections {
     SocketId socket;
     std::uint64_t number;  // in the order in which they came
     bool member = false;
-    int malformed = 0;
+    std::string from = {};  // who was heard over it; empty: nobody yet
+    int malformed = 0;      // said by them
+
+    void heard(const std::string& by) {
+      if (from != by) malformed = 0;
+      from = by;
+    }
   };
   Connection* find(int descriptor);
   void forget_ended();

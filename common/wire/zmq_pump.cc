@@ -105,6 +105,7 @@ void Pump::set_keys(const TransportOptions& options) {
 void Pump::start(const std::shared_ptr<SharedSegment>& memory, std::int64_t theirs_bytes_max) {
   if (memory != nullptr) sharings_->begin(PeerId(), memory, theirs_bytes_max);
   wake_.assign(socket_.get(zmq::sockopt::fd));
+  if (is_router_) accepted_at_.emplace(socket_.get(zmq::sockopt::last_endpoint));
   if (handshakes_) handshakes_->start();
   schedule();
 }
@@ -122,13 +123,13 @@ void Pump::watch_handshakes(const TransportOptions& options) {
 }
 
 void Pump::hear_of_connections() {
-  if (!accepted_) return;
+  if (!accepted_ || !accepted_at_) return;
   while (const std::optional<ZmqMonitor::Event> event = accepted_->next()) {
-    if (event->kind == ZMQ_EVENT_ACCEPTED) {
+    if (event->kind != ZMQ_EVENT_ACCEPTED) {
+      admission_->note("a connection", why_it_failed(*event, !domain_.empty()));
+    } else if (accepted_at_->fits(event->value)) {  // else it has gone already
       unfinished_.accepted(event->value);
       all_connections_.accepted(event->value);
-    } else {
-      admission_->note("a connection", why_it_failed(*event, !domain_.empty()));
     }
   }
 }
@@ -162,7 +163,7 @@ std::string Pump::key_name() const {
 bool Pump::said_malformed(const PeerId& from) {
   PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
   hear_of_connections();
-  if (!all_connections_.said_malformed(zmq_msg_get(handled_->handle(), ZMQ_SRCFD))) return false;
+  if (!all_connections_.said_malformed(handled_over(), from)) return false;
   admission_->note("a connection",
                    "it sent " + std::to_string(Connections::kMalformedMax) + " malformed messages");
   sharings_->end(from);
@@ -222,11 +223,19 @@ bool Pump::send_beside(const PeerId& to, const Beside& beside) {
   return true;
 }
 
+// -1 where that has gone, and the number is no connection's of this socket now.
+int Pump::handled_over() const {
+  const int descriptor = zmq_msg_get(handled_->handle(), ZMQ_SRCFD);
+  return accepted_at_ && accepted_at_->fits(descriptor) ? descriptor : -1;
+}
+
+// Should the connection have ended before this was read, and its number be another's, what is noted here is
+// never used: to somebody who has gone nothing is on its way, for which its connection would be broken.
 void Pump::remember(const PeerId& from) {
   PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
-  const int descriptor = zmq_msg_get(handled_->handle(), ZMQ_SRCFD);
+  const int descriptor = handled_over();
   if (const auto socket = SocketId::of(descriptor)) connections_.insert_or_assign(from, *socket);
-  all_connections_.admit(descriptor);
+  all_connections_.admit(descriptor, from);
 }
 
 Status Pump::share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory,

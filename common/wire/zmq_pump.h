@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "common/ticks.h"
+#include "common/wire/accepted_at.h"
 #include "common/wire/codec.h"
 #include "common/wire/connections.h"
 #include "common/wire/sharings.h"
@@ -77,6 +78,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
  private:
   void set_keys(const TransportOptions& options);
   void hear_of_connections();
+  int handled_over() const;
   bool send_beside(const PeerId& to, const Beside& beside);
   bool has_input();
   void read_soon();
@@ -98,6 +100,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   TrafficCounters counters_;
   Ticks received_at_;                           // the message being handled
   std::optional<ZmqMonitor> accepted_;          // a router's: who connects
+  std::optional<AcceptedAt> accepted_at_;       // a router's, once it is bound
   std::shared_ptr<Handshakes> handshakes_;      // a dealer's
   const std::shared_ptr<Admission> admission_;  // whom a router lets in, and whom it did not
   std::string domain_;                          // by which ZeroMQ asks for it; empty: everybody is let in

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <catch2/catch.hpp>
 #include <deque>
 #include <set>
 
 #include "common/ticks.h"
+#include "common/wire/accepted_at.h"
 #include "common/wire/connections.h"
 #include "common/wire/denials.h"
 #include "common/wire/handshake.h"
@@ -231,9 +233,55 @@ TEST_CASE("a descriptor that now is another connection's is not the one that was
   const tcp::socket third = acceptor.accept();
   for (const tcp::socket* socket : {&second, &third})
     connections.accepted(const_cast<tcp::socket*>(socket)->native_handle());
-  connections.admit(const_cast<tcp::socket&>(second).native_handle());
+  connections.admit(const_cast<tcp::socket&>(second).native_handle(), "second");
   CHECK(connections.break_surplus() == 1);  // the third: the second belongs to the run, the first is gone
   CHECK(connections.break_surplus() == 0);
+}
+
+TEST_CASE("what an earlier connection of the same number said does not break the one that has it now") {
+  boost::asio::io_context io{1};
+  tcp::acceptor acceptor(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  TcpStranger client(io, "tcp://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port()));
+  tcp::socket accepted = acceptor.accept();
+  const int number = accepted.native_handle();
+  Connections connections(1);
+  connections.accepted(number);
+  for (int i = 1; i < Connections::kMalformedMax; ++i)
+    CHECK_FALSE(connections.said_malformed(number, "gone"));
+  connections.admit(number, "member");
+  for (int i = 0; i < 100; ++i) CHECK_FALSE(connections.said_malformed(number, "gone"));
+  // Its own word counts, from the first on.
+  for (int i = 1; i < Connections::kMalformedMax; ++i) {
+    CHECK_FALSE(connections.said_malformed(number, "member"));
+  }
+  CHECK(connections.said_malformed(number, "member"));
+}
+
+TEST_CASE("what came in at an endpoint is told from what has a descriptor for another reason") {
+  boost::asio::io_context io{1};
+  tcp::acceptor acceptor(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  const AcceptedAt tcp_endpoint("tcp://127.0.0.1:" + std::to_string(acceptor.local_endpoint().port()));
+  tcp::socket ours(io);
+  ours.connect(acceptor.local_endpoint());
+  tcp::socket theirs = acceptor.accept();
+  CHECK(tcp_endpoint.fits(theirs.native_handle()));
+  CHECK_FALSE(tcp_endpoint.fits(ours.native_handle()));
+
+  using boost::asio::local::stream_protocol;
+  const TemporaryFolder folder;
+  const std::string endpoint = folder.ipc("door");
+  stream_protocol::acceptor door(io, stream_protocol::endpoint(endpoint.substr(6)));
+  const AcceptedAt ipc_endpoint(endpoint);
+  stream_protocol::socket near(io);
+  near.connect(door.local_endpoint());
+  stream_protocol::socket far = door.accept();
+  CHECK(ipc_endpoint.fits(far.native_handle()));
+  CHECK_FALSE(ipc_endpoint.fits(near.native_handle()));
+  CHECK_FALSE(ipc_endpoint.fits(theirs.native_handle()));
+  CHECK_FALSE(tcp_endpoint.fits(far.native_handle()));
+  const SpareDescriptor no_socket;
+  CHECK_FALSE(tcp_endpoint.fits(-1));
+  CHECK_FALSE(tcp_endpoint.fits(no_socket.put(STDOUT_FILENO)));
 }
 
 // A peer that speaks ZeroMQ but not our protocol.
