@@ -5,6 +5,7 @@
 
 #include "common/config/load.h"
 #include "common/ticks.h"
+#include "server/connections_max.h"
 
 namespace paceline::server {
 
@@ -27,13 +28,9 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
 
 ServerLoop::~ServerLoop() { replies_left_->close(); }
 
-// Beyond a connection of each node and shard: for those that connect anew before the old one is found gone.
-constexpr std::uint32_t kConnectionsToSpare = 32;
-
 Result<wire::TransportOptions> ServerLoop::listening() const {
   wire::TransportOptions options;
-  options.connections_max =
-      static_cast<int>(config_.cluster.nodes + config_.cluster.shards + kConnectionsToSpare);
+  options.connections_max = static_cast<int>(connections_max(config_.cluster));
   if (config_.security.keys.empty()) return options;
   PACELINE_ASSIGN_OR_RETURN(wire::ServerKeys keys,
                             wire::read_server_keys(config_.security.keys, config_.cluster.nodes));

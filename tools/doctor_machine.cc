@@ -13,6 +13,7 @@
 #include "common/params/partition.h"
 #include "common/wire/shared_memory.h"
 #include "common/wire/versions.h"
+#include "server/connections_max.h"
 #include "server/store/memory_bound.h"
 #include "server/store/shard_settings.h"
 #include "tools/doctor_checks.h"
@@ -70,9 +71,8 @@ std::string name_of(const DoctorRole& role) {
 // A limit is a process's: of the daemons of `role`, the one that needs most counts.
 void check_open_files(const RunConfig& config, const DoctorRole& role, Findings& findings) {
   const ClusterSection& cluster = config.cluster;
-  const std::uint64_t server = std::uint64_t{cluster.nodes} + cluster.shards;
-  const std::uint64_t needed =
-      (role.shards.empty() ? std::uint64_t{cluster.shards} : server) + kDescriptorsBesides;
+  const std::uint64_t connections = role.shards.empty() ? cluster.shards : server::connections_max(cluster);
+  const std::uint64_t needed = connections + kDescriptorsBesides;
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   const std::string said =
