@@ -1,14 +1,20 @@
-// Endpoints: a server's by binding it, as the server will; a node's by connecting to it. A server that has
+// Endpoints: a server's by binding to where the server will; a node's by connecting to it. A server that has
 // not been started yet refuses a connection, which shows that its host is there.
+//
+// What is bound never listens. A node that has been started already tries to connect again and again, and a
+// socket that let it in would take its join and be gone.
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -22,7 +28,6 @@
 
 #include "common/ticks.h"
 #include "common/wire/endpoint.h"
-#include "common/wire/transport.h"
 #include "tools/doctor_checks.h"
 
 namespace paceline {
@@ -159,19 +164,71 @@ std::string reached_through(const std::string& endpoint) {
   return "through " + (found == all.end() ? address : found->second + " (" + address + ")");
 }
 
-// A server's, tried as the server will.
-Finding bind_endpoint(const std::string& check, const std::string& endpoint) {
-  std::error_code error;
-  const bool was_there = is_ipc(endpoint) && fs::exists(path_of(endpoint), error);
-  wire::Context context;
+// Where ZeroMQ would bind: to all addresses, to an interface's, or to that of a number or a name.
+Result<tcp::endpoint> address_to_bind(const std::string& endpoint) {
+  TcpAddress address = address_of(endpoint);
+  if (address.host == "*") return tcp::endpoint(tcp::v4(), address.port);
+  const auto all = interfaces();
+  const auto named =
+      std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.second == address.host; });
+  if (named != all.end()) {
+    address.host = named->first;
+  } else {
+    PACELINE_ASSIGN_OR_RETURN(const std::string resolved, wire::resolve_for_bind(endpoint));
+    address.host = address_of(resolved).host;
+  }
+  boost::system::error_code error;
+  const auto ip = boost::asio::ip::make_address(address.host, error);
+  if (error) return unavailable(address.host + ": " + error.message());
+  return tcp::endpoint(ip, address.port);
+}
+
+// A port whose last connections are only fading away is free to ZeroMQ, and so it is here.
+Status try_address(const std::string& endpoint) {
+  PACELINE_ASSIGN_OR_RETURN(const tcp::endpoint address, address_to_bind(endpoint));
   boost::asio::io_context io;
-  const auto bound = wire::RouterSocket::bind(context, io, endpoint, {}, [](const wire::PeerId&, auto) {});
+  tcp::acceptor socket(io);
+  boost::system::error_code error;
+  socket.open(tcp::v4(), error);
+  if (!error) socket.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) socket.bind(address, error);
+  return error ? unavailable(error.message()) : Status::ok();
+}
+
+// A socket that nobody serves is removed by whoever binds; that a folder lets it be made again is all that is
+// tried then.
+Status try_path(std::string path) {
+  std::error_code ignored;
+  const bool has_file = path[0] != '@';
+  if (has_file && fs::exists(path, ignored)) {
+    const fs::path folder = fs::path(path).parent_path();
+    if (::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return Status::ok();
+    return unavailable(std::generic_category().message(errno));
+  }
+  boost::asio::io_context io;
+  stream_protocol::acceptor socket(io);
+  boost::system::error_code error;
+  socket.open(stream_protocol(), error);
+  const std::string name = has_file ? path : '\0' + path.substr(1);
+  if (!error) socket.bind(stream_protocol::endpoint(name), error);
+  if (error) return unavailable(error.message());
+  if (has_file) fs::remove(path, ignored);
+  return Status::ok();
+}
+
+Status try_to_bind(const std::string& endpoint) {
+  PACELINE_RETURN_IF_ERROR(wire::check_ipc_path(endpoint));
+  const Status tried = is_ipc(endpoint) ? try_path(path_of(endpoint)) : try_address(endpoint);
+  return Status(tried).with_context("cannot bind " + endpoint);
+}
+
+// A server's.
+Finding bind_endpoint(const std::string& check, const std::string& endpoint) {
+  const Status bound = try_to_bind(endpoint);
   if (bound.is_ok()) {
-    (*bound)->close();
-    if (is_ipc(endpoint) && !was_there) fs::remove(path_of(endpoint), error);  // ZeroMQ leaves it
     return {check, Verdict::kOk, endpoint + " can be bound, and reached " + reached_through(endpoint), ""};
   }
-  const std::string& why = bound.status().message();
+  const std::string& why = bound.message();
   if (why.find("in use") != std::string::npos) {
     const auto who = who_listens(endpoint);
     return {check, Verdict::kFailed, why + (who ? ": " + *who + " listens there" : ""),

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -14,6 +15,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "tests/unit/temp_folder.h"
 #include "worker/data/synthetic.h"
@@ -170,6 +172,38 @@ TEST_CASE("an endpoint of another machine, or in a folder that is not there, can
     p.fails_with("endpoint 0", "got an ordinary file");
     CHECK(fs::file_size(p.folder / "0") == 13);
   }
+}
+
+// One that nobody serves is left behind by a server that was killed.
+TEST_CASE("a socket that nobody serves is no obstacle, and stays where it is") {
+  using boost::asio::local::stream_protocol;
+  Patient p;
+  boost::asio::io_context io;
+  { const stream_protocol::acceptor left(io, stream_protocol::endpoint(p.endpoint().substr(6))); }
+  REQUIRE(fs::is_socket(p.folder / "0"));
+  CHECK(p.finding("endpoint 0").verdict == Verdict::kOk);
+  CHECK(fs::is_socket(p.folder / "0"));
+}
+
+// Whoever is let in by a socket that is gone the next moment has said its join to nobody.
+TEST_CASE("a node that waits for its server is not let in while the endpoint is looked at") {
+  using boost::asio::local::stream_protocol;
+  Patient p;
+  p.options.shard = 0;
+  std::atomic<bool> done = false;
+  std::atomic<int> let_in = 0;
+  std::thread node([&, at = stream_protocol::endpoint(p.endpoint().substr(6))] {
+    while (!done) {
+      boost::asio::io_context io;
+      boost::system::error_code error;
+      stream_protocol::socket(io).connect(at, error);
+      if (!error) ++let_in;
+    }
+  });
+  for (int i = 0; i < 20; ++i) CHECK(p.finding("endpoint 0").verdict == Verdict::kOk);
+  done = true;
+  node.join();
+  CHECK(let_in == 0);
 }
 
 TEST_CASE("an endpoint that can be bound says who reaches it") {
