@@ -7,8 +7,9 @@
 #     --ssh COMMAND how a host is reached (default: ssh -o BatchMode=yes)
 # cluster.endpoints must name the server hosts as the nodes reach them. Data must be at data.path on every node.
 # The connections are protected: by the keys in the folder security.keys of every host where the configuration names one,
-# else by new keys for this run, of which each host gets its part (its own secrets and the others' public keys) in a folder
-# of its own in /tmp for as long as the run lasts. Only security.allow_insecure=true runs without.
+# else by new keys for this run, of which each host gets its part (its own secrets and the others' public keys). Only
+# security.allow_insecure=true runs without. What a host is given, configuration and keys, lies in a new folder of its own
+# under its /tmp (or TMPDIR) for as long as the run lasts.
 # The run directory is run.out on every host; the authority's (first server) holds the reports.
 # Ctrl-C or SIGTERM once: the run stops in order and keeps its model. Twice: the daemons are ended at once. Three times:
 # so are the connections. Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
@@ -30,11 +31,11 @@ bin="$root/build/release/bin"
 peek() {
   "$bin/paceline" check-config "$config" "${given[@]}" cluster.shards=1 'cluster.endpoints=["ipc://nowhere"]' --get "$1"
 }
-name=$(peek run.name) || exit 2
+has_keys=$(peek security.keys) || exit 2
 new_keys=''
-if [ "$(peek security.keys)" = null ] && [ "$(peek security.allow_insecure)" = false ]; then
-  new_keys=/tmp/paceline-$name-$$.keys
-  given+=("security.keys=$(yaml_string "$new_keys")")
+if [ "$has_keys" = null ] && [ "$(peek security.allow_insecure)" = false ]; then
+  new_keys=yes
+  given+=(security.keys=keys) # each daemon is told where its host has them
 fi
 effective=$("$bin/paceline" check-config "$config" "${given[@]}" --print) || exit 2
 get() { "$bin/paceline" check-config "$config" "${given[@]}" --get "$1"; }
@@ -55,7 +56,6 @@ done <"$hosts"
 [ ${#servers[@]} -eq "$shards" ] || fail "$hosts names ${#servers[@]} servers, cluster.shards is $shards"
 [ ${#workers[@]} -eq "$nodes" ] || fail "$hosts names ${#workers[@]} nodes, cluster.nodes is $nodes"
 
-remote_config=$(printf '%q' "/tmp/paceline-$name-$$.yaml")
 quoted=$(printf '%q' "$dir")
 log=$(printf '%q' "$out/server.log")
 mapfile -t every_host <<<"$(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort -u)"
@@ -63,7 +63,8 @@ mapfile -t every_host <<<"$(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort
 # is a TERM, so that a broken connection leaves nothing running there. The session ends when nobody holds its output
 # any more: the one who reads its input must not.
 pipes=$(mktemp -d /tmp/paceline.XXXXXX) || fail "cannot create a folder for pipes" 1
-inputs=() copied=()
+inputs=()
+declare -A folders # by host: what it was given
 launch() {
   local host=$1 command=$2 input=$pipes/${#pids[@]} fd remote
   mkfifo "$input" || fail "cannot create $input" 1
@@ -89,11 +90,25 @@ finish() {
   for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null; done
   rm -rf "$pipes"
   # shellcheck disable=SC2086
-  for host in "${copied[@]}"; do $ssh "$host" "rm -rf $remote_config $new_keys" </dev/null; done
+  for host in "${!folders[@]}"; do $ssh "$host" "rm -rf $(printf '%q' "${folders[$host]}")" </dev/null; done
 }
 trap finish EXIT
 
-# give_keys HOST: its part of the new keys. The folder must be ours alone: /tmp is everybody's.
+# make_folder HOST: a new folder of ours alone, whose name nobody could foresee: /tmp is everybody's. What a login prints
+# comes first.
+make_folder() {
+  local folder
+  # shellcheck disable=SC2086
+  folder=$($ssh "$1" 'mktemp -d -t paceline.XXXXXX' </dev/null | tail -n 1) || return 1
+  [[ $folder =~ ^/.*/paceline\.[A-Za-z0-9]{6}$ ]] || return 1
+  folders[$1]=$folder
+}
+# give_config HOST
+give_config() {
+  # shellcheck disable=SC2086
+  printf '%s\n' "$effective" | $ssh "$1" "cat >$(printf '%q' "${folders[$1]}/run.yaml")"
+}
+# give_keys HOST: its part of the new keys.
 give_keys() {
   local host=$1 files=() k i
   for ((k = 0; k < shards; k++)); do
@@ -105,16 +120,20 @@ give_keys() {
   done
   mapfile -t files <<<"$(printf '%s\n' "${files[@]}" | sort -u)"
   # shellcheck disable=SC2086
-  tar -C "$pipes/keys" -cf - "${files[@]}" | $ssh "$host" "{ mkdir -m 700 $new_keys 2>/dev/null ||
-    { [ -O $new_keys ] && [ ! -L $new_keys ]; }; } && tar -xf - --no-same-owner -C $new_keys"
+  tar -C "$pipes/keys" -cf - "${files[@]}" |
+    $ssh "$host" "cd $(printf '%q' "${folders[$host]}") && mkdir -m 700 keys && tar -xf - --no-same-owner -C keys"
+}
+# arguments_on HOST: what a daemon there is to read.
+arguments_on() {
+  local words=("${folders[$1]}/run.yaml")
+  [ -z "$new_keys" ] || words+=("security.keys=$(yaml_string "${folders[$1]}/keys")")
+  printf '%q ' "${words[@]}"
 }
 if [ -n "$new_keys" ]; then
   "$bin/paceline" keygen --out "$pipes/keys" --nodes "$nodes" >/dev/null || exit 1
 fi
 for host in "${every_host[@]}"; do
-  copied+=("$host")
-  # shellcheck disable=SC2086
-  printf '%s\n' "$effective" | $ssh "$host" "cat >$remote_config" || fail "cannot copy the configuration to $host" 1
+  { make_folder "$host" && give_config "$host"; } || fail "cannot copy the configuration to $host" 1
   [ -z "$new_keys" ] || give_keys "$host" || fail "cannot copy its keys to $host" 1
 done
 if [ -n "$force" ]; then # or its log would tell of the earlier run's training
@@ -122,10 +141,10 @@ if [ -n "$force" ]; then # or its log would tell of the earlier run's training
   $ssh "${servers[0]}" "cd $quoted && rm -f $log" </dev/null || fail "cannot remove $out/server.log on ${servers[0]}" 1
 fi
 for ((k = 0; k < shards; k++)); do
-  launch "${servers[$k]}" "build/release/bin/paceline-server $remote_config --shard $k $force"
+  launch "${servers[$k]}" "build/release/bin/paceline-server $(arguments_on "${servers[$k]}") --shard $k $force"
 done
 for ((i = 0; i < nodes; i++)); do
-  launch "${workers[$i]}" "build/release/bin/paceline-worker $remote_config --node $i $force"
+  launch "${workers[$i]}" "build/release/bin/paceline-worker $(arguments_on "${workers[$i]}") --node $i $force"
 done
 trap stop INT TERM
 attend

@@ -151,7 +151,10 @@ class RunScripts(ScriptTest):
 
     def test_run_ssh_runs_the_daemons_of_a_host_list(self):
         ssh = self.folder / "ssh"
-        ssh.write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n', encoding="utf-8")  # every host is this machine
+        remote = self.folder / "remote"  # the folder for temporary files of every host, which is this machine
+        remote.mkdir()
+        there = f'export TMPDIR={remote}\necho Welcome to $1\nshift\nexec sh -c "$*"\n'
+        ssh.write_text("#!/bin/sh\n" + there, encoding="utf-8")
         ssh.chmod(0o755)
         hosts = self.folder / "hosts"
         hosts.write_text("# the server\nserver alpha\n\nnode alpha\nnode beta\n", encoding="utf-8")
@@ -164,8 +167,8 @@ class RunScripts(ScriptTest):
         self.assertEqual(script.end(), 0, script.errors())
         self.assertEqual(self.summary()["status"], "ok")
         # Nobody said anything of security: there were keys for this run alone.
-        self.assertRegex((self.run_dir / "config.yaml").read_text(), rf'keys: "/tmp/paceline-run-{script.pid}\.keys"')
-        self.assertEqual(list(Path("/tmp").glob(f"paceline-*-{script.pid}.*")), [])
+        self.assertRegex((self.run_dir / "config.yaml").read_text(), rf'keys: "{remote}/paceline\.\w{{6}}/keys"')
+        self.assertEqual(list(remote.iterdir()), [])
         self.assertEqual(self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force",
                                     "train.total_iterations=100", "security.allow_insecure=true").end(), 0)
         self.assertIn("  keys: null\n", (self.run_dir / "config.yaml").read_text())
@@ -178,10 +181,10 @@ class RunScripts(ScriptTest):
                 self.assertEqual(self.summary()["status"], "stopped")
                 self.wait_for_no_children(script)
         # A host that the configuration cannot be copied to: the others do not keep it either.
-        ssh.write_text('#!/bin/sh\n[ "$1" = alpha ] || exit 255\nshift\nexec sh -c "$*"\n', encoding="utf-8")
+        ssh.write_text('#!/bin/sh\n[ "$1" = alpha ] || exit 255\n' + there, encoding="utf-8")
         script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force")
         self.assertEqual((script.end(), script.errors()), (1, ["run_ssh: cannot copy the configuration to beta"]))
-        self.assertEqual(list(Path("/tmp").glob(f"paceline-*-{script.pid}.*")), [])
+        self.assertEqual(list(remote.iterdir()), [])
 
     def test_compare_policies_prints_one_table(self):
         configs = []
