@@ -1,8 +1,26 @@
 #include "common/wire/connections.h"
 
+#include <algorithm>
 #include <iterator>
+#include <tuple>
+#include <vector>
+
+#include "common/wire/tcp_received.h"
 
 namespace paceline::wire {
+namespace {
+
+constexpr std::int64_t kGreetingBytes = 64;
+
+enum class Said { kNothing, kGreeting, kMore };
+
+Said said_over(int descriptor) {
+  const std::int64_t bytes = received_over(descriptor).value_or(0);
+  if (bytes == 0) return Said::kNothing;
+  return bytes <= kGreetingBytes ? Said::kGreeting : Said::kMore;
+}
+
+}  // namespace
 
 // One whose number was another's before is another connection.
 Connections::Connection* Connections::find(int descriptor) {
@@ -47,19 +65,19 @@ int Connections::break_surplus() {
   const auto max = static_cast<std::size_t>(max_);
   if (max_ == 0 || connections_.size() <= max) return 0;
   forget_ended();
-  int broken = 0;
-  while (connections_.size() > max) {
-    auto first = connections_.end();
-    for (auto it = connections_.begin(); it != connections_.end(); ++it) {
-      if (it->second.member) continue;
-      if (first == connections_.end() || it->second.number < first->second.number) first = it;
-    }
-    if (first == connections_.end()) break;  // members all
-    first->second.socket.reset(spare_);
-    connections_.erase(first);
-    ++broken;
+  if (connections_.size() <= max) return 0;
+  std::vector<std::tuple<Said, std::uint64_t, int>> strangers;  // what, in which order they came, descriptor
+  for (const auto& [descriptor, connection] : connections_) {
+    if (!connection.member) strangers.emplace_back(said_over(descriptor), connection.number, descriptor);
   }
-  return broken;
+  std::sort(strangers.begin(), strangers.end());
+  strangers.resize(std::min(strangers.size(), connections_.size() - max));
+  for (const auto& [said, number, descriptor] : strangers) {
+    const auto it = connections_.find(descriptor);
+    it->second.socket.reset(spare_);
+    connections_.erase(it);
+  }
+  return static_cast<int>(strangers.size());
 }
 
 }  // namespace paceline::wire

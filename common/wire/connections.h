@@ -5,6 +5,9 @@
 //
 //   at most 3   member 1   stranger 2   stranger 3   stranger 4 comes: 2 is broken
 //
+// But before them those over tcp that have sent nothing, and then those that have sent no more than ZeroMQ's
+// greeting: a node does so at once, and what floods a port often connects and does no more.
+//
 // Over tcp and ipc. What ends by itself is not told of: it is looked for when the bound is reached.
 //
 // A message tells its connection by the descriptor that it came over, and is read later: by then the number

@@ -1,25 +1,24 @@
 #include "common/wire/unfinished.h"
 
 #include <linux/sockios.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
 
 #include <iterator>
 #include <optional>
+
+#include "common/wire/tcp_received.h"
 
 namespace paceline::wire {
 namespace {
 
 // What its owner has taken from a TCP connection so far; nothing where there is none.
 std::optional<std::int64_t> taken_from(int descriptor) {
-  tcp_info info = {};
-  socklen_t size = sizeof info;
-  if (getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
+  const std::optional<std::int64_t> received = received_over(descriptor);
+  if (!received) return std::nullopt;
   // Asked for second, so that a byte that arrives in between is not counted as taken.
   int unread = 0;
   if (ioctl(descriptor, SIOCINQ, &unread) != 0) return std::nullopt;
-  return static_cast<std::int64_t>(info.tcpi_bytes_received) - unread;
+  return *received - unread;
 }
 
 }  // namespace

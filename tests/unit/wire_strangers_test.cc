@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 #include <deque>
 #include <set>
@@ -215,6 +216,36 @@ TEST_CASE("too many connections are broken though they have taken the last descr
     return strangers[0].broken() && strangers[1].broken();
   }));
   CHECK_FALSE(strangers[2].broken());
+}
+
+TEST_CASE("who has sent nothing goes before who came earlier and has") {
+  boost::asio::io_context io{1};
+  tcp::acceptor acceptor(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  Connections connections(2);
+  std::deque<tcp::socket> near, far;
+  for (const std::size_t bytes : {100U, 10U, 0U, 0U}) {
+    near.emplace_back(io).connect(acceptor.local_endpoint());
+    far.push_back(acceptor.accept());
+    boost::asio::write(near.back(), boost::asio::buffer(std::string(bytes, 'x')));
+    if (bytes > 0) far.back().wait(tcp::socket::wait_read);
+    connections.accepted(far.back().native_handle());
+  }
+  const auto is_broken = [&](std::size_t i) {
+    boost::system::error_code error;
+    char byte = 0;
+    near[i].non_blocking(true);
+    near[i].read_some(boost::asio::buffer(&byte, 1), error);
+    return error == boost::asio::error::connection_reset;
+  };
+  CHECK(connections.break_surplus() == 2);
+  CHECK((!is_broken(0) && !is_broken(1) && is_broken(2) && is_broken(3)));
+  near.emplace_back(io).connect(acceptor.local_endpoint());
+  far.push_back(acceptor.accept());
+  boost::asio::write(near.back(), boost::asio::buffer(std::string(100, 'x')));
+  far.back().wait(tcp::socket::wait_read);
+  connections.accepted(far.back().native_handle());
+  CHECK(connections.break_surplus() == 1);
+  CHECK((!is_broken(0) && is_broken(1) && !is_broken(4)));  // no more than a greeting
 }
 
 TEST_CASE("a descriptor that now is another connection's is not the one that was known by its number") {
