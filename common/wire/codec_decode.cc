@@ -34,6 +34,7 @@ Body read(Fields& f, const proto::Join& in) {
   m.config_fingerprint = in.config_fingerprint();
   m.layout_hash = in.layout_hash();
   m.data_fingerprint = in.data_fingerprint();
+  m.last_generation = generation_of(f, in.last_generation(), "last_generation", 0);
   if (!f.length("tensors", in.tensors_size(), 1, kTensorsMax)) return m;
   std::int64_t offset = 0;
   for (const proto::Tensor& tensor : in.tensors()) {
@@ -46,7 +47,10 @@ Body read(Fields& f, const proto::Join& in) {
 
 Body read(Fields& f, const proto::Welcome& in) {
   const std::int64_t end = f.number("end", in.end(), 0, kFloatsMax);
-  return Welcome{shard_of(f, in.shard()), {f.number("begin", in.begin(), 0, end), end}};
+  return Welcome{shard_of(f, in.shard()),
+                 {f.number("begin", in.begin(), 0, end), end},
+                 generation_of(f, in.generation()),
+                 in.initialized()};
 }
 
 Body read(Fields& f, const proto::InitialParameters& in) {
@@ -193,7 +197,7 @@ Body read(Fields& f, const proto::NodeReport& in) {
 Body read(Fields& f, const proto::Leave& in) { return Leave{text_of(f, in.fault(), "fault")}; }
 
 Body read(Fields& f, const proto::RunOver& in) {
-  return RunOver{code_of(f, in.code(), StatusCode::kOk), text_of(f, in.message(), "message")};
+  return RunOver{code_of(f, in.code(), StatusCode::kOk), text_of(f, in.message(), "message"), in.resumable()};
 }
 
 Body read(Fields&, const proto::Heartbeat&) { return Heartbeat{}; }
@@ -207,11 +211,21 @@ Body read(Fields& f, const proto::Error& in) {
 
 Body read(Fields& f, const proto::ShardJoin& in) {
   ShardJoin m{in.protocol_version(), shard_of(f, in.shard()), 0};
-  if (m.protocol_version == kProtocolVersion) m.config_fingerprint = in.config_fingerprint();
+  if (m.protocol_version != kProtocolVersion) return m;
+  m.config_fingerprint = in.config_fingerprint();
+  m.resumes = in.resumes();
+  if (!f.length("intact", in.intact_size(), 0, kIntactMax)) return m;
+  for (const proto::IntactFile& file : in.intact()) {
+    m.intact.push_back({checkpoint_of(f, file, "intact.checkpoint"), digest_of(f, file, "intact.digest")});
+  }
   return m;
 }
 
-Body read(Fields&, const proto::ShardWelcome&) { return ShardWelcome{}; }
+Body read(Fields& f, const proto::ShardWelcome& in) {
+  ShardWelcome m{generation_of(f, in.generation()), {}};
+  if (in.has_resume_from()) m.resume_from = checkpoint_of(f, in.resume_from());
+  return m;
+}
 
 Body read(Fields& f, const proto::ShardReady& in) {
   return ShardReady{shard_of(f, in.shard()), in.layout_hash()};
@@ -245,6 +259,7 @@ Body read(Fields& f, const proto::ApplyDecision& in) {
   m.version_after = version_of(f, in.version_after(), "version_after");
   m.revision_after = revision_of(f, in.revision_after(), "revision_after");
   m.retain = in.retain();
+  m.save = in.save();
   return m;
 }
 
@@ -257,6 +272,16 @@ Body read(Fields& f, const proto::NodeLost& in) {
 }
 
 Body read(Fields& f, const proto::Release& in) { return Release{version_of(f, in.version())}; }
+
+Body read(Fields& f, const proto::Saved& in) {
+  return Saved{shard_of(f, in.shard()), version_of(f, in.version()), digest_of(f, in, "digest"),
+               text_of(f, in.fault(), "fault")};
+}
+
+Body read(Fields& f, const proto::ForgetSaved& in) {
+  if (!f.present("oldest_kept", in.has_oldest_kept())) return ForgetSaved{};
+  return ForgetSaved{checkpoint_of(f, in.oldest_kept())};
+}
 
 Body read(Fields& f, const proto::ShardReport& in) {
   return ShardReport{shard_of(f, in.shard()),
@@ -373,10 +398,14 @@ Result<Body> from_proto(const proto::Header& header) {
       return checked("ShardReport", header.shard_report());
     case proto::Header::kWithdraw:
       return checked("Withdraw", header.withdraw());
+    case proto::Header::kSaved:
+      return checked("Saved", header.saved());
+    case proto::Header::kForgetSaved:
+      return checked("ForgetSaved", header.forget_saved());
     case proto::Header::BODY_NOT_SET:
       break;
   }
-  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 28");
+  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 30");
 }
 
 Result<PayloadForm> payload_form(const proto::Header& header) {

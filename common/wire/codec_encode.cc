@@ -27,6 +27,16 @@ void put(const Metric& metric, proto::Metric& out) {
   out.set_samples(metric.samples);
 }
 
+void put(CheckpointId id, proto::Checkpoint& out) {
+  out.set_generation(id.generation);
+  out.set_version(id.version.value);
+}
+
+void put(const FileDigest& digest, proto::Digest& out) {
+  out.set_bytes(digest.bytes);
+  out.set_checksum(digest.checksum);
+}
+
 void put(const Join& m, proto::Header& header) {
   proto::Join& out = *header.mutable_join();
   out.set_protocol_version(m.protocol_version);
@@ -36,6 +46,7 @@ void put(const Join& m, proto::Header& header) {
   out.set_config_fingerprint(m.config_fingerprint);
   out.set_layout_hash(m.layout_hash);
   out.set_data_fingerprint(m.data_fingerprint);
+  out.set_last_generation(m.last_generation);
   for (const Tensor& tensor : m.tensors) {
     proto::Tensor& t = *out.add_tensors();
     t.set_name(tensor.name);
@@ -48,6 +59,8 @@ void put(const Welcome& m, proto::Header& header) {
   out.set_shard(m.shard.value);
   out.set_begin(m.range.begin);
   out.set_end(m.range.end);
+  out.set_generation(m.generation);
+  out.set_initialized(m.initialized);
 }
 
 void put(const InitialParameters& m, proto::Header& header) {
@@ -197,6 +210,7 @@ void put(const Leave& m, proto::Header& header) { header.mutable_leave()->set_fa
 void put(const RunOver& m, proto::Header& header) {
   header.mutable_run_over()->set_code(static_cast<proto::Code>(m.code));
   header.mutable_run_over()->set_message(text(m.message));
+  header.mutable_run_over()->set_resumable(m.resumable);
 }
 
 void put(const Heartbeat&, proto::Header& header) { header.mutable_heartbeat(); }
@@ -213,9 +227,19 @@ void put(const ShardJoin& m, proto::Header& header) {
   out.set_protocol_version(m.protocol_version);
   out.set_shard(m.shard.value);
   out.set_config_fingerprint(m.config_fingerprint);
+  out.set_resumes(m.resumes);
+  for (const IntactFile& file : m.intact) {
+    proto::IntactFile& f = *out.add_intact();
+    put(file.checkpoint, *f.mutable_checkpoint());
+    put(file.digest, *f.mutable_digest());
+  }
 }
 
-void put(const ShardWelcome&, proto::Header& header) { header.mutable_shard_welcome(); }
+void put(const ShardWelcome& m, proto::Header& header) {
+  proto::ShardWelcome& out = *header.mutable_shard_welcome();
+  out.set_generation(m.generation);
+  if (m.resume_from) put(*m.resume_from, *out.mutable_resume_from());
+}
 
 void put(const ShardReady& m, proto::Header& header) {
   header.mutable_shard_ready()->set_shard(m.shard.value);
@@ -248,6 +272,7 @@ void put(const ApplyDecision& m, proto::Header& header) {
   out.set_version_after(m.version_after.value);
   out.set_revision_after(m.revision_after.value);
   out.set_retain(m.retain);
+  out.set_save(m.save);
 }
 
 void put(const DiscardGradient& m, proto::Header& header) {
@@ -261,6 +286,18 @@ void put(const NodeLost& m, proto::Header& header) {
 }
 
 void put(const Release& m, proto::Header& header) { header.mutable_release()->set_version(m.version.value); }
+
+void put(const Saved& m, proto::Header& header) {
+  proto::Saved& out = *header.mutable_saved();
+  out.set_shard(m.shard.value);
+  out.set_version(m.version.value);
+  put(m.digest, *out.mutable_digest());
+  out.set_fault(text(m.fault));
+}
+
+void put(const ForgetSaved& m, proto::Header& header) {
+  put(m.oldest_kept, *header.mutable_forget_saved()->mutable_oldest_kept());
+}
 
 void put(const ShardReport& m, proto::Header& header) {
   proto::ShardReport& out = *header.mutable_shard_report();

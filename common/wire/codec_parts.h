@@ -30,6 +30,10 @@ inline NodeId node_of(Fields& f, std::uint32_t v) {
 inline ShardId shard_of(Fields& f, std::uint32_t v) {
   return ShardId(static_cast<std::uint32_t>(f.number("shard", v, 0, kShardsMax - 1)));
 }
+inline std::uint64_t generation_of(Fields& f, std::uint64_t v, const char* field = "generation",
+                                   std::int64_t min = 1) {
+  return static_cast<std::uint64_t>(f.number(field, static_cast<std::int64_t>(v), min, kCountMax));
+}
 inline std::int64_t samples_of(Fields& f, std::int64_t v, std::int64_t min = 0) {
   return f.number("samples", v, min, kSamplesMax);
 }
@@ -75,6 +79,23 @@ Metric metric_of(Fields& f, const M& in, bool loss_may_be_nan) {
   metric.samples = f.number("metric.samples", in.metric().samples(), 0, kSamplesMax);
   metric.correct = f.number("metric.correct", in.metric().correct(), 0, metric.samples);
   return metric;
+}
+
+inline CheckpointId checkpoint_of(Fields& f, const proto::Checkpoint& in) {
+  const std::uint64_t generation = generation_of(f, in.generation());
+  return {generation, version_of(f, in.version())};
+}
+
+// Of a message that must have them.
+template <typename M>
+CheckpointId checkpoint_of(Fields& f, const M& in, const char* field) {
+  return f.present(field, in.has_checkpoint()) ? checkpoint_of(f, in.checkpoint()) : CheckpointId{};
+}
+template <typename M>
+FileDigest digest_of(Fields& f, const M& in, const char* field) {
+  if (!f.present(field, in.has_digest())) return {};
+  const auto bytes = static_cast<std::int64_t>(in.digest().bytes());
+  return {static_cast<std::uint64_t>(f.number("digest.bytes", bytes, 0, kCountMax)), in.digest().checksum()};
 }
 
 template <typename M>

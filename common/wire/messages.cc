@@ -33,7 +33,9 @@ constexpr std::array<const char*, std::variant_size_v<Body>> kNames = {"Join",
                                                                        "NodeLost",
                                                                        "Release",
                                                                        "ShardReport",
-                                                                       "Withdraw"};
+                                                                       "Withdraw",
+                                                                       "Saved",
+                                                                       "ForgetSaved"};
 
 }  // namespace
 

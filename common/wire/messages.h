@@ -7,10 +7,10 @@
 //   node -> authority      StepReport, EvaluationReport, NodeReport
 //   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
 //   authority -> node      Grant, Held, FinishWorker, Evaluate, RunOver
-//   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, ShardReport,
+//   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, Saved, ShardReport,
 //                          Heartbeat, Leave
-//   authority -> shard     ShardWelcome, ApplyDecision, DiscardGradient, NodeLost, Pull, Release, RunOver,
-//   Heartbeat
+//   authority -> shard     ShardWelcome, ApplyDecision, DiscardGradient, NodeLost, Pull, Release,
+//                          ForgetSaved, RunOver, Heartbeat
 #pragma once
 
 #include <chrono>
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "common/assert.h"
+#include "common/checkpoint_id.h"
 #include "common/clock.h"
 #include "common/encode/encoding.h"
 #include "common/ids.h"
@@ -36,7 +37,7 @@
 namespace paceline::wire {
 
 // Raised with every incompatible change; a peer with another one is refused, both values named.
-inline constexpr std::uint32_t kProtocolVersion = 5;
+inline constexpr std::uint32_t kProtocolVersion = 6;
 inline constexpr std::size_t kPayloadBytesMax = 1 << 20;
 // A payload in fewer bytes stands for no more floats than one in float32 could.
 inline constexpr std::int64_t kPayloadFloatsMax = kPayloadBytesMax / sizeof(float);
@@ -82,12 +83,17 @@ struct Join {
   std::uint64_t layout_hash = 0;
   std::vector<Tensor> tensors{};       // the layout itself; offsets are not sent
   std::uint64_t data_fingerprint = 0;  // common/task: what the nodes' data must agree on
+  std::uint64_t last_generation = 0;   // of the last Welcome of this process; 0: it has had none
 };
 
-// A server accepts a node: the range of the flat vector it holds.
+// A server accepts a node: the range of the flat vector it holds. `generation` of the run: 1, and one more
+// with each resume. `initialized`: the server has its parameters, from a checkpoint or since another join, so
+// node 0 sends it none.
 struct Welcome {
   ShardId shard{};
   Range range{};
+  std::uint64_t generation = 1;
+  bool initialized = false;
 };
 
 // Node 0's initial values for a server's range; `offset` counts floats from the range's begin. Payload: the
@@ -247,10 +253,13 @@ struct Leave {
   std::string fault{};
 };
 
-// The run is over; a node ends with success when ok.
+// The run is over; a node ends with success when ok. `resumable`: it has failed since it cannot go on without
+// new servers, but these can go on from a checkpoint; a node that may wait for them
+// (cluster.reconnect_timeout) joins again instead of ending.
 struct RunOver {
   StatusCode code = StatusCode::kOk;
   std::string message{};
+  bool resumable = false;
 };
 
 struct Heartbeat {};
@@ -265,12 +274,24 @@ struct Error {
 // ---- between the authority and the other shards
 // ----------------------------------------------------------------
 
+// A shard's file of a checkpoint that is intact on its disk: every byte was read.
+struct IntactFile {
+  CheckpointId checkpoint{};
+  FileDigest digest{};
+};
+
 struct ShardJoin {
   std::uint32_t protocol_version = kProtocolVersion;
   ShardId shard{};
   std::uint64_t config_fingerprint = 0;
+  bool resumes = false;              // the server was started to resume a run
+  std::vector<IntactFile> intact{};  // then: what it has, the newest first
 };
-struct ShardWelcome {};
+// The run's generation, and the checkpoint that it goes on from; none: it begins.
+struct ShardWelcome {
+  std::uint64_t generation = 1;
+  std::optional<CheckpointId> resume_from{};
+};
 
 // The shard holds node 0's initial parameters whole: training may begin.
 struct ShardReady {
@@ -304,6 +325,7 @@ struct ApplyDecision {
   Version version_after{};
   Revision revision_after{};
   bool retain = false;  // keep this state as retained version version_after
+  bool save = false;    // write this state as the checkpoint of version_after, in the background
 };
 
 struct DiscardGradient {
@@ -321,6 +343,19 @@ struct Release {
   Version version{};
 };
 
+// The shard's file of the checkpoint of `version` is on its disk, or why not (`fault`; the digest then says
+// nothing).
+struct Saved {
+  ShardId shard{};
+  Version version{};
+  FileDigest digest{};
+  std::string fault{};  // empty: it is written
+};
+// Checkpoints older than this one are needed no more.
+struct ForgetSaved {
+  CheckpointId oldest_kept{};
+};
+
 // A server process's counts, header and payload bytes given to ZeroMQ.
 struct ShardReport {
   ShardId shard{};
@@ -331,10 +366,11 @@ struct ShardReport {
   std::int64_t bytes_shared = 0;  // payload bytes that were not given to ZeroMQ: they lie in shared memory
 };
 
-using Body = std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged,
-                          Grant, Held, FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver,
-                          Heartbeat, Error, ShardJoin, ShardWelcome, ShardReady, GradientArrived,
-                          ApplyDecision, DiscardGradient, NodeLost, Release, ShardReport, Withdraw>;
+using Body =
+    std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged, Grant, Held,
+                 FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver, Heartbeat, Error,
+                 ShardJoin, ShardWelcome, ShardReady, GradientArrived, ApplyDecision, DiscardGradient,
+                 NodeLost, Release, ShardReport, Withdraw, Saved, ForgetSaved>;
 
 struct Message {
   Body body{};

@@ -26,7 +26,7 @@
 
 #include "common/ids.h"
 #include "common/status.h"
-#include "server/checkpoint/checkpoint_id.h"
+#include "common/checkpoint_id.h"
 #include "server/checkpoint/manifest.h"
 
 namespace paceline::server {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "common/status.h"
-#include "server/checkpoint/checkpoint_id.h"
+#include "common/checkpoint_id.h"
 #include "server/checkpoint/shard_file.h"
 
 namespace paceline::server {

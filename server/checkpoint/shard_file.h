@@ -26,7 +26,7 @@
 #include "common/ids.h"
 #include "common/params/partition.h"
 #include "common/status.h"
-#include "server/checkpoint/checkpoint_id.h"
+#include "common/checkpoint_id.h"
 #include "server/store/shard_image.h"
 
 namespace paceline::server {
@@ -39,13 +39,6 @@ struct ShardFileOwner {
   ShardId shard;
   Range range;
   bool operator==(const ShardFileOwner&) const = default;
-};
-
-// What tells one file's content from another's: the manifest has it of every shard's.
-struct FileDigest {
-  std::uint64_t bytes = 0;
-  std::uint64_t checksum = 0;  // of the header's checksum and all chunks'
-  bool operator==(const FileDigest&) const = default;
 };
 
 // Writes atomically (common/files/atomic_file.h, whose errors it returns: a full disk or an unwritable folder

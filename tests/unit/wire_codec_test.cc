@@ -193,6 +193,8 @@ TEST_CASE("every message has its name") {
   CHECK(std::string(name_of(Body(Push{}))) == "Push");
   CHECK(std::string(name_of(Body(Error{}))) == "Error");
   CHECK(std::string(name_of(Body(Withdraw{}))) == "Withdraw");
+  CHECK(std::string(name_of(Body(Saved{}))) == "Saved");
+  CHECK(std::string(name_of(Body(ForgetSaved{}))) == "ForgetSaved");
 }
 
 }  // namespace

@@ -16,14 +16,13 @@ namespace paceline::wire {
 template <typename M>
 auto fields(M& m) {
   using T = std::remove_const_t<M>;
-  if constexpr (std::is_same_v<T, Join>) {
-    auto& [a, b, c, d, e, f, g, h] = m;
-    return std::tie(a, b, c, d, e, f, g, h);
+  if constexpr (std::is_same_v<T, Join> || std::is_same_v<T, ApplyDecision>) {
+    auto& [a, b, c, d, e, f, g, h, i] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i);
   } else if constexpr (std::is_same_v<T, Grant>) {
     auto& [a, b, c, d, e, f, g, h, i, j, k, l, n] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n);
-  } else if constexpr (std::is_same_v<T, ApplyDecision> || std::is_same_v<T, Push> ||
-                       std::is_same_v<T, StepReport>) {
+  } else if constexpr (std::is_same_v<T, Push> || std::is_same_v<T, StepReport>) {
     auto& [a, b, c, d, e, f, g, h] = m;
     return std::tie(a, b, c, d, e, f, g, h);
   } else if constexpr (std::is_same_v<T, Parameters>) {
@@ -33,19 +32,22 @@ auto fields(M& m) {
                        std::is_same_v<T, WorkerReport>) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
-  } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived>) {
+  } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived> ||
+                       std::is_same_v<T, ShardJoin>) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
-                       std::is_same_v<T, NodeReport> || std::is_same_v<T, Contribution>) {
+                       std::is_same_v<T, NodeReport> || std::is_same_v<T, Contribution> ||
+                       std::is_same_v<T, Welcome> || std::is_same_v<T, Saved>) {
     auto& [a, b, c, d] = m;
     return std::tie(a, b, c, d);
   } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||
-                       std::is_same_v<T, Error> || std::is_same_v<T, ShardJoin> ||
-                       std::is_same_v<T, Metric> || std::is_same_v<T, Tensor>) {
+                       std::is_same_v<T, Error> || std::is_same_v<T, RunOver> || std::is_same_v<T, Metric> ||
+                       std::is_same_v<T, Tensor>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
-  } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release>) {
+  } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||
+                       std::is_same_v<T, ForgetSaved>) {
     auto& [a] = m;
     return std::tie(a);
   } else if constexpr (std::is_empty_v<T>) {
@@ -136,6 +138,15 @@ struct Generator {
     v.samples = std::min(number(), std::int64_t{1} << 32);
     v.correct = v.samples / 2;
   }
+  void fill(CheckpointId& v) {
+    v.generation = static_cast<std::uint64_t>(1 + number());
+    fill(v.version);
+  }
+  void fill(FileDigest& v) { v = {static_cast<std::uint64_t>(number()), random.next_u64()}; }
+  void fill(std::optional<CheckpointId>& v) {
+    v.reset();
+    if (random.next_below(2) == 1) fill(v.emplace());
+  }
   void fill(PhaseStat& v) {
     std::tie(v.count, v.total_ns, v.hidden_ns) = std::tuple(number(), number(), number());
     for (std::uint16_t bucket = 0; bucket < 600;
@@ -169,6 +180,8 @@ struct Generator {
     std::apply([&](auto&... each) { (fill(each), ...); }, fields(m));
     // What one field says about another.
     if constexpr (requires { m.protocol_version; }) m.protocol_version = kProtocolVersion;
+    if constexpr (requires { m.generation; }) m.generation = static_cast<std::uint64_t>(1 + number());
+    if constexpr (requires { m.last_generation; }) m.last_generation = static_cast<std::uint64_t>(number());
     if constexpr (requires { m.offset; }) m.offset %= std::int64_t{1} << 39;
     if constexpr (requires { m.samples; }) m.samples = std::min(m.samples, std::int64_t{1} << 32);
     if constexpr (std::is_same_v<T, Grant>) m.samples = std::max<std::int64_t>(m.samples, 1);

@@ -78,14 +78,14 @@ TEST_CASE("a header that is none, or has no body we know, is refused") {
   CHECK(refusal(std::string("\xff\xff\xff")) ==
         "header: got 3 bytes that are no header, expected proto/paceline.proto's Header");
   const std::string no_body =
-      "header: got no body, or one this version does not know; expected field 1 to 28";
+      "header: got no body, or one this version does not know; expected field 1 to 30";
   CHECK(refusal(std::string()) == no_body);
-  CHECK(refusal(std::string("\xea\x01\x00", 3)) == no_body);  // field 29
+  CHECK(refusal(std::string("\xfa\x01\x00", 3)) == no_body);  // field 31
   // Beside what is for the transport it is not passed over either.
   const std::string let_go = encode(Beside{.let_go = {1, 300}});
   REQUIRE(decode_header(let_go).is_ok());
   CHECK_FALSE(decode_header(let_go)->body.has_value());
-  CHECK(decode_header(let_go + std::string("\xea\x01\x00", 3)).status().message() ==
+  CHECK(decode_header(let_go + std::string("\xfa\x01\x00", 3)).status().message() ==
         "header: got no body but unknown fields, expected a body or neither");
   CHECK(refusal(std::string(kHeaderBytesMax + 1, '\0')) ==
         "header: got 1048577 bytes, expected at most 1048576");
@@ -300,8 +300,44 @@ TEST_CASE("a histogram's buckets ascend and are not empty") {
   CHECK(refusal(h) == "NodeReport.workers.phases.bucket_count: got 0, expected 1 to 1152921504606846976");
 }
 
+TEST_CASE("generations count from one, and nobody has been in generation minus one") {
+  proto::Header h = join();
+  h.mutable_join()->set_last_generation(~std::uint64_t{0});
+  CHECK(refusal(h) == "Join.last_generation: got -1, expected 0 to 1152921504606846976");
+  h.mutable_welcome();
+  CHECK(refusal(h) == "Welcome.generation: got 0, expected 1 to 1152921504606846976");
+  h.mutable_shard_welcome();
+  CHECK(refusal(h) == "ShardWelcome.generation: got 0, expected 1 to 1152921504606846976");
+  h.mutable_shard_welcome()->set_generation(2);
+  CHECK(refusal(h) == "accepted");
+  h.mutable_shard_welcome()->mutable_resume_from()->set_version(8);
+  CHECK(refusal(h) == "ShardWelcome.generation: got 0, expected 1 to 1152921504606846976");
+}
+
+TEST_CASE("which checkpoint, and of what file, is said whole") {
+  proto::Header h;
+  h.mutable_forget_saved();
+  CHECK(refusal(h) == "ForgetSaved.oldest_kept: got nothing, expected a value");
+  h.mutable_saved()->set_version(-1);
+  CHECK(refusal(h) == "Saved.version: got -1, expected 0 to 1152921504606846976");
+  h.mutable_saved()->set_version(8);
+  CHECK(refusal(h) == "Saved.digest: got nothing, expected a value");
+  h.mutable_saved()->mutable_digest()->set_bytes(~std::uint64_t{0});
+  CHECK(refusal(h) == "Saved.digest.bytes: got -1, expected 0 to 1152921504606846976");
+  h.mutable_shard_join()->set_protocol_version(kProtocolVersion);
+  proto::IntactFile& file = *h.mutable_shard_join()->add_intact();
+  CHECK(refusal(h) == "ShardJoin.intact.checkpoint: got nothing, expected a value");
+  file.mutable_checkpoint()->set_generation(1);
+  CHECK(refusal(h) == "ShardJoin.intact.digest: got nothing, expected a value");
+  file.mutable_digest();
+  CHECK(refusal(h) == "accepted");
+  for (int i = 0; i < 4096; ++i) *h.mutable_shard_join()->add_intact() = file;
+  CHECK(refusal(h) == "ShardJoin.intact: got 4097 elements, expected 0 to 4096");
+}
+
 TEST_CASE("a shard's range is not turned around") {
   proto::Header h;
+  h.mutable_welcome()->set_generation(1);
   h.mutable_welcome()->set_begin(8);
   h.mutable_welcome()->set_end(4);
   CHECK(refusal(h) == "Welcome.begin: got 8, expected 0 to 4");
