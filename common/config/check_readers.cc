@@ -25,6 +25,7 @@ bool compensates(const RunConfig& c) {
 bool adapts(const RunConfig& c) {
   return c.train.optimizer.delay_compensation.kind == CompensationKind::kAdaptive;
 }
+bool saves(const RunConfig& c) { return c.checkpoint.enabled(); }
 bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
 bool steered_by_progress(const RunConfig& c) { return follows_progress(c.sync); }
 bool jitters(const RunConfig& c) { return c.emulate.jitter != JitterKind::kNone; }
@@ -40,6 +41,7 @@ bool has_metric(const RunConfig& c) { return approaches(c) || !c.simulate.metric
 bool has_noise(const RunConfig& c) { return c.simulate.metric.noise != MetricNoise::kNone; }
 
 const Reader kReaders[] = {
+    {"checkpoint.keep", saves, "an every_clocks or every"},
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
     {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
     {"train.optimizer.momentum", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},

@@ -24,7 +24,12 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
   } else {
     app.add_option("--node", options.index, "Which node this worker is, from 0")->required();
   }
-  app.add_flag("--force", options.force, "Use run.out even when it already holds a run");
+  CLI::Option* const force =
+      app.add_flag("--force", options.force, "Use run.out even when it already holds a run");
+  app.add_flag("--resume", options.resume,
+               server ? "Go on with the run in run.out, from its newest whole checkpoint"
+                      : "Go on with the run in run.out, whose servers were started with --resume")
+      ->excludes(force);
   app.add_option("key.path=value", options.overrides, "Overrides of the file, as in sync.threshold=5");
   line.exit_status = parse_command_line(app, argc, argv, out, err);
   return line;

@@ -1,7 +1,7 @@
 // The command lines of the two daemons:
 //
-//     paceline-server CONFIG [--shard K] [--force] [key.path=value …]
-//     paceline-worker CONFIG --node I [--force] [key.path=value …]
+//     paceline-server CONFIG [--shard K] [--force | --resume] [key.path=value …]
+//     paceline-worker CONFIG --node I [--force | --resume] [key.path=value …]
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@ struct DaemonOptions {
   std::vector<std::string> overrides;  // "key.path=value", checked by load_config
   std::uint32_t index = 0;             // server: --shard, 0 when not given; worker: --node
   bool force = false;                  // use a run directory that already holds a run
+  bool resume = false;                 // go on with the run that the run directory holds
 };
 
 struct DaemonCommandLine {

@@ -48,6 +48,8 @@ struct ClusterSection {
   Duration start_timeout = std::chrono::seconds(60);
   Duration lease = std::chrono::seconds(10);     // silence longer than this means lost
   Duration heartbeat = std::chrono::seconds(1);  // how often everyone says it is alive; lease > 2 x heartbeat
+  // How long a node waits for servers that are gone to come back (paceline-server --resume); 0: it ends.
+  Duration reconnect_timeout{0};
   // Payload bytes per message, <= 1 MiB; with another encoding than fp32 as many floats, in fewer bytes.
   std::int64_t frame_bytes = 512 * 1024;
   Encoding gradient_encoding = Encoding::kFp32;   // of pushes
@@ -65,6 +67,16 @@ struct SecuritySection {
   std::string keys;             // folder of this machine's keys (`paceline keygen`); empty (YAML: null): none
   bool allow_insecure = false;  // without keys, also at addresses that other machines reach
   bool operator==(const SecuritySection&) const = default;
+};
+
+// checkpoint: when the run's state is written to disk while it trains; neither of the two: never.
+struct CheckpointSection {
+  std::optional<std::int64_t> every_clocks;
+  std::optional<Duration> every;
+  std::int64_t keep = 2;
+
+  bool enabled() const { return every_clocks || every; }
+  bool operator==(const CheckpointSection&) const = default;
 };
 
 struct LprSection {
@@ -265,6 +277,7 @@ struct RunConfig {
   RunSection run;
   ClusterSection cluster;
   SecuritySection security;
+  CheckpointSection checkpoint;
   SyncSection sync;
   TrainSection train;
   DataSection data;

@@ -21,6 +21,7 @@ const Schema& schema() {
     Schema built;
     add_run_and_cluster(built);
     add_security(built);
+    add_checkpoint(built);
     add_sync(built);
     add_train(built);
     add_data_and_emulate(built);

@@ -82,6 +82,7 @@ Key row(std::pair<const char*, Access> field, Domain<T> domain, Scope scope, Wor
 // The rows of each part of the file.
 void add_run_and_cluster(Schema& schema);
 void add_security(Schema& schema);
+void add_checkpoint(Schema& schema);
 void add_sync(Schema& schema);
 void add_train(Schema& schema);
 void add_data_and_emulate(Schema& schema);

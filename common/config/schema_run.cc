@@ -116,6 +116,13 @@ void add_run_and_cluster(Schema& schema) {
                      Scope::kOneDaemon,
                      {.effect = "How often each node and server says that it is alive.",
                       .trade_off = "Shorter allows a shorter lease; each is a message of some 50 bytes."}));
+  keys.push_back(row(
+      PACELINE_FIELD(cluster.reconnect_timeout), duration(Duration(0), hours(24)), Scope::kOneDaemon,
+      {.effect =
+           "How long a node whose servers are gone tries to join them again; 0ns: it ends at once. They "
+           "come back by paceline-server --resume.",
+       .trade_off = "Long leaves time to restart servers by hand; nodes of a run that nobody resumes hold "
+                    "their machines for as long."}));
   keys.push_back(
       row(PACELINE_FIELD(cluster.frame_bytes), bytes(4, 1 << 20, 4), Scope::kOneDaemon,
           {.unit = "bytes",

@@ -39,6 +39,14 @@ void check_cluster(Judge& judge, const ClusterSection& cluster) {
       "lease > 2 x heartbeat");
 }
 
+void check_checkpoint(Judge& judge, const CheckpointSection& checkpoint) {
+  judge.refuse_if(checkpoint.every_clocks && checkpoint.every,
+                  {"checkpoint.every", "checkpoint.every_clocks"}, "two schedules",
+                  "every_clocks: " + std::to_string(checkpoint.every_clocks.value_or(0)) +
+                      " and every: " + write_duration(checkpoint.every.value_or(Duration(0))),
+                  "one of the two");
+}
+
 void check_encoding(Judge& judge, const ClusterSection& cluster) {
   const bool top_k = cluster.gradient_encoding == Encoding::kTopK;
   judge.refuse_if(cluster.top_k_share && !top_k, {"cluster.top_k_share"}, "only top_k keeps a share",
@@ -212,6 +220,7 @@ Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   check_applies(judge, config);
   check_run(judge, config);
   check_cluster(judge, config.cluster);
+  check_checkpoint(judge, config.checkpoint);
   check_encoding(judge, config.cluster);
   if (what == LoadFor::kDaemons) check_security(judge, config);
   check_sync(judge, config);

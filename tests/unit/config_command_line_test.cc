@@ -50,6 +50,9 @@ TEST_CASE("a_daemon_takes_its_file_its_index_and_overrides_in_any_order") {
   CHECK(worker.line.options.overrides.size() == 2);
 
   CHECK(parsed(DaemonRole::kServer, {"c.yaml"}).line.options.index == 0);
+  CHECK_FALSE(parsed(DaemonRole::kServer, {"c.yaml"}).line.options.resume);
+  CHECK(parsed(DaemonRole::kServer, {"c.yaml", "--resume"}).line.options.resume);
+  CHECK(parsed(DaemonRole::kWorker, {"c.yaml", "--node", "0", "--resume"}).line.options.resume);
 }
 
 TEST_CASE("help_and_version_end_well_and_usage_errors_end_with_2_and_one_line") {
@@ -65,6 +68,7 @@ TEST_CASE("help_and_version_end_well_and_usage_errors_end_with_2_and_one_line") 
        {parsed(DaemonRole::kServer, {}), parsed(DaemonRole::kServer, {"c.yaml", "--shard", "x"}),
         parsed(DaemonRole::kServer, {"c.yaml", "--node", "1"}), parsed(DaemonRole::kWorker, {"c.yaml"}),
         parsed(DaemonRole::kWorker, {"c.yaml", "--node", "-1"}),
+        parsed(DaemonRole::kServer, {"c.yaml", "--resume", "--force"}),
         parsed(DaemonRole::kWorker, {"--node", "1"})}) {
     CHECK(wrong.line.exit_status == 2);
     CHECK(wrong.out.empty());

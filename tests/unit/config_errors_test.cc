@@ -408,6 +408,20 @@ TEST_CASE("a_missing_file_is_not_found_and_a_folder_is_no_configuration") {
   CHECK_THAT(load_config("/", {}).status().message(), StartsWith("/: ") && Contains("Is a directory"));
 }
 
+TEST_CASE("checkpoints_come_by_clocks_or_by_time_and_at_least_one_is_kept") {
+  CHECK(refusal("checkpoint: {every_clocks: 10}", {"checkpoint.every=1m"}) ==
+        "command line: checkpoint.every: two schedules, got every_clocks: 10 and every: 1m, expected one of "
+        "the two");
+  CHECK_THAT(refusal("checkpoint: {every_clocks: 10, keep: 0}"),
+             StartsWith("run.yaml:1: checkpoint.keep: out of range, got 0, expected a whole number from 1"));
+  CHECK_THAT(refusal("checkpoint: {every_clocks: 0}"), StartsWith("run.yaml:1: checkpoint.every_clocks: "));
+  CHECK(
+      refusal("checkpoint: {keep: 3}") ==
+      "run.yaml:1: checkpoint.keep: nobody reads it, got 3, expected an every_clocks or every, or no value");
+  CHECK_THAT(refusal("cluster: {reconnect_timeout: 10}"),
+             StartsWith("run.yaml:1: cluster.reconnect_timeout: a duration without a unit"));
+}
+
 TEST_CASE("without_keys_an_address_that_other_machines_reach_is_refused_with_both_remedies") {
   CHECK(refusal("cluster:\n  shards: 2\n  endpoints: [\"ipc:///tmp/a\", \"tcp://alpha:5555\"]\n") ==
         "run.yaml:3: cluster.endpoints[1]: other machines reach it, and there are no keys, got "

@@ -33,6 +33,7 @@ cluster:
   lease: 2500ms
   frame_bytes: 256KiB
 security: {keys: "some/keys"}
+checkpoint: {every: 90s, keep: 3}
 sync: {policy: dtssp, threshold: 4, refresh_clocks: null, lpr: {metric: loss, decrease_below: -1e-1}}
 train: {optimizer: {kind: adam, schedule: {kind: cosine}}, share: pool, eval_every_clocks: 5, on_nan: skip}
 emulate: {base_step: 250us, slowdown: [1, 2.5]}
@@ -42,6 +43,9 @@ emulate: {base_step: 250us, slowdown: [1, 2.5]}
   CHECK(c.run.max_seconds == seconds(90));
   CHECK(c.cluster.endpoints == std::vector<std::string>{"tcp://10.0.0.1:5555", "ipc:///tmp/with space"});
   CHECK(c.cluster.lease == milliseconds(2500));
+  CHECK(c.checkpoint == CheckpointSection{std::nullopt, seconds(90), 3});
+  CHECK(c.checkpoint.enabled());
+  CHECK_FALSE(RunConfig{}.checkpoint.enabled());
   CHECK((c.security.keys == "some/keys" && !c.security.allow_insecure));
   CHECK(c.cluster.frame_bytes == 256 * 1024);
   CHECK(c.sync.policy == PolicyKind::kDtssp);
