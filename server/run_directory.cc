@@ -1,6 +1,7 @@
 // Refusing, clearing and making the run directory.
 #include "server/run_directory.h"
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -8,6 +9,7 @@
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
+#include "server/checkpoint/folder.h"
 
 namespace paceline::server {
 namespace {
@@ -45,6 +47,18 @@ std::vector<fs::path> logs_of_others(const RunConfig& config) {
   return logs;
 }
 
+bool has_checkpoints(const RunConfig& config) {
+  std::error_code error;
+  return fs::exists(fs::path(config.run.out) / "checkpoint", error);
+}
+
+// The checkpoints of an earlier run; of another shard its own files: the authority may be at the same folder.
+Status clear_checkpoints(const RunConfig& config, ShardId shard) {
+  const CheckpointFolder checkpoints(config.run.out, fingerprint(config));
+  constexpr CheckpointId kNewerThanAny{std::numeric_limits<std::uint64_t>::max(), Version(0)};
+  return shard == kAuthority ? checkpoints.clear() : checkpoints.prune_shard(shard, kNewerThanAny);
+}
+
 // What would contradict the new run if it stayed; scripts/lib/runs.sh (run_files) knows the same.
 std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
   std::vector<fs::path> files = marks_of_a_run(config, shard);
@@ -69,7 +83,13 @@ Status check_unused(const RunConfig& config, ShardId shard) {
     if (!fs::exists(mark, error)) continue;
     return failed_precondition("the run directory " + config.run.out + " already holds a run (" +
                                mark.filename().string() +
-                               "); choose another run.out, or replace it with --force");
+                               "); choose another run.out, or replace it with --force" +
+                               (has_checkpoints(config) ? ", or go on with it with --resume" : ""));
+  }
+  if (shard == kAuthority && has_checkpoints(config)) {
+    return failed_precondition("the run directory " + config.run.out +
+                               " already holds a run's checkpoints (checkpoint); choose another run.out, "
+                               "replace them with --force, or go on with that run with --resume");
   }
   return Status::ok();
 }
@@ -85,6 +105,7 @@ Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing ex
     fs::remove(file, error);
     if (error) return unavailable("cannot remove " + file.string() + ": " + error.message());
   }
+  PACELINE_RETURN_IF_ERROR(clear_checkpoints(config, shard));
   if (shard != kAuthority) return Status::ok();
   const fs::path effective = out / "config.yaml";
   if (fs::exists(effective, error) && fs::equivalent(effective, given_config, error)) return Status::ok();

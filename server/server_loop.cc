@@ -22,7 +22,9 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       membership_(config.cluster, fingerprint_, shard),
       reads_ours_is_open_(config.cluster.nodes, false),
       replies_left_(std::make_shared<Wake>(io, [this] { on_replies_left(); })),
-      service_(shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }),
+      shard_checkpoints_(shard, config, background_, shard_port_, log),
+      service_(
+          shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_),
       background_(io, [this] { drain(); }),
       timer_(io) {}
 

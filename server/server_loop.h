@@ -29,6 +29,7 @@
 #include "server/background_thread.h"
 #include "server/membership.h"
 #include "server/server.h"
+#include "server/shard_checkpoints.h"
 #include "server/shard_service.h"
 #include "server/unreachable.h"
 #include "server/wake.h"
@@ -124,6 +125,7 @@ class ServerLoop {
   std::vector<bool>
       reads_ours_is_open_;  // by node: we read its memory, and it has not said yet if it reads ours
   const std::shared_ptr<Wake> replies_left_;  // by ZeroMQ's thread
+  ShardCheckpoints shard_checkpoints_;
   ShardService service_;
   BackgroundThread background_;
   std::optional<Authority> authority_;  // shard 0 only

@@ -27,12 +27,13 @@ std::size_t pulls_max(const ClusterSection& cluster) { return cluster.threads_pe
 }  // namespace
 
 ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
-                           std::function<void()> replies_left)
+                           std::function<void()> replies_left, ShardCheckpoints* checkpoints)
     : id_(id),
       config_(config),
       cluster_(config.cluster.cluster()),
       outbox_(outbox),
       log_(log),
+      checkpoints_(checkpoints),
       pending_(pulls_max(config.cluster)),
       nodes_(config.cluster.nodes),
       leaving_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,
@@ -60,6 +61,7 @@ Result<Range> ShardService::open(const Layout& layout) {
   node_memory_max_ = wire::gradient_segment_bytes(layout.size(), config_.cluster.threads_per_node,
                                                   settings.gradients_max + 1);
   shard_.emplace(id_, range, layout, std::move(settings));
+  if (checkpoints_ != nullptr) checkpoints_->open(range, layout_hash_);
   return range;
 }
 
@@ -120,6 +122,8 @@ Status ShardService::on_authority(wire::Message message) {
     on_lost(lost->node);
   } else if (const auto* release = std::get_if<wire::Release>(&body)) {
     on_release(release->version);
+  } else if (const auto* forget = std::get_if<wire::ForgetSaved>(&body)) {
+    if (checkpoints_ != nullptr) checkpoints_->forget(forget->oldest_kept);
   } else {
     return failed_precondition(std::string(wire::name_of(body)) + " from the authority to shard " +
                                to_string(id_) + ": not for a shard");
@@ -366,6 +370,7 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
   }
   leaving_.settle();
   PACELINE_RETURN_IF_ERROR(shard_->apply(decision));
+  if (decision.save && checkpoints_ != nullptr) checkpoints_->save(shard_->image());
   announce_withheld();
   answer_ready();
   return Status::ok();

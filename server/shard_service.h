@@ -3,8 +3,8 @@
 // the work. The authority's own shard is driven in exactly the same way.
 //
 //   node       InitialParameters, Push, Withdraw, Pull  -> Parameters | Unchanged | Error
-//   authority  ApplyDecision, DiscardGradient, NodeLost, Release, Pull
-//   to the authority: ShardReady, GradientArrived, NodeLost (a node that does not read its answers)
+//   authority  ApplyDecision, DiscardGradient, NodeLost, Release, ForgetSaved, Pull
+//   to the authority: ShardReady, GradientArrived, NodeLost (a node that does not read its answers), Saved
 //
 // Memory: a pull waits rather than that the shard holds a third state of its parameters (server/store/
 // leaving.h), and a version is not retained in the place of a released one whose replies are still leaving:
@@ -32,6 +32,7 @@
 #include "common/wire/shared_memory.h"
 #include "server/last_seen.h"
 #include "server/peer.h"
+#include "server/shard_checkpoints.h"
 #include "server/store/leaving.h"
 #include "server/store/pending_pulls.h"
 #include "server/store/shard.h"
@@ -42,9 +43,10 @@ class ShardService {
  public:
   // `outbox` and `log` must outlive the service. `replies_left` is called when replies have left for which
   // somebody may be waiting, from any thread, perhaps from within a call of this service, perhaps after it is
-  // gone; it must see to it that on_replies_left() is called soon.
+  // gone; it must see to it that on_replies_left() is called soon. `checkpoints` outlives the service; null:
+  // no authority asks for any.
   ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
-               std::function<void()> replies_left);
+               std::function<void()> replies_left, ShardCheckpoints* checkpoints = nullptr);
 
   // A node has come with this layout; the first one makes the shard. Returns the range held.
   // Errors: kResourceExhausted when the range does not fit into this machine's memory; kUnavailable when its
@@ -120,6 +122,7 @@ class ShardService {
   Cluster cluster_;
   Outbox& outbox_;
   const Log& log_;
+  ShardCheckpoints* const checkpoints_;
   std::shared_ptr<wire::SharedSegment> memory_;
   std::int64_t node_memory_max_ = 0;
   std::optional<Shard> shard_;

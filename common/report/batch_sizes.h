@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/ids.h"
@@ -32,6 +33,9 @@ class BatchSizeRecord {
   BatchSizeRecord(Cluster cluster, std::int64_t batch_size, std::int64_t total_iterations);
   // A Grant, each once, in the order of the engine.
   void add(const sync::Grant& grant);
+
+  // Goes on from what another one of this cluster had seen.
+  void resume(WorkerBatchSizes sizes) { sizes_ = std::move(sizes); }
 
   // The sizes granted last, in words, where any is another than when this was asked last, or at the start:
   // "node 0: 152, node 1: 96 to 104". Empty: none is.

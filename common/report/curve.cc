@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kCurveHeader = "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy";
 constexpr const char* kCurveFile = "curve.csv";
+constexpr std::size_t kCurveBytesMax = std::size_t{1} << 30;
 
 std::string cell(const std::optional<double>& number) { return number ? csv::text_of(*number) : ""; }
 
@@ -43,6 +44,28 @@ Result<CurveWriter> CurveWriter::open(const std::filesystem::path& run_dir) {
   writer.file_ << kCurveHeader << '\n' << std::flush;
   if (!writer.file_)
     return unavailable("cannot write " + writer.path_.string() + ": " + std::strerror(errno));
+  return writer;
+}
+
+Result<CurveWriter> CurveWriter::resume(const std::filesystem::path& run_dir, Version version) {
+  CurveWriter writer;
+  writer.path_ = run_dir / kCurveFile;
+  Result<std::string> text = read_file(writer.path_, kCurveBytesMax);
+  if (text.status().code() == StatusCode::kNotFound) return open(run_dir);
+  PACELINE_RETURN_IF_ERROR(text.status());
+  // A line without an end is one that a crash has cut.
+  if (!text->empty() && text->back() != '\n') {
+    text->resize(text->find_last_of('\n') + 1);
+    PACELINE_RETURN_IF_ERROR(write_file_atomically(writer.path_, *text));
+  }
+  if (text->empty()) return open(run_dir);
+  PACELINE_ASSIGN_OR_RETURN(std::vector<CurveRow> rows, read_curve(run_dir));
+  std::erase_if(rows, [version](const CurveRow& row) { return row.version > version; });
+  PACELINE_RETURN_IF_ERROR(write_curve(run_dir, rows));
+  writer.file_.open(writer.path_, std::ios::app);
+  if (!writer.file_) {
+    return unavailable("cannot write " + writer.path_.string() + ": " + std::strerror(errno));
+  }
   return writer;
 }
 

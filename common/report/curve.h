@@ -36,6 +36,10 @@ class CurveWriter {
  public:
   // Begins the file anew with its header line. Errors: kUnavailable, naming path and reason.
   static Result<CurveWriter> open(const std::filesystem::path& run_dir);
+  // Goes on with the file of a run that is resumed from `version`: rows of later versions are taken out,
+  // since those will come again, and what an interrupted write has left of a last one. No file: begins one.
+  // Errors: those of read_curve() and write_curve(); kUnavailable.
+  static Result<CurveWriter> resume(const std::filesystem::path& run_dir, Version version);
   // Errors: kUnavailable, naming the path (disk full).
   [[nodiscard]] Status append(const CurveRow& row);
 

@@ -88,6 +88,14 @@ RunSummary summary_from(const Json& json) {
   s.skipped = json.at("skipped").get<std::int64_t>();
   s.iterations_lost = json.value("iterations_lost", std::int64_t{0});
   s.dropped = json.value("dropped", std::int64_t{0});
+  s.generation = json.value("generation", std::uint64_t{1});
+  if (json.contains("resumed_from_version")) {
+    s.resumed_from = Version(json.at("resumed_from_version").get<std::int64_t>());
+  }
+  if (json.contains("checkpoints")) {
+    s.checkpoints = {json.at("checkpoints").get<std::int64_t>(),
+                     json.value("checkpoints_failed", std::int64_t{0})};
+  }
   s.malformed = json.at("malformed").get<std::int64_t>();
   s.parameter_reads = json.at("parameter_reads").get<std::int64_t>();
   s.server_reads = json.at("server_reads").get<std::int64_t>();
@@ -176,6 +184,14 @@ std::string to_json(const RunSummary& summary) {
   json["skipped"] = s.skipped;
   json["iterations_lost"] = s.iterations_lost;
   json["dropped"] = s.dropped;
+  if (s.resumed_from) {
+    json["generation"] = s.generation;
+    json["resumed_from_version"] = s.resumed_from->value;
+  }
+  if (s.checkpoints) {
+    json["checkpoints"] = s.checkpoints->written;
+    json["checkpoints_failed"] = s.checkpoints->failed;
+  }
   json["malformed"] = s.malformed;
   json["parameter_reads"] = s.parameter_reads;
   json["server_reads"] = s.server_reads;

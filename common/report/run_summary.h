@@ -46,6 +46,12 @@ struct StalenessSums {
   StalenessSum gradients;
 };
 
+// Of the run's state on disk while it trained.
+struct CheckpointCounts {
+  std::int64_t written = 0;
+  std::int64_t failed = 0;
+};
+
 struct RunSummary {
   std::string status = "ok";  // "ok", or what the run ended as: "failed", "stopped", "invalid"
   std::string reason;         // why it is not ok; the key is absent when empty
@@ -79,6 +85,13 @@ struct RunSummary {
   std::int64_t iterations_lost = 0;  // begun by a worker that was lost, and not applied
   std::int64_t dropped = 0;          // gradients that came too late to count (policy: backup)
   std::int64_t malformed = 0;        // messages the servers refused
+  // 1, and one more with each resume; and the version that the last one went on from. Both keys are absent
+  // for a run that was never resumed. What nodes and shards report (phases, bytes, reads, overruns,
+  // malformed) is of the last generation alone.
+  std::uint64_t generation = 1;
+  std::optional<Version> resumed_from = {};
+  // In all generations; the keys "checkpoints" and "checkpoints_failed" are absent where none are configured.
+  std::optional<CheckpointCounts> checkpoints = {};
   // By workers, at the beginning of an iteration. Of them server_reads had to wait for a server; the others a
   // cache answered, and sent nothing. What a cache has may have come down with the push: pulls / (shards x
   // parameter_reads) is how many transfers there were for each read, many under refresh_clocks: 1, few under

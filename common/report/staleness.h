@@ -62,6 +62,9 @@ class StalenessRecord {
   // An Apply, each once, in the order of the engine.
   void add(const sync::Apply& apply);
 
+  // Goes on from what another one had counted, one for each worker in order.
+  void resume(std::vector<WorkerStaleness> workers) { workers_ = std::move(workers); }
+
   // In worker order; those of whom nothing was applied have counts of 0.
   const std::vector<WorkerStaleness>& workers() const { return workers_; }
 

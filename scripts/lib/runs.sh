@@ -8,6 +8,7 @@ run_files() {
     -o -name curve.csv -o -name phases.csv -o -name phases_histogram.csv -o -name staleness.csv \
     -o -name summary.json -o -name model.bin \
     -o -name 'compute-slot-[0-9]*' \) "${@:2}"
+  if [ -d "$1/checkpoint" ]; then find "$1/checkpoint" "${@:2}"; fi
 }
 
 # run_status RUN: ok, failed, stopped or invalid, as its summary says; empty when it has none. run_reason RUN: why.

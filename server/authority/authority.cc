@@ -24,7 +24,8 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       shards_(config.cluster.shards),
       granted_at_(config.cluster.cluster().workers()),
       iterations_(config.cluster.cluster().workers()),
-      evaluation_(config.train.eval_every_clocks) {
+      evaluation_(config.train.eval_every_clocks),
+      checkpoints_(config, /*generation=*/1, outbox, background, log, [this](Ticks at) { advance_end(at); }) {
   shards_[kAuthority.value].joined = true;
 }
 
@@ -170,6 +171,8 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   } else if (const auto* piece = std::get_if<wire::Parameters>(&body)) {
     const Status status = model_.add(*piece, message.payload);
     if (!status.is_ok()) fail(status, now);
+  } else if (const auto* saved = std::get_if<wire::Saved>(&body)) {
+    return checkpoints_.on(from, *saved, now);
   } else if (const auto* report = std::get_if<wire::ShardReport>(&body)) {
     if (!shards_[from.value].reported) record_.add(*report);
     shards_[from.value].reported = true;
@@ -266,7 +269,7 @@ void Authority::tick(Ticks now) {
   }
   if (stage_ == Stage::kTraining) {
     Status status = Status::ok();
-    if (config_.run.max_seconds && now - first_grant_ >= *config_.run.max_seconds) {
+    if (config_.run.max_seconds && record_.seconds(now) >= to_seconds(*config_.run.max_seconds)) {
       status = step(sync::StopRequested{"max_seconds"}, now);
       PACELINE_ASSERT(status.is_ok(), status.message());
     }

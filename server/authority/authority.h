@@ -4,6 +4,7 @@
 //
 //   gathering   until every node has joined and every shard holds the initial parameters
 //   training    messages -> events -> actions -> messages            (authority_actions.cc)
+//               checkpoints of what is decided, on the side          (checkpoints.h)
 //   ending      the final model is retained, fetched, written and evaluated; nodes report
 //   closing     shards report and go
 //   filing      phases.csv and summary.json are written; nodes are told
@@ -30,6 +31,7 @@
 #include "common/status.h"
 #include "common/sync/engine.h"
 #include "common/wire/messages.h"
+#include "server/authority/checkpoints.h"
 #include "server/authority/evaluation.h"
 #include "server/authority/final_model.h"
 #include "server/authority/run_record.h"
@@ -118,6 +120,8 @@ class Authority {
   void carry_out(const sync::AllFinished& action, Ticks now);
   void carry_out(const sync::Reject& action, Ticks now);
   void send_decision(wire::ApplyDecision decision);
+  const sync::Apply* apply_to_save(Ticks now);
+  void begin_checkpoint(Ticks now);
   void say_batch_sizes();
 
   // The end (authority_end.cc).
@@ -141,6 +145,7 @@ class Authority {
   void training_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
   void ending_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
   void closing_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
+  void checkpoint_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
   void evaluation_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
 
   void to_node(NodeId node, wire::Body body) { outbox_.send(Peer::of(node), {std::move(body), {}}); }
@@ -154,8 +159,9 @@ class Authority {
   const Ticks started_at_;
   Stage stage_ = Stage::kGathering;
   sync::Engine engine_;
-  std::vector<sync::Action> actions_;  // of the event being taken
-  Status rejected_;                    // of the event being taken
+  std::vector<sync::Action> actions_;         // of the event being taken
+  const sync::Apply* saved_apply_ = nullptr;  // of those the one whose state is to be saved
+  Status rejected_;                           // of the event being taken
 
   std::vector<NodeState> nodes_;
   struct ShardState {
@@ -179,6 +185,7 @@ class Authority {
   Ticks evaluation_asked_at_;       // of the one under way
   UsualTime evaluations_;           // until its report
   Version evaluated_ = kNoVersion;  // last
+  Checkpoints checkpoints_;
   FinalModel model_;
   enum class ModelFile { kMissing, kBeingWritten, kWritten };
   ModelFile model_file_ = ModelFile::kMissing;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/checkpoint/engine_state.h"
 #include "common/config/names.h"
 #include "server/authority/authority.h"
 #include "server/store/decision.h"
@@ -21,15 +22,47 @@ Status Authority::step(const sync::Event& event, Ticks now) {
   actions_.clear();
   rejected_ = Status::ok();
   engine_.step(event, now, actions_);
+  saved_apply_ = apply_to_save(now);
   for (const sync::Action& action : actions_) {
     std::visit([&](const auto& a) { carry_out(a, now); }, action);
   }
+  if (std::exchange(saved_apply_, nullptr) != nullptr) begin_checkpoint(now);
   return std::exchange(rejected_, Status::ok());
+}
+
+// The engine is where it will be once all of its actions are carried out, so the last decision among them is
+// the one that can be saved together with it.
+const sync::Apply* Authority::apply_to_save(Ticks now) {
+  if (!checkpoints_.enabled() || stage_ != Stage::kTraining) return nullptr;
+  const sync::Apply* last = nullptr;
+  for (const sync::Action& action : actions_) {
+    if (const auto* apply = std::get_if<sync::Apply>(&action)) last = apply;
+  }
+  if (last == nullptr || last->version_after != engine_.version() ||
+      last->revision_after != engine_.revision() || !checkpoints_.due(last->version_after, now)) {
+    return nullptr;
+  }
+  return last;
+}
+
+// Behind the decision whose state the shards are to save.
+void Authority::begin_checkpoint(Ticks now) {
+  Manifest manifest;
+  manifest.id.version = engine_.version();
+  manifest.revision = engine_.revision();
+  manifest.decisions = sequence_;
+  manifest.layout_hash = layout_.hash();
+  manifest.seconds_trained = record_.seconds(now);
+  manifest.engine = checkpoint::to_bytes(engine_.state());
+  record_.checkpoints(checkpoints_.written(), checkpoints_.failed());
+  manifest.record = to_bytes(record_.state());
+  checkpoints_.begin(std::move(manifest), now);
 }
 
 void Authority::carry_out(const sync::Started&, Ticks now) {
   first_grant_ = now;
   record_.begin(now, engine_.threshold());
+  checkpoints_.begin_training(engine_.version(), std::nullopt, now);
   last_progress_ = {now, 0};
   log_.info("training begins: " + std::to_string(config_.cluster.cluster().workers()) + " workers, " +
             std::to_string(config_.cluster.shards) + " shards, threshold " + to_string(engine_.threshold()));
@@ -46,6 +79,7 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
                 " is not evaluated: two evaluations are under way");
     }
   }
+  decision.save = &action == saved_apply_;
   decided_ = action.version_after;
   send_decision(std::move(decision));
   ask_evaluation(now);

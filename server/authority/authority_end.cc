@@ -86,11 +86,16 @@ void Authority::advance_end(Ticks now) {
     }
     if (!model_.requested()) {
       if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number
+      const bool to_be_resumed = checkpoints_.enabled() && run_status_ == "stopped";
+      if (to_be_resumed && checkpoints_.under_way()) return;
       wire::ApplyDecision final_state;
       final_state.version_after = engine_.version();
       final_state.revision_after = engine_.revision();
       final_state.retain = true;
+      final_state.save = to_be_resumed && checkpoints_.due_at_stop(engine_.version(), now);
+      const bool saves = final_state.save;
       send_decision(std::move(final_state));
+      if (saves) begin_checkpoint(now);
       model_.request(layout_, config_.cluster.shards, engine_.version(), outbox_);
       // A version is one state under versioned application, so what was evaluated need not be again.
       if (config_.sync.apply == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
@@ -101,6 +106,7 @@ void Authority::advance_end(Ticks now) {
       ask_evaluation(now);
     }
     if (!model_is_written() || !evaluation_.idle() || !reports_are_in()) return;
+    if (run_status_ == "stopped" && checkpoints_.under_way()) return;
     stage_ = Stage::kClosing;
     to_shards(wire::RunOver{result_.code(), result_.message()});
   }
@@ -151,6 +157,7 @@ bool Authority::reports_are_in() const {
 
 void Authority::file() {
   stage_ = Stage::kFiling;
+  if (checkpoints_.enabled()) record_.checkpoints(checkpoints_.written(), checkpoints_.failed());
   const std::string invalid = record_.invalid_because();
   if (run_status_ == "ok" && !invalid.empty()) {
     run_status_ = "invalid";
@@ -198,6 +205,10 @@ void Authority::check_silence(Ticks now) {
     evaluation_.give_up();
     to_shards(wire::Release{asked->version});
     ask_evaluation(now);
+  }
+  const bool holds_the_end = stage_ == Stage::kEnding && checkpoints_.under_way();
+  if (holds_the_end && now - std::max(ending_since_, checkpoints_.begun_at()) > kEvaluationLeases * lease) {
+    checkpoints_.give_up("it was not written within " + in_seconds(kEvaluationLeases * lease));
   }
   if (stage_ != Stage::kEnding || now - ending_since_ <= kReportLeases * lease) return;
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {

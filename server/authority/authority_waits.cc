@@ -50,10 +50,12 @@ std::vector<Wait> Authority::waits(const LastSeen& last_seen) const {
     case Stage::kTraining:
       training_waits(last_seen, found);
       evaluation_waits(last_seen, found);
+      checkpoint_waits(last_seen, found);
       break;
     case Stage::kEnding:
       ending_waits(last_seen, found);
       evaluation_waits(last_seen, found);
+      checkpoint_waits(last_seen, found);
       break;
     case Stage::kClosing:
       closing_waits(last_seen, found);
@@ -128,6 +130,18 @@ void Authority::evaluation_waits(const LastSeen& last_seen, std::vector<Wait>& f
       {"the wait for " + what + to_string(node),
        stage_ == Stage::kEnding ? "the end waits for " + by : by + " has not come, nobody waits for it",
        evaluations_.usual()});
+}
+
+void Authority::checkpoint_waits(const LastSeen& last_seen, std::vector<Wait>& found) const {
+  std::vector<std::string> shards;
+  for (const ShardId shard : checkpoints_.missing()) {
+    shards.push_back(with_last_seen_behind(Peer::of(shard), last_seen));
+  }
+  if (shards.empty()) return;
+  const bool held = stage_ == Stage::kEnding && run_status_ == "stopped";
+  found.push_back({"the wait for a checkpoint's files",
+                   std::string(held ? "the end" : "the next checkpoint") +
+                       " waits for the file of a checkpoint to be written by " + enumerated(shards)});
 }
 
 void Authority::ending_waits(const LastSeen& last_seen, std::vector<Wait>& found) const {

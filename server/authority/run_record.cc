@@ -22,6 +22,48 @@ Result<RunRecord> RunRecord::open(const RunConfig& config, const Log& log) {
   return RunRecord(config, std::move(curve), log);
 }
 
+Result<RunRecord> RunRecord::resume(const RunConfig& config, Saved saved, const Log& log) {
+  PACELINE_ASSIGN_OR_RETURN(CurveWriter curve, CurveWriter::resume(config.run.out, saved.version));
+  RunRecord record(config, std::move(curve), log);
+  RunRecordState& state = saved.state;
+  record.seconds_before_ = saved.seconds;
+  record.totals_.generation = saved.generation;
+  record.totals_.resumed_from = saved.version;
+  record.totals_.switches = std::move(state.switches);
+  record.totals_.lost_nodes = state.lost_nodes;
+  record.totals_.lost = std::move(state.lost);
+  record.staleness_.resume(std::move(state.staleness));
+  if (record.batch_sizes_ && state.batch_sizes) record.batch_sizes_->resume(*std::move(state.batch_sizes));
+  record.train_accuracy_ = state.train_accuracy;
+  record.test_accuracy_ = state.test_accuracy;
+  record.lpr_ = state.lpr;
+  // That which it goes on from is one more.
+  record.checkpoints_before_ = {state.checkpoints + 1, state.checkpoints_failed};
+  record.totals_.checkpoints = record.checkpoints_before_;
+  return record;
+}
+
+RunRecordState RunRecord::state() const {
+  RunRecordState state;
+  state.switches = totals_.switches;
+  state.lost_nodes = totals_.lost_nodes;
+  state.lost = totals_.lost;
+  state.staleness = staleness_.workers();
+  if (batch_sizes_) state.batch_sizes = batch_sizes_->sizes();
+  state.train_accuracy = train_accuracy_;
+  state.test_accuracy = test_accuracy_;
+  state.lpr = lpr_;
+  if (totals_.checkpoints) {
+    state.checkpoints = totals_.checkpoints->written;
+    state.checkpoints_failed = totals_.checkpoints->failed;
+  }
+  return state;
+}
+
+void RunRecord::checkpoints(std::int64_t written, std::int64_t failed) {
+  totals_.checkpoints = {checkpoints_before_.written + written, checkpoints_before_.failed + failed};
+}
+
 RunRecord::RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
     : config_(config), curve_(std::move(curve)), staleness_(config.cluster.cluster()), log_(&log) {
   if (config.train.batch_balance == BatchSizing::kEqual) return;
@@ -30,7 +72,7 @@ RunRecord::RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
 
 void RunRecord::begin(Ticks first_grant, Threshold threshold) {
   first_grant_ = first_grant;
-  if (config_.sync.stages.empty()) return;
+  if (config_.sync.stages.empty() || !totals_.switches.empty()) return;
   totals_.switches.push_back({name_of(config_.sync.stages.front().policy), Version(0), 0.0, threshold});
 }
 

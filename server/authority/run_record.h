@@ -26,6 +26,7 @@
 #include "common/sync/actions.h"
 #include "common/sync/engine.h"
 #include "common/wire/messages.h"
+#include "server/authority/run_record_state.h"
 
 namespace paceline::server {
 
@@ -34,11 +35,24 @@ class RunRecord {
   // Opens curve.csv in config.run.out, which exists. `log` must outlive the record.
   // Errors: those of CurveWriter::open.
   static Result<RunRecord> open(const RunConfig& config, const Log& log);
+  // Goes on where a run was saved: `state` at `version`, after `seconds` of training, to be gone on with as
+  // `generation`. curve.csv is cut to that version. Errors: those of CurveWriter::resume.
+  struct Saved {
+    RunRecordState state;
+    Version version;
+    double seconds = 0.0;
+    std::uint64_t generation = 2;
+  };
+  static Result<RunRecord> resume(const RunConfig& config, Saved saved, const Log& log);
+  // What a checkpoint of this moment holds of it, besides seconds().
+  RunRecordState state() const;
 
-  // Training begins, under `threshold`.
+  // Training begins, under `threshold`, or goes on.
   void begin(Ticks first_grant, Threshold threshold);
-  // Since the first grant; 0 before it.
-  double seconds(Ticks now) const { return first_grant_ ? to_seconds(now - *first_grant_) : 0.0; }
+  // Of training: since the first grant, and those before a resume.
+  double seconds(Ticks now) const {
+    return seconds_before_ + (first_grant_ ? to_seconds(now - *first_grant_) : 0.0);
+  }
   // The last worker has got its last reply.
   void training_over(Ticks now) { wall_seconds_ = seconds(now); }
 
@@ -57,6 +71,8 @@ class RunRecord {
   // The version evaluated last is the final one: its metric is the run's.
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
   void lost(NodeId node, const std::string& why);
+  // Of this generation, as things are now.
+  void checkpoints(std::int64_t written, std::int64_t failed);
   // Once for each node.
   void add(const wire::NodeReport& report);
   void add(const wire::ShardReport& report);
@@ -86,6 +102,8 @@ class RunRecord {
   StalenessRecord staleness_;
   std::optional<BatchSizeRecord> batch_sizes_;  // none: sizes are equal
   const Log* log_;
+  double seconds_before_ = 0.0;  // of training, before this generation
+  CheckpointCounts checkpoints_before_;
   std::optional<Ticks> first_grant_;
   double wall_seconds_ = 0.0;
   std::optional<double> train_accuracy_;
@@ -96,7 +114,7 @@ class RunRecord {
   std::vector<WorkerPhases> phases_;
   std::set<NodeId> reported_;
   std::int64_t steps_ = 0;  // iterations done, skipped ones included, as the nodes counted them
-  RunSummary totals_;       // the sums over reports, and the lost
+  RunSummary totals_;       // the sums over reports, the lost, generation and checkpoints
 };
 
 }  // namespace paceline::server

@@ -189,7 +189,10 @@ Status CheckpointFolder::remove(CheckpointId id) const {
   std::error_code error;
   fs::remove(manifest(id), error);
   PACELINE_RETURN_IF_ERROR(status_of("remove", manifest(id), error));
-  PACELINE_RETURN_IF_ERROR(sync_folder(folder(id)));
+  const Status synced = sync_folder(folder(id));
+  if (synced.code() == StatusCode::kNotFound)
+    return Status::ok();  // another process has removed it meanwhile
+  PACELINE_RETURN_IF_ERROR(synced);
   fs::remove_all(folder(id), error);
   return status_of("remove", folder(id), error);
 }

@@ -17,6 +17,7 @@ MemoryBound memory_bound(std::int64_t floats, const RunConfig& config) {
   const CompensationKind compensation = optimizer.delay_compensation.kind;
   if (compensation == CompensationKind::kAdaptive) state += 1.0;
   double vectors_most = 2.0 + static_cast<double>(kRetainedMax) + state + workers * gradients;
+  if (config.checkpoint.enabled()) vectors_most += 1.0 + state;  // an image that is being written
   if (compensation != CompensationKind::kNone) {
     state += workers;
     vectors_most += workers * (gradients + 3.0);

@@ -1,0 +1,135 @@
+// Answers counted, manifests written, old checkpoints removed.
+#include "server/authority/checkpoints.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "common/config/load.h"
+
+namespace paceline::server {
+namespace {
+
+std::string megabytes(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
+  return text;
+}
+
+std::string in_seconds(std::chrono::nanoseconds d) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f s", to_seconds(d));
+  return text;
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(const RunConfig& config, std::uint64_t generation, Outbox& outbox,
+                         Background& background, const Log& log, std::function<void(Ticks now)> over)
+    : shards_(config.cluster.shards),
+      keep_(static_cast<std::size_t>(config.checkpoint.keep)),
+      generation_(generation),
+      fingerprint_(fingerprint(config)),
+      outbox_(outbox),
+      background_(background),
+      log_(log),
+      over_(std::move(over)),
+      folder_(config.run.out, fingerprint_),
+      schedule_(config.checkpoint) {}
+
+void Checkpoints::begin_training(Version version, std::optional<CheckpointId> resumed, Ticks now) {
+  schedule_.begin(version, now);
+  newest_ = resumed;
+}
+
+void Checkpoints::begin(Manifest manifest, Ticks now) {
+  manifest.id.generation = generation_;
+  manifest.fingerprint = fingerprint_;
+  manifest.shards.assign(shards_, FileDigest{});
+  current_ = Current{std::move(manifest), std::vector<bool>(shards_, false), ""};
+  begun_at_ = now;
+}
+
+Status Checkpoints::on(ShardId from, const wire::Saved& saved, Ticks now) {
+  if (saved.shard != from) {
+    return invalid_argument("checkpoint from shard " + to_string(from) + " in the name of shard " +
+                            to_string(saved.shard));
+  }
+  if (!current_ || current_->manifest.id.version != saved.version || current_->answered[from.value]) {
+    log_.debug("shard " + to_string(from) + " has saved version " + to_string(saved.version) +
+               ", which nobody waits for");
+    return Status::ok();
+  }
+  current_->answered[from.value] = true;
+  current_->manifest.shards[from.value] = saved.digest;
+  if (!saved.fault.empty()) {
+    current_->faults +=
+        (current_->faults.empty() ? "shard " : "; shard ") + to_string(from) + ": " + saved.fault;
+  }
+  if (missing().empty()) finish(now);
+  return Status::ok();
+}
+
+std::vector<ShardId> Checkpoints::missing() const {
+  std::vector<ShardId> shards;
+  for (std::uint32_t k = 0; current_ && k < shards_; ++k) {
+    if (!current_->answered[k]) shards.emplace_back(k);
+  }
+  return shards;
+}
+
+void Checkpoints::finish(Ticks) {
+  Current done = *std::exchange(current_, std::nullopt);
+  const CheckpointId id = done.manifest.id;
+  if (!done.faults.empty()) return on_failed(id, done.faults);
+  std::uint64_t bytes = 0;
+  for (const FileDigest& file : done.manifest.shards) bytes += file.bytes;
+  const auto older = std::make_shared<Older>();
+  background_.run(
+      [folder = folder_, keep = keep_, manifest = std::move(done.manifest), older] {
+        PACELINE_RETURN_IF_ERROR(write_manifest(folder.manifest(manifest.id), manifest));
+        const auto pruned = folder.prune(keep);
+        *older = pruned.is_ok() ? Older{pruned->oldest_kept, pruned->status} : Older{{}, pruned.status()};
+        return Status::ok();
+      },
+      [this, id, older, bytes](const Status& written, Ticks now) {
+        on_written(id, *older, written, bytes, now);
+      });
+}
+
+void Checkpoints::on_written(CheckpointId id, const Older& older, const Status& written, std::uint64_t bytes,
+                             Ticks now) {
+  if (!written.is_ok()) return on_failed(id, written.message());
+  ++written_;
+  newest_ = id;
+  schedule_.over();
+  log_.info("checkpoint of " + to_string(id) + " is written: " + megabytes(bytes) + ", " +
+            in_seconds(now - begun_at_));
+  if (!older.status.is_ok()) log_.warn("older checkpoints are not removed: " + older.status.message());
+  for (std::uint32_t k = 1; older.oldest_kept && k < shards_; ++k) {
+    outbox_.send(Peer::of(ShardId(k)), {wire::ForgetSaved{*older.oldest_kept}, {}});
+  }
+  over_(now);
+}
+
+void Checkpoints::on_failed(CheckpointId id, const std::string& why) {
+  ++failed_;
+  log_.warn("no checkpoint of " + to_string(id) + ": " + why + "; " +
+            (newest_ ? "the newest is that of " + to_string(*newest_) : "there is none yet"));
+  background_.run([folder = folder_, id] { return folder.abandon(id); },
+                  [this](const Status& removed, Ticks now) {
+                    if (!removed.is_ok()) log_.warn(removed.message());
+                    schedule_.over();
+                    over_(now);
+                  });
+}
+
+void Checkpoints::give_up(const std::string& why) {
+  if (!current_) return;
+  const CheckpointId id = current_->manifest.id;
+  current_.reset();
+  on_failed(id, why);
+}
+
+}  // namespace paceline::server

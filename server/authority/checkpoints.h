@@ -1,0 +1,107 @@
+// Checkpoints of a run that trains, at the authority: when one is due, which shards have written their part,
+// and the manifest that makes the parts one checkpoint.
+//
+//   due()      a decision is about to leave; true: every shard is to save the state after it
+//   begin()    what the authority itself must save of that moment
+//   on(Saved)  a shard's file is on its disk, or why not
+//              when all have answered, in the background: the manifest is written and what is too old
+//              removed, or what there is of this checkpoint is removed
+//
+// Whatever goes wrong costs this checkpoint and nothing else: it is said, and the next one is tried when it
+// is due. One is under way at a time.
+//
+// Thread: one at a time (the server's loop).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/checkpoint_id.h"
+#include "common/config/run_config.h"
+#include "common/instant.h"
+#include "common/log/log.h"
+#include "common/log/stall_log.h"
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "server/authority/save_schedule.h"
+#include "server/background.h"
+#include "server/checkpoint/folder.h"
+#include "server/last_seen.h"
+#include "server/peer.h"
+
+namespace paceline::server {
+
+class Checkpoints {
+ public:
+  // `over` is called when one is written or given up, never from within a call of this. `outbox`,
+  // `background` and `log` outlive this, and this all that `background` still calls.
+  Checkpoints(const RunConfig& config, std::uint64_t generation, Outbox& outbox, Background& background,
+              const Log& log, std::function<void(Ticks now)> over);
+  Checkpoints(const Checkpoints&) = delete;
+
+  bool enabled() const { return schedule_.enabled(); }
+  // Training begins at `version`; `resumed`: what it was resumed from.
+  void begin_training(Version version, std::optional<CheckpointId> resumed, Ticks now);
+
+  // The decision that reaches `version` is about to be sent. True: its `save` is to be set, and begin()
+  // called before anything else.
+  [[nodiscard]] bool due(Version version, Ticks now) { return schedule_.reached(version, now); }
+  // The same of the last state of a run that is stopped, which is always due, if it is not saved yet.
+  [[nodiscard]] bool due_at_stop(Version version, Ticks now) { return schedule_.reached_last(version, now); }
+  // `manifest` of the state after that decision, but for what is the same in all of this run's, and without
+  // the shards' files.
+  void begin(Manifest manifest, Ticks now);
+
+  // Errors: kInvalidArgument in the name of another shard. What comes too late or twice is ignored.
+  [[nodiscard]] Status on(ShardId from, const wire::Saved& saved, Ticks now);
+
+  bool under_way() const { return schedule_.under_way(); }
+  // When the one under way began.
+  Ticks begun_at() const { return begun_at_; }
+  // Nobody waits for the shards that have not answered any longer.
+  void give_up(const std::string& why);
+  // The shards whose files are still being written.
+  std::vector<ShardId> missing() const;
+
+  // Of this generation.
+  std::int64_t written() const { return written_; }
+  std::int64_t failed() const { return failed_; }
+  // The newest that is whole, of this generation or the one that was resumed from.
+  std::optional<CheckpointId> newest() const { return newest_; }
+
+ private:
+  struct Current {
+    Manifest manifest;
+    std::vector<bool> answered;  // by shard
+    std::string faults;
+  };
+  void finish(Ticks now);
+  // What became of the older ones: which is the oldest that is kept, where that is known.
+  struct Older {
+    std::optional<CheckpointId> oldest_kept;
+    Status status;
+  };
+  void on_written(CheckpointId id, const Older& older, const Status& written, std::uint64_t bytes, Ticks now);
+  void on_failed(CheckpointId id, const std::string& why);
+
+  const std::uint32_t shards_;
+  const std::size_t keep_;
+  const std::uint64_t generation_;
+  const std::uint64_t fingerprint_;
+  Outbox& outbox_;
+  Background& background_;
+  const Log& log_;
+  const std::function<void(Ticks now)> over_;
+  const CheckpointFolder folder_;
+  SaveSchedule schedule_;
+  std::optional<Current> current_;  // until all shards have answered
+  Ticks begun_at_;
+  std::int64_t written_ = 0;
+  std::int64_t failed_ = 0;
+  std::optional<CheckpointId> newest_;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,75 @@
+// When a checkpoint is due (config: checkpoint.every_clocks or checkpoint.every). One is under way at a time:
+// a multiple that comes by meanwhile is left out, a time that comes by is caught up with.
+//
+// Worked example, every_clocks 10: version 9 -> nothing; 12 -> due, since 10 was passed; 20 while that is
+// being written -> left out; it is written; 21 -> nothing; 30 -> due.
+//
+// Pure. Thread: one at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/clock.h"
+#include "common/config/run_config.h"
+#include "common/instant.h"
+
+namespace paceline::server {
+
+class SaveSchedule {
+ public:
+  explicit SaveSchedule(const CheckpointSection& config) : config_(config) {}
+
+  bool enabled() const { return config_.enabled(); }
+
+  // Training begins, or goes on, at `version`, of which there is nothing to save.
+  void begin(Version version, Ticks now) {
+    seen_ = saved_ = version;
+    since_ = now;
+  }
+
+  // `version` has been reached. True: it is to be saved, and that is under way from now on.
+  bool reached(Version version, Ticks now) {
+    const bool due = version > saved_ && is_due(version, now);
+    seen_ = std::max(seen_, version);
+    if (!due) return false;
+    if (under_way_) {
+      if (config_.every_clocks) ++left_out_;
+      return false;
+    }
+    start(version, now);
+    return true;
+  }
+  // The last state of a run that is stopped, whatever is due; false: it is saved, or something is under way.
+  bool reached_last(Version version, Ticks now) {
+    if (!enabled() || under_way_ || version <= saved_) return false;
+    start(version, now);
+    return true;
+  }
+  // What was under way is written, or given up.
+  void over() { under_way_ = false; }
+
+  bool under_way() const { return under_way_; }
+  std::int64_t left_out() const { return left_out_; }
+
+ private:
+  bool is_due(Version version, Ticks now) const {
+    if (config_.every) return now - since_ >= *config_.every;
+    if (!config_.every_clocks) return false;
+    return version.value / *config_.every_clocks > seen_.value / *config_.every_clocks;
+  }
+  void start(Version version, Ticks now) {
+    under_way_ = true;
+    saved_ = version;
+    since_ = now;
+  }
+
+  const CheckpointSection config_;
+  Version seen_;
+  Version saved_;  // the last that was begun
+  Ticks since_;
+  bool under_way_ = false;
+  std::int64_t left_out_ = 0;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,53 @@
+// A shard's part in checkpoints: its images are written while training goes on (checkpoint/writer.h), the
+// authority is told of each, and files that are needed no more are removed. And what a resumed shard begins
+// with.
+//
+// Thread: the server's loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "common/config/run_config.h"
+#include "common/log/log.h"
+#include "common/params/partition.h"
+#include "common/wire/messages.h"
+#include "server/background.h"
+#include "server/checkpoint/writer.h"
+#include "server/peer.h"
+#include "server/store/shard_image.h"
+
+namespace paceline::server {
+
+class ShardCheckpoints {
+ public:
+  // All outlive this, and this all that `background` still calls.
+  ShardCheckpoints(ShardId id, const RunConfig& config, Background& background, Outbox& outbox,
+                   const Log& log);
+
+  // The run's, from the authority: of what is written from now on. Before open(); 1 until then.
+  void set_generation(std::uint64_t generation) { generation_ = generation; }
+  // The shard is known. Once.
+  void open(Range range, std::uint64_t layout_hash);
+
+  // Has the image written and the authority told (Saved), also when it could not be, or an older one still is
+  // being written. After open().
+  void save(ShardImage image);
+  // Removes this shard's files of older checkpoints, in the background.
+  void forget(CheckpointId oldest_kept);
+
+ private:
+  void say(const wire::Saved& saved) { outbox_.send(Peer::of(kAuthority), {saved, {}}); }
+
+  const ShardId id_;
+  const std::uint64_t fingerprint_;
+  Background& background_;
+  Outbox& outbox_;
+  const Log& log_;
+  const CheckpointFolder folder_;
+  std::uint64_t generation_ = 1;
+  std::optional<ShardWriter> writer_;
+};
+
+}  // namespace paceline::server
