@@ -5,14 +5,14 @@ paceline_test(next_state_test SOURCES unit/next_state_test.cc unit/next_state.cc
 paceline_test(compensation_test SOURCES unit/compensation_test.cc unit/compensation_walk.cc LIBS paceline_store)
 paceline_test(shard_service_test
   SOURCES unit/membership_test.cc unit/shard_service_test.cc unit/shard_waits_test.cc unit/unreachable_test.cc
-  LIBS paceline_authority)
+  LIBS paceline_authority paceline_config)
 paceline_test(slow_readers_test SOURCES unit/slow_readers_test.cc unit/slow_readers.cc LIBS paceline_authority)
 find_package(Boost 1.74 REQUIRED)
 find_package(Threads REQUIRED)
 paceline_test(authority_test
-  SOURCES unit/authority_test.cc unit/authority_end_test.cc unit/authority_waits_test.cc unit/background_test.cc
+  SOURCES unit/authority_test.cc unit/authority_checkpoints_test.cc unit/authority_end_test.cc unit/authority_waits_test.cc unit/background_test.cc
           unit/stall_log_test.cc
-  LIBS paceline_authority Boost::headers Threads::Threads)
+  LIBS paceline_authority paceline_checkpoint_state paceline_config Boost::headers Threads::Threads)
 paceline_test(server_socket_test
   SOURCES process/server_socket_test.cc process/work_ahead_test.cc
   LIBS paceline_server paceline_config Boost::headers)

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-#include <deque>
 
 #include "common/params/model_file.h"
 #include "common/report/curve.h"
 #include "common/report/run_summary.h"
 #include "server/authority/authority.h"
+#include "tests/unit/errands.h"
 #include "tests/unit/outbox_fixture.h"
 #include "tests/unit/store_fixture.h"
 #include "tests/unit/temp_folder.h"
@@ -23,25 +23,6 @@ const Peer kNode0 = Peer::of(NodeId(0));
 const Peer kNode1 = Peer::of(NodeId(1));
 const Peer kShard0 = Peer::of(ShardId(0));
 const Peer kShard1 = Peer::of(ShardId(1));
-
-// A Background whose work is done when it is told to: a disk as slow as a test likes.
-class Errands final : public Background {
- public:
-  void run(std::function<Status()> work, std::function<void(const Status&, Ticks)> done) override {
-    waiting_.emplace_back(std::move(work), std::move(done));
-  }
-  void do_all(Ticks now) {
-    while (!waiting_.empty()) {
-      const auto [work, done] = std::move(waiting_.front());
-      waiting_.pop_front();
-      done(work(), now);
-    }
-  }
-  std::size_t waiting() const { return waiting_.size(); }
-
- private:
-  std::deque<std::pair<std::function<Status()>, std::function<void(const Status&, Ticks)>>> waiting_;
-};
 
 // Two nodes with one thread each, two shards of four floats, BSP, three versions.
 RunConfig small_run() {

@@ -269,6 +269,33 @@ TEST_CASE("a_curve_is_read_back_and_its_columns_are_the_contracts") {
   CHECK(read.value()[2].train_accuracy == 1.0 / 3.0);
 }
 
+TEST_CASE("a_curve_that_is_resumed_has_the_rows_up_to_that_version_and_goes_on") {
+  const testing::TempFolder folder("paceline-run-files");
+  {
+    auto writer = CurveWriter::open(folder.path());
+    REQUIRE(writer.is_ok());
+    for (const std::int64_t version : {10, 30, 20}) {
+      REQUIRE(writer->append({1.0, Version(version), Threshold(3)}).is_ok());
+    }
+  }
+  std::ofstream(folder / "curve.csv", std::ios::app) << "1.5,19,3";  // cut by a crash
+  auto writer = CurveWriter::resume(folder.path(), Version(20));
+  INFO(writer.status().message());
+  REQUIRE(writer.is_ok());
+  REQUIRE(writer->append({2.0, Version(25), Threshold(3)}).is_ok());
+  const auto read = read_curve(folder.path());
+  REQUIRE(read.is_ok());
+  REQUIRE(read->size() == 3);
+  CHECK((read->at(0).version == Version(10) && read->at(1).version == Version(20)));
+  CHECK(read->at(2).version == Version(25));
+}
+
+TEST_CASE("a_curve_that_is_missing_is_begun_by_a_resume") {
+  const testing::TempFolder folder("paceline-run-files");
+  REQUIRE(CurveWriter::resume(folder.path(), Version(20)).is_ok());
+  CHECK(read_curve(folder.path())->empty());
+}
+
 TEST_CASE("a_broken_curve_is_refused_with_file_and_line") {
   const TempFolder folder;
   REQUIRE(write_curve(folder.path(), std::vector<CurveRow>(2)));

@@ -3,8 +3,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/config/load.h"
+#include "tests/unit/checkpoint_fixture.h"
+#include "tests/unit/errands.h"
 #include "tests/unit/outbox_fixture.h"
 #include "tests/unit/store_fixture.h"
+#include "tests/unit/temp_folder.h"
 
 namespace paceline::server {
 namespace {
@@ -274,6 +278,74 @@ TEST_CASE("a layout that this machine cannot hold is refused before memory is ta
   const Log log;
   ShardService service(ShardId(0), config, sent, log, [] {});
   CHECK(service.open(layout_of(std::int64_t{1} << 40)).status().code() == StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("a decision that is to be saved is written as it was, and the authority is told of the file") {
+  testing::TempFolder run;
+  Errands errands;
+  RunConfig config;
+  config.cluster.nodes = 2;
+  config.run.out = run.path();
+  Log log;
+  Sent sent;
+  ShardCheckpoints checkpoints(ShardId(0), config, errands, sent, log);
+  ShardService service(
+      ShardId(0), config, sent, log, [] {}, &checkpoints);
+  const auto say = [&](Peer from, wire::Body body, std::vector<float> values = {}) {
+    REQUIRE(service.handle(from, {std::move(body), payload_of(std::move(values))}).is_ok());
+  };
+  REQUIRE(service.open(layout_of(6)).is_ok());
+  say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
+  for (std::int64_t clock = 0; clock < 2; ++clock) {
+    say(kNode0, push_of(kWorker, clock), std::vector<float>(6, 1.0F));
+    auto decision = decision_of(clock, {{kWorker, Clock(clock), 1}}, clock + 1);
+    decision.save = clock == 0;
+    say(kTheAuthority, decision);
+  }
+  CHECK(sent.to_authority<wire::Saved>().empty());
+  errands.do_all(Ticks(1));  // another version is there by now
+  const auto saved = sent.to_authority<wire::Saved>();
+  REQUIRE(saved.size() == 1);
+  CHECK((saved[0].version == Version(1) && saved[0].fault.empty()));
+
+  const CheckpointFolder folder(run.path(), fingerprint(config));
+  const auto intact = folder.intact(ShardId(0));
+  REQUIRE(intact->files.size() == 1);
+  CHECK(intact->files[0].digest == saved[0].digest);
+  const auto file = read_shard_file(folder.shard_file({1, Version(1)}, ShardId(0)),
+                                    {{1, Version(1)}, fingerprint(config), ShardId(0), {}, {}, {}}, 4);
+  REQUIRE(file.is_ok());
+  CHECK(file->image.decisions == 1);
+  const float lr = static_cast<float>(1.0);
+  CHECK(values_of(file->image.parameters) == std::vector<float>(6, 1.0F - lr));
+  say(kTheAuthority, wire::ForgetSaved{{1, Version(2)}});
+  errands.do_all(Ticks(2));
+  CHECK(folder.intact(ShardId(0))->files.empty());
+}
+
+TEST_CASE("a file that cannot be written is told with the system's reason, and the shard goes on") {
+  testing::TempFolder run;
+  put_file(run / "checkpoint", "in the way of the folder");
+  Errands errands;
+  RunConfig config;
+  config.run.out = run.path();
+  Log log;
+  Sent sent;
+  ShardCheckpoints checkpoints(ShardId(0), config, errands, sent, log);
+  ShardService service(
+      ShardId(0), config, sent, log, [] {}, &checkpoints);
+  REQUIRE(service.open(layout_of(6)).is_ok());
+  const auto initial = payload_of(std::vector<float>(6, 1.0F));
+  REQUIRE(service.handle(kNode0, {wire::InitialParameters{0, true}, initial}).is_ok());
+  auto decision = decision_of(0, {}, 1);
+  decision.save = true;
+  REQUIRE(service.handle(kTheAuthority, {decision, {}}).is_ok());
+  errands.do_all(Ticks(1));
+  const auto saved = sent.to_authority<wire::Saved>();
+  REQUIRE(saved.size() == 1);
+  CHECK_THAT(saved[0].fault, Catch::Matchers::Contains("checkpoint"));
+  decision.sequence = 1;
+  CHECK(service.handle(kTheAuthority, {decision, {}}).is_ok());
 }
 
 }  // namespace

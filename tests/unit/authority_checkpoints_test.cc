@@ -1,0 +1,278 @@
+// The authority and its checkpoints while a run trains: when one is due, what makes it whole, and what a
+// fault costs.
+#include <catch2/catch.hpp>
+
+#include "common/checkpoint/engine_state.h"
+#include "common/config/load.h"
+#include "server/authority/save_schedule.h"
+#include "tests/unit/authority_fixture.h"
+#include "tests/unit/unwritable_folder.h"
+
+namespace paceline::server {
+namespace {
+
+SaveSchedule schedule_of(CheckpointSection config) {
+  SaveSchedule schedule(config);
+  schedule.begin(Version(0), Ticks(1));
+  return schedule;
+}
+
+TEST_CASE("by clocks a checkpoint is due with each multiple, or the first version beyond it") {
+  SaveSchedule schedule = schedule_of({10, {}, 2});
+  CHECK_FALSE(schedule.reached(Version(9), Ticks(2)));
+  CHECK(schedule.reached(Version(12), Ticks(2)));
+  schedule.over();
+  CHECK_FALSE(schedule.reached(Version(12), Ticks(3)));
+  CHECK_FALSE(schedule.reached(Version(19), Ticks(3)));
+  CHECK(schedule.reached(Version(20), Ticks(3)));
+}
+
+TEST_CASE("one that comes due while another is under way is left out, and counted") {
+  SaveSchedule schedule = schedule_of({10, {}, 2});
+  REQUIRE(schedule.reached(Version(10), Ticks(2)));
+  CHECK_FALSE(schedule.reached(Version(20), Ticks(3)));
+  CHECK(schedule.left_out() == 1);
+  schedule.over();
+  CHECK_FALSE(schedule.reached(Version(21), Ticks(4)));
+  CHECK(schedule.reached(Version(30), Ticks(5)));
+}
+
+TEST_CASE("by time a checkpoint is due with the first version behind the interval") {
+  SaveSchedule schedule = schedule_of({{}, std::chrono::seconds(5), 2});
+  CHECK_FALSE(schedule.reached(Version(1), Ticks(1) + 4s));
+  CHECK(schedule.reached(Version(2), Ticks(1) + 5s));
+  CHECK_FALSE(schedule.reached(Version(3), Ticks(1) + 11s));  // under way
+  schedule.over();
+  CHECK_FALSE(schedule.reached(Version(2), Ticks(1) + 12s));  // it is saved
+  CHECK(schedule.reached(Version(4), Ticks(1) + 12s));
+}
+
+TEST_CASE("without a schedule nothing is due, at a stop neither; with one the last state is, once") {
+  SaveSchedule none = schedule_of({});
+  CHECK_FALSE(none.reached(Version(10), Ticks(2) + 100h));
+  CHECK_FALSE(none.reached_last(Version(10), Ticks(2)));
+  SaveSchedule some = schedule_of({10, {}, 2});
+  CHECK(some.reached_last(Version(3), Ticks(2)));
+  some.over();
+  CHECK_FALSE(some.reached_last(Version(3), Ticks(2)));
+}
+
+RunConfig saving_run(std::int64_t every = 1) {
+  RunConfig config = small_run();
+  config.checkpoint.every_clocks = every;
+  return config;
+}
+
+// Two shards that write nothing, but say that they have.
+struct SavingRun : Run {
+  explicit SavingRun(RunConfig c = saving_run()) : Run(std::move(c)) {
+    gather();
+  }
+  std::vector<std::string> warnings;
+  CheckpointFolder checkpoints() const { return {config.run.out, fingerprint(config)}; }
+  std::vector<std::int64_t> versions_to_save() const {
+    std::vector<std::int64_t> versions;
+    for (const auto& decision : sent.of<wire::ApplyDecision>(kShard1)) {
+      if (decision.save) versions.push_back(decision.version_after.value);
+    }
+    return versions;
+  }
+  // As a shard's process does: its file is there before it says so.
+  void save(std::uint32_t shard, std::int64_t version) {
+    const CheckpointId id{1, Version(version)};
+    REQUIRE(checkpoints().make(id).is_ok());
+    REQUIRE(write_file_atomically(checkpoints().shard_file(id, ShardId(shard)), "12345").is_ok());
+    say(Peer::of(ShardId(shard)), wire::Saved{ShardId(shard), Version(version), {5, shard + 1}, ""});
+  }
+  void save(std::int64_t version) {
+    save(0, version);
+    save(1, version);
+  }
+  std::vector<CheckpointId> complete() const {
+    std::vector<CheckpointId> ids;
+    const auto found = checkpoints().complete();
+    REQUIRE(found.is_ok());
+    for (const Manifest& manifest : found->checkpoints) ids.push_back(manifest.id);
+    return ids;
+  }
+};
+
+TEST_CASE("a checkpoint is whole once every shard has written its part, and not before") {
+  SavingRun run;
+  run.train(0, 1);
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>{1});
+  run.save(0, 1);
+  CHECK(run.complete().empty());
+  run.save(1, 1);
+  REQUIRE(run.complete() == std::vector<CheckpointId>{{1, Version(1)}});
+  CHECK(run.sent.of<wire::ForgetSaved>(kShard1).back().oldest_kept == CheckpointId{1, Version(1)});
+  CHECK(run.sent.of<wire::ForgetSaved>(kShard0).empty());  // what is here prune() has seen to
+}
+
+TEST_CASE("the manifest says what the run goes on from: versions, the core's state, the record, time") {
+  SavingRun run;
+  run.now = run.now + 2s;
+  run.train(0, 1);
+  run.save(1);
+  const Manifest manifest = run.checkpoints().complete()->checkpoints.at(0);
+  CHECK(manifest.revision == Revision(2));
+  CHECK(manifest.decisions == 1);
+  CHECK(manifest.layout_hash == layout_of(8).hash());
+  CHECK(manifest.shards == std::vector<FileDigest>{{5, 1}, {5, 2}});
+  CHECK(manifest.seconds_trained == Approx(2.0));
+  const auto engine = checkpoint::engine_state_from_bytes(manifest.engine);
+  REQUIRE(engine.is_ok());
+  CHECK(engine->version == Version(1));
+  CHECK(engine->left == sync::IterationRanges{{2, 4}});
+  const auto record = run_record_from_bytes(manifest.record, run.config.cluster.cluster());
+  REQUIRE(record.is_ok());
+  CHECK(record->staleness[1].clocks.count == 1);
+}
+
+TEST_CASE("while one is being written training goes on, and the next one is left out") {
+  SavingRun run;
+  run.train(0, 2);
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>{1});
+  run.save(1);
+  run.train(2, 3);
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>{1, 3});
+}
+
+TEST_CASE("a shard that cannot write costs this checkpoint alone, and is named") {
+  SavingRun run;
+  run.log = Log::to([&run](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarn) run.warnings.push_back(text);
+  });
+  run.train(0, 1);
+  run.save(0, 1);
+  run.say(kShard1, wire::Saved{ShardId(1), Version(1), {}, "No space left on device"});
+  CHECK(run.complete().empty());
+  CHECK_FALSE(std::filesystem::exists(run.checkpoints().folder({1, Version(1)})));
+  REQUIRE(run.warnings.size() == 1);
+  CHECK_THAT(run.warnings[0], Contains("version 1") && Contains("shard 1: No space left on device"));
+  run.train(1, 2);
+  run.save(2);
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
+}
+
+TEST_CASE("a manifest that cannot be written costs this checkpoint alone") {
+  SavingRun run;
+  run.slow_disk = true;
+  run.train(0, 1);
+  run.save(1);
+  {
+    const testing::UnwritableFolder refused(run.checkpoints().folder({1, Version(1)}));
+    run.errands.do_all(run.now);
+  }
+  run.errands.do_all(run.now);
+  CHECK(run.complete().empty());
+  run.slow_disk = false;
+  run.train(1, 2);
+  run.save(2);
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
+}
+
+TEST_CASE("as many whole checkpoints stay as are to be kept") {
+  SavingRun run;
+  for (std::int64_t version = 1; version <= 3; ++version) {
+    run.train(version - 1, version);
+    run.save(version);
+  }
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(3)}, {1, Version(2)}});
+  CHECK(run.sent.of<wire::ForgetSaved>(kShard1).back().oldest_kept == CheckpointId{1, Version(2)});
+}
+
+TEST_CASE("a run that a signal stops saves its last state, and ends when it is on disk") {
+  SavingRun run(saving_run(100));
+  run.train(0, 1);
+  run.authority->stop("stopped by a signal", run.now);
+  run.iterate(0, 1);
+  run.iterate(1, 1);
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>{2});
+  run.answer_model();
+  run.say(kNode0, wire::EvaluationReport{Version(2), {50.0, 75, 100}, ""});
+  run.nodes_report();
+  CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
+  run.save(2);
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
+  CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(run.summary().status == "stopped");
+  CHECK(run.summary().checkpoints->written == 1);
+}
+
+TEST_CASE("a last state that is never written does not hold the end open for ever") {
+  SavingRun run(saving_run(100));
+  run.train(0, 1);
+  run.authority->stop("stopped by a signal", run.now);
+  run.iterate(0, 1);
+  run.iterate(1, 1);
+  run.answer_model();
+  run.say(kNode0, wire::EvaluationReport{Version(2), {50.0, 75, 100}, ""});
+  run.nodes_report();
+  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease + 1s);
+  run.errands.do_all(run.now);
+  CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(run.summary().checkpoints->failed == 1);
+}
+
+TEST_CASE("a run that is complete does not wait for a checkpoint that is under way") {
+  SavingRun run;
+  run.train(0, 3);
+  run.answer_model();
+  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.nodes_report();
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(run.authority->result().is_ok());
+}
+
+TEST_CASE("what a shard says of another's file, twice or too late changes nothing") {
+  SavingRun run;
+  run.train(0, 1);
+  CHECK(run.refused(kShard1, wire::Saved{ShardId(0), Version(1), {5, 1}, ""}).code() ==
+        StatusCode::kInvalidArgument);
+  run.save(0, 1);
+  run.save(0, 1);
+  run.say(kShard1, wire::Saved{ShardId(1), Version(7), {5, 1}, ""});
+  CHECK(run.complete().empty());
+  run.save(1, 1);
+  CHECK(run.complete().size() == 1);
+}
+
+TEST_CASE("a run's record comes back from its bytes as it was, and no other bytes are one") {
+  const Cluster cluster{2, 1};
+  RunRecordState state;
+  state.switches.push_back({"bsp", Version(0), 0.0, Threshold(0)});
+  state.switches.push_back({"asp", Version(7), 1.5, Threshold::infinite()});
+  state.lost_nodes = 1;
+  state.lost = {"node 1: silent for 10.2 s"};
+  for (std::uint32_t r = 0; r < 2; ++r) {
+    state.staleness.push_back({cluster.worker_at(Rank(r)), {}, {}});
+    state.staleness[r].clocks.add(r, 3);
+    state.staleness[r].gradients.add(100 * r);
+  }
+  state.batch_sizes = WorkerBatchSizes{{8, 16}, {8, 8}, {16, 16}};
+  state.test_accuracy = 0.5;
+  state.checkpoints = 3;
+  const std::string bytes = to_bytes(state);
+  const auto back = run_record_from_bytes(bytes, cluster);
+  REQUIRE(back.is_ok());
+  CHECK(to_bytes(*back) == bytes);
+  CHECK(back->switches[1].threshold.is_infinite());
+  CHECK(back->staleness[1].gradients.max == 100);
+  CHECK_FALSE(back->lpr.has_value());
+
+  CHECK(run_record_from_bytes(bytes, Cluster{3, 1}).status().message() ==
+        "run record: staleness: got 2 workers, expected 3");
+  CHECK(run_record_from_bytes("\xff\xff", cluster).status().code() == StatusCode::kDataLoss);
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
+    (void)run_record_from_bytes(bytes.substr(0, cut), cluster);  // an error or a record, never more
+  }
+}
+
+}  // namespace
+}  // namespace paceline::server
