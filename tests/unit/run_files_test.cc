@@ -1,5 +1,6 @@
 // summary.json, phases.csv and curve.csv: what is written is read back, and what is broken is named.
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <limits>
 
 #include "common/files/atomic_file.h"
@@ -90,6 +91,22 @@ TEST_CASE("a_summary_is_read_back_as_it_was_written") {
   CHECK(read->switches[1].threshold == Threshold(2));
   CHECK((*read)[Phase::kBatch].count == 3);
   CHECK((*read)[Phase::kBatch].mean_ms() == Approx(1.234567));
+}
+
+TEST_CASE("a_resumed_run_says_so_and_how_many_checkpoints_it_wrote_and_others_do_not") {
+  const TempFolder folder;
+  RunSummary s = some_summary();
+  CHECK(to_json(s).find("generation") == std::string::npos);
+  CHECK(to_json(s).find("checkpoints") == std::string::npos);
+  s.generation = 3;
+  s.resumed_from = Version(118);
+  s.checkpoints = {7, 1};
+  REQUIRE(write_summary(folder.path(), s));
+  const auto read = read_summary(folder.path());
+  REQUIRE(read.is_ok());
+  CHECK(read->generation == 3);
+  CHECK(read->resumed_from == Version(118));
+  CHECK((read->checkpoints->written == 7 && read->checkpoints->failed == 1));
 }
 
 TEST_CASE("the_keys_of_a_summary_are_the_contracts_in_its_order") {
@@ -270,7 +287,7 @@ TEST_CASE("a_curve_is_read_back_and_its_columns_are_the_contracts") {
 }
 
 TEST_CASE("a_curve_that_is_resumed_has_the_rows_up_to_that_version_and_goes_on") {
-  const testing::TempFolder folder("paceline-run-files");
+  const TempFolder folder;
   {
     auto writer = CurveWriter::open(folder.path());
     REQUIRE(writer.is_ok());
@@ -291,7 +308,7 @@ TEST_CASE("a_curve_that_is_resumed_has_the_rows_up_to_that_version_and_goes_on")
 }
 
 TEST_CASE("a_curve_that_is_missing_is_begun_by_a_resume") {
-  const testing::TempFolder folder("paceline-run-files");
+  const TempFolder folder;
   REQUIRE(CurveWriter::resume(folder.path(), Version(20)).is_ok());
   CHECK(read_curve(folder.path())->empty());
 }
