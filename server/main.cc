@@ -75,18 +75,21 @@ int server_main(int argc, char** argv) {
   if (const Status keys = check_keys(*config, shard); !keys.is_ok()) return fail(keys);
   wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
 
-  const Existing existing = given.force ? Existing::kReplace : Existing::kRefuse;
-  const Status prepared = prepare_run_directory(*config, shard, existing, given.config_path);
-  if (!prepared.is_ok()) return fail(prepared);
+  if (!given.resume) {
+    const Existing existing = given.force ? Existing::kReplace : Existing::kRefuse;
+    const Status prepared = prepare_run_directory(*config, shard, existing, given.config_path);
+    if (!prepared.is_ok()) return fail(prepared);
+  }
   const std::string name = shard == kAuthority ? "paceline-server" : "paceline-server " + to_string(shard);
-  const auto log = Log::open(log_file(*config, shard), name, config->run.log_level);
+  const auto log = Log::open(log_file(*config, shard), name, config->run.log_level,
+                             given.resume ? Log::Begin::kBehind : Log::Begin::kAnew);
   if (!log.is_ok()) return fail(log.status());
 
   wire::Context context;
-  Server server(*config, shard, context, *log, ServerOptions{&std::cerr});
+  Server server(*config, shard, context, *log, ServerOptions{&std::cerr, given.resume});
   const Status started = server.start();
   if (!started.is_ok()) {
-    forget_run(*config, shard, given.config_path);
+    if (!given.resume) forget_run(*config, shard, given.config_path);
     return fail(started);
   }
   boost::asio::signal_set signals(server.io(), SIGINT, SIGTERM);

@@ -43,6 +43,10 @@ Status Membership::check(const wire::Join& join) const {
   if (join.threads != cluster_.threads_per_node) {
     return mismatch(who, "threads", std::to_string(join.threads), std::to_string(cluster_.threads_per_node));
   }
+  if (expected_layout_ && join.layout_hash != *expected_layout_) {
+    return mismatch(who, "parameter layout", hex(join.layout_hash),
+                    hex(*expected_layout_) + " as the checkpoint has");
+  }
   if (first_ && join.layout_hash != first_->layout_hash) {
     return mismatch(who, "parameter layout", hex(join.layout_hash),
                     hex(first_->layout_hash) + " as node " + to_string(first_->node) + " has");

@@ -38,6 +38,9 @@ class Membership {
   // The same for another shard, at the authority.
   [[nodiscard]] Status admit(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now);
 
+  // The run is resumed: every node must have this layout, that of the checkpoint.
+  void expect_layout(std::uint64_t hash) { expected_layout_ = hash; }
+
   std::optional<Peer> who(const wire::PeerId& connection) const;
   // Where to send to; nullptr when the peer has not joined or has gone.
   const wire::PeerId* connection_of(Peer peer) const;
@@ -89,6 +92,7 @@ class Membership {
     std::uint64_t data_fingerprint = 0;
   };
   std::optional<FirstNode> first_;
+  std::optional<std::uint64_t> expected_layout_;
 };
 
 }  // namespace paceline::server

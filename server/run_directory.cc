@@ -23,6 +23,10 @@ std::vector<fs::path> marks_of_a_run(const RunConfig& config, ShardId shard) {
   return {log_file(config, shard), out / "curve.csv", out / "summary.json"};
 }
 
+// What the end of a run writes.
+constexpr const char* kResults[] = {"summary.json", "phases.csv", "phases_histogram.csv", "staleness.csv",
+                                    "model.bin"};
+
 // The number in "worker-3.log" or "server-3.log"; nothing in any other name.
 std::optional<std::uint64_t> daemon_of(const std::string& name, const std::string& role) {
   if (!name.starts_with(role) || !name.ends_with(".log")) return std::nullopt;
@@ -64,9 +68,7 @@ std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
   std::vector<fs::path> files = marks_of_a_run(config, shard);
   if (shard != kAuthority) return files;
   for (const fs::path& log : logs_of_others(config)) files.push_back(log);
-  for (const char* name : {"phases.csv", "phases_histogram.csv", "staleness.csv", "model.bin"}) {
-    files.push_back(fs::path(config.run.out) / name);
-  }
+  for (const char* name : kResults) files.push_back(fs::path(config.run.out) / name);
   return files;
 }
 
@@ -75,6 +77,16 @@ std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
 fs::path log_file(const RunConfig& config, ShardId shard) {
   return fs::path(config.run.out) /
          (shard == kAuthority ? "server.log" : "server-" + to_string(shard) + ".log");
+}
+
+Status forget_results(const RunConfig& config) {
+  for (const char* name : kResults) {
+    std::error_code error;
+    const fs::path file = fs::path(config.run.out) / name;
+    fs::remove(file, error);
+    if (error) return unavailable("cannot remove " + file.string() + ": " + error.message());
+  }
+  return Status::ok();
 }
 
 Status check_unused(const RunConfig& config, ShardId shard) {

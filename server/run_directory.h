@@ -20,6 +20,10 @@ enum class Existing { kRefuse, kReplace };
 [[nodiscard]] Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                                            const std::filesystem::path& given_config);
 
+// The run goes on that the folder holds: what an end of it said is no longer so. Its log, curve and
+// checkpoints stay. Errors: kUnavailable a file cannot be removed.
+[[nodiscard]] Status forget_results(const RunConfig& config);
+
 // Whether the folder holds no run that this server would be refused for. Errors: kFailedPrecondition it does.
 [[nodiscard]] Status check_unused(const RunConfig& config, ShardId shard);
 

@@ -29,6 +29,8 @@ struct ServerOptions {
   // Where the authority prints a line about the progress every few seconds; nullptr: nowhere. Outlives the
   // server.
   std::ostream* progress = nullptr;
+  // Go on with the run in config.run.out, from its newest whole checkpoint.
+  bool resume = false;
 };
 
 class Server {
@@ -41,7 +43,8 @@ class Server {
 
   // Binds cluster.endpoints[shard] and, for another shard than 0, connects to the authority. Call once,
   // before run(). Errors: kUnavailable port in use or curve.csv cannot be written; kInvalidArgument not an
-  // endpoint.
+  // endpoint; to resume, kFailedPrecondition nothing to resume from, and why not, kUnavailable the run
+  // directory cannot be read or written.
   [[nodiscard]] Status start();
   // The bound endpoint, with the port that the system chose where "*" was asked for. After start().
   std::string endpoint() const;

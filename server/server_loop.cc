@@ -51,6 +51,7 @@ Result<wire::TransportOptions> ServerLoop::connecting() {
 
 Status ServerLoop::open(wire::Context& context) {
   const std::vector<std::string>& endpoints = config_.cluster.endpoints;
+  if (options_.resume) PACELINE_RETURN_IF_ERROR(look_for_checkpoints());
   PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions listens, listening());
   PACELINE_ASSIGN_OR_RETURN(
       router_, wire::RouterSocket::bind(context, io_, endpoints[shard_.value], listens,
@@ -60,7 +61,10 @@ Status ServerLoop::open(wire::Context& context) {
                                         }));
   const Ticks now = steady_now();
   started_at_ = last_tick_ = next_heartbeat_ = next_progress_ = next_look_ = authority_seen_ = now;
-  if (is_authority()) {
+  if (is_authority() && options_.resume) {
+    choose_checkpoint(now);  // where no other shard is to be asked
+    if (ended_) return result_;
+  } else if (is_authority()) {
     PACELINE_ASSIGN_OR_RETURN(RunRecord record, RunRecord::open(config_, log_));
     authority_.emplace(config_, std::move(record), authority_port_, background_, log_, now);
   } else {
@@ -71,8 +75,9 @@ Status ServerLoop::open(wire::Context& context) {
                                                             on_dealer(std::move(message));
                                                             drain();
                                                           }));
-    PACELINE_RETURN_IF_ERROR(
-        dealer_->send({wire::ShardJoin{wire::kProtocolVersion, shard_, fingerprint_}, {}}));
+    PACELINE_RETURN_IF_ERROR(dealer_->send(
+        {wire::ShardJoin{wire::kProtocolVersion, shard_, fingerprint_, options_.resume, own_files_.intact},
+         {}}));
   }
   log_.info("shard " + to_string(shard_) + " listens on " + router_->endpoint());
   schedule_tick();
@@ -151,8 +156,30 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     return refuse(from, range.status(), /*fatal=*/true);
   }
   router_->remember(from);
-  send_to(from, wire::Welcome{shard_, *range});
-  if (authority_) authority_->node_joined(join.node, *layout, now);
+  if (!waits_for_resume()) return welcome(join, *layout, now);
+  // What the handler alone can do is done; the answer comes when there is something to go on from.
+  std::erase_if(waiting_, [&](const Waiting& one) { return one.join.node == join.node; });
+  waiting_.push_back({join, *layout});
+}
+
+// A process that has been in this generation, or a later one, of which this server knows nothing, has met
+// another server in this one's place.
+void ServerLoop::welcome(const wire::Join& join, const Layout& layout, Ticks now) {
+  const Peer node = Peer::of(join.node);
+  const wire::PeerId* connection = membership_.connection_of(node);
+  if (connection == nullptr) return;  // it has gone meanwhile
+  membership_.seen(node, now);        // it may have had to wait without a word
+  if (join.last_generation >= generation_) {
+    return refuse(
+        *connection,
+        failed_precondition(to_string(node) + ": it has been in generation " +
+                            std::to_string(join.last_generation) + " of the run, expected one before " +
+                            std::to_string(generation_) + ", which shard " + to_string(shard_) + " is in"),
+        /*fatal=*/true);
+  }
+  send_to(*connection,
+          wire::Welcome{shard_, service_.shard()->range(), generation_, service_.is_initialized()});
+  if (authority_) authority_->node_joined(join.node, layout, now);
 }
 
 // What it has pushed and is not applied yet keeps its memory mapped.
@@ -201,14 +228,21 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
   const std::string key = router_->key_name();
   const Status own_key = check_key(wire::may_be_server(key), "shard " + to_string(join.shard));
   if (!own_key.is_ok()) return refuse(from, own_key, /*fatal=*/true);
-  const Status status = membership_.admit(join, from, now);
+  Status status = membership_.admit(join, from, now);
+  if (status.is_ok() && join.resumes != options_.resume) {
+    remove(Peer::of(join.shard));
+    status = failed_precondition(
+        "shard " + to_string(join.shard) + " was started " +
+        (join.resumes ? "with --resume, the authority without" : "without --resume, the authority with it"));
+  }
   if (!status.is_ok()) {
-    const bool ours = join.shard.value < config_.cluster.shards;
+    const bool ours = authority_ && join.shard.value < config_.cluster.shards;
     if (ours) authority_->join_refused(Peer::of(join.shard), status.message());
     return refuse(from, status, /*fatal=*/true);
   }
   router_->remember(from);
-  send_to(from, wire::ShardWelcome{});
+  if (options_.resume) return on_resuming_shard(from, join, now);
+  send_to(from, wire::ShardWelcome{generation_, {}});
   authority_->shard_joined(join.shard);
 }
 
@@ -222,6 +256,7 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   if (!authority_) {
     // It tells the authority too, whose NodeLost says what to forget.
     if (leaves) return remove(from);
+    if (is_authority()) return;  // it speaks before it is welcomed
     return refuse(*membership_.connection_of(from),
                   invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
                                    " to shard " + to_string(shard_) + ": it is for the authority"),
@@ -236,6 +271,15 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
 }
 
 void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
+  if (!authority_) {
+    if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
+      return cannot_resume(unavailable(to_string(from) + " has left: " + leave->fault));
+    }
+    if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
+      if (lost->node.value < config_.cluster.nodes) remove(Peer::of(lost->node));
+    }
+    return;
+  }
   const Status status = authority_->handle(from, message, now);
   if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/false);
 }
@@ -254,9 +298,12 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
   if (!message.is_ok()) return end(message.status());
   const wire::Body& body = message->body;
   if (std::holds_alternative<wire::Heartbeat>(body)) return;
-  if (std::holds_alternative<wire::ShardWelcome>(body)) {
+  if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
     welcomed_ = true;
     log_.info("joined the authority at " + config_.cluster.endpoints[kAuthority.value]);
+    if (options_.resume && welcome->resume_from && !resumed_) {
+      go_on_from(*welcome->resume_from, welcome->generation);
+    }
   } else if (const auto* over = std::get_if<wire::RunOver>(&body)) {
     run_over(*over);
   } else if (const auto* error = std::get_if<wire::Error>(&body)) {
@@ -340,6 +387,7 @@ void ServerLoop::work_ahead() {
 void ServerLoop::stop(const std::string& reason) {
   boost::asio::post(io_, [this, reason] {
     if (ended_) return;
+    if (is_authority() && !authority_) return cannot_resume(aborted(reason));
     if (authority_) {
       authority_->stop(reason, steady_now());
     } else {

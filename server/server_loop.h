@@ -28,6 +28,7 @@
 #include "server/authority/authority.h"
 #include "server/background_thread.h"
 #include "server/membership.h"
+#include "server/resume.h"
 #include "server/server.h"
 #include "server/shard_checkpoints.h"
 #include "server/shard_service.h"
@@ -76,6 +77,7 @@ class ServerLoop {
   void on_denied(const Status& why);
   [[nodiscard]] Status check_key(bool may, const std::string& who) const;
   void on_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  void welcome(const wire::Join& join, const Layout& layout, Ticks now);
   void remove(Peer peer);
   [[nodiscard]] Status share_memory(const wire::PeerId& with, NodeId node);
   [[nodiscard]] Status settle_sharing(const wire::PeerId& from, Peer peer, const wire::Body& body);
@@ -89,6 +91,17 @@ class ServerLoop {
   void run_over(const wire::RunOver& over);
   void drain();
   void work_ahead();
+
+  // The way of a resumed run to where it goes on (server_loop_resume.cc).
+  [[nodiscard]] Status look_for_checkpoints();
+  bool waits_for_resume() const { return options_.resume && !resumed_; }
+  void on_resuming_shard(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
+  void choose_checkpoint(Ticks now);
+  [[nodiscard]] Status begin_resumed(ResumePoint point, Ticks now);
+  void go_on_from(CheckpointId id, std::uint64_t generation);
+  void on_file_read(Status read, std::shared_ptr<std::optional<ShardFile>> file, Ticks now);
+  void check_resume(Ticks now);
+  void cannot_resume(const Status& why);
 
   // What goes out, and time (server_loop_out.cc).
   void send(Speaker speaker, Peer to, wire::Message message);
@@ -133,6 +146,16 @@ class ServerLoop {
   std::unique_ptr<wire::RouterSocket> router_;
   std::unique_ptr<wire::DealerSocket> dealer_;  // other shards: to the authority
   bool welcomed_ = false;                       // other shards: the authority has answered
+  std::uint64_t generation_ = 1;                // of the run; of one that is resumed, once resumed_
+  // A run that is resumed.
+  OwnFiles own_files_;
+  std::optional<ResumeChoice> choice_;  // the authority's, until it is made
+  bool resumed_ = false;                // this shard has what it goes on from
+  struct Waiting {
+    wire::Join join;
+    Layout layout;
+  };
+  std::vector<Waiting> waiting_;  // nodes that are in, and are answered when it has
   Ticks authority_seen_;
 
   boost::asio::steady_timer timer_;

@@ -1,4 +1,5 @@
 // What goes out, and what time brings: heartbeats, leases, deadlines, the progress line, the end.
+#include <algorithm>
 #include <ostream>
 #include <utility>
 
@@ -30,7 +31,7 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
     local_.emplace_back(speaker, std::move(message));
     return;
   }
-  if (!to.is_node() && !authority_) {
+  if (!to.is_node() && !is_authority()) {
     const Status status = dealer_->send(std::move(message));
     if (!status.is_ok()) end(Status(status).with_context("to the authority"));
     return;
@@ -46,7 +47,7 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
 // Called from within handlers, so what follows waits for the next tick. A shard cannot tell whether a node
 // whose connection broke had said all that it had to say to the authority, so there the lease tells.
 void ServerLoop::cannot_send(Peer to, const Status& why) {
-  if (authority_ || why.code() != StatusCode::kUnavailable) unreachable_.add(to, why, steady_now());
+  if (is_authority() || why.code() != StatusCode::kUnavailable) unreachable_.add(to, why, steady_now());
 }
 
 void ServerLoop::check_unreachable(Ticks now) {
@@ -60,6 +61,10 @@ void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
   remove(peer);
   if (authority_) return authority_->lost(peer, why, now);
   log_.warn(to_string(peer) + " lost: " + why);
+  if (is_authority()) {
+    if (!peer.is_node()) cannot_resume(unavailable(to_string(peer) + " was lost: " + why));
+    return;
+  }
   const Status said =
       dealer_->send({wire::NodeLost{peer.node(), "shard " + to_string(shard_) + ": " + why}, {}});
   if (!said.is_ok()) end(Status(said).with_context("to the authority"));
@@ -113,7 +118,7 @@ void ServerLoop::on_tick() {
   service_.tick(now);
   check_leases(now);
   look_for_stalls(now);
-  if (!authority_) return check_authority(now);
+  if (!authority_) return is_authority() ? check_resume(now) : check_authority(now);
   authority_->tick(now);
   // The first one as training begins: it says that everybody is there.
   if (options_.progress != nullptr && now >= next_progress_ && authority_->training()) {
@@ -146,6 +151,9 @@ void ServerLoop::heartbeat(Ticks now) {
 // A node that talks to the authority alone is of no use, so every shard looks; the authority decides.
 void ServerLoop::check_leases(Ticks now) {
   for (const Membership::Silence& silence : membership_.silent(now)) {
+    // Who waits for us says nothing.
+    const auto is_it = [&](const Waiting& one) { return Peer::of(one.join.node) == silence.peer; };
+    if (std::any_of(waiting_.begin(), waiting_.end(), is_it)) continue;
     lose(silence.peer, "silent for " + in_seconds(silence.silent), now);
   }
 }
@@ -179,7 +187,7 @@ void ServerLoop::end(Status result) {
   ended_ = true;
   for (const std::string& line : stalls_.look({}, steady_now())) log_.info(line);
   result_ = std::move(result);
-  if (!authority_ && !result_.is_ok()) log_.error(result_.message());  // the authority has said it
+  if (!is_authority() && !result_.is_ok()) log_.error(result_.message());  // the authority has said it
   timer_.cancel();
   if (const std::int64_t kept_out = router_->counters().kept_out; kept_out > 0) {
     log_.info("connections that were kept out: " + std::to_string(kept_out));

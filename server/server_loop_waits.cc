@@ -17,9 +17,14 @@ constexpr std::chrono::seconds kLookEvery{1};
 
 std::vector<Wait> ServerLoop::waits(Ticks now) const {
   const LastSeen last_seen = [this, now](Peer peer) -> std::optional<std::chrono::nanoseconds> {
-    if (authority_ || peer != Peer::of(kAuthority)) return membership_.silent_for(peer, now);
+    if (is_authority() || peer != Peer::of(kAuthority)) return membership_.silent_for(peer, now);
     return welcomed_ ? std::optional<std::chrono::nanoseconds>(now - authority_seen_) : std::nullopt;
   };
+  if (is_authority() && !authority_) {
+    return {{"the wait for the shards to resume", "shard " + to_string(choice_->missing().front()) +
+                                                      " has not joined: what the run is resumed from is not "
+                                                      "known"}};
+  }
   if (!authority_ && !welcomed_) {
     return {{"the wait for the authority", "shard " + to_string(shard_) + " waits for the authority (" +
                                                config_.cluster.endpoints[kAuthority.value] +

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "common/assert.h"
 #include "common/config/load.h"
 
 namespace paceline::server {
@@ -17,12 +16,10 @@ ShardCheckpoints::ShardCheckpoints(ShardId id, const RunConfig& config, Backgrou
       log_(log),
       folder_(config.run.out, fingerprint_) {}
 
-void ShardCheckpoints::open(Range range, std::uint64_t layout_hash) {
-  writer_.emplace(background_, folder_, ShardFileOwner{layout_hash, fingerprint_, generation_, id_, range});
-}
-
-void ShardCheckpoints::save(ShardImage image) {
-  PACELINE_ASSERT(writer_.has_value(), "shard " + to_string(id_) + " saves before it is open");
+void ShardCheckpoints::save(ShardImage image, Range range, std::uint64_t layout_hash) {
+  if (!writer_) {
+    writer_.emplace(background_, folder_, ShardFileOwner{layout_hash, fingerprint_, generation_, id_, range});
+  }
   const Version version = image.version;
   const auto done = [this](CheckpointId id, const Result<FileDigest>& written, Ticks) {
     if (!written.is_ok()) return say({id_, id.version, {}, written.status().message()});

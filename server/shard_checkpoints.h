@@ -1,6 +1,5 @@
 // A shard's part in checkpoints: its images are written while training goes on (checkpoint/writer.h), the
-// authority is told of each, and files that are needed no more are removed. And what a resumed shard begins
-// with.
+// authority is told of each, and files that are needed no more are removed.
 //
 // Thread: the server's loop.
 #pragma once
@@ -26,14 +25,12 @@ class ShardCheckpoints {
   ShardCheckpoints(ShardId id, const RunConfig& config, Background& background, Outbox& outbox,
                    const Log& log);
 
-  // The run's, from the authority: of what is written from now on. Before open(); 1 until then.
+  // The run's, from the authority: of what is written. Before the first save(); 1 until then.
   void set_generation(std::uint64_t generation) { generation_ = generation; }
-  // The shard is known. Once.
-  void open(Range range, std::uint64_t layout_hash);
 
   // Has the image written and the authority told (Saved), also when it could not be, or an older one still is
-  // being written. After open().
-  void save(ShardImage image);
+  // being written. `range` and layout are the same at each call.
+  void save(ShardImage image, Range range, std::uint64_t layout_hash);
   // Removes this shard's files of older checkpoints, in the background.
   void forget(CheckpointId oldest_kept);
 

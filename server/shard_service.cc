@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "common/hex.h"
 #include "common/params/partition.h"
 #include "common/sync/test_hooks.h"
 #include "common/wire/memory.h"
@@ -61,8 +62,26 @@ Result<Range> ShardService::open(const Layout& layout) {
   node_memory_max_ = wire::gradient_segment_bytes(layout.size(), config_.cluster.threads_per_node,
                                                   settings.gradients_max + 1);
   shard_.emplace(id_, range, layout, std::move(settings));
-  if (checkpoints_ != nullptr) checkpoints_->open(range, layout_hash_);
+  if (resumed_from_) PACELINE_RETURN_IF_ERROR(restore());
   return range;
+}
+
+Status ShardService::resume_from(ShardFile file) {
+  resumed_from_ = std::move(file);
+  return shard_ ? restore() : Status::ok();
+}
+
+Status ShardService::restore() {
+  ShardFile file = *std::exchange(resumed_from_, std::nullopt);
+  const std::string what = "the checkpoint of shard " + to_string(id_);
+  if (file.info.owner.layout_hash != layout_hash_ || file.info.owner.range != shard_->range()) {
+    return failed_precondition(what + " is of another parameter layout than the nodes have: got " +
+                               hex(file.info.owner.layout_hash) + ", expected " + hex(layout_hash_));
+  }
+  PACELINE_RETURN_IF_ERROR(shard_->restore(std::move(file.image)));
+  outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_}, {}});
+  answer_ready();
+  return Status::ok();
 }
 
 // For every state that the shard may hold, one that a checkpoint is written of, and the blocks that its pool
@@ -370,7 +389,8 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
   }
   leaving_.settle();
   PACELINE_RETURN_IF_ERROR(shard_->apply(decision));
-  if (decision.save && checkpoints_ != nullptr) checkpoints_->save(shard_->image());
+  if (decision.save && checkpoints_ != nullptr)
+    checkpoints_->save(shard_->image(), shard_->range(), layout_hash_);
   announce_withheld();
   answer_ready();
   return Status::ok();

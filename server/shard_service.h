@@ -30,6 +30,7 @@
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "common/wire/shared_memory.h"
+#include "server/checkpoint/shard_file.h"
 #include "server/last_seen.h"
 #include "server/peer.h"
 #include "server/shard_checkpoints.h"
@@ -52,6 +53,13 @@ class ShardService {
   // Errors: kResourceExhausted when the range does not fit into this machine's memory; kUnavailable when its
   // parameters are to lie in shared memory (cluster.shared_memory: on) and that cannot be had.
   Result<Range> open(const Layout& layout);
+  // The shard goes on from this file of its own in place of initial parameters: now, where it is open, else
+  // when it is. The authority is told (ShardReady). Before any initial parameters; once. Errors, and then of
+  // open() too, with which this service is of no use: kFailedPrecondition it is of another layout or range;
+  // those of Shard::restore.
+  [[nodiscard]] Status resume_from(ShardFile file);
+  // Whether the shard has its parameters.
+  bool is_initialized() const { return shard_ && shard_->ready(); }
   // Where the shard's parameters lie, to be shared with nodes of this machine; null: on the heap.
   const std::shared_ptr<wire::SharedSegment>& memory() const { return memory_; }
   // The most that a node's segment may have: its gradients. Once there is a shard.
@@ -92,6 +100,7 @@ class ShardService {
   Status on(Peer from, const wire::Pull& pull);
   Status on_authority(wire::Message message);
   Status make_memory(Range range);
+  Status restore();
   bool must_wait(const wire::Body& body);
   Status on_decision(const wire::ApplyDecision& decision);
   void on_release(Version version);
@@ -126,6 +135,7 @@ class ShardService {
   std::shared_ptr<wire::SharedSegment> memory_;
   std::int64_t node_memory_max_ = 0;
   std::optional<Shard> shard_;
+  std::optional<ShardFile> resumed_from_;  // until the shard is open
   std::uint64_t layout_hash_ = 0;
   PendingPulls pending_;
   std::vector<HeldPull> ready_;  // scratch of answer_ready()

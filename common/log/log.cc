@@ -40,8 +40,10 @@ Result<spdlog::level::level_enum> parse_level(const std::string& name) {
 // the next line, so that no thread is needed.
 class File {
  public:
-  File(const std::filesystem::path& path, const std::string& program, spdlog::level::level_enum level)
-      : file_(program, std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string(), /*truncate=*/true)),
+  File(const std::filesystem::path& path, const std::string& program, spdlog::level::level_enum level,
+       Log::Begin begin)
+      : file_(program, std::make_shared<spdlog::sinks::basic_file_sink_mt>(
+                           path.string(), /*truncate=*/begin == Log::Begin::kAnew)),
         terminal_(program, std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
     file_.set_level(level);
     file_.set_pattern("%Y-%m-%d %H:%M:%S.%e %-5l %v");
@@ -69,11 +71,11 @@ class File {
 
 Log::Log() = default;
 
-Result<Log> Log::open(const std::filesystem::path& file, const std::string& program,
-                      const std::string& level) {
+Result<Log> Log::open(const std::filesystem::path& file, const std::string& program, const std::string& level,
+                      Begin begin) {
   PACELINE_ASSIGN_OR_RETURN(const auto threshold, parse_level(level));
   try {
-    auto sink = std::make_shared<File>(file, program, threshold);
+    auto sink = std::make_shared<File>(file, program, threshold, begin);
     return to([sink](LogLevel l, const std::string& text) { sink->write(l, text); });
   } catch (const spdlog::spdlog_ex& e) {
     return unavailable("cannot open the log " + file.string() + ": " + e.what());

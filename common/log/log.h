@@ -18,16 +18,17 @@ enum class LogLevel { kDebug, kInfo, kWarn, kError };
 class Log {
  public:
   using Listener = std::function<void(LogLevel, const std::string&)>;
+  enum class Begin { kAnew, kBehind };
 
   // Forgets everything.
   Log();
-  // Writes into `file` (begun anew) what is at least `level` ("debug", "info", "warn", "error"), flushed at
-  // once but for debug lines, which the first line that comes a second after the last flush takes along.
-  // Warnings and errors also go to standard error, as
+  // Writes into `file` (begun anew, or behind what it holds) what is at least `level` ("debug", "info",
+  // "warn", "error"), flushed at once but for debug lines, which the first line that comes a second after the
+  // last flush takes along. Warnings and errors also go to standard error, as
   // "<program>: <text>".
   // Errors: kUnavailable when the file cannot be opened; kInvalidArgument an unknown level.
   static Result<Log> open(const std::filesystem::path& file, const std::string& program,
-                          const std::string& level);
+                          const std::string& level, Begin begin = Begin::kAnew);
   // Hands every line to `listener`, on the thread that logs.
   static Log to(Listener listener);
 

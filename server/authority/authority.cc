@@ -11,21 +11,37 @@
 
 namespace paceline::server {
 
+namespace {
+
+sync::Engine engine_of(const RunConfig& config, const std::optional<Authority::Resumed>& resumed) {
+  if (!resumed) return sync::Engine(engine_config(config));
+  auto engine = sync::Engine::resumed(engine_config(config), resumed->engine);
+  PACELINE_ASSERT(engine.is_ok(), engine.status().message());
+  return std::move(engine).value();
+}
+
+}  // namespace
+
 Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, Background& background,
-                     const Log& log, Ticks now)
+                     const Log& log, Ticks now, std::optional<Resumed> resumed)
     : config_(config),
       record_(std::move(record)),
       outbox_(outbox),
       background_(background),
       log_(log),
       started_at_(now),
-      engine_(engine_config(config)),
+      resumed_(std::move(resumed)),
+      engine_(engine_of(config, resumed_)),
       nodes_(config.cluster.nodes, NodeState::kAbsent),
       shards_(config.cluster.shards),
+      sequence_(resumed_ ? resumed_->decisions : 0),
+      decided_(resumed_ ? resumed_->from.version : Version(0)),
       granted_at_(config.cluster.cluster().workers()),
       iterations_(config.cluster.cluster().workers()),
       evaluation_(config.train.eval_every_clocks),
-      checkpoints_(config, /*generation=*/1, outbox, background, log, [this](Ticks at) { advance_end(at); }) {
+      checkpoints_(config, resumed_ ? resumed_->generation : 1,
+                   resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
+                   [this](Ticks at) { advance_end(at); }) {
   shards_[kAuthority.value].joined = true;
 }
 
@@ -163,7 +179,8 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
     on_arrival(from, *arrived, now);
   } else if (const auto* ready = std::get_if<wire::ShardReady>(&body)) {
     shards_[from.value].ready = true;
-    if (ready->layout_hash != layout_.hash()) {
+    // A shard that was restored may be ready before any node has come here.
+    if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : layout_.hash())) {
       fail(failed_precondition("shard " + to_string(from) +
                                " was given another parameter layout by its first node"),
            now);
@@ -213,8 +230,16 @@ void Authority::expel(NodeId node, const Status& why, Ticks now) {
 
 void Authority::begin_if_gathered(Ticks now) {
   if (stage_ != Stage::kGathering) return;
-  if (std::any_of(nodes_.begin(), nodes_.end(), [](NodeState s) { return s != NodeState::kJoined; })) return;
   if (std::any_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return !s.ready; })) return;
+  if (resumed_) {
+    if (all_awaited_came() && may_go_on()) go_on(now);
+    return;
+  }
+  if (std::any_of(nodes_.begin(), nodes_.end(), [](NodeState s) { return s != NodeState::kJoined; })) return;
+  begin_fresh(now);
+}
+
+void Authority::begin_fresh(Ticks now) {
   stage_ = Stage::kTraining;
   const Cluster cluster = config_.cluster.cluster();
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
@@ -238,7 +263,8 @@ std::string Authority::missing() const {
   for (std::uint32_t k = 0; k < shards_.size(); ++k) {
     if (!shards_[k].ready) name("shard " + std::to_string(k));
   }
-  return absent + (count == 1 ? " has" : " have") + " not got the initial parameters from node 0";
+  return absent + (count == 1 ? " has" : " have") +
+         (resumed_ ? " not read the checkpoint" : " not got the initial parameters from node 0");
 }
 
 // "; refused: node 1: protocol version 99, expected 1", of those who are still missing; empty when nobody
@@ -259,6 +285,7 @@ void Authority::tick(Ticks now) {
   if (concluded()) return;
   const auto start_timeout = config_.cluster.start_timeout;
   if (stage_ == Stage::kGathering && now - started_at_ > start_timeout) {
+    if (resumed_ && may_go_on()) return go_on(now);
     const auto seconds =
         std::chrono::duration_cast<std::chrono::milliseconds>(start_timeout).count() / 1000.0;
     std::string text = std::to_string(seconds);

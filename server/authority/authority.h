@@ -52,10 +52,19 @@ class Authority {
   static constexpr int kReportLeases = 10;
   static constexpr int kEvaluationLeases = 60;
 
-  // Gathering begins now and may take cluster.start_timeout. `outbox`, `background` and
-  // `log` must outlive the authority, and the authority all that `background` still calls.
+  // What a run is resumed from: `engine` is valid for its configuration, and the record is its, too.
+  struct Resumed {
+    CheckpointId from;
+    std::uint64_t generation = 2;
+    std::int64_t decisions = 0;
+    std::uint64_t layout_hash = 0;
+    sync::EngineState engine;
+  };
+  // Gathering begins now and may take cluster.start_timeout; a resumed run then goes on without the nodes
+  // that have not come. `outbox`, `background` and `log` must outlive the authority, and the authority all
+  // that `background` still calls.
   Authority(const RunConfig& config, RunRecord record, Outbox& outbox, Background& background, const Log& log,
-            Ticks now);
+            Ticks now, std::optional<Resumed> resumed = {});
 
   // The peer has been let in (server/membership.h).
   void node_joined(NodeId node, const Layout& layout, Ticks now);
@@ -101,8 +110,17 @@ class Authority {
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void expel(NodeId node, const Status& why, Ticks now);
   void begin_if_gathered(Ticks now);
+  void begin_fresh(Ticks now);
   std::string missing() const;
   std::string refusals() const;
+
+  // The begin of a resumed run (authority_resume.cc).
+  bool is_awaited(NodeId node) const;
+  bool all_awaited_came() const;
+  bool may_go_on() const;
+  void lost_before_resume(NodeId node, const std::string& why, Ticks now);
+  void go_on(Ticks now);
+  void leave_out(NodeId node, const std::string& why);
 
   // The core's actions (authority_actions.cc).
   Status step(const sync::Event& event, Ticks now);
@@ -157,6 +175,7 @@ class Authority {
   Background& background_;
   const Log& log_;
   const Ticks started_at_;
+  const std::optional<Resumed> resumed_;
   Stage stage_ = Stage::kGathering;
   sync::Engine engine_;
   std::vector<sync::Action> actions_;         // of the event being taken
@@ -191,6 +210,7 @@ class Authority {
   ModelFile model_file_ = ModelFile::kMissing;
 
   std::string run_status_ = "ok";  // "ok", "stopped", "failed", "invalid"
+  bool resumable_ = false;         // it has failed, and new servers could go on from a checkpoint
   Status result_;                  // not OK: why the run is not ok
   struct Progress {
     Ticks at;

@@ -62,9 +62,11 @@ void Authority::begin_checkpoint(Ticks now) {
 void Authority::carry_out(const sync::Started&, Ticks now) {
   first_grant_ = now;
   record_.begin(now, engine_.threshold());
-  checkpoints_.begin_training(engine_.version(), std::nullopt, now);
-  last_progress_ = {now, 0};
-  log_.info("training begins: " + std::to_string(config_.cluster.cluster().workers()) + " workers, " +
+  checkpoints_.begin_training(engine_.version(), now);
+  last_progress_ = {now, engine_.iterations_applied()};
+  const std::string begins =
+      resumed_ ? "training goes on at version " + to_string(engine_.version()) : "training begins";
+  log_.info(begins + ": " + std::to_string(config_.cluster.cluster().workers()) + " workers, " +
             std::to_string(config_.cluster.shards) + " shards, threshold " + to_string(engine_.threshold()));
 }
 

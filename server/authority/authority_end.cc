@@ -18,6 +18,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (!peer.is_node()) {
     // After its report a shard is meant to go.
     if (shards_[peer.number].reported) return;
+    resumable_ = checkpoints_.newest().has_value();
     fail(unavailable("server " + to_string(peer) + " (" + config_.cluster.endpoints[peer.number] +
                      ") lost: " + why),
          now);
@@ -25,6 +26,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   }
   const NodeId node = peer.node();
   if (nodes_[node.value] != NodeState::kJoined) return;
+  if (stage_ == Stage::kGathering && resumed_) return lost_before_resume(node, why, now);
   if (stage_ == Stage::kGathering) {
     fail(unavailable(to_string(peer) + " was lost before training began: " + why), now);
     return;
@@ -67,9 +69,13 @@ void Authority::fail(const Status& why, Ticks now) {
   if (run_status_ == "ok") run_status_ = "failed";
   result_ = why;
   log_.error("the run failed: " + why.message());
+  if (resumable_) {
+    log_.error("start all servers again with --resume to go on from the checkpoint of " +
+               to_string(*checkpoints_.newest()));
+  }
   if (stage_ == Stage::kTraining) record_.training_over(now);
   stage_ = Stage::kClosing;
-  to_shards(wire::RunOver{why.code(), why.message()});
+  to_shards(wire::RunOver{why.code(), why.message(), resumable_});
   // At once: the shards go now, and would be missed while a slow disk takes the files.
   end_nodes();
   file();
@@ -181,7 +187,7 @@ void Authority::on_filed(const Status& written) {
 void Authority::end_nodes() {
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i] != NodeState::kJoined) continue;
-    to_node(NodeId(i), wire::RunOver{result_.code(), result_.message()});
+    to_node(NodeId(i), wire::RunOver{result_.code(), result_.message(), resumable_});
     nodes_[i] = NodeState::kGone;
   }
 }

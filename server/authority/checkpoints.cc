@@ -25,8 +25,9 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 
 }  // namespace
 
-Checkpoints::Checkpoints(const RunConfig& config, std::uint64_t generation, Outbox& outbox,
-                         Background& background, const Log& log, std::function<void(Ticks now)> over)
+Checkpoints::Checkpoints(const RunConfig& config, std::uint64_t generation,
+                         std::optional<CheckpointId> resumed, Outbox& outbox, Background& background,
+                         const Log& log, std::function<void(Ticks now)> over)
     : shards_(config.cluster.shards),
       keep_(static_cast<std::size_t>(config.checkpoint.keep)),
       generation_(generation),
@@ -36,12 +37,8 @@ Checkpoints::Checkpoints(const RunConfig& config, std::uint64_t generation, Outb
       log_(log),
       over_(std::move(over)),
       folder_(config.run.out, fingerprint_),
-      schedule_(config.checkpoint) {}
-
-void Checkpoints::begin_training(Version version, std::optional<CheckpointId> resumed, Ticks now) {
-  schedule_.begin(version, now);
-  newest_ = resumed;
-}
+      schedule_(config.checkpoint),
+      newest_(resumed) {}
 
 void Checkpoints::begin(Manifest manifest, Ticks now) {
   manifest.id.generation = generation_;

@@ -38,13 +38,14 @@ class Checkpoints {
  public:
   // `over` is called when one is written or given up, never from within a call of this. `outbox`,
   // `background` and `log` outlive this, and this all that `background` still calls.
-  Checkpoints(const RunConfig& config, std::uint64_t generation, Outbox& outbox, Background& background,
-              const Log& log, std::function<void(Ticks now)> over);
+  // `resumed`: what the run goes on from, as `generation`.
+  Checkpoints(const RunConfig& config, std::uint64_t generation, std::optional<CheckpointId> resumed,
+              Outbox& outbox, Background& background, const Log& log, std::function<void(Ticks now)> over);
   Checkpoints(const Checkpoints&) = delete;
 
   bool enabled() const { return schedule_.enabled(); }
-  // Training begins at `version`; `resumed`: what it was resumed from.
-  void begin_training(Version version, std::optional<CheckpointId> resumed, Ticks now);
+  // Training begins at `version`, or goes on there.
+  void begin_training(Version version, Ticks now) { schedule_.begin(version, now); }
 
   // The decision that reaches `version` is about to be sent. True: its `save` is to be set, and begin()
   // called before anything else.

@@ -18,6 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kGenerationFile = "generation";
+constexpr std::size_t kGenerationBytesMax = 64;
+
 std::string folder_name(CheckpointId id) {
   char version[24];
   std::snprintf(version, sizeof version, "%012lld", static_cast<long long>(id.version.value));
@@ -268,10 +271,30 @@ Status CheckpointFolder::abandon(CheckpointId id) const {
   return remove(id);
 }
 
+Result<std::uint64_t> CheckpointFolder::last_generation() const {
+  const fs::path file = root_ / kGenerationFile;
+  const Result<std::string> text = read_file(file, kGenerationBytesMax);
+  if (text.status().code() == StatusCode::kNotFound) return std::uint64_t{1};
+  PACELINE_RETURN_IF_ERROR(text.status());
+  std::string_view rest = *text;
+  const auto generation = number_from<std::uint64_t>(rest);
+  if (!generation || *generation == 0 || rest != "\n") {
+    return data_loss(file.string() + ": no generation, expected a number and a line's end");
+  }
+  return *generation;
+}
+
+Status CheckpointFolder::begin_generation(std::uint64_t generation) const {
+  return write_file_atomically(root_ / kGenerationFile, std::to_string(generation) + "\n");
+}
+
 Status CheckpointFolder::clear() const {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
   FirstError error;
   for (const CheckpointId id : ids) error(remove(id));
+  std::error_code failed;
+  fs::remove(root_ / kGenerationFile, failed);
+  if (failed != std::errc::not_a_directory) error(status_of("remove", root_ / kGenerationFile, failed));
   std::error_code not_empty;  // of what is not ours
   fs::remove(root_, not_empty);
   return error.status();

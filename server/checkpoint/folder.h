@@ -4,6 +4,7 @@
 //                               shard-1
 //                               manifest     by the authority, last (manifest.h): now it is complete
 //   checkpoint/g2-v000000000236/...          newer, whatever the versions: CheckpointId
+//   checkpoint/generation                    the newest that has begun, in digits, once a run was resumed
 //
 // All names are made from numbers; names that are not exactly such are nobody's business here and stay.
 //
@@ -24,9 +25,9 @@
 #include <optional>
 #include <vector>
 
+#include "common/checkpoint_id.h"
 #include "common/ids.h"
 #include "common/status.h"
-#include "common/checkpoint_id.h"
 #include "server/checkpoint/manifest.h"
 
 namespace paceline::server {
@@ -90,6 +91,13 @@ class CheckpointFolder {
   // Removes what there is of one that has failed on some shard. Errors: kFailedPrecondition it has a
   // manifest; kUnavailable whether it has one cannot be said, or it cannot be removed.
   [[nodiscard]] Status abandon(CheckpointId id) const;
+  // The newest generation that has begun in this folder: 1 where none was resumed. Errors: kDataLoss the file
+  // that says so is broken; kUnavailable it cannot be read.
+  Result<std::uint64_t> last_generation() const;
+  // At the authority of a run that is resumed, before anybody is told of it: no later one gets this number,
+  // though it leaves no checkpoint. Errors: those of common/files/atomic_file.h.
+  [[nodiscard]] Status begin_generation(std::uint64_t generation) const;
+
   // Removes all: a new run begins. Errors: kUnavailable something cannot be removed; the rest has been.
   [[nodiscard]] Status clear() const;
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "common/status.h"
 #include "common/checkpoint_id.h"
+#include "common/status.h"
 #include "server/checkpoint/shard_file.h"
 
 namespace paceline::server {

@@ -23,10 +23,10 @@
 #include <filesystem>
 #include <optional>
 
+#include "common/checkpoint_id.h"
 #include "common/ids.h"
 #include "common/params/partition.h"
 #include "common/status.h"
-#include "common/checkpoint_id.h"
 #include "server/store/shard_image.h"
 
 namespace paceline::server {

@@ -1,0 +1,81 @@
+// The begin of a resumed run. It goes on with those who were there at the save: with all of them as soon as
+// all have joined, or with those who have when cluster.start_timeout is over. Who had been lost before takes
+// part again if it joins before that.
+//
+// Worked example: nodes 0 to 2, of which 2 was lost before the save. 0 and 1 join -> training goes on,
+// without
+// 2. Or: 0 and 2 join, and nothing else for start_timeout -> node 1 is lost, training goes on with 0 and 2.
+#include <algorithm>
+#include <vector>
+
+#include "server/authority/authority.h"
+
+namespace paceline::server {
+
+bool Authority::is_awaited(NodeId node) const {
+  const std::vector<sync::WorkerState>& workers = resumed_->engine.workers;
+  const auto there = [](const sync::WorkerState& worker) { return worker.there; };
+  if (std::none_of(workers.begin(), workers.end(), there)) return true;  // nobody was left: anybody will do
+  const Cluster cluster = config_.cluster.cluster();
+  const auto first = workers.begin() + static_cast<std::ptrdiff_t>(cluster.rank_of({node, 0}).value);
+  return std::any_of(first, first + static_cast<std::ptrdiff_t>(cluster.threads_per_node), there);
+}
+
+// Or are known not to come any more.
+bool Authority::all_awaited_came() const {
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] == NodeState::kAbsent && is_awaited(NodeId(i))) return false;
+  }
+  return true;
+}
+
+bool Authority::may_go_on() const {
+  return lowest_node().has_value() &&
+         std::all_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return s.ready; });
+}
+
+void Authority::lost_before_resume(NodeId node, const std::string& why, Ticks now) {
+  leave_out(node, why);
+  if (!all_awaited_came() || lowest_node()) return begin_if_gathered(now);
+  fail(unavailable("every node was lost before training went on; the last was node " + to_string(node) +
+                   ": " + why),
+       now);
+}
+
+// Nobody waits for it, and it is not let in any more.
+void Authority::leave_out(NodeId node, const std::string& why) {
+  nodes_[node.value] = NodeState::kGone;
+  if (is_awaited(node)) {
+    record_.lost(node, why);
+    log_.warn("node " + to_string(node) + " lost: " + why);
+  }
+  to_shards(wire::NodeLost{node, why});
+}
+
+void Authority::go_on(Ticks now) {
+  stage_ = Stage::kTraining;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] == NodeState::kAbsent) leave_out(NodeId(i), "it has not joined the resumed run in time");
+  }
+  // The core begins with the last of those that it waits for, so the others are to be there by then.
+  std::vector<NodeId> joined;
+  for (const bool awaited : {false, true}) {
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+      const bool is_one = nodes_[i] == NodeState::kJoined && is_awaited(NodeId(i)) == awaited;
+      if (is_one) joined.emplace_back(i);
+    }
+  }
+  for (const NodeId node : joined) {
+    for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
+      const Status status = step(sync::Joined{WorkerId(node, thread)}, now);
+      if (!status.is_ok()) expel(node, status, now);
+    }
+  }
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] == NodeState::kJoined || !is_awaited(NodeId(i))) continue;
+    const Status status = step(sync::Lost{NodeId(i)}, now);
+    PACELINE_ASSERT(status.is_ok(), status.message());
+  }
+}
+
+}  // namespace paceline::server
