@@ -10,9 +10,11 @@ paceline_test(slow_readers_test SOURCES unit/slow_readers_test.cc unit/slow_read
 find_package(Boost 1.74 REQUIRED)
 find_package(Threads REQUIRED)
 paceline_test(authority_test
-  SOURCES unit/authority_test.cc unit/authority_checkpoints_test.cc unit/authority_end_test.cc unit/authority_waits_test.cc unit/background_test.cc
-          unit/stall_log_test.cc
+  SOURCES unit/authority_test.cc unit/authority_checkpoints_test.cc unit/authority_end_test.cc unit/authority_resume_test.cc
+          unit/authority_waits_test.cc unit/background_test.cc unit/stall_log_test.cc
   LIBS paceline_authority paceline_checkpoint_state paceline_config Boost::headers Threads::Threads)
+paceline_test(resume_choice_test SOURCES unit/resume_choice_test.cc
+  LIBS paceline_server paceline_checkpoint_state paceline_config)
 paceline_test(server_socket_test
   SOURCES process/server_socket_test.cc process/work_ahead_test.cc
   LIBS paceline_server paceline_config Boost::headers)

@@ -3,9 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "common/checkpoint/engine_state.h"
-#include "common/config/load.h"
 #include "server/authority/save_schedule.h"
-#include "tests/unit/authority_fixture.h"
+#include "tests/unit/saving_run.h"
 #include "tests/unit/unwritable_folder.h"
 
 namespace paceline::server {
@@ -56,46 +55,6 @@ TEST_CASE("without a schedule nothing is due, at a stop neither; with one the la
   some.over();
   CHECK_FALSE(some.reached_last(Version(3), Ticks(2)));
 }
-
-RunConfig saving_run(std::int64_t every = 1) {
-  RunConfig config = small_run();
-  config.checkpoint.every_clocks = every;
-  return config;
-}
-
-// Two shards that write nothing, but say that they have.
-struct SavingRun : Run {
-  explicit SavingRun(RunConfig c = saving_run()) : Run(std::move(c)) {
-    gather();
-  }
-  std::vector<std::string> warnings;
-  CheckpointFolder checkpoints() const { return {config.run.out, fingerprint(config)}; }
-  std::vector<std::int64_t> versions_to_save() const {
-    std::vector<std::int64_t> versions;
-    for (const auto& decision : sent.of<wire::ApplyDecision>(kShard1)) {
-      if (decision.save) versions.push_back(decision.version_after.value);
-    }
-    return versions;
-  }
-  // As a shard's process does: its file is there before it says so.
-  void save(std::uint32_t shard, std::int64_t version) {
-    const CheckpointId id{1, Version(version)};
-    REQUIRE(checkpoints().make(id).is_ok());
-    REQUIRE(write_file_atomically(checkpoints().shard_file(id, ShardId(shard)), "12345").is_ok());
-    say(Peer::of(ShardId(shard)), wire::Saved{ShardId(shard), Version(version), {5, shard + 1}, ""});
-  }
-  void save(std::int64_t version) {
-    save(0, version);
-    save(1, version);
-  }
-  std::vector<CheckpointId> complete() const {
-    std::vector<CheckpointId> ids;
-    const auto found = checkpoints().complete();
-    REQUIRE(found.is_ok());
-    for (const Manifest& manifest : found->checkpoints) ids.push_back(manifest.id);
-    return ids;
-  }
-};
 
 TEST_CASE("a checkpoint is whole once every shard has written its part, and not before") {
   SavingRun run;

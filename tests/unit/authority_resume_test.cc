@@ -1,0 +1,156 @@
+// An authority that goes on from a checkpoint: who is waited for, what is left to do, and what the record
+// says.
+#include "tests/unit/saving_run.h"
+
+namespace paceline::server {
+namespace {
+
+// Two nodes, six iterations; version 1 is saved, and nothing after it.
+SavingRun saved_at_version_1() {
+  SavingRun run;
+  run.now = run.now + 2s;
+  run.train(0, 1);
+  run.save(1);
+  return run;
+}
+
+TEST_CASE(
+    "a resumed run goes on at its version when those who were there have joined, and does what is left") {
+  auto run = saved_at_version_1();
+  run.now = run.now + 100s;
+  run.resume();
+  run.shards_ready();
+  run.come(0);
+  CHECK_FALSE(run.authority->training());
+  run.come(1);
+  REQUIRE(run.authority->training());
+  const auto granted = run.sent.of<wire::Grant>(kNode1);
+  REQUIRE(granted.size() == 1);
+  CHECK((granted[0].clock == Clock(1) && granted[0].iteration == 3 && granted[0].min_version == Version(1)));
+  run.now = run.now + 3s;
+  run.train(1, 3);
+  const auto decisions = run.sent.of<wire::ApplyDecision>(kShard1);
+  REQUIRE(decisions.size() >= 2);
+  CHECK((decisions[0].sequence == 1 && decisions[0].version_after == Version(2)));
+  CHECK(decisions[0].revision_after == Revision(4));
+  run.answer_model();
+  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.nodes_report();
+  run.shards_report();
+  REQUIRE(run.over());
+  const RunSummary summary = run.summary();
+  CHECK((summary.status == "ok" && summary.iterations == 6));
+  CHECK((summary.generation == 2 && summary.resumed_from == Version(1)));
+  CHECK(summary.wall_seconds == Approx(5.0));  // of training: what lay between is not
+  CHECK(summary.staleness->clocks.mean == Approx(0.0));
+}
+
+TEST_CASE("the staleness of before a resume is in the record of after it") {
+  auto run = saved_at_version_1();
+  run.resume();
+  run.shards_ready();
+  run.come(0);
+  run.come(1);
+  run.train(1, 2);
+  const auto saved = run.sent.of<wire::ApplyDecision>(kShard1);
+  REQUIRE(saved.back().save);
+  for (const std::uint32_t k : {0U, 1U}) {
+    const CheckpointId id{2, Version(2)};
+    REQUIRE(run.checkpoints().make(id).is_ok());
+    REQUIRE(write_file_atomically(run.checkpoints().shard_file(id, ShardId(k)), "12345").is_ok());
+    run.say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(2), {5, 1}, ""});
+  }
+  const Manifest manifest = run.checkpoints().complete()->checkpoints.at(0);
+  CHECK(manifest.id == CheckpointId{2, Version(2)});
+  CHECK(manifest.decisions == 2);
+  const auto record = run_record_from_bytes(manifest.record, run.config.cluster.cluster());
+  REQUIRE(record.is_ok());
+  CHECK(record->staleness[0].clocks.count == 2);
+  CHECK(record->checkpoints == 1);
+}
+
+TEST_CASE("a shard that is ready before any node has come here is no mistake; one of another layout is") {
+  auto run = saved_at_version_1();
+  run.resume();
+  run.shards_ready();
+  CHECK_FALSE(run.over());
+  run.say(kShard1, wire::ShardReady{ShardId(1), 4711});
+  REQUIRE(run.over());
+  CHECK_THAT(run.authority->result().message(), Contains("layout"));
+}
+
+TEST_CASE("a node that does not come is lost after start_timeout, and the others go on without it") {
+  auto run = saved_at_version_1();
+  run.resume();
+  run.shards_ready();
+  run.come(1);
+  run.pass(run.config.cluster.start_timeout);
+  CHECK_FALSE(run.authority->training());
+  run.pass(1s);
+  REQUIRE(run.authority->training());
+  CHECK(run.sent.of<wire::NodeLost>(kShard1).at(0).node == NodeId(0));
+  CHECK(run.sent.of<wire::Grant>(kNode1).size() == 1);
+  // It does the rest alone: four iterations.
+  for (std::int64_t clock = 1; clock < 5; ++clock) run.iterate(1, clock);
+  run.answer_model();
+  run.say(kNode1, wire::EvaluationReport{Version(5), {50.0, 75, 100}, ""});
+  run.node_reports(1);
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK((run.summary().iterations == 6 && run.summary().lost_nodes == 1));
+}
+
+TEST_CASE("a node that was lost before the save is not waited for, and takes part if it is there in time") {
+  for (const bool comes : {false, true}) {
+    SavingRun run;
+    run.authority->lost(kNode0, "silent for 10.2 s", run.now);
+    run.iterate(1, 0);
+    run.save(1);
+    run.resume();
+    if (comes) run.come(0);
+    run.come(1);
+    CHECK_FALSE(run.authority->training());
+    run.shards_ready();
+    REQUIRE(run.authority->training());
+    CHECK(run.sent.of<wire::Grant>(kNode0).size() == (comes ? 1 : 0));
+    CHECK(run.sent.of<wire::NodeLost>(kShard1).size() == (comes ? 0 : 1));
+  }
+}
+
+TEST_CASE("a node that is lost again before training goes on does not hold the others up") {
+  auto run = saved_at_version_1();
+  run.resume();
+  run.come(0);
+  run.come(1);
+  run.authority->lost(kNode0, "its connection broke", run.now);
+  CHECK_FALSE(run.authority->training());
+  run.shards_ready();
+  REQUIRE(run.authority->training());
+  CHECK(run.sent.of<wire::Grant>(kNode1).size() == 1);
+}
+
+TEST_CASE("with nobody there the resumed run fails, and can be resumed again") {
+  auto run = saved_at_version_1();
+  run.resume();
+  run.shards_ready();
+  run.pass(run.config.cluster.start_timeout + 1s);
+  REQUIRE(run.over());
+  CHECK_THAT(run.authority->result().message(), Contains("node 0, node 1 have not joined"));
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(1)}});
+}
+
+TEST_CASE("a shard that is lost ends the run, and nodes are told whether it can go on from a checkpoint") {
+  for (const bool saved : {false, true}) {
+    SavingRun run;
+    run.train(0, 1);
+    if (saved) run.save(1);
+    run.authority->lost(kShard1, "its connection broke", run.now);
+    const auto told = run.sent.of<wire::RunOver>(kNode0);
+    REQUIRE(told.size() == 1);
+    CHECK(told[0].resumable == saved);
+    CHECK(told[0].code == StatusCode::kUnavailable);
+  }
+}
+
+}  // namespace
+}  // namespace paceline::server

@@ -1,0 +1,212 @@
+// Which checkpoint a run goes on from: the newest that is whole on all shards; why others are not.
+#include <catch2/catch.hpp>
+
+#include "common/checkpoint/engine_state.h"
+#include "common/config/engine_config.h"
+#include "common/config/load.h"
+#include "common/report/run_summary.h"
+#include "server/resume.h"
+#include "server/run_directory.h"
+#include "tests/unit/checkpoint_fixture.h"
+#include "tests/unit/temp_folder.h"
+
+namespace paceline::server {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// Two nodes, two shards of four floats.
+struct Folder {
+  Folder() {
+    config.cluster.nodes = 2;
+    config.cluster.shards = 2;
+    config.cluster.endpoints = {"ipc:///tmp/a", "ipc:///tmp/b"};
+    config.train.total_iterations = 100;
+    config.run.out = run.path();
+  }
+  CheckpointFolder folder() const { return {config.run.out, fingerprint(config)}; }
+
+  // A whole one, with which `change` has its way before it is written.
+  void write(
+      CheckpointId id, const std::function<void(Manifest&)>& change = [](Manifest&) {}) {
+    REQUIRE(folder().make(id).is_ok());
+    Manifest manifest;
+    manifest.id = id;
+    manifest.revision = Revision(2 * id.version.value);
+    manifest.decisions = id.version.value;
+    manifest.layout_hash = 0x1a707;
+    manifest.fingerprint = fingerprint(config);
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      const ShardFileOwner owner{0x1a707, fingerprint(config), id.generation, ShardId(k), {4 * k, 4 * k + 4}};
+      ShardImage image = image_of(4, id.version.value, 0);
+      const auto digest = write_shard_file(folder().shard_file(id, ShardId(k)), owner, std::move(image));
+      REQUIRE(digest.is_ok());
+      manifest.shards.push_back(*digest);
+    }
+    manifest.engine = checkpoint::to_bytes(state_at(id.version));
+    RunRecordState record;
+    for (std::uint32_t r = 0; r < 2; ++r) record.staleness.push_back({WorkerId(r, 0), {}, {}});
+    manifest.record = to_bytes(record);
+    change(manifest);
+    REQUIRE(write_manifest(folder().manifest(id), manifest).is_ok());
+  }
+  sync::EngineState state_at(Version version) const {
+    sync::EngineState state;
+    state.cluster = config.cluster.cluster();
+    state.total_iterations = config.train.total_iterations;
+    state.batch_size = config.train.batch_size;
+    state.version = version;
+    state.revision = Revision(2 * version.value);
+    state.left = {{2 * version.value, state.total_iterations - 2 * version.value}};
+    state.workers.assign(2, {true, 0});
+    state.lpr.window_clocks = sync::window_clocks_of(engine_config(config));
+    return state;
+  }
+  // As the servers do.
+  Result<ResumePoint> choose() const {
+    auto choice = ResumeChoice::open(config);
+    PACELINE_RETURN_IF_ERROR(choice.status());
+    for (const std::uint32_t k : {0U, 1U}) {
+      CHECK(choice->missing().front() == ShardId(k));
+      auto own = own_files(config, ShardId(k));
+      PACELINE_RETURN_IF_ERROR(own.status());
+      choice->add(ShardId(k), own->intact);
+    }
+    return choice->choose();
+  }
+  void truncate(CheckpointId id, std::uint32_t shard) const {
+    const auto file = folder().shard_file(id, ShardId(shard));
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  }
+
+  testing::TempFolder run;
+  RunConfig config;
+};
+
+constexpr CheckpointId kOlder{1, Version(10)};
+constexpr CheckpointId kNewer{1, Version(20)};
+
+TEST_CASE("the newest checkpoint is gone on from, as the next generation") {
+  Folder f;
+  f.write(kOlder);
+  f.write(kNewer);
+  const auto point = f.choose();
+  INFO(point.status().message());
+  REQUIRE(point.is_ok());
+  CHECK(point->manifest.id == kNewer);
+  CHECK(point->generation == 2);
+  CHECK(point->engine.version == Version(20));
+  CHECK(point->passed_over.empty());
+}
+
+TEST_CASE("a truncated file of any shard makes it pass to the one before, and is named") {
+  for (const std::uint32_t shard : {0U, 1U}) {
+    Folder f;
+    f.write(kOlder);
+    f.write(kNewer);
+    f.truncate(kNewer, shard);
+    const auto point = f.choose();
+    REQUIRE(point.is_ok());
+    CHECK(point->manifest.id == kOlder);
+    REQUIRE(point->passed_over.size() == 1);
+    CHECK_THAT(point->passed_over[0],
+               Contains("version 20 of generation 1") && Contains("shard-" + std::to_string(shard)));
+  }
+}
+
+TEST_CASE("a file that is intact but another than the manifest says is not gone on from") {
+  Folder f;
+  f.write(kOlder);
+  f.write(kNewer, [](Manifest& manifest) { manifest.shards[1].checksum ^= 1; });
+  const auto point = f.choose();
+  REQUIRE(point.is_ok());
+  CHECK(point->manifest.id == kOlder);
+  CHECK_THAT(point->passed_over.at(0), Contains("shard 1 has another file"));
+}
+
+TEST_CASE("what a manifest holds of the core or the record must be this configuration's") {
+  Folder f;
+  f.write(kOlder);
+  f.write(kNewer, [](Manifest& manifest) { manifest.engine = "nonsense"; });
+  f.write({1, Version(30)}, [](Manifest& manifest) { manifest.record = ""; });
+  f.write({1, Version(40)},
+          [&](Manifest& manifest) { manifest.engine = checkpoint::to_bytes(f.state_at(Version(10))); });
+  const auto point = f.choose();
+  REQUIRE(point.is_ok());
+  CHECK(point->manifest.id == kOlder);
+  CHECK(point->passed_over.size() == 3);
+}
+
+TEST_CASE(
+    "with none that is whole the error says where it looked and why each was refused; nothing is removed") {
+  Folder f;
+  f.write(kOlder);
+  f.write(kNewer);
+  f.truncate(kOlder, 0);
+  f.truncate(kNewer, 1);
+  std::filesystem::remove(f.folder().shard_file(kNewer, ShardId(0)));
+  const auto point = f.choose();
+  CHECK(point.status().code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(point.status().message(), Contains(f.config.run.out + "/checkpoint") &&
+                                           Contains("version 10 of generation 1: ") &&
+                                           Contains("version 20 of generation 1: "));
+  CHECK(std::filesystem::exists(f.folder().manifest(kOlder)));
+  CHECK(std::filesystem::exists(f.folder().manifest(kNewer)));
+}
+
+TEST_CASE("without any checkpoint that is said before anybody is asked") {
+  Folder f;
+  const auto nothing = ResumeChoice::open(f.config);
+  CHECK(nothing.status().code() == StatusCode::kFailedPrecondition);
+  CHECK(nothing.status().message() ==
+        "no checkpoint to resume from in " + f.config.run.out + "/checkpoint: it holds none that is whole");
+}
+
+TEST_CASE("another configuration's checkpoints are refused by name") {
+  Folder f;
+  f.write(kNewer);
+  f.config.train.batch_size = 64;
+  const auto nothing = ResumeChoice::open(f.config);
+  CHECK_THAT(nothing.status().message(), Contains("version 20 of generation 1: "));
+}
+
+TEST_CASE("a run that has ended well is not resumed; one that failed is") {
+  Folder f;
+  f.write(kNewer);
+  RunSummary summary;
+  summary.status = "failed";
+  REQUIRE(write_summary(f.config.run.out, summary).is_ok());
+  CHECK(f.choose().is_ok());
+  summary.status = "ok";
+  REQUIRE(write_summary(f.config.run.out, summary).is_ok());
+  CHECK_THAT(f.choose().status().message(), Contains("ended well"));
+}
+
+TEST_CASE("a generation that left no checkpoint counts, too") {
+  Folder f;
+  f.write(kNewer);
+  CHECK(f.folder().last_generation().value() == 1);
+  REQUIRE(f.folder().begin_generation(2).is_ok());
+  CHECK(f.choose()->generation == 3);
+  put_file(f.run.path() / "checkpoint" / "generation", "two\n");
+  CHECK(f.choose().status().code() == StatusCode::kDataLoss);
+  REQUIRE(f.folder().clear().is_ok());
+  CHECK_FALSE(std::filesystem::exists(f.run.path() / "checkpoint"));
+}
+
+TEST_CASE("a run directory with checkpoints is used anew with --force alone, which removes them") {
+  Folder f;
+  f.write(kNewer);
+  const auto given = f.run.path() / "given.yaml";
+  const Status refused = prepare_run_directory(f.config, kAuthority, Existing::kRefuse, given);
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(refused.message(), Contains("--force") && Contains("--resume"));
+  CHECK(prepare_run_directory(f.config, ShardId(1), Existing::kReplace, given).is_ok());
+  CHECK_FALSE(std::filesystem::exists(f.folder().shard_file(kNewer, ShardId(1))));
+  CHECK(std::filesystem::exists(f.folder().shard_file(kNewer, ShardId(0))));
+  CHECK(prepare_run_directory(f.config, kAuthority, Existing::kReplace, given).is_ok());
+  CHECK_FALSE(std::filesystem::exists(f.run.path() / "checkpoint"));
+}
+
+}  // namespace
+}  // namespace paceline::server
