@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Runs one configuration on this machine: the server (or shards) and all nodes, each given DIR/config.yaml.
 #   scripts/run_local.sh CONFIG [--out DIR] [--force] [--tcp] [--bin DIR] [key.path=value …]
-#     --out DIR   run directory (default runs/<run.name>)
-#     --force     replace what an earlier run left in it
-#     --tcp       use the endpoints of the configuration; without it the daemons of this machine meet on ipc sockets
-#     --bin DIR   where the programs are (default build/release/bin)
+#   scripts/run_local.sh --resume DIR [--tcp] [--bin DIR] [key.path=value …]
+#     --out DIR      run directory (default runs/<run.name>)
+#     --force        replace what an earlier run left in it
+#     --resume DIR   go on with the run in DIR from its newest whole checkpoint, by DIR/config.yaml; what all daemons
+#                    must agree on cannot be changed
+#     --tcp          use the endpoints of the configuration; without it the daemons of this machine meet on ipc sockets
+#     --bin DIR      where the programs are (default build/release/bin)
 # Ctrl-C or SIGTERM once: the run stops in order and keeps its model. Twice: everything is ended at once.
 # Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
 set -uo pipefail
@@ -14,10 +17,15 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/runs.sh"
 . "$root/scripts/lib/yaml.sh"
 
-out='' force='' tcp='' bin="$root/build/release/bin"
-read_arguments "--out folder" "--bin folder" --force --tcp key=value words -- "$@"
+out='' force='' resume='' tcp='' bin="$root/build/release/bin"
+read_arguments "--out folder" "--bin folder" "--resume folder" --force --tcp key=value words -- "$@"
 [ ${#words[@]} -le 1 ] || fail "two configurations: '${words[0]}' and '${words[1]}'"
 config=${words[0]:-} overrides=("${given[@]}")
+if [ -n "$resume" ]; then
+  [ -z "$config$out$force" ] || fail "--resume goes with no configuration, no --out and no --force: the run is in $resume"
+  [ -e "$resume/config.yaml" ] || fail "$resume/config.yaml is not there: no run to resume"
+  config=$resume/config.yaml out=$resume
+fi
 [ -n "$config" ] || fail "no configuration given (see --help)"
 for program in paceline paceline-server paceline-worker; do
   [ -x "$bin/$program" ] || fail "$bin/$program is not there; build it with scripts/build.sh"
@@ -37,7 +45,7 @@ made=''
 [ -d "$out" ] || made=folder
 [ -e "$out/config.yaml" ] || made="$made config"
 mkdir -p "$out" || fail "cannot create $out" 1
-if [ -n "$(run_files "$out")" ]; then
+if [ -z "$resume" ] && [ -n "$(run_files "$out")" ]; then
   [ -n "$force" ] || fail "$out holds an earlier run; give another --out, or --force to replace it"
   # The server clears the folder, too, but may die before that: then an earlier run's log would tell of this one's
   # training, its summary would be printed as this one's, and its model would lie beside a config.yaml not its own.
@@ -56,11 +64,17 @@ if [ -z "$tcp" ]; then
   for ((k = 0; k < shards; k++)); do list+="${list:+,}ipc://$sockets/$k"; done
   overrides+=("cluster.endpoints=[$list]")
 fi
-effective=$("$bin/paceline" check-config "$config" "${overrides[@]}" --print) || exit 2
-printf '%s\n' "$effective" >"$out/config.yaml" || fail "cannot write $out/config.yaml" 1
+mode=$force told=()
+if [ -n "$resume" ]; then
+  mode=--resume told=("${overrides[@]}") # the run's configuration stays what it was
+else
+  effective=$("$bin/paceline" check-config "$config" "${overrides[@]}" --print) || exit 2
+  printf '%s\n' "$effective" >"$out/config.yaml" || fail "cannot write $out/config.yaml" 1
+fi
+said=$(stat -c %s "$out/server.log" 2>/dev/null) || said=0 # by earlier generations
 
 tell() { kill -s "$2" "${pids[$1]}" 2>/dev/null; }
-training_began() { grep -qs 'training begins' "$out/server.log"; }
+training_began() { tail -c "+$((said + 1))" "$out/server.log" 2>/dev/null | grep -qs 'training begins\|training goes on'; }
 # Whatever ends this script ends its daemons; setpriv lets the kernel see to it even if the script is killed.
 # shellcheck disable=SC2317 # called by the trap
 cleanup() {
@@ -71,8 +85,12 @@ trap cleanup EXIT
 
 # A process group of its own each: Ctrl-C in the terminal reaches this script alone, which passes it on in order.
 launch() { setpriv --pdeathsig KILL setsid "$@" </dev/null & pids+=($!); }
-for ((k = 0; k < shards; k++)); do launch "$bin/paceline-server" "$out/config.yaml" --shard "$k" ${force:+"$force"}; done
-for ((i = 0; i < nodes; i++)); do launch "$bin/paceline-worker" "$out/config.yaml" --node "$i" ${force:+"$force"}; done
+for ((k = 0; k < shards; k++)); do
+  launch "$bin/paceline-server" "$out/config.yaml" --shard "$k" ${mode:+"$mode"} "${told[@]}"
+done
+for ((i = 0; i < nodes; i++)); do
+  launch "$bin/paceline-worker" "$out/config.yaml" --node "$i" ${mode:+"$mode"} "${told[@]}"
+done
 trap stop INT TERM
 
 # The authority's status is the run's; a daemon that failed although the run went on is named.
@@ -89,6 +107,7 @@ if [ -e "$out/summary.json" ]; then "$bin/paceline" report "$out"; fi
 [ "$result" -ne 0 ] || exit 0
 # Status 2, wrong usage or configuration, is passed on from whichever daemon said it first. Of a run that was never one
 # nothing is kept, so that the corrected command is not refused.
+if [ -n "$resume" ] && { [ "$result" -eq 2 ] || [ "$early" = 2 ]; }; then exit 2; fi
 if [ "$result" -eq 2 ] || [ "$early" = 2 ]; then
   run_files "$out" -delete
   case "$made" in *config) rm -f "$out/config.yaml" ;; esac

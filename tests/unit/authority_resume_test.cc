@@ -6,17 +6,17 @@ namespace paceline::server {
 namespace {
 
 // Two nodes, six iterations; version 1 is saved, and nothing after it.
-SavingRun saved_at_version_1() {
-  SavingRun run;
-  run.now = run.now + 2s;
-  run.train(0, 1);
-  run.save(1);
-  return run;
-}
+struct SavedRun : SavingRun {
+  SavedRun() {
+    now = now + 2s;
+    train(0, 1);
+    save(1);
+  }
+};
 
 TEST_CASE(
     "a resumed run goes on at its version when those who were there have joined, and does what is left") {
-  auto run = saved_at_version_1();
+  SavedRun run;
   run.now = run.now + 100s;
   run.resume();
   run.shards_ready();
@@ -46,7 +46,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the staleness of before a resume is in the record of after it") {
-  auto run = saved_at_version_1();
+  SavedRun run;
   run.resume();
   run.shards_ready();
   run.come(0);
@@ -70,7 +70,7 @@ TEST_CASE("the staleness of before a resume is in the record of after it") {
 }
 
 TEST_CASE("a shard that is ready before any node has come here is no mistake; one of another layout is") {
-  auto run = saved_at_version_1();
+  SavedRun run;
   run.resume();
   run.shards_ready();
   CHECK_FALSE(run.over());
@@ -80,7 +80,7 @@ TEST_CASE("a shard that is ready before any node has come here is no mistake; on
 }
 
 TEST_CASE("a node that does not come is lost after start_timeout, and the others go on without it") {
-  auto run = saved_at_version_1();
+  SavedRun run;
   run.resume();
   run.shards_ready();
   run.come(1);
@@ -118,7 +118,7 @@ TEST_CASE("a node that was lost before the save is not waited for, and takes par
 }
 
 TEST_CASE("a node that is lost again before training goes on does not hold the others up") {
-  auto run = saved_at_version_1();
+  SavedRun run;
   run.resume();
   run.come(0);
   run.come(1);
@@ -130,7 +130,7 @@ TEST_CASE("a node that is lost again before training goes on does not hold the o
 }
 
 TEST_CASE("with nobody there the resumed run fails, and can be resumed again") {
-  auto run = saved_at_version_1();
+  SavedRun run;
   run.resume();
   run.shards_ready();
   run.pass(run.config.cluster.start_timeout + 1s);

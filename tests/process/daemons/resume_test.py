@@ -1,0 +1,249 @@
+"""Checkpoints while a run trains, and runs whose servers were killed and go on from one. See harness.py."""
+
+import os
+import shutil
+import signal
+
+import harness
+from harness import DaemonTest, ScriptTest
+
+ITERATIONS = 400  # 100 versions of four workers
+EVERY = 5
+
+
+class Checkpoints(DaemonTest):
+    """What is on disk while a run trains, and what a fault there costs."""
+
+    SAVES = (f"train.total_iterations={ITERATIONS}", f"checkpoint.every_clocks={EVERY}")
+
+    def checkpoints(self):
+        """Those with a manifest."""
+        return sorted(path.parent.name for path in (self.run_dir / "checkpoint").glob("*/manifest"))
+
+    def train_to_the_end(self, *overrides):
+        servers, nodes = self.start_run(*overrides)
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
+        return servers
+
+    def test_a_run_leaves_as_many_whole_checkpoints_as_are_to_be_kept(self):
+        for shards in (1, 2):
+            with self.subTest(shards=shards):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                self.configure(shards)
+                self.train_to_the_end(*self.SAVES, "checkpoint.keep=3")
+                self.assertEqual(self.summary()["checkpoints_failed"], 0)
+                self.assertGreaterEqual(self.summary()["checkpoints"], 1)
+                kept = self.checkpoints()
+                self.assertTrue(1 <= len(kept) <= 3, kept)
+                files = {path.name for path in (self.run_dir / "checkpoint" / kept[-1]).iterdir()}
+                self.assertEqual(files, {"manifest"} | {f"shard-{k}" for k in range(shards)})
+
+    def test_without_a_schedule_nothing_is_written(self):
+        self.train_to_the_end("train.total_iterations=40")
+        self.assertFalse((self.run_dir / "checkpoint").exists())
+        self.assertNotIn("checkpoints", self.summary())
+
+    def test_a_folder_that_cannot_be_made_costs_checkpoints_and_nothing_else(self):
+        self.run_dir.mkdir()
+        servers, nodes = self.start_run(*self.SAVES, "train.total_iterations=100000000", "run.max_seconds=4s")
+        self.wait_for_log("server.log", "training begins")
+        shutil.rmtree(self.run_dir / "checkpoint", ignore_errors=True)
+        (self.run_dir / "checkpoint").write_text("in the way", encoding="utf-8")
+        servers[0].wait_for_line(r"no checkpoint of version \d+ of generation 1: shard 0: cannot make .*; the newest is"
+                                 r"|no checkpoint of version \d+ of generation 1: shard 0: .*; there is none yet")
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assertGreaterEqual(self.summary()["checkpoints_failed"], 1)
+        self.assertEqual(self.summary()["status"], "ok")
+
+    def test_a_limit_on_file_sizes_costs_checkpoints_and_nothing_else(self):
+        # 128 blocks of 512 bytes: the log and the curve fit, a shard's file of 123 kB does not.
+        server = self.start("sh", "-c", 'ulimit -f 128; exec "$@"', "sh", harness.BIN / "paceline-server", self.config,
+                            "--shard", 0, "run.max_seconds=3s", "checkpoint.every_clocks=20")
+        nodes = [self.node(i, "run.max_seconds=3s", "checkpoint.every_clocks=20") for i in range(2)]
+        server.wait_for_line(r"no checkpoint of version \d+ of generation 1: shard 0: .*File too large")
+        self.assertEqual(server.end(), 1)  # the final model does not fit either
+        self.assertEqual(self.checkpoints(), [])
+        for node in nodes:
+            node.end()
+
+    def test_an_earlier_runs_checkpoints_are_not_passed_by_and_force_removes_them(self):
+        self.train_to_the_end(*self.SAVES)
+        for file in self.run_dir.iterdir():
+            if file.is_file():
+                file.unlink()
+        self.assert_ends(self.server(0), 2, r"paceline-server: the run directory .* already holds a run's checkpoints "
+                         r"\(checkpoint\); choose another run.out, replace them with --force, or go on .* --resume")
+        servers, nodes = self.start_run("train.total_iterations=40", "--force")
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assertFalse((self.run_dir / "checkpoint").exists())
+
+
+class Resume(DaemonTest):
+    """kill -9 of servers in the middle of a run, then all daemons again with --resume: the same bits in the end."""
+
+    def setUp(self):
+        super().setUp()
+        self.total = f"train.total_iterations={ITERATIONS}"
+        self.saves = (self.total, f"checkpoint.every_clocks={EVERY}")
+
+    def uninterrupted(self, *overrides):
+        """The model's bytes of a run that nobody disturbs."""
+        servers, nodes = self.start_run(self.total, *overrides)
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
+        model = (self.run_dir / "model.bin").read_bytes()
+        shutil.rmtree(self.run_dir)
+        return model
+
+    def killed(self, *overrides, written=2):
+        """A run whose processes are all killed once so many checkpoints are written."""
+        servers, nodes = self.start_run(*self.saves, *overrides)
+        self.wait_for_log("server.log", f"checkpoint of version {written * EVERY} of generation")
+        for program in servers + nodes:
+            program.send(signal.SIGKILL)
+        for program in servers + nodes:
+            program.end()
+
+    def resume(self, *overrides):
+        servers = [self.server(k, "--resume", *self.saves, *overrides) for k in range(self.shards)]
+        nodes = [self.node(i, "--resume", *self.saves, *overrides) for i in range(2)]
+        return servers, nodes
+
+    def assert_resumes_to(self, model, *overrides, passed_over=()):
+        servers, nodes = self.resume(*overrides)
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assertEqual((self.run_dir / "model.bin").read_bytes(), model, "other bits than a run never killed")
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["iterations"]), ("ok", ITERATIONS))
+        self.assertEqual(summary["resumed_from_version"] % EVERY, 0)
+        return summary
+
+    # Slow enough that the kill comes in the middle.
+    SLOW = ("emulate.base_step=30ms", "emulate.cores=4")
+
+    def test_a_run_whose_processes_were_all_killed_ends_in_the_same_bits(self):
+        for shards in (1, 2):
+            with self.subTest(shards=shards):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                self.configure(shards)
+                model = self.uninterrupted()
+                self.killed(*self.SLOW)
+                summary = self.assert_resumes_to(model, *self.SLOW)
+                self.assertEqual(summary["generation"], 2)
+                log = (self.run_dir / "server.log").read_text(encoding="utf-8")
+                self.assertIn("training begins", log)  # the log of before is there, too
+                self.assertIn("training goes on at version", log)
+
+    def test_it_can_be_killed_and_resumed_twice(self):
+        model = self.uninterrupted("train.optimizer.kind=adam")
+        adam = ("train.optimizer.kind=adam", *self.SLOW)
+        self.killed(*adam)
+        servers, nodes = self.resume(*adam)
+        self.wait_for_log("server.log", "of generation 2 is written")
+        for program in servers + nodes:
+            program.send(signal.SIGKILL)
+        for program in servers + nodes:
+            program.end()
+        self.assertEqual(self.assert_resumes_to(model, *adam)["generation"], 3)
+
+    def test_a_truncated_newest_checkpoint_is_passed_over(self):
+        self.configure(shards=2)
+        model = self.uninterrupted()
+        self.killed(*self.SLOW)
+        newest = sorted((self.run_dir / "checkpoint").glob("*/manifest"))[-1].parent
+        os.truncate(newest / "shard-1", (newest / "shard-1").stat().st_size - 1)
+        summary = self.assert_resumes_to(model, *self.SLOW)
+        self.assertLess(summary["resumed_from_version"], int(newest.name.split("-v")[1]))
+        self.assertIn("passed over the checkpoint of version", (self.run_dir / "server.log").read_text(encoding="utf-8"))
+
+    def test_without_a_checkpoint_the_error_says_where_it_looked(self):
+        self.run_dir.mkdir()
+        self.assert_ends(self.server(0, "--resume"), 2, rf"paceline-server: no checkpoint to resume from in "
+                         rf"{self.run_dir}/checkpoint: it holds none that is whole")
+
+    def test_with_only_broken_ones_the_error_names_them_and_they_stay(self):
+        self.killed(*self.SLOW)
+        found = list((self.run_dir / "checkpoint").glob("*/manifest"))
+        for manifest in found:
+            os.truncate(manifest, manifest.stat().st_size - 1)
+        server = self.server(0, "--resume", *self.saves, *self.SLOW)
+        self.assertEqual(server.end(), 2)
+        self.assertRegex(server.errors()[-1], r"no checkpoint to resume from in .*; the checkpoint of version \d+ of "
+                         r"generation 1: ")
+        self.assertEqual(len(list((self.run_dir / "checkpoint").glob("*/manifest"))), len(found))
+
+    def test_another_configuration_does_not_go_on_from_it(self):
+        self.killed(*self.SLOW)
+        server = self.server(0, "--resume", *self.saves, *self.SLOW, "train.batch_size=4")
+        self.assertEqual(server.end(), 2)
+        self.assertRegex(server.errors()[-1], "no checkpoint to resume from")
+
+    def test_servers_of_which_one_does_not_resume_refuse_each_other(self):
+        self.configure(shards=2)
+        self.killed(*self.SLOW)
+        authority = self.server(0, "--resume", *self.saves, *self.SLOW, "cluster.start_timeout=3s")
+        other = self.server(1, "--force", *self.saves, *self.SLOW)
+        self.assertEqual(other.end(), 1)
+        self.assertIn("shard 1 was started without --resume, the authority with it", other.errors()[-1])
+        self.assertEqual(authority.end(), 1)
+
+    def test_a_run_that_was_stopped_goes_on_from_its_last_version(self):
+        model = self.uninterrupted()
+        servers, nodes = self.start_run(*self.saves, "checkpoint.every_clocks=1000", *self.SLOW)
+        servers[0].wait_for_line(harness.PROGRESS.pattern)
+        servers[0].send(signal.SIGTERM)
+        for program in servers + nodes:
+            program.end()
+        stopped_at = self.summary()["final_version"]
+        self.assertEqual(self.summary()["status"], "stopped")
+        self.assertEqual(len(list((self.run_dir / "checkpoint").glob("*/manifest"))), 1)
+        servers, nodes = self.resume("checkpoint.every_clocks=1000", *self.SLOW)
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assertEqual(self.summary()["resumed_from_version"], stopped_at)
+        self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
+
+    def test_a_killed_shard_ends_the_run_which_says_how_to_go_on(self):
+        self.configure(shards=2)
+        model = self.uninterrupted()
+        servers, nodes = self.start_run(*self.saves, *self.SLOW)
+        self.wait_for_log("server.log", "checkpoint of version 10 of generation")
+        servers[1].send(signal.SIGKILL)
+        self.assertEqual(servers[0].end(), 1)
+        self.assertRegex(servers[0].errors()[-1],
+                         r"start all servers again with --resume to go on from the checkpoint of version \d+")
+        for node in nodes:
+            node.end()
+        self.assert_resumes_to(model, *self.SLOW)
+
+
+class ResumeByScript(ScriptTest):
+    """scripts/run_local.sh --resume."""
+
+    def test_run_local_goes_on_with_a_run_that_was_killed(self):
+        given = (f"train.total_iterations={ITERATIONS}", f"checkpoint.every_clocks={EVERY}", "emulate.base_step=30ms",
+                 "emulate.cores=4")
+        script = self.run_local(*given)
+        self.wait_for_log("server.log", "checkpoint of version 10 of generation")
+        script.send(signal.SIGKILL)
+        script.end()
+        self.wait_for_no_children(script)
+        script = self.script("run_local.sh", "--resume", self.run_dir, "--bin", harness.BIN)
+        self.assertEqual(script.end(), 0, script.errors())
+        self.assertEqual(self.summary()["generation"], 2)
+        self.assertEqual(self.summary()["iterations"], ITERATIONS)
+
+    def test_what_it_cannot_resume_it_says(self):
+        script = self.script("run_local.sh", "--resume", self.folder / "none", "--bin", harness.BIN)
+        self.assertEqual((script.end(), script.errors()),
+                         (2, [f"run_local: {self.folder}/none/config.yaml is not there: no run to resume"]))
+        script = self.script("run_local.sh", self.config, "--resume", self.run_dir, "--bin", harness.BIN)
+        self.assertEqual(script.end(), 2)
+
+
+if __name__ == "__main__":
+    harness.main()
