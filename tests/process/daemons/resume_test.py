@@ -5,10 +5,18 @@ import shutil
 import signal
 
 import harness
-from harness import DaemonTest, ScriptTest
+from harness import DaemonTest, FolderWatch, ScriptTest
 
-ITERATIONS = 400  # 100 versions of four workers
-EVERY = 5
+ITERATIONS = 4000  # 1000 versions of four workers: seconds, of which a kill comes in the first
+EVERY = 20
+
+
+def wait_for_written(test, count):
+    """Until the run's log says so many times that a checkpoint is written."""
+    path = test.run_dir / "server.log"
+    with FolderWatch(test.run_dir) as watch:
+        while not (path.exists() and path.read_text(encoding="utf-8").count("is written: ") >= count):
+            watch.wait(f"{count} checkpoints in {path}")
 
 
 class Checkpoints(DaemonTest):
@@ -101,7 +109,7 @@ class Resume(DaemonTest):
     def killed(self, *overrides, written=2):
         """A run whose processes are all killed once so many checkpoints are written."""
         servers, nodes = self.start_run(*self.saves, *overrides)
-        self.wait_for_log("server.log", f"checkpoint of version {written * EVERY} of generation")
+        wait_for_written(self, written)
         for program in servers + nodes:
             program.send(signal.SIGKILL)
         for program in servers + nodes:
@@ -112,7 +120,7 @@ class Resume(DaemonTest):
         nodes = [self.node(i, "--resume", *self.saves, *overrides) for i in range(2)]
         return servers, nodes
 
-    def assert_resumes_to(self, model, *overrides, passed_over=()):
+    def assert_resumes_to(self, model, *overrides):
         servers, nodes = self.resume(*overrides)
         for program in servers + nodes:
             self.assertEqual(program.end(), 0, program.errors())
@@ -122,17 +130,14 @@ class Resume(DaemonTest):
         self.assertEqual(summary["resumed_from_version"] % EVERY, 0)
         return summary
 
-    # Slow enough that the kill comes in the middle.
-    SLOW = ("emulate.base_step=30ms", "emulate.cores=4")
-
     def test_a_run_whose_processes_were_all_killed_ends_in_the_same_bits(self):
         for shards in (1, 2):
             with self.subTest(shards=shards):
                 shutil.rmtree(self.run_dir, ignore_errors=True)
                 self.configure(shards)
                 model = self.uninterrupted()
-                self.killed(*self.SLOW)
-                summary = self.assert_resumes_to(model, *self.SLOW)
+                self.killed()
+                summary = self.assert_resumes_to(model)
                 self.assertEqual(summary["generation"], 2)
                 log = (self.run_dir / "server.log").read_text(encoding="utf-8")
                 self.assertIn("training begins", log)  # the log of before is there, too
@@ -140,23 +145,22 @@ class Resume(DaemonTest):
 
     def test_it_can_be_killed_and_resumed_twice(self):
         model = self.uninterrupted("train.optimizer.kind=adam")
-        adam = ("train.optimizer.kind=adam", *self.SLOW)
-        self.killed(*adam)
-        servers, nodes = self.resume(*adam)
+        self.killed("train.optimizer.kind=adam")
+        servers, nodes = self.resume("train.optimizer.kind=adam")
         self.wait_for_log("server.log", "of generation 2 is written")
         for program in servers + nodes:
             program.send(signal.SIGKILL)
         for program in servers + nodes:
             program.end()
-        self.assertEqual(self.assert_resumes_to(model, *adam)["generation"], 3)
+        self.assertEqual(self.assert_resumes_to(model, "train.optimizer.kind=adam")["generation"], 3)
 
     def test_a_truncated_newest_checkpoint_is_passed_over(self):
         self.configure(shards=2)
         model = self.uninterrupted()
-        self.killed(*self.SLOW)
+        self.killed()
         newest = sorted((self.run_dir / "checkpoint").glob("*/manifest"))[-1].parent
         os.truncate(newest / "shard-1", (newest / "shard-1").stat().st_size - 1)
-        summary = self.assert_resumes_to(model, *self.SLOW)
+        summary = self.assert_resumes_to(model)
         self.assertLess(summary["resumed_from_version"], int(newest.name.split("-v")[1]))
         self.assertIn("passed over the checkpoint of version", (self.run_dir / "server.log").read_text(encoding="utf-8"))
 
@@ -166,34 +170,34 @@ class Resume(DaemonTest):
                          rf"{self.run_dir}/checkpoint: it holds none that is whole")
 
     def test_with_only_broken_ones_the_error_names_them_and_they_stay(self):
-        self.killed(*self.SLOW)
+        self.killed()
         found = list((self.run_dir / "checkpoint").glob("*/manifest"))
         for manifest in found:
             os.truncate(manifest, manifest.stat().st_size - 1)
-        server = self.server(0, "--resume", *self.saves, *self.SLOW)
+        server = self.server(0, "--resume", *self.saves)
         self.assertEqual(server.end(), 2)
         self.assertRegex(server.errors()[-1], r"no checkpoint to resume from in .*; the checkpoint of version \d+ of "
                          r"generation 1: ")
         self.assertEqual(len(list((self.run_dir / "checkpoint").glob("*/manifest"))), len(found))
 
     def test_another_configuration_does_not_go_on_from_it(self):
-        self.killed(*self.SLOW)
-        server = self.server(0, "--resume", *self.saves, *self.SLOW, "train.batch_size=4")
+        self.killed()
+        server = self.server(0, "--resume", *self.saves, "train.batch_size=4")
         self.assertEqual(server.end(), 2)
         self.assertRegex(server.errors()[-1], "no checkpoint to resume from")
 
     def test_servers_of_which_one_does_not_resume_refuse_each_other(self):
         self.configure(shards=2)
-        self.killed(*self.SLOW)
-        authority = self.server(0, "--resume", *self.saves, *self.SLOW, "cluster.start_timeout=3s")
-        other = self.server(1, "--force", *self.saves, *self.SLOW)
+        self.killed()
+        authority = self.server(0, "--resume", *self.saves, "cluster.start_timeout=3s")
+        other = self.server(1, "--force", *self.saves)
         self.assertEqual(other.end(), 1)
         self.assertIn("shard 1 was started without --resume, the authority with it", other.errors()[-1])
         self.assertEqual(authority.end(), 1)
 
     def test_a_run_that_was_stopped_goes_on_from_its_last_version(self):
         model = self.uninterrupted()
-        servers, nodes = self.start_run(*self.saves, "checkpoint.every_clocks=1000", *self.SLOW)
+        servers, nodes = self.start_run(*self.saves, "checkpoint.every_clocks=1000")
         servers[0].wait_for_line(harness.PROGRESS.pattern)
         servers[0].send(signal.SIGTERM)
         for program in servers + nodes:
@@ -201,7 +205,7 @@ class Resume(DaemonTest):
         stopped_at = self.summary()["final_version"]
         self.assertEqual(self.summary()["status"], "stopped")
         self.assertEqual(len(list((self.run_dir / "checkpoint").glob("*/manifest"))), 1)
-        servers, nodes = self.resume("checkpoint.every_clocks=1000", *self.SLOW)
+        servers, nodes = self.resume("checkpoint.every_clocks=1000")
         for program in servers + nodes:
             self.assertEqual(program.end(), 0, program.errors())
         self.assertEqual(self.summary()["resumed_from_version"], stopped_at)
@@ -210,25 +214,23 @@ class Resume(DaemonTest):
     def test_a_killed_shard_ends_the_run_which_says_how_to_go_on(self):
         self.configure(shards=2)
         model = self.uninterrupted()
-        servers, nodes = self.start_run(*self.saves, *self.SLOW)
-        self.wait_for_log("server.log", "checkpoint of version 10 of generation")
+        servers, nodes = self.start_run(*self.saves)
+        wait_for_written(self, 1)
         servers[1].send(signal.SIGKILL)
         self.assertEqual(servers[0].end(), 1)
         self.assertRegex(servers[0].errors()[-1],
                          r"start all servers again with --resume to go on from the checkpoint of version \d+")
         for node in nodes:
             node.end()
-        self.assert_resumes_to(model, *self.SLOW)
+        self.assert_resumes_to(model)
 
 
 class ResumeByScript(ScriptTest):
     """scripts/run_local.sh --resume."""
 
     def test_run_local_goes_on_with_a_run_that_was_killed(self):
-        given = (f"train.total_iterations={ITERATIONS}", f"checkpoint.every_clocks={EVERY}", "emulate.base_step=30ms",
-                 "emulate.cores=4")
-        script = self.run_local(*given)
-        self.wait_for_log("server.log", "checkpoint of version 10 of generation")
+        script = self.run_local(f"train.total_iterations={ITERATIONS}", f"checkpoint.every_clocks={EVERY}")
+        wait_for_written(self, 1)
         script.send(signal.SIGKILL)
         script.end()
         self.wait_for_no_children(script)
