@@ -228,12 +228,13 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
   const std::string key = router_->key_name();
   const Status own_key = check_key(wire::may_be_server(key), "shard " + to_string(join.shard));
   if (!own_key.is_ok()) return refuse(from, own_key, /*fatal=*/true);
-  Status status = membership_.admit(join, from, now);
-  if (status.is_ok() && join.resumes != options_.resume) {
-    remove(Peer::of(join.shard));
+  Status status;
+  if (join.protocol_version == wire::kProtocolVersion && join.resumes != options_.resume) {
     status = failed_precondition(
         "shard " + to_string(join.shard) + " was started " +
         (join.resumes ? "with --resume, the authority without" : "without --resume, the authority with it"));
+  } else {
+    status = membership_.admit(join, from, now);
   }
   if (!status.is_ok()) {
     const bool ours = authority_ && join.shard.value < config_.cluster.shards;

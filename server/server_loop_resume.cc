@@ -115,6 +115,7 @@ void ServerLoop::check_resume(Ticks now) {
 
 // Nothing has been changed on disk that a later attempt would miss.
 void ServerLoop::cannot_resume(const Status& why) {
+  if (ended_) return;
   log_.error("the run cannot be resumed: " + why.message());
   if (authority_) return authority_->fail(why, steady_now());
   for (const Peer peer : membership_.present()) {

@@ -14,12 +14,15 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "common/config/engine_config.h"
 #include "common/instant.h"
+#include "common/params/partition.h"
 #include "common/params/schedule.h"
 #include "common/wire/keys.h"
 #include "server/run_directory.h"
+#include "server/store/memory_bound.h"
 #include "tools/doctor_checks.h"
 #include "worker/data/cifar10.h"
 #include "worker/network_task.h"
@@ -105,9 +108,22 @@ constexpr double kLogBytes = 4e6;       // of one daemon: a line here and there
 constexpr double kCurveRowBytes = 100;  // of one evaluation, or window
 constexpr double kPhasesBytes = 2e3;    // of one worker
 
+// With one more than is kept while it is written.
+double checkpoint_bytes(const RunConfig& config, const DoctorRole& role) {
+  const auto layout = network_layout(config);
+  if (!config.checkpoint.enabled() || !layout.is_ok() || config.data.path.empty()) return 0.0;
+  const std::vector<Range> ranges = partition(layout->size(), config.cluster.shards);
+  double bytes = 0.0;
+  for (const ShardId shard : role.shards) {
+    bytes += server::image_bytes(ranges[shard.value].size(), config);
+  }
+  return bytes * static_cast<double>(config.checkpoint.keep + 1);
+}
+
 // What the daemons of `role` will write there.
 double bytes_to_write(const RunConfig& config, const DoctorRole& role) {
   double bytes = kLogBytes * static_cast<double>(role.nodes.size() + role.shards.size());
+  bytes += checkpoint_bytes(config, role);
   if (role.shards.empty() || role.shards.front() != kAuthority) return bytes;
   // A task of one's own has a model that nobody knows here.
   const auto layout = network_layout(config);
@@ -129,7 +145,7 @@ Finding room(const RunConfig& config, const DoctorRole& role, const fs::path& fo
   const double needed = bytes_to_write(config, role);
   const double free = static_cast<double>(about.f_bavail) * static_cast<double>(about.f_frsize);
   const std::string said = in_megabytes(free) + " free at " + folder.string() + ", about " +
-                           in_megabytes(needed) + " needed for model, curve and logs";
+                           in_megabytes(needed) + " needed for model, curve, logs and checkpoints";
   if (free >= needed) return {"disk space", Verdict::kOk, said, ""};
   return {"disk space", Verdict::kFailed, said, "make room, or choose another run.out"};
 }

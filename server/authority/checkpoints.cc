@@ -17,7 +17,7 @@ std::string megabytes(std::uint64_t bytes) {
   return text;
 }
 
-std::string in_seconds(std::chrono::nanoseconds d) {
+std::string two_digits_of_seconds(std::chrono::nanoseconds d) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f s", to_seconds(d));
   return text;
@@ -102,7 +102,7 @@ void Checkpoints::on_written(CheckpointId id, const Older& older, const Status& 
   newest_ = id;
   schedule_.over();
   log_.info("checkpoint of " + to_string(id) + " is written: " + megabytes(bytes) + ", " +
-            in_seconds(now - begun_at_));
+            two_digits_of_seconds(now - begun_at_));
   if (!older.status.is_ok()) log_.warn("older checkpoints are not removed: " + older.status.message());
   for (std::uint32_t k = 1; older.oldest_kept && k < shards_; ++k) {
     outbox_.send(Peer::of(ShardId(k)), {wire::ForgetSaved{*older.oldest_kept}, {}});

@@ -79,12 +79,12 @@ Status get_batch_sizes(const proto::RunRecord& in, Cluster cluster, RunRecordSta
 std::string to_bytes(const RunRecordState& state) {
   proto::RunRecord out;
   for (const PolicyChange& change : state.switches) {
-    proto::SwitchedPolicy& put = *out.add_switches();
-    put.set_policy(change.policy);
-    put.set_version(change.version.value);
-    put.set_seconds(change.seconds);
-    put.set_infinite(change.threshold.is_infinite());
-    if (!change.threshold.is_infinite()) put.set_threshold(change.threshold.value());
+    proto::SwitchedPolicy& switched = *out.add_switches();
+    switched.set_policy(change.policy);
+    switched.set_version(change.version.value);
+    switched.set_seconds(change.seconds);
+    switched.set_infinite(change.threshold.is_infinite());
+    if (!change.threshold.is_infinite()) switched.set_threshold(change.threshold.value());
   }
   out.set_lost_nodes(state.lost_nodes);
   for (const std::string& lost : state.lost) out.add_lost(lost);

@@ -7,22 +7,37 @@
 
 namespace paceline::server {
 
+namespace {
+
+// Vectors as long as the parameters that applying keeps beside them.
+double state_vectors(const OptimizerSection& optimizer) {
+  const double state = optimizer.kind == OptimizerKind::kAdam       ? 2.0
+                       : optimizer.kind == OptimizerKind::kMomentum ? 1.0
+                                                                    : 0.0;
+  return state + (optimizer.delay_compensation.kind == CompensationKind::kAdaptive ? 1.0 : 0.0);
+}
+
+double vector_bytes(std::int64_t floats) { return static_cast<double>(floats) * sizeof(float); }
+
+}  // namespace
+
+double image_bytes(std::int64_t floats, const RunConfig& config) {
+  return vector_bytes(floats) * (1.0 + state_vectors(config.train.optimizer));
+}
+
 MemoryBound memory_bound(std::int64_t floats, const RunConfig& config) {
   const OptimizerSection& optimizer = config.train.optimizer;
   const double workers = config.cluster.cluster().workers();
   const auto gradients = static_cast<double>(shard_settings(config).gradients_max);
-  double state = optimizer.kind == OptimizerKind::kAdam       ? 2.0
-                 : optimizer.kind == OptimizerKind::kMomentum ? 1.0
-                                                              : 0.0;
+  double state = state_vectors(optimizer);
   const CompensationKind compensation = optimizer.delay_compensation.kind;
-  if (compensation == CompensationKind::kAdaptive) state += 1.0;
   double vectors_most = 2.0 + static_cast<double>(kRetainedMax) + state + workers * gradients;
   if (config.checkpoint.enabled()) vectors_most += 1.0 + state;  // an image that is being written
   if (compensation != CompensationKind::kNone) {
     state += workers;
     vectors_most += workers * (gradients + 3.0);
   }
-  const double vector = static_cast<double>(floats) * sizeof(float);
+  const double vector = vector_bytes(floats);
   return {vector * (2.0 + state), vector * vectors_most};
 }
 

@@ -22,6 +22,10 @@ struct MemoryBound {
 // Of a shard of `floats`.
 MemoryBound memory_bound(std::int64_t floats, const RunConfig& config);
 
+// A checkpoint's file of a shard of `floats`: parameters, optimizer state and delay compensation's mean
+// square.
+double image_bytes(std::int64_t floats, const RunConfig& config);
+
 // What this machine has.
 double physical_memory_bytes();
 
