@@ -22,8 +22,9 @@ namespace paceline::server {
 
 class RunningServer {
  public:
-  RunningServer(const RunConfig& config, ShardId shard, wire::Context& context)
-      : server_(config, shard, context, Log(), {}), started_(server_.start()) {
+  RunningServer(const RunConfig& config, ShardId shard, wire::Context& context, Log log = Log(),
+                ServerOptions options = {})
+      : server_(config, shard, context, std::move(log), options), started_(server_.start()) {
     if (started_.is_ok()) thread_ = std::thread([this] { result_ = server_.run(); });
   }
   ~RunningServer() {

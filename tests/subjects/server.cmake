@@ -16,5 +16,5 @@ paceline_test(authority_test
 paceline_test(resume_choice_test SOURCES unit/resume_choice_test.cc
   LIBS paceline_server paceline_checkpoint_state paceline_config)
 paceline_test(server_socket_test
-  SOURCES process/server_socket_test.cc process/work_ahead_test.cc
+  SOURCES process/server_resume_test.cc process/server_socket_test.cc process/work_ahead_test.cc
   LIBS paceline_server paceline_config Boost::headers)

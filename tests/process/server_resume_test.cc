@@ -1,0 +1,188 @@
+// Servers over real sockets that go on from a checkpoint, spoken to by a node whose every word is in the
+// test.
+#include <catch2/catch.hpp>
+#include <future>
+
+#include "common/params/model_file.h"
+#include "common/report/run_summary.h"
+#include "server/checkpoint/folder.h"
+#include "tests/process/scripted_node.h"
+#include "tests/unit/temp_folder.h"
+
+namespace paceline::server {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+constexpr std::int64_t kParameters = 5;
+constexpr ServerOptions kResume{nullptr, true};
+
+// One node with one thread, two iterations on two shards; SGD with rate 1, so that gradients can be read off
+// the parameters.
+RunConfig saving_config(const testing::TempFolder& folder) {
+  RunConfig config;
+  config.run.out = folder.path();
+  config.cluster.shards = 2;
+  config.cluster.endpoints.clear();
+  for (const char* name : {"r0", "r1"})
+    config.cluster.endpoints.push_back("ipc://" + (folder / name).string());
+  config.cluster.heartbeat = 50ms;
+  config.cluster.frame_bytes = 8;
+  config.train.total_iterations = 2;
+  config.train.optimizer.lr = 1.0;
+  config.checkpoint.every_clocks = 1;
+  return config;
+}
+
+// Shard k is pushed k + 1.
+void push_and_report(ScriptedNode& node, std::int64_t clock) {
+  constexpr std::size_t kFloatsOf[] = {3, 2};
+  for (std::size_t k = 0; k < 2; ++k) {
+    const wire::Push push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)};
+    node.say(k, push, std::vector<float>(kFloatsOf[k], static_cast<float>(k + 1)));
+  }
+  wire::StepReport report;
+  report.worker = WorkerId(0, 0);
+  report.clock = Clock(clock);
+  report.metric = {1.0, 2, 4};
+  report.computed_version = Version(clock);
+  report.computed_revision = Revision(clock);
+  node.say(0, report);
+}
+
+// A run of which version 1 is saved, and whose second shard then goes.
+void train_and_lose_a_shard(const RunConfig& config, wire::Context& context) {
+  std::promise<void> written;
+  bool once = false;
+  const Log log = Log::to([&](LogLevel, const std::string& text) {
+    if (text.find(" is written: ") != std::string::npos && !std::exchange(once, true)) written.set_value();
+  });
+  RunningServer authority(config, ShardId(0), context, log);
+  auto other = std::make_unique<RunningServer>(config, ShardId(1), context);
+  REQUIRE((authority.started().is_ok() && other->started().is_ok()));
+  ScriptedNode node(context, config.cluster.endpoints);
+  node.say_to_all(join_of(config, 0, kParameters));
+  for (std::size_t k = 0; k < 2; ++k) {
+    const auto welcome = node.hear<wire::Welcome>(k);
+    CHECK((welcome.generation == 1 && !welcome.initialized));
+    node.say(k, wire::InitialParameters{0, true},
+             std::vector<float>(static_cast<std::size_t>(welcome.range.size()), 10));
+  }
+  CHECK(node.hear<wire::Grant>(0).clock == Clock(0));
+  push_and_report(node, 0);
+  REQUIRE(written.get_future().wait_for(60s) == std::future_status::ready);
+  other.reset();
+  CHECK(node.hear<wire::RunOver>(0).resumable);
+  CHECK(authority.result().code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("servers that resume go on from their checkpoint, with a node that had come before them all") {
+  const testing::TempFolder folder;
+  const RunConfig config = saving_config(folder);
+  wire::Context context;
+  train_and_lose_a_shard(config, context);
+
+  ScriptedNode node(context, config.cluster.endpoints);
+  wire::Join join = join_of(config, 0, kParameters);
+  join.last_generation = 1;
+  node.say_to_all(join);
+  RunningServer authority(config, ShardId(0), context, Log(), kResume);
+  REQUIRE(authority.started().is_ok());
+  RunningServer other(config, ShardId(1), context, Log(), kResume);
+  REQUIRE(other.started().is_ok());
+  for (std::size_t k = 0; k < 2; ++k) {
+    const auto welcome = node.hear<wire::Welcome>(k);
+    CHECK((welcome.generation == 2 && welcome.initialized));
+  }
+  const auto grant = node.hear<wire::Grant>(0);
+  CHECK((grant.clock == Clock(1) && grant.iteration == 1 && grant.min_version == Version(1)));
+  node.say(1, wire::Pull{7, Version(1), false, kNoRevision});
+  wire::Payload payload;
+  CHECK(node.hear<wire::Parameters>(1, &payload).version == Version(1));
+  CHECK(payload.floats()[0] == 8.0F);
+  push_and_report(node, 1);
+
+  CHECK(node.hear<wire::FinishWorker>(0).reason == "share done");
+  node.say(0, wire::EvaluationReport{node.hear<wire::Evaluate>(0).version, {3.0, 9, 10}, ""});
+  wire::NodeReport report;
+  report.workers.push_back({WorkerId(0, 0), {}, 1, 0, 0});
+  node.say(0, report);
+  CHECK(node.hear<wire::RunOver>(0).code == StatusCode::kOk);
+  CHECK(authority.result().is_ok());
+  CHECK(other.result().is_ok());
+  const auto summary = read_summary(folder.path());
+  REQUIRE(summary.is_ok());
+  CHECK((summary->status == "ok" && summary->iterations == 2));
+  CHECK((summary->generation == 2 && summary->resumed_from == Version(1)));
+  CHECK(read_model_file(folder / "model.bin")->parameters == std::vector<float>{8, 8, 8, 6, 6});
+}
+
+TEST_CASE("a node of another layout than the checkpoint's is refused, and the run waits for the right one") {
+  const testing::TempFolder folder;
+  const RunConfig config = saving_config(folder);
+  wire::Context context;
+  train_and_lose_a_shard(config, context);
+  RunningServer authority(config, ShardId(0), context, Log(), kResume);
+  RunningServer other(config, ShardId(1), context, Log(), kResume);
+  ScriptedNode right(context, config.cluster.endpoints);
+  right.say_to_all(join_of(config, 0, kParameters));
+  CHECK(right.hear<wire::Welcome>(0).generation == 2);
+  ScriptedNode wrong(context, config.cluster.endpoints);
+  wrong.say(0, join_of(config, 0, kParameters + 1));
+  const auto error = wrong.hear<wire::Error>(0);
+  CHECK(error.fatal);
+  CHECK_THAT(error.message, Contains("as the checkpoint has"));
+}
+
+TEST_CASE("a process that has been in this generation has met another server, and is refused") {
+  const testing::TempFolder folder;
+  RunConfig config = saving_config(folder);
+  config.cluster.shards = 1;
+  config.cluster.endpoints.pop_back();
+  wire::Context context;
+  RunningServer server(config, ShardId(0), context);
+  REQUIRE(server.started().is_ok());
+  ScriptedNode node(context, config.cluster.endpoints);
+  wire::Join join = join_of(config, 0, kParameters);
+  join.last_generation = 1;
+  node.say(0, join);
+  const auto error = node.hear<wire::Error>(0);
+  CHECK((error.fatal && error.code == StatusCode::kFailedPrecondition));
+  CHECK_THAT(error.message, Contains("generation 1 of the run, expected one before 1"));
+}
+
+TEST_CASE("servers of which one alone resumes refuse each other") {
+  const testing::TempFolder folder;
+  const RunConfig config = saving_config(folder);
+  wire::Context context;
+  train_and_lose_a_shard(config, context);
+  const bool authority_resumes = GENERATE(false, true);
+  RunningServer authority(config, ShardId(0), context, Log(), {nullptr, authority_resumes});
+  RunningServer other(config, ShardId(1), context, Log(), {nullptr, !authority_resumes});
+  CHECK_THAT(other.result().message(), Contains("--resume"));
+}
+
+TEST_CASE("what a run is resumed from waits for all shards, and names those that do not come") {
+  const testing::TempFolder folder;
+  RunConfig config = saving_config(folder);
+  wire::Context context;
+  train_and_lose_a_shard(config, context);
+  config.cluster.start_timeout = 200ms;
+  RunningServer authority(config, ShardId(0), context, Log(), kResume);
+  REQUIRE(authority.started().is_ok());
+  CHECK_THAT(authority.result().message(), Contains("shard 1 did not join"));
+  CHECK(CheckpointFolder(folder.path(), fingerprint(config)).complete()->checkpoints.size() == 1);
+}
+
+TEST_CASE("with nothing to resume from a server does not begin") {
+  const testing::TempFolder folder;
+  const RunConfig config = saving_config(folder);
+  wire::Context context;
+  const RunningServer authority(config, ShardId(0), context, Log(), kResume);
+  CHECK(authority.started().code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(authority.started().message(), Contains("no checkpoint to resume from"));
+}
+
+}  // namespace
+}  // namespace paceline::server
