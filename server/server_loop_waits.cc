@@ -32,6 +32,11 @@ std::vector<Wait> ServerLoop::waits(Ticks now) const {
   }
   std::vector<Wait> found;
   if (authority_) found = authority_->waits(last_seen);
+  if (waits_for_resume()) {
+    found.push_back({"the wait for the checkpoint",
+                     "shard " + to_string(shard_) + " waits for its file of the checkpoint to be read"});
+    return found;
+  }
   for (Wait& wait : service_.waits(last_seen, now)) found.push_back(std::move(wait));
   return found;
 }
