@@ -412,8 +412,9 @@ TEST_CASE("checkpoints_come_by_clocks_or_by_time_and_at_least_one_is_kept") {
   CHECK(refusal("checkpoint: {every_clocks: 10}", {"checkpoint.every=1m"}) ==
         "command line: checkpoint.every: two schedules, got every_clocks: 10 and every: 1m, expected one of "
         "the two");
-  CHECK_THAT(refusal("checkpoint: {every_clocks: 10, keep: 0}"),
-             StartsWith("run.yaml:1: checkpoint.keep: out of range, got 0, expected a whole number from 1"));
+  CHECK_THAT(
+      refusal("checkpoint: {every_clocks: 10, keep: 0}"),
+      StartsWith("run.yaml:1: checkpoint.keep: out of range, got \"0\", expected a whole number from 1"));
   CHECK_THAT(refusal("checkpoint: {every_clocks: 0}"), StartsWith("run.yaml:1: checkpoint.every_clocks: "));
   CHECK(
       refusal("checkpoint: {keep: 3}") ==

@@ -225,6 +225,33 @@ class Resume(DaemonTest):
         self.assert_resumes_to(model)
 
 
+    def test_other_policies_do_each_iteration_once_too(self):
+        self.configure(shards=2)
+        for policy in (("sync.policy=ssp", "sync.threshold=2"), ("sync.policy=asp",),
+                       ("sync.policy=dtssp", "sync.lpr.window_clocks=5"),
+                       ("sync.policy=backup", "sync.backup_workers=1")):
+            with self.subTest(policy=policy[0]):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                self.killed(*policy)
+                servers, nodes = self.resume(*policy)
+                for program in servers + nodes:
+                    self.assertEqual(program.end(), 0, program.errors())
+                summary = self.summary()
+                self.assertEqual((summary["status"], summary["generation"]), ("ok", 2))
+                self.assertEqual(summary["iterations"], ITERATIONS)
+
+    def test_a_node_that_does_not_come_back_is_lost_and_the_run_goes_on(self):
+        self.killed()
+        timeout = "cluster.start_timeout=2s"
+        server = self.server(0, "--resume", *self.saves, timeout)
+        node = self.node(0, "--resume", *self.saves, timeout)
+        self.assertEqual(server.end(), 0, server.errors())
+        self.assertEqual(node.end(), 0, node.errors())
+        self.assertEqual(server.errors(), ["paceline-server: node 1 lost: it has not joined the resumed run in time"])
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["lost_nodes"], summary["iterations"]), ("ok", 1, ITERATIONS))
+
+
 class ResumeByScript(ScriptTest):
     """scripts/run_local.sh --resume."""
 
