@@ -77,6 +77,15 @@ std::string ending(const FinishedRun& run) {
   }
   text += line(", lost nodes %lld, overruns %lld\n", static_cast<long long>(s.lost_nodes),
                static_cast<long long>(s.overruns));
+  if (s.resumed_from) {
+    text +=
+        line("  resumed from version %lld, generation %llu: phases, bytes and reads are of that alone\n",
+             static_cast<long long>(s.resumed_from->value), static_cast<unsigned long long>(s.generation));
+  }
+  if (s.checkpoints) {
+    text += line("  %lld checkpoints written, %lld failed\n", static_cast<long long>(s.checkpoints->written),
+                 static_cast<long long>(s.checkpoints->failed));
+  }
   if (s.dropped > 0) {
     text += line("  dropped %lld gradients that came too late\n", static_cast<long long>(s.dropped));
   }

@@ -7,6 +7,8 @@ namespace paceline {
 
 std::string fault_of(const RunSummary& run) {
   if (run.status != "ok") return run.status + (run.reason.empty() ? "" : " (" + run.reason + ")");
+  // Its seconds leave out what was done twice, and its phases are of the last part alone.
+  if (run.resumed_from) return "resumed";
   return run.lost_nodes > 0 ? std::to_string(run.lost_nodes) + " nodes lost" : "";
 }
 

@@ -16,7 +16,7 @@
 
 namespace paceline {
 
-// Why the run says nothing about its policy: it is not "ok", or it lost nodes. Empty: it does.
+// Why the run says nothing about its policy: it is not "ok", it lost nodes, or was resumed. Empty: it does.
 std::string fault_of(const RunSummary& run);
 
 // "512 of 1000 iterations" where a run did fewer than `total_iterations`; else empty. Its times are

@@ -102,6 +102,20 @@ TEST_CASE("what_backup_workers_threw_away_is_named_where_there_is_any") {
   CHECK_THAT(run_report({(folder / "b").string()}).out, Contains("dropped 7 gradients that came too late"));
 }
 
+TEST_CASE("a_resumed_run_says_from_where_and_what_its_numbers_are_of") {
+  const TempFolder folder;
+  FinishedRun run = two_nodes("a");
+  write_run(folder / "a", run);
+  CHECK_THAT(run_report({(folder / "a").string()}).out, !Contains("resumed") && !Contains("checkpoints"));
+  run.summary.generation = 2;
+  run.summary.resumed_from = Version(118);
+  run.summary.checkpoints = {7, 1};
+  write_run(folder / "b", run);
+  CHECK_THAT(run_report({(folder / "b").string()}).out,
+             Contains("resumed from version 118, generation 2: phases, bytes and reads are of that alone") &&
+                 Contains("7 checkpoints written, 1 failed"));
+}
+
 TEST_CASE("a_run_that_switched_names_each_policy_from_the_first_on") {
   const TempFolder folder;
   FinishedRun run = two_nodes("a");
