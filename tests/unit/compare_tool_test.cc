@@ -323,6 +323,7 @@ TEST_CASE("a_run_that_failed_lost_a_node_or_ended_early_is_named_and_blocks_the_
   const std::pair<Laboratory::Change, const char*> cases[] = {
       {[](RunSummary& s) { s.status = "failed", s.reason = "not finite"; }, "failed (not finite)"},
       {[](RunSummary& s) { s.lost_nodes = 1; }, "1 nodes lost"},
+      {[](RunSummary& s) { s.resumed_from = Version(7); }, "resumed"},
       {[](RunSummary& s) { s.iterations = 60; }, "60 of 100 iterations"}};
   for (const auto& [change, why] : cases) {
     Laboratory lab;
