@@ -1,7 +1,7 @@
 // Answers counted, manifests written, old checkpoints removed.
 #include "server/authority/checkpoints.h"
 
-#include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -99,6 +99,7 @@ void Checkpoints::on_written(CheckpointId id, const Older& older, const Status& 
                              Ticks now) {
   if (!written.is_ok()) return on_failed(id, written.message());
   ++written_;
+  failed_in_a_row_ = 0;
   newest_ = id;
   schedule_.over();
   log_.info("checkpoint of " + to_string(id) + " is written: " + megabytes(bytes) + ", " +
@@ -112,8 +113,14 @@ void Checkpoints::on_written(CheckpointId id, const Older& older, const Status& 
 
 void Checkpoints::on_failed(CheckpointId id, const std::string& why) {
   ++failed_;
-  log_.warn("no checkpoint of " + to_string(id) + ": " + why + "; " +
-            (newest_ ? "the newest is that of " + to_string(*newest_) : "there is none yet"));
+  ++failed_in_a_row_;
+  // A disk that stays full must not fill with that.
+  const bool is_said = std::has_single_bit(failed_in_a_row_);
+  log_.write(
+      is_said ? LogLevel::kWarn : LogLevel::kDebug,
+      "no checkpoint of " + to_string(id) + ": " + why + "; " +
+          (newest_ ? "the newest is that of " + to_string(*newest_) : "there is none yet") +
+          (failed_in_a_row_ > 1 ? "; " + std::to_string(failed_in_a_row_) + " have failed in a row" : ""));
   background_.run([folder = folder_, id] { return folder.abandon(id); },
                   [this](const Status& removed, Ticks now) {
                     if (!removed.is_ok()) log_.warn(removed.message());

@@ -102,6 +102,7 @@ class Checkpoints {
   Ticks begun_at_;
   std::int64_t written_ = 0;
   std::int64_t failed_ = 0;
+  std::uint64_t failed_in_a_row_ = 0;
   std::optional<CheckpointId> newest_;
 };
 

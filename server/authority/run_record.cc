@@ -2,6 +2,7 @@
 #include "server/authority/run_record.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "common/config/names.h"
@@ -23,8 +24,17 @@ Result<RunRecord> RunRecord::open(const RunConfig& config, const Log& log) {
 }
 
 Result<RunRecord> RunRecord::resume(const RunConfig& config, Saved saved, const Log& log) {
-  PACELINE_ASSIGN_OR_RETURN(CurveWriter curve, CurveWriter::resume(config.run.out, saved.version));
-  RunRecord record(config, std::move(curve), log);
+  Result<CurveWriter> curve = CurveWriter::resume(config.run.out, saved.version);
+  if (curve.status().code() == StatusCode::kDataLoss) {
+    const std::filesystem::path file = std::filesystem::path(config.run.out) / "curve.csv";
+    log.warn("the curve begins anew, what there was is in curve.csv.damaged: " + curve.status().message());
+    std::error_code error;
+    std::filesystem::rename(file, file.string() + ".damaged", error);
+    if (error) return unavailable("cannot rename " + file.string() + ": " + error.message());
+    curve = CurveWriter::open(config.run.out);
+  }
+  PACELINE_RETURN_IF_ERROR(curve.status());
+  RunRecord record(config, std::move(curve).value(), log);
   RunRecordState& state = saved.state;
   record.seconds_before_ = saved.seconds;
   record.totals_.generation = saved.generation;

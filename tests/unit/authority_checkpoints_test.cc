@@ -114,6 +114,29 @@ TEST_CASE("a shard that cannot write costs this checkpoint alone, and is named")
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
 }
 
+TEST_CASE("a disk that stays full is said ever more seldom, and again after it was not") {
+  RunConfig config = saving_run();
+  config.train.total_iterations = 40;
+  SavingRun run(config);
+  run.log = Log::to([&run](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarn) run.warnings.push_back(text);
+  });
+  for (std::int64_t version = 1; version <= 10; ++version) {
+    run.train(version - 1, version);
+    run.save(0, version);
+    run.say(kShard1, wire::Saved{ShardId(1), Version(version), {}, "No space left on device"});
+  }
+  REQUIRE(run.warnings.size() == 4);  // 1, 2, 4, 8
+  CHECK_THAT(run.warnings[3], Contains("version 8 ") && Contains("8 have failed in a row"));
+  run.train(10, 11);
+  run.save(11);
+  run.train(11, 12);
+  run.say(kShard1, wire::Saved{ShardId(1), Version(12), {}, "No space left on device"});
+  run.save(0, 12);
+  REQUIRE(run.warnings.size() == 5);
+  CHECK_THAT(run.warnings[4], Contains("the newest is that of version 11 of generation 1"));
+}
+
 TEST_CASE("a manifest that cannot be written costs this checkpoint alone") {
   SavingRun run;
   run.slow_disk = true;

@@ -69,6 +69,14 @@ TEST_CASE("the staleness of before a resume is in the record of after it") {
   CHECK(record->checkpoints == 1);
 }
 
+TEST_CASE("a damaged curve is put aside and does not keep a run from going on") {
+  SavedRun run;
+  REQUIRE(write_file_atomically(run.folder / "curve.csv", "no,curve\n1,2\n").is_ok());
+  run.resume();
+  CHECK(std::filesystem::exists(run.folder / "curve.csv.damaged"));
+  CHECK(read_curve(run.config.run.out)->empty());
+}
+
 TEST_CASE("a shard that is ready before any node has come here is no mistake; one of another layout is") {
   SavedRun run;
   run.resume();
