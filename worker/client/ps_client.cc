@@ -11,13 +11,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "common/log/stall_log.h"
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
 #include "worker/client/client_state.h"
+#include "worker/client/client_waits.h"
 #include "worker/client/evaluation_queue.h"
 #include "worker/client/gradient_sender.h"
-#include "worker/client/grant_watch.h"
 #include "worker/client/mailboxes.h"
 #include "worker/client/pulls.h"
 #include "worker/client/server_link.h"
@@ -25,13 +24,6 @@
 namespace paceline {
 
 using Queued = wire::DealerSocket::Queued;
-
-// How long a live server may send nothing of existing parameters that it was asked for, in leases. Long,
-// since a pull that needs a newer version waits while an older one leaves for a node that reads slowly
-// (docs/ARCHITECTURE.md, "Parameters in memory").
-constexpr int kPullLeases = 60;
-// A heartbeat that comes later than this was not late: the whole process stood still.
-constexpr std::chrono::milliseconds kPauseAtLeast{500};
 
 // Members named io_* belong to the I/O thread, each of senders_ to its training thread; everything else is
 // atomic or behind a lock of its own.
@@ -45,7 +37,7 @@ class PsClient::Impl {
         pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding),
         mailboxes_(options_.cluster.threads_per_node),
         heartbeat_(io_),
-        io_grants_(options_.node, options_.cluster.threads_per_node, options_.cluster.lease),
+        io_waits_(options_.node, options_.cluster, options_.log, pulls_),
         io_times_(options_.cluster.threads_per_node) {
     for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {
       io_links_.push_back(
@@ -113,7 +105,7 @@ class PsClient::Impl {
 
   void send(GradientPart part) {
     boost::asio::post(io_, [this, part = std::move(part)] {
-      io_grants_.pushed(part.push.worker.thread, part.whole);
+      io_waits_.grants().pushed(part.push.worker.thread, part.whole);
       io_on_links([&](ServerLink& link) { return part.send(link, options_.cluster.frame_bytes); });
     });
   }
@@ -121,7 +113,7 @@ class PsClient::Impl {
   void report(wire::StepReport report) {
     boost::asio::post(io_, [this, report = std::move(report)] {
       const Ticks begun = steady_now();
-      io_grants_.reported(report.worker.thread, report.clock, begun);
+      io_waits_.grants().reported(report.worker.thread, report.clock, begun);
       io_on_links([&](ServerLink& link) { return io_send_to_authority(link, report); });
       io_times_[report.worker.thread] = steady_now() - begun;
     });
@@ -129,7 +121,7 @@ class PsClient::Impl {
 
   // Behind its report a node needs nothing of the other shards, which go before the nodes are told.
   void finish(wire::NodeReport report) {
-    boost::asio::post(io_, [this] { io_only_authority_ = true; });
+    boost::asio::post(io_, [this] { io_waits_.only_authority(); });
     to_authority(std::move(report));
   }
 
@@ -204,7 +196,7 @@ class PsClient::Impl {
                             layout_.tensors(),           options_.data_fingerprint};
       if (Status sent = link.socket->send({join, {}}); !sent.is_ok()) return close(std::move(sent));
     }
-    io_beat_due_ = steady_now();
+    io_waits_.begin(steady_now());
     io_beat();
   }
 
@@ -215,62 +207,17 @@ class PsClient::Impl {
     close(std::move(denied));
   }
 
-  // What the servers owe this node, though they live.
-  Status io_check_answers() {
-    if (!state_.closed().is_ok()) return Status::ok();  // nobody waits any more
-    const Ticks now = steady_now();
-    if (Status due = io_grants_.check(now); !due.is_ok()) {
-      return std::move(due).with_context(io_links_[kAuthority.value].name() + " lives, but");
-    }
-    return pulls_.check(now, kPullLeases * options_.cluster.lease);
-  }
-
-  // Whoever was stopped (SIGSTOP, a paused container) finds everybody's last message old.
-  void io_forgive_pause() {
-    const Ticks now = steady_now();
-    const auto pause = now - io_beat_due_;
-    io_beat_due_ = now + options_.cluster.heartbeat;
-    if (pause <= kPauseAtLeast) return;
-    for (ServerLink& link : io_links_) link.heard = link.heard + pause;
-    io_grants_.forgive(pause);
-    pulls_.forgive(pause);
-    io_stalls_.forgive(pause);
-    options_.log.debug("this process stood still for " + std::to_string(to_seconds(pause)) + " s");
-  }
-
-  // What does not come, and why, as far as it can be seen from here; the server's log knows the rest.
-  std::vector<Wait> io_waits() const {
-    std::string silent;
-    for (const ServerLink& link : io_links_) {
-      if (!link.welcomed) silent += (silent.empty() ? "" : ", ") + link.name();
-    }
-    if (!silent.empty())
-      return {{"the wait for welcomes", "the join of this node is not answered by " + silent}};
-    const std::string authority = io_links_[kAuthority.value].name();
-    if (io_only_authority_) {
-      return {
-          {"the wait for the end of the run", "this node is done; " + authority + " has not ended the run"}};
-    }
-    std::vector<Wait> waits = io_grants_.waits(authority);
-    for (Wait& wait : pulls_.waits(io_grants_.usual())) waits.push_back(std::move(wait));
-    return waits;
-  }
-  void io_tell_stalls(Ticks now) {
-    if (now < io_stalls_due_ || !state_.closed().is_ok()) return;
-    io_stalls_due_ = now + std::chrono::seconds(1);
-    for (const std::string& line : io_stalls_.look(io_waits(), now)) options_.log.info(line);
-  }
-
   // Every cluster.heartbeat: says that we live, and looks who does not.
   void io_beat() {
-    io_forgive_pause();
-    if (Status answered = io_check_answers(); !answered.is_ok()) return leave(answered);
-    io_tell_stalls(steady_now());
+    io_waits_.forgive_pause(steady_now(), io_links_);
+    if (state_.closed().is_ok()) {  // else nobody waits any more
+      if (Status answered = io_waits_.check(steady_now(), io_links_); !answered.is_ok())
+        return leave(answered);
+      io_waits_.tell(steady_now(), io_links_);
+    }
     for (const ServerLink& link : io_links_) {
-      const bool needed = link.shard == kAuthority || !io_only_authority_;
-      if (Status alive = link.check_silence(steady_now(), options_.cluster.lease); needed && !alive.is_ok()) {
-        return close(std::move(alive));
-      }
+      Status alive = link.check_silence(steady_now(), options_.cluster.lease);
+      if (!alive.is_ok() && io_waits_.needs(link.shard)) return close(std::move(alive));
       // A full queue is no reason to give up: what fills it will show as silence soon enough.
       if (link.welcomed && link.socket && !left_) (void)link.socket->send({wire::Heartbeat{}, {}});
     }
@@ -340,7 +287,7 @@ class PsClient::Impl {
     return {io_times_[worker.thread], steady_now() - link.socket->received_at()};
   }
   Status io_instruct(std::uint32_t thread, Instruction instruction) {
-    io_grants_.instructed(thread, steady_now());
+    io_waits_.grants().instructed(thread, steady_now());
     const bool wakes = std::holds_alternative<Finished>(instruction);
     PACELINE_RETURN_IF_ERROR(mailboxes_.put(thread, std::move(instruction)));
     if (wakes) pulls_.wake();
@@ -348,7 +295,7 @@ class PsClient::Impl {
   }
   Status io_handle(ServerLink&, wire::Held& held, wire::Payload&) {
     PACELINE_RETURN_IF_ERROR(io_check_ours(held.worker));
-    io_grants_.held(held, steady_now());
+    io_waits_.grants().held(held, steady_now());
     options_.log.debug("worker " + to_string(held.worker) + " held at clock " + to_string(held.clock) + ": " +
                        to_string(held.lead) + " ahead of " + to_string(held.waits_for) + ", threshold " +
                        to_string(held.threshold));
@@ -405,12 +352,8 @@ class PsClient::Impl {
   boost::asio::io_context io_;
   boost::asio::steady_timer heartbeat_;
   std::vector<ServerLink> io_links_;
-  GrantWatch io_grants_;
-  Ticks io_beat_due_;
-  StallLog io_stalls_;
-  Ticks io_stalls_due_;
+  ClientWaits io_waits_;
   std::vector<std::chrono::nanoseconds> io_times_;  // per thread: what sending its last report took
-  bool io_only_authority_ = false;                  // whose silence alone is still a fault
   bool io_shut_ = false;
   std::thread thread_;
 };
