@@ -25,10 +25,16 @@ class ScriptedServer {
   ScriptedServer(wire::Context& context, const std::string& endpoint) {
     std::promise<void> bound;
     thread_ = std::thread([&] {
-      auto socket = wire::RouterSocket::bind(context, io_, endpoint, {},
-                                             [this](const wire::PeerId& from, Result<wire::Message> message) {
-                                               receive(from, std::move(message));
-                                             });
+      const auto bind = [&] {
+        return wire::RouterSocket::bind(context, io_, endpoint, {},
+                                        [this](const wire::PeerId& from, Result<wire::Message> message) {
+                                          receive(from, std::move(message));
+                                        });
+      };
+      // The one before it at this endpoint may still be closing.
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      auto socket = bind();
+      while (!socket.is_ok() && std::chrono::steady_clock::now() < deadline) socket = bind();
       PACELINE_ASSERT(socket.is_ok(), socket.status().message());
       socket_ = std::move(socket).value();
       bound.set_value();
@@ -51,43 +57,60 @@ class ScriptedServer {
   // The next message of this kind, others than it thrown away; nullopt when none comes within 20 s.
   template <typename Body>
   std::optional<Body> expect() {
-    std::unique_lock lock(mutex_);
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    for (;;) {
-      if (!arrived_.wait_until(lock, deadline, [&] { return !messages_.empty(); })) return std::nullopt;
-      wire::Message message = std::move(messages_.front());
-      messages_.pop_front();
-      if (Body* const body = std::get_if<Body>(&message.body)) {
-        payload_ = message.payload;
-        return *body;
-      }
-    }
+    return expect<Body>([](const wire::Body&) { return true; });
+  }
+  // The same, but nothing may come before it except heartbeats, and goodbyes over another connection; nullopt
+  // when something does.
+  template <typename Body>
+  std::optional<Body> expect_next() {
+    return expect<Body>([](const wire::Body& other) {
+      return std::holds_alternative<wire::Heartbeat>(other) || std::holds_alternative<wire::Leave>(other);
+    });
   }
   // Of the message that expect() gave last.
   const wire::Payload& payload() const { return payload_; }
 
-  // To whoever was heard last.
+  // To whoever said what expect() gave last.
   void send(wire::Body body, wire::Payload payload = {}) {
-    boost::asio::post(io_, [this, body = std::move(body), payload = std::move(payload)] {
-      (void)socket_->send(peer_, {body, payload});
+    boost::asio::post(io_, [this, to = answers_, body = std::move(body), payload = std::move(payload)] {
+      (void)socket_->send(to, {body, payload});
     });
   }
 
  private:
+  struct Said {
+    wire::PeerId from;
+    wire::Message message;
+  };
+  template <typename Body, typename MayComeBefore>
+  std::optional<Body> expect(MayComeBefore may_come_before) {
+    std::unique_lock lock(mutex_);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (;;) {
+      if (!arrived_.wait_until(lock, deadline, [&] { return !messages_.empty(); })) return std::nullopt;
+      Said said = std::move(messages_.front());
+      messages_.pop_front();
+      if (Body* const body = std::get_if<Body>(&said.message.body)) {
+        payload_ = said.message.payload;
+        answers_ = std::move(said.from);
+        return *body;
+      }
+      if (!may_come_before(said.message.body)) return std::nullopt;
+    }
+  }
   void receive(const wire::PeerId& from, Result<wire::Message> message) {
     std::lock_guard lock(mutex_);
-    peer_ = from;
-    if (message.is_ok()) messages_.push_back(std::move(message).value());
+    if (message.is_ok()) messages_.push_back({from, std::move(message).value()});
     arrived_.notify_all();
   }
 
   boost::asio::io_context io_;
   std::unique_ptr<wire::RouterSocket> socket_;
   std::thread thread_;
-  wire::PeerId peer_;  // the loop's thread
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::deque<wire::Message> messages_;
+  std::deque<Said> messages_;
+  wire::PeerId answers_;
   wire::Payload payload_;
 };
 

@@ -7,27 +7,31 @@
 
 namespace paceline {
 
-void ClientState::welcomed(ShardId by) {
+void ClientState::stands(ShardId server, Standing standing) {
   const std::lock_guard lock(mutex_);
-  welcomed_by_.at(by.value) = true;
+  servers_.at(server.value) = std::move(standing);
   changed_.notify_all();
 }
 
-Result<std::vector<bool>> ClientState::await_welcomes(std::chrono::nanoseconds timeout) {
+Result<std::vector<ClientState::Standing>> ClientState::await_welcomes(std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, timeout, [this] {
-    return !closed_.is_ok() ||
-           std::all_of(welcomed_by_.begin(), welcomed_by_.end(), [](bool welcomed) { return welcomed; });
+    const std::uint64_t generation = servers_.front().generation;
+    return !closed_.is_ok() || (generation != 0 && std::all_of(servers_.begin(), servers_.end(),
+                                                               [generation](const Standing& server) {
+                                                                 return server.generation == generation;
+                                                               }));
   });
   if (!closed_.is_ok()) return closed_;
-  return welcomed_by_;
+  return servers_;
 }
 
-bool ClientState::close(const Status& why) {
+bool ClientState::close(const Status& why, Lost lost) {
   PACELINE_ASSERT(!why.is_ok(), "a client is closed for a reason");
   const std::lock_guard lock(mutex_);
   if (!closed_.is_ok()) return false;
   closed_ = why;
+  lost_ = lost;
   changed_.notify_all();
   return true;
 }
@@ -35,6 +39,11 @@ bool ClientState::close(const Status& why) {
 Status ClientState::closed() const {
   const std::lock_guard lock(mutex_);
   return closed_;
+}
+
+Lost ClientState::lost() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
 }
 
 void ClientState::over(Status how) {

@@ -1,12 +1,15 @@
-// Where a client stands: which servers have welcomed the node, why it was closed, and how the run ended.
+// Where a client stands: which servers have welcomed the node, why it was closed, what it lost by that, and
+// how the run ended.
 //
 // Thread: any.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/ids.h"
@@ -14,19 +17,37 @@
 
 namespace paceline {
 
+// What a client was closed for the loss of: the node may join its servers again when they are back.
+enum class Lost {
+  kNothing,  // it is open, or was closed for something else
+  kShard,    // another server than the authority, or the authority said that this is why it ends the run:
+             // until it has ended it refuses the node
+  kTheAuthority,  // was not heard of, or takes this node for lost
+};
+
 class ClientState {
  public:
-  explicit ClientState(std::size_t servers) : welcomed_by_(servers, false) {}
+  // Of a server: the generation that it has welcomed the node into; 0 while it has not, and what it may have
+  // said instead.
+  struct Standing {
+    std::uint64_t generation = 0;
+    std::string refusal;
+    bool operator==(const Standing&) const = default;
+  };
 
-  void welcomed(ShardId by);
-  // Waits until all servers have welcomed the node, the client is closed, or `timeout` is over. By server,
-  // whether it has. Errors: why the client was closed.
-  Result<std::vector<bool>> await_welcomes(std::chrono::nanoseconds timeout);
+  explicit ClientState(std::size_t servers) : servers_(servers) {}
 
-  // False when it is closed already: the first `why` counts. One that is OK is our own bug.
-  bool close(const Status& why);
+  void stands(ShardId server, Standing standing);
+  // Waits until all servers have welcomed the node into the same generation, the client is closed, or
+  // `timeout` is over. By server, how it stands. Errors: why the client was closed.
+  Result<std::vector<Standing>> await_welcomes(std::chrono::nanoseconds timeout);
+
+  // False when it is closed already: the first `why` counts, and what was lost with it. One that is OK is our
+  // own bug.
+  bool close(const Status& why, Lost lost = Lost::kNothing);
   // OK while it is open.
   Status closed() const;
+  Lost lost() const;
 
   // What the authority said first of how the run ended; nullopt while it goes on.
   void over(Status how);
@@ -39,8 +60,9 @@ class ClientState {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Status closed_;
+  Lost lost_ = Lost::kNothing;
   std::optional<Status> run_over_;
-  std::vector<bool> welcomed_by_;
+  std::vector<Standing> servers_;
 };
 
 }  // namespace paceline

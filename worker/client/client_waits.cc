@@ -39,7 +39,7 @@ void ClientWaits::tell(Ticks now, const std::vector<ServerLink>& links) {
 std::vector<Wait> ClientWaits::waits(const std::vector<ServerLink>& links) const {
   std::string silent;
   for (const ServerLink& link : links) {
-    if (!link.welcomed) silent += (silent.empty() ? "" : ", ") + link.name();
+    if (!link.welcomed()) silent += (silent.empty() ? "" : ", ") + link.name();
   }
   if (!silent.empty())
     return {{"the wait for welcomes", "the join of this node is not answered by " + silent}};

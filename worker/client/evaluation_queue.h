@@ -32,6 +32,11 @@ class EvaluationQueue {
     return *std::exchange(wanted_, std::nullopt);
   }
 
+  void clear() {
+    std::lock_guard lock(mutex_);
+    wanted_.reset();
+  }
+
   void close(Status why) {
     std::lock_guard lock(mutex_);
     if (closed_.is_ok()) closed_ = std::move(why);

@@ -39,6 +39,11 @@ bool Mailboxes::finished(std::uint32_t thread) const {
   return !instructions.empty() && std::holds_alternative<Finished>(instructions.front());
 }
 
+void Mailboxes::clear() {
+  std::lock_guard lock(mutex_);
+  for (Box& box : boxes_) box.instructions.clear();
+}
+
 void Mailboxes::close(Status why) {
   std::lock_guard lock(mutex_);
   if (!closed_.is_ok()) return;

@@ -31,6 +31,8 @@ class Mailboxes {
   // Whether what `thread` will take next is here, and is Finished.
   bool finished(std::uint32_t thread) const;
 
+  // Forgets what nobody has taken.
+  void clear();
   // `why` is not OK. The first close counts.
   void close(Status why);
 

@@ -13,10 +13,10 @@
 
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
-#include "worker/client/client_state.h"
 #include "worker/client/client_waits.h"
 #include "worker/client/evaluation_queue.h"
 #include "worker/client/gradient_sender.h"
+#include "worker/client/joining.h"
 #include "worker/client/mailboxes.h"
 #include "worker/client/pulls.h"
 #include "worker/client/server_link.h"
@@ -37,11 +37,12 @@ class PsClient::Impl {
         pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding),
         mailboxes_(options_.cluster.threads_per_node),
         heartbeat_(io_),
+        io_joining_(io_links_, state_, options_.lost, options_.last_generation, options_.cluster.lease),
         io_waits_(options_.node, options_.cluster, options_.log, pulls_),
         io_times_(options_.cluster.threads_per_node) {
     for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {
       io_links_.push_back(
-          {ShardId(k), options_.cluster.endpoints.at(k), cache.ranges()[k], nullptr, false, {}});
+          {ShardId(k), options_.cluster.endpoints.at(k), cache.ranges()[k], nullptr, 0, false, {}, {}});
     }
     const Encoding encoding = options_.cluster.gradient_encoding;
     std::optional<Encoder> encoder;
@@ -59,13 +60,16 @@ class PsClient::Impl {
   }
 
   Status start() {
-    boost::asio::post(io_, [this] { io_connect(); });
+    boost::asio::post(io_, [this] { io_connect_all(); });
     thread_ = std::thread([this] {
       const auto until_stopped = boost::asio::make_work_guard(io_);
       io_.run();
     });
-    PACELINE_ASSIGN_OR_RETURN(const auto welcomed_by, state_.await_welcomes(options_.cluster.start_timeout));
-    return check_welcomes(welcomed_by);
+    const std::chrono::nanoseconds timeout = io_joining_.timeout(options_.cluster);
+    PACELINE_ASSIGN_OR_RETURN(const auto servers, state_.await_welcomes(timeout));
+    PACELINE_RETURN_IF_ERROR(io_joining_.check_joined(servers, options_.node, timeout));
+    generation_ = servers.front().generation;
+    return Status::ok();
   }
 
   // Sends on the I/O thread; what cannot be sent closes the client.
@@ -125,20 +129,20 @@ class PsClient::Impl {
     to_authority(std::move(report));
   }
 
-  void close(Status why) {
-    if (!state_.close(why)) return;
+  void close(Status why, Lost lost = Lost::kNothing) {
+    if (!state_.close(why, lost)) return;
     mailboxes_.close(why);
     evaluations_.close(why);
     pulls_.close(std::move(why));
     options_.on_closed();
   }
 
-  void leave(const Status& why) {
+  void leave(const Status& why, Lost lost = Lost::kNothing) {
     if (left_.exchange(true)) return;
     on_links([fault = why.message()](ServerLink& link) {
       return link.socket->send({wire::Leave{fault}, {}});
     });
-    close(why);
+    close(why, lost);
   }
 
   const PsClientOptions options_;
@@ -149,28 +153,17 @@ class PsClient::Impl {
   Mailboxes mailboxes_;
   EvaluationQueue evaluations_;
   std::atomic<bool> shares_ = false;     // memory, with a server
+  std::uint64_t generation_ = 0;         // of all servers, once started
   std::vector<GradientSender> senders_;  // by thread, which alone uses its own
 
  private:
-  Status check_welcomes(const std::vector<bool>& welcomed_by) const {
-    std::string names;
-    for (std::size_t k = 0; k < io_links_.size(); ++k) {
-      if (!welcomed_by[k]) names += (names.empty() ? "" : ", ") + io_links_[k].name();
-    }
-    if (names.empty()) return Status::ok();
-    return deadline_exceeded(
-        names + " did not answer node " + to_string(options_.node) + "'s join within " +
-        std::to_string(std::chrono::ceil<std::chrono::seconds>(options_.cluster.start_timeout).count()) +
-        " s");
-  }
-
   // ---- on the I/O thread
 
   template <typename Send>
   void io_on_links(const Send& send) {
     for (ServerLink& link : io_links_) {
       if (link.socket == nullptr) continue;  // never connected, or shut down
-      if (Status sent = send(link); !sent.is_ok()) return close(std::move(sent));
+      if (Status sent = send(link); !sent.is_ok()) return io_lose(lost_with(link), sent);
     }
   }
   static Status io_send_to_authority(ServerLink& link, const wire::Body& body) {
@@ -178,33 +171,56 @@ class PsClient::Impl {
                                     : Status::ok();
   }
 
-  void io_connect() {
+  void io_connect_all() {
     for (ServerLink& link : io_links_) {
-      wire::TransportOptions transport;
-      transport.memory = options_.memory;
-      transport.their_memory_bytes_max = wire::parameter_segment_bytes(link.range.size());
-      transport.client_keys = options_.keys;
-      transport.on_denied = [this, &link](const Status& why) { io_denied(link, why); };
-      auto socket = wire::DealerSocket::connect(
-          context_, io_, link.endpoint, transport,
-          [this, &link](Result<wire::Message> message) { io_receive(link, std::move(message)); });
-      if (!socket.is_ok()) return close(std::move(Status(socket.status())).with_context(link.name()));
-      link.socket = std::move(socket).value();
-      const wire::Join join{wire::kProtocolVersion,      options_.node,
-                            options_.incarnation,        options_.cluster.threads_per_node,
-                            options_.config_fingerprint, layout_.hash(),
-                            layout_.tensors(),           options_.data_fingerprint};
-      if (Status sent = link.socket->send({join, {}}); !sent.is_ok()) return close(std::move(sent));
+      if (Status asked = io_connect(link); !asked.is_ok()) return close(std::move(asked));
     }
     io_waits_.begin(steady_now());
     io_beat();
+  }
+  Status io_connect(ServerLink& link) {
+    wire::TransportOptions transport;
+    transport.memory = options_.memory;
+    transport.their_memory_bytes_max = wire::parameter_segment_bytes(link.range.size());
+    transport.client_keys = options_.keys;
+    transport.on_denied = [this, &link](const Status& why) { io_denied(link, why); };
+    auto socket = wire::DealerSocket::connect(
+        context_, io_, link.endpoint, transport,
+        [this, &link](Result<wire::Message> message) { io_receive(link, std::move(message)); });
+    if (!socket.is_ok()) return Status(socket.status()).with_context(link.name());
+    link.socket = std::move(socket).value();
+    return io_ask(link);
+  }
+  Status io_ask(ServerLink& link) {
+    io_joining_.asked(link, steady_now());
+    return link.socket->send(
+        {wire::Join{wire::kProtocolVersion, options_.node, options_.incarnation,
+                    options_.cluster.threads_per_node, options_.config_fingerprint, layout_.hash(),
+                    layout_.tensors(), options_.data_fingerprint, options_.last_generation},
+         {}});
+  }
+  // What is due of a join that has not been answered, or not well.
+  Status io_join(ServerLink& link) {
+    if (!state_.closed().is_ok()) return Status::ok();
+    switch (io_joining_.due(link, steady_now())) {
+      case Joining::Due::kNothing:
+        return Status::ok();
+      case Joining::Due::kJoin:
+        return io_ask(link);
+      case Joining::Due::kConnection:
+        (void)link.socket->send({wire::Leave{"it joins again over another connection"}, {}});
+        link.socket->close();
+        return io_connect(link);
+    }
+    return Status::ok();
   }
 
   // One that welcomed this node once is as good as its lease.
   void io_denied(ServerLink& link, const Status& why) {
     Status denied = Status(why).with_context(link.name());
-    if (link.welcomed) return options_.log.warn(denied.message());
-    close(std::move(denied));
+    if (link.welcomed()) return options_.log.warn(denied.message());
+    if (!io_joining_.keeps_asking()) return close(std::move(denied));
+    io_joining_.turned_away(link, why.message(), steady_now());
   }
 
   // Every cluster.heartbeat: says that we live, and looks who does not.
@@ -215,11 +231,17 @@ class PsClient::Impl {
         return leave(answered);
       io_waits_.tell(steady_now(), io_links_);
     }
-    for (const ServerLink& link : io_links_) {
-      Status alive = link.check_silence(steady_now(), options_.cluster.lease);
-      if (!alive.is_ok() && io_waits_.needs(link.shard)) return close(std::move(alive));
+    for (ServerLink& link : io_links_) {
+      if (Status alive = link.check_silence(steady_now(), options_.cluster.lease); !alive.is_ok()) {
+        if (io_joining_.keeps_asking()) {
+          io_joining_.turned_away(link, alive.message(), steady_now());
+        } else if (io_waits_.needs(link.shard)) {
+          return io_lose(lost_with(link), alive);
+        }
+      }
+      if (Status asked = io_join(link); !asked.is_ok()) return close(std::move(asked));
       // A full queue is no reason to give up: what fills it will show as silence soon enough.
-      if (link.welcomed && link.socket && !left_) (void)link.socket->send({wire::Heartbeat{}, {}});
+      if (link.welcomed() && link.socket && !left_) (void)link.socket->send({wire::Heartbeat{}, {}});
     }
     heartbeat_.expires_after(
         std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.cluster.heartbeat));
@@ -229,6 +251,7 @@ class PsClient::Impl {
   }
 
   void io_receive(ServerLink& link, Result<wire::Message> message) {
+    if (link.connects_anew) return;
     link.heard = steady_now();
     // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
     if (!message.is_ok()) {
@@ -241,16 +264,14 @@ class PsClient::Impl {
   }
 
   Status io_handle(ServerLink& link, wire::Welcome& welcome, wire::Payload&) {
-    if (welcome.shard != link.shard || welcome.range != link.range) {
-      return invalid_argument("welcomes us as shard " + to_string(welcome.shard) + " with [" +
-                              std::to_string(welcome.range.begin) + ", " + std::to_string(welcome.range.end) +
-                              "), expected shard " + to_string(link.shard) + " with [" +
-                              std::to_string(link.range.begin) + ", " + std::to_string(link.range.end) + ")");
-    }
-    if (link.welcomed) return Status::ok();
+    PACELINE_RETURN_IF_ERROR(link.check(welcome));
+    if (link.welcomed()) return Status::ok();
     PACELINE_RETURN_IF_ERROR(io_check_sharing(link));
-    link.welcomed = true;
-    state_.welcomed(link.shard);
+    if (link.shard == kAuthority) {  // what one of another generation has said before
+      mailboxes_.clear();
+      evaluations_.clear();
+    }
+    io_joining_.welcomed(link, welcome, steady_now());
     return Status::ok();
   }
   // Whether its payloads and ours are shared is settled with its first message.
@@ -313,7 +334,7 @@ class PsClient::Impl {
   }
   Status io_handle(ServerLink&, wire::Heartbeat&, wire::Payload&) { return Status::ok(); }
   Status io_handle(ServerLink& link, wire::Error& error, wire::Payload&) {
-    if (error.fatal) return {error.code, "refuses us: " + error.message};
+    if (error.fatal) return io_refused(link, error);
     // The exact version that the evaluator waits for has been released: it came too late.
     if (error.code == StatusCode::kNotFound &&
         pulls_.refuse_exact(link.shard, {error.code, link.name() + ": " + error.message})) {
@@ -322,9 +343,29 @@ class PsClient::Impl {
     options_.log.warn(link.name() + " refused a message: " + error.message);
     return Status::ok();
   }
-  Status io_handle(ServerLink&, wire::RunOver& over, wire::Payload&) {
-    state_.over(Status(over.code, over.message));
-    close(over.code == StatusCode::kOk ? aborted("the run is over") : Status(over.code, over.message));
+  // What may pass does so before all servers have welcomed this node; afterwards it says that the server is
+  // another process than the one that did, or has lost this node.
+  Status io_refused(ServerLink& link, const wire::Error& error) {
+    Status refusal(error.code, "refuses us: " + error.message);
+    if (io_joining_.may_pass(link, error)) {
+      io_joining_.turned_away(link, refusal.message(), steady_now());
+      return Status::ok();
+    }
+    if (!io_joining_.over() || error.code != StatusCode::kFailedPrecondition) return refusal;
+    io_lose(lost_with(link), std::move(refusal).with_context(link.name()));
+    return Status::ok();
+  }
+  Status io_handle(ServerLink& link, wire::RunOver& over, wire::Payload&) {
+    Status how(over.code, over.message);
+    const bool goes_on = over.resumable && options_.cluster.reconnect_timeout > Duration(0);
+    if (goes_on && io_joining_.keeps_asking()) {
+      io_joining_.turned_away(link, how.message(), steady_now());
+    } else if (goes_on) {
+      io_lose(Lost::kShard, how);
+    } else {
+      state_.over(how);
+      close(how.is_ok() ? aborted("the run is over") : std::move(how));
+    }
     return Status::ok();
   }
   template <typename Body>
@@ -334,14 +375,27 @@ class PsClient::Impl {
     return Status::ok();
   }
 
+  static Lost lost_with(const ServerLink& link) {
+    return link.shard == kAuthority ? Lost::kTheAuthority : Lost::kShard;
+  }
+  // Its sockets go at once, and with them what is lent to servers that will never give it back: a training
+  // thread may wait for that.
+  void io_lose(Lost lost, const Status& why) {
+    if (!state_.closed().is_ok()) return;
+    leave(why, lost);
+    boost::asio::post(io_, [this] { io_shut_down(); });
+  }
+
   void io_shut_down() {
     io_shut_ = true;
     heartbeat_.cancel();
     // After the end of the run the servers are going: a heartbeat on its way to one that has gone would hold
-    // up this process's end for the linger time. A goodbye before it must still leave.
+    // up this process's end for the linger time. A goodbye before it must still leave, but not to one that
+    // has not come back.
     const bool over = state_.run_over().has_value() && !left_;
     for (ServerLink& link : io_links_) {
-      if (link.socket) link.socket->close(over ? Queued::kIsDropped : Queued::kLeaves);
+      const bool gone = io_joining_.keeps_asking() && !link.welcomed();
+      if (link.socket) link.socket->close(over || gone ? Queued::kIsDropped : Queued::kLeaves);
       link.socket.reset();
     }
     io_.stop();
@@ -352,6 +406,7 @@ class PsClient::Impl {
   boost::asio::io_context io_;
   boost::asio::steady_timer heartbeat_;
   std::vector<ServerLink> io_links_;
+  Joining io_joining_;
   ClientWaits io_waits_;
   std::vector<std::chrono::nanoseconds> io_times_;  // per thread: what sending its last report took
   bool io_shut_ = false;
@@ -365,6 +420,7 @@ PsClient::~PsClient() = default;
 Status PsClient::start() { return impl_->start(); }
 
 bool PsClient::shares_memory() const { return impl_->shares_; }
+std::uint64_t PsClient::generation() const { return impl_->generation_; }
 
 void PsClient::send_initial_parameters(std::vector<float> values) {
   auto owner = std::make_shared<const std::vector<float>>(std::move(values));
@@ -435,6 +491,7 @@ Status PsClient::finish(wire::NodeReport report) {
 void PsClient::leave(const Status& why) { impl_->leave(why); }
 void PsClient::close(Status why) { impl_->close(std::move(why)); }
 Status PsClient::closed() const { return impl_->state_.closed(); }
+Lost PsClient::lost() const { return impl_->state_.lost(); }
 std::optional<Status> PsClient::run_over() const { return impl_->state_.run_over(); }
 
 }  // namespace paceline

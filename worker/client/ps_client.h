@@ -11,7 +11,8 @@
 // life.
 //
 // The first thing that closes the client, a fault, a stop or the end of the run, releases every waiter with
-// its status.
+// its status. A client has one life, with servers of one generation of the run; where it was closed because
+// they are lost (lost()), the node may join the next ones with another client (worker/session.h).
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@
 #include "common/params/layout.h"
 #include "common/wire/transport.h"
 #include "worker/cache/process_cache.h"
+#include "worker/client/client_state.h"
 #include "worker/client/exchange.h"
 
 namespace paceline {
@@ -50,6 +52,10 @@ struct PsClientOptions {
   std::int64_t floats_at_once = kFloatsAtOnce;
   // To show to the servers, and by which they are known. Null: the connections are not protected.
   std::shared_ptr<const wire::ClientKeys> keys{};
+  // What the node's client before this one was closed for the loss of, and the generation of its servers:
+  // this one then tries for cluster.reconnect_timeout to join those of a later one.
+  Lost lost = Lost::kNothing;
+  std::uint64_t last_generation = 0;
 };
 
 class PsClient final : public ParameterExchange {
@@ -61,16 +67,20 @@ class PsClient final : public ParameterExchange {
   PsClient(const PsClient&) = delete;
   PsClient& operator=(const PsClient&) = delete;
 
-  // Connects to every server, joins, and waits until all have welcomed this node.
+  // Connects to every server, joins, and waits until all have welcomed this node into one generation
+  // (joining.h).
   // Errors: what a server refused; kFailedPrecondition one does not let this node in by its key, or has none
   // (wire/handshake.h); kDeadlineExceeded naming the servers that did not answer within
-  // start_timeout; kInvalidArgument when a shard's range is not the one expected.
+  // start_timeout, or did not let it join again within reconnect_timeout, and why; kInvalidArgument when a
+  // shard's range is not the one expected.
   Status start();
+  // Of the run, in all servers. Once started.
+  std::uint64_t generation() const;
 
   // Whether a server shares memory with this node. Once started.
   bool shares_memory() const;
 
-  // Sends node 0's initial values (the whole flat vector) to their shards.
+  // Sends node 0's initial values (the whole flat vector) to their shards, but to those that have some.
   void send_initial_parameters(std::vector<float> values);
 
   // ---- for training threads (exchange.h)
@@ -107,6 +117,9 @@ class PsClient final : public ParameterExchange {
   void close(Status why);
   // Why the client was closed; OK while it is open. Once the run is over: kAborted for an orderly end.
   Status closed() const;
+  // Whether it was closed because servers were lost: silent for a lease, another process than the one that
+  // had welcomed this node, or ended by the authority in a way that can be resumed.
+  Lost lost() const;
   // How the run ended, as the authority said; nullopt while it goes on.
   std::optional<Status> run_over() const;
 

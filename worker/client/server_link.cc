@@ -13,8 +13,18 @@ wire::Payload payload_of(const std::shared_ptr<const void>& owner, const float* 
 
 }  // namespace
 
+Status ServerLink::check(const wire::Welcome& welcome) const {
+  if (welcome.shard == shard && welcome.range == range) return Status::ok();
+  const auto text = [](const Range& r) {
+    return "[" + std::to_string(r.begin) + ", " + std::to_string(r.end) + ")";
+  };
+  return invalid_argument("welcomes us as shard " + to_string(welcome.shard) + " with " +
+                          text(welcome.range) + ", expected shard " + to_string(shard) + " with " +
+                          text(range));
+}
+
 Status ServerLink::check_silence(Ticks now, std::chrono::nanoseconds lease) const {
-  if (!welcomed || now - heard <= lease) return Status::ok();
+  if (!welcomed() || now - heard <= lease) return Status::ok();
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.1f", to_seconds(now - heard));
   return deadline_exceeded(name() + " silent for " + seconds + " s");
@@ -22,6 +32,7 @@ Status ServerLink::check_silence(Ticks now, std::chrono::nanoseconds lease) cons
 
 Status ServerLink::send_initial(const std::shared_ptr<const void>& owner, const float* values,
                                 std::int64_t frame_bytes) {
+  if (initialized) return Status::ok();
   const std::int64_t frame = frame_floats(frame_bytes);
   std::int64_t offset = 0;
   do {  // an empty range still sends its one, last, empty frame: the shard is ready with it

@@ -1,12 +1,14 @@
-// What the I/O thread knows about one server: its connection, whether it has welcomed this node, and when it
-// was last heard of.
+// What the I/O thread knows about one server: its connection, into which generation of the run it has
+// welcomed this node, and when it was last heard of.
 //
 // Thread: the I/O thread.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,17 +31,24 @@ struct ServerLink {
   std::string endpoint;
   Range range;  // what it must hold
   std::unique_ptr<wire::DealerSocket> socket;
-  bool welcomed = false;
+  std::uint64_t generation = 0;  // that it has welcomed this node into; 0: it has not
+  bool initialized = false;      // it has its parameters already, as it said then
   Ticks heard;
+  Ticks asked;                           // when it was last sent a Join
+  std::optional<Ticks> connects_anew{};  // then; what still comes over this connection counts for nothing
+
+  bool welcomed() const { return generation != 0; }
 
   // "server shard 1 (tcp://10.0.0.1:5556)", as in every message about it.
   std::string name() const { return "server shard " + to_string(shard) + " (" + endpoint + ")"; }
 
+  // kInvalidArgument when it holds another shard, or another range, than it must.
+  Status check(const wire::Welcome& welcome) const;
   // kDeadlineExceeded when nothing came from a server that has welcomed us for longer than `lease`.
   Status check_silence(Ticks now, std::chrono::nanoseconds lease) const;
 
-  // Sends the range's initial values in payload frames of at most `frame_bytes`, ascending, the last one
-  // marked. `values` points at the range's first float, kept alive by `owner`.
+  // Sends the range's initial values, if the server has none, in payload frames of at most `frame_bytes`,
+  // ascending, the last one marked. `values` points at the range's first float, kept alive by `owner`.
   Status send_initial(const std::shared_ptr<const void>& owner, const float* values,
                       std::int64_t frame_bytes);
   // Sends floats [part.begin, part.end) of the range's gradient in such frames, the highest first, each as

@@ -1,0 +1,90 @@
+#include "worker/client/joining.h"
+
+#include <algorithm>
+
+namespace paceline {
+namespace {
+
+std::string generation_text(std::uint64_t generation) { return "generation " + std::to_string(generation); }
+
+}  // namespace
+
+Joining::Joining(std::vector<ServerLink>& links, ClientState& state, Lost before, std::uint64_t last,
+                 std::chrono::nanoseconds lease)
+    : links_(links), state_(state), before_(before), last_(last), lease_(lease) {}
+
+void Joining::asked(ServerLink& link, Ticks now) const {
+  link.asked = now;
+  link.connects_anew.reset();
+}
+
+void Joining::welcomed(ServerLink& link, const wire::Welcome& welcome, Ticks now) {
+  if (over_ || link.welcomed()) return;  // a Join that was said twice
+  if (welcome.generation <= last_) {
+    return turned_away(link,
+                       "it is of " + generation_text(welcome.generation) + ", and this node has been in " +
+                           generation_text(last_) + " already",
+                       now);
+  }
+  link.generation = welcome.generation;
+  link.initialized = welcome.initialized;
+  state_.stands(link.shard, {welcome.generation, ""});
+  const auto newest = std::max_element(links_.begin(), links_.end(), [](const auto& a, const auto& b) {
+                        return a.generation < b.generation;
+                      })->generation;
+  for (ServerLink& other : links_) {
+    if (!other.welcomed() || other.generation == newest) continue;
+    turned_away(
+        other,
+        "it is of " + generation_text(other.generation) + ", and others are of " + generation_text(newest),
+        now);
+  }
+  over_ = std::all_of(links_.begin(), links_.end(),
+                      [newest](const ServerLink& each) { return each.generation == newest; });
+}
+
+void Joining::turned_away(ServerLink& link, const std::string& why, Ticks now) {
+  if (link.connects_anew) return;
+  link.generation = 0;
+  link.connects_anew = now + std::min<std::chrono::nanoseconds>(kAgainAfter, lease_);
+  state_.stands(link.shard, {0, why});
+}
+
+bool Joining::may_pass(const ServerLink& link, const wire::Error& error) const {
+  if (!keeps_asking() || error.code == StatusCode::kInvalidArgument) return false;  // it does not fit
+  const bool is_final = error.code == StatusCode::kFailedPrecondition && link.shard == kAuthority &&
+                        before_ == Lost::kTheAuthority && !link.welcomed();
+  return !is_final;
+}
+
+Joining::Due Joining::due(const ServerLink& link, Ticks now) const {
+  if (link.connects_anew) return now >= *link.connects_anew ? Due::kConnection : Due::kNothing;
+  const bool unheard = keeps_asking() && !link.welcomed() && now - std::max(link.asked, link.heard) > lease_;
+  return unheard ? Due::kJoin : Due::kNothing;
+}
+
+std::chrono::nanoseconds Joining::timeout(const ClusterSection& cluster) const {
+  return before_ == Lost::kNothing ? cluster.start_timeout : cluster.reconnect_timeout;
+}
+
+Status Joining::check_joined(const std::vector<ClientState::Standing>& servers, NodeId node,
+                             std::chrono::nanoseconds waited) const {
+  std::uint64_t newest = 1;
+  for (const auto& server : servers) newest = std::max(newest, server.generation);
+  std::string missing;
+  for (std::size_t k = 0; k < links_.size(); ++k) {
+    if (servers[k].generation == newest) continue;
+    missing += (missing.empty() ? "" : ", ") + links_[k].name();
+    if (!servers[k].refusal.empty()) missing += " (" + servers[k].refusal + ")";
+  }
+  if (missing.empty()) return Status::ok();
+  const std::string seconds = std::to_string(std::chrono::ceil<std::chrono::seconds>(waited).count()) + " s";
+  if (before_ == Lost::kNothing) {
+    return deadline_exceeded(missing + " did not answer node " + to_string(node) + "'s join within " +
+                             seconds);
+  }
+  return deadline_exceeded(missing + " did not let node " + to_string(node) + " join again within " +
+                           seconds + " (cluster.reconnect_timeout)");
+}
+
+}  // namespace paceline
