@@ -41,12 +41,14 @@ int worker_main(int argc, char** argv) {
   }
   auto tasks = make_network_tasks(*config);
   if (!tasks.is_ok()) return fail(tasks.status(), kExitUsage, "paceline-worker " + to_string(node));
-  const auto prepared = prepare_node_log(*config, node, command_line.options.force);
+  const DaemonOptions& given = command_line.options;
+  const auto prepared = prepare_node_log(*config, node, existing_log(given.force, given.resume));
   if (!prepared.is_ok()) {
     const bool refused = prepared.status().code() == StatusCode::kFailedPrecondition;
     return fail(prepared.status(), refused ? kExitUsage : kExitFailedRun);
   }
-  const auto log = Log::open(prepared->file, "paceline-worker " + to_string(node), config->run.log_level);
+  const auto log = Log::open(prepared->file, "paceline-worker " + to_string(node), config->run.log_level,
+                             Log::Begin::kBehind);
   if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
   if (!prepared->warning.empty()) log->warn(prepared->warning);
 

@@ -45,13 +45,23 @@ class NetworkTrainer final : public Task {
   NetworkBackend* backend_ = nullptr;  // of backends_, for its size
 };
 
-using StopFlag = std::shared_ptr<const std::atomic<bool>>;
+// How often evaluations were stopped, as of an evaluator's making: one more, and it is to stop.
+class Stops {
+ public:
+  using Count = std::shared_ptr<const std::atomic<std::uint64_t>>;
+  explicit Stops(Count count) : count_(std::move(count)), before_(*count_) {}
+  bool one_more() const { return *count_ != before_; }
+
+ private:
+  Count count_;
+  std::uint64_t before_;
+};
 
 // The evaluator's: the whole test set, in order.
 class NetworkEvaluator final : public Task {
  public:
   NetworkEvaluator(DataSetPtr test, std::int64_t samples, const Normalization& normalization,
-                   std::unique_ptr<NetworkBackend> backend, StopFlag stop)
+                   std::unique_ptr<NetworkBackend> backend, Stops stop)
       : test_(std::move(test)),
         samples_(samples == 0 ? test_->size() : std::min(samples, test_->size())),
         normalization_(normalization),
@@ -65,7 +75,7 @@ class NetworkEvaluator final : public Task {
   Result<Metric> evaluate(std::span<const float> parameters) override {
     Metric sum;
     for (std::int64_t first = 0; first < samples_; first += kEvaluationBatch) {
-      if (*stop_) return aborted("the evaluation was stopped");
+      if (stop_.one_more()) return aborted("the evaluation was stopped");
       make_evaluation_batch(*test_, normalization_, first, std::min(kEvaluationBatch, samples_ - first),
                             batch_);
       PACELINE_ASSIGN_OR_RETURN(const Metric part, backend_->evaluate(parameters, view(batch_)));
@@ -82,11 +92,11 @@ class NetworkEvaluator final : public Task {
   Normalization normalization_;
   std::unique_ptr<NetworkBackend> backend_;
   MiniBatch batch_;
-  StopFlag stop_;
+  Stops stop_;
 };
 
 Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, const NetworkSpec& network,
-                                                     const Normalization& normalization, StopFlag stop) {
+                                                     const Normalization& normalization, Stops stop) {
   PACELINE_ASSIGN_OR_RETURN(DataSetPtr test, read_cifar10_test(config.data.path));
   PACELINE_ASSIGN_OR_RETURN(auto backend,
                             make_backend(config.train.backend, network, kEvaluationBatch, config.run.seed));
@@ -130,9 +140,9 @@ class NetworkTasks final : public TaskFactory {
   // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
   bool trainers_are_alike() const override { return true; }
   Result<std::unique_ptr<Task>> make_evaluator() override {
-    return make_network_evaluator(config_, network_, normalization_, stop_evaluating_);
+    return make_network_evaluator(config_, network_, normalization_, Stops(stopped_));
   }
-  void stop_evaluating() override { *stop_evaluating_ = true; }
+  void stop_evaluating() override { ++*stopped_; }
 
  private:
   // Under `share: even` rank r of K has the r-th n of each K n samples; from a pool, whatever it is granted.
@@ -149,7 +159,8 @@ class NetworkTasks final : public TaskFactory {
   const std::uint64_t data_fingerprint_;
   const Normalization normalization_;
   Loader loader_;
-  const std::shared_ptr<std::atomic<bool>> stop_evaluating_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<std::atomic<std::uint64_t>> stopped_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
 }  // namespace
@@ -183,9 +194,9 @@ Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> 
   }
   // The normalisation is the training set's: without that the test set's numbers would be others.
   PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
-  PACELINE_ASSIGN_OR_RETURN(auto evaluator,
-                            make_network_evaluator(config, network, normalization_of(*train),
-                                                   std::make_shared<const std::atomic<bool>>(false)));
+  PACELINE_ASSIGN_OR_RETURN(
+      auto evaluator, make_network_evaluator(config, network, normalization_of(*train),
+                                             Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
   return evaluator->evaluate(parameters);
 }
 

@@ -35,10 +35,11 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // Takes part in the run until the authority ends it. Once. OK when the run ended well.
-  // Errors: kAborted after request_stop(), with its reason; why a server refused this node; kDeadlineExceeded
-  // naming a server that did not answer or fell silent; what is wrong with its keys (wire/keys.h); a task's
-  // fault; or the fault with which the authority ended the run.
+  // Takes part in the run until the authority ends it; with cluster.reconnect_timeout also when its servers
+  // are lost and others go on with the run (session.h). Once. OK when the run ended well. Errors: kAborted
+  // after request_stop(), with its reason; why a server refused this node; kDeadlineExceeded naming a server
+  // that did not answer, fell silent or did not come back; what is wrong with its keys (wire/keys.h); a
+  // task's fault; or the fault with which the authority ended the run.
   Status run();
 
   // Leaves the run in order: running steps are finished (an emulated one is cut short), the servers are told,

@@ -29,17 +29,19 @@ std::string holds_a_run(const RunConfig& config, NodeId node) {
 Status check_unused(const RunConfig& config, NodeId node) {
   std::error_code error;
   if (!std::filesystem::exists(log_of(config, node), error)) return Status::ok();
-  return failed_precondition(holds_a_run(config, node) +
-                             "; choose another run.out, or replace it with --force");
+  return failed_precondition(
+      holds_a_run(config, node) +
+      "; choose another run.out, go on with that run with --resume, or replace it with --force");
 }
 
-Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, bool replace, LockFile lock_file) {
+Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, ExistingLog existing,
+                                 LockFile lock_file) {
   const std::filesystem::path out(config.run.out);
   std::error_code error;
   std::filesystem::create_directories(out, error);
   if (error) return unavailable("cannot create " + out.string() + ": " + error.message());
   const std::filesystem::path file = log_of(config, node);
-  if (!replace) PACELINE_RETURN_IF_ERROR(check_unused(config, node));
+  if (existing == ExistingLog::kIsRefused) PACELINE_RETURN_IF_ERROR(check_unused(config, node));
   const int opened = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (opened < 0) return unavailable("cannot open " + file.string() + ": " + reason(errno));
   const auto close = [](const int* descriptor) {
@@ -54,6 +56,7 @@ Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, bool repl
     warning = "cannot lock " + file.string() + ": " + reason(errno) +
               "; another process of this node would not be noticed before it joins";
   }
+  if (existing == ExistingLog::kIsContinued) return NodeLog{file, lock, std::move(warning)};
   if (::ftruncate(opened, 0) != 0) return unavailable("cannot empty " + file.string() + ": " + reason(errno));
   return NodeLog{file, lock, std::move(warning)};
 }

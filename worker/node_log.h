@@ -13,9 +13,21 @@
 
 namespace paceline {
 
+// What becomes of a log that is there.
+enum class ExistingLog {
+  kIsRefused,
+  kIsReplaced,   // --force
+  kIsContinued,  // --resume
+};
+// As the command line says; of force and resume at most one is given.
+inline ExistingLog existing_log(bool force, bool resume) {
+  if (resume) return ExistingLog::kIsContinued;
+  return force ? ExistingLog::kIsReplaced : ExistingLog::kIsRefused;
+}
+
 // A log that no other process takes while this, or a copy of it, lives.
 struct NodeLog {
-  std::filesystem::path file;  // <run.out>/worker-<node>.log; there, and empty
+  std::filesystem::path file;  // <run.out>/worker-<node>.log; there, and empty unless continued
   std::shared_ptr<const void> lock;
   std::string warning;  // not empty: it could not be locked, and why; nothing guards it
 };
@@ -26,11 +38,11 @@ using LockFile = int (*)(int descriptor, int operation);
 // Whether the folder holds no log that this node would be refused for. Errors: kFailedPrecondition it does.
 [[nodiscard]] Status check_unused(const RunConfig& config, NodeId node);
 
-// Makes config.run.out where it is missing, and the file. One that is there belongs to an earlier run, and is
-// emptied only if `replace` (--force), or to a live node, and then it is left alone whatever `replace` says.
-// Where the file system has no locks, a run goes on without one.
-// Errors: kFailedPrecondition it is there (say --force), or a live node's; kUnavailable it cannot be made.
-Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, bool replace,
+// Makes config.run.out where it is missing, and the file. One that is there belongs to an earlier process of
+// this node, and `existing` says what becomes of it, or to a live one, and then it is left alone whatever
+// that says. Where the file system has no locks, a run goes on without one. Errors: kFailedPrecondition it is
+// there (say --resume or --force), or a live node's; kUnavailable it cannot be made.
+Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, ExistingLog existing,
                                  LockFile lock_file = ::flock);
 
 }  // namespace paceline

@@ -84,7 +84,8 @@ class TaskFactory {
   // Fills `parameters` (layout().size() floats) with initial values, a pure function of the run's seed.
   virtual void initialize(std::span<float> parameters) const = 0;
 
-  // A Task for training thread `worker`. Called on the thread that will use it.
+  // A Task for training thread `worker`. Called on the thread that will use it; again, when an earlier one is
+  // gone, where the node goes on with other servers.
   virtual Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) = 0;
 
   // Whether a trainer keeps nothing from one step to the next and nothing of its worker, so that one may
@@ -94,8 +95,9 @@ class TaskFactory {
   // A Task whose evaluate() is used by the evaluator thread. Called on the thread that will use it.
   virtual Result<std::unique_ptr<Task>> make_evaluator() = 0;
 
-  // The node ends: an evaluate() under way should return early, with any error; nobody will look at it.
-  // Thread: any. Returns soon.
+  // Nobody will look at what the evaluators made so far say: an evaluate() under way should return early,
+  // with any error. One made later works; a node whose servers were lost makes it for the next ones. Thread:
+  // any. Returns soon.
   virtual void stop_evaluating() {}
 };
 

@@ -77,6 +77,12 @@ void PhaseRecorder::end(const Exchange& last) {
   end();
 }
 
+void PhaseRecorder::end_without_last() {
+  PACELINE_ASSERT(running(), "end without begin, or twice");
+  wall_end_ = current_ ? current_begin_ : clock_();
+  current_.reset();
+}
+
 PhaseTotals PhaseRecorder::totals() const {
   PhaseTotals totals;
   for (std::size_t i = 0; i < kPhaseCount; ++i) {

@@ -60,6 +60,9 @@ class PhaseRecorder {
   void end();
   // The same where the running phase is the last exchange.
   void end(const Exchange& last);
+  // The same, but as if the running phase had not begun: it was for nothing, and is in no phase, nor in the
+  // wall.
+  void end_without_last();
 
   // Between begin() and end(), and not yet ended.
   bool running() const { return wall_begin_.has_value() && !wall_end_.has_value(); }

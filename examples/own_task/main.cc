@@ -39,12 +39,14 @@ int main(int argc, char** argv) {
   const auto config = load_daemon_config(DaemonRole::kWorker, command_line.options);
   if (!config.is_ok()) return fail(config.status(), kExitUsage);
   const NodeId node(command_line.options.index);
-  const auto prepared = prepare_node_log(*config, node, command_line.options.force);
+  const auto prepared =
+      prepare_node_log(*config, node, existing_log(command_line.options.force, command_line.options.resume));
   if (!prepared.is_ok()) {
     const bool refused = prepared.status().code() == StatusCode::kFailedPrecondition;
     return fail(prepared.status(), refused ? kExitUsage : kExitFailedRun);
   }
-  const auto log = Log::open(prepared->file, kProgram + " " + to_string(node), config->run.log_level);
+  const auto log =
+      Log::open(prepared->file, kProgram + " " + to_string(node), config->run.log_level, Log::Begin::kBehind);
   if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
   if (!prepared->warning.empty()) log->warn(prepared->warning);
 

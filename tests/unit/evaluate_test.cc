@@ -107,13 +107,14 @@ TEST_CASE("a test set that is missing or cut short, or no data.path, is said bef
   CHECK_THAT(make_network_tasks(run.config).status().message(), Catch::StartsWith("data.path: no data set"));
 }
 
-TEST_CASE("an evaluation ends early when its node does") {
+TEST_CASE("an evaluation ends early when nobody waits for it, one that begins later does not") {
   Run run;
   auto tasks = make_network_tasks(run.config).value();
   auto evaluator = tasks->make_evaluator().value();
   REQUIRE(evaluator->evaluate(run.model.parameters).is_ok());
   tasks->stop_evaluating();
   CHECK(evaluator->evaluate(run.model.parameters).status().code() == StatusCode::kAborted);
+  CHECK(tasks->make_evaluator().value()->evaluate(run.model.parameters).is_ok());
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <fstream>
+#include <sstream>
 
+#include "common/log/log.h"
 #include "tests/unit/temp_folder.h"
 
 namespace paceline {
@@ -16,16 +18,36 @@ TEST_CASE("a log that is there is refused and left alone unless it is to be repl
   const testing::TempFolder folder;
   RunConfig config;
   config.run.out = (folder / "new/run").string();
-  const auto first = prepare_node_log(config, NodeId(2), false);
+  const auto first = prepare_node_log(config, NodeId(2), ExistingLog::kIsRefused);
   REQUIRE(first.is_ok());
   CHECK(first->file == folder / "new/run/worker-2.log");
   std::ofstream(first->file) << "a line of the live node";
 
-  const auto second = prepare_node_log(config, NodeId(2), false);
+  const auto second = prepare_node_log(config, NodeId(2), ExistingLog::kIsRefused);
   CHECK(second.status().code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(second.status().message(), Contains("worker-2.log") && Contains("--force"));
   CHECK(std::filesystem::file_size(first->file) > 0);
-  CHECK(prepare_node_log(config, NodeId(3), false).is_ok());
+  CHECK(prepare_node_log(config, NodeId(3), ExistingLog::kIsRefused).is_ok());
+}
+
+TEST_CASE("a log is continued by the next process of its node, not beside the one before") {
+  const testing::TempFolder folder;
+  RunConfig config;
+  config.run.out = folder.path().string();
+  auto first =
+      prepare_node_log(config, NodeId(2), ExistingLog::kIsContinued);  // none there is none to refuse
+  REQUIRE(first.is_ok());
+  Log::open(first->file, "paceline-worker 2", "info", Log::Begin::kBehind)->info("begun");
+  const auto beside = prepare_node_log(config, NodeId(2), ExistingLog::kIsContinued);
+  CHECK_THAT(beside.status().message(), Contains("still alive"));
+
+  first->lock.reset();
+  const auto second = prepare_node_log(config, NodeId(2), ExistingLog::kIsContinued);
+  REQUIRE(second.is_ok());
+  Log::open(second->file, "paceline-worker 2", "info", Log::Begin::kBehind)->info("gone on");
+  std::stringstream text;
+  text << std::ifstream(second->file).rdbuf();
+  CHECK_THAT(text.str(), Contains("begun") && Contains("gone on"));
 }
 
 TEST_CASE("a file system without locks is warned of, and the run goes on") {
@@ -36,28 +58,28 @@ TEST_CASE("a file system without locks is warned of, and the run goes on") {
     errno = ENOLCK;
     return -1;
   };
-  const auto log = prepare_node_log(config, NodeId(2), false, no_locks);
+  const auto log = prepare_node_log(config, NodeId(2), ExistingLog::kIsRefused, no_locks);
   REQUIRE(log.is_ok());
   CHECK(std::filesystem::exists(log->file));
   CHECK_THAT(log->warning, Contains("cannot lock") && Contains("worker-2.log") && Contains("No locks"));
-  CHECK(prepare_node_log(config, NodeId(3), false)->warning.empty());
+  CHECK(prepare_node_log(config, NodeId(3), ExistingLog::kIsRefused)->warning.empty());
 }
 
 TEST_CASE("a log is replaced only when its process has ended") {
   const testing::TempFolder folder;
   RunConfig config;
   config.run.out = folder.path().string();
-  auto first = prepare_node_log(config, NodeId(2), false);
+  auto first = prepare_node_log(config, NodeId(2), ExistingLog::kIsRefused);
   REQUIRE(first.is_ok());
   const std::filesystem::path file = first->file;
   std::ofstream(file) << "a line of the live node";
-  const auto second = prepare_node_log(config, NodeId(2), true);
+  const auto second = prepare_node_log(config, NodeId(2), ExistingLog::kIsReplaced);
   CHECK(second.status().code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(second.status().message(), Contains("worker-2.log") && Contains("still alive"));
   CHECK(std::filesystem::file_size(file) > 0);
 
   first->lock.reset();
-  REQUIRE(prepare_node_log(config, NodeId(2), true).is_ok());
+  REQUIRE(prepare_node_log(config, NodeId(2), ExistingLog::kIsReplaced).is_ok());
   CHECK(std::filesystem::file_size(file) == 0);
 }
 

@@ -139,6 +139,20 @@ TEST_CASE("hidden_time_stands_beside_the_phases") {
   CHECK(unaccounted_ns(totals) == 0);
 }
 
+TEST_CASE("what_was_for_nothing_is_in_no_phase_nor_in_the_wall") {
+  Bench b;
+  b.recorder.begin(Phase::kBatch);
+  b.pass(2ms);
+  b.recorder.enter(Phase::kPsApplyGrads);
+  b.pass(30s);
+  b.recorder.end_without_last();
+  const PhaseTotals totals = b.recorder.totals();
+  CHECK(totals.wall_ns == nanoseconds(2ms).count());
+  CHECK(totals[Phase::kPsApplyGrads].count == 0);
+  CHECK(unaccounted_ns(totals) == 0);
+  CHECK_FALSE(b.recorder.running());
+}
+
 TEST_CASE("the_median_and_the_slow_tail_are_within_three_per_cent") {
   Bench b;
   b.recorder.begin(Phase::kBatch);

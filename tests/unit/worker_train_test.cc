@@ -295,6 +295,18 @@ TEST_CASE("a task that fails ends its worker, with worker and clock in the messa
   CHECK(run_trainer(broken).status().message() == "worker 0.0 at clock 0: the disk is gone");
 }
 
+TEST_CASE("of a worker whose exchange was closed is left what it has done, without its last wait") {
+  TrainFixture f;
+  f.exchange.grant(grant_of(0, Threshold(0), 0));
+  f.task.on_compute = [&](auto) { f.time.pass(10ms); };
+  f.exchange.before_instruction = [&] { f.time.pass(40s); };  // the second time nothing comes
+  CHECK(f.run().status().message() == "the script is over");
+  const wire::WorkerReport report = unfinished_report(f.training());
+  CHECK(report.iterations == 1);
+  CHECK(report.phases.wall_ns == std::chrono::nanoseconds(10ms).count());
+  CHECK(unaccounted_ns(report.phases) == 0);
+}
+
 TEST_CASE("gradient buffers come back when the transport lets go, and are not made without end") {
   GradientBuffers buffers(4);
   auto first = buffers.acquire(0s).value();

@@ -7,6 +7,13 @@
 #include "worker/train/read_parameters.h"
 
 namespace paceline {
+namespace {
+
+wire::WorkerReport report_of(const Training& t) {
+  return {t.worker, t.phases.totals(), t.iterations, t.skipped, t.overruns, t.bytes_early};
+}
+
+}  // namespace
 
 Result<wire::WorkerReport> run_trainer(Training& t) {
   Finished finished;
@@ -32,7 +39,12 @@ Result<wire::WorkerReport> run_trainer(Training& t) {
   }
   // The last exchange ended with the news that nothing follows.
   if (t.phases.running()) t.phases.end({finished.held, std::nullopt, report_time(t, finished.report)});
-  return wire::WorkerReport{t.worker, t.phases.totals(), t.iterations, t.skipped, t.overruns, t.bytes_early};
+  return report_of(t);
+}
+
+wire::WorkerReport unfinished_report(Training& t) {
+  if (t.phases.running()) t.phases.end_without_last();
+  return report_of(t);
 }
 
 }  // namespace paceline

@@ -11,4 +11,8 @@ namespace paceline {
 // to. Errors: why the exchange was closed, or the task's fault, with the worker and its clock named.
 Result<wire::WorkerReport> run_trainer(Training& training);
 
+// After an error: what the worker has done until then. What was under way counts in no phase, nor in the
+// wall; a wait for servers that are gone belongs to neither.
+wire::WorkerReport unfinished_report(Training& training);
+
 }  // namespace paceline

@@ -1,0 +1,89 @@
+// Session: a node's time with servers of one generation of the run: it joins them, trains and evaluates until
+// the run is over, and reports; or until they are lost. Nothing of it is carried into the next session but
+// what has been counted: the next servers know nothing of what these were sent since their checkpoint, so
+// connections, caches, own updates, gradients on their way and running steps are dropped, and every worker
+// goes on with what it is granted then.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/ids.h"
+#include "common/log/log.h"
+#include "common/status.h"
+#include "common/task/task.h"
+#include "common/wire/shared_memory.h"
+#include "common/wire/transport.h"
+#include "worker/cache/process_cache.h"
+#include "worker/client/ps_client.h"
+#include "worker/emulate/compute_slots.h"
+#include "worker/emulate/pace.h"
+#include "worker/node_totals.h"
+
+namespace paceline {
+
+// What a node's sessions have in common. All of it outlives them.
+struct SessionParts {
+  const RunConfig& config;
+  NodeId node;
+  wire::Context& context;
+  TaskFactory& tasks;
+  const Log& log;
+  std::uint64_t incarnation = 0;                 // of this process
+  std::optional<std::int64_t> floats_at_once;    // NodeOptions
+  std::shared_ptr<const wire::ClientKeys> keys;  // null where the run has none
+};
+
+// How a session ended.
+struct SessionEnd {
+  Status status;
+  Lost lost = Lost::kNothing;    // because of these servers: others may follow
+  std::uint64_t generation = 0;  // of its servers; 0: they had not all welcomed this node
+};
+
+class Session {
+ public:
+  // `before`: how the last session in which servers were joined ended; one of the first: nothing was lost.
+  Session(const SessionParts& parts, const SessionEnd& before);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // To its end, on the calling thread. Once. Adds to `totals` what its workers have done, and reports those.
+  // `status` is OK when the run ended well; errors: those of Node::run().
+  SessionEnd run(NodeTotals& totals);
+  // Ends it: running steps are finished (an emulated one is cut short), the servers are told. Thread: any.
+  void stop(const std::string& reason);
+  // Removes what all nodes of the machine emulate a cluster with: the run is over for this one.
+  void remove_slot_files();
+
+ private:
+  // What a training thread leaves behind.
+  struct ThreadResult {
+    Status ended = unavailable("the thread did not run");
+    wire::WorkerReport report;
+    std::int64_t parameter_reads = 0;
+    std::int64_t server_reads = 0;
+  };
+
+  Status start();
+  void send_initial_parameters();
+  std::vector<ThreadResult> train();
+  void train_worker(WorkerId worker, ThreadResult& result);
+  void evaluate();
+  Status conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals);
+  void on_closed();
+
+  const SessionParts parts_;
+  const RunConfig& config_;
+  ProcessCache process_cache_;
+  const Result<std::shared_ptr<wire::SharedSegment>> memory_;  // outlived by what lies in it
+  const Result<std::shared_ptr<ComputeSlots>> slots_;          // null where no cluster is emulated
+  SteadyPaceClock pace_;
+  PsClient client_;
+};
+
+}  // namespace paceline
