@@ -145,6 +145,13 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), own_key.message());
     return refuse(from, own_key, /*fatal=*/true);
   }
+  // Before it counts: its number is another process's in this run.
+  const bool is_new = ours && join.protocol_version == wire::kProtocolVersion &&
+                      membership_.last_connection_of(Peer::of(join.node)).empty();
+  if (const Status fits = check_generation(join); is_new && !waits_for_resume() && !fits.is_ok()) {
+    if (authority_) authority_->join_refused(Peer::of(join.node), fits.message());
+    return refuse(from, fits, /*fatal=*/true);
+  }
   const Result<Layout> layout = membership_.admit(join, from, now);
   Result<Range> range = layout.is_ok() ? service_.open(*layout) : layout.status();
   if (range.is_ok()) {
@@ -164,18 +171,20 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
 
 // A process that has been in this generation, or a later one, of which this server knows nothing, has met
 // another server in this one's place.
+Status ServerLoop::check_generation(const wire::Join& join) const {
+  if (join.last_generation < generation_) return Status::ok();
+  return failed_precondition("node " + to_string(join.node) + ": it has been in generation " +
+                             std::to_string(join.last_generation) + " of the run, expected one before " +
+                             std::to_string(generation_) + ", which shard " + to_string(shard_) + " is in");
+}
+
 void ServerLoop::welcome(const wire::Join& join, const Layout& layout, Ticks now) {
   const Peer node = Peer::of(join.node);
   const wire::PeerId* connection = membership_.connection_of(node);
   if (connection == nullptr) return;  // it has gone meanwhile
   membership_.seen(node, now);        // it may have had to wait without a word
-  if (join.last_generation >= generation_) {
-    return refuse(
-        *connection,
-        failed_precondition(to_string(node) + ": it has been in generation " +
-                            std::to_string(join.last_generation) + " of the run, expected one before " +
-                            std::to_string(generation_) + ", which shard " + to_string(shard_) + " is in"),
-        /*fatal=*/true);
+  if (const Status fits = check_generation(join); !fits.is_ok()) {
+    return refuse(*connection, fits, /*fatal=*/true);
   }
   send_to(*connection,
           wire::Welcome{shard_, service_.shard()->range(), generation_, service_.is_initialized()});

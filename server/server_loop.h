@@ -77,6 +77,7 @@ class ServerLoop {
   void on_denied(const Status& why);
   [[nodiscard]] Status check_key(bool may, const std::string& who) const;
   void on_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  [[nodiscard]] Status check_generation(const wire::Join& join) const;
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);
   void remove(Peer peer);
   [[nodiscard]] Status share_memory(const wire::PeerId& with, NodeId node);
