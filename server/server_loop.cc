@@ -258,6 +258,7 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
 
 void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   const wire::Body& body = message.body;
+  if (waits_for_resume()) return on_waiting_node(from, body);
   if (std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Withdraw>(body) ||
       std::holds_alternative<wire::Pull>(body) || std::holds_alternative<wire::InitialParameters>(body)) {
     return to_service(from, std::move(message));
@@ -266,7 +267,6 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   if (!authority_) {
     // It tells the authority too, whose NodeLost says what to forget.
     if (leaves) return remove(from);
-    if (is_authority()) return;  // it speaks before it is welcomed
     return refuse(*membership_.connection_of(from),
                   invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
                                    " to shard " + to_string(shard_) + ": it is for the authority"),
@@ -351,6 +351,7 @@ void ServerLoop::judge(const Status& shard_state) {
     authority_->fail(shard_state, steady_now());
     return;
   }
+  if (is_authority()) return cannot_resume(shard_state);
   const Status said = dealer_->send({wire::Leave{shard_state.message()}, {}});
   if (!said.is_ok()) log_.warn(said.message());
   end(shard_state);
@@ -371,7 +372,9 @@ void ServerLoop::drain() {
     auto [speaker, message] = std::move(local_.front());
     local_.pop_front();
     if (speaker == Speaker::kShard) {
-      const Status status = authority_->handle(Peer::of(shard_), message, steady_now());
+      const Status status = authority_ ? authority_->handle(Peer::of(shard_), message, steady_now())
+                                       : failed_precondition(std::string(wire::name_of(message.body)) +
+                                                             " of the shard before the run goes on");
       if (!status.is_ok()) log_.warn(status.message());
     } else if (const auto* over = std::get_if<wire::RunOver>(&message.body)) {
       run_over(*over);

@@ -97,6 +97,7 @@ class ServerLoop {
   [[nodiscard]] Status look_for_checkpoints();
   bool waits_for_resume() const { return options_.resume && !resumed_; }
   void on_resuming_shard(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
+  void on_waiting_node(Peer from, const wire::Body& body);
   void choose_checkpoint(Ticks now);
   [[nodiscard]] Status begin_resumed(ResumePoint point, Ticks now);
   void go_on_from(CheckpointId id, std::uint64_t generation);

@@ -37,6 +37,17 @@ void ServerLoop::on_resuming_shard(const wire::PeerId& from, const wire::ShardJo
   choose_checkpoint(now);
 }
 
+// It is not welcomed yet: there is no state that a push, a pull or initial parameters could be of, and perhaps
+// no authority that a report could be for.
+void ServerLoop::on_waiting_node(Peer from, const wire::Body& body) {
+  if (std::holds_alternative<wire::Leave>(body)) return remove(from);
+  refuse(*membership_.connection_of(from),
+         failed_precondition(std::string(wire::name_of(body)) + " from " + to_string(from) + " to shard " +
+                             to_string(shard_) + ", which has not read its checkpoint yet; expected it to " +
+                             "wait for its welcome"),
+         /*fatal=*/true);
+}
+
 void ServerLoop::choose_checkpoint(Ticks now) {
   if (!choice_->missing().empty()) return;
   Result<ResumePoint> point = choice_->choose();

@@ -135,6 +135,34 @@ TEST_CASE("a node of another layout than the checkpoint's is refused, and the ru
   CHECK_THAT(error.message, Contains("as the checkpoint has"));
 }
 
+TEST_CASE("a node that speaks before it is welcomed is refused, and the run goes on without it") {
+  const testing::TempFolder folder;
+  const RunConfig config = saving_config(folder);
+  wire::Context context;
+  train_and_lose_a_shard(config, context);
+  RunningServer authority(config, ShardId(0), context, Log(), kResume);
+  REQUIRE(authority.started().is_ok());
+  ScriptedNode node(context, config.cluster.endpoints);
+  node.say(0, join_of(config, 0, kParameters));
+  SECTION("with parameters") {
+    node.say(0, wire::InitialParameters{0, true}, std::vector<float>(3, 10));
+  }
+  SECTION("with a push") {
+    node.say(0, wire::Push{WorkerId(0, 0), Clock(0), 0, true, 4, Version(0), Revision(0)},
+             std::vector<float>(3, 1));
+  }
+  SECTION("with a report") { node.say(0, wire::NodeReport{}); }
+  const auto error = node.hear<wire::Error>(0);
+  CHECK((error.fatal && error.code == StatusCode::kFailedPrecondition));
+  CHECK_THAT(error.message, Contains("has not read its checkpoint yet"));
+  // The authority lives, and tells the other shard where the run goes on.
+  RunningServer other(config, ShardId(1), context, Log(), kResume);
+  REQUIRE(other.started().is_ok());
+  ScriptedNode right(context, {config.cluster.endpoints[1]});
+  right.say(0, join_of(config, 0, kParameters));
+  CHECK(right.hear<wire::Welcome>(0).generation == 2);
+}
+
 TEST_CASE("a process that has been in this generation has met another server, and is refused") {
   const testing::TempFolder folder;
   RunConfig config = saving_config(folder);
