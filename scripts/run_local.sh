@@ -47,6 +47,11 @@ made=''
 mkdir -p "$out" || fail "cannot create $out" 1
 if [ -z "$resume" ] && [ -n "$(run_files "$out")" ]; then
   [ -n "$force" ] || fail "$out holds an earlier run; give another --out, or --force to replace it"
+  # Daemons hold their logs; a log that is deleted would no longer keep others out. 99: not flock's or the system's.
+  for log in "$out"/server.log "$out"/server-*.log "$out"/worker-*.log; do
+    [ ! -e "$log" ] || flock -n -E 99 "$log" true || [ $? -ne 99 ] ||
+      fail "$out holds a run that is still alive (${log##*/} is locked); end it first, or give another --out"
+  done
   # The server clears the folder, too, but may die before that: then an earlier run's log would tell of this one's
   # training, its summary would be printed as this one's, and its model would lie beside a config.yaml not its own.
   run_files "$out" -delete || fail "cannot clear $out" 1

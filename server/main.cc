@@ -75,15 +75,16 @@ int server_main(int argc, char** argv) {
   if (const Status keys = check_keys(*config, shard); !keys.is_ok()) return fail(keys);
   wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
 
-  if (!given.resume) {
-    const Existing existing = given.force ? Existing::kReplace : Existing::kRefuse;
-    const Status prepared = prepare_run_directory(*config, shard, existing, given.config_path);
-    if (!prepared.is_ok()) return fail(prepared);
-  }
+  const Existing existing = given.resume  ? Existing::kContinue
+                            : given.force ? Existing::kReplace
+                                          : Existing::kRefuse;
+  const auto lock = take_run_directory(*config, shard, existing, given.config_path);
+  if (!lock.is_ok()) return fail(lock.status());
   const std::string name = shard == kAuthority ? "paceline-server" : "paceline-server " + to_string(shard);
   const auto log = Log::open(log_file(*config, shard), name, config->run.log_level,
                              given.resume ? Log::Begin::kBehind : Log::Begin::kAnew);
   if (!log.is_ok()) return fail(log.status());
+  if (!lock->warning.empty()) log->warn(lock->warning);
 
   wire::Context context;
   Server server(*config, shard, context, *log, ServerOptions{&std::cerr, given.resume});

@@ -63,10 +63,11 @@ Status clear_checkpoints(const RunConfig& config, ShardId shard) {
   return shard == kAuthority ? checkpoints.clear() : checkpoints.prune_shard(shard, kNewerThanAny);
 }
 
-// What would contradict the new run if it stayed; scripts/lib/runs.sh (run_files) knows the same.
+// What would contradict the new run if it stayed, but for the log, which may be locked; scripts/lib/runs.sh (run_files) knows the same.
 std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
+  if (shard != kAuthority) return {};
   std::vector<fs::path> files = marks_of_a_run(config, shard);
-  if (shard != kAuthority) return files;
+  std::erase(files, log_file(config, shard));
   for (const fs::path& log : logs_of_others(config)) files.push_back(log);
   for (const char* name : kResults) files.push_back(fs::path(config.run.out) / name);
   return files;
@@ -106,6 +107,29 @@ Status check_unused(const RunConfig& config, ShardId shard) {
   return Status::ok();
 }
 
+Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Existing existing,
+                                    const fs::path& given_config) {
+  // Before the lock, which makes a log.
+  if (existing == Existing::kRefuse) PACELINE_RETURN_IF_ERROR(check_unused(config, shard));
+  std::error_code error;
+  fs::create_directories(config.run.out, error);
+  if (error) return unavailable("cannot make the run directory " + config.run.out + ": " + error.message());
+  const fs::path log = log_file(config, shard);
+  Result<FileLock> lock = lock_file(log);
+  if (lock.status().code() == StatusCode::kFailedPrecondition) {
+    return failed_precondition("the run directory " + config.run.out + " is that of another server of shard " +
+                               to_string(shard) + ", which is still alive (" + log.filename().string() +
+                               " is locked); end it first, or choose another run.out");
+  }
+  PACELINE_RETURN_IF_ERROR(lock.status());
+  if (!lock->warning.empty()) {
+    lock->warning += "; another server of this shard in this run directory would not be noticed";
+  }
+  if (existing == Existing::kContinue) return lock;
+  PACELINE_RETURN_IF_ERROR(prepare_run_directory(config, shard, Existing::kReplace, given_config));
+  return lock;
+}
+
 Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                              const fs::path& given_config) {
   const fs::path out(config.run.out);
@@ -117,6 +141,9 @@ Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing ex
     fs::remove(file, error);
     if (error) return unavailable("cannot remove " + file.string() + ": " + error.message());
   }
+  const fs::path log = log_file(config, shard);
+  if (fs::exists(log, error)) fs::resize_file(log, 0, error);
+  if (error) return unavailable("cannot empty " + log.string() + ": " + error.message());
   PACELINE_RETURN_IF_ERROR(clear_checkpoints(config, shard));
   if (shard != kAuthority) return Status::ok();
   const fs::path effective = out / "config.yaml";

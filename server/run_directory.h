@@ -5,13 +5,22 @@
 #include <string>
 
 #include "common/config/run_config.h"
+#include "common/files/file_lock.h"
 #include "common/ids.h"
 #include "common/status.h"
 
 namespace paceline::server {
 
 // What to do with a folder that already holds a run.
-enum class Existing { kRefuse, kReplace };
+enum class Existing { kRefuse, kReplace, kContinue };
+
+// Makes config.run.out this process's as far as this shard goes, then what prepare_run_directory() does;
+// nothing more for a run that is continued. Two servers of one shard would write the same files, and listening
+// does not keep them apart where they were given different endpoints. The lock is on the log, and held while
+// it, or a copy of it, lives. Errors: kFailedPrecondition another server of this shard is alive there, which
+// --force and --resume do not change; those of prepare_run_directory().
+Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Existing existing,
+                                    const std::filesystem::path& given_config);
 
 // Makes config.run.out, refuses or clears what an earlier run left there, and (the authority) writes the
 // effective configuration as config.yaml, with the whole paths of its data and its keys, unless that is

@@ -1,13 +1,12 @@
 // The log of a node, in the run directory, before anything is written into it: one run's, one process's.
 #pragma once
 
-#include <sys/file.h>
-
 #include <filesystem>
 #include <memory>
 #include <string>
 
 #include "common/config/run_config.h"
+#include "common/files/file_lock.h"
 #include "common/ids.h"
 #include "common/status.h"
 
@@ -32,9 +31,6 @@ struct NodeLog {
   std::string warning;  // not empty: it could not be locked, and why; nothing guards it
 };
 
-// flock(2), or what stands in for it.
-using LockFile = int (*)(int descriptor, int operation);
-
 // Whether the folder holds no log that this node would be refused for. Errors: kFailedPrecondition it does.
 [[nodiscard]] Status check_unused(const RunConfig& config, NodeId node);
 
@@ -43,6 +39,6 @@ using LockFile = int (*)(int descriptor, int operation);
 // that says. Where the file system has no locks, a run goes on without one. Errors: kFailedPrecondition it is
 // there (say --resume or --force), or a live node's; kUnavailable it cannot be made.
 Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, ExistingLog existing,
-                                 LockFile lock_file = ::flock);
+                                 LockFile lock = ::flock);
 
 }  // namespace paceline

@@ -194,6 +194,34 @@ TEST_CASE("a generation that left no checkpoint counts, too") {
   CHECK_FALSE(std::filesystem::exists(f.run.path() / "checkpoint"));
 }
 
+TEST_CASE("beside a live server of its shard none begins, replaces or goes on, and nothing is touched") {
+  Folder f;
+  const auto given = f.run.path() / "given.yaml";
+  const auto take = [&](ShardId shard, Existing existing) {
+    return take_run_directory(f.config, shard, existing, given);
+  };
+  auto live = take(kAuthority, Existing::kRefuse);
+  REQUIRE(live.is_ok());
+  f.write(kNewer);
+  put_file(log_file(f.config, kAuthority), "a line of the live server");
+  for (const Existing existing : {Existing::kReplace, Existing::kContinue}) {
+    const Status refused = take(kAuthority, existing).status();
+    CHECK(refused.code() == StatusCode::kFailedPrecondition);
+    CHECK_THAT(refused.message(), Contains("still alive") && Contains("server.log"));
+  }
+  CHECK(std::filesystem::exists(f.folder().manifest(kNewer)));
+  CHECK(std::filesystem::file_size(log_file(f.config, kAuthority)) > 0);
+  CHECK(take(ShardId(1), Existing::kRefuse).is_ok());
+
+  live->held.reset();
+  CHECK(take(kAuthority, Existing::kContinue).is_ok());
+  CHECK(std::filesystem::exists(f.folder().manifest(kNewer)));
+  const auto anew = take(kAuthority, Existing::kReplace);
+  CHECK(anew.is_ok());
+  CHECK(std::filesystem::file_size(log_file(f.config, kAuthority)) == 0);
+  CHECK_FALSE(take(kAuthority, Existing::kReplace).is_ok());
+}
+
 TEST_CASE("a run directory with checkpoints is used anew with --force alone, which removes them") {
   Folder f;
   f.write(kNewer);
