@@ -145,6 +145,11 @@ std::vector<Membership::Silence> Membership::silent(Ticks now) const {
 // The connection stays known, so that what still comes from it can be refused by name.
 void Membership::remove(Peer peer) { at(peer).state = State::kGone; }
 
+void Membership::forget(Peer peer) {
+  connections_.erase(at(peer).connection);
+  at(peer) = {};
+}
+
 std::vector<Peer> Membership::present() const {
   std::vector<Peer> result;
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {

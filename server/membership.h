@@ -37,6 +37,8 @@ class Membership {
   Result<Layout> admit(const wire::Join& join, const wire::PeerId& connection, Ticks now);
   // The same for another shard, at the authority.
   [[nodiscard]] Status admit(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now);
+  // What admit() says of the join itself, wherever it comes from.
+  [[nodiscard]] Status check(const wire::Join& join) const;
 
   // The run is resumed: every node must have this layout, that of the checkpoint.
   void expect_layout(std::uint64_t hash) { expected_layout_ = hash; }
@@ -63,6 +65,8 @@ class Membership {
   std::vector<Silence> silent(Ticks now) const;
 
   void remove(Peer peer);
+  // As if it had never come: nothing that it has said had an effect, so it, or another process, may join.
+  void forget(Peer peer);
 
   std::vector<Peer> present() const;
 
@@ -77,7 +81,6 @@ class Membership {
   Member& at(Peer peer) { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
   const Member& at(Peer peer) const { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
   [[nodiscard]] Status enter(Peer peer, std::uint64_t incarnation, const wire::PeerId& connection, Ticks now);
-  Status check(const wire::Join& join) const;
 
   ClusterSection cluster_;
   std::uint64_t fingerprint_;

@@ -152,6 +152,7 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     if (authority_) authority_->join_refused(Peer::of(join.node), fits.message());
     return refuse(from, fits, /*fatal=*/true);
   }
+  make_way(from, join);
   const Result<Layout> layout = membership_.admit(join, from, now);
   Result<Range> range = layout.is_ok() ? service_.open(*layout) : layout.status();
   if (range.is_ok()) {
@@ -166,7 +167,7 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
   if (!waits_for_resume()) return welcome(join, *layout, now);
   // What the handler alone can do is done; the answer comes when there is something to go on from.
   std::erase_if(waiting_, [&](const Waiting& one) { return one.join.node == join.node; });
-  waiting_.push_back({join, *layout});
+  waiting_.push_back({from, join, *layout});
 }
 
 // A process that has been in this generation, or a later one, of which this server knows nothing, has met

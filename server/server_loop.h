@@ -98,6 +98,8 @@ class ServerLoop {
   bool waits_for_resume() const { return options_.resume && !resumed_; }
   void on_resuming_shard(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
   void on_waiting_node(Peer from, const wire::Body& body);
+  void make_way(const wire::PeerId& from, const wire::Join& join);
+  bool forget_waiting(Peer peer);
   void choose_checkpoint(Ticks now);
   [[nodiscard]] Status begin_resumed(ResumePoint point, Ticks now);
   void go_on_from(CheckpointId id, std::uint64_t generation);
@@ -154,6 +156,7 @@ class ServerLoop {
   std::optional<ResumeChoice> choice_;  // the authority's, until it is made
   bool resumed_ = false;                // this shard has what it goes on from
   struct Waiting {
+    wire::PeerId connection;
     wire::Join join;
     Layout layout;
   };

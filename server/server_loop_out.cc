@@ -58,6 +58,7 @@ void ServerLoop::check_unreachable(Ticks now) {
 // The peer takes no further part, whether it knows that or not: it may go on talking.
 void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
   if (membership_.is_gone(peer)) return;
+  if (forget_waiting(peer)) return log_.info(to_string(peer) + " is forgotten before its welcome: " + why);
   remove(peer);
   if (authority_) return authority_->lost(peer, why, now);
   log_.warn(to_string(peer) + " lost: " + why);

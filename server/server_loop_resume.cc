@@ -5,6 +5,7 @@
 //                 <- ShardWelcome{generation, resume_from}
 //   each server      reads its file of that checkpoint, in the background, and goes on from it
 //   nodes            are let in at any time, and welcomed after that
+#include <algorithm>
 #include <utility>
 
 #include "common/ticks.h"
@@ -37,16 +38,44 @@ void ServerLoop::on_resuming_shard(const wire::PeerId& from, const wire::ShardJo
   choose_checkpoint(now);
 }
 
-// It is not welcomed yet: there is no state that a push, a pull or initial parameters could be of, and perhaps
-// no authority that a report could be for.
+// It is not welcomed yet: there is no state that a push, a pull or initial parameters could be of, and
+// perhaps no authority that a report could be for.
 void ServerLoop::on_waiting_node(Peer from, const wire::Body& body) {
-  if (std::holds_alternative<wire::Leave>(body)) return remove(from);
+  if (std::holds_alternative<wire::Leave>(body)) {
+    forget_waiting(from);
+    return log_.info(to_string(from) + " has left before its welcome; it may come again");
+  }
   refuse(*membership_.connection_of(from),
          failed_precondition(std::string(wire::name_of(body)) + " from " + to_string(from) + " to shard " +
                              to_string(shard_) + ", which has not read its checkpoint yet; expected it to " +
                              "wait for its welcome"),
          /*fatal=*/true);
 }
+// The process of a node that came last is it, as long as it is not welcomed: the one before was killed, or
+// connects anew.
+void ServerLoop::make_way(const wire::PeerId& from, const wire::Join& join) {
+  const auto is_it = [&](const Waiting& one) { return one.join.node == join.node; };
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), is_it);
+  if (found == waiting_.end() || found->connection == from || !membership_.check(join).is_ok()) return;
+  const Waiting before = *found;
+  forget_waiting(Peer::of(join.node));
+  if (before.join.incarnation == join.incarnation) return;
+  log_.info("another process of node " + to_string(join.node) + " has joined, instead of the one before");
+  send_to(before.connection, wire::Error{StatusCode::kFailedPrecondition,
+                                         "another process of node " + to_string(join.node) + " has joined",
+                                         /*fatal=*/true});
+}
+
+// Says whether it was one that waits.
+bool ServerLoop::forget_waiting(Peer peer) {
+  const auto is_it = [&](const Waiting& one) { return Peer::of(one.join.node) == peer; };
+  if (std::erase_if(waiting_, is_it) == 0) return false;
+  router_->unmap(membership_.last_connection_of(peer));
+  membership_.forget(peer);
+  reads_ours_is_open_[peer.number] = false;
+  return true;
+}
+
 
 void ServerLoop::choose_checkpoint(Ticks now) {
   if (!choice_->missing().empty()) return;

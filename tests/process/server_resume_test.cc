@@ -51,8 +51,10 @@ void push_and_report(ScriptedNode& node, std::int64_t clock) {
   node.say(0, report);
 }
 
-// A run of which version 1 is saved, and whose second shard then goes.
-void train_and_lose_a_shard(const RunConfig& config, wire::Context& context) {
+// A run of which version 1 is saved, and whose second shard then goes. With a context of its own: once that
+// is gone its sockets no longer hold their names.
+void train_and_lose_a_shard(const RunConfig& config) {
+  wire::Context context;
   std::promise<void> written;
   bool once = false;
   const Log log = Log::to([&](LogLevel, const std::string& text) {
@@ -81,7 +83,7 @@ TEST_CASE("servers that resume go on from their checkpoint, with a node that had
   const testing::TempFolder folder;
   const RunConfig config = saving_config(folder);
   wire::Context context;
-  train_and_lose_a_shard(config, context);
+  train_and_lose_a_shard(config);
 
   ScriptedNode node(context, config.cluster.endpoints);
   wire::Join join = join_of(config, 0, kParameters);
@@ -122,7 +124,7 @@ TEST_CASE("a node of another layout than the checkpoint's is refused, and the ru
   const testing::TempFolder folder;
   const RunConfig config = saving_config(folder);
   wire::Context context;
-  train_and_lose_a_shard(config, context);
+  train_and_lose_a_shard(config);
   RunningServer authority(config, ShardId(0), context, Log(), kResume);
   RunningServer other(config, ShardId(1), context, Log(), kResume);
   ScriptedNode right(context, config.cluster.endpoints);
@@ -139,14 +141,12 @@ TEST_CASE("a node that speaks before it is welcomed is refused, and the run goes
   const testing::TempFolder folder;
   const RunConfig config = saving_config(folder);
   wire::Context context;
-  train_and_lose_a_shard(config, context);
+  train_and_lose_a_shard(config);
   RunningServer authority(config, ShardId(0), context, Log(), kResume);
   REQUIRE(authority.started().is_ok());
   ScriptedNode node(context, config.cluster.endpoints);
   node.say(0, join_of(config, 0, kParameters));
-  SECTION("with parameters") {
-    node.say(0, wire::InitialParameters{0, true}, std::vector<float>(3, 10));
-  }
+  SECTION("with parameters") { node.say(0, wire::InitialParameters{0, true}, std::vector<float>(3, 10)); }
   SECTION("with a push") {
     node.say(0, wire::Push{WorkerId(0, 0), Clock(0), 0, true, 4, Version(0), Revision(0)},
              std::vector<float>(3, 1));
@@ -161,6 +161,41 @@ TEST_CASE("a node that speaks before it is welcomed is refused, and the run goes
   ScriptedNode right(context, {config.cluster.endpoints[1]});
   right.say(0, join_of(config, 0, kParameters));
   CHECK(right.hear<wire::Welcome>(0).generation == 2);
+}
+
+TEST_CASE(
+    "until its welcome a node may be started again, whether the process before has left or was killed") {
+  const testing::TempFolder folder;
+  const RunConfig config = saving_config(folder);
+  wire::Context context;
+  train_and_lose_a_shard(config);
+  RunningServer authority(config, ShardId(0), context, Log(), kResume);
+  REQUIRE(authority.started().is_ok());
+  wire::Join join = join_of(config, 0, kParameters);
+  ScriptedNode first(context, config.cluster.endpoints);
+  first.say(0, join);
+  (void)first.hear<wire::Heartbeat>(0);  // it is in
+  join.incarnation = 2;
+  const auto refused = [&](wire::Join bad) {
+    bad.config_fingerprint += 1;
+    ScriptedNode stranger(context, config.cluster.endpoints);
+    stranger.say(0, bad);
+    CHECK_THAT(stranger.hear<wire::Error>(0).message, Contains("fingerprint"));
+  };
+  ScriptedNode second(context, config.cluster.endpoints);
+  SECTION("left") {
+    first.say(0, wire::Leave{"stopped by a signal"});
+    second.say_to_all(join);
+  }
+  SECTION("killed") {
+    refused(join);
+    second.say_to_all(join);
+    CHECK_THAT(first.hear<wire::Error>(0).message, Contains("another process of node 0 has joined"));
+  }
+  RunningServer other(config, ShardId(1), context, Log(), kResume);
+  REQUIRE(other.started().is_ok());
+  for (std::size_t k = 0; k < 2; ++k) CHECK(second.hear<wire::Welcome>(k).generation == 2);
+  CHECK(second.hear<wire::Grant>(0).clock == Clock(1));
 }
 
 TEST_CASE("a process that has been in this generation has met another server, and is refused") {
@@ -184,18 +219,47 @@ TEST_CASE("servers of which one alone resumes refuse each other") {
   const testing::TempFolder folder;
   const RunConfig config = saving_config(folder);
   wire::Context context;
-  train_and_lose_a_shard(config, context);
+  train_and_lose_a_shard(config);
   const bool authority_resumes = GENERATE(false, true);
   RunningServer authority(config, ShardId(0), context, Log(), {nullptr, authority_resumes});
   RunningServer other(config, ShardId(1), context, Log(), {nullptr, !authority_resumes});
   CHECK_THAT(other.result().message(), Contains("--resume"));
 }
 
+TEST_CASE("a shard that is told that a run begins removes what it has of another, and not before") {
+  const testing::TempFolder folder;
+  const RunConfig config = saving_config(folder);
+  train_and_lose_a_shard(config);
+  const auto file =
+      CheckpointFolder(folder.path(), fingerprint(config)).shard_file({1, Version(1)}, ShardId(1));
+  wire::Context context;
+  {
+    RunningServer resumes(config, ShardId(0), context, Log(), kResume);
+    REQUIRE(resumes.started().is_ok());
+    RunningServer other(config, ShardId(1), context);
+    CHECK_FALSE(other.result().is_ok());
+  }
+  CHECK(std::filesystem::exists(file));
+  {
+    RunConfig anew = config;
+    anew.cluster.endpoints = {"ipc://" + (folder / "s0").string(), "ipc://" + (folder / "s1").string()};
+    std::promise<void> joined;
+    const Log log = Log::to([&](LogLevel, const std::string& text) {
+      if (text.find("joined the authority") != std::string::npos) joined.set_value();
+    });
+    RunningServer begins(anew, ShardId(0), context);
+    RunningServer other(anew, ShardId(1), context, log);
+    REQUIRE((begins.started().is_ok() && other.started().is_ok()));
+    REQUIRE(joined.get_future().wait_for(60s) == std::future_status::ready);
+  }
+  CHECK_FALSE(std::filesystem::exists(file));
+}
+
 TEST_CASE("what a run is resumed from waits for all shards, and names those that do not come") {
   const testing::TempFolder folder;
   RunConfig config = saving_config(folder);
   wire::Context context;
-  train_and_lose_a_shard(config, context);
+  train_and_lose_a_shard(config);
   config.cluster.start_timeout = 200ms;
   RunningServer authority(config, ShardId(0), context, Log(), kResume);
   REQUIRE(authority.started().is_ok());

@@ -49,6 +49,17 @@ TEST_CASE("a node that fits is let in, and its connection speaks for it") {
   CHECK(membership.present() == std::vector<Peer>{Peer::of(NodeId(1))});
 }
 
+TEST_CASE("who is forgotten may come again, as another process, and its connection is a stranger's") {
+  Membership membership = at_the_authority();
+  REQUIRE(membership.admit(join_of(1, 7), "before", at(0s)).is_ok());
+  membership.forget(Peer::of(NodeId(1)));
+  CHECK_FALSE(membership.who("before").has_value());
+  CHECK(membership.present().empty());
+  CHECK_FALSE(membership.is_gone(Peer::of(NodeId(1))));
+  REQUIRE(membership.admit(join_of(1, 8), "after", at(0s)).is_ok());
+  CHECK(membership.who("after") == Peer::of(NodeId(1)));
+}
+
 TEST_CASE("what does not fit is refused with both values named") {
   Membership membership = at_the_authority();
   REQUIRE(membership.admit(join_of(0), "first", at(0s)).is_ok());
