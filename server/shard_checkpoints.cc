@@ -1,6 +1,7 @@
 // Images on their way to the disk.
 #include "server/shard_checkpoints.h"
 
+#include <limits>
 #include <utility>
 
 #include "common/config/load.h"
@@ -27,11 +28,23 @@ void ShardCheckpoints::save(ShardImage image, Range range, std::uint64_t layout_
     say({id_, id.version, *written, ""});
   };
   if (!writer_->write(std::move(image), done)) {
-    say({id_, version, {}, "its file of an older checkpoint is still being written"});
+    return say({id_, version, {}, "its file of an older checkpoint is still being written"});
   }
+  const auto failed = std::exchange(incomplete_, CheckpointId{generation_, version});
+  if (failed && id_ != kAuthority) abandon(*failed);  // the authority has removed what is here
+}
+
+void ShardCheckpoints::forget_all() { forget({std::numeric_limits<std::uint64_t>::max(), Version(0)}); }
+
+void ShardCheckpoints::abandon(CheckpointId id) {
+  background_.run([folder = folder_, shard = id_, id] { return folder.abandon_shard(shard, id); },
+                  [this](const Status& removed, Ticks) {
+                    if (!removed.is_ok()) log_.warn(removed.message());
+                  });
 }
 
 void ShardCheckpoints::forget(CheckpointId oldest_kept) {
+  incomplete_.reset();
   background_.run([folder = folder_, id = id_, oldest_kept] { return folder.prune_shard(id, oldest_kept); },
                   [this](const Status& removed, Ticks) {
                     if (!removed.is_ok())

@@ -1,5 +1,7 @@
 // A shard's part in checkpoints: its images are written while training goes on (checkpoint/writer.h), the
-// authority is told of each, and files that are needed no more are removed.
+// authority is told of each, and files that are needed no more are removed: older ones when the authority
+// says so, which it does of each checkpoint that is complete, and the last one when another is saved before
+// it has. So a checkpoint that fails on another machine leaves nothing here for longer than until the next.
 //
 // Thread: the server's loop.
 #pragma once
@@ -31,10 +33,13 @@ class ShardCheckpoints {
   // Has the image written and the authority told (Saved), also when it could not be, or an older one still is
   // being written. `range` and layout are the same at each call.
   void save(ShardImage image, Range range, std::uint64_t layout_hash);
-  // Removes this shard's files of older checkpoints, in the background.
+  // The last one saved is complete. Removes this shard's files of older checkpoints, in the background.
   void forget(CheckpointId oldest_kept);
+  // The same of all: a run begins.
+  void forget_all();
 
  private:
+  void abandon(CheckpointId id);
   void say(const wire::Saved& saved) { outbox_.send(Peer::of(kAuthority), {saved, {}}); }
 
   const ShardId id_;
@@ -45,6 +50,7 @@ class ShardCheckpoints {
   const CheckpointFolder folder_;
   std::uint64_t generation_ = 1;
   std::optional<ShardWriter> writer_;
+  std::optional<CheckpointId> incomplete_;  // the last one saved, as far as is known
 };
 
 }  // namespace paceline::server

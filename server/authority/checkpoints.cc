@@ -105,8 +105,10 @@ void Checkpoints::on_written(CheckpointId id, const Older& older, const Status& 
   log_.info("checkpoint of " + to_string(id) + " is written: " + megabytes(bytes) + ", " +
             two_digits_of_seconds(now - begun_at_));
   if (!older.status.is_ok()) log_.warn("older checkpoints are not removed: " + older.status.message());
-  for (std::uint32_t k = 1; older.oldest_kept && k < shards_; ++k) {
-    outbox_.send(Peer::of(ShardId(k)), {wire::ForgetSaved{*older.oldest_kept}, {}});
+  // In any case: to the shards it also says that this one is complete.
+  constexpr CheckpointId kOldest{1, Version(0)};
+  for (std::uint32_t k = 1; k < shards_; ++k) {
+    outbox_.send(Peer::of(ShardId(k)), {wire::ForgetSaved{older.oldest_kept.value_or(kOldest)}, {}});
   }
   over_(now);
 }

@@ -255,20 +255,30 @@ Status CheckpointFolder::prune_shard(ShardId shard, CheckpointId oldest_kept) co
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
   FirstError first;
   for (const CheckpointId id : ids) {
-    if (id >= oldest_kept) continue;
-    const fs::path own = shard_file(id, shard);
-    first(remove_files(folder(id),
-                       [&](const fs::path& file) { return file == own || is_temporary_of(file, own); }));
-    std::error_code not_empty;  // other shards, or the authority, have theirs there
-    fs::remove(folder(id), not_empty);
+    if (id < oldest_kept) first(remove_own(id, shard));
   }
   return first.status();
+}
+
+Status CheckpointFolder::remove_own(CheckpointId id, ShardId shard) const {
+  const fs::path own = shard_file(id, shard);
+  const Status removed = remove_files(
+      folder(id), [&](const fs::path& file) { return file == own || is_temporary_of(file, own); });
+  std::error_code not_empty;  // other shards, or the authority, have theirs there
+  fs::remove(folder(id), not_empty);
+  return removed;
 }
 
 Status CheckpointFolder::abandon(CheckpointId id) const {
   PACELINE_ASSIGN_OR_RETURN(const bool there, is_there(manifest(id)));
   if (there) return failed_precondition(folder(id).string() + " is a complete checkpoint");
   return remove(id);
+}
+
+Status CheckpointFolder::abandon_shard(ShardId shard, CheckpointId id) const {
+  PACELINE_ASSIGN_OR_RETURN(const bool there, is_there(manifest(id)));
+  if (there) return failed_precondition(folder(id).string() + " is a complete checkpoint");
+  return remove_own(id, shard);
 }
 
 Result<std::uint64_t> CheckpointFolder::last_generation() const {

@@ -91,6 +91,9 @@ class CheckpointFolder {
   // Removes what there is of one that has failed on some shard. Errors: kFailedPrecondition it has a
   // manifest; kUnavailable whether it has one cannot be said, or it cannot be removed.
   [[nodiscard]] Status abandon(CheckpointId id) const;
+  // At another shard, of one that has not become complete: removes its own file, and what an interrupted
+  // write of it has left. Errors: those of abandon().
+  [[nodiscard]] Status abandon_shard(ShardId shard, CheckpointId id) const;
   // The newest generation that has begun in this folder: 1 where none was resumed. Errors: kDataLoss the file
   // that says so is broken; kUnavailable it cannot be read.
   Result<std::uint64_t> last_generation() const;
@@ -107,6 +110,7 @@ class CheckpointFolder {
   Result<std::optional<Manifest>> look_at(CheckpointId id) const;
   Status check_sizes(const Manifest& manifest) const;
   Status remove(CheckpointId id) const;
+  Status remove_own(CheckpointId id, ShardId shard) const;
   Status remove_temporaries(const Manifest& complete) const;
 
   std::filesystem::path root_;

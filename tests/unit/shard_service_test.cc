@@ -323,6 +323,35 @@ TEST_CASE("a decision that is to be saved is written as it was, and the authorit
   CHECK(folder.intact(ShardId(0))->files.empty());
 }
 
+TEST_CASE(
+    "of a checkpoint that another shard has failed nothing stays beyond the next, of a complete one all") {
+  testing::TempFolder run;
+  Errands errands;
+  RunConfig config;
+  config.cluster.shards = 2;
+  config.run.out = run.path();
+  Log log;
+  Sent sent;
+  ShardCheckpoints checkpoints(ShardId(1), config, errands, sent, log);
+  const CheckpointFolder folder(run.path(), fingerprint(config));
+  const auto save = [&](std::int64_t version) {
+    ShardImage image;
+    image.version = Version(version);
+    checkpoints.save(std::move(image), Range{0, 0}, 1);
+    errands.do_all(Ticks(1));
+  };
+  const auto there = [&](std::int64_t version) {
+    return std::filesystem::exists(folder.shard_file({1, Version(version)}, ShardId(1)));
+  };
+  save(1);
+  save(2);
+  CHECK((!there(1) && there(2)));
+  CHECK_FALSE(std::filesystem::exists(folder.folder({1, Version(1)})));
+  checkpoints.forget({1, Version(2)});
+  save(3);
+  CHECK((there(2) && there(3)));
+}
+
 TEST_CASE("a file that cannot be written is told with the system's reason, and the shard goes on") {
   testing::TempFolder run;
   put_file(run / "checkpoint", "in the way of the folder");
