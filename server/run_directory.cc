@@ -1,7 +1,6 @@
 // Refusing, clearing and making the run directory.
 #include "server/run_directory.h"
 
-#include <limits>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -9,6 +8,7 @@
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
+#include "server/authority/results.h"
 #include "server/checkpoint/folder.h"
 
 namespace paceline::server {
@@ -22,10 +22,6 @@ std::vector<fs::path> marks_of_a_run(const RunConfig& config, ShardId shard) {
   const fs::path out(config.run.out);
   return {log_file(config, shard), out / "curve.csv", out / "summary.json"};
 }
-
-// What the end of a run writes.
-constexpr const char* kResults[] = {"summary.json", "phases.csv", "phases_histogram.csv", "staleness.csv",
-                                    "model.bin"};
 
 // The number in "worker-3.log" or "server-3.log"; nothing in any other name.
 std::optional<std::uint64_t> daemon_of(const std::string& name, const std::string& role) {
@@ -56,18 +52,24 @@ bool has_checkpoints(const RunConfig& config) {
   return fs::exists(fs::path(config.run.out) / "checkpoint", error);
 }
 
-// The checkpoints of an earlier run; of another shard its own files: the authority may be at the same folder.
-Status clear_checkpoints(const RunConfig& config, ShardId shard) {
-  const CheckpointFolder checkpoints(config.run.out, fingerprint(config));
-  constexpr CheckpointId kNewerThanAny{std::numeric_limits<std::uint64_t>::max(), Version(0)};
-  return shard == kAuthority ? checkpoints.clear() : checkpoints.prune_shard(shard, kNewerThanAny);
+// Its own of whatever checkpoint; the authority's folder may be the same.
+bool has_files_of(const RunConfig& config, ShardId shard) {
+  std::error_code error;
+  for (fs::directory_iterator it(fs::path(config.run.out) / "checkpoint", error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code unreadable;
+    if (fs::exists(it->path() / ("shard-" + to_string(shard)), unreadable)) return true;
+  }
+  return false;
 }
 
-// What would contradict the new run if it stayed, but for the log, which may be locked; scripts/lib/runs.sh (run_files) knows the same.
+// What would contradict the new run if it stayed, but for the log, which may be locked; scripts/lib/runs.sh
+// (run_files) knows the same.
 std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
   if (shard != kAuthority) return {};
   std::vector<fs::path> files = marks_of_a_run(config, shard);
   std::erase(files, log_file(config, shard));
+  files.push_back(fs::path(config.run.out) / "curve.csv.broken");
   for (const fs::path& log : logs_of_others(config)) files.push_back(log);
   for (const char* name : kResults) files.push_back(fs::path(config.run.out) / name);
   return files;
@@ -80,16 +82,6 @@ fs::path log_file(const RunConfig& config, ShardId shard) {
          (shard == kAuthority ? "server.log" : "server-" + to_string(shard) + ".log");
 }
 
-Status forget_results(const RunConfig& config) {
-  for (const char* name : kResults) {
-    std::error_code error;
-    const fs::path file = fs::path(config.run.out) / name;
-    fs::remove(file, error);
-    if (error) return unavailable("cannot remove " + file.string() + ": " + error.message());
-  }
-  return Status::ok();
-}
-
 Status check_unused(const RunConfig& config, ShardId shard) {
   std::error_code error;
   for (const fs::path& mark : marks_of_a_run(config, shard)) {
@@ -99,7 +91,7 @@ Status check_unused(const RunConfig& config, ShardId shard) {
                                "); choose another run.out, or replace it with --force" +
                                (has_checkpoints(config) ? ", or go on with it with --resume" : ""));
   }
-  if (shard == kAuthority && has_checkpoints(config)) {
+  if (shard == kAuthority ? has_checkpoints(config) : has_files_of(config, shard)) {
     return failed_precondition("the run directory " + config.run.out +
                                " already holds a run's checkpoints (checkpoint); choose another run.out, "
                                "replace them with --force, or go on with that run with --resume");
@@ -117,8 +109,9 @@ Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Exis
   const fs::path log = log_file(config, shard);
   Result<FileLock> lock = lock_file(log);
   if (lock.status().code() == StatusCode::kFailedPrecondition) {
-    return failed_precondition("the run directory " + config.run.out + " is that of another server of shard " +
-                               to_string(shard) + ", which is still alive (" + log.filename().string() +
+    return failed_precondition("the run directory " + config.run.out +
+                               " is that of another server of shard " + to_string(shard) +
+                               ", which is still alive (" + log.filename().string() +
                                " is locked); end it first, or choose another run.out");
   }
   PACELINE_RETURN_IF_ERROR(lock.status());
@@ -144,8 +137,8 @@ Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing ex
   const fs::path log = log_file(config, shard);
   if (fs::exists(log, error)) fs::resize_file(log, 0, error);
   if (error) return unavailable("cannot empty " + log.string() + ": " + error.message());
-  PACELINE_RETURN_IF_ERROR(clear_checkpoints(config, shard));
   if (shard != kAuthority) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(CheckpointFolder(config.run.out, fingerprint(config)).clear());
   const fs::path effective = out / "config.yaml";
   if (fs::exists(effective, error) && fs::equivalent(effective, given_config, error)) return Status::ok();
   RunConfig recorded = config;  // `paceline evaluate` may be called, the run repeated, from another folder

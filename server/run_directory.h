@@ -15,23 +15,22 @@ namespace paceline::server {
 enum class Existing { kRefuse, kReplace, kContinue };
 
 // Makes config.run.out this process's as far as this shard goes, then what prepare_run_directory() does;
-// nothing more for a run that is continued. Two servers of one shard would write the same files, and listening
-// does not keep them apart where they were given different endpoints. The lock is on the log, and held while
-// it, or a copy of it, lives. Errors: kFailedPrecondition another server of this shard is alive there, which
+// nothing more for a run that is continued. Two servers of one shard would write the same files, and
+// listening does not keep them apart where they were given different endpoints. The lock is on the log, and
+// held while it, or a copy of it, lives. Errors: kFailedPrecondition another server of this shard is alive
+// there, which
 // --force and --resume do not change; those of prepare_run_directory().
 Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                                     const std::filesystem::path& given_config);
 
 // Makes config.run.out, refuses or clears what an earlier run left there, and (the authority) writes the
 // effective configuration as config.yaml, with the whole paths of its data and its keys, unless that is
-// `given_config` itself. Errors: kFailedPrecondition it holds a run (say --force); kUnavailable it cannot be
-// made or written.
+// `given_config` itself. Another shard's files of an earlier run's checkpoints stay until the authority says
+// that a run begins (ShardCheckpoints::forget_all()): that run may be gone on with, and this server started by
+// mistake. Errors: kFailedPrecondition it holds a run (say --force); kUnavailable it cannot be made or
+// written.
 [[nodiscard]] Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                                            const std::filesystem::path& given_config);
-
-// The run goes on that the folder holds: what an end of it said is no longer so. Its log, curve and
-// checkpoints stay. Errors: kUnavailable a file cannot be removed.
-[[nodiscard]] Status forget_results(const RunConfig& config);
 
 // Whether the folder holds no run that this server would be refused for. Errors: kFailedPrecondition it does.
 [[nodiscard]] Status check_unused(const RunConfig& config, ShardId shard);

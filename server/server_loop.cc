@@ -310,6 +310,7 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
   const wire::Body& body = message->body;
   if (std::holds_alternative<wire::Heartbeat>(body)) return;
   if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
+    if (!options_.resume && !std::exchange(welcomed_, true)) shard_checkpoints_.forget_all();
     welcomed_ = true;
     log_.info("joined the authority at " + config_.cluster.endpoints[kAuthority.value]);
     if (options_.resume && welcome->resume_from && !resumed_) {

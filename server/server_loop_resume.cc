@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "common/ticks.h"
-#include "server/run_directory.h"
 #include "server/server_loop.h"
 #include "server/store/shard_settings.h"
 
@@ -51,6 +50,7 @@ void ServerLoop::on_waiting_node(Peer from, const wire::Body& body) {
                              "wait for its welcome"),
          /*fatal=*/true);
 }
+
 // The process of a node that came last is it, as long as it is not welcomed: the one before was killed, or
 // connects anew.
 void ServerLoop::make_way(const wire::PeerId& from, const wire::Join& join) {
@@ -76,7 +76,6 @@ bool ServerLoop::forget_waiting(Peer peer) {
   return true;
 }
 
-
 void ServerLoop::choose_checkpoint(Ticks now) {
   if (!choice_->missing().empty()) return;
   Result<ResumePoint> point = choice_->choose();
@@ -95,7 +94,6 @@ Status ServerLoop::begin_resumed(ResumePoint point, Ticks now) {
   const CheckpointFolder folder(config_.run.out, fingerprint_);
   PACELINE_RETURN_IF_ERROR(folder.begin_generation(point.generation));
   PACELINE_RETURN_IF_ERROR(folder.pass_over_newer(from));
-  PACELINE_RETURN_IF_ERROR(forget_results(config_));
   PACELINE_ASSIGN_OR_RETURN(
       RunRecord record,
       RunRecord::resume(
@@ -153,7 +151,7 @@ void ServerLoop::check_resume(Ticks now) {
                                   "from is chosen when all servers are there, started with --resume"));
 }
 
-// Nothing has been changed on disk that a later attempt would miss.
+// Nothing has been changed on disk that a later attempt, or its user, would miss.
 void ServerLoop::cannot_resume(const Status& why) {
   if (ended_) return;
   log_.error("the run cannot be resumed: " + why.message());

@@ -52,6 +52,7 @@ Result<CurveWriter> CurveWriter::resume(const std::filesystem::path& run_dir, Ve
   writer.path_ = run_dir / kCurveFile;
   Result<std::string> text = read_file(writer.path_, kCurveBytesMax);
   if (text.status().code() == StatusCode::kNotFound) return open(run_dir);
+  if (text.status().code() == StatusCode::kResourceExhausted) return data_loss(text.status().message());
   PACELINE_RETURN_IF_ERROR(text.status());
   // A line without an end is one that a crash has cut.
   if (!text->empty() && text->back() != '\n') {

@@ -38,7 +38,8 @@ class CurveWriter {
   static Result<CurveWriter> open(const std::filesystem::path& run_dir);
   // Goes on with the file of a run that is resumed from `version`: rows of later versions are taken out,
   // since those will come again, and what an interrupted write has left of a last one. No file: begins one.
-  // Errors: those of read_curve() and write_curve(); kUnavailable.
+  // Errors: those of read_curve() (kDataLoss: it is no curve, or far too large) and write_curve();
+  // kUnavailable.
   static Result<CurveWriter> resume(const std::filesystem::path& run_dir, Version version);
   // Errors: kUnavailable, naming the path (disk full).
   [[nodiscard]] Status append(const CurveRow& row);

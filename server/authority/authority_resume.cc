@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/authority/authority.h"
+#include "server/authority/results.h"
 
 namespace paceline::server {
 
@@ -72,6 +73,11 @@ void Authority::go_on(Ticks now) {
     }
   }
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+  // Not before: an attempt that nobody joins would cost the model of a run that was stopped.
+  background_.run([run = config_.run.out] { return forget_results(run); },
+                  [this](const Status& removed, Ticks) {
+                    if (!removed.is_ok()) log_.warn(removed.message());
+                  });
     if (nodes_[i] == NodeState::kJoined || !is_awaited(NodeId(i))) continue;
     const Status status = step(sync::Lost{NodeId(i)}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());

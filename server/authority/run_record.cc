@@ -16,6 +16,21 @@ double accuracy_of(const Metric& metric) {
   return metric.samples > 0 ? static_cast<double>(metric.correct) / static_cast<double>(metric.samples) : 0.0;
 }
 
+// The curve gone on with, or, where what is there is no curve any more, a new one: what a crash of the
+// machine or a hand has done to a plot is no reason not to go on with the model.
+Result<CurveWriter> curve_gone_on_with(const std::filesystem::path& run, Version version, const Log& log) {
+  Result<CurveWriter> curve = CurveWriter::resume(run, version);
+  if (curve.status().code() != StatusCode::kDataLoss) return curve;
+  const std::filesystem::path file = run / "curve.csv";
+  const std::filesystem::path broken = run / "curve.csv.broken";
+  std::error_code error;
+  std::filesystem::rename(file, broken, error);
+  if (error) return Status(curve.status()).with_context("and it cannot be renamed: " + error.message());
+  log.warn(curve.status().message() + "; the file is " + broken.string() + " now, and " + file.string() +
+           " begins at version " + to_string(version));
+  return CurveWriter::open(run);
+}
+
 }  // namespace
 
 Result<RunRecord> RunRecord::open(const RunConfig& config, const Log& log) {
@@ -24,17 +39,8 @@ Result<RunRecord> RunRecord::open(const RunConfig& config, const Log& log) {
 }
 
 Result<RunRecord> RunRecord::resume(const RunConfig& config, Saved saved, const Log& log) {
-  Result<CurveWriter> curve = CurveWriter::resume(config.run.out, saved.version);
-  if (curve.status().code() == StatusCode::kDataLoss) {
-    const std::filesystem::path file = std::filesystem::path(config.run.out) / "curve.csv";
-    log.warn("the curve begins anew, what there was is in curve.csv.damaged: " + curve.status().message());
-    std::error_code error;
-    std::filesystem::rename(file, file.string() + ".damaged", error);
-    if (error) return unavailable("cannot rename " + file.string() + ": " + error.message());
-    curve = CurveWriter::open(config.run.out);
-  }
-  PACELINE_RETURN_IF_ERROR(curve.status());
-  RunRecord record(config, std::move(curve).value(), log);
+  PACELINE_ASSIGN_OR_RETURN(CurveWriter curve, curve_gone_on_with(config.run.out, saved.version, log));
+  RunRecord record(config, std::move(curve), log);
   RunRecordState& state = saved.state;
   record.seconds_before_ = saved.seconds;
   record.totals_.generation = saved.generation;

@@ -36,8 +36,8 @@ class RunRecord {
   // Errors: those of CurveWriter::open.
   static Result<RunRecord> open(const RunConfig& config, const Log& log);
   // Goes on where a run was saved: `state` at `version`, after `seconds` of training, to be gone on with as
-  // `generation`. curve.csv is cut to that version, or begun anew where it is damaged. Errors: those of
-  // CurveWriter::resume and open.
+  // `generation`. curve.csv is cut to that version; one that cannot be read becomes curve.csv.broken, and a
+  // warning says so. Errors: those of CurveWriter::resume but kDataLoss.
   struct Saved {
     RunRecordState state;
     Version version;

@@ -69,12 +69,23 @@ TEST_CASE("the staleness of before a resume is in the record of after it") {
   CHECK(record->checkpoints == 1);
 }
 
-TEST_CASE("a damaged curve is put aside and does not keep a run from going on") {
+TEST_CASE("a curve that cannot be read is put aside with a warning, and the run goes on") {
   SavedRun run;
-  REQUIRE(write_file_atomically(run.folder / "curve.csv", "no,curve\n1,2\n").is_ok());
+  run.log = Log::to([&run](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarn) run.warnings.push_back(text);
+  });
+  const std::filesystem::path file = run.folder / "curve.csv";
+  const std::string broken = read_file(file, 1 << 20).value() + std::string(40, '\0') + "\n";
+  REQUIRE(write_file_atomically(file, broken).is_ok());
   run.resume();
-  CHECK(std::filesystem::exists(run.folder / "curve.csv.damaged"));
-  CHECK(read_curve(run.config.run.out)->empty());
+  REQUIRE(run.warnings.size() == 1);
+  CHECK_THAT(run.warnings[0], Contains("curve.csv.broken"));
+  CHECK(read_file(run.folder / "curve.csv.broken", 1 << 20).value() == broken);
+  CHECK(read_curve(run.folder.path())->empty());
+  run.shards_ready();
+  run.come(0);
+  run.come(1);
+  CHECK(run.authority->training());
 }
 
 TEST_CASE("a shard that is ready before any node has come here is no mistake; one of another layout is") {
@@ -135,6 +146,21 @@ TEST_CASE("a node that is lost again before training goes on does not hold the o
   run.shards_ready();
   REQUIRE(run.authority->training());
   CHECK(run.sent.of<wire::Grant>(kNode1).size() == 1);
+}
+
+TEST_CASE("what an end of the run has left goes when the run goes on, not before") {
+  SavedRun run;
+  const std::filesystem::path model = run.folder / "model.bin";
+  REQUIRE(write_file_atomically(model, "of the run that was stopped").is_ok());
+  run.resume();
+  run.shards_ready();
+  run.come(0);
+  run.errands.do_all(run.now);
+  CHECK(std::filesystem::exists(model));
+  run.come(1);
+  REQUIRE(run.authority->training());
+  run.errands.do_all(run.now);
+  CHECK_FALSE(std::filesystem::exists(model));
 }
 
 TEST_CASE("with nobody there the resumed run fails, and can be resumed again") {

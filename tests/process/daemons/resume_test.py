@@ -194,6 +194,9 @@ class Resume(DaemonTest):
         self.assertEqual(other.end(), 1)
         self.assertIn("shard 1 was started without --resume, the authority with it", other.errors()[-1])
         self.assertEqual(authority.end(), 1)
+        servers, nodes = self.resume()  # the mistake has cost nothing
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
 
     def test_a_run_that_was_stopped_goes_on_from_its_last_version(self):
         model = self.uninterrupted()
