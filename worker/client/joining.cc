@@ -27,6 +27,7 @@ void Joining::welcomed(ServerLink& link, const wire::Welcome& welcome, Ticks now
                        now);
   }
   link.generation = welcome.generation;
+  link.was_welcomed = true;
   link.initialized = welcome.initialized;
   state_.stands(link.shard, {welcome.generation, ""});
   const auto newest = std::max_element(links_.begin(), links_.end(), [](const auto& a, const auto& b) {
@@ -53,7 +54,7 @@ void Joining::turned_away(ServerLink& link, const std::string& why, Ticks now) {
 bool Joining::may_pass(const ServerLink& link, const wire::Error& error) const {
   if (!keeps_asking() || error.code == StatusCode::kInvalidArgument) return false;  // it does not fit
   const bool is_final = error.code == StatusCode::kFailedPrecondition && link.shard == kAuthority &&
-                        before_ == Lost::kTheAuthority && !link.welcomed();
+                        before_ == Lost::kTheAuthority && !link.was_welcomed;
   return !is_final;
 }
 

@@ -48,7 +48,7 @@ class Joining {
 
   // Whether a server's word that ends its connection may be another one later. Not in a first join, nor where
   // the two do not fit. An authority that had been lost, and lets the node in no more, has gone on without
-  // it.
+  // it; one that had welcomed it since may be at its end, and the next one lets it in.
   bool may_pass(const ServerLink& link, const wire::Error& error) const;
   // Whether the silence of a server, or its end, may pass.
   bool keeps_asking() const { return !over_ && before_ != Lost::kNothing; }

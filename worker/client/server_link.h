@@ -37,6 +37,8 @@ struct ServerLink {
   Ticks asked;                           // when it was last sent a Join
   std::optional<Ticks> connects_anew{};  // then; what still comes over this connection counts for nothing
 
+  bool was_welcomed = false;  // in this session, whatever has become of that
+
   bool welcomed() const { return generation != 0; }
 
   // "server shard 1 (tcp://10.0.0.1:5556)", as in every message about it.
