@@ -51,6 +51,9 @@ class Authority {
   static constexpr int kStopIterations = 3;
   static constexpr int kReportLeases = 10;
   static constexpr int kEvaluationLeases = 60;
+  // How long a shard that is alive may take to write its part of a checkpoint, and, beyond
+  // cluster.start_timeout, to read it: as long as such an evaluation.
+  static constexpr int kCheckpointLeases = 60;
 
   // What a run is resumed from: `engine` is valid for its configuration, and the record is its, too.
   struct Resumed {

@@ -212,9 +212,8 @@ void Authority::check_silence(Ticks now) {
     to_shards(wire::Release{asked->version});
     ask_evaluation(now);
   }
-  const bool holds_the_end = stage_ == Stage::kEnding && checkpoints_.under_way();
-  if (holds_the_end && now - std::max(ending_since_, checkpoints_.begun_at()) > kEvaluationLeases * lease) {
-    checkpoints_.give_up("it was not written within " + in_seconds(kEvaluationLeases * lease));
+  if (!checkpoints_.missing().empty() && now - checkpoints_.begun_at() > kCheckpointLeases * lease) {
+    checkpoints_.give_up("not written within " + in_seconds(kCheckpointLeases * lease));
   }
   if (stage_ != Stage::kEnding || now - ending_since_ <= kReportLeases * lease) return;
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {

@@ -134,8 +134,10 @@ void Checkpoints::on_failed(CheckpointId id, const std::string& why) {
 void Checkpoints::give_up(const std::string& why) {
   if (!current_) return;
   const CheckpointId id = current_->manifest.id;
+  std::string who;
+  for (const ShardId shard : missing()) who += (who.empty() ? "shard " : ", ") + to_string(shard);
   current_.reset();
-  on_failed(id, why);
+  on_failed(id, who + ": " + why);
 }
 
 }  // namespace paceline::server

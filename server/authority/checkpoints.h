@@ -62,7 +62,8 @@ class Checkpoints {
   bool under_way() const { return schedule_.under_way(); }
   // When the one under way began.
   Ticks begun_at() const { return begun_at_; }
-  // Nobody waits for the shards that have not answered any longer.
+  // Nobody waits for the shards that have not answered any longer; nothing where all have. A disk of this
+  // process's own that hangs is not given up: the model is to be written there, too.
   void give_up(const std::string& why);
   // The shards whose files are still being written.
   std::vector<ShardId> missing() const;

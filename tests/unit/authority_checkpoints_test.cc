@@ -193,7 +193,7 @@ TEST_CASE("a last state that is never written does not hold the end open for eve
   run.answer_model();
   run.say(kNode0, wire::EvaluationReport{Version(2), {50.0, 75, 100}, ""});
   run.nodes_report();
-  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease + 1s);
+  run.pass(Authority::kCheckpointLeases * run.config.cluster.lease + 1s);
   run.errands.do_all(run.now);
   CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
   run.shards_report();
@@ -245,6 +245,26 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
   REQUIRE(back.is_ok());
   CHECK(to_bytes(*back) == bytes);
   CHECK(back->switches[1].threshold.is_infinite());
+TEST_CASE("a shard that never says that its part is written ends that checkpoint, not those after it") {
+  SavingRun run;
+  run.log = Log::to([&run](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarn) run.warnings.push_back(text);
+  });
+  run.train(0, 1);
+  run.save(0, 1);
+  run.pass(Authority::kCheckpointLeases * run.config.cluster.lease);
+  CHECK(run.warnings.empty());
+  run.pass(1s);
+  run.errands.do_all(run.now);
+  REQUIRE(run.warnings.size() == 1);
+  CHECK_THAT(run.warnings[0], Contains("version 1") && Contains("shard 1: not written within 600 s"));
+  run.say(kShard1, wire::Saved{ShardId(1), Version(1), {5, 1}, ""});  // too late
+  CHECK(run.complete().empty());
+  run.train(1, 2);
+  run.save(2);
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
+}
+
   CHECK(back->staleness[1].gradients.max == 100);
   CHECK_FALSE(back->lpr.has_value());
 
