@@ -29,7 +29,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       outbox_(outbox),
       background_(background),
       log_(log),
-      started_at_(now),
+      gathering_since_(now),
       resumed_(std::move(resumed)),
       engine_(engine_of(config, resumed_)),
       nodes_(config.cluster.nodes, NodeState::kAbsent),
@@ -178,7 +178,9 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   if (const auto* arrived = std::get_if<wire::GradientArrived>(&body)) {
     on_arrival(from, *arrived, now);
   } else if (const auto* ready = std::get_if<wire::ShardReady>(&body)) {
+    const bool were_ready = shards_are_ready();
     shards_[from.value].ready = true;
+    if (resumed_ && !were_ready && shards_are_ready()) gathering_since_ = now;
     // A shard that was restored may be ready before any node has come here.
     if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : layout_.hash())) {
       fail(failed_precondition("shard " + to_string(from) +
@@ -230,7 +232,7 @@ void Authority::expel(NodeId node, const Status& why, Ticks now) {
 
 void Authority::begin_if_gathered(Ticks now) {
   if (stage_ != Stage::kGathering) return;
-  if (std::any_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return !s.ready; })) return;
+  if (!shards_are_ready()) return;
   if (resumed_) {
     if (all_awaited_came() && may_go_on()) go_on(now);
     return;
@@ -283,11 +285,10 @@ std::string Authority::refusals() const {
 
 void Authority::tick(Ticks now) {
   if (concluded()) return;
-  const auto start_timeout = config_.cluster.start_timeout;
-  if (stage_ == Stage::kGathering && now - started_at_ > start_timeout) {
+  const auto allowed = gathering_timeout();
+  if (stage_ == Stage::kGathering && now - gathering_since_ > allowed) {
     if (resumed_ && may_go_on()) return go_on(now);
-    const auto seconds =
-        std::chrono::duration_cast<std::chrono::milliseconds>(start_timeout).count() / 1000.0;
+    const auto seconds = std::chrono::duration_cast<std::chrono::milliseconds>(allowed).count() / 1000.0;
     std::string text = std::to_string(seconds);
     text.erase(text.find_last_not_of('0') + 1);
     if (text.back() == '.') text.pop_back();

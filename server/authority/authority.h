@@ -118,6 +118,9 @@ class Authority {
   std::string refusals() const;
 
   // The begin of a resumed run (authority_resume.cc).
+  bool shards_are_ready() const;
+  std::chrono::nanoseconds gathering_timeout() const;
+  bool may_be_resumed_after(const Status& why) const;
   bool is_awaited(NodeId node) const;
   bool all_awaited_came() const;
   bool may_go_on() const;
@@ -177,7 +180,7 @@ class Authority {
   Outbox& outbox_;
   Background& background_;
   const Log& log_;
-  const Ticks started_at_;
+  Ticks gathering_since_;  // of a resumed run, once its last shard has read its checkpoint: that
   const std::optional<Resumed> resumed_;
   Stage stage_ = Stage::kGathering;
   sync::Engine engine_;

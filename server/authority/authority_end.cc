@@ -18,7 +18,6 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (!peer.is_node()) {
     // After its report a shard is meant to go.
     if (shards_[peer.number].reported) return;
-    resumable_ = checkpoints_.newest().has_value();
     fail(unavailable("server " + to_string(peer) + " (" + config_.cluster.endpoints[peer.number] +
                      ") lost: " + why),
          now);
@@ -66,6 +65,7 @@ void Authority::stop(const std::string& reason, Ticks now) {
 
 void Authority::fail(const Status& why, Ticks now) {
   if (concluded()) return;
+  resumable_ = may_be_resumed_after(why);
   if (run_status_ == "ok") run_status_ = "failed";
   result_ = why;
   log_.error("the run failed: " + why.message());

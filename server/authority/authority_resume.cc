@@ -1,6 +1,6 @@
 // The begin of a resumed run. It goes on with those who were there at the save: with all of them as soon as
-// all have joined, or with those who have when cluster.start_timeout is over. Who had been lost before takes
-// part again if it joins before that.
+// all have joined, or with those who have when cluster.start_timeout is over, which begins when the last
+// shard has read its checkpoint. Who had been lost before takes part again if it joins before that.
 //
 // Worked example: nodes 0 to 2, of which 2 was lost before the save. 0 and 1 join -> training goes on,
 // without
@@ -30,9 +30,27 @@ bool Authority::all_awaited_came() const {
   return true;
 }
 
-bool Authority::may_go_on() const {
-  return lowest_node().has_value() &&
-         std::all_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return s.ready; });
+bool Authority::may_go_on() const { return lowest_node().has_value() && shards_are_ready(); }
+
+bool Authority::shards_are_ready() const {
+  return std::all_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return s.ready; });
+}
+
+// Files may be large: that a shard is alive its lease tells, and nodes need not come before it is ready.
+std::chrono::nanoseconds Authority::gathering_timeout() const {
+  const std::chrono::nanoseconds to_read = kCheckpointLeases * config_.cluster.lease;
+  return config_.cluster.start_timeout + (resumed_ && !shards_are_ready() ? to_read : to_read.zero());
+}
+
+// What new servers may meet with better luck: somebody was lost, or late, or a disk was full; a signal was
+// meant.
+bool Authority::may_be_resumed_after(const Status& why) const {
+  if (!checkpoints_.newest() || run_status_ == "stopped") return false;
+  const bool does_not_fit =
+      why.code() == StatusCode::kFailedPrecondition || why.code() == StatusCode::kInvalidArgument;
+  return stage_ == Stage::kGathering
+             ? !does_not_fit
+             : why.code() == StatusCode::kUnavailable || why.code() == StatusCode::kResourceExhausted;
 }
 
 void Authority::lost_before_resume(NodeId node, const std::string& why, Ticks now) {
@@ -55,6 +73,11 @@ void Authority::leave_out(NodeId node, const std::string& why) {
 
 void Authority::go_on(Ticks now) {
   stage_ = Stage::kTraining;
+  // Not before: an attempt that nobody joins would cost the model of a run that was stopped.
+  background_.run([run = config_.run.out] { return forget_results(run); },
+                  [this](const Status& removed, Ticks) {
+                    if (!removed.is_ok()) log_.warn(removed.message());
+                  });
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i] == NodeState::kAbsent) leave_out(NodeId(i), "it has not joined the resumed run in time");
   }
@@ -73,11 +96,6 @@ void Authority::go_on(Ticks now) {
     }
   }
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-  // Not before: an attempt that nobody joins would cost the model of a run that was stopped.
-  background_.run([run = config_.run.out] { return forget_results(run); },
-                  [this](const Status& removed, Ticks) {
-                    if (!removed.is_ok()) log_.warn(removed.message());
-                  });
     if (nodes_[i] == NodeState::kJoined || !is_awaited(NodeId(i))) continue;
     const Status status = step(sync::Lost{NodeId(i)}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());

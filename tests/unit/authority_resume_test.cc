@@ -173,6 +173,48 @@ TEST_CASE("with nobody there the resumed run fails, and can be resumed again") {
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(1)}});
 }
 
+TEST_CASE("a shard that reads for long is waited for, and nodes for start_timeout after it") {
+  SavedRun run;
+  run.resume();
+  run.come(0);
+  run.say(kShard0, wire::ShardReady{ShardId(0), layout_of(8).hash()});
+  run.pass(run.config.cluster.start_timeout + Authority::kCheckpointLeases * run.config.cluster.lease);
+  CHECK_FALSE(run.authority->over());
+  SECTION("it has read") {
+    run.say(kShard1, wire::ShardReady{ShardId(1), layout_of(8).hash()});
+    run.pass(run.config.cluster.start_timeout);
+    CHECK_FALSE(run.authority->training());
+    run.pass(1s);
+    CHECK(run.authority->training());
+  }
+  SECTION("it never has, and nodes are told that other servers may go on") {
+    run.pass(1s);
+    REQUIRE(run.over());
+    CHECK_THAT(run.authority->result().message(), Contains("node 1 has not joined"));
+    CHECK(run.sent.of<wire::RunOver>(kNode0).at(0).resumable);
+  }
+}
+
+TEST_CASE(
+    "nodes of a resumed run that fails before it goes on wait for another, unless it cannot fit or was "
+    "stopped") {
+  for (const auto& [why, resumable] :
+       std::vector<std::pair<Status, bool>>{{data_loss("a file has gone bad since it was chosen"), true},
+                                            {resource_exhausted("no memory"), true},
+                                            {failed_precondition("another parameter layout"), false}}) {
+    SavedRun run;
+    run.resume();
+    run.come(0);
+    run.authority->fail(why, run.now);
+    CHECK(run.sent.of<wire::RunOver>(kNode0).at(0).resumable == resumable);
+  }
+  SavedRun run;
+  run.resume();
+  run.come(0);
+  run.authority->stop("stopped by a signal", run.now);
+  CHECK_FALSE(run.sent.of<wire::RunOver>(kNode0).at(0).resumable);
+}
+
 TEST_CASE("a shard that is lost ends the run, and nodes are told whether it can go on from a checkpoint") {
   for (const bool saved : {false, true}) {
     SavingRun run;
