@@ -63,9 +63,9 @@ class Authority {
     std::uint64_t layout_hash = 0;
     sync::EngineState engine;
   };
-  // Gathering begins now and may take cluster.start_timeout; a resumed run then goes on without the nodes
-  // that have not come. `outbox`, `background` and `log` must outlive the authority, and the authority all
-  // that `background` still calls.
+  // Gathering begins now and may take cluster.start_timeout; a resumed run, of which that begins when its
+  // shards have read their checkpoint, then goes on without the nodes that have not come. `outbox`,
+  // `background` and `log` must outlive the authority, and the authority all that `background` still calls.
   Authority(const RunConfig& config, RunRecord record, Outbox& outbox, Background& background, const Log& log,
             Ticks now, std::optional<Resumed> resumed = {});
 
@@ -150,6 +150,11 @@ class Authority {
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);
+  // The run has not come to its own end, so its last state is to be in a checkpoint.
+  bool saves_last_state() const {
+    return checkpoints_.enabled() && (run_status_ == "stopped" || nobody_left_);
+  }
+  void say_how_to_go_on() const;
   bool model_is_written();
   void on_model_written(const Status& written, Ticks now);
   void not_evaluated(Version version, const std::string& why);
@@ -216,6 +221,7 @@ class Authority {
   ModelFile model_file_ = ModelFile::kMissing;
 
   std::string run_status_ = "ok";  // "ok", "stopped", "failed", "invalid"
+  bool nobody_left_ = false;       // training ended with its last node
   bool resumable_ = false;         // it has failed, and new servers could go on from a checkpoint
   Status result_;                  // not OK: why the run is not ok
   struct Progress {

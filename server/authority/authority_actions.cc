@@ -154,7 +154,8 @@ void Authority::carry_out(const sync::AllFinished& action, Ticks now) {
   say_batch_sizes();
   stage_ = Stage::kEnding;
   ending_since_ = now;
-  if (action.reason == sync::EndReason::kNobodyLeft) {
+  nobody_left_ = action.reason == sync::EndReason::kNobodyLeft;
+  if (nobody_left_ && run_status_ != "stopped") {
     run_status_ = "failed";
     result_ = unavailable("every node was lost before its share was done");
     log_.error(result_.message());

@@ -69,16 +69,18 @@ void Authority::fail(const Status& why, Ticks now) {
   if (run_status_ == "ok") run_status_ = "failed";
   result_ = why;
   log_.error("the run failed: " + why.message());
-  if (resumable_) {
-    log_.error("start all servers again with --resume to go on from the checkpoint of " +
-               to_string(*checkpoints_.newest()));
-  }
+  if (resumable_) say_how_to_go_on();
   if (stage_ == Stage::kTraining) record_.training_over(now);
   stage_ = Stage::kClosing;
   to_shards(wire::RunOver{why.code(), why.message(), resumable_});
   // At once: the shards go now, and would be missed while a slow disk takes the files.
   end_nodes();
   file();
+}
+
+void Authority::say_how_to_go_on() const {
+  log_.error("start all servers again with --resume to go on from the checkpoint of " +
+             to_string(*checkpoints_.newest()));
 }
 
 void Authority::advance_end(Ticks now) {
@@ -92,13 +94,12 @@ void Authority::advance_end(Ticks now) {
     }
     if (!model_.requested()) {
       if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number
-      const bool to_be_resumed = checkpoints_.enabled() && run_status_ == "stopped";
-      if (to_be_resumed && checkpoints_.under_way()) return;
+      if (saves_last_state() && checkpoints_.under_way()) return;
       wire::ApplyDecision final_state;
       final_state.version_after = engine_.version();
       final_state.revision_after = engine_.revision();
       final_state.retain = true;
-      final_state.save = to_be_resumed && checkpoints_.due_at_stop(engine_.version(), now);
+      final_state.save = saves_last_state() && checkpoints_.due_at_stop(engine_.version(), now);
       const bool saves = final_state.save;
       send_decision(std::move(final_state));
       if (saves) begin_checkpoint(now);
@@ -106,13 +107,13 @@ void Authority::advance_end(Ticks now) {
       // A version is one state under versioned application, so what was evaluated need not be again.
       if (config_.sync.apply == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
         record_.last_evaluation_is_final();
-      } else if (run_status_ != "failed") {
+      } else if (run_status_ != "failed" && !nobody_left_) {
         evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold()});
       }
       ask_evaluation(now);
     }
     if (!model_is_written() || !evaluation_.idle() || !reports_are_in()) return;
-    if (run_status_ == "stopped" && checkpoints_.under_way()) return;
+    if (saves_last_state() && checkpoints_.under_way()) return;
     stage_ = Stage::kClosing;
     to_shards(wire::RunOver{result_.code(), result_.message()});
   }
@@ -182,6 +183,7 @@ void Authority::on_filed(const Status& written) {
   }
   end_nodes();
   log_.info("the run is over: " + run_status_);
+  if (nobody_left_ && checkpoints_.newest()) say_how_to_go_on();
 }
 
 void Authority::end_nodes() {

@@ -101,7 +101,7 @@ void Checkpoints::on_written(CheckpointId id, const Older& older, const Status& 
   ++written_;
   failed_in_a_row_ = 0;
   newest_ = id;
-  schedule_.over();
+  schedule_.written();
   log_.info("checkpoint of " + to_string(id) + " is written: " + megabytes(bytes) + ", " +
             two_digits_of_seconds(now - begun_at_));
   if (!older.status.is_ok()) log_.warn("older checkpoints are not removed: " + older.status.message());
@@ -126,7 +126,7 @@ void Checkpoints::on_failed(CheckpointId id, const std::string& why) {
   background_.run([folder = folder_, id] { return folder.abandon(id); },
                   [this](const Status& removed, Ticks now) {
                     if (!removed.is_ok()) log_.warn(removed.message());
-                    schedule_.over();
+                    schedule_.failed();
                     over_(now);
                   });
 }

@@ -24,7 +24,7 @@ class SaveSchedule {
 
   // Training begins, or goes on, at `version`, of which there is nothing to save.
   void begin(Version version, Ticks now) {
-    seen_ = saved_ = version;
+    seen_ = saved_ = written_ = version;
     since_ = now;
   }
 
@@ -46,8 +46,16 @@ class SaveSchedule {
     start(version, now);
     return true;
   }
-  // What was under way is written, or given up.
-  void over() { under_way_ = false; }
+  // What was under way is written.
+  void written() {
+    under_way_ = false;
+    written_ = saved_;
+  }
+  // Or is not, so that version is still to be saved if it is the last.
+  void failed() {
+    under_way_ = false;
+    saved_ = written_;
+  }
 
   bool under_way() const { return under_way_; }
   std::int64_t left_out() const { return left_out_; }
@@ -66,7 +74,8 @@ class SaveSchedule {
 
   const CheckpointSection config_;
   Version seen_;
-  Version saved_;  // the last that was begun
+  Version saved_;    // the last that was begun and has not failed
+  Version written_;  // the last that is written
   Ticks since_;
   bool under_way_ = false;
   std::int64_t left_out_ = 0;

@@ -20,7 +20,7 @@ TEST_CASE("by clocks a checkpoint is due with each multiple, or the first versio
   SaveSchedule schedule = schedule_of({10, {}, 2});
   CHECK_FALSE(schedule.reached(Version(9), Ticks(2)));
   CHECK(schedule.reached(Version(12), Ticks(2)));
-  schedule.over();
+  schedule.written();
   CHECK_FALSE(schedule.reached(Version(12), Ticks(3)));
   CHECK_FALSE(schedule.reached(Version(19), Ticks(3)));
   CHECK(schedule.reached(Version(20), Ticks(3)));
@@ -31,7 +31,7 @@ TEST_CASE("one that comes due while another is under way is left out, and counte
   REQUIRE(schedule.reached(Version(10), Ticks(2)));
   CHECK_FALSE(schedule.reached(Version(20), Ticks(3)));
   CHECK(schedule.left_out() == 1);
-  schedule.over();
+  schedule.written();
   CHECK_FALSE(schedule.reached(Version(21), Ticks(4)));
   CHECK(schedule.reached(Version(30), Ticks(5)));
 }
@@ -41,7 +41,7 @@ TEST_CASE("by time a checkpoint is due with the first version behind the interva
   CHECK_FALSE(schedule.reached(Version(1), Ticks(1) + 4s));
   CHECK(schedule.reached(Version(2), Ticks(1) + 5s));
   CHECK_FALSE(schedule.reached(Version(3), Ticks(1) + 11s));  // under way
-  schedule.over();
+  schedule.written();
   CHECK_FALSE(schedule.reached(Version(2), Ticks(1) + 12s));  // it is saved
   CHECK(schedule.reached(Version(4), Ticks(1) + 12s));
 }
@@ -52,8 +52,18 @@ TEST_CASE("without a schedule nothing is due, at a stop neither; with one the la
   CHECK_FALSE(none.reached_last(Version(10), Ticks(2)));
   SaveSchedule some = schedule_of({10, {}, 2});
   CHECK(some.reached_last(Version(3), Ticks(2)));
-  some.over();
+  some.written();
   CHECK_FALSE(some.reached_last(Version(3), Ticks(2)));
+}
+
+TEST_CASE("a last state whose checkpoint has failed is due at a stop, once more") {
+  SaveSchedule schedule = schedule_of({1, {}, 2});
+  REQUIRE(schedule.reached(Version(1), Ticks(2)));
+  schedule.written();
+  REQUIRE(schedule.reached(Version(2), Ticks(3)));
+  schedule.failed();
+  CHECK_FALSE(schedule.reached(Version(2), Ticks(4)));
+  CHECK(schedule.reached_last(Version(2), Ticks(4)));
 }
 
 TEST_CASE("a checkpoint is whole once every shard has written its part, and not before") {
@@ -184,6 +194,40 @@ TEST_CASE("a run that a signal stops saves its last state, and ends when it is o
   CHECK(run.summary().checkpoints->written == 1);
 }
 
+TEST_CASE("a run whose nodes are all lost saves its last state, and says how to go on") {
+  SavingRun run(saving_run(100));
+  run.log = Log::to([&run](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kError) run.warnings.push_back(text);
+  });
+  run.train(0, 2);
+  run.authority->lost(kNode0, "silent for 10.2 s", run.now);
+  run.authority->lost(kNode1, "silent for 10.2 s", run.now);
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>{2});
+  run.answer_model();
+  CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
+  run.save(2);
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(run.summary().status == "failed");
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
+  REQUIRE_FALSE(run.warnings.empty());
+  CHECK_THAT(run.warnings.back(), Contains("--resume") && Contains("version 2"));
+}
+
+TEST_CASE("a run that is stopped and then left by its nodes is a stopped one") {
+  SavingRun run(saving_run(100));
+  run.train(0, 1);
+  run.authority->stop("stopped by a signal", run.now);
+  run.authority->lost(kNode0, "it was stopped, too", run.now);
+  run.authority->lost(kNode1, "it was stopped, too", run.now);
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>{1});
+  run.answer_model();
+  run.save(1);
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(run.summary().status == "stopped");
+}
+
 TEST_CASE("a last state that is never written does not hold the end open for ever") {
   SavingRun run(saving_run(100));
   run.train(0, 1);
@@ -199,6 +243,26 @@ TEST_CASE("a last state that is never written does not hold the end open for eve
   run.shards_report();
   REQUIRE(run.over());
   CHECK(run.summary().checkpoints->failed == 1);
+}
+
+TEST_CASE("a shard that never says that its part is written ends that checkpoint, not those after it") {
+  SavingRun run;
+  run.log = Log::to([&run](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarn) run.warnings.push_back(text);
+  });
+  run.train(0, 1);
+  run.save(0, 1);
+  run.pass(Authority::kCheckpointLeases * run.config.cluster.lease);
+  CHECK(run.warnings.empty());
+  run.pass(1s);
+  run.errands.do_all(run.now);
+  REQUIRE(run.warnings.size() == 1);
+  CHECK_THAT(run.warnings[0], Contains("version 1") && Contains("shard 1: not written within 600 s"));
+  run.say(kShard1, wire::Saved{ShardId(1), Version(1), {5, 1}, ""});  // too late
+  CHECK(run.complete().empty());
+  run.train(1, 2);
+  run.save(2);
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
 }
 
 TEST_CASE("a run that is complete does not wait for a checkpoint that is under way") {
@@ -245,26 +309,6 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
   REQUIRE(back.is_ok());
   CHECK(to_bytes(*back) == bytes);
   CHECK(back->switches[1].threshold.is_infinite());
-TEST_CASE("a shard that never says that its part is written ends that checkpoint, not those after it") {
-  SavingRun run;
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) run.warnings.push_back(text);
-  });
-  run.train(0, 1);
-  run.save(0, 1);
-  run.pass(Authority::kCheckpointLeases * run.config.cluster.lease);
-  CHECK(run.warnings.empty());
-  run.pass(1s);
-  run.errands.do_all(run.now);
-  REQUIRE(run.warnings.size() == 1);
-  CHECK_THAT(run.warnings[0], Contains("version 1") && Contains("shard 1: not written within 600 s"));
-  run.say(kShard1, wire::Saved{ShardId(1), Version(1), {5, 1}, ""});  // too late
-  CHECK(run.complete().empty());
-  run.train(1, 2);
-  run.save(2);
-  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
-}
-
   CHECK(back->staleness[1].gradients.max == 100);
   CHECK_FALSE(back->lpr.has_value());
 
