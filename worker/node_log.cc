@@ -27,8 +27,7 @@ Status check_unused(const RunConfig& config, NodeId node) {
       "; choose another run.out, go on with that run with --resume, or replace it with --force");
 }
 
-Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, ExistingLog existing,
-                                 LockFile lock) {
+Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, ExistingLog existing, LockFile lock) {
   const std::filesystem::path out(config.run.out);
   std::error_code error;
   std::filesystem::create_directories(out, error);
