@@ -105,7 +105,10 @@ fs::path CheckpointFolder::manifest(CheckpointId id) const { return folder(id) /
 Status CheckpointFolder::make(CheckpointId id) const {
   std::error_code error;
   fs::create_directories(folder(id), error);
-  PACELINE_RETURN_IF_ERROR(status_of("make", folder(id), error));
+  return status_of("make", folder(id), error);
+}
+
+Status CheckpointFolder::sync() const {
   PACELINE_RETURN_IF_ERROR(sync_folder(root_.parent_path()));
   return sync_folder(root_);
 }

@@ -41,9 +41,11 @@ class CheckpointFolder {
   std::filesystem::path shard_file(CheckpointId id, ShardId shard) const;
   std::filesystem::path manifest(CheckpointId id) const;
 
-  // Makes the folder of a checkpoint that is to be written, on disk; nothing where it is there already.
-  // Errors: kUnavailable, kResourceExhausted, kNotFound with the system's reason.
+  // Makes the folder of a checkpoint that is to be written; nothing where it is there already. What was made
+  // survives a crash of the machine after sync(). Errors: kUnavailable, kResourceExhausted, kNotFound with the
+  // system's reason.
   [[nodiscard]] Status make(CheckpointId id) const;
+  [[nodiscard]] Status sync() const;
 
   // Something under a name of ours that cannot be used, and why, for the log.
   struct Refused {

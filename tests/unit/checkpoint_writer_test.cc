@@ -1,6 +1,9 @@
 // Writing images while the loop goes on: one at a time.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <deque>
+#include <limits>
+#include <thread>
 
 #include "server/checkpoint/writer.h"
 #include "tests/unit/checkpoint_fixture.h"
@@ -63,6 +66,26 @@ TEST_CASE("an image is written behind the loop's back, and its digest is that of
   REQUIRE(intact->files.size() == 1);
   CHECK(intact->files[0].version == Version(7));
   CHECK(intact->files[0].digest == *digest);
+}
+
+TEST_CASE("another shard that empties the folder meanwhile costs no checkpoint") {
+  Writing w;
+  std::atomic<bool> over = false;
+  std::thread other([&] {
+    while (!over) {
+      (void)w.folder.prune_shard(ShardId(1), {std::numeric_limits<std::uint64_t>::max(), Version(0)});
+    }
+  });
+  for (std::int64_t version = 1; version <= 100; ++version) {
+    if (w.writer.write(image_of(kFewFloats, version), w.told.tell())) w.background.do_next();
+  }
+  over = true;
+  other.join();
+  REQUIRE(w.told.all.size() == 100);
+  for (const auto& [id, status] : w.told.all) {
+    INFO(to_string(id) << ": " << status.message());
+    CHECK(status.is_ok());
+  }
 }
 
 TEST_CASE("what is to be saved while one is being written is skipped and counted, not queued") {
