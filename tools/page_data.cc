@@ -13,6 +13,7 @@
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
+#include "common/files/shallow_json.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
@@ -29,7 +30,6 @@ constexpr std::size_t kWorkersMax = 1'000;  // of all runs on the page
 constexpr std::size_t kCurves = 5;          // of a run
 constexpr std::size_t kSummaryBytesMax = std::size_t{1} << 20;
 constexpr std::size_t kConfigBytesMax = std::size_t{1} << 18;
-constexpr int kSummaryDepthMax = 8;                                 // ours has three levels
 constexpr std::int64_t kExactInJavaScript = std::int64_t{1} << 53;  // every integer up to it is a double
 
 // One run as it becomes JSON.
@@ -104,9 +104,7 @@ Result<Json> RunReader::summary() {
     return not_found("no summary.json: the run is unfinished, or it was killed");
   }
   PACELINE_RETURN_IF_ERROR(text.status());
-  // Neither dump() nor the destructor bears an object that is nested a hundred thousand times.
-  const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= kSummaryDepthMax; };
-  Json json = Json::parse(*text, shallow, false);
+  Json json = parse_shallow<Json>(*text, /*throws=*/false);
   if (!json.is_object()) return data_loss("summary.json: no JSON object, nothing of it is shown");
   if (const Status known = parse_summary(json.dump()).status(); !known) {
     miss(Status(known).with_context("summary.json is not quite of this version"));

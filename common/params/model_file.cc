@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "common/files/atomic_file.h"
+#include "common/files/shallow_json.h"
 #include "common/hex.h"
 
 namespace paceline {
@@ -98,7 +99,7 @@ Result<ModelFile> parse(std::string_view bytes) {
   }
   const std::string_view header_text = bytes.substr(kFixedBytes, header_bytes);
   if (crc32c(header_text) != read_u32(bytes, 12)) return data_loss("the checksum of its header is wrong");
-  const Json header = Json::parse(header_text);
+  const Json header = parse_shallow<Json>(header_text);
   PACELINE_ASSIGN_OR_RETURN(ModelInfo info, info_from(header));
 
   const std::size_t begin = data_begin(header_bytes);

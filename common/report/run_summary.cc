@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/files/atomic_file.h"
+#include "common/files/shallow_json.h"
 
 namespace paceline {
 namespace {
@@ -212,7 +213,7 @@ std::string to_json(const RunSummary& summary) {
 
 Result<RunSummary> parse_summary(const std::string& text) {
   try {
-    RunSummary summary = summary_from(Json::parse(text));
+    RunSummary summary = summary_from(parse_shallow<Json>(text));
     PACELINE_RETURN_IF_ERROR(check_batch_sizes(summary));
     return summary;
   } catch (const Json::parse_error& error) {

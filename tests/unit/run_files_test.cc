@@ -194,6 +194,10 @@ TEST_CASE("a_broken_summary_is_refused_with_its_path") {
   CHECK(fault_of(good.substr(0, 100)) == path + ": cut off after 100 bytes");
   CHECK(fault_of("") == path + ": cut off after 0 bytes");
   CHECK(fault_of("{]}") == path + ": no JSON at byte 2 of 3");
+  // Whoever built it whole could not take it down again.
+  std::string nested;
+  for (int i = 0; i < 100'000; ++i) nested += "{\"a\":";
+  CHECK_FALSE(fault_of(nested + "1" + std::string(100'000, '}')).empty());
 }
 
 TEST_CASE("phases_are_read_back_to_the_same_totals") {
