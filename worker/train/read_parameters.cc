@@ -21,8 +21,16 @@ void settle(Training& t) {
 
 cache::PullWithPush with_push(const Training& t) {
   if (!t.with_push) return cache::PullWithPush::kNone;
-  return t.exchange.parameters_installed(*t.with_push) ? cache::PullWithPush::kInstalled
-                                                       : cache::PullWithPush::kPending;
+  return t.exchange.parameters_installed(t.with_push->ticket) ? cache::PullWithPush::kInstalled
+                                                              : cache::PullWithPush::kPending;
+}
+
+// A pull that was pending when it was decided that the servers are needed may be answered by now, and then
+// nobody would join it: whoever asked again would be told that nothing has changed.
+Ticket ticket_for(Training& t, Version min_version, Version newest_known, cache::PullWithPush asked) {
+  const bool comes = asked == cache::PullWithPush::kPending &&
+                     cache::serves(t.with_push->min_version, min_version, newest_known);
+  return comes ? t.with_push->ticket : t.exchange.request_parameters(min_version);
 }
 
 }  // namespace
@@ -47,7 +55,7 @@ Status read_parameters(Training& t, const Granted& granted) {
   const bool waited = t.landed && t.landed->installed > granted.arrived;
   if (waited || decision.source == cache::ReadSource::kServer) ++t.server_reads;
   if (decision.source == cache::ReadSource::kServer) {
-    const Ticket ticket = t.exchange.request_parameters(decision.min_version);
+    const Ticket ticket = ticket_for(t, decision.min_version, newest.version, asked);
     PACELINE_ASSIGN_OR_RETURN(const Ticks installed, t.exchange.await_parameters(ticket, t.cache));
     // Negative when they came before the grant: then nothing was waited for. Else until the last of them has
     // landed.
@@ -83,20 +91,20 @@ void pull_ahead_of_push(Training& t, const wire::Grant& grant) {
   t.with_push.reset();
   t.landed.reset();
   t.asked_ahead = plan.ahead;
-  if (plan.ahead) t.with_push = t.exchange.request_ahead(plan.min_version);
+  if (plan.ahead) t.with_push = {t.exchange.request_ahead(plan.min_version), plan.min_version};
 }
 
 void pull_behind_push(Training& t, const wire::Grant& grant) {
   if (t.asked_ahead) return;
   const cache::PullWithPushPlan plan = cache::pull_with_push(t.freshness, grant.clock, grant.threshold,
                                                              t.cache.state(), t.process_cache.state());
-  if (plan.send) t.with_push = t.exchange.request_parameters(plan.min_version);
+  if (plan.send) t.with_push = {t.exchange.request_parameters(plan.min_version), plan.min_version};
 }
 
 Status land_ahead(Training& t) {
   if (!t.asked_ahead || !t.with_push) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(const auto installed,
-                            t.exchange.await_ahead(t.worker.thread, *t.with_push, t.cache));
+                            t.exchange.await_ahead(t.worker.thread, t.with_push->ticket, t.cache));
   if (installed) t.landed = {*installed, t.clock()};
   return Status::ok();
 }

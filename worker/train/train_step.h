@@ -49,11 +49,15 @@ struct Training {
   std::function<Ticks()> clock;  // the recorder's
 
   // The parameters asked for with the last push, and, if ahead of it, when they were here and had landed.
+  struct Asked {
+    Ticket ticket = 0;
+    Version min_version;
+  };
   struct Landed {
     Ticks installed;
     Ticks done;
   };
-  std::optional<Ticket> with_push = {};
+  std::optional<Asked> with_push = {};
   bool asked_ahead = false;
   std::optional<Landed> landed = {};
 
