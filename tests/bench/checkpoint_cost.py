@@ -38,7 +38,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--every", default="5s")
     parser.add_argument("--limit", type=float, default=1.05)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()  # as its usage says: overrides behind options
     kinds = {"without": ["checkpoint.every=null"], "with": [f"checkpoint.every={args.every}"]}
     seconds = {kind: [] for kind in kinds}
     written = []

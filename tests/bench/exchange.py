@@ -141,8 +141,8 @@ def path(args, floats, steps, folder):
 def needed_bytes(args, mb):
     """A server: by docs/ARCHITECTURE.md twice the parameters, and the gradients held of each worker, all of them over
     the shards; what ZeroMQ has of a reply under way. A node: cache, parameters, three gradient buffers, difference."""
-    gradients = 8 if args.policy == "asp" else 2
-    return int(mb * 1e6 * (3 + args.workers * (gradients + 6)))
+    gradients_held = 2
+    return int(mb * 1e6 * (3 + args.workers * (gradients_held + 6)))
 
 
 def run_loop(args, name, floats, steps):

@@ -41,7 +41,8 @@ IN_KERNEL = [
 IN_PROGRAMS = [
     ("ZeroMQ", r"libzmq"),
     ("headers (Protocol Buffers, codec)", r"libprotobuf|google::protobuf|codec|::encode\b|decode"),
-    ("apply", r"sgd|apply_stateless|OptimizerState|write_step|copy_past_cache|momentum|adam\b"),
+    ("own updates made again, by the workers", r"^bench_path_worker .*(sgd|subtract|copy_past_cache)"),
+    ("apply", r"sgd|apply_stateless|OptimizerState|write_step|copy_past_cache|momentum|adam\b|begin_sum|add_weighted|scale"),
     ("looking for NaN", r"finite"),
     ("copies in memory", r"memmove|memcpy|copy"),
     ("the C library: locks, allocation, calls", r"libc\.so|libc-|ld-linux|libstdc|vdso"),
