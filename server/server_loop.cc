@@ -286,6 +286,9 @@ void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
     if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
       return cannot_resume(unavailable(to_string(from) + " has left: " + leave->fault));
     }
+    if (const auto* asked = std::get_if<wire::StopRun>(&message.body)) {
+      return cannot_resume(aborted(to_string(from) + ": " + asked->reason));
+    }
     if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
       if (lost->node.value < config_.cluster.nodes) remove(Peer::of(lost->node));
     }
@@ -399,6 +402,18 @@ void ServerLoop::work_ahead() {
   boost::asio::post(io_, [this] { work_ahead(); });
 }
 
+// Whoever stops all servers at once (a service manager, a batch system) wants what the authority's stop
+// saves, for which this shard has to be there. An authority that is gone, too, is silent for a lease at most.
+void ServerLoop::ask_to_stop(const std::string& reason) {
+  const bool asks = welcomed_;
+  const Status said =
+      asks ? dealer_->send({wire::StopRun{reason}, {}}) : dealer_->send({wire::Leave{reason}, {}});
+  if (asks && said.is_ok()) {
+    return log_.warn("stopping: " + reason + "; the authority ends the run for this shard, too");
+  }
+  end(said.is_ok() ? aborted(reason) : said);
+}
+
 void ServerLoop::stop(const std::string& reason) {
   boost::asio::post(io_, [this, reason] {
     if (ended_) return;
@@ -406,8 +421,7 @@ void ServerLoop::stop(const std::string& reason) {
     if (authority_) {
       authority_->stop(reason, steady_now());
     } else {
-      const Status said = dealer_->send({wire::Leave{reason}, {}});
-      end(said.is_ok() ? aborted(reason) : said);
+      ask_to_stop(reason);
     }
     drain();
   });

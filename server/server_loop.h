@@ -92,6 +92,7 @@ class ServerLoop {
   void run_over(const wire::RunOver& over);
   void drain();
   void work_ahead();
+  void ask_to_stop(const std::string& reason);
 
   // The way of a resumed run to where it goes on (server_loop_resume.cc).
   [[nodiscard]] Status look_for_checkpoints();

@@ -283,6 +283,8 @@ Body read(Fields& f, const proto::ForgetSaved& in) {
   return ForgetSaved{checkpoint_of(f, in.oldest_kept())};
 }
 
+Body read(Fields& f, const proto::StopRun& in) { return StopRun{text_of(f, in.reason(), "reason")}; }
+
 Body read(Fields& f, const proto::ShardReport& in) {
   return ShardReport{shard_of(f, in.shard()),
                      f.number("bytes_pushed", in.bytes_pushed(), 0, kCountMax),
@@ -402,10 +404,12 @@ Result<Body> from_proto(const proto::Header& header) {
       return checked("Saved", header.saved());
     case proto::Header::kForgetSaved:
       return checked("ForgetSaved", header.forget_saved());
+    case proto::Header::kStopRun:
+      return checked("StopRun", header.stop_run());
     case proto::Header::BODY_NOT_SET:
       break;
   }
-  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 30");
+  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 31");
 }
 
 Result<PayloadForm> payload_form(const proto::Header& header) {

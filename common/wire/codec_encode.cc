@@ -299,6 +299,8 @@ void put(const ForgetSaved& m, proto::Header& header) {
   put(m.oldest_kept, *header.mutable_forget_saved()->mutable_oldest_kept());
 }
 
+void put(const StopRun& m, proto::Header& header) { header.mutable_stop_run()->set_reason(text(m.reason)); }
+
 void put(const ShardReport& m, proto::Header& header) {
   proto::ShardReport& out = *header.mutable_shard_report();
   out.set_shard(m.shard.value);

@@ -35,7 +35,8 @@ constexpr std::array<const char*, std::variant_size_v<Body>> kNames = {"Join",
                                                                        "ShardReport",
                                                                        "Withdraw",
                                                                        "Saved",
-                                                                       "ForgetSaved"};
+                                                                       "ForgetSaved",
+                                                                       "StopRun"};
 
 }  // namespace
 

@@ -8,7 +8,7 @@
 //   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
 //   authority -> node      Grant, Held, FinishWorker, Evaluate, RunOver
 //   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, Saved, ShardReport,
-//                          Heartbeat, Leave
+//                          StopRun, Heartbeat, Leave
 //   authority -> shard     ShardWelcome, ApplyDecision, DiscardGradient, NodeLost, Pull, Release,
 //                          ForgetSaved, RunOver, Heartbeat
 #pragma once
@@ -356,6 +356,11 @@ struct ForgetSaved {
   CheckpointId oldest_kept{};
 };
 
+// The shard is asked to end: the authority ends the run in order, for all, and then the shard too (RunOver).
+struct StopRun {
+  std::string reason{};
+};
+
 // A server process's counts, header and payload bytes given to ZeroMQ.
 struct ShardReport {
   ShardId shard{};
@@ -370,7 +375,7 @@ using Body =
     std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged, Grant, Held,
                  FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver, Heartbeat, Error,
                  ShardJoin, ShardWelcome, ShardReady, GradientArrived, ApplyDecision, DiscardGradient,
-                 NodeLost, Release, ShardReport, Withdraw, Saved, ForgetSaved>;
+                 NodeLost, Release, ShardReport, Withdraw, Saved, ForgetSaved, StopRun>;
 
 struct Message {
   Body body{};

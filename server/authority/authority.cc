@@ -201,6 +201,8 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
                               ": the run has nodes 0 to " + std::to_string(nodes_.size() - 1));
     }
     expel(stuck->node, unavailable(stuck->why), now);
+  } else if (const auto* asked = std::get_if<wire::StopRun>(&body)) {
+    stop("shard " + to_string(from) + ": " + asked->reason, now);
   } else if (const auto* leave = std::get_if<wire::Leave>(&body)) {
     lost(Peer::of(from), leave->fault, now);
   } else if (const auto* error = std::get_if<wire::Error>(&body)) {

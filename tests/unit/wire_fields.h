@@ -47,7 +47,7 @@ auto fields(M& m) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||
-                       std::is_same_v<T, ForgetSaved>) {
+                       std::is_same_v<T, ForgetSaved> || std::is_same_v<T, StopRun>) {
     auto& [a] = m;
     return std::tie(a);
   } else if constexpr (std::is_empty_v<T>) {

@@ -214,6 +214,30 @@ class Resume(DaemonTest):
         self.assertEqual(self.summary()["resumed_from_version"], stopped_at)
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
 
+    def test_a_signal_to_another_server_or_to_all_daemons_saves_the_last_version_too(self):
+        self.configure(shards=2)
+        rare = "checkpoint.every_clocks=1000"
+        for whom in ("shard 1", "all"):
+            with self.subTest(whom=whom):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                servers, nodes = self.start_run(*self.saves, rare)
+                servers[0].wait_for_line(harness.PROGRESS.pattern)
+                for program in servers[1:] if whom == "shard 1" else servers[1:] + nodes + servers[:1]:
+                    program.send(signal.SIGTERM)
+                for program in servers + nodes:
+                    self.assertEqual(program.end(), 1, program.errors())
+                self.assertIn("paceline-server 1: stopping: stopped by a signal; the authority ends the run for this "
+                              "shard, too", servers[1].errors())
+                stopped_at = self.summary()["final_version"]
+                if whom == "shard 1":
+                    self.assertEqual((self.summary()["status"], self.summary()["reason"]),
+                                     ("stopped", "shard 1: stopped by a signal"))
+                servers, nodes = self.resume(rare)
+                for program in servers + nodes:
+                    self.assertEqual(program.end(), 0, program.errors())
+                summary = self.summary()
+                self.assertEqual((summary["resumed_from_version"], summary["iterations"]), (stopped_at, ITERATIONS))
+
     def test_a_killed_shard_ends_the_run_which_says_how_to_go_on(self):
         self.configure(shards=2)
         model = self.uninterrupted()
