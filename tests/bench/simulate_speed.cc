@@ -1,6 +1,7 @@
 // How fast the simulator is: 1,000 clocks of 1,000 and of 10,000 workers in timing mode, each policy, with a
 // network that has bandwidths. Each is a process of its own, so that its memory is not another's. One JSON
-// line each: events, processor time on one core, and the most memory that the process had.
+// line each: events, processor time on one core, and the most memory that the process had. Memory is to be
+// linear in workers: ten times as many may take twelve times as much (asked where both numbers are run).
 //
 //   bench_simulate [WORKERS [POLICY]]     only so many workers, only this policy
 // Exit status 0: all limits were kept; 1: one was missed, or a policy could not be run; 2: wrong usage.
@@ -25,6 +26,7 @@ struct Limit {
   double seconds;
 };
 constexpr Limit kLimits[] = {{1000, 10.0}, {10'000, 180.0}};
+constexpr long kMemoryRatioMax = 12;
 
 double processor_seconds() {
   rusage usage{};
@@ -76,16 +78,44 @@ bool run(const std::string& policy, const Limit& limit) {
   return seconds <= limit.seconds;
 }
 
+struct Finished {
+  bool kept = false;  // its limit
+  long peak_mib = 0;
+};
+
 // The same in a process of its own, to its end.
-bool run_apart(const std::string& policy, const Limit& limit) {
+Finished run_apart(const std::string& policy, const Limit& limit) {
   const pid_t child = fork();
   if (child < 0) {
     std::perror("fork");
-    return false;
+    return {};
   }
   if (child == 0) _exit(run(policy, limit) ? 0 : 1);
   int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  rusage usage{};
+  if (wait4(child, &status, 0, &usage) != child) return {};
+  return {WIFEXITED(status) && WEXITSTATUS(status) == 0, usage.ru_maxrss / 1024};
+}
+
+// Whether all runs of a policy kept their limits, and its memory grew with the workers and no faster.
+bool run_sizes(const std::string& policy, const std::vector<Limit>& limits) {
+  bool kept = true;
+  long first_mib = 0;
+  for (const Limit& limit : limits) {
+    const Finished finished = run_apart(policy, limit);
+    kept = finished.kept && kept;
+    if (!finished.kept) continue;
+    if (first_mib == 0) {
+      first_mib = finished.peak_mib;
+    } else if (finished.peak_mib > kMemoryRatioMax * first_mib) {
+      std::fprintf(stderr,
+                   "%s: %ld MiB with %lld workers, %ld with %lld: expected at most %ld times as much\n",
+                   policy.c_str(), finished.peak_mib, static_cast<long long>(limit.workers), first_mib,
+                   static_cast<long long>(limits.front().workers), kMemoryRatioMax);
+      kept = false;
+    }
+  }
+  return kept;
 }
 
 }  // namespace
@@ -104,8 +134,6 @@ int main(int argc, char** argv) {
   std::vector<std::string> policies{"bsp", "ssp", "dtssp", "asp"};
   if (given.size() == 2) policies = {given[1]};
   bool kept = true;
-  for (const paceline::Limit& limit : limits) {
-    for (const std::string& policy : policies) kept = paceline::run_apart(policy, limit) && kept;
-  }
+  for (const std::string& policy : policies) kept = paceline::run_sizes(policy, limits) && kept;
   return kept ? 0 : 1;
 }
