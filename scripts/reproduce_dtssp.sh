@@ -57,11 +57,12 @@ mkdir -p "$out" || fail "cannot create $out" 1
 trap pass_on INT TERM
 failed=0
 
-# What a policy changes in configs/dtssp_paper.yaml. ASP cannot leave its parameters unread (docs/SYNC.md).
+# What a policy changes in configs/dtssp_paper.yaml. ASP cannot leave its parameters unread, and BSP applies version by
+# version (docs/SYNC.md), also where a sweep has all others apply on arrival.
 overrides_of() {
   local fixed="sync.threshold_min=null sync.threshold_max=null"
   case "$1" in
-    bsp) echo "sync.policy=bsp sync.threshold=null $fixed" ;;
+    bsp) echo "sync.policy=bsp sync.threshold=null $fixed sync.apply=versioned" ;;
     ssp3) echo "sync.policy=ssp sync.threshold=3 $fixed" ;;
     ssp10) echo "sync.policy=ssp sync.threshold=10 $fixed" ;;
     dtssp) echo "sync.policy=dtssp" ;;
@@ -159,6 +160,7 @@ sweep_points() {
   echo "1-gbit simulate.network.bandwidth=119MiB simulate.network.server_bandwidth=119MiB"
   echo "free-network simulate.network.bandwidth=null simulate.network.server_bandwidth=null simulate.network.latency=0ns"
   echo "learns-10-times-slower simulate.metric.half_samples=1000000"
+  echo "applied-on-arrival sync.apply=eager"
 }
 sweep() {
   local point names=()

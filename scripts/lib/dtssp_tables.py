@@ -37,13 +37,18 @@ class Comparison:
         return table["values"][self.names.index(name)]["mean"] if table and name in self.names else None
 
     def change(self, key, base, name):
-        """(mean, low, high, verdict) of name - base in the table's unit; None where nothing is known of the pair."""
+        """(mean, low, high, verdict) of name - base in the table's unit; None where nothing is known of the pair, and
+        without figures where runs of it are censored."""
         if base not in self.names or name not in self.names:
             return None
         first, second = self.names.index(base), self.names.index(name)
         for pair in self.table(key)["pairs"]:
-            if {pair["first"], pair["second"]} != {first, second} or pair["mean"] is None:
+            if {pair["first"], pair["second"]} != {first, second}:
                 continue
+            if pair["verdict"] == "censored":
+                return None, None, None, "censored"  # a figure would be one of the runs that did well
+            if pair["mean"] is None:
+                return None
             sign = 1 if pair["first"] == first else -1
             ends = [None if pair[end] is None else sign * pair[end] for end in ("low", "high")]
             return sign * pair["mean"], *ends[::sign], self.verdict(key, pair, name)
@@ -56,15 +61,23 @@ class Comparison:
         words = ("higher", "lower") if key == "accuracy" else ("faster", "slower")
         return words[self.names[better] != name] + (" by less than 1 point" if pair["inside_margin"] else "")
 
-    def percent(self, key, base, name):
-        """The change in per cent of the base's mean, as text."""
+    def paired_mean(self, key, base, name):
+        """The base's mean over the seeds that both have, which are those that the change is of."""
+        values = self.table(key)["values"]
+        ours, theirs = (values[self.names.index(group)]["by_seed"] for group in (base, name))
+        return statistics.fmean(x for seed, x in ours.items() if x is not None and theirs.get(seed) is not None)
+
+    def said(self, key, base, name, in_percent=True):
+        """The change, in per cent of the base or in the table's unit, as text."""
         change = self.change(key, base, name)
         if change is None:
             return "unknown"
-        whole = self.mean(key, base)
-        mean, low, high = (None if x is None else 100 * x / whole for x in change[:3])
+        if change[0] is None:
+            return change[3]
+        scale, unit = (100 / self.paired_mean(key, base, name), " %") if in_percent else (1, "")
+        mean, low, high = (None if x is None else scale * x for x in change[:3])
         interval = "" if low is None else f" [{low:+.2f}, {high:+.2f}]"
-        return f"{mean:+.2f} %{interval} {change[3]}"
+        return f"{mean:+.2f}{unit}{interval} {change[3]}"
 
 
 def row(first, cells, width=13):
@@ -101,14 +114,16 @@ def table1(out):
             for threads, c in found:
                 published = PUBLISHED[4 * threads].get(base)
                 said = "not published" if published is None else f"published {published:+.2f} %"
-                print(f"    {4 * threads:>3} workers  {c.percent('time', base, DTSSP)};  {said}")
+                print(f"    {4 * threads:>3} workers  {c.said('time', base, DTSSP)};  {said}")
         for threads, c in found:
             print(f"  winner with {4 * threads} workers: {c.table('time')['winner'] or 'none'}")
         for threads, c in found:
             phases(c, f"Fig. 9, 10: {4 * threads} workers, refresh_clocks {refresh}")
-    for refresh in ("null", "1"):
-        for threads in (1, 2, 4):
-            path_of_threshold(out / f"table1/{refresh}-{threads}/dtssp-1", learns_to_the_end=False)
+    ends = [(f"{4 * threads} workers, refresh_clocks {refresh}", out / f"table1/{refresh}-{threads}")
+            for refresh in ("null", "1") for threads in (1, 2, 4)]
+    ends_of_threshold(ends)
+    for _, folder in ends:
+        path_of_threshold(folder / "dtssp-1", learns_to_the_end=False)
 
 
 def phases(c, title):
@@ -138,6 +153,22 @@ def value_of(run, key):
     """Of a key in the run's config.yaml that is there once."""
     text = (run / "config.yaml").read_text(encoding="utf-8")
     return re.search(rf"^ +{key}: *([^ #\n]+)", text, re.MULTILINE).group(1)
+
+
+def ends_of_threshold(named_folders):
+    """DTSSP's threshold at the end of every seed's run: a path is one seed's, and seeds differ."""
+    lines = []
+    for name, folder in named_folders:
+        ends = {}
+        for path in folder.glob("dtssp-*/summary.json"):
+            summary = json.loads(path.read_text(encoding="utf-8"))
+            ends[summary["seed"]] = summary["final_threshold"]
+        if ends:
+            lines.append((name, " ".join(f"{ends[seed]:>2}" for seed in sorted(ends)), " ".join(map(str, sorted(ends)))))
+    if lines:
+        print("\nDTSSP's threshold at the end of the run, seed by seed")
+    for name, thresholds, seeds in lines:
+        print(f"  {name:<30} {thresholds}  of seeds {seeds}")
 
 
 def path_of_threshold(run, learns_to_the_end):
@@ -199,7 +230,8 @@ def sweep(out, points):
     for base in (BSP, SSP3, SSP10, WALK, ASP):
         print(f"  DTSSP against {base}")
         for point, c in found:
-            print(f"    {point:<28} {c.percent('time', base, DTSSP)}")
+            print(f"    {point:<28} {c.said('time', base, DTSSP)}")
+    ends_of_threshold((point, out / "sweep" / point) for point, _ in found)
 
 
 def accuracies(out, part):
@@ -211,12 +243,17 @@ def accuracies(out, part):
         names = [policy for policy in POLICIES if any(policy in c.names for _, c in found)]
         some = next(iter(sorted((out / part / f"{name}{found[0][0]}").glob("*/config.yaml")))).parent
         said = f"refresh_clocks {refresh}, learning rate {value_of(some, 'lr')}"
+        if part == "table2":
+            print(f"\nTable 2 is CUT TO THE BUDGET: {value_of(some, 'total_iterations')} iterations of {value_of(some, 'model')} on "
+                  f"generated data, mini-batches of {value_of(some, 'batch_size')};\n"
+                  "published are 100000 of a larger network on CIFAR-10, mini-batches of 128")
         final_accuracy(found, names, said)
         time_to_accuracy(found, names, said)
         print(f"\nTable 2, staleness of the parameters in gradients, mean; {said}")
         row("workers", map(short, names))
         for threads, c in found:
             row(str(4 * threads), (gradients_missing(c, name) for name in names))
+        ends_of_threshold((f"{4 * threads} workers", out / part / f"{name}{threads}") for threads, _ in found)
         for threads, _ in found:
             path_of_threshold(out / part / f"{name}{threads}/dtssp-1", learns_to_the_end=True)
 
@@ -240,13 +277,7 @@ def final_accuracy(found, names, said):
             continue
         print(f"  DTSSP against {base}, points")
         for threads, c in found:
-            change = c.change("accuracy", base, DTSSP)
-            if change is None:
-                print(f"    {4 * threads:>3} workers  unknown")
-                continue
-            mean, least, most, verdict = change
-            interval = "" if least is None else f" [{least:+.2f}, {most:+.2f}]"
-            print(f"    {4 * threads:>3} workers  {mean:+.2f}{interval} {verdict}")
+            print(f"    {4 * threads:>3} workers  {c.said('accuracy', base, DTSSP, in_percent=False)}")
 
 
 def time_to_accuracy(found, names, said):
@@ -265,7 +296,7 @@ def time_to_accuracy(found, names, said):
             continue
         print(f"  DTSSP against {base}")
         for threads, c in found:
-            print(f"    {4 * threads:>3} workers  {c.percent('time_to_accuracy', base, DTSSP)}")
+            print(f"    {4 * threads:>3} workers  {c.said('time_to_accuracy', base, DTSSP)}")
     for threads, c in found:
         table = c.table("time_to_accuracy")
         print(f"  winner with {4 * threads} workers: {table['winner'] or 'none'}")

@@ -1,6 +1,7 @@
 """scripts/reproduce_dtssp.sh: small versions of the real thing, what it prints, what it keeps. See harness.py."""
 
 import csv
+import importlib.util
 import json
 import os
 import re
@@ -25,6 +26,9 @@ class DtsspExperiment(ScriptTest):
     def wall(self, run):
         return json.loads((self.out / run / "summary.json").read_text(encoding="utf-8"))["wall_seconds"]
 
+    def end_of_threshold(self, run):
+        return json.loads((self.out / run / "summary.json").read_text(encoding="utf-8"))["final_threshold"]
+
     def test_table_1_says_of_its_runs_what_they_say_and_stands_beside_the_published_one(self):
         script = self.reproduce("--iterations", "1600", "--seeds", "1", "table1")
         self.assertEqual(script.end(), 0, script.errors())
@@ -42,6 +46,9 @@ class DtsspExperiment(ScriptTest):
                                r"  3 -> 4 after 20.00 % of the run, .* s: LPR \+")
         self.assertRegex(said, r"standard deviation \d\.\d\d % expected \(binomial\)")
         self.assertEqual(len(re.findall(r"DTSSP's threshold, table1, (?:4|8|16) workers, refresh_clocks 1, seed 1", said)), 3)
+        # A path is one seed's; where the threshold ends is said of each.
+        ends = self.end_of_threshold("table1/null-4/dtssp-1")
+        self.assertRegex(said, rf"(?m)^  16 workers, refresh_clocks null +{ends}  of seeds 1$")
         phase = re.search(r"Fig. 9, 10: 16 workers, refresh_clocks null.*?BARRIER +(\S+)", said, re.DOTALL).group(1)
         summary = json.loads((self.out / "table1/null-4/bsp-1/summary.json").read_text(encoding="utf-8"))
         self.assertEqual(phase, f"{summary['phases']['BARRIER']['total_seconds'] / 16:.1f}")
@@ -50,8 +57,11 @@ class DtsspExperiment(ScriptTest):
         arguments = ("--sweep-iterations", "64", "--seeds", "1", "sweep")
         self.assertEqual(self.reproduce(*arguments).end(), 0)
         runs = sorted(self.out.glob("sweep/*/*/summary.json"))
-        self.assertEqual(len(runs), 11 * 6)
+        self.assertEqual(len(runs), 12 * 6)
         before = {run: run.stat().st_mtime_ns for run in runs}
+        arrival = {run.parent.name: (run.parent / "config.yaml").read_text(encoding="utf-8")
+                   for run in runs if "applied-on-arrival" in str(run)}
+        self.assertEqual([name for name, config in arrival.items() if "\n  apply: eager\n" not in config], ["bsp-1"])
         runs[5].unlink()
         script = self.reproduce(*arguments)
         self.assertEqual(script.end(), 0, script.errors())
@@ -68,7 +78,7 @@ exec {harness.BIN}/paceline "$@"
         self.assertEqual(script.end(), 1)
         self.assertIn(f"reproduce_dtssp: {self.out}/sweep/equal-speeds-no-jitter/asp-1 failed: no such luck", script.errors())
         self.assertIn("equal-speeds-no-jitter       unknown", script.output())
-        self.assertEqual(len(list(self.out.glob("sweep/*/*/summary.json"))), 65)
+        self.assertEqual(len(list(self.out.glob("sweep/*/*/summary.json"))), 71)
 
     def test_table_2_has_accuracies_the_time_to_one_and_the_threshold_with_its_noise(self):
         made = self.start(harness.BIN / "paceline", "data", "synthesize", "--out", self.out / "data", "--train", "500",
@@ -80,6 +90,7 @@ exec {harness.BIN}/paceline "$@"
             script.wait_for_line(f"4 x {threads} workers")
         self.assertEqual(script.end(), 0, script.errors())
         said = script.output()
+        self.assertIn("Table 2 is CUT TO THE BUDGET: 96 iterations of cifar_cnn_small on generated data, mini-batches of 16;", said)
         self.assertIn("Table 2, test accuracy in % after 96 iterations; refresh_clocks null (the paper's), learning rate 1e-04",
                       said)
         table = re.search(r"time to test accuracy 1.00 %, s; refresh_clocks null.*?\n((?:  .*\n)+)", said).group(1)
@@ -111,6 +122,30 @@ exec {harness.BIN}/paceline "$@"
         self.assertRegex(table, r"(?m)^  16 +0/1 +0/1 +0/1$")
         self.assertEqual(len(re.findall(r"    censored, .*: never at 99.00 %, at most ", table)), 9)
         self.assertEqual(re.findall(r"winner with \d+ workers: (\S+)", table), ["none"] * 3)
+        self.assertEqual(re.findall(r"(?m)^ +\d+ workers  (.*)", table)[:6], ["censored"] * 6)
+
+    def test_a_change_is_of_the_seeds_that_both_have_and_of_censored_runs_none(self):
+        spec = importlib.util.spec_from_file_location("dtssp_tables", harness.SOURCE / "scripts/lib/dtssp_tables.py")
+        tables = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(tables)
+
+        def table(key, pair, **by_seed):
+            return {"key": key, "pairs": [{"first": 0, "second": 1, "inside_margin": False, **pair}],
+                    "values": [{"mean": None, "by_seed": values} for values in (by_seed["bsp"], by_seed["dtssp"])]}
+
+        # bsp has a third seed, far from the others; of 100 and 200 s, 15 s less are 10 %.
+        bsp, dtssp = {"1": 100, "2": 200, "3": 900}, {"1": 90, "2": 180}
+        report = self.folder / "report.json"
+        report.write_text(json.dumps({"groups": [{"name": tables.BSP}, {"name": tables.DTSSP}], "tables": [
+            table("time", {"mean": -15, "low": -30, "high": 0, "verdict": "undecided"}, bsp=bsp, dtssp=dtssp),
+            table("time_to_accuracy", {"mean": -5, "low": -9, "high": -1, "verdict": "censored"},
+                  bsp={"1": 50, "2": 60}, dtssp={"1": 45, "2": None})]}), encoding="utf-8")
+        comparison = tables.Comparison(report)
+        self.assertEqual(comparison.said("time", tables.BSP, tables.DTSSP), "-10.00 % [-20.00, +0.00] undecided")
+        self.assertEqual(comparison.said("time", tables.DTSSP, tables.BSP), "+11.11 % [+0.00, +22.22] undecided")
+        self.assertEqual(comparison.said("time", tables.BSP, tables.DTSSP, in_percent=False), "-15.00 [-30.00, +0.00] undecided")
+        self.assertEqual(comparison.said("time_to_accuracy", tables.BSP, tables.DTSSP), "censored")
+        self.assertEqual(comparison.said("time", tables.BSP, tables.SSP3), "unknown")
 
     def test_more_of_table_2_and_another_rate_are_asked_for(self):
         tools = self.folder / "tools"
