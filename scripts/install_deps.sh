@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Installs what Paceline needs to build, run and test, as Debian packages. Does nothing when all is there.
-#   scripts/install_deps.sh [--browser] [--check]
+#   scripts/install_deps.sh [--browser] [--plots] [--check]
 #     --browser   what only a test needs, too: Chromium, in which the page of `paceline report --html` is looked at
+#     --plots     what scripts/plot_run.py needs, too: pandas and matplotlib
 #     --check     only names what is missing (exit 1 when something is)
 set -euo pipefail
-check='' browser=()
+check='' browser=() plots=()
 for option in "$@"; do
   case "$option" in
     --browser) browser=(chromium chromium-driver) ;;
+    --plots) plots=(python3-pandas python3-matplotlib) ;;
     --check) check=1 ;;
-    *) echo "install_deps: unknown option '$option', expected --browser or --check" >&2; exit 2 ;;
+    *) echo "install_deps: unknown option '$option', expected --browser, --plots or --check" >&2; exit 2 ;;
   esac
 done
 
@@ -25,7 +27,7 @@ packages=(
   libbenchmark-dev
   # scripts: setpriv, namespaces for the byte-count test
   util-linux iproute2 procps
-  "${browser[@]}"
+  "${browser[@]}" "${plots[@]}"
 )
 
 missing=()

@@ -10,7 +10,7 @@ trap end_whole INT TERM
 
 presets=("$@")
 [ ${#presets[@]} -gt 0 ] || presets=(debug asan tsan)
-run_whole scripts/install_deps.sh --browser || exit
+run_whole scripts/install_deps.sh --browser --plots || exit
 for preset in "${presets[@]}"; do
   started=$SECONDS
   echo "== build $preset"
