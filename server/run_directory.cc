@@ -8,6 +8,7 @@
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
+#include "common/report/tensorboard.h"
 #include "server/authority/results.h"
 #include "server/checkpoint/folder.h"
 
@@ -47,6 +48,15 @@ std::vector<fs::path> logs_of_others(const RunConfig& config) {
   return logs;
 }
 
+std::vector<fs::path> event_files(const RunConfig& config) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator it(config.run.out, error), end; !error && it != end; it.increment(error)) {
+    if (is_event_file(it->path().filename().string())) files.push_back(it->path());
+  }
+  return files;
+}
+
 bool has_checkpoints(const RunConfig& config) {
   std::error_code error;
   return fs::exists(fs::path(config.run.out) / "checkpoint", error);
@@ -71,6 +81,7 @@ std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
   std::erase(files, log_file(config, shard));
   files.push_back(fs::path(config.run.out) / "curve.csv.broken");
   for (const fs::path& log : logs_of_others(config)) files.push_back(log);
+  for (const fs::path& events : event_files(config)) files.push_back(events);
   for (const char* name : kResults) files.push_back(fs::path(config.run.out) / name);
   return files;
 }

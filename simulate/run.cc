@@ -8,6 +8,7 @@
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
+#include "common/report/tensorboard.h"
 #include "simulate/computation.h"
 #include "simulate/plan.h"
 #include "simulate/trace.h"
@@ -28,6 +29,7 @@ bool is_leftover(const std::string& name) {
        {"summary.json", "curve.csv", "phases.csv", "phases_histogram.csv", "staleness.csv", "model.bin"}) {
     if (name == file) return true;
   }
+  if (is_event_file(name)) return true;
   return name.ends_with(".log") && (name.starts_with("server") || name.starts_with("worker-"));
 }
 
@@ -35,6 +37,13 @@ std::string hex(std::uint64_t number) {
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(number));
   return text;
+}
+
+// In virtual time, which begins in 1970: the same run writes the same bytes.
+Status write_events(const fs::path& out, const Outcome& outcome) {
+  PACELINE_ASSIGN_OR_RETURN(EventFile file, EventFile::begin(out, 0.0));
+  for (const CurveRow& row : outcome.curve) PACELINE_RETURN_IF_ERROR(file.append(row));
+  return file.append(outcome.phases, outcome.summary.final_version, outcome.summary.wall_seconds);
 }
 
 Status clear(const fs::path& out) {
@@ -121,6 +130,7 @@ Status write_directory(const fs::path& out, const SimulatedRun& run) {
                 : "# simulated\n";
   PACELINE_RETURN_IF_ERROR(write_file_atomically(out / "config.yaml", source + to_yaml(run.assumed)));
   PACELINE_RETURN_IF_ERROR(write_curve(out, run.outcome.curve));
+  if (run.assumed.run.tensorboard) PACELINE_RETURN_IF_ERROR(write_events(out, run.outcome));
   if (!run.outcome.phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, run.outcome.phases));
   if (run.outcome.summary.staleness) PACELINE_RETURN_IF_ERROR(write_staleness(out, run.outcome.staleness));
   if (const std::optional<ModelFile>& model = run.outcome.model) {

@@ -27,6 +27,7 @@ struct RunSection {
   std::optional<Duration> max_seconds;    // stop gracefully after this long since the first grant
   std::optional<double> target_accuracy;  // stop when an evaluation reaches this test accuracy, (0, 1]
   std::string log_level = "info";         // debug | info | warn | error
+  bool tensorboard = false;               // write TensorBoard's event files into `out`
 
   bool operator==(const RunSection&) const = default;
 };

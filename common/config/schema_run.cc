@@ -80,6 +80,11 @@ void add_run_and_cluster(Schema& schema) {
           {.effect = "The least severe messages that reach the logs.",
            .trade_off =
                "debug adds every version and every worker that is held, which costs time in short steps."}));
+  keys.push_back(
+      row(PACELINE_FIELD(run.tensorboard), boolean(), Scope::kOneDaemon,
+          {.effect = "Shard 0 writes TensorBoard's event files into the run directory: loss, accuracy, "
+                     "threshold and LPR while the run goes, phases at its end.",
+           .trade_off = "Some 150 bytes for each row of curve.csv, of which they are a copy."}));
 
   keys.push_back(
       row(PACELINE_FIELD(cluster.nodes), whole32(1, 4096), Scope::kWholeRun,

@@ -2,6 +2,7 @@
 #include "server/authority/run_record.h"
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -10,6 +11,7 @@
 namespace paceline::server {
 namespace {
 
+constexpr const char* kNoMoreEvents = "; run.tensorboard: no more is written for TensorBoard in this run";
 constexpr double kOverrunShareMax = 0.01;  // of the emulated steps
 
 double accuracy_of(const Metric& metric) {
@@ -88,8 +90,19 @@ RunRecord::RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
 
 void RunRecord::begin(Ticks first_grant, Threshold threshold) {
   first_grant_ = first_grant;
+  begin_events();
   if (config_.sync.stages.empty() || !totals_.switches.empty()) return;
   totals_.switches.push_back({name_of(config_.sync.stages.front().policy), Version(0), 0.0, threshold});
+}
+
+// Nor is that what TensorBoard shows cannot be: said once.
+void RunRecord::begin_events() {
+  if (!config_.run.tensorboard) return;
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  Result<EventFile> file =
+      EventFile::begin(config_.run.out, now.count() - seconds_before_, totals_.resumed_from);
+  if (!file.is_ok()) return log_->warn(file.status().message() + kNoMoreEvents);
+  events_ = std::make_shared<EventFile>(std::move(file).value());
 }
 
 // A curve that cannot be written is no reason to stop the training: it is said once, and the summary will say
@@ -97,6 +110,11 @@ void RunRecord::begin(Ticks first_grant, Threshold threshold) {
 void RunRecord::append(const CurveRow& row) {
   const Status status = curve_.append(row);
   if (!status.is_ok()) log_->error(status.message());
+  if (!events_) return;
+  if (const Status written = events_->append(row); !written.is_ok()) {
+    log_->warn(written.message() + kNoMoreEvents);
+    events_.reset();
+  }
 }
 
 void RunRecord::window(const sync::WindowClosed& window, Ticks now) {
@@ -181,7 +199,11 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   set_staleness(summary, staleness_.workers());
   if (batch_sizes_) summary.batch_sizes = batch_sizes_->sizes();
   return [out = config_.run.out, phases = std::move(phases), staleness = staleness_.workers(),
-          summary = std::move(summary)] {
+          summary = std::move(summary), events = events_, log = log_] {
+    if (events) {
+      const Status added = events->append(phases, summary.final_version, summary.wall_seconds);
+      if (!added.is_ok()) log->warn(added.message() + kNoMoreEvents);
+    }
     if (!phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, phases));
     if (summary.staleness) PACELINE_RETURN_IF_ERROR(write_staleness(out, staleness));
     return write_summary(out, summary);

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,6 +23,7 @@
 #include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
+#include "common/report/tensorboard.h"
 #include "common/status.h"
 #include "common/sync/actions.h"
 #include "common/sync/engine.h"
@@ -89,7 +91,7 @@ class RunRecord {
   std::string invalid_because() const;
 
   // What writes phases.csv (when anybody reported), staleness.csv and summary.json, as things are now; it
-  // needs the record no more. `status`: "ok", "stopped", "failed", "invalid". Its errors:
+  // needs the record no more, but shares its event file: the record is told nothing after it. `status`: "ok", "stopped", "failed", "invalid". Its errors:
   // common/files/atomic_file.h.
   std::function<Status()> writer(const sync::Engine& engine, const std::string& status,
                                  const std::string& reason) const;
@@ -97,9 +99,11 @@ class RunRecord {
  private:
   RunRecord(const RunConfig& config, CurveWriter curve, const Log& log);
   void append(const CurveRow& row);
+  void begin_events();
 
   RunConfig config_;
   CurveWriter curve_;
+  std::shared_ptr<EventFile> events_;  // from begin() on; none: not wanted, or no more to be written
   StalenessRecord staleness_;
   std::optional<BatchSizeRecord> batch_sizes_;  // none: sizes are equal
   const Log* log_;

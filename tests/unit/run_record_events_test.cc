@@ -1,0 +1,67 @@
+// run.tensorboard, as far as a disk that fills up goes. What is in the files is read by others
+// (tests/process/daemons/tensorboard_test.py).
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "common/report/curve.h"
+#include "server/authority/run_record.h"
+#include "tests/unit/file_size_limit.h"
+#include "tests/unit/temp_folder.h"
+
+namespace paceline::server {
+namespace {
+
+std::int64_t event_files_in(const std::filesystem::path& folder) {
+  std::int64_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (is_event_file(entry.path().filename().string())) ++files;
+  }
+  return files;
+}
+
+// A record of fifteen windows, with what it warned of.
+struct RecordedWindows {
+  explicit RecordedWindows(bool tensorboard) {
+    config.run.out = folder.path();
+    config.run.tensorboard = tensorboard;
+  }
+  void train(rlim_t file_bytes_max) {
+    auto record = RunRecord::open(config, log);
+    REQUIRE(record.is_ok());
+    const testing::FileSizeLimit disk(file_bytes_max);
+    record->begin(Ticks(0), Threshold(3));
+    for (std::int64_t k = 0; k < 15; ++k) {
+      record->window({k, Version(10 * (k + 1)), 1.5, 0.5, 80, 2.0, Threshold(3)}, Ticks(k * 1'000'000'000));
+    }
+  }
+
+  const testing::TempFolder folder;
+  RunConfig config;
+  std::vector<std::string> warnings;
+  const Log log = Log::to([this](LogLevel level, const std::string& text) {
+    if (level >= LogLevel::kWarn) warnings.push_back(text);
+  });
+};
+
+}  // namespace
+
+TEST_CASE("a_full_disk_ends_what_tensorboard_is_told_with_one_warning_and_nothing_else") {
+  RecordedWindows run(true);
+  run.train(1000);  // enough for the curve, not for the events
+  REQUIRE(run.warnings.size() == 1);
+  CHECK_THAT(run.warnings[0], Catch::Contains("events.out.tfevents.") && Catch::Contains("File too large") &&
+                                  Catch::Contains("run.tensorboard"));
+  CHECK(read_curve(run.folder.path())->size() == 15);
+}
+
+TEST_CASE("events_are_written_only_where_they_are_wanted") {
+  RecordedWindows wanted(true), unwanted(false);
+  wanted.train(1 << 20);
+  unwanted.train(1 << 20);
+  CHECK(event_files_in(wanted.folder.path()) == 1);
+  CHECK(event_files_in(unwanted.folder.path()) == 0);
+  CHECK(wanted.warnings.empty());
+}
+
+}  // namespace paceline::server
