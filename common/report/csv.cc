@@ -1,6 +1,7 @@
 // CSV without quoting: no cell of ours can hold a comma or a line end.
 #include "common/report/csv.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -24,7 +25,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 // The whole text as a number, or nothing.
 template <typename Number>
-std::optional<Number> parse(const std::string& text) {
+std::optional<Number> parse(std::string_view text) {
   Number number{};
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, number);
@@ -50,33 +51,40 @@ std::string seconds_of(std::int64_t ns) {
 }
 
 Result<Table> Table::read(const std::filesystem::path& path, std::string_view header) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string content, read_file(path, kCsvBytesMax));
   Table table;
+  PACELINE_ASSIGN_OR_RETURN(table.content_, read_file(path, kCsvBytesMax));
   table.file_ = path.string();
   table.columns_ = split(header, ',');
-  std::vector<std::string> lines = split(content, '\n');
-  if (lines[0] != header) {
-    return data_loss(table.file_ + ":1: header is '" + lines[0] + "', expected '" + std::string(header) +
-                     "'");
+  const std::string& content = table.content_;
+  const std::string first = content.substr(0, content.find('\n'));
+  if (first != header) {
+    return data_loss(table.file_ + ":1: header is '" + first + "', expected '" + std::string(header) + "'");
   }
   // A text file ends with a line end; one that does not was cut.
-  if (!lines.back().empty())
-    return data_loss(table.file_ + ":" + std::to_string(lines.size()) + ": the last line is cut");
-  lines.pop_back();
-  for (std::size_t i = 1; i < lines.size(); ++i) {
-    table.cells_.push_back(split(lines[i], ','));
-    if (table.cells_.back().size() != table.columns_.size()) {
-      return data_loss(table.file_ + ":" + std::to_string(i + 1) + ": " +
-                       std::to_string(table.cells_.back().size()) + " cells, expected " +
-                       std::to_string(table.columns_.size()));
+  if (content.back() != '\n') {
+    const auto lines = 1 + std::count(content.begin(), content.end(), '\n');
+    return data_loss(table.file_ + ":" + std::to_string(lines) + ": the last line is cut");
+  }
+  std::size_t at = header.size() + 1;
+  for (std::size_t line = 2; at < content.size(); ++line, ++at) {
+    const std::size_t before = table.begins_.size();
+    table.begins_.push_back(static_cast<std::uint32_t>(at));
+    for (; content[at] != '\n'; ++at) {
+      if (content[at] == ',') table.begins_.push_back(static_cast<std::uint32_t>(at + 1));
+    }
+    const std::size_t cells = table.begins_.size() - before;
+    if (cells != table.columns_.size()) {
+      return data_loss(table.file_ + ":" + std::to_string(line) + ": " + std::to_string(cells) +
+                       " cells, expected " + std::to_string(table.columns_.size()));
     }
   }
+  table.begins_.push_back(static_cast<std::uint32_t>(at));
   return table;
 }
 
 Status Table::error(std::size_t row, std::size_t column, const std::string& expected) const {
   return data_loss(file_ + ":" + std::to_string(row + 2) + ": " + columns_[column] + " is '" +
-                   cell(row, column) + "', expected " + expected);
+                   std::string(cell(row, column)) + "', expected " + expected);
 }
 
 Result<std::int64_t> Table::integer(std::size_t row, std::size_t column) const {
@@ -90,7 +98,7 @@ Result<double> Table::number(std::size_t row, std::size_t column) const {
 }
 
 Result<std::int64_t> Table::nanoseconds(std::size_t row, std::size_t column) const {
-  const std::string& text = cell(row, column);
+  const std::string text(cell(row, column));
   const std::size_t point = text.find('.');
   if (point != std::string::npos && text.size() - point == 10) {
     if (const auto value = parse<std::int64_t>(text.substr(0, point) + text.substr(point + 1))) return *value;

@@ -18,14 +18,19 @@ std::string text_of(double number);
 // ns as seconds with nine decimals: exact, so that it reads back as the same integer.
 std::string seconds_of(std::int64_t ns);
 
-// A file's rows behind its header line, each cut into as many cells as the header has.
+// A file's rows behind its header line, each cut into as many cells as the header has. In memory it is the
+// file and 4 bytes for each cell: a long run's curve has millions.
 class Table {
  public:
   // Errors: kNotFound; kDataLoss another header, or a row with another number of cells (file:line named).
   static Result<Table> read(const std::filesystem::path& path, std::string_view header);
 
-  std::size_t rows() const { return cells_.size(); }
-  const std::string& cell(std::size_t row, std::size_t column) const { return cells_[row][column]; }
+  std::size_t rows() const { return (begins_.size() - 1) / columns_.size(); }
+  // Valid while the table stays where it is.
+  std::string_view cell(std::size_t row, std::size_t column) const {
+    const std::size_t i = row * columns_.size() + column;
+    return std::string_view(content_).substr(begins_[i], begins_[i + 1] - begins_[i] - 1);
+  }
 
   // A cell as a number. Errors: kDataLoss naming file, line, column's name, what is there and what was
   // expected.
@@ -39,7 +44,10 @@ class Table {
  private:
   std::string file_;
   std::vector<std::string> columns_;
-  std::vector<std::vector<std::string>> cells_;
+  std::string content_;
+  // Where each cell begins in content_, row by row, and where the last one's successor would: one separator
+  // lies between.
+  std::vector<std::uint32_t> begins_;
 };
 
 }  // namespace paceline::csv

@@ -101,7 +101,7 @@ Result<std::vector<WorkerStaleness>> read_staleness(const std::filesystem::path&
   for (std::size_t row = 0; row < table.rows(); ++row) {
     PACELINE_ASSIGN_OR_RETURN(const std::int64_t node, count_at(table, row, 0, 0, kIdMax));
     PACELINE_ASSIGN_OR_RETURN(const std::int64_t thread, count_at(table, row, 1, 0, kIdMax));
-    const std::string& unit = table.cell(row, 2);
+    const std::string_view unit = table.cell(row, 2);
     if (unit != kClocks && unit != kGradients) return table.error(row, 2, "clocks or gradients");
     PACELINE_ASSIGN_OR_RETURN(const std::int64_t staleness, count_at(table, row, 3, 0, kCellMax));
     PACELINE_ASSIGN_OR_RETURN(const std::int64_t count, count_at(table, row, 4, 1, kCellMax));

@@ -93,12 +93,13 @@ class TensorBoard(DaemonTest):
         saving = (*self.WINDOWS, "checkpoint.every_clocks=20", "train.total_iterations=4000")
         servers, nodes = self.start_training(*saving)
         self.wait_for_log("server.log", "is written: ")
-        servers[0].send(signal.SIGKILL)
+        for program in servers + nodes:
+            program.send(signal.SIGKILL)
         for program in servers + nodes:
             program.end()
         (before,) = self.event_files()
         servers = [self.server(0, *saving, "--resume")]
-        nodes = [self.node(i, *saving) for i in range(2)]
+        nodes = [self.node(i, *saving, "--resume") for i in range(2)]
         for program in servers + nodes:
             self.assertEqual(program.end(), 0, program.errors())
         from_version = self.summary()["resumed_from_version"]
