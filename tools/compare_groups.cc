@@ -17,8 +17,13 @@ constexpr const char* kDataPath = "data.path";
 
 // What no result depends on.
 const std::set<std::string>& indifferent() {
-  static const std::set<std::string> keys{"run.name",      "run.seed", "run.out",
-                                          "run.log_level", "run.tensorboard", kDataPath,  "security.allow_insecure"};
+  static const std::set<std::string> keys{"run.name",
+                                          "run.seed",
+                                          "run.out",
+                                          "run.log_level",
+                                          "run.tensorboard",
+                                          kDataPath,
+                                          "security.allow_insecure"};
   return keys;
 }
 

@@ -1,11 +1,11 @@
-// Reading finished runs from their directories, with one line that says what is wrong with one.
+// Reading runs from their directories, with one line that says what is wrong with one.
 #pragma once
 
 #include <string>
 
 #include "common/report/run_summary.h"
 #include "common/status.h"
-#include "tools/report_tables.h"
+#include "tools/finished_run.h"
 
 namespace paceline {
 
@@ -13,8 +13,7 @@ namespace paceline {
 // unfinished, it has no summary.json; those of read_summary().
 Result<RunSummary> read_finished(const std::string& folder);
 
-// With the phases of its workers. Errors: besides, those of read_phases(), but for a run that failed before
-// any node could report and has none.
+// Whatever the directory has, with what it lacks named. Errors: kNotFound no such directory.
 Result<FinishedRun> read_run(const std::string& folder);
 
 }  // namespace paceline

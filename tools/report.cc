@@ -1,5 +1,7 @@
 #include "tools/report.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -8,8 +10,10 @@
 #include "tools/compare_output.h"
 #include "tools/compare_runs.h"
 #include "tools/read_run.h"
+#include "tools/report_data.h"
 #include "tools/report_page.h"
 #include "tools/report_tables.h"
+#include "tools/terminal.h"
 
 namespace paceline {
 namespace {
@@ -41,11 +45,40 @@ int html_report(const ReportOptions& options, std::ostream& out, std::ostream& e
   return kExitOk;
 }
 
+ReportFormat format_of(const std::string& name) {
+  if (name == "csv") return ReportFormat::kCsv;
+  if (name == "json") return ReportFormat::kJson;
+  return name == "markdown" ? ReportFormat::kMarkdown : ReportFormat::kTable;
+}
+
+std::string report_text(std::span<const FinishedRun> runs, TextStyle style) {
+  return runs.size() == 1 ? phase_report(runs.front(), style) : comparison(runs, style);
+}
+
+std::string report_in(const ReportOptions& options, std::span<const FinishedRun> runs) {
+  switch (options.format) {
+    case ReportFormat::kTable:
+      return report_text(runs, options.coloured ? TextStyle::kColoured : TextStyle::kPlain);
+    case ReportFormat::kMarkdown:
+      return report_text(runs, TextStyle::kMarkdown);
+    case ReportFormat::kCsv:
+      return report_csv(runs);
+    case ReportFormat::kJson:
+      return report_json(runs);
+  }
+  return "";
+}
+
 }  // namespace
 
 int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
   if (!options.compare && (options.target || options.json)) {
-    return refused_report(err, invalid_argument("--target and --json go with --compare"));
+    return refused_report(err,
+                          invalid_argument("--target and --json go with --compare; expected --format json"));
+  }
+  if (options.format != ReportFormat::kTable && (options.compare || options.html)) {
+    return refused_report(err,
+                          invalid_argument("--format goes with neither --compare (see --json) nor --html"));
   }
   if (options.target && !(*options.target > 0.0 && *options.target <= 1.0)) {
     return refused_report(err, invalid_argument("--target: expected an accuracy above 0 and up to 1"));
@@ -61,7 +94,7 @@ int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
     if (!run.is_ok()) return refused_report(err, run.status());
     runs.push_back(std::move(run).value());
   }
-  out << (runs.size() == 1 ? phase_report(runs.front()) : comparison(runs));
+  out << report_in(options, runs);
   return kExitOk;
 }
 
@@ -74,9 +107,16 @@ void add_report(CLI::App& app, int& exit_status) {
   command->add_option("--target", options->target,
                       "With --compare: also the time to this test accuracy, e.g. 0.8");
   command->add_flag("--json", options->json, "With --compare: for scripts");
+  const auto format = std::make_shared<std::string>("table");
+  command->add_option("--format", *format, "table (default), csv, json or markdown")
+      ->check(CLI::IsMember({"table", "csv", "json", "markdown"}));
   command->add_option("--html", options->html,
                       "Write a page of the runs to this file instead: figures and tables, for any browser");
-  command->callback([options, &exit_status] { exit_status = report(*options, std::cout, std::cerr); });
+  command->callback([options, format, &exit_status] {
+    options->format = format_of(*format);
+    options->coloured = takes_colour(STDOUT_FILENO);
+    exit_status = report(*options, std::cout, std::cerr);
+  });
 }
 
 }  // namespace paceline

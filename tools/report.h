@@ -1,8 +1,8 @@
-// `paceline report RUN…`: what the run directories say, as tables on the terminal. One run: its phases for
-// each node and overall, and how it ended. Several: barrier, network, compute and total time, the accuracy
-// and the nine phases of each, with the changes against the first in per cent. With --compare, policies:
-// their runs paired by seed, with intervals and verdicts (tools/compare_runs.h). With --html, a page of the
-// runs instead, finished or not (tools/report_page.h).
+// `paceline report RUN…`: what the run directories say, finished or not, as tables on the terminal, as
+// Markdown, CSV or JSON. One run: its phases for each node and overall, and how it ended. Several: barrier,
+// network, compute and total time, the accuracy and the nine phases of each, with the changes against the
+// first in per cent. With --compare, policies: their runs paired by seed, with intervals and verdicts
+// (tools/compare_runs.h). With --html, a page of the runs instead (tools/report_page.h).
 #pragma once
 
 #include <iosfwd>
@@ -16,18 +16,22 @@ class App;
 
 namespace paceline {
 
+enum class ReportFormat { kTable, kCsv, kJson, kMarkdown };
+
 struct ReportOptions {
   std::vector<std::string> runs = {};    // run directories, in the order of the command line
   bool compare = false;                  // policies, by seeds, instead of runs (compare_runs.h)
   std::optional<double> target = {};     // with compare: of the time to accuracy, 0..1
   bool json = false;                     // with compare
   std::optional<std::string> html = {};  // the file to write a page of the runs to
+  ReportFormat format = ReportFormat::kTable;
+  bool coloured = false;  // tables, for a terminal
 };
 
-// The tables to `out` and 0, or, of a page, a line with its name and one for each thing that the runs lack;
-// or, for a directory that is missing, unfinished or corrupt (a page takes the latter two), for runs that
-// cannot be compared, for a page that cannot be written and for options that make no sense, one line to
-// `err`, 2, and nothing to `out`.
+// The report to `out` and 0, or, of a page, a line with its name; what a directory lacks, unfinished or
+// corrupt, is named there, too. Or, for a directory that is missing, for runs that cannot be compared
+// (--compare refuses those that are not finished), for a page that cannot be written and for options that
+// make no sense, one line to `err`, 2, and nothing to `out`.
 int report(const ReportOptions& options, std::ostream& out, std::ostream& err);
 
 // The subcommand; when it is the one called, it stores its exit status in `exit_status`, which outlives

@@ -1,4 +1,4 @@
-// Columns of fixed width: the tables are for the terminal, the CSV files for programs.
+// The tables are for people; for programs there are CSV and JSON (report_data.h).
 #include "tools/report_tables.h"
 
 #include <algorithm>
@@ -8,13 +8,8 @@
 #include <optional>
 #include <set>
 
-#include "common/report/counted.h"
-
 namespace paceline {
 namespace {
-
-constexpr const char* kRule =
-    "  ---------------------------------------------------------------------------------------\n";
 
 // printf into a string.
 template <typename... Values>
@@ -26,38 +21,77 @@ std::string line(const char* format, Values... values) {
   return text;
 }
 
-double ms(std::int64_t ns) { return static_cast<double>(ns) * 1e-6; }
-double seconds(std::int64_t ns) { return static_cast<double>(ns) * 1e-9; }
-double percent(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+std::string ms(std::int64_t ns) { return line("%.3f", static_cast<double>(ns) * 1e-6); }
+std::string seconds(std::int64_t ns) { return line("%.3f", static_cast<double>(ns) * 1e-9); }
+std::string percent(std::int64_t part, std::int64_t whole) {
+  const double share = whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+  return line("%.2f %%", 100.0 * share);
 }
 
-std::string phase_row(const char* name, const PhaseStat& stat, std::int64_t wall_ns) {
+using Row = std::vector<TextCell>;
+
+// The longest phase stands out, those that never occurred step back.
+Row phase_row(const char* name, const PhaseStat& stat, std::int64_t wall_ns, std::int64_t longest_ns) {
   const std::int64_t mean = stat.count == 0 ? 0 : stat.total_ns / stat.count;
-  return line("  %-14s %10.3f %10.3f %10.3f %11.3f %7.2f %%%9lld %10.3f\n", name, ms(mean),
-              ms(quantile_ns(stat, 0.5)), ms(quantile_ns(stat, 0.95)), seconds(stat.total_ns),
-              percent(stat.total_ns, wall_ns), static_cast<long long>(stat.count), seconds(stat.hidden_ns));
+  Row row{{name},
+          {ms(mean)},
+          {ms(quantile_ns(stat, 0.5))},
+          {ms(quantile_ns(stat, 0.95))},
+          {seconds(stat.total_ns)},
+          {percent(stat.total_ns, wall_ns)},
+          {std::to_string(stat.count)},
+          {seconds(stat.hidden_ns)}};
+  const bool longest = stat.total_ns > 0 && stat.total_ns == longest_ns;
+  const Tone tone = longest ? Tone::kStrong : stat.count == 0 ? Tone::kFaint : Tone::kPlain;
+  for (TextCell& cell : row) cell.tone = tone;
+  return row;
 }
 
-std::string phase_table(const std::string& title, const PhaseTotals& totals) {
-  std::string text = title + "\n";
-  text += line("  %-14s %10s %10s %10s %11s %9s %8s %10s\n", "phase", "mean ms", "p50 ms", "p95 ms",
-               "total s", "share", "count", "hidden s");
-  text += kRule;
+Row sum_row(const char* name, std::int64_t ns, std::int64_t wall_ns) {
+  return {{name}, {}, {}, {}, {seconds(ns)}, {percent(ns, wall_ns)}, {}, {}};
+}
+
+TextTable phase_table(const std::string& title, const PhaseTotals& totals) {
+  TextTable table{.title = title,
+                  .indent = 2,
+                  .ruled = true,
+                  .columns = {{"phase", Align::kLeft},
+                              {"mean ms"},
+                              {"p50 ms"},
+                              {"p95 ms"},
+                              {"total s"},
+                              {"share"},
+                              {"count"},
+                              {"hidden s"}}};
+  std::int64_t longest_ns = 0;
+  for (const PhaseStat& stat : totals.phases) longest_ns = std::max(longest_ns, stat.total_ns);
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
-    text += phase_row(kPhaseNames[i], totals.phases[i], totals.wall_ns);
+    table.rows.push_back(phase_row(kPhaseNames[i], totals.phases[i], totals.wall_ns, longest_ns));
   }
-  const std::int64_t rest = unaccounted_ns(totals);
-  text += line("  %-14s %10s %10s %10s %11.3f %7.2f %%\n", "unaccounted", "", "", "", seconds(rest),
-               percent(rest, totals.wall_ns));
-  text += kRule;
-  text += line("  %-14s %10s %10s %10s %11.3f %7.2f %%\n", "wall", "", "", "", seconds(totals.wall_ns),
-               percent(totals.wall_ns, totals.wall_ns));
-  return text;
+  table.rows.push_back(sum_row("unaccounted", unaccounted_ns(totals), totals.wall_ns));
+  table.last_ruled = table.rows.size();
+  table.rows.push_back(sum_row("wall", totals.wall_ns, totals.wall_ns));
+  return table;
 }
 
 std::string accuracy_text(const std::optional<double>& accuracy) {
   return accuracy ? line("%.2f %%", 100.0 * *accuracy) : "not evaluated";
+}
+
+// Of a run without a summary.
+std::string so_far(const FinishedRun& run) {
+  const RunSummary& s = run.summary;
+  std::string text;
+  if (!s.policy.empty()) {
+    text += line("  policy %s, %u nodes x %u threads\n", s.policy.c_str(), s.nodes, s.threads_per_node);
+  }
+  if (s.final_version > Version(0)) {
+    text += line("  version %s after %.3f s, threshold %s\n", to_string(s.final_version).c_str(),
+                 s.wall_seconds, to_string(s.final_threshold).c_str());
+  }
+  if (s.test_accuracy) text += "  test accuracy " + accuracy_text(s.test_accuracy) + " at last\n";
+  for (const std::string& missing : run.missing) text += "  " + missing + "\n";
+  return text;
 }
 
 std::string ending(const FinishedRun& run) {
@@ -65,6 +99,7 @@ std::string ending(const FinishedRun& run) {
   std::string text = run.name + ": " + s.status + (s.reason.empty() ? "" : " (" + s.reason + ")");
   if (s.simulated_seed) text += ", simulated with seed " + std::to_string(*s.simulated_seed);
   text += "\n";
+  if (!run.finished) return text + so_far(run);
   text += line("  policy %s, %u nodes x %u threads, %lld iterations in %.3f s, version %s, threshold %s\n",
                s.policy.c_str(), s.nodes, s.threads_per_node, static_cast<long long>(s.iterations),
                s.wall_seconds, to_string(s.final_version).c_str(), to_string(s.final_threshold).c_str());
@@ -103,57 +138,35 @@ std::string ending(const FinishedRun& run) {
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
   text += "  test accuracy " + accuracy_text(s.test_accuracy);
   if (s.test_loss) text += line(", test loss %.4f", *s.test_loss);
-  return text + "\n";
+  text += "\n";
+  for (const std::string& missing : run.missing) text += "  " + missing + "\n";
+  return text;
 }
 
-// What the comparison shows of a run, in seconds for each worker.
-struct Times {
-  double barrier, network, compute, total;
-};
-
-// The phases of a summary are sums over the workers that reported; those of a lost node did not.
-double per_worker(const FinishedRun& run, double total_seconds) {
-  return total_seconds / static_cast<double>(std::max<std::size_t>(run.workers.size(), 1));
-}
-
-Times times_of(const FinishedRun& run) {
-  const RunSummary& s = run.summary;
-  const auto mean = [&](Phase phase) { return per_worker(run, s[phase].total_seconds); };
-  return {mean(Phase::kBarrier), mean(Phase::kPsApplyGrads) + mean(Phase::kStep) + mean(Phase::kPsParam),
-          mean(Phase::kComputeGrads), s.wall_seconds};
-}
-
-// The times of a run that failed, was stopped, overran its emulation or lost nodes are not its policy's.
-bool is_comparable(const FinishedRun& run) { return fault_of(run.summary).empty(); }
-
-// "-12.3 %": the change from `first` to `now`; "" for the first run itself, and where either says nothing.
+// "-12.3 %": the change from the first run to another; "" for the first run itself, and where either says
+// nothing.
 class Changes {
  public:
   Changes(const FinishedRun& first, const FinishedRun& run)
       : shown_(&run != &first && is_comparable(first) && is_comparable(run)) {}
 
-  std::string percent(double first, double now) const {
-    if (!shown_) return "";
-    if (first == 0.0) return now == 0.0 ? "0.0 %" : "new";
-    return line("%+.1f %%", 100.0 * (now - first) / first);
+  // Less is better.
+  TextCell percent(double first, double now) const {
+    if (!shown_) return {};
+    const Tone tone = now < first ? Tone::kGood : now > first ? Tone::kBad : Tone::kPlain;
+    if (first == 0.0) return {now == 0.0 ? "0.0 %" : "new", tone};
+    return {line("%+.1f %%", 100.0 * (now - first) / first), tone};
   }
-  std::string points(const std::optional<double>& first, const std::optional<double>& now) const {
-    if (!shown_ || !first || !now) return "";
-    return line("%+.2f points", 100.0 * (*now - *first));
-  }
-  std::string cell(double first, double now) const {
-    return line("%10.3f %9s", now, percent(first, now).c_str());
+  // More is better.
+  TextCell points(const std::optional<double>& first, const std::optional<double>& now) const {
+    if (!shown_ || !first || !now) return {};
+    const Tone tone = *now > *first ? Tone::kGood : *now < *first ? Tone::kBad : Tone::kPlain;
+    return {line("%+.2f points", 100.0 * (*now - *first)), tone};
   }
 
  private:
   bool shown_;
 };
-
-// Without the blanks that fill its last column.
-std::string ended(std::string row) {
-  row.erase(row.find_last_not_of(' ') + 1);
-  return row + "\n";
-}
 
 // Column headings: the last part of each run's name, where that tells them apart.
 std::vector<std::string> headings(std::span<const FinishedRun> runs) {
@@ -170,89 +183,93 @@ std::vector<std::string> headings(std::span<const FinishedRun> runs) {
   return names;
 }
 
-// The nine phases, a column for each run.
-std::string phase_comparison(std::span<const FinishedRun> runs) {
-  const std::vector<std::string> names = headings(runs);
-  const auto row = [&](const char* name, auto total_seconds) {
-    std::string text = line("%-14s", name);
-    const double first = per_worker(runs.front(), total_seconds(runs.front().summary));
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      const double now = per_worker(runs[i], total_seconds(runs[i].summary));
-      const int width = static_cast<int>(std::max<std::size_t>(names[i].size(), 20));
-      text += line(" %*s", width, Changes(runs.front(), runs[i]).cell(first, now).c_str());
+// One line each, with the changes against the first.
+TextTable run_comparison(std::span<const FinishedRun> runs) {
+  TextTable table{.columns = {{"run", Align::kLeft},
+                              {"status", Align::kLeft},
+                              {"policy", Align::kLeft},
+                              {"barrier s"},
+                              {""},
+                              {"network s"},
+                              {""},
+                              {"compute s"},
+                              {""},
+                              {"total s"},
+                              {""},
+                              {"test accuracy"},
+                              {""}}};
+  const FinishedRun& reference = runs.front();
+  const Times first = times_of(reference);
+  for (const FinishedRun& run : runs) {
+    const Changes changes(reference, run);
+    const Times t = times_of(run);
+    const RunSummary& s = run.summary;
+    Row row{{run.name, Tone::kStrong}, {s.status, s.status == "ok" ? Tone::kGood : Tone::kBad}, {s.policy}};
+    for (double Times::*const field : {&Times::barrier, &Times::network, &Times::compute, &Times::total}) {
+      row.push_back({line("%.3f", t.*field)});
+      row.push_back(changes.percent(first.*field, t.*field));
     }
-    return ended(text);
-  };
-  std::string text = line("%-14s", "phase s");
-  for (const std::string& name : names) text += line(" %20s", name.c_str());
-  text += "\n";
-  for (std::size_t i = 0; i < kPhaseCount; ++i) {
-    text += row(kPhaseNames[i], [i](const RunSummary& s) { return s.phases[i].total_seconds; });
+    row.push_back({accuracy_text(s.test_accuracy)});
+    row.push_back(changes.points(reference.summary.test_accuracy, s.test_accuracy));
+    table.rows.push_back(std::move(row));
   }
-  return text + row("unaccounted", [](const RunSummary& s) { return s.unaccounted_seconds; });
+  return table;
 }
 
-// Why not to trust the times of a run, a line for each reason; "" when there is none.
-std::string caveats(const FinishedRun& run) {
-  const RunSummary& s = run.summary;
-  std::string text;
-  if (s.status != "ok") {
-    text += run.name + ": " + s.status + ", so without changes" + (s.reason.empty() ? "" : ": " + s.reason) +
-            "\n";
+// The nine phases, a column for each run.
+TextTable phase_comparison(std::span<const FinishedRun> runs) {
+  TextTable table{.columns = {{"phase s", Align::kLeft}}};
+  for (const std::string& name : headings(runs)) {
+    table.columns.push_back({name});
+    table.columns.push_back({""});
   }
-  if (s.lost_nodes > 0) {
-    text += run.name + line(
-                           ": %lld of %u nodes lost, so without changes; seconds are of the %zu workers that "
-                           "reported\n",
-                           static_cast<long long>(s.lost_nodes), s.nodes, run.workers.size());
+  const auto add = [&](const char* name, auto total_seconds) {
+    Row row{{name}};
+    const double first = per_worker(runs.front(), total_seconds(runs.front().summary));
+    for (const FinishedRun& run : runs) {
+      const double now = per_worker(run, total_seconds(run.summary));
+      row.push_back({line("%.3f", now)});
+      row.push_back(Changes(runs.front(), run).percent(first, now));
+    }
+    table.rows.push_back(std::move(row));
+  };
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    add(kPhaseNames[i], [i](const RunSummary& s) { return s.phases[i].total_seconds; });
   }
-  if (s.simulated_seed)
-    text += run.name + ": simulated with seed " + std::to_string(*s.simulated_seed) + "\n";
-  if (s.overruns > 0 && s.status != "invalid") {
-    text += run.name + line(": %lld emulated steps overran\n", static_cast<long long>(s.overruns));
-  }
-  return text;
+  add("unaccounted", [](const RunSummary& s) { return s.unaccounted_seconds; });
+  return table;
 }
 
 }  // namespace
 
-std::string phase_report(const FinishedRun& run) {
+std::string phase_report(const FinishedRun& run, TextStyle style) {
   std::map<NodeId, PhaseTotals> nodes;
   PhaseTotals all;
   for (const auto& [worker, totals] : run.workers) {
     merge(nodes[worker.node], totals);
     merge(all, totals);
   }
-  if (run.workers.empty()) return ending(run);  // nobody trained, or nobody could report
+  const std::string end = rendered_lines(ending(run), style);
+  if (run.workers.empty()) return end;  // nobody trained, or nobody could report
   std::string text;
-  for (const auto& [node, totals] : nodes) text += phase_table("node " + to_string(node), totals) + "\n";
-  text += phase_table("all nodes (" + std::to_string(run.workers.size()) + " workers)", all) + "\n";
-  return text + ending(run);
+  for (const auto& [node, totals] : nodes) {
+    text += rendered(phase_table("node " + to_string(node), totals), style) + "\n";
+  }
+  const std::string title = "all nodes (" + std::to_string(run.workers.size()) + " workers)";
+  return text + rendered(phase_table(title, all), style) + "\n" + end;
 }
 
-std::string comparison(std::span<const FinishedRun> runs) {
-  const FinishedRun& reference = runs.front();
-  std::size_t width = 3;
-  for (const FinishedRun& run : runs) width = std::max(width, run.name.size());
-  const int w = static_cast<int>(width);
+std::string comparison(std::span<const FinishedRun> runs, TextStyle style) {
   std::string text = "Seconds for each worker (network: PS_APPLY_GRADS + STEP + PS_PARAM); changes against " +
-                     reference.name + "\n";
-  text += line("%-*s  %-7s %-6s %19s %19s %19s %19s  %s\n", w, "run", "status", "policy", "barrier s        ",
-               "network s        ", "compute s        ", "total s        ", "test accuracy");
-  const Times first = times_of(reference);
+                     runs.front().name + "\n";
+  if (style == TextStyle::kMarkdown) text += "\n";
+  text += rendered(run_comparison(runs), style) + "\n" + rendered(phase_comparison(runs), style);
   std::string notes;
   for (const FinishedRun& run : runs) {
-    const Changes changes(reference, run);
-    const Times t = times_of(run);
-    const auto cell = [&](double Times::*field) { return changes.cell(first.*field, t.*field); };
-    text += ended(line("%-*s  %-7s %-6s%s%s%s%s  %s  %s", w, run.name.c_str(), run.summary.status.c_str(),
-                       run.summary.policy.c_str(), cell(&Times::barrier).c_str(),
-                       cell(&Times::network).c_str(), cell(&Times::compute).c_str(),
-                       cell(&Times::total).c_str(), accuracy_text(run.summary.test_accuracy).c_str(),
-                       changes.points(reference.summary.test_accuracy, run.summary.test_accuracy).c_str()));
-    notes += caveats(run);
+    for (const std::string& caveat : caveats_of(run)) {
+      notes += (style == TextStyle::kMarkdown ? "- " : "") + run.name + ": " + caveat + "\n";
+    }
   }
-  text += "\n" + phase_comparison(runs);
   return notes.empty() ? text : text + "\n" + notes;
 }
 

@@ -3,63 +3,20 @@
 #include <sstream>
 
 #include "common/files/atomic_file.h"
-#include "common/timing/histogram.h"
+#include "common/report/curve.h"
+#include "tests/unit/report_fixture.h"
 #include "tests/unit/temp_folder.h"
-#include "tools/report.h"
 #include "tools/report_tables.h"
 
 using namespace paceline;
 using Catch::Matchers::Contains;
+using testing::Outcome;
+using testing::run_report;
 using testing::TempFolder;
+using testing::two_nodes;
+using testing::write_run;
 
 namespace {
-
-constexpr std::int64_t kMs = 1'000'000;
-
-PhaseStat occurred(std::int64_t count, std::int64_t each_ns) {
-  return {count, count * each_ns, 0, {{histogram_bucket(each_ns), count}}};
-}
-
-// Two nodes of one thread: node 0 computes 10 x 30 ms and waits 10 x 10, node 1 computes 10 x 10 and waits 10
-// x 30.
-FinishedRun two_nodes(const std::string& name) {
-  FinishedRun run;
-  run.name = name;
-  for (std::uint32_t node : {0u, 1u}) {
-    PhaseTotals totals;
-    totals[Phase::kComputeGrads] = occurred(10, node == 0 ? 30 * kMs : 10 * kMs);
-    totals[Phase::kBarrier] = occurred(10, node == 0 ? 10 * kMs : 30 * kMs);
-    totals.wall_ns = 500 * kMs;
-    run.workers.push_back({WorkerId(node, 0), totals});
-  }
-  PhaseTotals all = run.workers[0].totals;
-  merge(all, run.workers[1].totals);
-  run.summary.policy = "ssp";
-  run.summary.nodes = 2;
-  run.summary.threads_per_node = 1;
-  run.summary.iterations = 20;
-  run.summary.wall_seconds = 0.5;
-  run.summary.final_threshold = Threshold(3);
-  run.summary.test_accuracy = 0.8;
-  set_phases(run.summary, all);
-  return run;
-}
-
-void write_run(const std::filesystem::path& folder, const FinishedRun& run) {
-  std::filesystem::create_directories(folder);
-  REQUIRE(write_summary(folder, run.summary));
-  REQUIRE(write_phases(folder, run.workers));
-}
-
-struct Outcome {
-  int status;
-  std::string out, err;
-};
-Outcome run_report(const std::vector<std::string>& runs) {
-  std::ostringstream out, err;
-  const int status = report({runs}, out, err);
-  return {status, out.str(), err.str()};
-}
 
 // The line of `text` behind `title` that begins with `begin`, blanks squeezed.
 std::string line_of(const std::string& text, const std::string& title, const std::string& begin) {
@@ -210,26 +167,51 @@ TEST_CASE("a_failed_run_says_why_and_a_run_without_evaluation_says_so") {
   CHECK_THAT(r.out, Contains("failed (node 1 lost)") && Contains("test accuracy not evaluated"));
 }
 
-TEST_CASE("what_is_no_finished_run_ends_in_one_line_and_status_2") {
+TEST_CASE("a_directory_that_is_not_there_ends_in_one_line_and_status_2") {
   const TempFolder folder;
   write_run(folder / "good", two_nodes("good"));
-  std::filesystem::create_directories(folder / "unfinished");
+  const Outcome r = run_report({(folder / "good").string(), (folder / "none").string()});
+  CHECK(r.status == 2);
+  CHECK(r.out.empty());
+  CHECK_THAT(r.err, Contains("none: no such run directory"));
+  CHECK(std::count(r.err.begin(), r.err.end(), '\n') == 1);
+}
+
+TEST_CASE("a_crashed_run_is_shown_as_far_as_it_came_and_what_it_lacks_is_named") {
+  const TempFolder folder;
+  const std::vector<CurveRow> rows = {{1.0, Version(10), Threshold(3), {}, 2.0, {}, {}},
+                                      {3.5, Version(30), Threshold(4), 5.5, 1.5, {}, {}},
+                                      {2.0, Version(20), Threshold(3), {}, {}, {}, 0.5}};
+  REQUIRE(write_curve(folder.path(), rows));
+  REQUIRE(write_file_atomically(folder / "config.yaml", "cluster: {nodes: 3}\nsync: {policy: dtssp}\n"));
+  const std::string name = folder.path().string();
+  const Outcome r = run_report({name});
+  CHECK(r.status == 0);
+  CHECK_THAT(r.out, Contains(name + ": unfinished\n  policy dtssp, 3 nodes x 1 threads\n"
+                                    "  version 30 after 3.500 s, threshold 4\n"
+                                    "  test accuracy 50.00 % at last\n  no summary.json: "));
+  CHECK_THAT(r.out, Contains("phases.csv: No such file"));
+}
+
+TEST_CASE("beside_other_runs_what_is_wrong_with_one_is_named_below_and_nothing_is_compared_with_it") {
+  const TempFolder folder;
+  write_run(folder / "good", two_nodes("good"));
+  std::filesystem::create_directories(folder / "empty");
   write_run(folder / "corrupt", two_nodes("corrupt"));
   REQUIRE(write_file_atomically(folder / "corrupt/summary.json", "{"));
-  write_run(folder / "cut", two_nodes("cut"));
-  std::filesystem::remove(folder / "cut/phases.csv");
-  const std::pair<const char*, const char*> cases[] = {
-      {"none", "none: no such run directory"},
-      {"unfinished", "unfinished: unfinished, it has no summary.json"},
-      {"corrupt", "corrupt/summary.json: "},
-      {"cut", "cut/phases.csv: No such file"}};
-  for (const auto& [name, message] : cases) {
-    const Outcome r = run_report({(folder / "good").string(), (folder / name).string()});
-    CHECK(r.status == 2);
-    CHECK(r.out.empty());
-    CHECK_THAT(r.err, Contains(message));
-    CHECK(std::count(r.err.begin(), r.err.end(), '\n') == 1);
-  }
+  write_run(folder / "old", two_nodes("old"));
+  REQUIRE(write_file_atomically(folder / "old/phases.csv", "node,thread,phase\n"));
+  const std::string good = (folder / "good").string(), corrupt = (folder / "corrupt").string();
+  const Outcome r = run_report({good, (folder / "empty").string(), corrupt, (folder / "old").string()});
+  CHECK(r.status == 0);
+  CHECK_THAT(r.out, Contains("empty: unfinished, so without changes\n") &&
+                        Contains("empty: no summary.json: the run is unfinished, or it was killed") &&
+                        Contains("corrupt: unreadable, so without changes\n") &&
+                        Contains("summary.json: cut off after 1 bytes\n") &&
+                        Contains("phases.csv:1: header is 'node,thread,phase', expected"));
+  // Its phases are there.
+  CHECK(line_of(r.out, "run", corrupt + " unreadable") ==
+        corrupt + " unreadable 0.200 0.000 0.200 0.000 not evaluated");
 }
 
 TEST_CASE("a_run_that_failed_before_any_node_reported_is_still_shown") {
@@ -248,5 +230,5 @@ TEST_CASE("a_run_that_failed_before_any_node_reported_is_still_shown") {
   failed.summary.status = "ok";
   failed.summary.reason.clear();
   REQUIRE(write_summary(folder.path(), failed.summary));
-  CHECK(run_report({folder.path().string()}).status == 2);
+  CHECK_THAT(run_report({folder.path().string()}).out, Contains("phases.csv: No such file"));
 }

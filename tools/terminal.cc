@@ -1,0 +1,22 @@
+#include "tools/terminal.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace paceline {
+namespace {
+
+std::string_view environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+bool takes_colour(int fd) {
+  return ::isatty(fd) == 1 && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
+}
+
+}  // namespace paceline
