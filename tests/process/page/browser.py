@@ -118,10 +118,10 @@ class Browser:
         events = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
         return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
-    def screenshot(self, file):
-        """Of the whole page, as high as it is."""
+    def screenshot(self, file, top=None):
+        """Of the whole page, as high as it is, or of its first pixels."""
         size = self.devtools("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(top or size["height"], size["height"]), "scale": 1}
         shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         pathlib.Path(file).write_bytes(base64.b64decode(shot["data"]))
 

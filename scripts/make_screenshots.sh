@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Makes the pictures of the README again, of real runs: BSP, DTSSP and ASP on four emulated nodes of different speeds (about two
+# minutes each), their page, and that in a headless Chromium, light, dark and as on a phone.
+#   scripts/make_screenshots.sh [--out DIR] [--runs DIR] [--bin DIR] [key.path=value …]
+#     --out DIR    where the pictures go (default docs/images)
+#     --runs DIR   where the runs are (default runs/screenshots); those that are there and have this configuration are kept
+# key.path=value is given to every run: emulate.base_step=500ms gives a slow machine more time. Needs
+# scripts/install_deps.sh --browser --plots.
+# Exit status: 0 the pictures are made, 1 a run failed, was stopped or is invalid, 2 wrong usage or something is missing.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$root/scripts/lib/arguments.sh"
+. "$root/scripts/lib/processes.sh"
+
+out="$root/docs/images" runs="$root/runs/screenshots" bin="$root/build/release/bin"
+read_arguments "--out folder" "--runs folder" "--bin folder" key=value -- "$@"
+"$root/scripts/install_deps.sh" --browser --plots --check || fail "run scripts/install_deps.sh --browser --plots"
+trap pass_on INT TERM
+
+configs=()
+for policy in bsp dtssp asp; do configs+=("$root/configs/$policy.yaml"); done
+# 200 iterations of each worker, in a network whose real steps two cores can do in the emulated time.
+run_child "$root/scripts/compare_policies.sh" "${configs[@]}" --out "$runs" --bin "$bin" \
+  "data.path=$root/data/synthetic" train.model=cifar_cnn_small train.batch_size=16 train.total_iterations=3200 \
+  train.eval_every_clocks=20 train.eval_samples=1000 train.optimizer.lr=0.0005 emulate.base_step=280ms \
+  sync.lpr.window_clocks=10 "${given[@]}" || fail "${stopped:+stopped: }no pictures: a run has failed" 1
+"$bin/paceline" report --html "$runs/report.html" "$runs/bsp" "$runs/dtssp" "$runs/asp" || fail "no page of the runs" 1
+python3 "$root/tests/process/page/screenshots.py" "$runs/report.html" "$out" --prefix report- --top 1240 ||
+  fail "no pictures of $runs/report.html" 1
