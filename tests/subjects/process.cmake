@@ -47,7 +47,7 @@ endforeach()
 # What each sanitizer would find here it finds elsewhere (scripts/test.sh leaves these out): none is needed for the
 # scripts, for sweeps and reports (processes of one thread) and for bad input; the thread sanitizer sees the daemons' threads in
 # whole runs and in stops.
-set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.LongRun daemons.PageBundle daemons.Plots daemons.ReportPage daemons.ResumeByScript
+set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.LongRun daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
 set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.NotFinite daemons.Resume daemons.Starts

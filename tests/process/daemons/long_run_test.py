@@ -25,7 +25,8 @@ PHASES = {"BATCH": 0.02, "COMPUTE_GRADS": 0.6, "APPLY_GRADS": 0.02, "PS_APPLY_GR
 def write_phases(folder):
     """Each phase of each worker: STEPS samples in BUCKETS buckets."""
     wall_ns = 36_000 * 10**9
-    with open(folder / "phases.csv", "w", encoding="utf-8") as rows, open(folder / "phases_histogram.csv", "w", encoding="utf-8") as buckets:
+    with open(folder / "phases.csv", "w", encoding="utf-8") as rows, \
+            open(folder / "phases_histogram.csv", "w", encoding="utf-8") as buckets:
         rows.write("node,thread,phase,count,total_seconds,mean_ms,p50_ms,p95_ms,share,hidden_seconds\n")
         buckets.write("node,thread,phase,ns,count\n")
         for node in range(NODES):
@@ -56,7 +57,8 @@ def write_curve(file):
         out.write("seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy\n")
         for row in range(CURVE_ROWS):
             tested = f"{dice.random():.6f}" if row % 100 == 0 else ""
-            out.write(f"{row * 0.036:.9f},{row},{3 + row // 9973 % 8},{dice.gauss(0, 5):.12f},{dice.random() + 1:.15f},{dice.random():.6f},{tested}\n")
+            out.write(f"{row * 0.036:.9f},{row},{3 + row // 9973 % 8},{dice.gauss(0, 5):.12f},{dice.random() + 1:.15f},"
+                      f"{dice.random():.6f},{tested}\n")
 
 
 class LongRun(DaemonTest):
@@ -85,7 +87,8 @@ simulate: {{compute: {{distribution: lognormal, mean: 100ms}}, metric: {{final_a
         _, status, used = os.wait4(program.pid, 0)
         program.returncode = os.waitstatus_to_exitcode(status)
         seconds, most = time.monotonic() - began, used.ru_maxrss * 1024
-        print(f"report {' '.join(str(a) for a in arguments if str(a).startswith('-'))}: {seconds:.2f} s, {most / 1e6:.0f} MB", file=sys.stderr)
+        how = " ".join(str(argument) for argument in arguments if str(argument).startswith("-"))
+        print(f"report {how}: {seconds:.2f} s, {most / 1e6:.0f} MB", file=sys.stderr)
         self.assertEqual(program.returncode, 0)
         self.assertLess(seconds, SECONDS_MAX)
         self.assertLess(most, BYTES_MAX)

@@ -19,7 +19,8 @@ SIMULATION = """\
 run: {{seed: 7}}
 cluster: {{nodes: 2, threads_per_node: 2}}
 sync: {{policy: dtssp, lpr: {{window_clocks: 25}}}}
-train: {{model: layers, layers: [{{kind: flatten}}, {{kind: dense, out: 10}}], batch_size: 8, total_iterations: 1000, eval_every_clocks: 50}}
+train:
+  {{model: layers, layers: [{{kind: flatten}}, {{kind: dense, out: 10}}], batch_size: 8, total_iterations: 1000, eval_every_clocks: 50}}
 emulate: {{base_step: 100ms, slowdown: [1, 1.5], jitter: lognormal, jitter_spread: 0.3}}
 simulate: {{mode: training}}
 data: {{kind: synthetic, path: {data}}}
