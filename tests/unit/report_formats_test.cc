@@ -52,7 +52,7 @@ TEST_CASE("one_run_as_csv_is_a_row_for_each_phase_of_each_node_and_of_all") {
   const std::vector<std::string> lines = lines_of(runs.one(ReportFormat::kCsv));
   REQUIRE(lines.size() == 1 + 3 * (kPhaseCount + 1));
   CHECK(lines[0] == "run,node,phase,count,total_seconds,mean_ms,p50_ms,p95_ms,share,hidden_seconds");
-  CHECK(lines[2] == runs.a + ",0,COMPUTE_GRADS,10,0.300000000,30,30.146560,30.146560,0.6,0.000000000");
+  CHECK(lines[2] == runs.a + ",0,COMPUTE_GRADS,10,0.300000000,30,30.14656,30.14656,0.6,0.000000000");
   CHECK(lines[10] == runs.a + ",0,unaccounted,,0.100000000,,,,0.2,");
   CHECK_THAT(lines[22], Contains(",all,COMPUTE_GRADS,20,0.400000000,20,"));
 }
