@@ -25,5 +25,5 @@ run_child "$root/scripts/compare_policies.sh" "${configs[@]}" --out "$runs" --bi
   train.eval_every_clocks=20 train.eval_samples=1000 train.optimizer.lr=0.0005 emulate.base_step=280ms \
   sync.lpr.window_clocks=10 "${given[@]}" || fail "${stopped:+stopped: }no pictures: a run has failed" 1
 "$bin/paceline" report --html "$runs/report.html" "$runs/bsp" "$runs/dtssp" "$runs/asp" || fail "no page of the runs" 1
-python3 "$root/tests/process/page/screenshots.py" "$runs/report.html" "$out" --prefix report- --top 1240 ||
+/usr/bin/python3 "$root/tests/process/page/screenshots.py" "$runs/report.html" "$out" --prefix report- --top 1240 ||
   fail "no pictures of $runs/report.html" 1

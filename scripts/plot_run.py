@@ -1,11 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The main figures of one run or several, as PNG and PDF, from the files of their run directories (docs/REPORT.md): real runs
 and simulated ones, finished or not. What a directory lacks is named, and the figures that the rest is enough for are made.
 
     scripts/plot_run.py RUN… [--out DIR]
         --out DIR   where the figures go (default: plots in the first run's directory)
 
-Needs pandas and matplotlib: scripts/install_deps.sh --plots. In a notebook: load() and any function of FIGURES.
+Needs pandas and matplotlib: scripts/install_deps.sh --plots, whose packages are for Debian's own Python. In a notebook: load() and any function of FIGURES.
 Exit status: 0 there are figures, 1 there is nothing to draw, 2 wrong usage or no such directory.
 """
 
