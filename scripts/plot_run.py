@@ -5,7 +5,8 @@ and simulated ones, finished or not. What a directory lacks is named, and the fi
     scripts/plot_run.py RUN… [--out DIR]
         --out DIR   where the figures go (default: plots in the first run's directory)
 
-Needs pandas and matplotlib: scripts/install_deps.sh --plots, whose packages are for Debian's own Python. In a notebook: load() and any function of FIGURES.
+Needs pandas and matplotlib: scripts/install_deps.sh --plots, whose packages are for Debian's own Python. In a notebook: load()
+and any function of FIGURES.
 Exit status: 0 there are figures, 1 there is nothing to draw, 2 wrong usage or no such directory.
 """
 
@@ -80,7 +81,7 @@ class Run:
             self.missing.append(f"{name}: the last line is cut, and left out")
             text = text[:text.rfind("\n") + 1]
         try:
-            table = pandas.read_csv(io.StringIO(text))
+            table = pandas.read_csv(io.StringIO(text), float_precision="round_trip")  # to the last digit
             lacking = [column for column in COLUMNS[name] if column not in table]
             if lacking:
                 self.missing.append(f"{name}: no column {', '.join(lacking)}; it is of another version")

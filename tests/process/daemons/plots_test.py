@@ -80,7 +80,10 @@ class Plots(DaemonTest):
             expected = {}
             for row in rows_of(run / "phases.csv"):
                 expected.setdefault(row["phase"], []).append(float(row["total_seconds"]))
-            self.assertEqual(drawn, {phase: [max(seconds, 0.0) for seconds in of] for phase, of in expected.items()})
+            self.assertEqual(drawn.keys(), expected.keys())
+            for phase, of in expected.items():  # a bar knows its two ends, and its width by them
+                for width, seconds in zip(drawn[phase], of, strict=True):
+                    self.assertAlmostEqual(width, max(seconds, 0.0), delta=1e-12, msg=phase)
             self.assertEqual([label.get_text() for label in chart.get_yticklabels()], ["0.0", "0.1", "1.0", "1.1"])
             ends = [bar.get_x() + bar.get_width() for bar in chart.containers[-1]]
             for worker, end in enumerate(ends):
