@@ -19,9 +19,9 @@ trap pass_on INT TERM
 
 configs=()
 for policy in bsp dtssp asp; do configs+=("$root/configs/$policy.yaml"); done
-# 200 iterations of each worker, in a network whose real steps two cores can do in the emulated time.
+# 200 iterations of each worker, whose real steps are a small part of the emulated time on two busy cores, too.
 run_child "$root/scripts/compare_policies.sh" "${configs[@]}" --out "$runs" --bin "$bin" \
-  "data.path=$root/data/synthetic" train.model=cifar_cnn_small train.batch_size=16 train.total_iterations=3200 \
+  "data.path=$root/data/synthetic" train.model=cifar_cnn_small train.batch_size=4 train.total_iterations=3200 \
   train.eval_every_clocks=20 train.eval_samples=1000 train.optimizer.lr=0.0005 emulate.base_step=280ms \
   sync.lpr.window_clocks=10 "${given[@]}" || fail "${stopped:+stopped: }no pictures: a run has failed" 1
 "$bin/paceline" report --html "$runs/report.html" "$runs/bsp" "$runs/dtssp" "$runs/asp" || fail "no page of the runs" 1
