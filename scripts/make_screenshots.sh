@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the pictures of the README again, of real runs: BSP, DTSSP and ASP on four emulated nodes of different speeds (about two
-# minutes each), their page, and that in a headless Chromium, light, dark and as on a phone.
+# Makes the pictures of the README again, of real runs: BSP, DTSSP and ASP on four emulated nodes of different speeds (about a
+# minute each), their page, and that in a headless Chromium, light, dark and as on a phone.
 #   scripts/make_screenshots.sh [--out DIR] [--runs DIR] [--bin DIR] [key.path=value …]
 #     --out DIR    where the pictures go (default docs/images)
 #     --runs DIR   where the runs are (default runs/screenshots); those that are there and have this configuration are kept
@@ -19,11 +19,17 @@ trap pass_on INT TERM
 
 configs=()
 for policy in bsp dtssp asp; do configs+=("$root/configs/$policy.yaml"); done
-# 200 iterations of each worker, whose real steps are a small part of the emulated time on two busy cores, too.
-run_child "$root/scripts/compare_policies.sh" "${configs[@]}" --out "$runs" --bin "$bin" \
-  "data.path=$root/data/synthetic" train.model=cifar_cnn_small train.batch_size=4 train.total_iterations=3200 \
-  train.eval_every_clocks=20 train.eval_samples=1000 train.optimizer.lr=0.0005 emulate.base_step=280ms \
-  sync.lpr.window_clocks=10 "${given[@]}" || fail "${stopped:+stopped: }no pictures: a run has failed" 1
+# 100 iterations of each worker, whose real steps are a small part of the emulated time on two busy cores, too.
+settings=(
+  "data.path=$root/data/synthetic"
+  train.model=layers 'train.layers=[{kind: flatten}, {kind: dense, out: 64}, {kind: relu}, {kind: dense, out: 10}]'
+  train.batch_size=16 train.total_iterations=1600 train.optimizer.lr=0.0002
+  train.eval_every_clocks=10 train.eval_samples=1000
+  sync.lpr.window_clocks=5
+  emulate.base_step=280ms
+)
+run_child "$root/scripts/compare_policies.sh" "${configs[@]}" --out "$runs" --bin "$bin" "${settings[@]}" "${given[@]}" ||
+  fail "${stopped:+stopped: }no pictures: a run has failed" 1
 "$bin/paceline" report --html "$runs/report.html" "$runs/bsp" "$runs/dtssp" "$runs/asp" || fail "no page of the runs" 1
 /usr/bin/python3 "$root/tests/process/page/screenshots.py" "$runs/report.html" "$out" --prefix report- --top 1240 ||
   fail "no pictures of $runs/report.html" 1

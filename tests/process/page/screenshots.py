@@ -1,6 +1,6 @@
 """Pictures of a report, as its readers see it: screenshots.py REPORT.html FOLDER writes light.png, dark.png, phone.png,
-phone_dark.png and paper.pdf. With --top HEIGHT only the first HEIGHT pixels of each, in as few colours as are told apart, and no
-paper: for a README (scripts/make_screenshots.sh)."""
+phone_dark.png and paper.pdf. With --top HEIGHT only the first HEIGHT pixels of each, packed well, and no paper: for a
+README (scripts/make_screenshots.sh)."""
 
 import argparse
 import pathlib
@@ -10,15 +10,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from browser import Browser
 
 WINDOWS = (("light", 1100, False), ("dark", 1100, True), ("phone", 390, False), ("phone_dark", 390, True))
-COLOURS = 128
 
 
 def make_small(file):
-    """Charts and text have few colours: a palette is a third of the bytes."""
+    """The browser packs for speed. Without loss: a palette would let some of the phases' colours go."""
     from PIL import Image
 
     with Image.open(file) as picture:
-        picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
+        picture.convert("RGB").save(file, optimize=True)
 
 
 def main():
