@@ -82,9 +82,12 @@ class EvaluationSchedule {
     reported(given_up_->node, given_up_->version);
   }
   // Whether the report is of an evaluation that was given up, and so is no fault. (A node evaluates in the
-  // order in which it is asked.)
-  bool late(NodeId node, Version version) const {
-    return given_up_ && given_up_->node == node && version <= given_up_->version;
+  // order in which it is asked, and reports each once.)
+  bool late(NodeId node, Version version) {
+    if (!given_up_ || given_up_->node != node || version > given_up_->version || version <= late_)
+      return false;
+    late_ = version;
+    return true;
   }
 
   // The node has gone: another one is asked next.
@@ -117,6 +120,7 @@ class EvaluationSchedule {
   std::optional<Retained> waiting_;
   std::optional<NodeId> asked_;
   std::optional<Asked> given_up_;  // the newest
+  Version late_ = kNoVersion;      // the newest that was reported all the same
   bool final_ = false;
   std::int64_t skipped_ = 0;
 };

@@ -321,7 +321,8 @@ TEST_CASE("an evaluation that takes too long is given up, and its node is asked 
   REQUIRE(run.sent.of<wire::Release>(kShard0).size() == 1);
   REQUIRE(run.sent.of<wire::Evaluate>(kNode0).size() == 2);
   run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 9, 10}, ""});  // too late: ignored
-  run.say(kNode0, wire::EvaluationReport{Version(1), {}, "version 1 is not retained"});
+  const wire::EvaluationReport again{Version(1), {}, "version 1 is not retained"};
+  CHECK(run.refused(kNode0, again).code() == StatusCode::kOutOfOrder);
   CHECK(run.sent.of<wire::Release>(kShard0).size() == 1);
   CHECK(run.refused(kNode1, wire::EvaluationReport{Version(1), {1.0, 9, 10}, ""}).code() ==
         StatusCode::kOutOfOrder);
