@@ -104,7 +104,7 @@ Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerI
   if (known != connections_.end() && known->second != peer) {
     return failed_precondition(to_string(peer) + ": this connection is " + to_string(known->second));
   }
-  member = {State::kPresent, incarnation, connection, now};
+  member = {State::kPresent, incarnation, connection, now, now};
   connections_[connection] = peer;
   return Status::ok();
 }

@@ -53,6 +53,8 @@ class Membership {
   void seen(Peer peer, Ticks now);
   // Whether anything has come from it after `when`.
   bool heard_since(Peer peer, Ticks when) const { return at(peer).last_seen > when; }
+  // When the last join of it was accepted.
+  Ticks joined_at(Peer peer) const { return at(peer).joined_at; }
   // How long nothing has come from it; nothing where it is not here.
   std::optional<std::chrono::nanoseconds> silent_for(Peer peer, Ticks now) const;
   // This process itself did not run for that long: nobody else is to blame for the silence.
@@ -77,6 +79,7 @@ class Membership {
     std::uint64_t incarnation = 0;
     wire::PeerId connection;
     Ticks last_seen;
+    Ticks joined_at;
   };
   Member& at(Peer peer) { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
   const Member& at(Peer peer) const { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }

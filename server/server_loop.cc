@@ -102,20 +102,8 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   }
   if (const auto* join = std::get_if<wire::Join>(&message->body)) return on_join(from, *join, now);
   if (const auto* join = std::get_if<wire::ShardJoin>(&message->body)) return on_shard_join(from, *join, now);
-  if (!peer) {
-    if (std::holds_alternative<wire::Leave>(message->body)) return;  // whose join was refused says goodbye
-    return refuse(
-        from,
-        failed_precondition(std::string(wire::name_of(message->body)) +
-                            " before a join on this connection (a node that was lost with the one before is "
-                            "not let in again)"),
-        /*fatal=*/true);
-  }
-  if (membership_.is_gone(*peer)) {
-    // What it sent before it left may still be under way; one that was only taken for lost must learn of it.
-    return send_to(from, wire::Error{StatusCode::kFailedPrecondition,
-                                     to_string(*peer) + " has gone from this run", /*fatal=*/true});
-  }
+  if (!peer) return refuse_stranger(from, message->body);
+  if (membership_.is_gone(*peer)) return refuse_gone(from, *peer);
   membership_.seen(*peer, now);
   if (const Status shared = settle_sharing(from, *peer, message->body); !shared.is_ok()) {
     return refuse(from, shared, /*fatal=*/true);
@@ -128,6 +116,23 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   }
 }
 
+void ServerLoop::refuse_stranger(const wire::PeerId& from, const wire::Body& body) {
+  const bool broken = router_->said_in_vain(from);
+  if (broken || std::holds_alternative<wire::Leave>(body)) return;  // whose join was refused says goodbye
+  refuse(from,
+         failed_precondition(std::string(wire::name_of(body)) +
+                             " before a join on this connection (a node that was lost with the one before is "
+                             "not let in again)"),
+         /*fatal=*/true);
+}
+
+// What it sent before it left may still be under way; one that was only taken for lost must learn of it.
+void ServerLoop::refuse_gone(const wire::PeerId& from, Peer peer) {
+  if (router_->said_in_vain(from)) return;
+  send_to(from, wire::Error{StatusCode::kFailedPrecondition, to_string(peer) + " has gone from this run",
+                            /*fatal=*/true});
+}
+
 // That the sender of the message being handled may speak as `who`, by its key. Where the run has keys, one
 // whose key has no name may not: that would be a connection about which nobody was asked.
 Status ServerLoop::check_key(bool may, const std::string& who) const {
@@ -138,19 +143,20 @@ Status ServerLoop::check_key(bool may, const std::string& who) const {
 }
 
 void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks now) {
+  if (joins_in_vain(from, join, now)) return;
   const std::string key = router_->key_name();
   const Status own_key = check_key(wire::may_be_node(key, join.node.value), "node " + to_string(join.node));
   const bool ours = join.node.value < config_.cluster.nodes;
   if (!own_key.is_ok()) {
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), own_key.message());
-    return refuse(from, own_key, /*fatal=*/true);
+    return refuse_join(from, own_key);
   }
   // Before it counts: its number is another process's in this run.
   const bool is_new = ours && join.protocol_version == wire::kProtocolVersion &&
                       membership_.last_connection_of(Peer::of(join.node)).empty();
   if (const Status fits = check_generation(join); is_new && !waits_for_resume() && !fits.is_ok()) {
     if (authority_) authority_->join_refused(Peer::of(join.node), fits.message());
-    return refuse(from, fits, /*fatal=*/true);
+    return refuse_join(from, fits);
   }
   make_way(from, join);
   const Result<Layout> layout = membership_.admit(join, from, now);
@@ -161,13 +167,33 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
   if (!range.is_ok()) {
     if (layout.is_ok()) remove(Peer::of(join.node));
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), range.status().message());
-    return refuse(from, range.status(), /*fatal=*/true);
+    return refuse_join(from, range.status());
   }
   router_->remember(from);
   if (!waits_for_resume()) return welcome(join, *layout, now);
   // What the handler alone can do is done; the answer comes when there is something to go on from.
   std::erase_if(waiting_, [&](const Waiting& one) { return one.join.node == join.node; });
   waiting_.push_back({from, join, *layout});
+}
+
+// A join may name 65,536 tensors, which takes the others' time. A node says it once, and again when it has
+// heard nothing for a lease; whoever goes on with it sooner, or though it was refused, has its connection
+// broken.
+bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::Join& join, Ticks now) {
+  const std::optional<Peer> known = membership_.who(from);
+  if (!known) return false;  // counted if it is refused
+  const bool present = !membership_.is_gone(*known);
+  const bool in_time = now - membership_.joined_at(*known) >= config_.cluster.heartbeat;
+  if (present && *known == Peer::of(join.node) && in_time) return false;
+  if (!router_->said_in_vain(from)) return false;
+  if (present) expelled_.emplace_back(*known, "refused: it went on joining");
+  return true;
+}
+
+void ServerLoop::refuse_join(const wire::PeerId& from, const Status& why) {
+  const bool stranger = !membership_.who(from);  // others have been counted
+  if (stranger && router_->said_in_vain(from)) return;
+  refuse(from, why, /*fatal=*/true);
 }
 
 // A process that has been in this generation, or a later one, of which this server knows nothing, has met
@@ -230,14 +256,12 @@ Status ServerLoop::judge_sharing(NodeId node, const Status& shared) {
 
 void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
   if (!is_authority()) {
-    return refuse(from,
-                  failed_precondition("shard " + to_string(join.shard) + " joined shard " +
-                                      to_string(shard_) + ", which is not the authority"),
-                  /*fatal=*/true);
+    return refuse_join(from, failed_precondition("shard " + to_string(join.shard) + " joined shard " +
+                                                 to_string(shard_) + ", which is not the authority"));
   }
   const std::string key = router_->key_name();
   const Status own_key = check_key(wire::may_be_server(key), "shard " + to_string(join.shard));
-  if (!own_key.is_ok()) return refuse(from, own_key, /*fatal=*/true);
+  if (!own_key.is_ok()) return refuse_join(from, own_key);
   Status status;
   if (join.protocol_version == wire::kProtocolVersion && join.resumes != options_.resume) {
     status = failed_precondition(
@@ -249,7 +273,7 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
   if (!status.is_ok()) {
     const bool ours = authority_ && join.shard.value < config_.cluster.shards;
     if (ours) authority_->join_refused(Peer::of(join.shard), status.message());
-    return refuse(from, status, /*fatal=*/true);
+    return refuse_join(from, status);
   }
   router_->remember(from);
   if (options_.resume) return on_resuming_shard(from, join, now);

@@ -76,7 +76,11 @@ class ServerLoop {
   void on_dealer(Result<wire::Message> message);
   void on_denied(const Status& why);
   [[nodiscard]] Status check_key(bool may, const std::string& who) const;
+  void refuse_stranger(const wire::PeerId& from, const wire::Body& body);
+  void refuse_gone(const wire::PeerId& from, Peer peer);
   void on_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  [[nodiscard]] bool joins_in_vain(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  void refuse_join(const wire::PeerId& from, const Status& why);
   [[nodiscard]] Status check_generation(const wire::Join& join) const;
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);
   void remove(Peer peer);
@@ -111,6 +115,7 @@ class ServerLoop {
   // What goes out, and time (server_loop_out.cc).
   void send(Speaker speaker, Peer to, wire::Message message);
   void send_to(const wire::PeerId& connection, wire::Body body);
+  [[nodiscard]] Status check_room(const wire::PeerId& connection) const;
   void disconnect(NodeId node);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);
   void lose(Peer peer, const std::string& why, Ticks now);

@@ -5,6 +5,7 @@
 
 #include "common/ticks.h"
 #include "server/server_loop.h"
+#include "server/unread_messages_max.h"
 
 namespace paceline::server {
 namespace {
@@ -40,8 +41,22 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   if (connection == nullptr) return;  // it has gone, or never came
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) expelled_.emplace_back(to, "refused: " + error->message);
-  const Status status = router_->send(*connection, std::move(message));
+  Status status = check_room(*connection);
+  if (status.is_ok()) status = router_->send(*connection, std::move(message));
   if (!status.is_ok()) cannot_send(to, status);
+}
+
+// That a message more may wait for the peer. Other shards are ours: the decisions that wait for one are as
+// many as it is behind.
+Status ServerLoop::check_room(const wire::PeerId& connection) const {
+  const std::int64_t waiting = router_->waiting(connection);
+  const std::int64_t floats = service_.shard() != nullptr ? service_.shard()->range().size() : 0;
+  const std::int64_t most = unread_messages_max(config_.cluster, floats);
+  if (waiting < most) return Status::ok();
+  const std::optional<Peer> peer = membership_.who(connection);
+  if (peer && !peer->is_node()) return Status::ok();
+  return resource_exhausted("it does not read what it is sent: " + std::to_string(waiting) +
+                            " messages wait for it, expected less than " + std::to_string(most));
 }
 
 // Called from within handlers, so what follows waits for the next tick. A shard cannot tell whether a node
@@ -52,7 +67,10 @@ void ServerLoop::cannot_send(Peer to, const Status& why) {
 
 void ServerLoop::check_unreachable(Ticks now) {
   const auto heard = [this](Peer peer, Ticks when) { return membership_.heard_since(peer, when); };
-  for (const Unreachable::Entry& lost : unreachable_.take_lost(now, heard)) lose(lost.peer, lost.why, now);
+  for (const Unreachable::Entry& lost : unreachable_.take_lost(now, heard)) {
+    lose(lost.peer, lost.why, now);
+    if (lost.dropped && lost.peer.is_node()) disconnect(lost.peer.node());  // what waits for it goes, too
+  }
 }
 
 // The peer takes no further part, whether it knows that or not: it may go on talking.
@@ -72,8 +90,12 @@ void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
 }
 
 void ServerLoop::send_to(const wire::PeerId& connection, wire::Body body) {
-  const Status status = router_->send(connection, {std::move(body), {}});
-  if (!status.is_ok()) log_.debug(status.message());  // its peer is gone, or its lease will tell
+  Status status = check_room(connection);
+  if (status.is_ok()) status = router_->send(connection, {std::move(body), {}});
+  if (status.is_ok()) return;
+  log_.debug(status.message());  // its peer is gone, or its lease will tell; but who does not read may talk
+  const std::optional<Peer> peer = membership_.who(connection);
+  if (peer && status.code() == StatusCode::kResourceExhausted) cannot_send(*peer, status);
 }
 
 // Its ZeroMQ connects anew, and what it then says is a stranger's.
@@ -141,7 +163,9 @@ void ServerLoop::keep_out(Ticks now) {
 void ServerLoop::heartbeat(Ticks now) {
   next_heartbeat_ = now + config_.cluster.heartbeat;
   for (const Peer peer : membership_.present()) {
-    const Status status = router_->send(*membership_.connection_of(peer), {wire::Heartbeat{}, {}});
+    const wire::PeerId& connection = *membership_.connection_of(peer);
+    if (router_->waiting(connection) >= kHeartbeatsBehind) continue;
+    const Status status = router_->send(connection, {wire::Heartbeat{}, {}});
     if (!status.is_ok()) cannot_send(peer, status);
   }
   if (!dealer_) return;

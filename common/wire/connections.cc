@@ -43,12 +43,13 @@ void Connections::admit(int descriptor, const std::string& from) {
   connection->heard(from);
 }
 
-bool Connections::said_malformed(int descriptor, const std::string& from) {
+bool Connections::said(Wrong what, int descriptor, const std::string& from) {
   if (max_ == 0) forget_ended();  // nobody else does
   Connection* const connection = find(descriptor);
   if (connection == nullptr || (connection->member && connection->from != from)) return false;
   connection->heard(from);
-  if (++connection->malformed < kMalformedMax) return false;
+  connection->wrong += static_cast<int>(what);
+  if (connection->wrong < kWrongMax) return false;
   connection->socket.reset(spare_);
   connections_.erase(descriptor);
   return true;

@@ -27,19 +27,26 @@
 
 namespace paceline::wire {
 
+// What is held against a connection, and how much of it: what is no message, which a program of ours never
+// says, and a message of somebody who is not in the run, of which a node that was lost may have many on their
+// way.
+enum class Wrong { kInVain = 1, kMalformed = 16 };
+
 class Connections {
  public:
-  // How often a connection may say what is no message before it is broken. A program of ours never does.
-  static constexpr int kMalformedMax = 16;
+  // How much may be held against a connection before it is broken.
+  static constexpr int kWrongMax = 256;
+  static constexpr int kInVainMax = kWrongMax / static_cast<int>(Wrong::kInVain);
+  static constexpr int kMalformedMax = kWrongMax / static_cast<int>(Wrong::kMalformed);
 
-  // `max`: at most so many at a time; 0: any number, of which only those that said malformed things are kept.
+  // `max`: at most so many at a time; 0: any number, of which only those that said something wrong are kept.
   explicit Connections(int max) : max_(max) {}
 
   void accepted(int descriptor);
   // It belongs to the run, and is not broken for others.
   void admit(int descriptor, const std::string& from);
-  // It has said what is no message. Whether it was broken for that, now.
-  bool said_malformed(int descriptor, const std::string& from);
+  // It has said something wrong. Whether it was broken for that, now.
+  bool said(Wrong what, int descriptor, const std::string& from);
   // Breaks those that are too many; returns how many.
   int break_surplus();
 
@@ -49,10 +56,10 @@ class Connections {
     std::uint64_t number;  // in the order in which they came
     bool member = false;
     std::string from = {};  // who was heard over it; empty: nobody yet
-    int malformed = 0;      // said by them
+    int wrong = 0;          // said by them
 
     void heard(const std::string& by) {
-      if (from != by) malformed = 0;
+      if (from != by) wrong = 0;
       from = by;
     }
   };

@@ -96,6 +96,9 @@ class RouterSocket {
   // Queues one message; the payload's owner is kept until ZeroMQ has let go of it (from any thread).
   // Errors: kUnavailable the peer is gone; kResourceExhausted its queue is full.
   virtual Status send(const PeerId& to, Message message) = 0;
+  // How many small messages (unread.h) wait for the peer, as far as is known: since the last that is known to
+  // have left, if one is known not to have.
+  virtual std::int64_t waiting(const PeerId& to) const = 0;
   // Keeps hold of the connection over which the message being handled came, so that disconnect() finds it.
   // Only from within the handler.
   virtual void remember(const PeerId& from) = 0;
@@ -132,6 +135,9 @@ class RouterSocket {
   // (Connections::kMalformedMax) that its connection was broken now: what else it has sent is dropped unread,
   // and counted. Only from within the handler.
   virtual bool said_malformed(const PeerId& from) = 0;
+  // The same for a message of the right form that its sender may not say whatever it is, since it has not
+  // joined or has gone: true when they were Connections::kInVainMax.
+  virtual bool said_in_vain(const PeerId& from) = 0;
   virtual const TrafficCounters& counters() const = 0;
   virtual void close() = 0;
 };

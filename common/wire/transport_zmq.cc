@@ -21,6 +21,7 @@ class ZmqRouter final : public RouterSocket {
   ~ZmqRouter() override { pump_->close(); }
   std::string endpoint() const override { return endpoint_; }
   Status send(const PeerId& to, Message message) override { return pump_->send(&to, message); }
+  std::int64_t waiting(const PeerId& to) const override { return pump_->waiting(to); }
   void remember(const PeerId& from) override { pump_->remember(from); }
   Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory,
                       std::int64_t theirs_bytes_max) override {
@@ -33,6 +34,7 @@ class ZmqRouter final : public RouterSocket {
   std::vector<std::string> keep_out(Ticks now) override { return pump_->keep_out(now); }
   std::string key_name() const override { return pump_->key_name(); }
   bool said_malformed(const PeerId& from) override { return pump_->said_malformed(from); }
+  bool said_in_vain(const PeerId& from) override { return pump_->said_in_vain(from); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close() override { pump_->close(); }
 

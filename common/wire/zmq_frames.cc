@@ -7,10 +7,6 @@
 namespace paceline::wire {
 namespace {
 
-// Up to this a copy; beyond it sending from the caller's memory was measured faster at every size (by a
-// fifth).
-constexpr std::size_t kCopyBytesMax = 1024;
-
 // What keeps a payload alive while ZeroMQ sends it. ZeroMQ lets go of it on its own thread; `handed_over`
 // orders what we did to it before what is done there, without relying on how ZeroMQ passes pointers between
 // threads.
@@ -25,11 +21,34 @@ struct InFlight {
   }
 };
 
-zmq::message_t frame_of(const Payload& payload) {
-  if (payload.size <= kCopyBytesMax) return {payload.data, payload.size};
+zmq::message_t uncopied(const Payload& payload) {
   auto* in_flight = new InFlight{payload.owner};
   in_flight->handed_over.store(true, std::memory_order_release);
   return {const_cast<std::byte*>(payload.data), payload.size, &InFlight::let_go, in_flight};
+}
+
+zmq::message_t frame_of(const Payload& payload) {
+  if (payload.size <= kCopiedBytesMax) return {payload.data, payload.size};
+  return uncopied(payload);
+}
+
+// A header that says when it has left.
+struct Marked {
+  Marked(const std::string& text, const Mark& with) : header(text), mark(with) {}
+  ~Marked() { mark.left->store(mark.number, std::memory_order_release); }
+  Marked(const Marked&) = delete;
+  const std::string header;
+  const Mark mark;
+};
+
+zmq::message_t frame_of(const std::string& header, const std::optional<Mark>& mark) {
+  if (!mark) return {header.data(), header.size()};
+  const auto marked = std::make_shared<const Marked>(header, *mark);
+  Payload whole;
+  whole.owner = marked;
+  whole.data = reinterpret_cast<const std::byte*>(marked->header.data());
+  whole.size = marked->header.size();
+  return uncopied(whole);
 }
 
 enum class Follows { kNothing, kMore };
@@ -42,13 +61,14 @@ bool send_frame(zmq::socket_t& socket, zmq::message_t frame, Follows follows) {
 
 }  // namespace
 
-int send_frames(zmq::socket_t& socket, const PeerId* to, const std::string& header, const Payload* payload) {
+int send_frames(zmq::socket_t& socket, const PeerId* to, const std::string& header, const Payload* payload,
+                const std::optional<Mark>& mark) {
   try {
     if (to != nullptr && !send_frame(socket, zmq::message_t(to->data(), to->size()), Follows::kMore)) {
       return EAGAIN;
     }
     const Follows after_header = payload == nullptr ? Follows::kNothing : Follows::kMore;
-    if (!send_frame(socket, zmq::message_t(header.data(), header.size()), after_header)) return EAGAIN;
+    if (!send_frame(socket, frame_of(header, mark), after_header)) return EAGAIN;
     if (payload == nullptr) return 0;
     return send_frame(socket, frame_of(*payload), Follows::kNothing) ? 0 : EAGAIN;
   } catch (const zmq::error_t& error) {

@@ -6,12 +6,14 @@
 // Thread: the socket's; payloads are let go of on any.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <zmq.hpp>
 
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "common/wire/transport.h"
+#include "common/wire/unread.h"
 
 namespace paceline::wire {
 
@@ -29,8 +31,10 @@ auto repeat_if_interrupted(Call call) {
 }
 
 // A message to `to` (a router's), or to the one peer that there is: its header, and its payload unless that
-// is null. 0, or the error; it leaves whole or not at all. ZeroMQ checks room and peer at the first frame.
-int send_frames(zmq::socket_t& socket, const PeerId* to, const std::string& header, const Payload* payload);
+// is null. 0, or the error; it leaves whole or not at all. ZeroMQ checks room and peer at the first frame, so
+// nothing is marked that does not leave. `mark`: of a router's small message (unread.h).
+int send_frames(zmq::socket_t& socket, const PeerId* to, const std::string& header, const Payload* payload,
+                const std::optional<Mark>& mark = {});
 
 // The next frame, if there is one. Throws zmq::error_t.
 bool receive_frame(zmq::socket_t& socket, zmq::message_t& frame);

@@ -161,11 +161,22 @@ std::string Pump::key_name() const {
 }
 
 bool Pump::said_malformed(const PeerId& from) {
-  PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
-  hear_of_connections();
-  if (!all_connections_.said_malformed(handled_over(), from)) return false;
+  if (!said_wrong(from, Wrong::kMalformed)) return false;
   admission_->note("a connection",
                    "it sent " + std::to_string(Connections::kMalformedMax) + " malformed messages");
+  return true;
+}
+
+bool Pump::said_in_vain(const PeerId& from) {
+  if (!said_wrong(from, Wrong::kInVain)) return false;
+  admission_->note("a connection", "it went on sending messages that were refused");
+  return true;
+}
+
+bool Pump::said_wrong(const PeerId& from, Wrong what) {
+  PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
+  hear_of_connections();
+  if (!all_connections_.said(what, handled_over(), from)) return false;
   sharings_->end(from);
   connections_.erase(from);
   dropped_.push_back(from);
@@ -200,8 +211,9 @@ Status Pump::send(const PeerId* to, const Message& message) {
   }
   const Result<std::string> header = encode(message, beside);
   const bool in_frame = !message.payload.empty() && !beside.region;
-  const int sent =
-      header.is_ok() ? send_frames(socket_, to, *header, in_frame ? &message.payload : nullptr) : 0;
+  const int sent = header.is_ok() ? send_to(to, *header, in_frame ? &message.payload : nullptr,
+                                            beside.region ? Size::kLarge : size_of(message.payload))
+                                  : 0;
   if (sharing != nullptr && (sent != 0 || !header.is_ok())) sharing->unsay(beside);
   PACELINE_RETURN_IF_ERROR(header.status());
   if (sent == EHOSTUNREACH && sharing != nullptr) sharing->gone();
@@ -215,12 +227,23 @@ Status Pump::send(const PeerId* to, const Message& message) {
 
 bool Pump::send_beside(const PeerId& to, const Beside& beside) {
   const std::string header = encode(beside);
-  const int sent = send_frames(socket_, is_router_ ? &to : nullptr, header, nullptr);
+  const int sent = send_to(is_router_ ? &to : nullptr, header, nullptr, Size::kSmall);
   if (!closed_) read_soon();
   if (sent != 0) return false;
   ++counters_.messages_sent;
   counters_.other_bytes += static_cast<std::int64_t>(header.size());
   return true;
+}
+
+// What is small is counted while it waits.
+int Pump::send_to(const PeerId* to, const std::string& header, const Payload* payload, Size size) {
+  if (to == nullptr || size == Size::kLarge) return send_frames(socket_, to, header, payload);
+  Unread::Queue& queue = unread_.of(*to);
+  const std::optional<Mark> mark = queue.mark();
+  const int sent = send_frames(socket_, to, header, payload, mark);
+  if (sent == 0) queue.sent(mark);
+  if (sent == EHOSTUNREACH) unread_.forget(*to);
+  return sent;
 }
 
 // -1 where that has gone, and the number is no connection's of this socket now.

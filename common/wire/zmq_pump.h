@@ -33,6 +33,7 @@
 #include "common/wire/socket_id.h"
 #include "common/wire/transport.h"
 #include "common/wire/unfinished.h"
+#include "common/wire/unread.h"
 #include "common/wire/zmq_context.h"
 #include "common/wire/zmq_frames.h"
 #include "common/wire/zmq_handshakes.h"
@@ -63,6 +64,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
 
   // The rest: as RouterSocket's and DealerSocket's; `to` is null for a dealer's one peer.
   Status send(const PeerId* to, const Message& message);
+  std::int64_t waiting(const PeerId& to) const { return unread_.waiting(to); }
   void remember(const PeerId& from);
   Status share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory,
                       std::int64_t theirs_bytes_max);
@@ -73,6 +75,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   std::vector<std::string> keep_out(Ticks now);
   std::string key_name() const;
   bool said_malformed(const PeerId& from);
+  bool said_in_vain(const PeerId& from);
   void close();
 
  private:
@@ -80,6 +83,12 @@ class Pump : public std::enable_shared_from_this<Pump> {
   void hear_of_connections();
   int handled_over() const;
   bool send_beside(const PeerId& to, const Beside& beside);
+  enum class Size { kSmall, kLarge };  // large: its payload says when it has left
+  static Size size_of(const Payload& payload) {
+    return payload.size <= kCopiedBytesMax ? Size::kSmall : Size::kLarge;
+  }
+  int send_to(const PeerId* to, const std::string& header, const Payload* payload, Size size);
+  bool said_wrong(const PeerId& from, Wrong what);
   bool has_input();
   void read_soon();
   void schedule();
@@ -105,6 +114,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   const std::shared_ptr<Admission> admission_;  // whom a router lets in, and whom it did not
   std::string domain_;                          // by which ZeroMQ asks for it; empty: everybody is let in
   Unfinished unfinished_;
+  Unread unread_;  // a router's
   Connections all_connections_;
   zmq::message_t* handled_ = nullptr;                 // the header of the message being handled
   std::optional<SegmentRef> handled_segment_;         // and what it announces

@@ -18,3 +18,4 @@ paceline_test(resume_choice_test SOURCES unit/resume_choice_test.cc
 paceline_test(server_socket_test
   SOURCES process/server_resume_test.cc process/server_socket_test.cc process/work_ahead_test.cc
   LIBS paceline_server paceline_config Boost::headers)
+paceline_test(overload_test SOURCES process/overload_test.cc LIBS paceline_server paceline_config Boost::headers)

@@ -7,7 +7,7 @@ paceline_test(wire_codec_test SOURCES unit/wire_codec_test.cc LIBS paceline_wire
 target_compile_definitions(wire_codec_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 paceline_test(wire_malformed_test SOURCES unit/wire_malformed_test.cc LIBS paceline_wire paceline_proto
   LABELS core)
-paceline_test(wire_transport_test SOURCES unit/wire_transport_test.cc LIBS paceline_wire LABELS core)
+paceline_test(wire_transport_test SOURCES unit/wire_transport_test.cc unit/wire_unread_test.cc LIBS paceline_wire LABELS core)
 # A sanitizer's allocator is not the one that is told.
 if(NOT PACELINE_SANITIZE)
   paceline_test(wire_memory_test SOURCES unit/wire_memory_test.cc LIBS paceline_wire)

@@ -278,14 +278,14 @@ TEST_CASE("what an earlier connection of the same number said does not break the
   Connections connections(1);
   connections.accepted(number);
   for (int i = 1; i < Connections::kMalformedMax; ++i)
-    CHECK_FALSE(connections.said_malformed(number, "gone"));
+    CHECK_FALSE(connections.said(Wrong::kMalformed, number, "gone"));
   connections.admit(number, "member");
-  for (int i = 0; i < 100; ++i) CHECK_FALSE(connections.said_malformed(number, "gone"));
+  for (int i = 0; i < 100; ++i) CHECK_FALSE(connections.said(Wrong::kMalformed, number, "gone"));
   // Its own word counts, from the first on.
   for (int i = 1; i < Connections::kMalformedMax; ++i) {
-    CHECK_FALSE(connections.said_malformed(number, "member"));
+    CHECK_FALSE(connections.said(Wrong::kMalformed, number, "member"));
   }
-  CHECK(connections.said_malformed(number, "member"));
+  CHECK(connections.said(Wrong::kMalformed, number, "member"));
 }
 
 TEST_CASE("what came in at an endpoint is told from what has a descriptor for another reason") {

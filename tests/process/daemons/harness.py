@@ -8,6 +8,7 @@ Nothing here sleeps: a test waits for a line, an end or bytes, each with a deadl
 (PR_SET_CHILD_SUBREAPER), so that whatever a daemon or a script leaves behind becomes its child and is found.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -315,30 +316,54 @@ class FolderWatch:
 
 
 class ZmtpPeer:
-    """A DEALER by hand: ZMTP 3.0 with the NULL mechanism (rfc.zeromq.org/spec/23), over an ipc endpoint."""
+    """A DEALER by hand: ZMTP 3.0 with the NULL mechanism (rfc.zeromq.org/spec/23), over an ipc endpoint; with `accepted`, a
+    socket that a DEALER has connected to, the ROUTER that answers it."""
 
-    def __init__(self, endpoint):
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    def __init__(self, endpoint, accepted=None):
+        self._socket = accepted or socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(DEADLINE)
-        self._socket.connect(endpoint.removeprefix("ipc://"))
+        if accepted is None:
+            self._socket.connect(endpoint.removeprefix("ipc://"))
         self._socket.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
         self._receive(64)
-        name, value = b"Socket-Type", b"DEALER"
+        name, value = b"Socket-Type", b"ROUTER" if accepted else b"DEALER"
         ready = b"\x05READY" + bytes([len(name)]) + name + struct.pack(">I", len(value)) + value
         self._socket.sendall(bytes([4, len(ready)]) + ready)
         self.frame()
 
     def send(self, *frames):
         """One message."""
-        for frame in frames:
-            more = frame is not frames[-1]
-            self._socket.sendall(bytes([2 | more]) + struct.pack(">Q", len(frame)) + frame)
+        self.send_bytes(self.encoded(*frames))
+
+    @staticmethod
+    def encoded(*frames):
+        """A message as the bytes that travel."""
+        return b"".join(bytes([2 | (i + 1 < len(frames))]) + struct.pack(">Q", len(frame)) + frame
+                        for i, frame in enumerate(frames))
+
+    def send_bytes(self, data):
+        self._socket.sendall(data)
+
+    def drop_input(self):
+        """Reads what comes and forgets it, until the other side has ended the connection."""
+        with contextlib.suppress(OSError):
+            while self._socket.recv(1 << 16):
+                pass
+
+    def message(self):
+        """The frames of the next message."""
+        frames = []
+        more = True
+        while more:
+            flags = self._receive(1)[0]
+            size = struct.unpack(">Q", self._receive(8))[0] if flags & 2 else self._receive(1)[0]
+            frames.append(self._receive(size))
+            more = flags & 1
+        return frames
 
     def frame(self):
         """The next frame or command that the other side sends."""
-        flags = self._receive(1)[0]
-        size = struct.unpack(">Q", self._receive(8))[0] if flags & 2 else self._receive(1)[0]
-        return self._receive(size)
+        return self.message()[0]
 
     def wait_until_cut_off(self):
         """Until the other side has ended the connection; fails (TimeoutError) where it does not."""

@@ -1,0 +1,31 @@
+// How many small messages (common/wire/unread.h) may wait for a node that does not read, before it is lost;
+// large ones are bounded by the pulls that it may have open. Each takes a few hundred bytes, so one that asks
+// and does not read takes about a megabyte. The bound leaves room for all that may wait for a node that
+// stands still, or reads a large answer slowly: of each training thread a grant, a notice, the answers to its
+// pulls. Heartbeats are none of it: behind what is unread they say nothing, and are left out
+// (kHeartbeatsBehind).
+#pragma once
+
+#include <cstdint>
+
+#include "common/config/run_config.h"
+#include "common/wire/unread.h"
+
+namespace paceline::server {
+
+// `floats`: of the shard, 0 where that is not known yet.
+inline std::int64_t unread_messages_max(const ClusterSection& cluster, std::int64_t floats) {
+  constexpr std::int64_t kAtLeast = 1024;
+  constexpr std::int64_t kOfThread = 16;
+  const std::int64_t threads = cluster.threads_per_node;
+  // An answer may come in pieces that are small themselves, also because they are encoded in half the bytes.
+  const bool small_pieces = cluster.frame_bytes <= 2 * static_cast<std::int64_t>(wire::kCopiedBytesMax);
+  const std::int64_t floats_of_piece = cluster.frame_bytes / static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t pieces = small_pieces ? floats / floats_of_piece + 1 : 1;
+  return kAtLeast + kOfThread * threads + (threads + 2) * pieces;
+}
+
+// A peer with so many waiting hears of us when it reads those.
+inline constexpr std::int64_t kHeartbeatsBehind = 4 * wire::Unread::kMarkEvery;
+
+}  // namespace paceline::server

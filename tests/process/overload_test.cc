@@ -1,0 +1,141 @@
+// Floods of messages that are all of the right form, against a real server over a real socket: who sends them
+// without reading what comes back is found before it has cost memory, and the others train on.
+#include <catch2/catch.hpp>
+#include <future>
+
+#include "common/report/run_summary.h"
+#include "tests/process/scripted_node.h"
+#include "tests/unit/temp_folder.h"
+
+namespace paceline::server {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+constexpr std::int64_t kFew = 5;  // parameters
+
+// Two nodes of one thread, of which none waits for the other.
+RunConfig flooded_config(const testing::TempFolder& folder) {
+  RunConfig config;
+  config.run.out = folder.path();
+  config.cluster.nodes = 2;
+  config.cluster.threads_per_node = 1;
+  config.cluster.endpoints = {"ipc://" + (folder / "s0").string()};
+  config.cluster.heartbeat = 50ms;
+  config.cluster.lease = 20s;  // who is lost here is not lost for its silence
+  config.cluster.shared_memory = SharedMemory::kOff;
+  config.sync.policy = PolicyKind::kAsp;
+  config.sync.apply = ApplyMode::kEager;
+  config.sync.combine = CombineMode::kEach;
+  config.train.total_iterations = 1000;
+  config.train.optimizer.lr = 1.0;
+  return config;
+}
+
+// A run in which node 0 trains, and node 1 does what a test is about.
+struct Flooded {
+  testing::TempFolder folder;
+  RunConfig config = flooded_config(folder);
+  wire::Context context;
+  RunningServer server{config, ShardId(0), context};
+  ScriptedNode good{context, config.cluster.endpoints};
+  ScriptedNode bad{context, config.cluster.endpoints};
+
+  Flooded() {
+    REQUIRE(server.started().is_ok());
+    good.say(0, join_of(config, 0, kFew));
+    good.hear<wire::Welcome>(0);
+    good.say(0, wire::InitialParameters{0, true}, std::vector<float>(kFew));
+    bad.say(0, join_of(config, 1, kFew));
+    bad.hear<wire::Welcome>(0);
+    clock = good.hear<wire::Grant>(0).clock;
+  }
+
+  // Node 0 computes one iteration: it is answered, whatever node 1 does meanwhile.
+  void train_one() {
+    const wire::Push push{WorkerId(0, 0), clock, 0, true, 4, Version(0), Revision(0)};
+    good.say(0, push, std::vector<float>(kFew, 1));
+    wire::StepReport report;
+    report.worker = WorkerId(0, 0);
+    report.clock = clock;
+    report.metric = {1.0, 2, 4};
+    good.say(0, report);
+    clock = good.hear<wire::Grant>(0).clock;
+  }
+  // Why node 1 was lost, as the run's summary says: "the test is over" where it was there to the end. Ends
+  // the run.
+  std::string why_lost() {
+    server.server().request_stop("the test has seen enough");
+    good.say(0, wire::Leave{"the test is over"});
+    bad.say(0, wire::Leave{"the test is over"});
+    (void)server.result();
+    const auto summary = read_summary(folder.path());
+    REQUIRE(summary.is_ok());
+    for (const std::string& lost : summary->lost) {
+      if (lost.starts_with("node 1: ")) return lost;
+    }
+    return "node 1 was not lost";
+  }
+
+  Clock clock;
+};
+
+// What it was sent lies in the system's buffers and its own queue first: the flood is longer than those hold.
+constexpr int kFlood = 20'000;
+
+TEST_CASE("a node that asks for what it has, and reads no answer, is lost, and the others train on") {
+  Flooded run;
+  const auto ask = GENERATE(0, 1);
+  for (int i = 0; i < kFlood; ++i) {
+    if (ask == 0) {
+      run.bad.say(0, wire::Pull{static_cast<std::uint64_t>(i), Version(0), false, Revision(0)});
+    } else {
+      wire::StepReport twice;  // an Error that is not fatal: it has gone on already
+      twice.worker = WorkerId(1, 0);
+      twice.clock = Clock(0);
+      twice.metric = {1.0, 2, 4};
+      run.bad.say(0, twice);
+    }
+    if (i == kFlood / 2) run.train_one();
+  }
+  run.train_one();
+  // So many were queued, and no more.
+  CHECK_THAT(run.why_lost(), Contains("node 1: it does not read what it is sent: 1043 messages wait for it, "
+                                      "expected less than 1043"));
+}
+
+TEST_CASE("a node that goes on joining is lost, and its connection broken") {
+  Flooded run;
+  for (int i = 0; i < 1000; ++i) run.bad.say(0, join_of(run.config, 1, kFew));
+  run.train_one();
+  // Its next connection is a stranger's.
+  CHECK_THAT(run.bad.hear<wire::Error>(0).message,
+             Contains("node 1: it has gone") || Contains("before a join"));
+  CHECK_THAT(run.why_lost(), Contains("node 1: refused: it went on joining"));
+}
+
+TEST_CASE("a stranger that goes on talking has its connection broken, and the others train on") {
+  Flooded run;
+  ScriptedNode stranger(run.context, run.config.cluster.endpoints);
+  for (int i = 0; i < kFlood; ++i) stranger.say(0, wire::Heartbeat{});
+  run.train_one();
+  CHECK_THAT(stranger.hear<wire::Error>(0).message, Contains("before a join on this connection"));
+  CHECK(run.why_lost() == "node 1: the test is over");
+  const auto summary = read_summary(run.folder.path());
+  CHECK(summary->malformed >= 256);  // counted, each
+}
+
+TEST_CASE("a node that stands still with all that may wait for it unread is not lost") {
+  Flooded run;
+  // Fewer than the bound: what a node asks for at a time is far less.
+  for (int i = 0; i < 900; ++i) {
+    run.bad.say(0, wire::Pull{static_cast<std::uint64_t>(i), Version(0), false, Revision(0)});
+  }
+  for (int i = 0; i < 900; ++i) run.bad.hear<wire::Unchanged>(0);
+  run.train_one();
+  CHECK(run.why_lost() == "node 1: the test is over");
+}
+
+}  // namespace
+}  // namespace paceline::server
