@@ -19,6 +19,12 @@ paceline_test(backup_test SOURCES process/backup_test.cc LIBS paceline_test_clus
 target_compile_definitions(backup_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(backup_test counting_node)
 
+# Who throws mutated messages at a server (process/daemons/mutated_messages_test.py).
+add_executable(mutated_messages process/mutated_messages.cc)
+paceline_options(mutated_messages)
+target_link_libraries(mutated_messages PRIVATE paceline_wire Boost::headers)
+set_target_properties(mutated_messages PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 paceline_test(balance_test SOURCES process/balance_test.cc
   LIBS paceline_test_cluster paceline_network_task paceline_data LABELS sanitizer)
 
@@ -46,9 +52,9 @@ foreach(file ${daemon_tests})
 endforeach()
 # What each sanitizer would find here it finds elsewhere (scripts/test.sh leaves these out): none is needed for the
 # scripts, for sweeps and reports (processes of one thread) and for bad input; the thread sanitizer sees the daemons' threads in
-# whole runs and in stops.
-set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.LongRun daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
+# whole runs and in stops; a sanitizer's own memory would be measured by what looks at a server's.
+set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
-set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.NotFinite daemons.Resume daemons.Starts
+set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Resume daemons.Starts
   PROPERTIES LABELS "daemons;not_tsan")
