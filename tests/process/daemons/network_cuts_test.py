@@ -1,0 +1,176 @@
+"""A network of namespaces of its own, whose cables are pulled out while a run trains. See harness.py.
+
+Server, node 0 and node 1 each have a namespace with an interface, and a cable from it to a switch (a bridge); a cut takes
+the switch's end of a cable down: what is sent vanishes, and no connection is told. Skipped, with a message, where
+namespaces are not permitted.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+import harness
+from harness import DaemonTest
+
+INSIDE = "--inside"  # this process has namespaces of its own
+ADDRESS = {"server": "10.78.0.1", "node0": "10.78.0.2", "node1": "10.78.0.3"}
+PORT = 5555
+LEASE = 3.0  # seconds
+NOTICED = 1.5  # seconds beyond the lease: the server looks each 50 ms, and a machine may be busy
+ENDED = NOTICED + 2.0  # a process waits that long for what is queued to leave
+ITERATIONS = 300  # three seconds of both nodes, if nobody is in their way
+SHORT_CUT = 0.8  # TCP sends again after pauses that double: what was cut for t is back after 3 t at the latest
+
+
+def enter_namespaces():
+    """Begins this program anew in namespaces that end with it; returns why not, where that is not permitted."""
+    unshare = ["unshare", "--map-root-user", "--net", "--mount"]
+    if not shutil.which("ip"):
+        return "there is no ip command (Debian package iproute2)"
+    tried = subprocess.run([*unshare, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        return "no network namespaces for us here: " + tried.stderr.strip()
+    sys.stdout.flush()
+    os.execvp("unshare", [*unshare, sys.executable, *sys.argv, INSIDE])
+    return None
+
+
+def ip(*words):
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+def lay_cables():
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "none", "/run"], capture_output=True, text=True, check=False)
+    if mounted.returncode != 0:
+        raise OSError(mounted.stderr.strip())
+    ip("link", "add", "switch", "type", "bridge")
+    ip("link", "set", "switch", "up")
+    for name, address in ADDRESS.items():
+        ip("netns", "add", name)
+        ip("link", "add", name, "type", "veth", "peer", "name", "cable", "netns", name)
+        ip("link", "set", name, "master", "switch", "up")
+        ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", name, "addr", "add", address + "/24", "dev", "cable")
+        ip("-n", name, "link", "set", "cable", "up")
+
+
+WHY_NOT = None  # set where the tests cannot run
+
+
+class NetworkCuts(DaemonTest):
+    """What a cut costs is said by the lease."""
+
+    @classmethod
+    def setUpClass(cls):
+        if WHY_NOT is not None:
+            print(f"skipped: {WHY_NOT}", file=sys.stderr)
+            raise unittest.SkipTest(WHY_NOT)
+        super().setUpClass()
+
+    def setUp(self):
+        super().setUp()
+        endpoint = f"tcp://{ADDRESS['server']}:{PORT}"
+        self.of_run = (f"cluster.endpoints=[{endpoint}]", "security.allow_insecure=true", f"cluster.lease={LEASE:g}s",
+                       "cluster.heartbeat=500ms", "cluster.shared_memory=off", "cluster.threads_per_node=1",
+                       "sync.policy=bsp", "emulate.base_step=20ms", f"train.total_iterations={ITERATIONS}")
+        self.server_of_run = rf"server shard 0 \({re.escape(endpoint)}\)"
+        self.addCleanup(self.plug_in, *ADDRESS)
+
+    def daemon(self, namespace, program, *arguments):
+        return self.start("nsenter", f"--net=/run/netns/{namespace}", harness.BIN / program, self.config, *arguments)
+
+    def start_cabled(self, *overrides):
+        """All daemons, once they train."""
+        server = self.daemon("server", "paceline-server", "--shard", 0, *self.of_run, *overrides)
+        nodes = [self.daemon(f"node{i}", "paceline-worker", "--node", i, *self.of_run, *overrides) for i in range(2)]
+        server.wait_for_line(harness.PROGRESS.pattern)
+        return server, nodes
+
+    def pull_out(self, *cables):
+        for name in cables:
+            ip("link", "set", name, "down")
+
+    def plug_in(self, *cables):
+        for name in cables:
+            ip("link", "set", name, "up")
+
+    def assert_in_time(self, since, what, beyond):
+        took = time.monotonic() - since
+        print(f"{what} {took:.2f} s after the cut, lease {LEASE:g} s", file=sys.stderr)
+        self.assertGreater(took, LEASE - 1.0)  # what was under way as the cable was pulled came a moment later
+        self.assertLess(took, LEASE + beyond)
+
+    def assert_ended_well(self, server, nodes, lost):
+        """The run went to its end, with so many nodes lost; returns its summary."""
+        self.assertEqual(server.end(), 0, server.errors())
+        for node in nodes:
+            self.assert_ends(node, 0)
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["lost_nodes"]), ("ok", lost))
+        return summary
+
+    def test_a_cut_that_is_shorter_than_the_lease_costs_nothing(self):
+        self.assert_ended_well(*self.start_cabled(), lost=0)
+        calm = (self.run_dir / "model.bin").read_bytes()
+        server, nodes = self.start_cabled("--force")
+        self.pull_out("node1")
+        time.sleep(SHORT_CUT)  # the length of the cut is what is tested
+        self.plug_in("node1")
+        summary = self.assert_ended_well(server, nodes, lost=0)
+        self.assertEqual(summary["iterations"], ITERATIONS)
+        self.assertEqual((self.run_dir / "model.bin").read_bytes(), calm, "other bits than without the cut")
+
+    def test_a_node_that_is_cut_off_for_longer_is_lost_within_the_lease_and_the_others_go_on(self):
+        server, nodes = self.start_cabled()
+        self.pull_out("node1")
+        since = time.monotonic()
+        server.wait_for_line(r"node 1 lost: silent for \d+\.\d s")
+        self.assert_in_time(since, "lost and named", NOTICED)
+        # It notices for itself, too, that it is alone, and ends.
+        self.assert_ends(nodes[1], 1, rf"paceline-worker 1: {self.server_of_run} silent for \d+\.\d s")
+        self.assert_in_time(since, "the node has ended", ENDED)
+        summary = self.assert_ended_well(server, nodes[:1], lost=1)
+        self.assertRegex(summary["lost"][0], r"^node 1: silent for \d+\.\d s$")
+
+    def test_a_node_whose_cable_is_back_too_late_is_told_that_it_was_lost(self):
+        server, nodes = self.start_cabled()
+        self.pull_out("node1")
+        server.wait_for_line(r"node 1 lost: silent for \d+\.\d s")
+        self.plug_in("node1")
+        self.assert_ends(nodes[1], 1, rf"paceline-worker 1: {self.server_of_run}"
+                         r"(: refuses us: (node 1 has gone from this run|\w+ before a join on this connection \(.*\))"
+                         r"| silent for \d+\.\d s)")
+        self.assert_ended_well(server, nodes[:1], lost=1)
+
+    def test_a_server_that_is_cut_off_from_all_is_missed_by_all_within_the_lease_and_nobody_hangs(self):
+        server, nodes = self.start_cabled()
+        self.pull_out("server")
+        since = time.monotonic()
+        for i, node in enumerate(nodes):
+            self.assert_ends(node, 1, rf"paceline-worker {i}: {self.server_of_run} silent for \d+\.\d s")
+        self.assert_in_time(since, "all nodes have ended", ENDED)
+        self.assertEqual(server.end(), 1)
+        self.assert_in_time(since, "the server has ended", ENDED)
+        said = server.errors()
+        self.assertEqual(len(said), 3, said)
+        for line in said[:2]:
+            self.assertRegex(line, r"^paceline-server: node [01] lost: silent for \d+\.\d s$")
+        self.assertEqual(said[2], "paceline-server: every node was lost before its share was done")
+
+
+if __name__ == "__main__":
+    if INSIDE in sys.argv:
+        sys.argv.remove(INSIDE)
+        try:
+            lay_cables()
+        except OSError as error:
+            WHY_NOT = str(error)
+    else:
+        WHY_NOT = enter_namespaces()
+    harness.main()

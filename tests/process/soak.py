@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""A long run with faults and checkpoints: memory and file descriptors of every process stay flat.
+
+    soak.py BIN [--seconds 3600] [--faults 8]
+
+Three nodes of two threads train over two shards, which save a checkpoint every few seconds. FAULTS times, evenly spread, all
+servers are killed and started again with --resume; every second time a node is killed with them and started again, too.
+The other nodes live from the first to the last second. Each second the resident memory and the open descriptors of every
+process are looked at. Of a process that lived long enough, without its first part, in which all is used for the first
+time, the last third must not have more (medians) than the first but for MEMORY_MAX and DESCRIPTORS_MAX.
+
+Prints a line for each process. Exit status 0: all flat and the run ended in order; 1: not; 2: wrong usage.
+"""
+import argparse
+import json
+import pathlib
+import shutil
+import signal
+import statistics
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "daemons"))
+import harness  # noqa: E402 (after the path is known)
+
+MEMORY_MAX = 4 << 20  # bytes; 100,000 steps may take 1 MB for good (memory_test), a longest burst so far a little more
+DESCRIPTORS_MAX = 2
+WARM_UP = 0.25  # of a process's life is not judged
+SAMPLES_MIN = 12  # fewer say nothing
+NODES, SHARDS = 3, 2
+
+CONFIG = """\
+run: {{seed: 3, out: {folder}/run}}
+cluster:
+  nodes: {nodes}
+  threads_per_node: 2
+  shards: {shards}
+  endpoints: [{endpoints}]
+  lease: 3s
+  heartbeat: 500ms
+  reconnect_timeout: 60s
+sync: {{policy: ssp, threshold: 3}}
+train:
+  model: layers
+  layers: [{{kind: flatten}}, {{kind: dense, out: 10}}]
+  batch_size: 8
+  total_iterations: 1000000000
+checkpoint: {{every: 3s, keep: 2}}
+data: {{kind: synthetic, path: {folder}/data}}
+"""
+
+
+class Watched:
+    """A daemon, and what it had in use, second by second."""
+
+    def __init__(self, name, *command):
+        self.name = name
+        self.program = harness.Program(*command)
+        self.resident = []  # bytes
+        self.descriptors = []
+
+    def look(self):
+        process = pathlib.Path(f"/proc/{self.program.pid}")
+        try:
+            text = (process / "status").read_text(encoding="ascii")
+            descriptors = len(list((process / "fd").iterdir()))
+        except OSError:
+            return
+        for line in text.splitlines():
+            if line.startswith("VmRSS:"):
+                self.resident.append(int(line.split()[1]) * 1024)
+                self.descriptors.append(descriptors)
+
+    def judge(self):
+        """What is to be said of it, and whether it is flat; None where it did not live for long enough."""
+        warm = int(len(self.resident) * WARM_UP)
+        third = (len(self.resident) - warm) // 3
+        if len(self.resident) < SAMPLES_MIN:
+            return f"{self.name}: {len(self.resident)} s, too short to be judged", True
+        (memory, more_memory), (open_files, more_open) = (
+            (first := statistics.median(of[warm:warm + third]), statistics.median(of[-third:]) - first)
+            for of in (self.resident, self.descriptors))
+        flat = more_memory <= MEMORY_MAX and more_open <= DESCRIPTORS_MAX
+        return (f"{self.name}: {len(self.resident)} s, {memory / 1e6:.1f} MB {more_memory / 1e6:+.2f}, "
+                f"{open_files:.0f} descriptors {more_open:+.0f}{'' if flat else '   GROWS'}"), flat
+
+
+class Soak:
+    def __init__(self, programs, folder):
+        self.programs = programs
+        self.folder = folder
+        self.config = folder / "soak.yaml"
+        endpoints = ", ".join(f'"ipc://{folder}/{k}"' for k in range(SHARDS))
+        self.config.write_text(CONFIG.format(folder=folder, nodes=NODES, shards=SHARDS, endpoints=endpoints),
+                               encoding="utf-8")
+        self.ended = []
+        self.servers = [self.server(k) for k in range(SHARDS)]
+        self.nodes = [self.node(i) for i in range(NODES)]
+        self.servers[0].program.wait_for_line(harness.PROGRESS.pattern)
+
+    def server(self, shard, *arguments):
+        name = f"shard {shard}{' (resumed)' if arguments else ''}"
+        return Watched(name, self.programs / "paceline-server", self.config, "--shard", shard, *arguments)
+
+    def node(self, number, *arguments):
+        name = f"node {number}{' (anew)' if arguments else ''}"
+        return Watched(name, self.programs / "paceline-worker", self.config, "--node", number, *arguments)
+
+    def running(self):
+        return [*self.servers, *self.nodes]
+
+    def watch(self, seconds):
+        """That long; fails when a process ends by itself."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for watched in self.running():
+                if watched.program.process.poll() is not None:
+                    raise AssertionError(f"{watched.name} has ended: {watched.program.errors()}")
+                watched.look()
+            time.sleep(min(1.0, max(0.0, end - time.monotonic())))  # the rate of sampling
+
+    def kill(self, *those):
+        for watched in those:
+            watched.program.send(signal.SIGKILL)
+        for watched in those:
+            watched.program.end()
+        self.ended += those
+
+    def fault(self, number):
+        """All servers, and now and then a node, die and come back."""
+        node = number // 2 % NODES if number % 2 == 1 else None
+        self.kill(*self.servers, *([] if node is None else [self.nodes[node]]))
+        self.servers = [self.server(k, "--resume") for k in range(SHARDS)]
+        if node is not None:
+            self.nodes[node] = self.node(node, "--resume")
+        self.servers[0].program.wait_for_line(harness.PROGRESS.pattern)
+
+    def stop(self):
+        """The orderly end; returns the summary."""
+        self.servers[0].program.send(signal.SIGTERM)
+        for watched in self.running():
+            watched.program.end()
+        self.ended += self.running()
+        return json.loads((self.folder / "run/summary.json").read_text(encoding="utf-8"))
+
+    def end_all(self):
+        for watched in self.running():
+            if watched.program.process.poll() is None:
+                watched.program.process.kill()
+                watched.program.process.wait()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin", type=pathlib.Path, help="the folder of the programs")
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--faults", type=int, default=8)
+    arguments = parser.parse_args()
+    if arguments.seconds < 30 or arguments.faults < 0:
+        parser.error("expected 30 seconds or more, and no negative number of faults")
+    programs = arguments.bin.resolve()
+    folder = pathlib.Path(harness.temporary_folder())
+    soak = None
+    try:
+        harness.subprocess.run([programs / "paceline", "data", "synthesize", "--out", folder / "data", "--train", "400",
+                                "--test", "100"], check=True, stdout=harness.subprocess.DEVNULL)
+        soak = Soak(programs, folder)
+        stretch = arguments.seconds / (arguments.faults + 1)
+        for number in range(arguments.faults):
+            soak.watch(stretch)
+            soak.fault(number)
+        soak.watch(stretch)
+        summary = soak.stop()
+    except AssertionError as error:
+        print(f"soak: {error}", file=sys.stderr)
+        sys.exit(1)
+    finally:
+        if soak is not None:
+            soak.end_all()
+        shutil.rmtree(folder, ignore_errors=True)
+    flat = True
+    for watched in soak.ended:
+        line, is_flat = watched.judge()
+        print(line)
+        flat = flat and is_flat
+    in_order = (summary["status"], summary["reason"]) == ("stopped", "stopped by a signal")
+    print(f"{summary['iterations']} iterations, {summary.get('checkpoints', 0)} checkpoints in the last generation, generation "
+          f"{summary.get('generation', 1)}, {summary['lost_nodes']} nodes lost, {summary['status']}: {summary['reason']}")
+    sys.exit(0 if flat and in_order else 1)
+
+
+if __name__ == "__main__":
+    main()
