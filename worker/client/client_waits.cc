@@ -1,5 +1,6 @@
 #include "worker/client/client_waits.h"
 
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -33,23 +34,37 @@ Status ClientWaits::check(Ticks now, const std::vector<ServerLink>& links) {
 void ClientWaits::tell(Ticks now, const std::vector<ServerLink>& links) {
   if (now < stalls_due_) return;
   stalls_due_ = now + std::chrono::seconds(1);
-  for (const std::string& line : stalls_.look(waits(links), now)) log_.info(line);
+  for (const std::string& line : stalls_.look(waits(now, links), now)) log_.info(line);
 }
 
-std::vector<Wait> ClientWaits::waits(const std::vector<ServerLink>& links) const {
-  std::string silent;
+// "; server shard 1 (tcp://10.0.0.1:5556) was last seen 4.2 s ago", of those whose heartbeats do not come.
+std::string ClientWaits::silent(Ticks now, const std::vector<ServerLink>& links) const {
+  std::string text;
   for (const ServerLink& link : links) {
-    if (!link.welcomed()) silent += (silent.empty() ? "" : ", ") + link.name();
+    const auto since = now - link.heard;
+    if (!link.welcomed() || !needs(link.shard) || since <= 2 * heartbeat_) continue;
+    char ago[48];
+    std::snprintf(ago, sizeof ago, " was last seen %.1f s ago", to_seconds(since));
+    text += "; " + link.name() + ago;
   }
-  if (!silent.empty())
-    return {{"the wait for welcomes", "the join of this node is not answered by " + silent}};
+  return text;
+}
+
+std::vector<Wait> ClientWaits::waits(Ticks now, const std::vector<ServerLink>& links) const {
+  std::string unanswered;
+  for (const ServerLink& link : links) {
+    if (!link.welcomed()) unanswered += (unanswered.empty() ? "" : ", ") + link.name();
+  }
+  if (!unanswered.empty())
+    return {{"the wait for welcomes", "the join of this node is not answered by " + unanswered}};
   const std::string authority = links[kAuthority.value].name();
   if (only_authority_) {
-    return {
-        {"the wait for the end of the run", "this node is done; " + authority + " has not ended the run"}};
+    return {{"the wait for the end of the run",
+             "this node is done; " + authority + " has not ended the run" + silent(now, links)}};
   }
   std::vector<Wait> waits = grants_.waits(authority);
   for (Wait& wait : pulls_.waits(grants_.usual())) waits.push_back(std::move(wait));
+  for (Wait& wait : waits) wait.text += silent(now, links);
   return waits;
 }
 

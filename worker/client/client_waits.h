@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 #include "common/config/run_config.h"
@@ -49,7 +50,8 @@ class ClientWaits {
   void tell(Ticks now, const std::vector<ServerLink>& links);
 
  private:
-  std::vector<Wait> waits(const std::vector<ServerLink>& links) const;
+  std::vector<Wait> waits(Ticks now, const std::vector<ServerLink>& links) const;
+  std::string silent(Ticks now, const std::vector<ServerLink>& links) const;
 
   const std::chrono::nanoseconds heartbeat_;
   const std::chrono::nanoseconds lease_;
