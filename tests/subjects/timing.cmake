@@ -19,3 +19,4 @@ paceline_test(compare_test
   LABELS core)
 paceline_test(statistics_test SOURCES unit/statistics_test.cc LIBS paceline_statistics rapidcheck LABELS core)
 paceline_test(trace_test SOURCES unit/trace_test.cc LIBS paceline_trace paceline_files LABELS core)
+paceline_test(explain_test SOURCES unit/explain_test.cc LIBS paceline_explain nlohmann_json::nlohmann_json LABELS core)
