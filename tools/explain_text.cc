@@ -228,7 +228,7 @@ std::string wait_text(const Wait& wait, const trace::Trace& trace) {
     text += printed("  %-11s%12.3f ms  ", name_of(cause), static_cast<double>(wait[cause].count()) * 1e-6) +
             why + "\n";
   };
-  const std::string indent(29, ' ');
+  const std::string indent(30, ' ');
   part(WaitCause::kBarrier, why_held(wait));
   if (wait[WaitCause::kBarrier].count() > 0 && wait.grant) {
     text += indent + "let go at " + seconds(since_start(trace, wait.grant->at)) + ": " +
