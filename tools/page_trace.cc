@@ -94,7 +94,12 @@ Ticks newest_spans_begin(const std::vector<const trace::WorkerSpans*>& workers, 
 Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
   if (trace.decisions.empty() || trace.workers.empty()) return Json::object();
   const Ticks origin = trace.first_grant.value_or(trace.decisions.front().at);
-  const Ticks begin = std::max(origin, trace.decisions.front().at);
+  // Of what is rare older ones are kept than of the iterations' own (decision_log.h).
+  const auto first = std::find_if(trace.decisions.begin(), trace.decisions.end(), [](const Decision& d) {
+    return d.kind == DecisionKind::kReported || d.kind == DecisionKind::kGranted;
+  });
+  if (first == trace.decisions.end()) return Json::object();
+  const Ticks begin = std::max(origin, first->at);
   const Ticks end = trace.decisions.back().at;
   const auto stretch = std::max((end - begin) / static_cast<std::int64_t>(limits.stretches), nanoseconds(1));
   const std::vector<WorkerId> workers = shown_workers(trace, limits.workers);

@@ -1,6 +1,7 @@
 #include "common/trace/decision_log.h"
 
 #include <algorithm>
+#include <iterator>
 #include <variant>
 
 namespace paceline::trace {
@@ -12,6 +13,11 @@ std::optional<WorkerId> sender_of(const sync::Event& event) {
   if (const auto* arrived = std::get_if<sync::GradientArrived>(&event)) return arrived->worker;
   if (const auto* report = std::get_if<sync::StepReported>(&event)) return report->worker;
   return std::nullopt;
+}
+
+bool is_of_an_iteration(DecisionKind kind) {
+  return kind == DecisionKind::kReported || kind == DecisionKind::kHeld || kind == DecisionKind::kGranted ||
+         kind == DecisionKind::kApplied;
 }
 
 bool is_refused(const std::vector<sync::Action>& actions) {
@@ -49,7 +55,7 @@ struct DecisionLog::Seen {
 void DecisionLog::add(Decision decision, Ticks now) {
   last_ = std::max(last_, now);
   decision.at = last_;
-  kept_.add(decision);
+  is_of_an_iteration(decision.kind) ? kept_.add(decision) : rare_.add(decision);
 }
 
 void DecisionLog::held(WorkerId worker, const sync::Engine& engine, Ticks now) {
@@ -159,8 +165,12 @@ void DecisionLog::saved(Ticks now) {
 }
 
 void DecisionLog::add_to(Trace& trace) const {
-  trace.decisions = kept_.in_order();
-  trace.decisions_left_out = kept_.left_out();
+  const std::vector<Decision> kept = kept_.in_order();
+  const std::vector<Decision> rare = rare_.in_order();
+  trace.decisions.reserve(kept.size() + rare.size());
+  std::merge(rare.begin(), rare.end(), kept.begin(), kept.end(), std::back_inserter(trace.decisions),
+             [](const Decision& a, const Decision& b) { return a.at < b.at; });
+  trace.decisions_left_out = kept_.left_out() + rare_.left_out();
   trace.first_grant = first_grant_;
 }
 

@@ -23,8 +23,9 @@ namespace paceline::trace {
 
 class DecisionLog {
  public:
-  // Keeps the newest `most`.
-  explicit DecisionLog(std::size_t most) : kept_(most) {}
+  // Keeps the newest: of what each iteration has (report, hold, grant, apply) nine tenths of `most`, of all
+  // else, which is rare and explains long stretches of them, a tenth.
+  explicit DecisionLog(std::size_t most) : kept_(most - most / 10), rare_(most / 10) {}
 
   // The core has taken `event`, emitted `actions`, and stands as `engine` says.
   void stepped(const sync::Event& event, const std::vector<sync::Action>& actions, const sync::Engine& engine,
@@ -55,6 +56,7 @@ class DecisionLog {
   void took(const sync::RunFailed& failed, const sync::Engine& engine, Seen& seen, Ticks now);
 
   Newest<Decision> kept_;
+  Newest<Decision> rare_;
   Ticks last_{std::numeric_limits<std::int64_t>::min()};  // files are in the order of time
   std::optional<double> lpr_;
   std::optional<Ticks> first_grant_;

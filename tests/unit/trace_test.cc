@@ -79,7 +79,7 @@ TEST_CASE("an_exchange_is_recorded_part_behind_part_with_the_iterations_that_the
 // The core of two nodes of one worker under SSP, and the log that looks on.
 class Decided {
  public:
-  explicit Decided(std::int64_t threshold) : engine_(config(threshold)) {
+  explicit Decided(std::int64_t threshold, std::size_t most = 1000) : engine_(config(threshold)), log_(most) {
     for (const WorkerId worker : {kFast, kSlow}) tell(sync::Joined{worker});
   }
   void tell(const sync::Event& event) {
@@ -109,7 +109,7 @@ class Decided {
     return config;
   }
   sync::Engine engine_;
-  DecisionLog log_{1000};
+  DecisionLog log_;
   Ticks now_{0};
   std::vector<sync::Action> actions_;
 };
@@ -147,6 +147,15 @@ TEST_CASE("who_waits_for_a_node_that_is_lost_is_let_go_by_its_loss") {
   CHECK(last.worker == kFast);
   CHECK(last.release == Release::kLoss);
   CHECK(run.of(DecisionKind::kLost).size() == 1);
+}
+
+TEST_CASE("what_is_rare_outlives_the_iterations_around_it") {
+  Decided run(1000, 20);
+  run.tell(sync::Lost{kSlow.node});
+  for (std::int64_t clock = 0; clock < 40; ++clock) run.iterate(kFast, clock);
+  CHECK(run.of(DecisionKind::kLost).size() == 1);
+  CHECK(run.of(DecisionKind::kReported).size() <= 18);
+  CHECK(run.of(DecisionKind::kReported).back().clock == Clock(39));
 }
 
 TEST_CASE("what_the_core_refuses_is_no_decision") {
