@@ -5,6 +5,7 @@
 
 #include "common/config/load.h"
 #include "common/ticks.h"
+#include "common/trace/trace_file.h"
 #include "server/connections_max.h"
 
 namespace paceline::server {
@@ -386,8 +387,22 @@ void ServerLoop::judge(const Status& shard_state) {
   end(shard_state);
 }
 
-// The authority ends the run for this shard.
+// The authority ends the run for this shard. What it recorded is there before it says that it is done, so
+// that the authority finds it.
 void ServerLoop::run_over(const wire::RunOver& over) {
+  if (!service_.applied()) return shard_is_done(over);
+  trace::Trace part;
+  part.processes.push_back(trace::this_process(shard_));
+  part.shards.push_back({shard_, service_.applied()->in_order(), service_.applied()->left_out()});
+  background_.run([file = std::filesystem::path(config_.run.out) / trace::part_name(shard_),
+                   part = std::move(part)] { return trace::write_trace(file, part); },
+                  [this, over](const Status& written, Ticks) {
+                    if (!written.is_ok()) log_.warn("no trace of this shard: " + written.message());
+                    shard_is_done(over);
+                  });
+}
+
+void ServerLoop::shard_is_done(const wire::RunOver& over) {
   report_shard();
   if (!authority_) end(Status(over.code, over.message));
 }

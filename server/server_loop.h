@@ -128,6 +128,7 @@ class ServerLoop {
   void check_authority(Ticks now);
   void check_leases(Ticks now);
   void report_shard();
+  void shard_is_done(const wire::RunOver& over);
   void end(Status result);
 
   // What does not come, and why (server_loop_waits.cc).

@@ -10,6 +10,8 @@
 #include "common/hex.h"
 #include "common/params/partition.h"
 #include "common/sync/test_hooks.h"
+#include "common/ticks.h"
+#include "common/trace/bound.h"
 #include "common/wire/memory.h"
 #include "common/wire/segment_sizes.h"
 #include "server/store/memory_bound.h"
@@ -38,7 +40,11 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
       pending_(pulls_max(config.cluster)),
       nodes_(config.cluster.nodes),
       leaving_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,
-               std::move(replies_left)) {}
+               std::move(replies_left)) {
+  if (config.run.trace) {
+    applied_.emplace(trace::shard_events(config.run.trace_events, config.cluster.shards));
+  }
+}
 
 Result<Range> ShardService::open(const Layout& layout) {
   if (shard_) return shard_->range();
@@ -388,7 +394,12 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
                                to_string(id_) + ": no node has joined here");
   }
   leaving_.settle();
+  const Ticks began = applied_ ? steady_now() : Ticks();
   PACELINE_RETURN_IF_ERROR(shard_->apply(decision));
+  if (applied_) {
+    applied_->add({began, steady_now() - began, decision.version_after, decision.revision_after,
+                   static_cast<std::int64_t>(decision.contributions.size())});
+  }
   if (decision.save && checkpoints_ != nullptr)
     checkpoints_->save(shard_->image(), shard_->range(), layout_hash_);
   announce_withheld();

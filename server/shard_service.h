@@ -26,8 +26,10 @@
 #include "common/instant.h"
 #include "common/log/log.h"
 #include "common/log/stall_log.h"
+#include "common/newest.h"
 #include "common/params/layout.h"
 #include "common/status.h"
+#include "common/trace/trace.h"
 #include "common/wire/messages.h"
 #include "common/wire/shared_memory.h"
 #include "server/checkpoint/shard_file.h"
@@ -64,6 +66,9 @@ class ShardService {
   const std::shared_ptr<wire::SharedSegment>& memory() const { return memory_; }
   // The most that a node's segment may have: its gradients. Once there is a shard.
   std::int64_t node_memory_max() const { return node_memory_max_; }
+
+  // What has been applied, and when (run.trace); null: nobody recorded it.
+  const std::optional<Newest<trace::ApplySpan>>& applied() const { return applied_; }
 
   // One message. What is wrong with it is answered with Error and counted; the Status is of another kind: an
   // error says that this shard no longer agrees with the authority and the run cannot go on.
@@ -162,6 +167,7 @@ class ShardService {
   Ticks leaves_since_;
   std::int64_t pulls_ = 0;
   std::int64_t refused_ = 0;
+  std::optional<Newest<trace::ApplySpan>> applied_;
 };
 
 }  // namespace paceline::server

@@ -3,17 +3,29 @@
 #include <algorithm>
 
 #include "common/assert.h"
+#include "common/trace/bound.h"
 #include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
 
 using std::chrono::nanoseconds;
 
+namespace {
+
+std::unique_ptr<PhaseSpans> spans_of_one_worker(const Plan& plan) {
+  if (!plan.config.run.trace) return nullptr;
+  return std::make_unique<PhaseSpans>(
+      trace::worker_events(plan.config.run.trace_events, plan.cluster.workers()));
+}
+
+}  // namespace
+
 Node::Thread::Thread(WorkerId worker, const Plan& plan, Ticks& phase_clock)
     : id(worker),
       taken(static_cast<std::uint32_t>(plan.shards.size())),
       own(plan.applies_at_once),
-      phases([&phase_clock] { return phase_clock; }) {}
+      spans(spans_of_one_worker(plan)),
+      phases([&phase_clock] { return phase_clock; }, spans.get()) {}
 
 Node::Node(NodeId id, std::uint32_t incarnation, const Surroundings& world)
     : id_(id),
@@ -78,6 +90,7 @@ void Node::land_ahead(Thread& t, Ticks now) {
 
 void Node::read_parameters(Thread& t, Ticks now) {
   t.granted = false;
+  t.phases.at(t.grant.clock);
   if (!t.phases.running()) {
     world_->phase_clock = now;
     t.phases.begin(Phase::kPsParam);
@@ -309,6 +322,7 @@ void Node::finish_arrives(std::uint32_t thread, Ticks now) {
   t.finished = true;
   if (!t.phases.running()) return;  // it never had a grant
   world_->phase_clock = now;
+  t.phases.at(t.grant.clock.next());
   t.phases.end({t.finish_held, std::nullopt, 2 * world_->plan.costs.message});
 }
 
@@ -318,6 +332,12 @@ bool Node::reported() const {
 
 void Node::add_phases(std::vector<WorkerPhases>& phases) const {
   for (const Thread& t : threads_) phases.push_back({t.id, t.phases.totals()});
+}
+
+void Node::add_spans(trace::Trace& to) const {
+  for (const Thread& t : threads_) {
+    if (t.spans) to.workers.push_back({t.id, t.spans->in_order(), t.spans->left_out()});
+  }
 }
 
 }  // namespace paceline::simulate

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "common/report/phases_csv.h"
 #include "common/sync/actions.h"
 #include "common/timing/recorder.h"
+#include "common/trace/trace.h"
 #include "simulate/computation.h"
 #include "simulate/events.h"
 #include "simulate/local_updates.h"
@@ -91,6 +93,8 @@ class Node {
 
   // What it leaves behind.
   void add_phases(std::vector<WorkerPhases>& phases) const;
+  // Of each thread, where run.trace is on.
+  void add_spans(trace::Trace& to) const;
   std::int64_t parameter_reads() const { return parameter_reads_; }
   std::int64_t server_reads() const { return server_reads_; }
   std::int64_t overruns() const { return overruns_; }
@@ -125,6 +129,7 @@ class Node {
     std::int64_t own_updates = 0;  // in the parameters it computes with, besides
     Ticks push_left;
     bool read_before = false;
+    std::unique_ptr<PhaseSpans> spans;  // null: run.trace is off
     PhaseRecorder phases;
   };
 

@@ -9,6 +9,7 @@
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
 #include "common/report/tensorboard.h"
+#include "common/trace/trace_file.h"
 #include "simulate/computation.h"
 #include "simulate/plan.h"
 #include "simulate/trace.h"
@@ -25,11 +26,12 @@ constexpr const char* kMarks[] = {"summary.json", "curve.csv", "server.log"};
 
 // What would contradict the new run if it stayed.
 bool is_leftover(const std::string& name) {
-  for (const char* file :
-       {"summary.json", "curve.csv", "phases.csv", "phases_histogram.csv", "staleness.csv", "model.bin"}) {
+  for (const char* file : {"summary.json", "curve.csv", "phases.csv", "phases_histogram.csv", "staleness.csv",
+                           "model.bin", trace::kTraceFile}) {
     if (name == file) return true;
   }
   if (is_event_file(name)) return true;
+  if (trace::is_part(name)) return true;
   return name.ends_with(".log") && (name.starts_with("server") || name.starts_with("worker-"));
 }
 
@@ -135,6 +137,9 @@ Status write_directory(const fs::path& out, const SimulatedRun& run) {
   if (run.outcome.summary.staleness) PACELINE_RETURN_IF_ERROR(write_staleness(out, run.outcome.staleness));
   if (const std::optional<ModelFile>& model = run.outcome.model) {
     PACELINE_RETURN_IF_ERROR(write_model_file(out / "model.bin", model->info, model->parameters));
+  }
+  if (const std::optional<trace::Trace>& recorded = run.outcome.recorded) {
+    PACELINE_RETURN_IF_ERROR(trace::write_trace(out / trace::kTraceFile, *recorded));
   }
   return write_summary(out, run.outcome.summary);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,9 @@
 #include "common/report/counted.h"
 #include "common/report/run_summary.h"
 #include "common/timing/histogram.h"
+#include "common/trace/trace_file.h"
 #include "simulate/message_sizes.h"
+#include "simulate/replayed_times.h"
 #include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
@@ -226,7 +229,18 @@ Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
   }
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
   calibrate(trace.calibrated, all, network.layout.size());
-  if (!config.emulate.base_step) trace.compute_times = recorded_times(computations, config.run.seed);
+  if (config.emulate.base_step) return trace;
+  const fs::path recorded = run / trace::kTraceFile;
+  std::error_code ignored;
+  if (!fs::exists(recorded, ignored)) {
+    trace.compute_times = recorded_times(computations, config.run.seed);
+    return trace;
+  }
+  PACELINE_ASSIGN_OR_RETURN(const trace::Trace every_step, trace::read_trace_file(recorded));
+  Result<ReplayedTimes> replayed = replayed_times(every_step, config.cluster.cluster());
+  if (!replayed.is_ok()) return Status(replayed.status()).with_context(run.string() + ": no trace");
+  trace.compute_times = std::move(replayed->times);
+  trace.fingerprint = replayed->fingerprint;
   return trace;
 }
 

@@ -1,9 +1,10 @@
 // What a real run says about the cluster it ran on, taken for the assumptions of a simulated one.
 //
-// A run records no single steps but, for each worker and phase, a histogram, a count and a total
+// A run that was traced (run.trace) has each computation in trace.json: they are taken as they were
+// (replayed_times.h). Any run has, for each worker and phase, a histogram, a count and a total
 // (phases_histogram.csv, phases.csv). From these:
-//   computations    of worker w: drawn from w's own histogram of COMPUTE_GRADS, within 1.6 %, and scaled so
-//   that
+//   computations    of a run that was not traced, of worker w: drawn from w's own histogram of COMPUTE_GRADS,
+//   within 1.6 %, and scaled so that
 //                   their mean is w's exactly. Independent draws: slow periods are in the histogram, but not
 //                   that they were periods. Where the configuration to be simulated emulates, its
 //                   computations are known better than any histogram says, and stay as they are.
@@ -32,14 +33,14 @@ namespace paceline::simulate {
 struct Trace {
   RunConfig calibrated;                         // the configuration, with what the trace says better
   std::unique_ptr<ComputeTimes> compute_times;  // null: as `calibrated` says
-  std::uint64_t fingerprint = 0;                // of the histograms that computations are drawn from
+  std::uint64_t fingerprint = 0;                // of what computations are drawn from
 };
 
 // The trace in `run`, for simulating `config`. Errors: kNotFound, kDataLoss it is no run directory;
 // kFailedPrecondition, saying which, a run that is not ok, lost nodes or did not do all its iterations
 // (common/report/counted.h), another layout (nodes, threads, the model's parameters, the mini-batch; shards,
-// frames, encodings), or workers without phases; kInvalidArgument a simulate.compute.distribution beside
-// computations that are drawn from the trace.
+// frames, encodings), or workers without phases; those of trace::read_trace_file(); kInvalidArgument a
+// simulate.compute.distribution beside computations that are drawn from the trace.
 Result<Trace> read_trace(const std::filesystem::path& run, const RunConfig& config);
 
 // Draws from histograms of one phase, one worker each, in rank order; a function of seed, rank and clock.

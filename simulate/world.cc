@@ -6,6 +6,7 @@
 
 #include "common/config/cluster_events.h"
 #include "common/config/names.h"
+#include "common/trace/bound.h"
 
 namespace paceline::simulate {
 namespace {
@@ -51,6 +52,7 @@ World::World(const Plan& plan, Computation& computation, Watcher* watcher)
   if (train.batch_balance != BatchSizing::kEqual) {
     batch_sizes_.emplace(plan.cluster, train.batch_size, train.total_iterations);
   }
+  if (plan.config.run.trace) trace_.emplace(trace::decision_events(plan.config.run.trace_events));
   servers_.reserve(plan.shards.size());
   for (std::uint32_t k = 0; k < plan.shards.size(); ++k) {
     servers_.emplace_back(ShardId(k), plan_, events_, network_, pulls_, training_);
@@ -273,6 +275,7 @@ void World::step(const sync::Event& event, Ticks now) {
   actions_.clear();
   if (watcher_ != nullptr) watcher_->before(event, now);
   engine_.step(event, now, actions_);
+  if (trace_) trace_->stepped(event, actions_, engine_, now);
   if (watcher_ != nullptr) watcher_->after(actions_);
   for (sync::Action& action : actions_) {
     std::visit([&](auto& a) { carry_out(a, now); }, action);
@@ -421,6 +424,7 @@ Result<Outcome> World::outcome() {
         " emulated steps began to compute when they were to be done; raise emulate.base_step, or "
         "lower simulate.network.latency and simulate.costs";
   }
+  if (trace_) add_trace(out);
   out.staleness = staleness_.workers();
   set_staleness(summary_, out.staleness);
   if (batch_sizes_) summary_.batch_sizes = batch_sizes_->sizes();

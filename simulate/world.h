@@ -28,6 +28,7 @@
 #include "common/report/staleness.h"
 #include "common/status.h"
 #include "common/sync/engine.h"
+#include "common/trace/decision_log.h"
 #include "simulate/computation.h"
 #include "simulate/events.h"
 #include "simulate/network.h"
@@ -45,8 +46,9 @@ struct Outcome {
   std::vector<CurveRow> curve;
   std::vector<WorkerPhases> phases;  // of the nodes that reported, in worker order
   std::vector<WorkerStaleness> staleness;
-  std::optional<ModelFile> model;  // training mode
-  std::int64_t events = 0;         // taken from the queue
+  std::optional<ModelFile> model;        // training mode
+  std::int64_t events = 0;               // taken from the queue
+  std::optional<trace::Trace> recorded;  // run.trace
 };
 
 // Looks on at what the core is told and what it decides: for tests.
@@ -118,6 +120,7 @@ class World {
   void evaluate(Version version, std::size_t row, Ticks now);
   void finish_model(Outcome& out);
 
+  void add_trace(Outcome& out);
   Status endless() const;
   Result<Outcome> outcome();
 
@@ -162,6 +165,7 @@ class World {
   std::optional<BatchSizeRecord> batch_sizes_;  // none: sizes are equal
   RunSummary summary_;
   std::vector<CurveRow> curve_;
+  std::optional<trace::DecisionLog> trace_;
 };
 
 }  // namespace paceline::simulate

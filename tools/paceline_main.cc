@@ -8,6 +8,7 @@
 #include "tools/data_synthesize.h"
 #include "tools/doctor.h"
 #include "tools/evaluate.h"
+#include "tools/explain.h"
 #include "tools/keygen.h"
 #include "tools/report.h"
 #include "tools/simulate.h"
@@ -23,10 +24,12 @@ int main(int argc, char** argv) {
   paceline::add_data_synthesize(app, exit_status);
   paceline::add_doctor(app, exit_status);
   paceline::add_evaluate(app, exit_status);
+  paceline::add_explain(app, exit_status);
   paceline::add_keygen(app, exit_status);
   paceline::add_report(app, exit_status);
   paceline::add_simulate(app, exit_status);
   paceline::add_sweep(app, exit_status);
+  paceline::add_trace(app, exit_status);
 
   if (const auto status = paceline::parse_command_line(app, argc, argv, std::cout, std::cerr)) return *status;
   return exit_status;

@@ -19,6 +19,8 @@
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
 #include "common/timing/histogram.h"
+#include "common/trace/trace_file.h"
+#include "tools/page_trace.h"
 
 namespace paceline {
 namespace {
@@ -27,6 +29,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kPointsMax = 20'000;  // of all curves on the page
 constexpr std::size_t kWorkersMax = 1'000;  // of all runs on the page
+constexpr std::size_t kSpansMax = 12'000;   // of all runs on the page
+constexpr std::size_t kCellsMax = 40'000;   // of all heat maps
 constexpr std::size_t kCurves = 5;          // of a run
 constexpr std::size_t kSummaryBytesMax = std::size_t{1} << 20;
 constexpr std::size_t kConfigBytesMax = std::size_t{1} << 18;
@@ -37,6 +41,8 @@ class RunReader {
  public:
   RunReader(const std::string& folder, std::size_t runs)
       : folder_(folder),
+        spans_max_(kSpansMax / runs),
+        cells_max_(kCellsMax / runs),
         points_max_(std::max<std::size_t>(kPointsMax / kCurves / runs, 4)),
         workers_max_(std::max<std::size_t>(kWorkersMax / runs, 1)) {}
 
@@ -46,6 +52,7 @@ class RunReader {
     add(run, "phases", phases());
     add(run, "curve", curve());
     add(run, "staleness", staleness());
+    add_trace(run);
     add_config(run);
     run["missing"] = missing_;
     return run;
@@ -76,9 +83,12 @@ class RunReader {
   Result<Json> phases() const;
   Result<Json> curve() const;
   Result<Json> staleness() const;
+  void add_trace(Json& run);
   void add_config(Json& run);
 
   std::string folder_;
+  std::size_t spans_max_;
+  std::size_t cells_max_;
   std::size_t points_max_;
   std::size_t workers_max_;
   std::vector<std::string> missing_;
@@ -215,6 +225,19 @@ Json settings_json(const RunConfig& config) {
   Json json = Json::array();
   for (const auto& [key, value] : effective_values(config)) json.push_back({key, value});
   return json;
+}
+
+// Only of a run that was traced; of any other nothing is missing.
+void RunReader::add_trace(Json& run) {
+  std::error_code ignored;
+  const std::filesystem::path file = std::filesystem::path(folder_) / trace::kTraceFile;
+  if (!std::filesystem::exists(file, ignored)) return;
+  const Result<trace::Trace> recorded = trace::read_trace_file(file);
+  if (!recorded.is_ok()) return miss(recorded.status());
+  PageTraceLimits limits;
+  limits.spans = spans_max_;
+  limits.workers = std::clamp<std::size_t>(cells_max_ / limits.stretches, 1, limits.workers);
+  run["trace"] = page_trace(*recorded, limits);
 }
 
 // Key by key, or, where this version cannot read it, as it is.

@@ -9,6 +9,7 @@
 #include "common/wire/memory.h"
 #include "worker/node_memory.h"
 #include "worker/node_totals.h"
+#include "worker/node_trace.h"
 #include "worker/session.h"
 
 namespace paceline {
@@ -37,6 +38,7 @@ class Node::Impl {
         tasks_(std::move(tasks)),
         log_(std::move(log)),
         keys_(keys_of(config_, node)),
+        trace_(config_.run.trace ? std::make_unique<NodeTrace>(config_, node) : nullptr),
         parts_{config_,
                node,
                context,
@@ -44,7 +46,8 @@ class Node::Impl {
                log_,
                new_incarnation(),
                options.floats_at_once,
-               keys_.is_ok() ? *keys_ : nullptr} {}
+               keys_.is_ok() ? *keys_ : nullptr,
+               trace_.get()} {}
 
   // One session after another, for as long as servers are lost and others come.
   Status run() {
@@ -113,8 +116,9 @@ class Node::Impl {
   const std::unique_ptr<TaskFactory> tasks_;
   const Log log_;
   const Result<std::shared_ptr<const wire::ClientKeys>> keys_;
-  const SessionParts parts_;  // refers to the above
-  std::mutex mutex_;          // run() begins and ends sessions while request_stop() may come
+  const std::unique_ptr<NodeTrace> trace_;  // null: run.trace is off
+  const SessionParts parts_;                // refers to the above
+  std::mutex mutex_;                        // run() begins and ends sessions while request_stop() may come
   Status stopped_;
   std::unique_ptr<Session> session_;
 };

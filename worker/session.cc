@@ -92,6 +92,7 @@ SessionEnd Session::run(NodeTotals& totals) {
   for (const ThreadResult& result : results) {
     totals.add(result.report, result.parameter_reads, result.server_reads);
   }
+  write_trace();
   const Status ended = conclude(results, totals);
   client_.close(aborted("node " + to_string(parts_.node) + " ends"));
   evaluator.join();
@@ -170,7 +171,8 @@ void Session::train_worker(WorkerId worker, ThreadResult& result) {
                                    shares ? *memory_ : nullptr),
       .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker,
                            config_.train.batch_size),
-      .phases = PhaseRecorder(),
+      .phases =
+          PhaseRecorder(steady_now, parts_.trace == nullptr ? nullptr : parts_.trace->spans(worker.thread)),
       .clock = steady_now,
   };
   auto report = run_trainer(training);
@@ -178,6 +180,13 @@ void Session::train_worker(WorkerId worker, ThreadResult& result) {
   result.report = report.is_ok() ? std::move(report).value() : unfinished_report(training);
   result.parameter_reads = training.parameter_reads;
   result.server_reads = training.server_reads;
+}
+
+// Before the report: once all nodes have reported, the authority looks for what they have written.
+void Session::write_trace() {
+  if (parts_.trace == nullptr) return;
+  const Status written = parts_.trace->write();
+  if (!written.is_ok()) parts_.log.warn("no trace of this node: " + written.message());
 }
 
 void Session::evaluate() {

@@ -23,6 +23,7 @@
 #include "worker/emulate/compute_slots.h"
 #include "worker/emulate/pace.h"
 #include "worker/node_totals.h"
+#include "worker/node_trace.h"
 
 namespace paceline {
 
@@ -36,6 +37,7 @@ struct SessionParts {
   std::uint64_t incarnation = 0;                 // of this process
   std::optional<std::int64_t> floats_at_once;    // NodeOptions
   std::shared_ptr<const wire::ClientKeys> keys;  // null where the run has none
+  NodeTrace* trace = nullptr;                    // null: nothing is recorded
 };
 
 // How a session ended.
@@ -74,6 +76,7 @@ class Session {
   std::vector<ThreadResult> train();
   void train_worker(WorkerId worker, ThreadResult& result);
   void evaluate();
+  void write_trace();
   Status conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals);
   void on_closed();
 

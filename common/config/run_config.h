@@ -28,6 +28,8 @@ struct RunSection {
   std::optional<double> target_accuracy;  // stop when an evaluation reaches this test accuracy, (0, 1]
   std::string log_level = "info";         // debug | info | warn | error
   bool tensorboard = false;               // write TensorBoard's event files into `out`
+  bool trace = false;                     // record every phase and decision into trace.json
+  std::int64_t trace_events = 500'000;    // at most so many of the whole run, the newest
 
   bool operator==(const RunSection&) const = default;
 };

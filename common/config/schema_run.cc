@@ -87,6 +87,18 @@ void add_run_and_cluster(Schema& schema) {
            .trade_off = "Some 150 bytes for each row of curve.csv, of which they are a copy."}));
 
   keys.push_back(
+      row(PACELINE_FIELD(run.trace), boolean(), Scope::kOneDaemon,
+          {.effect = "Record every phase of every worker and every decision of the server into trace.json, "
+                     "for Perfetto and paceline explain.",
+           .trade_off = "Well under 2 % of a step; memory and disk as run.trace_events says."}));
+  keys.push_back(row(
+      PACELINE_FIELD(run.trace_events), whole(1000, 10'000'000), Scope::kOneDaemon,
+      {.unit = "events of all processes together",
+       .effect = "How much a trace keeps: the newest; what is left out is counted in it.",
+       .trade_off = "Some twelve are an iteration of one worker. Each takes up to 200 bytes of memory, and "
+                    "on disk 150 bytes twice."}));
+
+  keys.push_back(
       row(PACELINE_FIELD(cluster.nodes), whole32(1, 4096), Scope::kWholeRun,
           {.unit = "worker processes",
            .effect = "How many paceline-worker processes must join before training begins.",

@@ -104,6 +104,10 @@ RunSummary summary_from(const Json& json) {
     const Json& staleness = json.at("staleness");
     s.staleness = {staleness_from(staleness.at("clocks")), staleness_from(staleness.at("gradients"))};
   }
+  if (json.contains("trace_events")) {
+    s.traced = {json.at("trace_events").get<std::int64_t>(),
+                json.value("trace_events_left_out", std::int64_t{0})};
+  }
   if (json.contains("batch_sizes")) s.batch_sizes = batch_sizes_from(json.at("batch_sizes"));
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const Json& phase = json.at("phases").at(kPhaseNames[i]);
@@ -199,6 +203,10 @@ std::string to_json(const RunSummary& summary) {
   if (s.staleness) {
     json["staleness"] = {{"clocks", staleness_json(s.staleness->clocks)},
                          {"gradients", staleness_json(s.staleness->gradients)}};
+  }
+  if (s.traced) {
+    json["trace_events"] = s.traced->events;
+    json["trace_events_left_out"] = s.traced->left_out;
   }
   if (s.batch_sizes) {
     json["batch_sizes"] = {{"last", s.batch_sizes->last},

@@ -52,6 +52,12 @@ struct CheckpointCounts {
   std::int64_t failed = 0;
 };
 
+// The events in a run's trace, and the older ones that there was no room for (run.trace_events).
+struct TraceCounts {
+  std::int64_t events = 0;
+  std::int64_t left_out = 0;
+};
+
 struct RunSummary {
   std::string status = "ok";  // "ok", or what the run ended as: "failed", "stopped", "invalid"
   std::string reason;         // why it is not ok; the key is absent when empty
@@ -99,6 +105,8 @@ struct RunSummary {
   std::int64_t parameter_reads = 0;
   std::int64_t server_reads = 0;
   std::optional<StalenessSums> staleness = {};  // the key is absent when nothing was recorded
+  // Of trace.json; the keys "trace_events" and "trace_events_left_out" are absent where there is none.
+  std::optional<TraceCounts> traced = {};
   // Of each worker, in worker order; the key is absent unless batches were balanced.
   std::optional<WorkerBatchSizes> batch_sizes = {};
   std::array<PhaseSum, kPhaseCount> phases;

@@ -77,6 +77,12 @@ class Engine {
   Clock clock_of(WorkerId worker) const;
   bool is_live(WorkerId worker) const;
   bool is_held(WorkerId worker) const;
+  // Whom the held ones wait for: the slowest live worker, the first of them in worker order. There is one.
+  WorkerId waited_for() const;
+  // The threshold that a grant to this worker would have now.
+  Threshold threshold_for(WorkerId worker) const {
+    return policy_->threshold_for(config_.cluster.rank_of(worker));
+  }
   // What is known of the iteration that a worker of this run is in; nothing while it is in none.
   struct Iteration {
     Clock clock;  // its timestamp: below clock_of() where it is late (backup)

@@ -191,21 +191,27 @@ void Engine::finish(Rank rank) {
 Status Engine::on(const Tick&) {
   if (held_.size() == 0) return Status::ok();
   const Clock slowest = clocks_.min_clock();
-  const auto stands_there = [&](const Worker& w) { return live(w) && w.clock == slowest; };
-  auto waited_for = std::find_if(workers_.begin(), workers_.end(), [&](const Worker& w) {
-    return stands_there(w) && w.phase != Phase::kLate;  // who is late has not begun what is waited for
-  });
-  if (waited_for == workers_.end()) waited_for = std::find_if(workers_.begin(), workers_.end(), stands_there);
-  PACELINE_ASSERT(waited_for != workers_.end(), "somebody stands at the min clock");
-  const Rank waited_rank(static_cast<std::uint32_t>(waited_for - workers_.begin()));
+  const WorkerId waits_for = waited_for();
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {
     Worker& w = at(Rank(r));
     if (w.phase != Phase::kHeld || now_ < w.next_notice) continue;
     w.next_notice = now_ + config_.held_notice_every;
-    emit(Held{id(Rank(r)), w.clock, w.clock - slowest, id(waited_rank), policy_->threshold_for(Rank(r)),
+    emit(Held{id(Rank(r)), w.clock, w.clock - slowest, waits_for, policy_->threshold_for(Rank(r)),
               now_ - w.since});
   }
   return Status::ok();
+}
+
+WorkerId Engine::waited_for() const {
+  PACELINE_ASSERT(!clocks_.empty(), "nobody is live");
+  const Clock slowest = clocks_.min_clock();
+  const auto stands_there = [&](const Worker& w) { return live(w) && w.clock == slowest; };
+  auto found = std::find_if(workers_.begin(), workers_.end(), [&](const Worker& w) {
+    return stands_there(w) && w.phase != Phase::kLate;  // who is late has not begun what is waited for
+  });
+  if (found == workers_.end()) found = std::find_if(workers_.begin(), workers_.end(), stands_there);
+  PACELINE_ASSERT(found != workers_.end(), "somebody stands at the min clock");
+  return id(Rank(static_cast<std::uint32_t>(found - workers_.begin())));
 }
 
 Clock Engine::clock_of(WorkerId worker) const {

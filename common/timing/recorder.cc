@@ -8,8 +8,8 @@
 
 namespace paceline {
 
-PhaseRecorder::PhaseRecorder(std::function<Ticks()> clock)
-    : clock_(std::move(clock)), stats_(std::make_unique<std::array<Stat, kPhaseCount>>()) {}
+PhaseRecorder::PhaseRecorder(std::function<Ticks()> clock, PhaseSpans* spans)
+    : clock_(std::move(clock)), stats_(std::make_unique<std::array<Stat, kPhaseCount>>()), spans_(spans) {}
 
 void PhaseRecorder::add(Phase phase, std::chrono::nanoseconds duration) {
   Stat& stat = (*stats_)[static_cast<std::size_t>(phase)];
@@ -21,8 +21,16 @@ void PhaseRecorder::add(Phase phase, std::chrono::nanoseconds duration) {
   ++(*buckets)[bucket % kBuckets];
 }
 
+// Of nothing there is nothing to be seen: an exchange that met no barrier has no span of it.
+void PhaseRecorder::add_span(Phase phase, Ticks begin, std::chrono::nanoseconds length, Clock iteration) {
+  if (spans_ == nullptr || length.count() == 0) return;
+  spans_->add({begin, length, iteration, phase});
+}
+
 void PhaseRecorder::close(Ticks now) {
-  if (current_) add(*current_, now - current_begin_);
+  if (!current_) return;
+  add(*current_, now - current_begin_);
+  add_span(*current_, current_begin_, now - current_begin_, current_iteration_);
 }
 
 void PhaseRecorder::begin(Phase first) {
@@ -37,6 +45,7 @@ void PhaseRecorder::enter(Phase next) {
   close(now);
   current_ = next;
   current_begin_ = now;
+  current_iteration_ = iteration_;
 }
 
 void PhaseRecorder::leave() {
@@ -52,6 +61,15 @@ void PhaseRecorder::close(Ticks now, const Exchange& exchange) {
   add(Phase::kStep, split.step);
   add(Phase::kPsApplyGrads, split.ps_apply_grads);
   if (exchange.parameters) add(Phase::kPsParam, split.ps_param);
+  Ticks begin = current_begin_;
+  const auto next_part = [&](Phase phase, std::chrono::nanoseconds length, Clock iteration) {
+    add_span(phase, begin, length, iteration);
+    begin = begin + length;
+  };
+  next_part(Phase::kStep, split.step, current_iteration_);
+  next_part(Phase::kPsApplyGrads, split.ps_apply_grads, current_iteration_);
+  next_part(Phase::kBarrier, split.barrier, iteration_);
+  next_part(Phase::kPsParam, split.ps_param, iteration_);
   current_.reset();
 }
 
@@ -60,6 +78,7 @@ void PhaseRecorder::end_exchange(const Exchange& exchange, Phase next) {
   close(now, exchange);
   current_ = next;
   current_begin_ = now;
+  current_iteration_ = iteration_;
 }
 
 void PhaseRecorder::add_hidden(Phase phase, std::chrono::nanoseconds duration) {

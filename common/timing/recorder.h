@@ -30,6 +30,7 @@
 #include "common/ticks.h"
 #include "common/timing/exchange.h"
 #include "common/timing/histogram.h"
+#include "common/timing/phase_span.h"
 #include "common/timing/phase_totals.h"
 #include "common/timing/phases.h"
 
@@ -37,8 +38,13 @@ namespace paceline {
 
 class PhaseRecorder {
  public:
-  // `clock`: what time it is, never going backwards; tests bring their own.
-  explicit PhaseRecorder(std::function<Ticks()> clock = steady_now);
+  // `clock`: what time it is, never going backwards; tests bring their own. `spans`: where each stretch of a
+  // phase is kept besides, for a trace; nullptr: nowhere. Outlives the recorder.
+  explicit PhaseRecorder(std::function<Ticks()> clock = steady_now, PhaseSpans* spans = nullptr);
+
+  // What begins from here on is for the iteration stamped `clock`, and so are BARRIER and PS_PARAM of the
+  // exchange that runs. For the spans alone.
+  void at(Clock iteration) { iteration_ = iteration; }
 
   // Starts the wall and the first phase. Once.
   void begin(Phase first);
@@ -82,6 +88,7 @@ class PhaseRecorder {
   };
 
   void add(Phase phase, std::chrono::nanoseconds duration);
+  void add_span(Phase phase, Ticks begin, std::chrono::nanoseconds length, Clock iteration);
   // Ends the running phase at `now`.
   void close(Ticks now);
   // Ends the running phase, an exchange, at `now`.
@@ -93,6 +100,9 @@ class PhaseRecorder {
   std::optional<Ticks> wall_end_;
   std::optional<Phase> current_;
   Ticks current_begin_;
+  PhaseSpans* spans_;
+  Clock iteration_;
+  Clock current_iteration_;  // of the running phase
 };
 
 }  // namespace paceline

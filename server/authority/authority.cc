@@ -8,6 +8,7 @@
 
 #include "common/config/engine_config.h"
 #include "common/timing/phase_totals.h"
+#include "common/trace/bound.h"
 
 namespace paceline::server {
 
@@ -41,7 +42,8 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       evaluation_(config.train.eval_every_clocks),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
-                   [this](Ticks at) { advance_end(at); }) {
+                   [this](Ticks at) { on_checkpoint_over(at); }) {
+  if (config_.run.trace) trace_.emplace(trace::decision_events(config_.run.trace_events));
   shards_[kAuthority.value].joined = true;
 }
 
@@ -121,6 +123,7 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
     return out_of_order("evaluation of version " + to_string(report.version) + " by node " + to_string(from) +
                         ": it was not asked for");
   }
+  if (trace_) trace_->evaluated(report.version, now);
   evaluations_.took(now - evaluation_asked_at_);
   to_shards(wire::Release{report.version});
   if (!report.fault.empty()) {

@@ -30,6 +30,7 @@
 #include "common/params/layout.h"
 #include "common/status.h"
 #include "common/sync/engine.h"
+#include "common/trace/decision_log.h"
 #include "common/wire/messages.h"
 #include "server/authority/checkpoints.h"
 #include "server/authority/evaluation.h"
@@ -159,7 +160,12 @@ class Authority {
   void on_model_written(const Status& written, Ticks now);
   void not_evaluated(Version version, const std::string& why);
   void file();
+  void write_results();
   void on_filed(const Status& written);
+
+  // The trace (authority_trace.cc).
+  void on_checkpoint_over(Ticks now);
+  void write_trace();
   // Tells the nodes that are still here how the run went, once.
   void end_nodes();
   // Nothing that is still said changes how the run went.
@@ -189,6 +195,7 @@ class Authority {
   const std::optional<Resumed> resumed_;
   Stage stage_ = Stage::kGathering;
   sync::Engine engine_;
+  std::optional<trace::DecisionLog> trace_;   // run.trace
   std::vector<sync::Action> actions_;         // of the event being taken
   const sync::Apply* saved_apply_ = nullptr;  // of those the one whose state is to be saved
   Status rejected_;                           // of the event being taken

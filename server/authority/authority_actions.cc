@@ -22,6 +22,7 @@ Status Authority::step(const sync::Event& event, Ticks now) {
   actions_.clear();
   rejected_ = Status::ok();
   engine_.step(event, now, actions_);
+  if (trace_) trace_->stepped(event, actions_, engine_, now);
   saved_apply_ = apply_to_save(now);
   for (const sync::Action& action : actions_) {
     std::visit([&](const auto& a) { carry_out(a, now); }, action);
@@ -56,6 +57,7 @@ void Authority::begin_checkpoint(Ticks now) {
   manifest.engine = checkpoint::to_bytes(engine_.state());
   record_.checkpoints(checkpoints_.written(), checkpoints_.failed());
   manifest.record = to_bytes(record_.state());
+  if (trace_) trace_->saving(manifest.id.version, now);
   checkpoints_.begin(std::move(manifest), now);
 }
 

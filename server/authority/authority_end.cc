@@ -171,6 +171,10 @@ void Authority::file() {
     result_ = failed_precondition(invalid);
     log_.error("the run is invalid: " + invalid);
   }
+  trace_ ? write_trace() : write_results();
+}
+
+void Authority::write_results() {
   background_.run(record_.writer(engine_, run_status_, result_.message()),
                   [this](const Status& written, Ticks) { on_filed(written); });
 }
@@ -200,6 +204,7 @@ void Authority::ask_evaluation(Ticks now) {
   const auto request = evaluation_.ask(node);
   if (!request) return;
   evaluation_asked_at_ = now;
+  if (trace_) trace_->evaluation(*node, request->version, now);
   to_node(*node, *request);
 }
 

@@ -74,6 +74,8 @@ class RunRecord {
   // The version evaluated last is the final one: its metric is the run's.
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
   void lost(NodeId node, const std::string& why);
+  // The trace is written.
+  void traced(const TraceCounts& counts) { totals_.traced = counts; }
   // Of this generation, as things are now.
   void checkpoints(std::int64_t written, std::int64_t failed);
   // Once for each node.

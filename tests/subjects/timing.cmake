@@ -18,3 +18,5 @@ paceline_test(compare_test
   LIBS paceline_report paceline_files paceline_tools paceline_config nlohmann_json::nlohmann_json
   LABELS core)
 paceline_test(statistics_test SOURCES unit/statistics_test.cc LIBS paceline_statistics rapidcheck LABELS core)
+paceline_test(trace_test SOURCES unit/trace_test.cc LIBS paceline_trace paceline_files LABELS core)
+paceline_test(explain_test SOURCES unit/explain_test.cc LIBS paceline_explain nlohmann_json::nlohmann_json LABELS core)

@@ -1,7 +1,7 @@
 // A figure: heading, chart, what it shows in words, and the table behind it. ECharts draws, as SVG: sharp on paper, and a
 // test can see every mark. Charts are drawn anew when the page's width or theme changes, and for paper.
-import { BarChart, LineChart } from 'echarts/charts';
-import { GridComponent, LegendComponent, TooltipComponent } from 'echarts/components';
+import { BarChart, CustomChart, LineChart } from 'echarts/charts';
+import { DataZoomSliderComponent, GridComponent, LegendComponent, TooltipComponent } from 'echarts/components';
 import * as echarts from 'echarts/core';
 import { SVGRenderer } from 'echarts/renderers';
 
@@ -9,7 +9,8 @@ import { details, element, table } from './dom.js';
 import { tick } from './format.js';
 import { onThemeChange, themeFor } from './theme.js';
 
-echarts.use([BarChart, LineChart, GridComponent, LegendComponent, TooltipComponent, SVGRenderer]);
+echarts.use([BarChart, CustomChart, LineChart, DataZoomSliderComponent, GridComponent, LegendComponent, TooltipComponent,
+             SVGRenderer]);
 
 const kFont = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 const kLetter = 7.6;         // px, about, of a letter at the charts' 12 px; most are capitals
@@ -59,6 +60,22 @@ export function axis(theme, name, more = {}) {
                  ...more.label },
     splitLine: { lineStyle: { color: theme.line } },
     ...more, label: undefined,
+  };
+}
+
+// A series of boxes in the rows of a category axis: data [from, to, row, …], `part` of a row high.
+export function boxes(name, itemStyle, part, data) {
+  return {
+    name, type: 'custom', itemStyle, encode: { x: [0, 1], y: 2 }, data,
+    renderItem: (params, api) => {
+      const [left, middle] = api.coord([api.value(0), api.value(2)]);
+      const [right] = api.coord([api.value(1), api.value(2)]);
+      const height = api.size([0, 1])[1] * part;
+      const box = { x: left, y: middle - height / 2, width: Math.max(right - left, 0.3), height };
+      const { x, y, width, height: high } = params.coordSys;
+      const shape = echarts.graphic.clipRectByRect(box, { x, y, width, height: high });
+      return shape && { type: 'rect', shape, style: { fill: itemStyle.color } };
+    },
   };
 }
 

@@ -1,10 +1,11 @@
 // The page of `paceline report --html`: reads what tools/page_data.cc has put into it and lays it out. docs/REPORT.md says
-// what each figure shows. Figures drawn from a run's trace will be functions beside these (figures/bytes.js names them).
+// what each figure shows.
 import { element } from './dom.js';
-import { bytes } from './figures/bytes.js';
+import { bytes, rates } from './figures/bytes.js';
 import { learning, progress } from './figures/learning.js';
 import { phasesOfRun, phasesOfRuns } from './figures/phases.js';
 import { staleness } from './figures/staleness.js';
+import { traced } from './figures/trace.js';
 import { settings } from './settings.js';
 import { card, wholeSummaries } from './summary.js';
 
@@ -38,6 +39,7 @@ function show(page) {
   page.runs.forEach((run, i) => {
     const parent = page.runs.length === 1 ? time : section(time, run.label);
     phasesOfRun(parent, page, run, i);
+    traced(parent, page, run, i);
   });
   learning(section(main, 'Learning'), page);
   const sync = section(main, 'Synchronisation');
@@ -46,7 +48,9 @@ function show(page) {
       'How many clocks of some worker the parameters lacked at most with which an applied gradient was computed.');
   staleness(sync, page, 'gradients', 'How many gradients were applied between the parameters that a gradient was computed ' +
       'with and the ones it was applied to. Above 64 they are counted in ranges 3 % wide.');
-  bytes(section(main, 'Traffic'), page);
+  const traffic = section(main, 'Traffic');
+  bytes(traffic, page);
+  rates(traffic, page);
   settings(section(main, 'Configuration'), page);
 }
 

@@ -52,6 +52,12 @@ const kPhaseColours = {
   unaccounted: '#e4e4e4',
 };
 
+// From little to much: cividis, which all kinds of colour vision see grow lighter (Nuñez et al., PLoS ONE 13(7), 2018).
+const kCividis = ['#00204c', '#31446b', '#666970', '#958f78', '#cab969', '#ffe945'];
+export function bandColour(band, of) {
+  return kCividis[of <= 1 ? 0 : Math.round(band * (kCividis.length - 1) / (of - 1))];
+}
+
 export function phaseStyle(phase, theme) {
   return { color: kPhaseColours[phase] ?? '#e4e4e4', decal: kPatterns[phase] ?? kNoPattern, borderColor: theme.background,
            borderWidth: 0.5 };

@@ -38,6 +38,7 @@ Ticket ticket_for(Training& t, Version min_version, Version newest_known, cache:
 Status read_parameters(Training& t, const Granted& granted) {
   const wire::Grant& grant = granted.grant;
   const bool first = !t.phases.running();
+  t.phases.at(grant.clock);
   if (first) t.phases.begin(Phase::kPsParam);
   ++t.parameter_reads;
 

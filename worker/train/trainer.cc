@@ -38,6 +38,7 @@ Result<wire::WorkerReport> run_trainer(Training& t) {
     }
   }
   // The last exchange ended with the news that nothing follows.
+  if (last) t.phases.at(last->next());
   if (t.phases.running()) t.phases.end({finished.held, std::nullopt, report_time(t, finished.report)});
   return report_of(t);
 }

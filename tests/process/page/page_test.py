@@ -14,7 +14,7 @@ import harness
 
 EVIL = "</script><script>document.title='taken over'<"  # a folder's name: without a slash but for the one of a folder in it
 SIMULATION = """\
-run: {seed: 7}
+run: {seed: 7, trace: true}
 cluster: {nodes: 2, threads_per_node: 2}
 sync: {lpr: {window_clocks: 25}}
 train: {model: layers, layers: [{kind: flatten}, {kind: dense, out: 10}], batch_size: 8, total_iterations: 2000, eval_every_clocks: 50}
@@ -43,7 +43,7 @@ TABLE = """
   return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(
       [...details.querySelectorAll('tr')].map((row) => [...row.cells].map((cell) => cell.textContent))))));"""
 FIGURES = ["phases-runs", "accuracy-time", "accuracy-version", "loss-time", "loss-version", "threshold", "lpr", "staleness-clocks",
-           "staleness-gradients", "bytes"]
+           "staleness-gradients", "bytes", "rates"]
 
 
 def number(text):
@@ -108,6 +108,7 @@ class ReportPage(unittest.TestCase):
 
     def test_every_chart_has_marks_in_both_themes_on_a_screen_and_on_a_phone(self):
         of_runs = [f"phases-{what}-{i}" for what in ("nodes", "workers") for i in range(3)]
+        of_runs += [f"{what}-{i}" for what in ("gaps", "timeline") for i in range(3)]
         for width, dark in ((1100, False), (1100, True), (390, False), (390, True)):
             with self.subTest(width=width, dark=dark):
                 self.browser.show(self.page, width, dark)
@@ -183,6 +184,42 @@ class ReportPage(unittest.TestCase):
                 total = summary["phases"][column.removesuffix(" s")]["total_seconds"]
                 self.assertAlmostEqual(number(text), total / summary["workers"], delta=0.000501, msg=column)
 
+    def test_the_gaps_are_those_of_the_trace(self):
+        """Counted again from the decisions: where every worker stands at the end of each stretch of time."""
+        self.browser.show(self.page)
+        trace = json.loads((self.runs[2] / "trace.json").read_text(encoding="utf-8"))
+        decisions = [event for event in trace["traceEvents"] if event["ph"] == "i"]
+        first_grant = (trace["otherData"]["first_grant_ns"] - trace["otherData"]["origin_ns"]) * 1e-3
+        heading, *rows = self.browser.evaluate(TABLE, "#gaps-2 details")
+        self.assertEqual((heading, len(rows)), (["until s", "0.0", "0.1", "1.0", "1.1"], 96))
+        seen = set()
+        for until, *gaps in rows[:-1]:
+            clocks = {}
+            for event in decisions:
+                args = event["args"]
+                if (event["ts"] - first_grant) * 1e-6 > number(until) - 0.0005 or event["name"] not in ("grant", "report", "finish"):
+                    continue
+                clocks[args["worker"]] = None if event["name"] == "finish" else args["clock"] + (event["name"] == "report")
+            near = any(abs((event["ts"] - first_grant) * 1e-6 - number(until)) < 0.001 for event in decisions)
+            standing = [clock for clock in clocks.values() if clock is not None]
+            if near or not standing:
+                continue  # which side of the edge, three decimals do not tell
+            expected = [None if clocks.get(w) is None else clocks[w] - min(standing) for w in heading[1:]]
+            self.assertEqual([None if gap == "–" else int(gap) for gap in gaps], expected, until)
+            seen.update(gap for gap in expected if gap is not None)
+        self.assertGreater(len(seen), 3)
+
+    def test_the_timeline_has_the_newest_steps(self):
+        self.browser.show(self.page)
+        trace = json.loads((self.runs[0] / "trace.json").read_text(encoding="utf-8"))
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        _, *rows = self.browser.evaluate(TABLE, "#timeline-0 details")
+        self.assertTrue(1000 < len(rows) <= 4000, len(rows))
+        last = max((row for row in rows if row[:1] + row[2:3] == ["1.1", "COMPUTE_GRADS"]), key=lambda row: number(row[1]))
+        real = [event for event in spans if event["tid"] == 1001002 and event["name"] == "COMPUTE_GRADS"][-1]
+        self.assertEqual(int(number(last[1])), real["args"]["clock"])
+        self.assertAlmostEqual(number(last[4]), real["dur"] * 1e-3, delta=0.002)
+
     def test_the_configurations_are_told_apart(self):
         self.browser.show(self.page)
         rows = self.browser.evaluate("""return [...document.querySelectorAll('section')].at(-1).querySelector('table').innerText""")
@@ -202,7 +239,7 @@ class ReportPage(unittest.TestCase):
         page = self.report("crashed.html", crashed, empty)
         self.browser.show(page)
         self.assert_marks(["accuracy-time", "accuracy-version", "loss-time", "loss-version", "threshold", "lpr", "staleness-clocks",
-                           "staleness-gradients"])
+                           "staleness-gradients", "gaps-0", "timeline-0"])
         said = self.browser.evaluate("return [...document.querySelectorAll('.card')].map((card) => card.innerText)")
         self.assertRegex(said[0], r"(?s)crashed unfinished.*no summary.json.*phases.csv:1: header is 'node,thread', expected")
         for name in ("summary.json", "phases.csv", "curve.csv", "staleness.csv", "config.yaml"):

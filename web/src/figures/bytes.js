@@ -1,8 +1,8 @@
-// What was sent, from the summaries. Bytes per second over a run, the clock-gap heat map and the timeline of a stretch of
-// steps are drawn from a trace (run.trace): their figures belong beside this one.
+// What was sent, from the summaries, and along the runs that were traced.
 import { addFigure, addNothing, axis, namesWidth, tooltip } from '../chart.js';
-import { isNumber, megabytes, plain } from '../format.js';
+import { isNumber, kNone, megabytes, plain } from '../format.js';
 import { runStyle } from '../theme.js';
+import { kSeconds, linesOfRuns } from './lines.js';
 
 const kKinds = [
   { key: 'bytes_pushed', name: 'pushed (gradients)' },
@@ -43,4 +43,27 @@ export function bytes(parent, page) {
       label, ...kinds.map(({ key }) => megabytes(summary[key])),
       plain(1e-6 * (summary.bytes_pushed + summary.bytes_pulled) / summary.iterations)]),
   });
+}
+
+// A trace knows when gradients were applied, the summary what each cost to move.
+function rateOf(run) {
+  const moved = run.summary && run.summary.bytes_pushed + run.summary.bytes_pulled + (run.summary.bytes_shared ?? 0);
+  if (!run.trace?.gradients || !(run.summary?.iterations > 0) || !(moved > 0)) return [];
+  const { from, stretch, gradients } = run.trace;
+  return gradients.map((count, i) => [
+    from + (i + 0.5) * stretch, kNone, count / stretch * moved / run.summary.iterations * 1e-6]);
+}
+
+export function rates(parent, page) {
+  const runs = page.runs.map((run) => {
+    const points = rateOf(run);
+    return { label: run.label, curve: { rate: { points, of: points.length } } };
+  });
+  if (runs.every((run) => run.curve.rate.points.length === 0)) return;
+  linesOfRuns(parent, { ...page, runs }, {
+    id: 'rates', title: 'Bytes per second against time',
+    caption: 'Gradients applied in each stretch of a traced run, times what was pushed, pulled and shared for each of them in ' +
+        'the mean of the run.',
+    nothing: '', unit: 'MB/s', digits: 3, drawings: [{ key: 'rate', name: 'moved' }],
+  }, kSeconds);
 }

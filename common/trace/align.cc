@@ -1,0 +1,70 @@
+#include "common/trace/align.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace paceline::trace {
+namespace {
+
+using std::chrono::nanoseconds;
+using Iteration = std::pair<WorkerId, Clock>;
+
+// When, on its own clock, a worker began the exchange behind an iteration, and went on with an iteration.
+struct Edges {
+  std::map<Iteration, Ticks> reported;
+  std::map<Iteration, Ticks> went_on;
+};
+
+bool sends(Phase phase) { return phase == Phase::kStep || phase == Phase::kPsApplyGrads; }
+bool reads(Phase phase) {
+  return phase == Phase::kPsParam || phase == Phase::kPCacheParam || phase == Phase::kTCacheParam;
+}
+
+// Of an iteration that is done again, after a resume, the last time.
+Edges edges_of(const Trace& trace) {
+  Edges edges;
+  for (const WorkerSpans& worker : trace.workers) {
+    Phase before = Phase::kComputeGrads;
+    for (const PhaseSpan& span : worker.spans) {
+      const Iteration iteration{worker.worker, span.clock};
+      if (sends(span.phase) && !sends(before)) edges.reported.insert_or_assign(iteration, span.begin);
+      if (reads(span.phase) && !reads(before)) edges.went_on.insert_or_assign(iteration, span.begin);
+      before = span.phase;
+    }
+  }
+  return edges;
+}
+
+}  // namespace
+
+Alignment alignment(const Trace& authority, const Process& decides, const Trace& of_node,
+                    const Process& node) {
+  if (!node.machine.empty() && node.machine == decides.machine) return {nanoseconds(0), nanoseconds(0)};
+  const Edges edges = edges_of(of_node);
+  std::optional<nanoseconds> least, most;
+  for (const Decision& decision : authority.decisions) {
+    if (!decision.worker || !decision.clock) continue;
+    const Iteration iteration{*decision.worker, *decision.clock};
+    if (decision.kind == DecisionKind::kGranted) {
+      const auto found = edges.went_on.find(iteration);
+      if (found != edges.went_on.end()) {
+        const nanoseconds bound = decision.at - found->second;
+        least = std::max(least.value_or(bound), bound);
+      }
+    } else if (decision.kind == DecisionKind::kReported) {
+      const auto found = edges.reported.find(iteration);
+      if (found != edges.reported.end()) {
+        const nanoseconds bound = decision.at - found->second;
+        most = std::min(most.value_or(bound), bound);
+      }
+    }
+  }
+  if (least && most && *least <= *most) {
+    const nanoseconds apart = *most - *least;
+    return {*least + apart / 2, (apart + nanoseconds(1)) / 2};
+  }
+  return {nanoseconds(node.wall_ns - decides.wall_ns), std::nullopt};
+}
+
+}  // namespace paceline::trace

@@ -1,0 +1,24 @@
+// The parts of a run's processes become one trace, on the authority's clock (align.h): trace.json.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "common/status.h"
+#include "common/trace/trace.h"
+
+namespace paceline::trace {
+
+// One trace of parts. The authority's part is one of them, or else instants stay as they are where machines
+// differ, with an error that is not known.
+Trace joined(std::vector<Trace> parts);
+
+// Joins the parts that are in `run` and writes trace.json beside them. A part that is not there (its process
+// was killed, or has another run directory) is missing in it. Returns what was written. Errors: kNotFound
+// there is no part; those of read_trace_file() and write_trace().
+Result<Trace> merge_parts(const std::filesystem::path& run);
+
+// The trace of a run: its trace.json, or, where that is not there, what its parts come to. Errors: as above.
+Result<Trace> read_run(const std::filesystem::path& run);
+
+}  // namespace paceline::trace

@@ -1,0 +1,237 @@
+// Lines into a trace. Anybody may have written them: each is looked at.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "common/trace/trace_file.h"
+#include "common/trace/trace_names.h"
+
+namespace paceline::trace {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLineBytesMax = 4096;  // of ours none has a tenth
+
+// "a trace of ours" is what the line is not: found out where its parts are taken.
+struct Wrong {
+  std::string what;
+};
+
+std::int64_t ns_of(const Json& us) {
+  const double ns = us.get<double>() * 1000.0;
+  if (!(std::abs(ns) < 9e15)) throw Wrong{"a time of " + us.dump() + " us, expected one of a run"};
+  return std::llround(ns);
+}
+
+WorkerId worker_of(const std::string& text) {
+  const std::size_t dot = text.find('.');
+  const auto number = [&](const std::string& digits) {
+    if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos) {
+      throw Wrong{"a worker named \"" + text + "\", expected NODE.THREAD"};
+    }
+    return static_cast<std::uint32_t>(std::stoul(digits));
+  };
+  if (dot == std::string::npos) number("");
+  return WorkerId(number(text.substr(0, dot)), number(text.substr(dot + 1)));
+}
+
+Threshold threshold_of(const Json& value) {
+  if (value.is_string() && value.get<std::string>() == "inf") return Threshold::infinite();
+  return Threshold(value.get<std::int64_t>());
+}
+
+template <typename T>
+T number_as(const Json& value) {
+  return T(value.get<std::int64_t>());
+}
+
+class Reader {
+ public:
+  // Throws Wrong or Json::exception.
+  void header(const std::string& line) {
+    const Json json = Json::parse(line + "]}");
+    const Json& other = json.at("otherData");
+    if (const auto version = other.at("paceline_trace").get<std::int64_t>(); version != 1) {
+      throw Wrong{"a trace of format " + std::to_string(version) + ", expected 1"};
+    }
+    expected_ = other.at("events").get<std::int64_t>();
+    origin_ = Ticks(other.at("origin_ns").get<std::int64_t>());
+    if (other.contains("first_grant_ns")) trace_.first_grant = number_as<Ticks>(other.at("first_grant_ns"));
+  }
+
+  void event(const std::string& line) {
+    const Json json = Json::parse(line);
+    const std::string ph = json.at("ph").get<std::string>();
+    const auto pid = json.at("pid").get<std::int64_t>();
+    const auto tid = json.at("tid").get<std::int64_t>();
+    const std::string name = json.at("name").get<std::string>();
+    const Json& args = json.at("args");
+    if (ph == "M") return metadata(name, pid, tid, args);
+    if (++events_ > kEventsMax) throw Wrong{"more than " + std::to_string(kEventsMax) + " events"};
+    if (ph == "X") return span(json, name, pid, tid, args);
+    if (ph == "i") return decision(json, name, args);
+    throw Wrong{"an event of kind \"" + ph + "\", expected M, X or i"};
+  }
+
+  std::int64_t events() const { return events_; }
+  std::int64_t expected() const { return expected_; }
+
+  Trace take() {
+    for (auto& [worker, spans] : workers_) trace_.workers.push_back(std::move(spans));
+    for (auto& [shard, spans] : shards_) trace_.shards.push_back(std::move(spans));
+    return std::move(trace_);
+  }
+
+ private:
+  void metadata(const std::string& name, std::int64_t pid, std::int64_t tid, const Json& args) {
+    if (name == "process_name") {
+      Process process;
+      process.server = server_at(pid);
+      if (!process.server) process.node = node_of(pid);
+      process.machine = args.at("machine").get<std::string>();
+      process.wall_ns = args.at("wall_less_steady_ns").get<std::int64_t>();
+      process.moved = number_as<std::chrono::nanoseconds>(args.at("moved_ns"));
+      process.error.reset();
+      if (args.contains("error_ns")) process.error = number_as<std::chrono::nanoseconds>(args.at("error_ns"));
+      trace_.processes.push_back(std::move(process));
+    } else if (name == "thread_name") {
+      const auto left_out = args.at("left_out").get<std::int64_t>();
+      if (const auto worker = worker_at(pid, tid)) {
+        spans_of(*worker).left_out = left_out;
+      } else if (const auto server = server_at(pid); server && tid == shard_tid(*server)) {
+        spans_of(*server).left_out = left_out;
+      } else if (tid == decisions_tid(kAuthority)) {
+        trace_.decisions_left_out = left_out;
+      }
+    }
+  }
+
+  static NodeId node_of(std::int64_t pid) {
+    const std::optional<NodeId> node = node_at(pid);
+    if (!node) throw Wrong{"process " + std::to_string(pid) + ", expected one of a server or a node"};
+    return *node;
+  }
+  WorkerSpans& spans_of(WorkerId worker) {
+    WorkerSpans& spans = workers_[worker];
+    spans.worker = worker;
+    return spans;
+  }
+  ShardSpans& spans_of(ShardId shard) {
+    ShardSpans& spans = shards_[shard];
+    spans.shard = shard;
+    return spans;
+  }
+  Ticks at(const Json& json) const { return origin_ + std::chrono::nanoseconds(ns_of(json.at("ts"))); }
+
+  template <typename Spans, typename Span>
+  static void append(Spans& spans, const Span& next, const std::string& whose) {
+    if (next.length.count() < 0) throw Wrong{"a length below 0"};
+    if (!spans.empty() && next.begin < spans.back().begin + spans.back().length) {
+      throw Wrong{"it begins before the one before it of " + whose + " has ended"};
+    }
+    spans.push_back(next);
+  }
+
+  void span(const Json& json, const std::string& name, std::int64_t pid, std::int64_t tid, const Json& args) {
+    const std::chrono::nanoseconds length(ns_of(json.at("dur")));
+    if (const auto worker = worker_at(pid, tid)) {
+      const auto* const found = std::find(kPhaseNames.begin(), kPhaseNames.end(), name);
+      if (found == kPhaseNames.end()) throw Wrong{"\"" + name + "\", expected one of the nine phases"};
+      append(spans_of(*worker).spans,
+             PhaseSpan{at(json), length, number_as<Clock>(args.at("clock")),
+                       static_cast<Phase>(found - kPhaseNames.begin())},
+             "worker " + to_string(*worker));
+      return;
+    }
+    const auto server = server_at(pid);
+    if (!server || tid != shard_tid(*server)) {
+      throw Wrong{"thread " + std::to_string(tid) + " of process " + std::to_string(pid) +
+                  ", expected a worker's or a shard's"};
+    }
+    append(spans_of(*server).spans,
+           ApplySpan{at(json), length, number_as<Version>(args.at("version")),
+                     number_as<Revision>(args.at("revision")), args.at("gradients").get<std::int64_t>()},
+           "shard " + to_string(*server));
+  }
+
+  void decision(const Json& json, const std::string& name, const Json& args) {
+    const auto kind = decision_named(name);
+    if (!kind) throw Wrong{"a decision \"" + name + "\", expected one that the authority makes"};
+    Decision d{.at = at(json), .kind = *kind};
+    const auto take = [&](const char* key, auto& field, const auto& read) {
+      if (args.contains(key)) field = read(args.at(key));
+    };
+    const auto worker = [](const Json& v) { return worker_of(v.get<std::string>()); };
+    take("worker", d.worker, worker);
+    take("by", d.by, worker);
+    take("node", d.node, [](const Json& v) { return NodeId(v.get<std::uint32_t>()); });
+    take("clock", d.clock, number_as<Clock>);
+    take("min_clock", d.min_clock, number_as<Clock>);
+    take("threshold", d.threshold, threshold_of);
+    take("lpr", d.lpr, [](const Json& v) { return v.get<double>(); });
+    take("version", d.version, number_as<Version>);
+    take("revision", d.revision, number_as<Revision>);
+    take("gradients", d.gradients, [](const Json& v) { return v.get<std::int64_t>(); });
+    take("held_us", d.held, [](const Json& v) { return std::chrono::nanoseconds(ns_of(v)); });
+    if (args.contains("released_by")) d.release = release_named(args.at("released_by").get<std::string>());
+    if (!trace_.decisions.empty() && d.at < trace_.decisions.back().at) {
+      throw Wrong{"a decision earlier than the one before it"};
+    }
+    trace_.decisions.push_back(d);
+  }
+
+  Trace trace_;
+  std::map<WorkerId, WorkerSpans> workers_;
+  std::map<ShardId, ShardSpans> shards_;
+  Ticks origin_;
+  std::int64_t events_ = 0;
+  std::int64_t expected_ = 0;
+};
+
+// What a library says, without its "[json.exception.type_error.302] ".
+std::string plain(const std::string& what) {
+  const std::size_t end = what.find("] ");
+  return end == std::string::npos ? what : what.substr(end + 2);
+}
+
+}  // namespace
+
+Result<Trace> read_trace_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return not_found(file.string() + ": no such trace, or it cannot be read");
+  Reader reader;
+  std::string line(kLineBytesMax, '\0');
+  std::int64_t number = 0;
+  const auto place = [&] { return file.string() + ":" + std::to_string(number) + ": "; };
+  while (in.getline(line.data(), static_cast<std::streamsize>(line.size())) || in.gcount() > 0) {
+    ++number;
+    if (in.fail() && !in.eof()) {
+      return data_loss(place() + "a line longer than " + std::to_string(kLineBytesMax) +
+                       " bytes, expected an event");
+    }
+    std::string_view text(line.data());
+    if (text == "]}") {
+      if (reader.events() == reader.expected()) return reader.take();
+      return data_loss(place() + "it ends after " + std::to_string(reader.events()) + " events, expected " +
+                       std::to_string(reader.expected()) + "; lines are missing");
+    }
+    if (text.ends_with(',')) text.remove_suffix(1);
+    try {
+      number == 1 ? reader.header(std::string(text)) : reader.event(std::string(text));
+    } catch (const Wrong& wrong) {
+      return data_loss(place() + wrong.what);
+    } catch (const Json::exception& error) {
+      const bool first = number == 1;
+      return data_loss(place() + (first ? "no trace of Paceline's: " : "no event: ") + plain(error.what()));
+    }
+  }
+  return data_loss(file.string() + ": cut off after line " + std::to_string(number) + ", expected ]}");
+}
+
+}  // namespace paceline::trace

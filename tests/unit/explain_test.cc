@@ -1,0 +1,187 @@
+// Why workers waited: worked out by hand, and as `paceline explain` says it.
+#include "tools/explain.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "common/trace/trace_file.h"
+#include "tests/unit/temp_folder.h"
+#include "tools/explain_waits.h"
+
+namespace paceline {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using std::chrono::nanoseconds;
+using trace::Decision;
+using trace::DecisionKind;
+
+const WorkerId kFast(0, 0), kSlow(1, 0);
+
+Ticks at(std::int64_t ms) { return Ticks(ms * 1'000'000); }
+PhaseSpan span(std::int64_t from, std::int64_t to, std::int64_t clock, Phase phase) {
+  return {at(from), at(to) - at(from), Clock(clock), phase};
+}
+
+// 0.0 computes clock 1 until 100 ms; its exchange takes 100 ms, as in explain_waits.h: reported at 120, held
+// from 125 to 185 for 1.0, which computes until 180. Then it waits 10 ms for its mini-batch.
+trace::Trace held_run() {
+  trace::Trace t;
+  trace::Process authority, nodes[2];
+  authority.server = kAuthority;
+  nodes[1].node = NodeId(1);
+  t.processes = {authority, nodes[0], nodes[1]};
+  t.first_grant = at(0);
+  t.workers = {{kFast,
+                {span(0, 100, 1, Phase::kComputeGrads), span(100, 140, 1, Phase::kPsApplyGrads),
+                 span(140, 200, 2, Phase::kBarrier), span(200, 210, 2, Phase::kBatch),
+                 span(210, 300, 2, Phase::kComputeGrads)},
+                0},
+               {kSlow, {span(0, 180, 0, Phase::kComputeGrads), span(180, 190, 0, Phase::kPsApplyGrads)}, 0}};
+  const auto decision = [&](std::int64_t ms, DecisionKind kind, WorkerId worker,
+                            std::int64_t clock) -> Decision& {
+    t.decisions.push_back({.at = at(ms), .kind = kind, .worker = worker, .clock = Clock(clock)});
+    return t.decisions.back();
+  };
+  decision(120, DecisionKind::kReported, kFast, 1);
+  Decision& hold = decision(125, DecisionKind::kHeld, kFast, 2);
+  hold.min_clock = Clock(0);
+  hold.threshold = Threshold(1);
+  hold.lpr = 1.25;
+  hold.by = kSlow;
+  decision(184, DecisionKind::kReported, kSlow, 0);
+  Decision& grant = decision(185, DecisionKind::kGranted, kFast, 2);
+  grant.threshold = Threshold(1);
+  grant.lpr = 1.25;
+  grant.held = 60ms;
+  grant.release = trace::Release::kWorker;
+  grant.by = kSlow;
+  return t;
+}
+
+TEST_CASE("a_wait_is_divided_among_barrier_server_network_and_data") {
+  const std::vector<Wait> waits = waits_of(held_run());
+  REQUIRE(waits.size() == 2);
+  const Wait& wait = waits[0];
+  CHECK(wait.worker == kFast);
+  CHECK(wait.clock == Clock(2));
+  CHECK(wait.after == Clock(1));
+  CHECK(wait.begin == at(100));
+  CHECK(wait.length == 110ms);
+  CHECK(wait[WaitCause::kBarrier] == 60ms);
+  CHECK(wait[WaitCause::kServer] == 5ms);
+  CHECK(wait[WaitCause::kNetwork] == 35ms);
+  CHECK(wait[WaitCause::kData] == 10ms);
+  CHECK(wait[WaitCause::kParameters] == 0ms);
+  CHECK(wait.whom == kSlow);
+  CHECK(wait.of_whom[static_cast<std::size_t>(Phase::kComputeGrads)] == 55ms);
+  CHECK(wait.of_whom[static_cast<std::size_t>(Phase::kPsApplyGrads)] == 5ms);
+  CHECK(wait.then[static_cast<std::size_t>(Phase::kComputeGrads)] == 90ms);
+}
+
+TEST_CASE("causes_add_up_to_the_waits_and_a_barrier_is_charged_to_whom_it_was_for") {
+  const std::vector<Wait> waits = waits_of(held_run());
+  nanoseconds waited{0}, caused{0};
+  for (const Wait& wait : waits) waited += wait.length;
+  for (const CauseCost& cost : costs_of(waits)) {
+    caused += cost.total;
+    if (cost.cause != WaitCause::kBarrier) continue;
+    REQUIRE(cost.workers.size() == 1);
+    CHECK(cost.workers[0].first == kSlow);
+    CHECK(cost.workers[0].second == 60ms);
+  }
+  CHECK(waited == 120ms);
+  CHECK(caused == waited);
+}
+
+TEST_CASE("the_costliest_come_first") {
+  const std::vector<Wait> first = costliest(waits_of(held_run()), 1);
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].worker == kFast);
+  CHECK(costliest(waits_of(held_run()), 10).size() == 2);
+}
+
+class Explained {
+ public:
+  Explained() { REQUIRE(write_trace(folder_ / "trace.json", held_run()).is_ok()); }
+  int operator()(ExplainOptions options) {
+    out_.str("");
+    err_.str("");
+    options.run = folder_.path().string();
+    return explain(options, out_, err_);
+  }
+  std::string out() const { return out_.str(); }
+  std::string refusal() const {
+    CHECK(out_.str().empty());
+    return err_.str();
+  }
+  const testing::TempFolder& folder() const { return folder_; }
+
+ private:
+  testing::TempFolder folder_;
+  std::ostringstream out_, err_;
+};
+
+TEST_CASE("explain_tells_of_one_iteration_why_how_long_for_whom_threshold_and_lpr") {
+  Explained run;
+  REQUIRE(run({.worker = "0.0", .clock = 2}) == 0);
+  CHECK_THAT(run.out(), Contains("worker 0.0, clock 2: waited 110.000 ms from 0.100 s on"));
+  CHECK_THAT(run.out(), Contains("60.000 ms  2 ahead of worker 1.0 (clock 0), threshold 1, LPR 1.25 %"));
+  CHECK_THAT(run.out(), Contains("let go at 0.185 s: worker 1.0 moved on"));
+  CHECK_THAT(run.out(), Contains("meanwhile worker 1.0: COMPUTE_GRADS 55.000 ms, PS_APPLY_GRADS 5.000 ms"));
+  CHECK_THAT(run.out(), Contains("then COMPUTE_GRADS 90.000 ms"));
+}
+
+TEST_CASE("explain_lists_the_costliest_waits_and_what_each_cause_cost") {
+  Explained run;
+  REQUIRE(run({}) == 0);
+  CHECK_THAT(run.out(), Contains("2 waits of 2 workers, 0.120 s in all"));
+  CHECK_THAT(run.out(), Contains("for 1.0 (0.060 s)"));
+  CHECK_THAT(run.out(), Contains("barrier 60.000 ms for 1.0 (COMPUTE_GRADS 55.000 ms), network 35.000 ms"));
+}
+
+TEST_CASE("explain_speaks_json_to_other_tools") {
+  Explained run;
+  REQUIRE(run({.format = "json"}) == 0);
+  const auto all = nlohmann::json::parse(run.out());
+  CHECK(all.at("waits") == 2);
+  CHECK(all.at("costliest").at(0).at("for") == "1.0");
+  CHECK(all.at("causes").at(0).at("seconds").get<double>() == Approx(0.06));
+  REQUIRE(run({.worker = "0.0", .clock = 2, .format = "json"}) == 0);
+  const auto one = nlohmann::json::parse(run.out());
+  CHECK(one.at("waited_seconds").get<double>() == Approx(0.11));
+  CHECK(one.at("threshold") == 1);
+  CHECK(one.at("lpr") == 1.25);
+  CHECK(one.at("granted").at("released_by") == "worker");
+}
+
+TEST_CASE("what_explain_cannot_tell_is_refused_in_one_line") {
+  Explained run;
+  SECTION("half of a question") {
+    CHECK(run({.worker = "0.0"}) == 2);
+    CHECK_THAT(run.refusal(), Contains("--worker and --clock: expected both"));
+  }
+  SECTION("a worker that the trace does not have") {
+    CHECK(run({.worker = "7.1", .clock = 2}) == 2);
+    CHECK_THAT(run.refusal(), Contains("--worker: got 7.1, expected one that the trace has: 0.0, 1.0"));
+  }
+  SECTION("an iteration that it does not have") {
+    CHECK(run({.worker = "0.0", .clock = 118}) == 2);
+    CHECK_THAT(run.refusal(),
+               Contains("--clock: got 118, expected one at which worker 0.0 waited: from 2 to 2"));
+  }
+  SECTION("a format that there is not") {
+    CHECK(run({.format = "xml"}) == 2);
+    CHECK_THAT(run.refusal(), Contains("--format: got \"xml\", expected table or json"));
+  }
+  SECTION("a run that was not traced") {
+    std::filesystem::remove(run.folder() / "trace.json");
+    CHECK(run({}) == 2);
+    CHECK_THAT(run.refusal(), Contains("expected those of a run with run.trace: true"));
+  }
+}
+
+}  // namespace
+}  // namespace paceline

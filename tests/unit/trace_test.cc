@@ -1,0 +1,377 @@
+// Traces: what is recorded, what is kept of it, files that come back as they were and damaged ones that do
+// not, and one clock for several machines.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <functional>
+
+#include "common/files/atomic_file.h"
+#include "common/timing/recorder.h"
+#include "common/trace/align.h"
+#include "common/trace/bound.h"
+#include "common/trace/decision_log.h"
+#include "common/trace/merge.h"
+#include "common/trace/trace_file.h"
+#include "tests/unit/temp_folder.h"
+
+namespace paceline::trace {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using paceline::testing::TempFolder;
+using std::chrono::nanoseconds;
+
+const WorkerId kFast(0, 0), kSlow(1, 0);
+
+TEST_CASE("the_newest_are_kept_in_order_and_the_others_counted") {
+  Newest<int> kept(3);
+  for (int i = 0; i < 3; ++i) kept.add(i);
+  CHECK(kept.in_order() == std::vector{0, 1, 2});
+  CHECK(kept.left_out() == 0);
+  for (int i = 3; i < 8; ++i) kept.add(i);
+  CHECK(kept.in_order() == std::vector{5, 6, 7});
+  CHECK(kept.left_out() == 5);
+}
+
+TEST_CASE("all_recorders_of_a_run_keep_no_more_than_it_may") {
+  for (const std::int64_t most : {1000, 500'000}) {
+    for (const std::uint32_t workers : {1U, 16U, 333U}) {
+      const std::size_t kept =
+          worker_events(most, workers) * workers + decision_events(most) + 64 * shard_events(most, 64);
+      CHECK(kept <= static_cast<std::size_t>(most) + workers + 64);
+    }
+  }
+}
+
+// --- the recorder
+
+TEST_CASE("an_exchange_is_recorded_part_behind_part_with_the_iterations_that_they_are_for") {
+  Ticks now{1000};
+  PhaseSpans spans(10);
+  PhaseRecorder recorder([&] { return now; }, &spans);
+  recorder.at(Clock(4));
+  recorder.begin(Phase::kTCacheParam);
+  now = Ticks(1010);
+  recorder.enter(Phase::kComputeGrads);
+  now = Ticks(1050);
+  recorder.enter(Phase::kPsApplyGrads);
+  now = Ticks(1150);
+  recorder.at(Clock(5));
+  recorder.end_exchange({60ns, 25ns, 1ns}, Phase::kTCacheParam);
+  recorder.enter(Phase::kBatch);  // at once: nothing to be seen of the thread cache
+
+  const std::vector<PhaseSpan> got = spans.in_order();
+  REQUIRE(got.size() == 6);
+  const auto is = [](const PhaseSpan& s, Phase phase, std::int64_t begin, nanoseconds length,
+                     std::int64_t clock) {
+    return s.phase == phase && s.begin == Ticks(begin) && s.length == length && s.clock == Clock(clock);
+  };
+  CHECK(is(got[0], Phase::kTCacheParam, 1000, 10ns, 4));
+  CHECK(is(got[1], Phase::kComputeGrads, 1010, 40ns, 4));
+  CHECK(is(got[2], Phase::kStep, 1050, 1ns, 4));
+  CHECK(is(got[3], Phase::kPsApplyGrads, 1051, 14ns, 4));
+  CHECK(is(got[4], Phase::kBarrier, 1065, 60ns, 5));
+  CHECK(is(got[5], Phase::kPsParam, 1125, 25ns, 5));
+}
+
+// --- the authority's decisions
+
+// The core of two nodes of one worker under SSP, and the log that looks on.
+class Decided {
+ public:
+  explicit Decided(std::int64_t threshold, std::size_t most = 1000) : engine_(config(threshold)), log_(most) {
+    for (const WorkerId worker : {kFast, kSlow}) tell(sync::Joined{worker});
+  }
+  void tell(const sync::Event& event) {
+    now_ = now_ + 1ms;
+    actions_.clear();
+    engine_.step(event, now_, actions_);
+    log_.stepped(event, actions_, engine_, now_);
+  }
+  void iterate(WorkerId worker, std::int64_t clock) {
+    tell(sync::GradientArrived{ShardId(0), worker, Clock(clock), 10, ""});
+    tell(sync::StepReported{worker, Clock(clock), {1.0, 5, 10}, Version(0), Revision(0), false, "", 0});
+  }
+  std::vector<Decision> of(DecisionKind kind) const {
+    Trace trace;
+    log_.add_to(trace);
+    std::erase_if(trace.decisions, [kind](const Decision& d) { return d.kind != kind; });
+    return trace.decisions;
+  }
+
+ private:
+  static sync::EngineConfig config(std::int64_t threshold) {
+    sync::EngineConfig config;
+    config.cluster = {2, 1};
+    config.policy.kind = PolicyKind::kSsp;
+    config.policy.threshold = threshold;
+    config.total_iterations = 100;
+    return config;
+  }
+  sync::Engine engine_;
+  DecisionLog log_;
+  Ticks now_{0};
+  std::vector<sync::Action> actions_;
+};
+
+TEST_CASE("a_hold_names_the_slowest_and_its_grant_who_let_it_go") {
+  Decided run(1);
+  run.iterate(kFast, 0);  // granted: one ahead
+  run.iterate(kFast, 1);  // held: two ahead
+  const auto holds = run.of(DecisionKind::kHeld);
+  REQUIRE(holds.size() == 1);
+  CHECK(holds[0].worker == kFast);
+  CHECK(holds[0].clock == Clock(2));
+  CHECK(holds[0].min_clock == Clock(0));
+  CHECK(holds[0].by == kSlow);
+  CHECK(holds[0].threshold == Threshold(1));
+
+  run.iterate(kSlow, 0);
+  const auto grants = run.of(DecisionKind::kGranted);
+  const auto found = std::find_if(grants.begin(), grants.end(),
+                                  [](const Decision& d) { return d.worker == kFast && d.clock == Clock(2); });
+  REQUIRE(found != grants.end());
+  CHECK(found->release == Release::kWorker);
+  CHECK(found->by == kSlow);
+  CHECK(found->held > nanoseconds(0));
+  for (const Decision& grant : grants) {
+    if (&grant != &*found) CHECK_FALSE(grant.release.has_value());
+  }
+}
+
+TEST_CASE("who_waits_for_a_node_that_is_lost_is_let_go_by_its_loss") {
+  Decided run(0);
+  run.iterate(kFast, 0);
+  run.tell(sync::Lost{kSlow.node});
+  const Decision last = run.of(DecisionKind::kGranted).back();
+  CHECK(last.worker == kFast);
+  CHECK(last.release == Release::kLoss);
+  CHECK(run.of(DecisionKind::kLost).size() == 1);
+}
+
+TEST_CASE("what_is_rare_outlives_the_iterations_around_it") {
+  Decided run(1000, 20);
+  run.tell(sync::Lost{kSlow.node});
+  for (std::int64_t clock = 0; clock < 40; ++clock) run.iterate(kFast, clock);
+  CHECK(run.of(DecisionKind::kLost).size() == 1);
+  CHECK(run.of(DecisionKind::kReported).size() <= 18);
+  CHECK(run.of(DecisionKind::kReported).back().clock == Clock(39));
+}
+
+TEST_CASE("what_the_core_refuses_is_no_decision") {
+  Decided run(0);
+  const auto before = run.of(DecisionKind::kReported).size();
+  run.tell(sync::StepReported{kFast, Clock(7), {1.0, 5, 10}, Version(0), Revision(0), false, "", 0});
+  CHECK(run.of(DecisionKind::kReported).size() == before);
+}
+
+// --- files
+
+Process process_of(std::optional<ShardId> server, NodeId node, const std::string& machine) {
+  Process process;
+  process.server = server;
+  process.node = node;
+  process.machine = machine;
+  process.wall_ns = 1'700'000'000'000'000'000;
+  return process;
+}
+
+// Instants of a machine that has been up for a year.
+constexpr std::int64_t kYear = 31'536'000'000'000'000;
+
+Trace small_trace() {
+  Trace t;
+  t.processes = {process_of(kAuthority, NodeId(0), "m"), process_of(std::nullopt, NodeId(0), "m")};
+  t.first_grant = Ticks(kYear + 1);
+  Decision grant{.at = Ticks(kYear + 1), .kind = DecisionKind::kGranted, .worker = kFast, .clock = Clock(3)};
+  grant.min_clock = Clock(1);
+  grant.threshold = Threshold(2);
+  grant.lpr = 1.0 / 3;
+  grant.version = Version(1);
+  grant.held = 12'345ns;
+  grant.release = Release::kWorker;
+  grant.by = kSlow;
+  Decision hold{.at = Ticks(kYear + 7), .kind = DecisionKind::kHeld, .worker = kFast, .clock = Clock(4)};
+  hold.threshold = Threshold::infinite();
+  t.decisions = {grant, hold};
+  t.decisions_left_out = 5;
+  t.workers = {{kFast,
+                {{Ticks(kYear + 2), 100ns, Clock(3), Phase::kBatch},
+                 {Ticks(kYear + 102), 4'000'000'001ns, Clock(3), Phase::kComputeGrads}},
+                17}};
+  t.shards = {{ShardId(0), {{Ticks(kYear + 50), 10ns, Version(2), Revision(9), 2}}, 0}};
+  return t;
+}
+
+struct File {
+  File() { REQUIRE(write_trace(path, small_trace()).is_ok()); }
+  std::string text() const { return read_file(path, 1 << 20).value(); }
+  void replace(const std::string& what, const std::string& with) {
+    std::string content = text();
+    const std::size_t at = content.find(what);
+    REQUIRE(at != std::string::npos);
+    content.replace(at, what.size(), with);
+    REQUIRE(write_file_atomically(path, content).is_ok());
+  }
+  std::string fault() const {
+    const auto read = read_trace_file(path);
+    REQUIRE_FALSE(read.is_ok());
+    CHECK(read.status().code() == StatusCode::kDataLoss);
+    return read.status().message();
+  }
+  TempFolder folder;
+  std::filesystem::path path = folder / "trace.json";
+};
+
+TEST_CASE("a_trace_comes_back_as_it_was_to_the_nanosecond") {
+  const File file;
+  const auto read = read_trace_file(file.path);
+  REQUIRE(read.is_ok());
+  const Trace expected = small_trace();
+  CHECK(read->decisions == expected.decisions);
+  CHECK(read->decisions_left_out == 5);
+  REQUIRE(read->workers.size() == 1);
+  CHECK(read->workers[0].left_out == 17);
+  REQUIRE(read->workers[0].spans.size() == 2);
+  CHECK(read->workers[0].spans[1].begin == Ticks(kYear + 102));
+  CHECK(read->workers[0].spans[1].length == 4'000'000'001ns);
+  REQUIRE(read->shards.size() == 1);
+  CHECK(read->shards[0].spans == expected.shards[0].spans);
+  CHECK(read->first_grant == expected.first_grant);
+  CHECK(read->left_out() == 22);
+  REQUIRE(read->processes.size() == 2);
+  CHECK(read->processes[0].machine == "m");
+}
+
+TEST_CASE("a_damaged_trace_is_refused_with_file_and_line") {
+  File file;
+  const std::string name = file.path.string();
+  SECTION("cut off") {
+    const std::string text = file.text();
+    REQUIRE(write_file_atomically(file.path, text.substr(0, text.size() - 4)).is_ok());
+    CHECK_THAT(file.fault(), Contains(name) && Contains("cut off after line"));
+  }
+  SECTION("cut off within a line") {
+    const std::string text = file.text();
+    REQUIRE(write_file_atomically(file.path, text.substr(0, text.size() / 2)).is_ok());
+    CHECK_THAT(file.fault(), Contains(name + ":") && Contains("no event"));
+  }
+  SECTION("garbage in a line") {
+    file.replace("\"COMPUTE_GRADS\"", "COMPUTE_GRADS\"");
+    CHECK_THAT(file.fault(), Contains(name + ":") && Contains("no event"));
+  }
+  SECTION("a phase that there is not") {
+    file.replace("COMPUTE_GRADS", "DAYDREAMING");
+    CHECK_THAT(file.fault(),
+               Contains(name + ":") && Contains("\"DAYDREAMING\", expected one of the nine phases"));
+  }
+  SECTION("spans that overlap") {
+    file.replace("\"dur\":0.100", "\"dur\":90000.100");
+    CHECK_THAT(file.fault(), Contains("before the one before it of worker 0.0 has ended"));
+  }
+  SECTION("a negative length") {
+    file.replace("\"dur\":0.100", "\"dur\":-0.100");
+    CHECK_THAT(file.fault(), Contains("a length below 0"));
+  }
+  SECTION("a time that no run has") {
+    file.replace("\"dur\":0.100", "\"dur\":1e300");
+    CHECK_THAT(file.fault(), Contains("expected one of a run"));
+  }
+  SECTION("a worker that is none") {
+    file.replace("\"worker\":\"0.0\"", "\"worker\":\"0\"");
+    CHECK_THAT(file.fault(), Contains("expected NODE.THREAD"));
+  }
+  SECTION("decisions that go back in time") {
+    file.replace("\"ts\":0.000", "\"ts\":99.000");
+    CHECK_THAT(file.fault(), Contains("earlier than the one before it"));
+  }
+  SECTION("a line that is missing") {
+    const std::string text = file.text();
+    const std::size_t begin = text.find("{\"ph\":\"X\"");
+    file.replace(text.substr(begin, text.find('\n', begin) + 1 - begin), "");
+    CHECK_THAT(file.fault(), Contains("lines are missing"));
+  }
+  SECTION("another program's trace") {
+    REQUIRE(write_file_atomically(file.path, "[{\"ph\":\"X\"}]\n").is_ok());
+    CHECK_THAT(file.fault(), Contains(name + ":1: no trace of Paceline's"));
+  }
+  SECTION("a line without an end") {
+    REQUIRE(write_file_atomically(file.path, std::string(100'000, '[')).is_ok());
+    CHECK_THAT(file.fault(), Contains(name + ":1: a line longer than"));
+  }
+  SECTION("nothing") {
+    REQUIRE(write_file_atomically(file.path, "").is_ok());
+    CHECK_THAT(file.fault(), Contains("cut off after line 0"));
+  }
+}
+
+TEST_CASE("a_trace_that_is_not_there_is_not_found") {
+  const TempFolder folder;
+  CHECK(read_trace_file(folder / "trace.json").status().code() == StatusCode::kNotFound);
+  const auto merged = merge_parts(folder.path());
+  CHECK(merged.status().code() == StatusCode::kNotFound);
+  CHECK_THAT(merged.status().message(), Contains("run.trace: true"));
+}
+
+// --- one clock
+
+// Node 1 on a machine whose clock is `behind` the authority's: three iterations, messages take `way`.
+std::pair<Trace, Trace> two_machines(nanoseconds behind, nanoseconds way) {
+  Trace authority, node;
+  authority.processes = {process_of(kAuthority, NodeId(0), "a")};
+  node.processes = {process_of(std::nullopt, NodeId(1), "b")};
+  node.workers.push_back({kSlow, {}, 0});
+  std::vector<PhaseSpan>& spans = node.workers[0].spans;
+  Ticks now{1'000'000'000'000};
+  for (std::int64_t clock = 0; clock < 3; ++clock) {
+    authority.decisions.push_back(
+        {.at = now, .kind = DecisionKind::kGranted, .worker = kSlow, .clock = Clock(clock)});
+    now = now + way;
+    if (clock > 0) spans.back().length = now + -behind - spans.back().begin;
+    spans.push_back({now + -behind, 1ms, Clock(clock), Phase::kTCacheParam});
+    spans.push_back({now + -behind + 1ms, 30ms, Clock(clock), Phase::kComputeGrads});
+    now = now + 31ms;
+    spans.push_back({now + -behind, 1ms, Clock(clock), Phase::kPsApplyGrads});
+    now = now + way;
+    authority.decisions.push_back(
+        {.at = now, .kind = DecisionKind::kReported, .worker = kSlow, .clock = Clock(clock)});
+  }
+  return {authority, node};
+}
+
+TEST_CASE("clocks_of_two_machines_are_brought_together_by_grants_and_reports") {
+  const nanoseconds behind = GENERATE(nanoseconds(3h), nanoseconds(-2s), nanoseconds(0));
+  const nanoseconds way = 2ms;
+  const auto [authority, node] = two_machines(behind, way);
+  const Alignment got = alignment(authority, authority.processes[0], node, node.processes[0]);
+  REQUIRE(got.error.has_value());
+  CHECK(*got.error <= way);
+  CHECK(std::chrono::abs(got.shift - behind) <= *got.error);
+
+  const Trace whole = joined({node, authority});
+  REQUIRE(whole.processes.size() == 2);
+  CHECK(whole.processes[0].server == kAuthority);
+  CHECK(whole.processes[1].moved == got.shift);
+  CHECK(whole.processes[1].error == got.error);
+  CHECK(whole.workers[0].spans[0].begin >= whole.decisions[0].at);
+}
+
+TEST_CASE("processes_of_one_machine_have_one_clock") {
+  auto [authority, node] = two_machines(1s, 2ms);
+  node.processes[0].machine = "a";
+  const Alignment got = alignment(authority, authority.processes[0], node, node.processes[0]);
+  CHECK(got.shift == nanoseconds(0));
+  CHECK(got.error == nanoseconds(0));
+}
+
+TEST_CASE("where_nothing_was_said_the_wall_clocks_are_taken_and_no_error_is_promised") {
+  auto [authority, node] = two_machines(1s, 2ms);
+  authority.decisions.clear();
+  node.processes[0].wall_ns += 1'000'000'000;
+  const Alignment got = alignment(authority, authority.processes[0], node, node.processes[0]);
+  CHECK(got.shift == nanoseconds(1s));
+  CHECK_FALSE(got.error.has_value());
+}
+
+}  // namespace
+}  // namespace paceline::trace

@@ -1,0 +1,112 @@
+#include "tools/explain.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "common/config/command_line.h"
+#include "common/trace/merge.h"
+#include "common/trace/trace_file.h"
+#include "tools/explain_text.h"
+#include "tools/explain_waits.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::size_t kCostliest = 10;
+
+int refused_explanation(std::ostream& err, const std::string& what) {
+  err << "paceline explain: " << what << "\n";
+  return kExitUsage;
+}
+
+// The waits of the worker "1.2" alone; none: the trace has no such worker.
+std::vector<Wait> waits_of_worker(std::vector<Wait> waits, const std::string& worker) {
+  std::erase_if(waits, [&](const Wait& wait) { return to_string(wait.worker) != worker; });
+  return waits;
+}
+
+int explain_one(const ExplainOptions& options, const trace::Trace& recorded, std::vector<Wait> waits,
+                std::ostream& out, std::ostream& err) {
+  const std::vector<Wait> own = waits_of_worker(std::move(waits), *options.worker);
+  if (own.empty()) {
+    std::string there;
+    for (const trace::WorkerSpans& worker : recorded.workers) {
+      if (!worker.spans.empty()) there += (there.empty() ? "" : ", ") + to_string(worker.worker);
+    }
+    return refused_explanation(err,
+                               options.run + ": --worker: got " + *options.worker +
+                                   ", expected one that the trace has: " + (there.empty() ? "none" : there));
+  }
+  const auto found =
+      std::find_if(own.rbegin(), own.rend(), [&](const Wait& w) { return w.clock.value == *options.clock; });
+  if (found == own.rend()) {
+    const WorkerId worker = own.front().worker;
+    const auto left_out = recorded.find(worker)->left_out;
+    return refused_explanation(
+        err, options.run + ": --clock: got " + std::to_string(*options.clock) +
+                 ", expected one at which worker " + *options.worker + " waited: from " +
+                 to_string(own.front().clock) + " to " + to_string(own.back().clock) +
+                 (left_out > 0 ? "; older ones are left out of the trace (run.trace_events)" : ""));
+  }
+  out << (options.format == "json" ? wait_json(*found, recorded) : wait_text(*found, recorded));
+  return kExitOk;
+}
+
+}  // namespace
+
+int explain(const ExplainOptions& options, std::ostream& out, std::ostream& err) {
+  if (options.worker.has_value() != options.clock.has_value()) {
+    return refused_explanation(err,
+                               "--worker and --clock: expected both, or neither for the costliest waits");
+  }
+  if (options.format != "table" && options.format != "json") {
+    return refused_explanation(err, "--format: got \"" + options.format + "\", expected table or json");
+  }
+  const Result<trace::Trace> recorded = trace::read_run(options.run);
+  if (!recorded.is_ok()) return refused_explanation(err, recorded.status().message());
+  std::vector<Wait> waits = waits_of(*recorded);
+  if (options.worker) return explain_one(options, *recorded, std::move(waits), out, err);
+  Explained explained;
+  explained.run = options.run;
+  explained.waits = waits.size();
+  for (const Wait& wait : waits) explained.waited += wait.length;
+  explained.worker_time = worker_time(*recorded);
+  explained.causes = costs_of(waits);
+  explained.costliest = costliest(std::move(waits), kCostliest);
+  out << (options.format == "json" ? explained_json(explained, *recorded)
+                                   : explained_text(explained, *recorded));
+  return kExitOk;
+}
+
+int merge_trace(const std::string& run, std::ostream& out, std::ostream& err) {
+  const Result<trace::Trace> whole = trace::merge_parts(run);
+  if (!whole.is_ok()) {
+    err << "paceline trace: " << whole.status().message() << "\n";
+    return kExitUsage;
+  }
+  out << run << "/" << trace::kTraceFile << ": " << whole->events() << " events of "
+      << whole->processes.size() << " processes, " << whole->left_out() << " left out\n";
+  return kExitOk;
+}
+
+void add_explain(CLI::App& app, int& exit_status) {
+  CLI::App* command = app.add_subcommand("explain", "Say why workers of a traced run (run.trace) waited");
+  const auto options = std::make_shared<ExplainOptions>();
+  command->add_option("RUN", options->run, "The run directory")->required();
+  command->add_option("--worker", options->worker, "With --clock: of this worker, NODE.THREAD");
+  command->add_option("--clock", options->clock, "With --worker: before it began this iteration");
+  command->add_option("--format", options->format, "table or json");
+  command->callback([options, &exit_status] { exit_status = explain(*options, std::cout, std::cerr); });
+}
+
+void add_trace(CLI::App& app, int& exit_status) {
+  CLI::App* command =
+      app.add_subcommand("trace", "Put the parts of a run's trace together: trace-*.json into trace.json");
+  const auto run = std::make_shared<std::string>();
+  command->add_option("RUN", *run, "The run directory")->required();
+  command->callback([run, &exit_status] { exit_status = merge_trace(*run, std::cout, std::cerr); });
+}
+
+}  // namespace paceline

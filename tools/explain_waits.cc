@@ -1,0 +1,207 @@
+#include "tools/explain_waits.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace paceline {
+namespace {
+
+using std::chrono::nanoseconds;
+using trace::Decision;
+using trace::DecisionKind;
+using Iteration = std::pair<WorkerId, Clock>;
+
+// A stretch of time.
+struct Stretch {
+  Ticks begin, end;
+};
+
+nanoseconds overlap(const Stretch& a, const Stretch& b) {
+  return std::max(std::min(a.end, b.end) - std::max(a.begin, b.begin), nanoseconds(0));
+}
+
+// The authority's decisions about each iteration. Of one that was done twice, after a resume, the last.
+struct Decisions {
+  std::map<Iteration, const Decision*> reports, holds, grants;
+  std::vector<Stretch> evaluations;
+
+  explicit Decisions(const trace::Trace& trace) {
+    std::optional<Ticks> evaluating;
+    for (const Decision& d : trace.decisions) {
+      if (d.kind == DecisionKind::kEvaluation) evaluating = d.at;
+      if (d.kind == DecisionKind::kEvaluated && evaluating) {
+        evaluations.push_back({*std::exchange(evaluating, std::nullopt), d.at});
+      }
+      if (!d.worker || !d.clock) continue;
+      const Iteration iteration{*d.worker, *d.clock};
+      if (d.kind == DecisionKind::kReported) reports[iteration] = &d;
+      if (d.kind == DecisionKind::kHeld) holds[iteration] = &d;
+      if (d.kind == DecisionKind::kGranted) grants[iteration] = &d;
+    }
+  }
+};
+
+std::optional<Decision> found(const std::map<Iteration, const Decision*>& in, const Iteration& iteration) {
+  const auto at = in.find(iteration);
+  return at == in.end() ? std::nullopt : std::optional(*at->second);
+}
+
+// What a worker did in a stretch of time, by phase. Its spans are in order.
+PhaseTimes times_in(const trace::WorkerSpans& worker, const Stretch& stretch) {
+  PhaseTimes times{};
+  auto span = std::lower_bound(worker.spans.begin(), worker.spans.end(), stretch.begin,
+                               [](const PhaseSpan& s, Ticks at) { return s.end() <= at; });
+  for (; span != worker.spans.end() && span->begin < stretch.end; ++span) {
+    times[static_cast<std::size_t>(span->phase)] += overlap({span->begin, span->end()}, stretch);
+  }
+  return times;
+}
+
+// Phases in which a worker waits, and those behind which it computes.
+bool is_exchange(Phase phase) { return phase == Phase::kStep || phase == Phase::kPsApplyGrads; }
+std::optional<WaitCause> cause_of(Phase phase) {
+  switch (phase) {
+    case Phase::kBarrier:
+      return WaitCause::kBarrier;
+    case Phase::kStep:
+    case Phase::kPsApplyGrads:
+      return WaitCause::kNetwork;
+    case Phase::kPsParam:
+      return WaitCause::kParameters;
+    case Phase::kBatch:
+      return WaitCause::kData;
+    default:
+      return std::nullopt;
+  }
+}
+
+class Waits {
+ public:
+  explicit Waits(const trace::Trace& trace) : trace_(trace), decisions_(trace) {}
+
+  std::vector<Wait> all() {
+    for (const trace::WorkerSpans& worker : trace_.workers) of(worker);
+    return std::move(waits_);
+  }
+
+ private:
+  // An iteration's spans are its reading, mini-batch, computation and local apply, then the exchange. The
+  // wait for it began with the exchange of the one before.
+  void of(const trace::WorkerSpans& worker) {
+    std::optional<Wait> wait;
+    const auto close = [&] {
+      if (wait) finish(*std::exchange(wait, std::nullopt));
+    };
+    bool computed = false;
+    for (const PhaseSpan& span : worker.spans) {
+      const std::optional<WaitCause> cause = cause_of(span.phase);
+      if (computed && (is_exchange(span.phase) || span.phase == Phase::kBarrier)) {
+        close();  // the exchange behind it begins the next wait
+        computed = false;
+      }
+      if (!wait) {
+        wait.emplace();
+        wait->worker = worker.worker;
+        wait->begin = span.begin;
+        wait->after = span.clock;
+      }
+      wait->clock = std::max(wait->clock, span.clock);
+      if (cause) {
+        wait->causes[static_cast<std::size_t>(*cause)] += span.length;
+        wait->length += span.length;
+        if (span.phase == Phase::kBarrier) barrier_ = {span.begin, span.end()};
+        if (is_exchange(span.phase)) exchange_ = exchange_.value_or(span.begin);
+      } else {
+        wait->then[static_cast<std::size_t>(span.phase)] += span.length;
+      }
+      computed = computed || span.phase == Phase::kComputeGrads;
+    }
+    close();
+  }
+
+  void finish(Wait wait) {
+    const std::optional<Stretch> barrier = std::exchange(barrier_, std::nullopt);
+    const std::optional<Ticks> exchange = std::exchange(exchange_, std::nullopt);
+    if (wait.length.count() == 0) return;
+    wait.hold = found(decisions_.holds, {wait.worker, wait.clock});
+    wait.grant = found(decisions_.grants, {wait.worker, wait.clock});
+    if (exchange) divide_exchange(wait, *exchange);
+    if (barrier) attribute(wait, *barrier);
+    const Stretch whole{wait.begin, wait.begin + wait.length};
+    for (const Stretch& evaluation : decisions_.evaluations) wait.evaluating += overlap(whole, evaluation);
+    waits_.push_back(std::move(wait));
+  }
+
+  // From the report until something follows from it the servers are at work.
+  void divide_exchange(Wait& wait, Ticks begin) const {
+    const auto report = found(decisions_.reports, {wait.worker, wait.after});
+    const auto& decided = wait.hold ? wait.hold : wait.grant;
+    if (!report || !decided) return;
+    nanoseconds& network = wait.causes[static_cast<std::size_t>(WaitCause::kNetwork)];
+    const nanoseconds there = std::clamp(report->at - begin, nanoseconds(0), network);
+    const nanoseconds server = std::clamp(decided->at - report->at, nanoseconds(0), network - there);
+    wait.causes[static_cast<std::size_t>(WaitCause::kServer)] = server;
+    network -= server;
+  }
+
+  void attribute(Wait& wait, const Stretch& barrier) const {
+    if (wait.hold) wait.whom = wait.hold->by;
+    if (wait.grant && wait.grant->release == trace::Release::kWorker) wait.whom = wait.grant->by;
+    if (!wait.whom) return;
+    const trace::WorkerSpans* const spans = trace_.find(*wait.whom);
+    if (spans == nullptr) return;
+    const bool seen = wait.hold && wait.grant;
+    wait.of_whom = times_in(*spans, seen ? Stretch{wait.hold->at, wait.grant->at} : barrier);
+  }
+
+  const trace::Trace& trace_;
+  const Decisions decisions_;
+  std::vector<Wait> waits_;
+  std::optional<Stretch> barrier_;  // of the wait that is being put together
+  std::optional<Ticks> exchange_;
+};
+
+}  // namespace
+
+std::vector<Wait> waits_of(const trace::Trace& trace) { return Waits(trace).all(); }
+
+std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
+  std::array<std::map<WorkerId, nanoseconds>, kWaitCauses.size()> workers;
+  for (const Wait& wait : waits) {
+    for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
+      if (wait.causes[c].count() == 0) continue;
+      const bool by_another = static_cast<WaitCause>(c) == WaitCause::kBarrier && wait.whom.has_value();
+      workers[c][by_another ? *wait.whom : wait.worker] += wait.causes[c];
+    }
+  }
+  std::vector<CauseCost> costs;
+  for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
+    CauseCost cost{static_cast<WaitCause>(c), nanoseconds(0), {workers[c].begin(), workers[c].end()}};
+    for (const auto& [worker, time] : cost.workers) cost.total += time;
+    std::stable_sort(cost.workers.begin(), cost.workers.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    costs.push_back(std::move(cost));
+  }
+  return costs;
+}
+
+std::vector<Wait> costliest(std::vector<Wait> waits, std::size_t most) {
+  const auto first = [](const Wait& a, const Wait& b) {
+    return std::tuple(b.length, a.begin, a.worker) < std::tuple(a.length, b.begin, b.worker);
+  };
+  most = std::min(most, waits.size());
+  std::partial_sort(waits.begin(), waits.begin() + static_cast<std::ptrdiff_t>(most), waits.end(), first);
+  waits.resize(most);
+  return waits;
+}
+
+nanoseconds worker_time(const trace::Trace& trace) {
+  nanoseconds sum{0};
+  for (const trace::WorkerSpans& worker : trace.workers) {
+    if (!worker.spans.empty()) sum += worker.spans.back().end() - worker.spans.front().begin;
+  }
+  return sum;
+}
+
+}  // namespace paceline

@@ -1,0 +1,73 @@
+// Why workers waited: the stretches of a trace in which a worker had nothing to compute, each divided by
+// cause. Pure: a trace in, numbers out; explain.h says them.
+//
+// A wait is what lies between two computations: the exchange behind clock c, the parameters and the
+// mini-batch of the next one. Its causes:
+//   barrier      held by the threshold; for whom, and what that worker did meanwhile
+//   server       its report was there, but its gradient not whole on every server, or nothing decided yet
+//   network      the rest of sending a gradient and hearing of it: the way there and back, building the
+//   report parameters   granted, and what it is to compute with was not here yet data         its mini-batch
+//   was not ready
+//
+// Worked example: an exchange of 100 ms; the report is taken 20 ms after its begin, the worker is held 5 ms
+// later and let go 60 ms after that, and goes on 15 ms behind the grant: barrier 60, server 5, network 35.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/status.h"
+#include "common/timing/phases.h"
+#include "common/trace/trace.h"
+
+namespace paceline {
+
+enum class WaitCause : std::uint8_t { kBarrier, kNetwork, kServer, kParameters, kData };
+inline constexpr std::array<const char*, 5> kWaitCauses = {"barrier", "network", "server", "parameters",
+                                                           "data"};
+constexpr const char* name_of(WaitCause cause) { return kWaitCauses[static_cast<std::size_t>(cause)]; }
+
+using PhaseTimes = std::array<std::chrono::nanoseconds, kPhaseCount>;
+
+struct Wait {
+  WorkerId worker;
+  Clock clock;  // of the iteration that it waited to begin
+  Clock after;  // of the one before; the same where there was none
+  Ticks begin;
+  std::chrono::nanoseconds length{0};
+  std::array<std::chrono::nanoseconds, kWaitCauses.size()> causes{};
+  std::optional<trace::Decision> hold;     // where it was held
+  std::optional<trace::Decision> grant;    // none: it is left out of the trace, or nothing followed
+  std::optional<WorkerId> whom;            // barrier: who let it go, else whom it was held for
+  PhaseTimes of_whom{};                    // what that worker did meanwhile
+  std::chrono::nanoseconds evaluating{0};  // of it, while a node evaluated
+  PhaseTimes then{};                       // of the iteration that follows
+
+  std::chrono::nanoseconds operator[](WaitCause cause) const {
+    return causes[static_cast<std::size_t>(cause)];
+  }
+};
+
+// All of them, of each worker in the order of time, in worker order.
+std::vector<Wait> waits_of(const trace::Trace& trace);
+
+// What a cause cost, and whom: those for whom others were held (barrier), those who waited (the others), the
+// costliest first.
+struct CauseCost {
+  WaitCause cause;
+  std::chrono::nanoseconds total{0};
+  std::vector<std::pair<WorkerId, std::chrono::nanoseconds>> workers;
+};
+std::vector<CauseCost> costs_of(const std::vector<Wait>& waits);
+
+// The longest, at most `most`, the longest first.
+std::vector<Wait> costliest(std::vector<Wait> waits, std::size_t most);
+
+// The time of all workers that the trace has.
+std::chrono::nanoseconds worker_time(const trace::Trace& trace);
+
+}  // namespace paceline

@@ -1,0 +1,138 @@
+#include "tools/page_trace.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace paceline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using std::chrono::nanoseconds;
+using trace::Decision;
+using trace::DecisionKind;
+
+// Where every worker stands, as the authority sees it.
+class Standing {
+ public:
+  void see(const Decision& d) {
+    switch (d.kind) {
+      case DecisionKind::kReported:
+        if (clocks_.contains(*d.worker)) clocks_[*d.worker] = d.clock->next();
+        break;
+      case DecisionKind::kGranted:
+      case DecisionKind::kHeld:
+        clocks_[*d.worker] = *d.clock;
+        break;
+      case DecisionKind::kFinished:
+        clocks_.erase(*d.worker);
+        break;
+      case DecisionKind::kLost:
+        std::erase_if(clocks_, [&](const auto& at) { return at.first.node == *d.node; });
+        break;
+      default:
+        break;
+    }
+  }
+  Json gaps(const std::vector<WorkerId>& workers) const {
+    Clock least;
+    for (const auto& [worker, clock] : clocks_) {
+      if (worker == clocks_.begin()->first || clock < least) least = clock;
+    }
+    Json gaps = Json::array();
+    for (const WorkerId worker : workers) {
+      const auto at = clocks_.find(worker);
+      gaps.push_back(at == clocks_.end() ? Json() : Json((at->second - least).value));
+    }
+    return gaps;
+  }
+
+ private:
+  std::map<WorkerId, Clock> clocks_;
+};
+
+// What see() reads is there: anybody may have written the file.
+bool is_whole(const Decision& d) {
+  switch (d.kind) {
+    case DecisionKind::kReported:
+    case DecisionKind::kGranted:
+    case DecisionKind::kHeld:
+      return d.worker && d.clock;
+    case DecisionKind::kFinished:
+      return d.worker.has_value();
+    case DecisionKind::kLost:
+      return d.node.has_value();
+    default:
+      return true;
+  }
+}
+
+std::vector<WorkerId> shown_workers(const trace::Trace& trace, std::size_t most) {
+  const std::size_t all = trace.workers.size();
+  std::vector<WorkerId> shown;
+  for (std::size_t i = 0; i < std::min(all, most); ++i) {
+    shown.push_back(trace.workers[all <= most ? i : i * all / most].worker);
+  }
+  return shown;
+}
+
+// From where on all spans of these workers are at most `most`.
+Ticks newest_spans_begin(const std::vector<const trace::WorkerSpans*>& workers, std::size_t most) {
+  std::vector<Ticks> ends;
+  for (const trace::WorkerSpans* const worker : workers) {
+    for (const PhaseSpan& span : worker->spans) ends.push_back(span.end());
+  }
+  if (ends.empty()) return Ticks(0);
+  const auto first = ends.begin() + static_cast<std::ptrdiff_t>(ends.size() > most ? ends.size() - most : 0);
+  std::nth_element(ends.begin(), first, ends.end());
+  return *first;
+}
+
+}  // namespace
+
+Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
+  if (trace.decisions.empty() || trace.workers.empty()) return Json::object();
+  const Ticks origin = trace.first_grant.value_or(trace.decisions.front().at);
+  // Of what is rare older ones are kept than of the iterations' own (decision_log.h).
+  const auto first = std::find_if(trace.decisions.begin(), trace.decisions.end(), [](const Decision& d) {
+    return d.kind == DecisionKind::kReported || d.kind == DecisionKind::kGranted;
+  });
+  if (first == trace.decisions.end()) return Json::object();
+  const Ticks begin = std::max(origin, first->at);
+  const Ticks end = trace.decisions.back().at;
+  const auto stretch = std::max((end - begin) / static_cast<std::int64_t>(limits.stretches), nanoseconds(1));
+  const std::vector<WorkerId> workers = shown_workers(trace, limits.workers);
+  Json page{{"from", to_seconds(begin - origin)}, {"stretch", to_seconds(stretch)}};
+  for (const WorkerId worker : workers) page["workers"].push_back(to_string(worker));
+
+  Standing standing;
+  auto next = trace.decisions.begin();
+  for (std::size_t i = 1; i <= limits.stretches; ++i) {
+    const Ticks until = i == limits.stretches ? end : begin + static_cast<std::int64_t>(i) * stretch;
+    std::int64_t gradients = 0;
+    for (; next != trace.decisions.end() && next->at < until; ++next) {
+      if (is_whole(*next)) standing.see(*next);
+      if (next->kind == DecisionKind::kApplied) gradients += next->gradients.value_or(0);
+    }
+    page["gaps"].push_back(standing.gaps(workers));
+    page["gradients"].push_back(gradients);
+  }
+
+  std::vector<const trace::WorkerSpans*> spans;
+  for (const WorkerId worker : workers) spans.push_back(trace.find(worker));
+  const Ticks from = newest_spans_begin(spans, limits.spans);
+  page["spans_from"] = to_seconds(from - origin);
+  for (const trace::WorkerSpans* const worker : spans) {
+    Json own = Json::array();
+    for (const PhaseSpan& span : worker->spans) {
+      if (span.begin < from) continue;
+      own.push_back({static_cast<int>(span.phase), (span.begin - from).count() / 1000,
+                     span.length.count() / 1000, span.clock.value});
+    }
+    page["spans"].push_back(std::move(own));
+  }
+  return page;
+}
+
+}  // namespace paceline

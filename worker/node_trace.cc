@@ -1,0 +1,29 @@
+#include "worker/node_trace.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "common/trace/bound.h"
+#include "common/trace/trace_file.h"
+
+namespace paceline {
+
+NodeTrace::NodeTrace(const RunConfig& config, NodeId node) : config_(config), node_(node) {
+  const std::size_t most = trace::worker_events(config.run.trace_events, config.cluster.cluster().workers());
+  for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) threads_.emplace_back(most);
+}
+
+Status NodeTrace::write() const {
+  const std::filesystem::path run(config_.run.out);
+  std::error_code error;
+  std::filesystem::create_directories(run, error);
+  if (error) return unavailable("cannot create " + run.string() + ": " + error.message());
+  trace::Trace part;
+  part.processes.push_back(trace::this_process(node_));
+  for (std::uint32_t t = 0; t < threads_.size(); ++t) {
+    part.workers.push_back({WorkerId(node_, t), threads_[t].in_order(), threads_[t].left_out()});
+  }
+  return trace::write_trace(run / trace::part_name(node_), part);
+}
+
+}  // namespace paceline

@@ -1,0 +1,32 @@
+// NodeTrace: what a node records of its training threads (run.trace), over all its sessions, and its part of
+// the run's trace, trace-node-<i>.json in its run directory.
+//
+// Thread: spans() of one thread belong to it while it trains; the rest is called when none does.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/ids.h"
+#include "common/status.h"
+#include "common/timing/phase_span.h"
+
+namespace paceline {
+
+class NodeTrace {
+ public:
+  NodeTrace(const RunConfig& config, NodeId node);
+
+  PhaseSpans* spans(std::uint32_t thread) { return &threads_[thread]; }
+  // All that has been recorded so far; replaces what was written before. Errors: kUnavailable the run
+  // directory cannot be made; those of common/files/atomic_file.h.
+  [[nodiscard]] Status write() const;
+
+ private:
+  const RunConfig& config_;
+  const NodeId node_;
+  std::vector<PhaseSpans> threads_;
+};
+
+}  // namespace paceline
