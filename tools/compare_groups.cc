@@ -17,8 +17,10 @@ constexpr const char* kDataPath = "data.path";
 
 // What no result depends on.
 const std::set<std::string>& indifferent() {
-  static const std::set<std::string> keys{"run.name",      "run.seed", "run.out",
-                                          "run.log_level", kDataPath,  "security.allow_insecure"};
+  static const std::set<std::string> keys{"run.name", "run.seed",
+                                          "run.out",  "run.log_level",
+                                          kDataPath,  "security.allow_insecure",
+                                          "run.http", "run.straggler_warning"};
   return keys;
 }
 

@@ -22,11 +22,13 @@ using Duration = std::chrono::nanoseconds;
 // run: what this run is called, where it writes and when it ends.
 struct RunSection {
   std::string name = "run";
-  std::uint64_t seed = 1;                 // all randomness of the run is a function of it
-  std::string out;                        // run directory; required by the daemons
-  std::optional<Duration> max_seconds;    // stop gracefully after this long since the first grant
-  std::optional<double> target_accuracy;  // stop when an evaluation reaches this test accuracy, (0, 1]
-  std::string log_level = "info";         // debug | info | warn | error
+  std::uint64_t seed = 1;                   // all randomness of the run is a function of it
+  std::string out;                          // run directory; required by the daemons
+  std::optional<Duration> max_seconds;      // stop gracefully after this long since the first grant
+  std::optional<double> target_accuracy;    // stop when an evaluation reaches this test accuracy, (0, 1]
+  std::string log_level = "info";           // debug | info | warn | error
+  std::optional<std::string> http;          // "host:port" where the authority answers HTTP; null: nowhere
+  std::optional<double> straggler_warning;  // a score below it is said in the log, (0, 1); null: none is
 
   bool operator==(const RunSection&) const = default;
 };

@@ -41,7 +41,11 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       evaluation_(config.train.eval_every_clocks),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
-                   [this](Ticks at) { advance_end(at); }) {
+                   [this](Ticks at) { advance_end(at); }),
+      scores_(config.cluster.cluster().workers()) {
+  if (config.run.straggler_warning) {
+    straggler_warnings_.emplace(config.cluster.cluster().workers(), *config.run.straggler_warning);
+  }
   shards_[kAuthority.value].joined = true;
 }
 
@@ -101,6 +105,8 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
            now));
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
   iterations_[cluster.rank_of(report.worker).value].took(now - granted);
+  scores_.took(cluster.rank_of(report.worker), now - granted);
+  if (!report.skipped) samples_ += report.metric.samples;
   return Status::ok();
 }
 
@@ -303,6 +309,9 @@ void Authority::tick(Ticks now) {
     }
     status = step(sync::Tick{}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
+    iteration_rate_.read(engine_.iterations_applied(), now);
+    sample_rate_.read(samples_, now);
+    look_for_stragglers(now);
   }
   check_stop(now);
   check_silence(now);

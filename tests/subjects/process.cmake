@@ -45,7 +45,8 @@ foreach(file ${daemon_tests})
   endforeach()
 endforeach()
 # What each sanitizer would find here it finds elsewhere (scripts/test.sh leaves these out): none is needed for the
-# scripts, for sweeps and reports (processes of one thread) and for bad input; the thread sanitizer sees the daemons' threads in
+# scripts, for sweeps and reports (processes of one thread), for bad input and for a run that is looked at (http_server_test
+# has its thread); the thread sanitizer sees the daemons' threads in
 # whole runs and in stops.
 set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.PageBundle daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
