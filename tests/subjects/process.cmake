@@ -48,7 +48,7 @@ endforeach()
 # scripts, for sweeps and reports (processes of one thread), for bad input and for a run that is looked at (http_server_test
 # has its thread); the thread sanitizer sees the daemons' threads in
 # whole runs and in stops.
-set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.LivePage daemons.PageBundle daemons.ReportPage daemons.ResumeByScript
+set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.Live daemons.LivePage daemons.PageBundle daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
 set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.NotFinite daemons.Resume daemons.Starts
