@@ -19,8 +19,8 @@ namespace paceline {
 struct WorkerStatus {
   WorkerId worker;
   Clock clock;
-  // "absent" not joined yet, "joined" before training, "computing", "pushing" has reported but its gradient is not whole everywhere,
-  // "held" by the threshold, "finished", "lost".
+  // "absent", "joined" (before training), "computing", "pushing" (reported, its gradient not whole
+  // everywhere), "held" by the threshold, "finished", "lost".
   std::string state;
   std::string waits_for = {};  // "worker 3.0", "shard 2"; empty: for nobody
   std::optional<StragglerScore> score = {};

@@ -32,6 +32,9 @@ using Error = boost::system::error_code;
 
 std::string text_of(beast::string_view view) { return {view.data(), view.size()}; }
 
+// How long the last status may take to leave.
+constexpr std::chrono::milliseconds kLastStatus{500};
+
 // What the connections share, on the endpoint's thread.
 struct Shared {
   HttpServer::Limits limits;
@@ -62,6 +65,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Error ignored;
     stream_.socket().close(ignored);
     if (const auto ended = std::exchange(ended_, nullptr)) ended(this);
+  }
+
+  // What is newest still leaves for a reader of events, then it is closed.
+  void finish() {
+    last_ = true;
+    if (!writing_) close();
   }
 
   // To a reader of events: this is the newest.
@@ -168,6 +177,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                         self->writing_ = false;
                         if (error) return self->close();
                         if (self->pending_) return self->write_event();
+                        if (self->last_) return self->close();
                         self->stream_.expires_never();
                       });
   }
@@ -185,6 +195,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t left_to_discard_ = std::size_t{1} << 20;
   bool events_ = false;
   bool writing_ = false;
+  bool last_ = false;
   std::shared_ptr<const std::string> pending_;  // the newest event, behind the one that is leaving
 };
 
@@ -224,22 +235,37 @@ struct HttpServer::Impl {
 
   void accept() {
     acceptor.async_accept([this](const Error& error, tcp::socket socket) {
-      if (error == asio::error::operation_aborted) return;
+      if (error == asio::error::operation_aborted || ending) return;
       if (!error) take(std::move(socket));
       // Without descriptors it would fail again at once.
       pause.expires_after(std::chrono::milliseconds(error ? 100 : 0));
       pause.async_wait([this](const Error& stopped) {
-        if (!stopped) accept();
+        if (!stopped && !ending) accept();
       });
     });
   }
 
   void take(tcp::socket socket) {
     if (connections.size() >= shared.limits.connections) return;  // closed with the socket
-    const auto connection = std::make_shared<Connection>(std::move(socket), shared,
-                                                         [this](Connection* one) { connections.erase(one); });
+    const auto connection =
+        std::make_shared<Connection>(std::move(socket), shared, [this](Connection* one) { let_go(one); });
     connections.emplace(connection.get(), connection);
     connection->read();
+  }
+
+  void let_go(Connection* one) {
+    connections.erase(one);
+    if (ending && connections.empty()) io.stop();
+  }
+
+  // All that is left to do is to let the last status leave.
+  void end() {
+    ending = true;
+    if (connections.empty()) return io.stop();
+    pause.expires_after(kLastStatus);
+    pause.async_wait([this](const Error&) { io.stop(); });
+    const auto now_there = connections;
+    for (const auto& [key, connection] : now_there) connection->finish();
   }
 
   void publish(LiveState state) {
@@ -270,6 +296,7 @@ struct HttpServer::Impl {
   tcp::acceptor acceptor;
   asio::steady_timer pause;
   std::map<Connection*, std::shared_ptr<Connection>> connections;
+  bool ending = false;
   std::shared_ptr<Wake> wake;
   std::thread thread;
 };
@@ -288,9 +315,9 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& address
   return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
 }
 
-// What was published last has begun to leave by then: that handler was posted before.
+// What was published last is taken before: that handler was posted before.
 HttpServer::~HttpServer() {
-  asio::post(impl_->io, [io = &impl_->io] { io->stop(); });
+  asio::post(impl_->io, [impl = impl_.get()] { impl->end(); });
   impl_->thread.join();
   impl_->wake->close();
 }

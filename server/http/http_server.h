@@ -34,7 +34,8 @@ class HttpServer {
   // naming the address and why it cannot be had.
   static Result<std::unique_ptr<HttpServer>> start(const std::string& address, LivePages pages,
                                                    LiveState first, Limits limits);
-  // Ends all connections. Waits for what the thread does just then: at most one page to be made.
+  // Ends all connections. Waits for what the thread does just then, at most one page to be made, and half a
+  // second for readers of events to take the last status.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
 
