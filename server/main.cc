@@ -92,7 +92,7 @@ int server_main(int argc, char** argv) {
   const auto style = on_terminal() ? StatusDisplay::Style::kTerminal : StatusDisplay::Style::kLines;
   const LivePages pages{[out = config->run.out] { return live_page(out); },
                         [out = config->run.out] { return live_data(out); }};
-  Server server(*config, shard, context, *log, ServerOptions{&std::cerr, style, given.resume, pages});
+  Server server(*config, shard, context, *log, ServerOptions{&std::cerr, given.resume, style, pages});
   const Status started = server.start();
   if (!started.is_ok()) {
     if (!given.resume) forget_run(*config, shard, given.config_path);

@@ -30,9 +30,9 @@ namespace paceline::server {
 struct ServerOptions {
   // Where the authority shows how the run goes; nullptr: nowhere. Outlives the server.
   std::ostream* progress = nullptr;
-  StatusDisplay::Style progress_style = StatusDisplay::Style::kLines;
   // Go on with the run in config.run.out, from its newest whole checkpoint.
   bool resume = false;
+  StatusDisplay::Style progress_style = StatusDisplay::Style::kLines;
   // What run.http shows besides numbers.
   LivePages pages = {};
 };
