@@ -24,7 +24,7 @@ constexpr const char* kClearScreen = "\033[2J";
 constexpr std::size_t kRowsOfText = 10'000;
 
 // "http://127.0.0.1:8080/status" -> "127.0.0.1:8080"
-std::string address_of(std::string endpoint) {
+std::string host_and_port_of(std::string endpoint) {
   const std::string scheme = "http://";
   if (endpoint.starts_with(scheme)) endpoint.erase(0, scheme.size());
   return endpoint.substr(0, endpoint.find('/'));
@@ -52,7 +52,7 @@ std::string for_terminal(const std::string& table) {
 
 int top(const TopOptions& options, const std::function<Screen()>& screen, std::ostream& out,
         std::ostream& err) {
-  const std::string address = address_of(options.endpoint);
+  const std::string address = host_and_port_of(options.endpoint);
   for (bool first = true;; first = false) {
     const Result<std::string> text = http_get(address, "/status", kTimeout);
     const Result<RunStatus> status =
