@@ -15,6 +15,8 @@
 #include "common/wire/transport.h"
 #include "server/run_directory.h"
 #include "server/server.h"
+#include "server/status_display.h"
+#include "tools/live_page.h"
 
 namespace paceline::server {
 namespace {
@@ -87,7 +89,10 @@ int server_main(int argc, char** argv) {
   if (!lock->warning.empty()) log->warn(lock->warning);
 
   wire::Context context;
-  Server server(*config, shard, context, *log, ServerOptions{&std::cerr, given.resume});
+  const auto style = on_terminal() ? StatusDisplay::Style::kTerminal : StatusDisplay::Style::kLines;
+  const LivePages pages{[out = config->run.out] { return live_page(out); },
+                        [out = config->run.out] { return live_data(out); }};
+  Server server(*config, shard, context, *log, ServerOptions{&std::cerr, given.resume, style, pages});
   const Status started = server.start();
   if (!started.is_ok()) {
     if (!given.resume) forget_run(*config, shard, given.config_path);

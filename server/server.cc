@@ -37,6 +37,8 @@ void Server::request_stop(const std::string& reason) { impl_->loop_.stop(reason)
 
 void Server::explain_waits() { impl_->loop_.explain(); }
 
+std::string Server::http_address() const { return impl_->loop_.http_address(); }
+
 std::int64_t Server::blocks_prepared() const {
   const Shard* const shard = impl_->loop_.service().shard();
   return shard == nullptr ? 0 : shard->next().committed();

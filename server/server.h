@@ -18,6 +18,8 @@
 #include "common/log/log.h"
 #include "common/status.h"
 #include "common/wire/transport.h"
+#include "server/http/live_state.h"
+#include "server/status_display.h"
 
 namespace boost::asio {
 class io_context;
@@ -26,11 +28,13 @@ class io_context;
 namespace paceline::server {
 
 struct ServerOptions {
-  // Where the authority prints a line about the progress every few seconds; nullptr: nowhere. Outlives the
-  // server.
+  // Where the authority shows how the run goes; nullptr: nowhere. Outlives the server.
   std::ostream* progress = nullptr;
   // Go on with the run in config.run.out, from its newest whole checkpoint.
   bool resume = false;
+  StatusDisplay::Style progress_style = StatusDisplay::Style::kLines;
+  // What run.http shows besides numbers.
+  LivePages pages = {};
 };
 
 class Server {
@@ -42,9 +46,9 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   // Binds cluster.endpoints[shard] and, for another shard than 0, connects to the authority. Call once,
-  // before run(). Errors: kUnavailable port in use or curve.csv cannot be written; kInvalidArgument not an
-  // endpoint; to resume, kFailedPrecondition nothing to resume from, and why not, kUnavailable the run
-  // directory cannot be read or written.
+  // before run(). Errors: kUnavailable port in use or curve.csv cannot be written, or run.http cannot be had;
+  // kInvalidArgument not an endpoint; to resume, kFailedPrecondition nothing to resume from, and why not,
+  // kUnavailable the run directory cannot be read or written.
   [[nodiscard]] Status start();
   // The bound endpoint, with the port that the system chose where "*" was asked for. After start().
   std::string endpoint() const;
@@ -60,6 +64,10 @@ class Server {
   // Writes into the log, as warnings, what the server waits for now and why it does not come. Thread: any;
   // not from a signal handler.
   void explain_waits();
+
+  // Where the authority answers HTTP, with the port that the system chose; empty without run.http. After
+  // start().
+  std::string http_address() const;
 
   // Of the blocks that decisions have rewritten, those that were prepared while the gradients arrived
   // (store/next_state.h). After run().

@@ -27,7 +27,8 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       service_(
           shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_),
       background_(io, [this] { drain(); }),
-      timer_(io) {}
+      timer_(io),
+      display_(options_.progress, options_.progress_style, terminal_columns) {}
 
 ServerLoop::~ServerLoop() { replies_left_->close(); }
 
@@ -61,7 +62,7 @@ Status ServerLoop::open(wire::Context& context) {
                                           drain();
                                         }));
   const Ticks now = steady_now();
-  started_at_ = last_tick_ = next_heartbeat_ = next_progress_ = next_look_ = authority_seen_ = now;
+  started_at_ = last_tick_ = next_heartbeat_ = next_status_ = next_look_ = authority_seen_ = now;
   if (is_authority() && options_.resume) {
     choose_checkpoint(now);  // where no other shard is to be asked
     if (ended_) return result_;
@@ -81,6 +82,7 @@ Status ServerLoop::open(wire::Context& context) {
          {}}));
   }
   log_.info("shard " + to_string(shard_) + " listens on " + router_->endpoint());
+  PACELINE_RETURN_IF_ERROR(open_http(now));
   schedule_tick();
   return Status::ok();
 }

@@ -27,11 +27,14 @@
 #include "common/wire/transport.h"
 #include "server/authority/authority.h"
 #include "server/background_thread.h"
+#include "server/http/http_server.h"
+#include "server/last_seen.h"
 #include "server/membership.h"
 #include "server/resume.h"
 #include "server/server.h"
 #include "server/shard_checkpoints.h"
 #include "server/shard_service.h"
+#include "server/status_display.h"
 #include "server/unreachable.h"
 #include "server/wake.h"
 
@@ -46,6 +49,7 @@ class ServerLoop {
 
   [[nodiscard]] Status open(wire::Context& context);
   std::string endpoint() const { return router_->endpoint(); }
+  std::string http_address() const { return http_ ? http_->address() : ""; }
   void stop(const std::string& reason);
   // Writes into the log what is waited for now, and why.
   void explain();
@@ -132,8 +136,15 @@ class ServerLoop {
   void end(Status result);
 
   // What does not come, and why (server_loop_waits.cc).
+  LastSeen last_seen(Ticks now) const;
   std::vector<Wait> waits(Ticks now) const;
   void look_for_stalls(Ticks now);
+
+  // How the run goes, for whoever looks (server_loop_status.cc).
+  RunStatus status(Ticks now) const;
+  [[nodiscard]] Status open_http(Ticks now);
+  bool is_shown() const { return is_authority() && (http_ || options_.progress != nullptr); }
+  void show_status(Ticks now);
 
   bool is_authority() const { return shard_ == kAuthority; }
 
@@ -174,9 +185,12 @@ class ServerLoop {
   Ticks started_at_;
   Ticks last_tick_;
   Ticks next_heartbeat_;
-  Ticks next_progress_;
+  Ticks next_status_;
+  bool training_shown_ = false;
   Ticks next_look_;  // for stalls
   StallLog stalls_;
+  StatusDisplay display_;
+  std::unique_ptr<HttpServer> http_;  // the authority's, with run.http
 
   std::deque<std::pair<Speaker, wire::Message>> local_;  // from that speaker to the other one
   Unreachable unreachable_;                              // found while sending

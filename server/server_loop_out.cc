@@ -1,6 +1,5 @@
-// What goes out, and what time brings: heartbeats, leases, deadlines, the progress line, the end.
+// What goes out, and what time brings: heartbeats, leases, deadlines, the end.
 #include <algorithm>
-#include <ostream>
 #include <utility>
 
 #include "common/ticks.h"
@@ -11,11 +10,9 @@ namespace paceline::server {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 // Held grants are announced after 200 ms, leases are seconds: this is fine enough for both.
 constexpr milliseconds kTick{50};
-constexpr seconds kProgressEvery{5};
 // A tick that comes later than this was not late: the whole process stood still.
 constexpr milliseconds kPauseAtLeast{500};
 
@@ -141,14 +138,16 @@ void ServerLoop::on_tick() {
   service_.tick(now);
   check_leases(now);
   look_for_stalls(now);
-  if (!authority_) return is_authority() ? check_resume(now) : check_authority(now);
-  authority_->tick(now);
-  // The first one as training begins: it says that everybody is there.
-  if (options_.progress != nullptr && now >= next_progress_ && authority_->training()) {
-    next_progress_ = now + kProgressEvery;
-    const std::string& stands = stalls_.standing();
-    *options_.progress << authority_->progress(now) << (stands.empty() ? "" : "  " + stands) << std::endl;
+  if (authority_) {
+    authority_->tick(now);
+  } else if (is_authority()) {
+    check_resume(now);
+  } else {
+    check_authority(now);
   }
+  // As training begins, too: it says that everybody is there.
+  const bool begins = authority_ && authority_->training() && !training_shown_;
+  if (is_shown() && (begins || now >= next_status_)) show_status(now);
 }
 
 // Whoever fills this process's memory with a message that does not end, or is not let in.
@@ -212,6 +211,8 @@ void ServerLoop::end(Status result) {
   ended_ = true;
   for (const std::string& line : stalls_.look({}, steady_now())) log_.info(line);
   result_ = std::move(result);
+  if (is_shown()) show_status(steady_now());
+  display_.end();
   if (!is_authority() && !result_.is_ok()) log_.error(result_.message());  // the authority has said it
   timer_.cancel();
   if (const std::int64_t kept_out = router_->counters().kept_out; kept_out > 0) {

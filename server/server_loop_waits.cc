@@ -15,11 +15,14 @@ constexpr std::chrono::seconds kLookEvery{1};
 
 }  // namespace
 
-std::vector<Wait> ServerLoop::waits(Ticks now) const {
-  const LastSeen last_seen = [this, now](Peer peer) -> std::optional<std::chrono::nanoseconds> {
+LastSeen ServerLoop::last_seen(Ticks now) const {
+  return [this, now](Peer peer) -> std::optional<std::chrono::nanoseconds> {
     if (is_authority() || peer != Peer::of(kAuthority)) return membership_.silent_for(peer, now);
     return welcomed_ ? std::optional<std::chrono::nanoseconds>(now - authority_seen_) : std::nullopt;
   };
+}
+
+std::vector<Wait> ServerLoop::waits(Ticks now) const {
   if (is_authority() && !authority_) {
     return {{"the wait for the shards to resume", "shard " + to_string(choice_->missing().front()) +
                                                       " has not joined: what the run is resumed from is not "
@@ -31,13 +34,13 @@ std::vector<Wait> ServerLoop::waits(Ticks now) const {
                                                ") to answer its join"}};
   }
   std::vector<Wait> found;
-  if (authority_) found = authority_->waits(last_seen);
+  if (authority_) found = authority_->waits(last_seen(now));
   if (waits_for_resume()) {
     found.push_back({"the wait for the checkpoint",
                      "shard " + to_string(shard_) + " waits for its file of the checkpoint to be read"});
     return found;
   }
-  for (Wait& wait : service_.waits(last_seen, now)) found.push_back(std::move(wait));
+  for (Wait& wait : service_.waits(last_seen(now), now)) found.push_back(std::move(wait));
   return found;
 }
 

@@ -22,6 +22,10 @@ const std::set<std::string>& indifferent() {
                                           "run.out",
                                           "run.log_level",
                                           "run.tensorboard",
+                                          "run.trace",
+                                          "run.trace_events",
+                                          "run.http",
+                                          "run.straggler_warning",
                                           kDataPath,
                                           "security.allow_insecure"};
   return keys;

@@ -13,6 +13,7 @@
 #include "tools/report.h"
 #include "tools/simulate.h"
 #include "tools/sweep.h"
+#include "tools/top.h"
 
 int main(int argc, char** argv) {
   paceline::file_size_limit_is_an_error();
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
   paceline::add_simulate(app, exit_status);
   paceline::add_sweep(app, exit_status);
   paceline::add_trace(app, exit_status);
+  paceline::add_top(app, exit_status);
 
   if (const auto status = paceline::parse_command_line(app, argc, argv, std::cout, std::cerr)) return *status;
   return exit_status;

@@ -16,6 +16,9 @@ namespace paceline {
 // web/dist/page.html, as it was when this program was built.
 std::string_view page_template();
 
+// The page with this JSON, as page_data() makes it, in its place.
+std::string page_with(std::string_view data);
+
 struct WrittenPage {
   std::size_t bytes = 0;
   std::vector<std::string> missing;  // what the run directories lack: tools/page_data.h

@@ -135,6 +135,12 @@ std::string ending(const FinishedRun& run) {
     text += line("  policy %s from version %s on, %.3f s, threshold %s\n", change.policy.c_str(),
                  to_string(change.version).c_str(), change.seconds, to_string(change.threshold).c_str());
   }
+  for (const StragglerSummary& slow : s.stragglers) {
+    text += line(
+        "  straggler %s: %.3f s an iteration at last, %.2f of the fastest worker's speed, %.2f of its own "
+        "best\n",
+        to_string(slow.worker).c_str(), slow.iteration_seconds, slow.relative, slow.individual);
+  }
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
   text += "  test accuracy " + accuracy_text(s.test_accuracy);
   if (s.test_loss) text += line(", test loss %.4f", *s.test_loss);

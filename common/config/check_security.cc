@@ -31,9 +31,21 @@ bool stays_on_this_machine(std::string_view endpoint) {
   return host == "localhost" || is_loopback_number(host);
 }
 
+// The HTTP endpoint knows no keys, so with keys it stays here, too. [::1] is this machine's.
+void check_http(Judge& judge, const RunConfig& c) {
+  if (!c.run.http || c.security.allow_insecure) return;
+  const std::string host = c.run.http->substr(0, c.run.http->rfind(':'));
+  judge.refuse_if(host != "localhost" && host != "[::1]" && !is_loopback_number(host), {"run.http"},
+                  "other machines reach it, and it asks nobody who they are", *c.run.http,
+                  "an address of this machine alone (127.x.y.z, localhost, [::1])" +
+                      std::string(c.security.keys.empty() ? ", or security.allow_insecure: true"
+                                                          : ", which a tunnel may lead to"));
+}
+
 }  // namespace
 
 void check_security(Judge& judge, const RunConfig& c) {
+  check_http(judge, c);
   const bool keys = !c.security.keys.empty();
   judge.refuse_if(keys && c.security.allow_insecure, {"security.allow_insecure", "security.keys"},
                   "with keys nothing is insecure", "allow_insecure: true and keys: " + c.security.keys,

@@ -22,14 +22,16 @@ using Duration = std::chrono::nanoseconds;
 // run: what this run is called, where it writes and when it ends.
 struct RunSection {
   std::string name = "run";
-  std::uint64_t seed = 1;                 // all randomness of the run is a function of it
-  std::string out;                        // run directory; required by the daemons
-  std::optional<Duration> max_seconds;    // stop gracefully after this long since the first grant
-  std::optional<double> target_accuracy;  // stop when an evaluation reaches this test accuracy, (0, 1]
-  std::string log_level = "info";         // debug | info | warn | error
-  bool tensorboard = false;               // write TensorBoard's event files into `out`
-  bool trace = false;                     // record every phase and decision into trace.json
-  std::int64_t trace_events = 500'000;    // at most so many of the whole run, the newest
+  std::uint64_t seed = 1;                   // all randomness of the run is a function of it
+  std::string out;                          // run directory; required by the daemons
+  std::optional<Duration> max_seconds;      // stop gracefully after this long since the first grant
+  std::optional<double> target_accuracy;    // stop when an evaluation reaches this test accuracy, (0, 1]
+  std::string log_level = "info";           // debug | info | warn | error
+  bool tensorboard = false;                 // write TensorBoard's event files into `out`
+  bool trace = false;                       // record every phase and decision into trace.json
+  std::int64_t trace_events = 500'000;      // at most so many of the whole run, the newest
+  std::optional<std::string> http;          // "host:port" where the authority answers HTTP; null: nowhere
+  std::optional<double> straggler_warning;  // a score below it is said in the log, (0, 1); null: none is
 
   bool operator==(const RunSection&) const = default;
 };

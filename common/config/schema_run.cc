@@ -36,6 +36,12 @@ std::string check_endpoint(const std::string& endpoint) {
   return number < 1 || number > 65535 ? "not a port" : "";
 }
 
+// "host:port" with a port from 1 to 65535; an IPv6 host in brackets.
+std::string check_http_address(const std::string& address) {
+  if (address.find("://") != std::string::npos) return "an address with a scheme";
+  return check_endpoint("tcp://" + address);
+}
+
 Domain<std::string> any_path() {
   return text("a path", [](const std::string&) { return std::string(); });
 }
@@ -85,18 +91,34 @@ void add_run_and_cluster(Schema& schema) {
           {.effect = "Shard 0 writes TensorBoard's event files into the run directory: loss, accuracy, "
                      "threshold and LPR while the run goes, phases at its end.",
            .trade_off = "Some 150 bytes for each row of curve.csv, of which they are a copy."}));
-
   keys.push_back(
       row(PACELINE_FIELD(run.trace), boolean(), Scope::kOneDaemon,
           {.effect = "Record every phase of every worker and every decision of the server into trace.json, "
                      "for Perfetto and paceline explain.",
            .trade_off = "Well under 2 % of a step; memory and disk as run.trace_events says."}));
-  keys.push_back(row(
-      PACELINE_FIELD(run.trace_events), whole(1000, 10'000'000), Scope::kOneDaemon,
-      {.unit = "events of all processes together",
-       .effect = "How much a trace keeps: the newest; what is left out is counted in it.",
-       .trade_off = "Some twelve are an iteration of one worker. Each takes up to 200 bytes of memory, and "
-                    "on disk 150 bytes twice."}));
+  keys.push_back(
+      row(PACELINE_FIELD(run.trace_events), whole(1000, 10'000'000), Scope::kOneDaemon,
+          {.unit = "events of all processes together",
+           .effect = "How much a trace keeps: the newest; what is left out is counted in it.",
+           .trade_off = "Some twelve are an iteration of one worker. Each takes up to 200 bytes of memory, and "
+                        "on disk 150 bytes twice."}));
+  keys.push_back(
+      row(PACELINE_FIELD(run.http), or_null(text("\"host:port\"", check_http_address)), Scope::kOneDaemon,
+          {.effect =
+               "Where the authority shows the run while it goes, over HTTP: a page, /status (JSON), /metrics "
+               "(Prometheus) and /healthz; null: nowhere.",
+           .trade_off =
+               "Costs the run nothing to speak of, but asks nobody who they are: anything but an address "
+               "of this machine alone needs security.allow_insecure."}));
+  keys.push_back(
+      row(PACELINE_FIELD(run.straggler_warning),
+          or_null(real({.low = 0, .high = 1, .open_low = true, .open_high = true})), Scope::kOneDaemon,
+          {.unit = "score",
+           .effect =
+               "Warn in the log when a worker's speed falls below this share of the fastest worker's, or of "
+               "its own best; null: never.",
+           .trade_off = "0.5 is twice as slow. Where nodes are unequal on purpose, a value above their ratio "
+                        "warns of what is known."}));
 
   keys.push_back(
       row(PACELINE_FIELD(cluster.nodes), whole32(1, 4096), Scope::kWholeRun,

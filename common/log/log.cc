@@ -4,6 +4,7 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -49,7 +50,8 @@ class File {
     file_.set_pattern("%Y-%m-%d %H:%M:%S.%e %-5l %v");
     file_.flush_on(spdlog::level::info);
     terminal_.set_level(spdlog::level::warn);
-    terminal_.set_pattern("%n: %v");
+    // On a terminal a status may stand in this line (server/status_display.h): what is said takes its place.
+    terminal_.set_pattern(isatty(STDERR_FILENO) == 1 ? "\r\033[K%n: %v" : "%n: %v");
   }
 
   void write(LogLevel level, const std::string& text) {

@@ -2,6 +2,7 @@
 #include "common/report/run_summary.h"
 
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "common/files/atomic_file.h"
@@ -41,6 +42,17 @@ StalenessSum staleness_from(const Json& json) {
 WorkerBatchSizes batch_sizes_from(const Json& json) {
   using Sizes = std::vector<std::int64_t>;
   return {json.at("last").get<Sizes>(), json.at("smallest").get<Sizes>(), json.at("largest").get<Sizes>()};
+}
+
+// "1.2"
+WorkerId worker_from(const Json& json) {
+  const auto text = json.get<std::string>();
+  unsigned node = 0, thread = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%9u.%9u%c", &node, &thread, &rest) != 2) {
+    throw Json::type_error::create(302, "worker must be like \"1.2\", but is \"" + text + "\"", &json);
+  }
+  return WorkerId(node, thread);
 }
 
 Json phases_json(const RunSummary& summary) {
@@ -109,6 +121,10 @@ RunSummary summary_from(const Json& json) {
                 json.value("trace_events_left_out", std::int64_t{0})};
   }
   if (json.contains("batch_sizes")) s.batch_sizes = batch_sizes_from(json.at("batch_sizes"));
+  for (const Json& slow : json.value("stragglers", Json::array())) {
+    s.stragglers.push_back({worker_from(slow.at("worker")), slow.at("relative").get<double>(),
+                            slow.at("individual").get<double>(), slow.at("iteration_seconds").get<double>()});
+  }
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const Json& phase = json.at("phases").at(kPhaseNames[i]);
     s.phases[i] = {phase.at("total_seconds").get<double>(), phase.at("count").get<std::int64_t>(),
@@ -212,6 +228,12 @@ std::string to_json(const RunSummary& summary) {
     json["batch_sizes"] = {{"last", s.batch_sizes->last},
                            {"smallest", s.batch_sizes->smallest},
                            {"largest", s.batch_sizes->largest}};
+  }
+  for (const StragglerSummary& slow : s.stragglers) {
+    json["stragglers"].push_back({{"worker", to_string(slow.worker)},
+                                  {"relative", slow.relative},
+                                  {"individual", slow.individual},
+                                  {"iteration_seconds", slow.iteration_seconds}});
   }
   json["phases"] = phases_json(s);
   json["unaccounted_seconds"] = s.unaccounted_seconds;

@@ -58,6 +58,14 @@ struct TraceCounts {
   std::int64_t left_out = 0;
 };
 
+// A worker that was slow in its last iterations (common/timing/straggler_scores.h).
+struct StragglerSummary {
+  WorkerId worker;
+  double relative = 0.0;    // 0..1: the fastest worker's iteration time / its own
+  double individual = 0.0;  // 0..1: its own best / its last
+  double iteration_seconds = 0.0;
+};
+
 struct RunSummary {
   std::string status = "ok";  // "ok", or what the run ended as: "failed", "stopped", "invalid"
   std::string reason;         // why it is not ok; the key is absent when empty
@@ -109,6 +117,8 @@ struct RunSummary {
   std::optional<TraceCounts> traced = {};
   // Of each worker, in worker order; the key is absent unless batches were balanced.
   std::optional<WorkerBatchSizes> batch_sizes = {};
+  // The slowest first; the key is absent when there were none.
+  std::vector<StragglerSummary> stragglers = {};
   std::array<PhaseSum, kPhaseCount> phases;
   double unaccounted_seconds = 0.0;
 

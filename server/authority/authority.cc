@@ -42,8 +42,12 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       evaluation_(config.train.eval_every_clocks),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
-                   [this](Ticks at) { on_checkpoint_over(at); }) {
+                   [this](Ticks at) { on_checkpoint_over(at); }),
+      scores_(config.cluster.cluster().workers()) {
   if (config_.run.trace) trace_.emplace(trace::decision_events(config_.run.trace_events));
+  if (config.run.straggler_warning) {
+    straggler_warnings_.emplace(config.cluster.cluster().workers(), *config.run.straggler_warning);
+  }
   shards_[kAuthority.value].joined = true;
 }
 
@@ -103,6 +107,8 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
            now));
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
   iterations_[cluster.rank_of(report.worker).value].took(now - granted);
+  scores_.took(cluster.rank_of(report.worker), now - granted);
+  if (!report.skipped) samples_ += report.metric.samples;
   return Status::ok();
 }
 
@@ -308,6 +314,9 @@ void Authority::tick(Ticks now) {
     }
     status = step(sync::Tick{}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
+    iteration_rate_.read(engine_.iterations_applied(), now);
+    sample_rate_.read(samples_, now);
+    look_for_stragglers(now);
   }
   check_stop(now);
   check_silence(now);

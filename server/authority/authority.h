@@ -25,11 +25,14 @@
 
 #include "common/config/run_config.h"
 #include "common/instant.h"
+#include "common/live/run_status.h"
 #include "common/log/log.h"
 #include "common/log/stall_log.h"
 #include "common/params/layout.h"
 #include "common/status.h"
 #include "common/sync/engine.h"
+#include "common/timing/recent_rate.h"
+#include "common/timing/straggler_scores.h"
 #include "common/trace/decision_log.h"
 #include "common/wire/messages.h"
 #include "server/authority/checkpoints.h"
@@ -98,8 +101,8 @@ class Authority {
   // What is waited for now, and why it does not come (authority_waits.cc): the start for who is missing, the
   // workers for the slowest, the end for what belongs to it.
   std::vector<Wait> waits(const LastSeen& last_seen) const;
-  // One line: version, threshold, LPR, accuracy, iterations per second since the line before, per cent done.
-  std::string progress(Ticks now);
+  // What the run says of itself now, but for what only the loop knows (authority_status.cc). O(workers).
+  RunStatus status(const LastSeen& last_seen, Ticks now) const;
 
  private:
   enum class Stage { kGathering, kTraining, kEnding, kClosing, kFiling, kOver };
@@ -183,6 +186,13 @@ class Authority {
   void checkpoint_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
   void evaluation_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
 
+  // What it says of itself (authority_status.cc).
+  void look_for_stragglers(Ticks now);
+  double straggler_limit() const;
+  std::vector<StragglerSummary> stragglers() const;
+  std::string doing(WorkerId worker) const;
+  std::string waits_for(WorkerId worker, const std::string& slowest) const;
+
   void to_node(NodeId node, wire::Body body) { outbox_.send(Peer::of(node), {std::move(body), {}}); }
   void to_shards(const wire::Body& body);
 
@@ -231,10 +241,13 @@ class Authority {
   bool nobody_left_ = false;       // training ended with its last node
   bool resumable_ = false;         // it has failed, and new servers could go on from a checkpoint
   Status result_;                  // not OK: why the run is not ok
-  struct Progress {
-    Ticks at;
-    std::int64_t iterations = 0;
-  } last_progress_;
+  // What it says of itself.
+  std::int64_t samples_ = 0;  // in the iterations reported
+  RecentRate iteration_rate_;
+  RecentRate sample_rate_;
+  StragglerScores scores_;
+  std::optional<StragglerWarnings> straggler_warnings_;  // none: nobody is warned of
+  Ticks next_straggler_look_;
 };
 
 }  // namespace paceline::server

@@ -65,7 +65,8 @@ void Authority::carry_out(const sync::Started&, Ticks now) {
   first_grant_ = now;
   record_.begin(now, engine_.threshold());
   checkpoints_.begin_training(engine_.version(), now);
-  last_progress_ = {now, engine_.iterations_applied()};
+  iteration_rate_.read(engine_.iterations_applied(), now);
+  sample_rate_.read(samples_, now);
   const std::string begins =
       resumed_ ? "training goes on at version " + to_string(engine_.version()) : "training begins";
   log_.info(begins + ": " + std::to_string(config_.cluster.cluster().workers()) + " workers, " +
@@ -170,25 +171,6 @@ void Authority::carry_out(const sync::Reject& action, Ticks) { rejected_ = actio
 
 void Authority::to_shards(const wire::Body& body) {
   for (std::uint32_t k = 0; k < shards_.size(); ++k) outbox_.send(Peer::of(ShardId(k)), {body, {}});
-}
-
-std::string Authority::progress(Ticks now) {
-  const std::int64_t iterations = engine_.iterations_applied();
-  const double elapsed = to_seconds(now - last_progress_.at);
-  const double rate =
-      elapsed > 0 ? static_cast<double>(iterations - last_progress_.iterations) / elapsed : 0.0;
-  last_progress_ = {now, iterations};
-  double done = static_cast<double>(iterations) / static_cast<double>(config_.train.total_iterations);
-  if (config_.run.max_seconds)
-    done = std::max(done, record_.seconds(now) / to_seconds(*config_.run.max_seconds));
-  std::string line =
-      "version " + to_string(engine_.version()) + "  threshold " + to_string(engine_.threshold());
-  if (record_.lpr()) line += "  LPR " + per_cent(*record_.lpr());
-  if (record_.train_accuracy()) line += "  train accuracy " + per_cent(*record_.train_accuracy() * 100);
-  if (record_.test_accuracy()) line += "  test accuracy " + per_cent(*record_.test_accuracy() * 100);
-  char tail[64];
-  std::snprintf(tail, sizeof tail, "  %.1f iterations/s  %.0f %% done", rate, std::min(done, 1.0) * 100);
-  return line + tail;
 }
 
 }  // namespace paceline::server

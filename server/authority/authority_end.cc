@@ -39,6 +39,10 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   }
   to_shards(wire::NodeLost{node, why});
   evaluation_.gone(node);
+  for (std::uint32_t thread = 0; !record_.has_report(node) && thread < config_.cluster.threads_per_node;
+       ++thread) {
+    scores_.forget(config_.cluster.cluster().rank_of(WorkerId(node, thread)));
+  }
   if (stage_ == Stage::kTraining) {
     const Status status = step(sync::Lost{node}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
@@ -165,6 +169,7 @@ bool Authority::reports_are_in() const {
 void Authority::file() {
   stage_ = Stage::kFiling;
   if (checkpoints_.enabled()) record_.checkpoints(checkpoints_.written(), checkpoints_.failed());
+  record_.stragglers(stragglers());
   const std::string invalid = record_.invalid_because();
   if (run_status_ == "ok" && !invalid.empty()) {
     run_status_ = "invalid";

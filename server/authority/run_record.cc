@@ -108,6 +108,7 @@ void RunRecord::begin_events() {
 // A curve that cannot be written is no reason to stop the training: it is said once, and the summary will say
 // more.
 void RunRecord::append(const CurveRow& row) {
+  ++curve_rows_;
   const Status status = curve_.append(row);
   if (!status.is_ok()) log_->error(status.message());
   if (!events_) return;
@@ -119,6 +120,7 @@ void RunRecord::append(const CurveRow& row) {
 
 void RunRecord::window(const sync::WindowClosed& window, Ticks now) {
   train_accuracy_ = window.accuracy;
+  train_loss_ = window.loss_mean;
   if (window.lpr) lpr_ = window.lpr;
   CurveRow row{seconds(now), window.version, window.threshold};
   row.lpr = window.lpr;
@@ -137,6 +139,11 @@ void RunRecord::evaluation(Version version, double seconds, Threshold threshold,
   CurveRow row{seconds, version, threshold};
   row.test_accuracy = test_accuracy_;
   append(row);
+}
+
+std::optional<double> RunRecord::test_loss() const {
+  if (!last_metric_ || last_metric_->samples == 0) return std::nullopt;
+  return last_metric_->loss_sum / static_cast<double>(last_metric_->samples);
 }
 
 void RunRecord::lost(NodeId node, const std::string& why) {

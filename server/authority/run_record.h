@@ -58,6 +58,8 @@ class RunRecord {
   }
   // The last worker has got its last reply.
   void training_over(Ticks now) { wall_seconds_ = seconds(now); }
+  // Of all training, once it is over; 0 before.
+  double wall_seconds() const { return wall_seconds_; }
 
   // Each decision, in order.
   void applied(const sync::Apply& apply) { staleness_.add(apply); }
@@ -82,10 +84,18 @@ class RunRecord {
   void add(const wire::NodeReport& report);
   void add(const wire::ShardReport& report);
 
-  // Newest numbers, for the progress line; 0..1.
+  // Newest numbers, for whoever looks while the run goes; 0..1, LPR in per cent.
   std::optional<double> train_accuracy() const { return train_accuracy_; }
   std::optional<double> test_accuracy() const { return test_accuracy_; }
   std::optional<double> lpr() const { return lpr_; }
+  std::optional<double> train_loss() const { return train_loss_; }
+  std::optional<double> test_loss() const;
+  // Of curve.csv, since it was opened.
+  std::int64_t curve_rows() const { return curve_rows_; }
+  std::int64_t lost_nodes() const { return totals_.lost_nodes; }
+
+  // Who was slow at the end, the slowest first.
+  void stragglers(std::vector<StragglerSummary> workers) { totals_.stragglers = std::move(workers); }
 
   bool has_report(NodeId node) const { return reported_.contains(node); }
   // How a run ends that would be "ok" but for emulated steps that did not fit: more than 1 % of them and its
@@ -116,6 +126,8 @@ class RunRecord {
   std::optional<double> train_accuracy_;
   std::optional<double> test_accuracy_;
   std::optional<double> lpr_;
+  std::optional<double> train_loss_;
+  std::int64_t curve_rows_ = 0;
   std::optional<Metric> last_metric_;
   std::optional<Metric> final_metric_;
   std::vector<WorkerPhases> phases_;

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 
 constexpr std::int64_t kParameters = 5;
-constexpr ServerOptions kResume{nullptr, true};
+const ServerOptions kResume{nullptr, true};
 
 // One node with one thread, two iterations on two shards; SGD with rate 1, so that gradients can be read off
 // the parameters.

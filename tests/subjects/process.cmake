@@ -51,9 +51,10 @@ foreach(file ${daemon_tests})
   endforeach()
 endforeach()
 # What each sanitizer would find here it finds elsewhere (scripts/test.sh leaves these out): none is needed for the
-# scripts, for sweeps and reports (processes of one thread) and for bad input; the thread sanitizer sees the daemons' threads in
+# scripts, for sweeps and reports (processes of one thread), for bad input and for a run that is looked at (http_server_test
+# has its thread); the thread sanitizer sees the daemons' threads in
 # whole runs and in stops; a sanitizer's own memory would be measured by what looks at a server's.
-set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
+set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.Live daemons.LivePage daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
 set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Resume daemons.Starts

@@ -97,6 +97,11 @@ TEST_CASE("wrong_types_and_impossible_values_are_refused_key_by_key") {
                          {"run.trace=maybe", "wrong type"},
                          {"run.trace_events=999", "out of range"},
                          {"run.trace_events=20000000", "out of range"},
+                         {"run.http=8080", "no host or no port"},
+                         {"run.http=127.0.0.1:0", "not a port"},
+                         {"run.http=http://127.0.0.1:8080", "an address with a scheme"},
+                         {"run.straggler_warning=1", "out of range"},
+                         {"run.straggler_warning=0", "out of range"},
                          {"cluster.threads_per_node=0", "out of range"},
                          {"cluster.nodes=99999999999", "out of range"},
                          {"cluster.nodes=null", "wrong type"},
@@ -450,6 +455,22 @@ TEST_CASE("without_keys_an_address_that_other_machines_reach_is_refused_with_bot
   }
   CHECK_THAT(refusal("security: {keys: a, allow_insecure: true}"),
              StartsWith("run.yaml:1: security.allow_insecure: with keys nothing is insecure"));
+}
+
+TEST_CASE("an_http_endpoint_that_other_machines_reach_is_refused_without_allow_insecure_and_with_keys") {
+  CHECK(refusal("run:\n  http: \"0.0.0.0:8080\"\n") ==
+        "run.yaml:2: run.http: other machines reach it, and it asks nobody who they are, got 0.0.0.0:8080, "
+        "expected an address of this machine alone (127.x.y.z, localhost, [::1]), or "
+        "security.allow_insecure: true");
+  CHECK_THAT(refusal("run: {http: \"alpha:8080\"}\nsecurity: {keys: k}"),
+             Contains("which a tunnel may lead to"));
+  for (const char* http : {"127.0.0.1:8080", "localhost:1", "[::1]:8080", "127.8.9.10:65535"}) {
+    const auto read = parse_config("run: {http: \"" + std::string(http) + "\"}", "run.yaml", {});
+    REQUIRE(read.is_ok());
+    CHECK(*read->run.http == http);
+  }
+  CHECK(parse_config("run: {http: \"*:8080\"}\nsecurity: {allow_insecure: true}", "run.yaml", {}).is_ok());
+  CHECK(parse_config("run: {http: \"alpha:8080\"}", "run.yaml", {}, LoadFor::kReading).is_ok());
 }
 
 // One that was recorded before there were keys, for instance.

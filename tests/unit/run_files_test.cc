@@ -109,6 +109,21 @@ TEST_CASE("a_resumed_run_says_so_and_how_many_checkpoints_it_wrote_and_others_do
   CHECK((read->checkpoints->written == 7 && read->checkpoints->failed == 1));
 }
 
+TEST_CASE("stragglers_are_in_a_summary_by_name_and_not_where_there_were_none") {
+  RunSummary s = some_summary();
+  CHECK(to_json(s).find("stragglers") == std::string::npos);
+  s.stragglers = {{WorkerId(3, 1), 0.25, 0.5, 1.5}};
+  const auto read = parse_summary(to_json(s));
+  REQUIRE(read.is_ok());
+  REQUIRE(read->stragglers.size() == 1);
+  CHECK(read->stragglers[0].worker == WorkerId(3, 1));
+  CHECK((read->stragglers[0].relative == 0.25 && read->stragglers[0].individual == 0.5));
+  CHECK(read->stragglers[0].iteration_seconds == 1.5);
+  std::string wrong = to_json(s);
+  wrong.replace(wrong.find("\"3.1\""), 5, "\"3-1\"");
+  CHECK_THAT(parse_summary(wrong).status().message(), Contains("worker must be like"));
+}
+
 TEST_CASE("the_keys_of_a_summary_are_the_contracts_in_its_order") {
   const std::string json = to_json(some_summary());
   std::size_t at = 0;

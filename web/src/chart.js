@@ -107,6 +107,22 @@ export function addFigure(parent, figure) {
   draw(drawn);
 }
 
+// Draws a figure anew, of what its functions say now.
+export function redraw(id) {
+  for (const drawn of kFigures) {
+    if (drawn.figure.id === id) draw(drawn);
+  }
+}
+
+// Lets go of the figures within an element, which is about to be emptied.
+export function forgetFigures(parent) {
+  for (let i = kFigures.length - 1; i >= 0; i -= 1) {
+    if (!parent.contains(kFigures[i].box)) continue;
+    kFigures[i].chart?.dispose();
+    kFigures.splice(i, 1);
+  }
+}
+
 // What a chart could show and a run directory has not.
 export function addNothing(parent, id, title, why) {
   parent.append(element('figure', { id, class: 'nothing' }, element('h3', {}, title), element('p', {}, why)));

@@ -1,11 +1,13 @@
 // The page of `paceline report --html`: reads what tools/page_data.cc has put into it and lays it out. docs/REPORT.md says
 // what each figure shows.
+import { forgetFigures } from './chart.js';
 import { element } from './dom.js';
 import { bytes, rates } from './figures/bytes.js';
 import { learning, progress } from './figures/learning.js';
 import { phasesOfRun, phasesOfRuns } from './figures/phases.js';
 import { staleness } from './figures/staleness.js';
 import { traced } from './figures/trace.js';
+import { live } from './live.js';
 import { settings } from './settings.js';
 import { card, wholeSummaries } from './summary.js';
 
@@ -25,10 +27,41 @@ function section(parent, title, ...more) {
   return made;
 }
 
-function show(page) {
-  const main = document.getElementById('page');
+function label(page) {
   const labels = labelsOf(page.runs.map((run) => run.name));
   page.runs.forEach((run, i) => { run.label = labels[i]; });
+}
+
+function learningSections(main, page) {
+  learning(section(main, 'Learning'), page);
+  const sync = section(main, 'Synchronisation');
+  progress(sync, page);
+  return sync;
+}
+
+// Of a run that goes: what it says of itself now, and, below it, what its curve says, drawn anew when that has grown.
+function showLive(main, page) {
+  main.append(element('header', {}, element('h1', {}, 'Paceline'), element('p', {}, page.runs[0].name)));
+  const now = section(main, 'Now');
+  const curves = element('div');
+  main.append(curves);
+  const draw = (fresh) => {
+    label(fresh);
+    const open = [...curves.querySelectorAll('figure details[open]')].map((details) => details.closest('figure').id);
+    forgetFigures(curves);
+    curves.replaceChildren();
+    learningSections(curves, fresh);
+    for (const id of open) curves.querySelector(`#${id} details`)?.setAttribute('open', '');
+  };
+  draw(page);
+  settings(section(main, 'Configuration'), page);
+  live(now, draw);
+}
+
+function show(page) {
+  const main = document.getElementById('page');
+  if (page.live) return showLive(main, page);
+  label(page);
 
   main.append(element('header', {}, element('h1', {}, 'Paceline report'),
       element('p', {}, page.runs.length === 1 ? page.runs[0].name : `${page.runs.length} runs`)));
@@ -41,9 +74,7 @@ function show(page) {
     phasesOfRun(parent, page, run, i);
     traced(parent, page, run, i);
   });
-  learning(section(main, 'Learning'), page);
-  const sync = section(main, 'Synchronisation');
-  progress(sync, page);
+  const sync = learningSections(main, page);
   staleness(sync, page, 'clocks',
       'How many clocks of some worker the parameters lacked at most with which an applied gradient was computed.');
   staleness(sync, page, 'gradients', 'How many gradients were applied between the parameters that a gradient was computed ' +

@@ -91,12 +91,16 @@ class Browser:
         return self._send("POST", f"{self._session}/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def show(self, file, width=1100, dark=False):
-        """Opens a file of this machine and waits until it is loaded; with it go what log() and requests() had."""
+        """Opens a file of this machine; as visit()."""
+        self.visit(pathlib.Path(file).resolve().as_uri(), width, dark)
+
+    def visit(self, address, width=1100, dark=False):
+        """Opens an address and waits until it is loaded; with it go what log() and requests() had."""
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
         self.set_dark(dark)
         self._log("browser")
         self._log("performance")
-        self._send("POST", f"{self._session}/url", {"url": pathlib.Path(file).resolve().as_uri()})
+        self._send("POST", f"{self._session}/url", {"url": address})
 
     def set_dark(self, dark):
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}

@@ -1,0 +1,197 @@
+#include "common/live/status_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace paceline {
+namespace {
+
+template <typename... Values>
+std::string text_of(const char* format, Values... values) {
+  char text[160];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+std::string printable(std::string text) {
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  // The control characters of Latin-1, which some terminals obey: U+0080 to U+009F.
+  for (std::size_t at = 0; (at = text.find('\xc2', at)) != std::string::npos; ++at) {
+    if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0) text.replace(at, 2, "??");
+  }
+  return text;
+}
+
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
+std::string padded(std::string text, std::size_t width, bool right) {
+  const std::size_t length = characters(text);
+  if (length >= width) return text;
+  const std::string room(width - length, ' ');
+  return right ? room + text : text + room;
+}
+
+// "0:07", "1:02:33", "12 days"
+std::string duration_text(double seconds) {
+  constexpr double kDay = 86400.0;
+  if (!(seconds >= 0.0) || seconds > 1000 * kDay) return "very long";
+  if (seconds > 2 * kDay) return text_of("%.0f days", seconds / kDay);
+  const auto whole = static_cast<long>(std::lround(seconds));
+  if (whole >= 3600) return text_of("%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+  return text_of("%ld:%02ld", whole / 60, whole % 60);
+}
+
+std::string rate_text(double rate) {
+  return text_of(rate < 10 ? "%.2f" : rate < 1000 ? "%.1f" : "%.0f", rate);
+}
+
+std::string stragglers_text(const RunStatus& status) {
+  std::string text;
+  for (const WorkerId worker : status.stragglers) text += (text.empty() ? "" : " ") + to_string(worker);
+  return text;
+}
+
+// The numbers of the whole, as words that stand beside each other.
+std::vector<std::string> facts(const RunStatus& s) {
+  std::vector<std::string> parts{"version " + to_string(s.version)};
+  parts.push_back("clock " + to_string(s.min_clock) +
+                  (s.max_clock == s.min_clock ? "" : ".." + to_string(s.max_clock)));
+  parts.push_back("gap " + to_string(s.gap()) + "/" + to_string(s.threshold));
+  if (s.lpr) parts.push_back(text_of("LPR %.1f %%", *s.lpr));
+  if (s.train_loss) parts.push_back(text_of("loss %.4f", *s.train_loss));
+  if (s.train_accuracy) parts.push_back(text_of("train accuracy %.1f %%", 100 * *s.train_accuracy));
+  if (s.test_accuracy) parts.push_back(text_of("test accuracy %.1f %%", 100 * *s.test_accuracy));
+  if (s.samples_per_second) parts.push_back(rate_text(*s.samples_per_second) + " samples/s");
+  parts.push_back(text_of("%.0f %% done", 100 * s.done));
+  if (s.seconds_left) parts.push_back(duration_text(*s.seconds_left) + " left");
+  return parts;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string line;
+  for (const std::string& part : parts) line += (line.empty() ? "" : "  ") + part;
+  return line;
+}
+
+// Parts beside each other, as many in a line as fit.
+void add_wrapped(std::vector<std::string>& lines, const std::vector<std::string>& parts,
+                 std::size_t columns) {
+  std::string line;
+  for (const std::string& part : parts) {
+    if (!line.empty() && characters(line) + 2 + characters(part) > columns) {
+      lines.push_back(std::exchange(line, ""));
+    }
+    line += (line.empty() ? "" : "  ") + part;
+  }
+  if (!line.empty()) lines.push_back(line);
+}
+
+struct Column {
+  const char* name;
+  std::size_t width;
+  bool right;
+};
+constexpr Column kColumns[] = {{"worker", 8, false}, {"clock", 9, true},      {"gap", 5, true},
+                               {"state", 10, false}, {"iteration", 10, true}, {"relative", 8, true},
+                               {"own", 6, true},     {"waits for", 10, false}};
+
+std::string row_text(const std::vector<std::string>& cells) {
+  std::string line;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    line += (i == 0 ? "" : "  ") + padded(cells[i], kColumns[i].width, kColumns[i].right);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+std::string heading() {
+  std::vector<std::string> names;
+  for (const Column& column : kColumns) names.emplace_back(column.name);
+  return row_text(names);
+}
+
+std::string worker_row(const RunStatus& status, const WorkerStatus& worker) {
+  const auto share = [&](double value) { return text_of("%.2f", value); };
+  const bool gone = worker.state == "finished" || worker.state == "lost";
+  return row_text({to_string(worker.worker), to_string(worker.clock),
+                   gone ? "" : to_string(worker.clock - status.min_clock), printable(worker.state),
+                   worker.score ? text_of("%.3f s", worker.score->iteration_seconds) : "",
+                   worker.score ? share(worker.score->relative) : "",
+                   worker.score ? share(worker.score->individual) : "", printable(worker.waits_for)});
+}
+
+// The workers that there is room for: all, or the slowest, in worker order.
+std::vector<const WorkerStatus*> shown_workers(const RunStatus& status, std::size_t room) {
+  std::vector<const WorkerStatus*> shown;
+  for (const WorkerStatus& worker : status.workers) shown.push_back(&worker);
+  if (shown.size() <= room) return shown;
+  const auto slower = [](const WorkerStatus* a, const WorkerStatus* b) {
+    const double x = a->score ? a->score->lower() : 2.0, y = b->score ? b->score->lower() : 2.0;
+    return x != y ? x < y : a->clock != b->clock ? a->clock < b->clock : a->worker < b->worker;
+  };
+  std::sort(shown.begin(), shown.end(), slower);
+  shown.resize(room);
+  std::sort(shown.begin(), shown.end(), [](const auto* a, const auto* b) { return a->worker < b->worker; });
+  return shown;
+}
+
+}  // namespace
+
+std::string fitted(const std::string& line, std::size_t columns) {
+  if (characters(line) <= columns) return line;
+  if (columns == 0) return "";
+  std::size_t at = 0;
+  for (std::size_t left = columns - 1; at < line.size(); ++at) {
+    if (begins_character(line[at]) && left-- == 0) break;
+  }
+  return line.substr(0, at) + "…";
+}
+
+std::string status_line(const RunStatus& status) {
+  std::vector<std::string> parts = facts(status);
+  if (!status.stragglers.empty()) parts.push_back("slow: " + stragglers_text(status));
+  if (!status.stall.empty()) parts.push_back(printable(status.stall));
+  return joined(parts);
+}
+
+std::string status_table(const RunStatus& s, std::size_t columns, std::size_t rows) {
+  std::vector<std::string> lines;
+  std::int64_t up = 0;
+  for (const MemberStatus& node : s.nodes) up += node.up ? 1 : 0;
+  add_wrapped(
+      lines,
+      {printable(s.run) + ": " + printable(s.state) + (s.outcome.empty() ? "" : ", " + printable(s.outcome)),
+       "policy " + printable(s.policy), duration_text(s.seconds),
+       text_of("%lld of %zu nodes", static_cast<long long>(up), s.nodes.size()),
+       text_of("%lld of %lld iterations", static_cast<long long>(s.iterations),
+               static_cast<long long>(s.iterations_total))},
+      columns);
+  add_wrapped(lines, facts(s), columns);
+  if (!s.stragglers.empty()) lines.push_back("slow: " + stragglers_text(s));
+  for (const std::string& wait : s.waits) lines.push_back("waits: " + printable(wait));
+  lines.push_back("");
+  const std::size_t room = rows > lines.size() + 3 ? rows - lines.size() - 2 : 1;
+  const std::vector<const WorkerStatus*> shown = shown_workers(s, room);
+  lines.push_back(heading());
+  for (const WorkerStatus* worker : shown) lines.push_back(worker_row(s, *worker));
+  if (s.workers_total > shown.size()) {
+    lines.push_back(
+        text_of("and %zu more workers", static_cast<std::size_t>(s.workers_total) - shown.size()));
+  }
+  std::string text;
+  for (const std::string& line : lines) text += fitted(line, columns) + "\n";
+  return text;
+}
+
+}  // namespace paceline

@@ -1,0 +1,26 @@
+// A RunStatus for people: the one line that a server prints while its run goes, and the table of `paceline
+// top`. What comes from elsewhere is printed without control characters: it can move no cursor.
+//
+// Thread: any.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "common/live/run_status.h"
+
+namespace paceline {
+
+// version 118  clock 117..120  gap 3/3  LPR 1.2 %  loss 0.8123  train accuracy 71.2 %  test accuracy 70.1 %
+//   5210 samples/s  34 % done  1:12 left  waits: 15 workers wait for …
+// in one line; what is not known yet is left out. "gap 3/3": the difference of clocks, and the threshold.
+std::string status_line(const RunStatus& status);
+
+// Several lines, the status of the whole and one row for each worker; no line wider than `columns`, at most
+// `rows` lines: of more workers the slowest are shown, and how many are not.
+std::string status_table(const RunStatus& status, std::size_t columns, std::size_t rows);
+
+// At most `columns` characters of a line, "…" at its end where some are missing. UTF-8 stays whole.
+std::string fitted(const std::string& line, std::size_t columns);
+
+}  // namespace paceline

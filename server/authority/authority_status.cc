@@ -1,0 +1,166 @@
+// What a run says of itself while it goes: the authority's state as one value (common/live/run_status.h), and
+// who is slow. Nothing here decides anything.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/config/names.h"
+#include "server/authority/authority.h"
+
+namespace paceline::server {
+namespace {
+
+constexpr std::chrono::seconds kLookForStragglersEvery{1};
+constexpr std::size_t kWaitsMax = 20;  // of those that are told
+constexpr std::size_t kStragglersInSummary = 10;
+
+std::vector<MemberStatus> members(std::uint32_t count, const LastSeen& last_seen,
+                                  Peer (*peer_of)(std::uint32_t),
+                                  const std::function<bool(std::uint32_t)>& is_up) {
+  std::vector<MemberStatus> found;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto silent = last_seen(peer_of(i));
+    found.push_back({i, is_up(i), silent ? std::optional<double>(to_seconds(*silent)) : std::nullopt});
+  }
+  return found;
+}
+
+}  // namespace
+
+double Authority::straggler_limit() const {
+  return config_.run.straggler_warning.value_or(RunStatus::kStragglerBelow);
+}
+
+// The slowest first.
+std::vector<StragglerSummary> Authority::stragglers() const {
+  std::vector<StragglerSummary> found;
+  const auto scores = scores_.scores();
+  for (std::uint32_t r = 0; r < scores.size(); ++r) {
+    if (!scores[r] || scores[r]->lower() >= straggler_limit()) continue;
+    found.push_back({config_.cluster.cluster().worker_at(Rank(r)), scores[r]->relative, scores[r]->individual,
+                     scores[r]->iteration_seconds});
+  }
+  const auto slower = [](const StragglerSummary& a, const StragglerSummary& b) {
+    return std::min(a.relative, a.individual) < std::min(b.relative, b.individual);
+  };
+  std::stable_sort(found.begin(), found.end(), slower);
+  if (found.size() > kStragglersInSummary) found.resize(kStragglersInSummary);
+  return found;
+}
+
+void Authority::look_for_stragglers(Ticks now) {
+  if (!straggler_warnings_ || now < next_straggler_look_) return;
+  next_straggler_look_ = now + kLookForStragglersEvery;
+  const auto scores = scores_.scores();
+  for (const Rank rank : straggler_warnings_->fallen(scores)) {
+    const StragglerScore& score = *scores[rank.value];
+    char text[200];
+    std::snprintf(
+        text, sizeof text,
+        "worker %s has become slow: %.3f s an iteration, %.2f of the fastest worker's speed, %.2f of "
+        "its own best (run.straggler_warning %.2f)",
+        to_string(config_.cluster.cluster().worker_at(rank)).c_str(), score.iteration_seconds, score.relative,
+        score.individual, *config_.run.straggler_warning);
+    log_.warn(text);
+  }
+}
+
+std::string Authority::doing(WorkerId worker) const {
+  const NodeState node = nodes_[worker.node.value];
+  if (node == NodeState::kGone && !record_.has_report(worker.node)) return "lost";
+  if (stage_ == Stage::kGathering) return node == NodeState::kAbsent ? "absent" : "joined";
+  if (!engine_.is_live(worker)) return node == NodeState::kAbsent ? "absent" : "finished";
+  if (engine_.is_held(worker)) return "held";
+  const auto iteration = engine_.iteration_of(worker);
+  return iteration && iteration->reported ? "pushing" : "computing";
+}
+
+// Who is held waits for the slowest; who has reported for the first shard that lacks its gradient.
+std::string Authority::waits_for(WorkerId worker, const std::string& slowest) const {
+  if (stage_ != Stage::kTraining || !engine_.is_live(worker)) return "";
+  if (engine_.is_held(worker)) return slowest;
+  const auto iteration = engine_.iteration_of(worker);
+  if (!iteration || !iteration->reported) return "";
+  for (std::uint32_t k = 0; k < config_.cluster.shards; ++k) {
+    if ((iteration->lacking >> k & 1) != 0) return to_string(Peer::of(ShardId(k)));
+  }
+  return "";
+}
+
+RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
+  constexpr const char* kStages[] = {"gathering", "training", "ending", "closing", "filing", "over"};
+  const Cluster cluster = config_.cluster.cluster();
+  RunStatus s;
+  s.run = config_.run.name;
+  s.policy = name_of(config_.sync.policy);
+  s.state = kStages[static_cast<std::size_t>(stage_)];
+  if (over()) s.outcome = result_.is_ok() ? run_status_ : run_status_ + ": " + result_.message();
+  s.seconds = training() ? record_.seconds(now) : record_.wall_seconds();
+  s.version = engine_.version();
+  s.threshold = engine_.threshold();
+  s.lpr = record_.lpr();
+  s.train_loss = record_.train_loss();
+  s.train_accuracy = record_.train_accuracy();
+  s.test_loss = record_.test_loss();
+  s.test_accuracy = record_.test_accuracy();
+  s.iterations = engine_.iterations_applied();
+  s.iterations_total = config_.train.total_iterations;
+  s.skipped = engine_.iterations_skipped();
+  s.dropped = engine_.iterations_dropped();
+  s.iterations_lost = engine_.iterations_lost();
+  s.samples = samples_;
+  s.nodes_lost = record_.lost_nodes();
+  s.curve_rows = record_.curve_rows();
+  s.done = std::min(static_cast<double>(s.iterations) / static_cast<double>(s.iterations_total), 1.0);
+  if (training()) {
+    s.iterations_per_second = iteration_rate_.per_second(s.iterations, now);
+    s.samples_per_second = sample_rate_.per_second(samples_, now);
+    if (s.iterations_per_second && *s.iterations_per_second > 0) {
+      const auto left = static_cast<double>(std::max<std::int64_t>(s.iterations_total - s.iterations, 0));
+      s.seconds_left = left / *s.iterations_per_second;
+    }
+  }
+  if (config_.run.max_seconds && s.seconds > 0) {
+    const double limit = to_seconds(*config_.run.max_seconds);
+    s.done = std::max(s.done, std::min(s.seconds / limit, 1.0));
+    if (training())
+      s.seconds_left = std::min(s.seconds_left.value_or(limit), std::max(limit - s.seconds, 0.0));
+  }
+  for (Wait& wait : waits(last_seen)) {
+    if (s.waits.size() < kWaitsMax) s.waits.push_back(std::move(wait.text));
+  }
+  for (const StragglerSummary& slow : stragglers()) {
+    if (s.stragglers.size() < RunStatus::kStragglersMax) s.stragglers.push_back(slow.worker);
+  }
+  s.nodes = members(
+      config_.cluster.nodes, last_seen, [](std::uint32_t i) { return Peer::of(NodeId(i)); },
+      [this](std::uint32_t i) { return nodes_[i] == NodeState::kJoined; });
+  s.shards = members(
+      config_.cluster.shards, last_seen, [](std::uint32_t k) { return Peer::of(ShardId(k)); },
+      [this](std::uint32_t k) { return shards_[k].joined; });
+  s.workers_total = cluster.workers();
+  s.min_clock = s.max_clock = Clock(s.version.value);
+  std::string slowest;
+  if (stage_ != Stage::kGathering) {
+    s.min_clock = s.max_clock = engine_.min_clock();
+    for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
+      const WorkerId worker = cluster.worker_at(Rank(r));
+      if (!engine_.is_live(worker)) continue;
+      const Clock clock = engine_.clock_of(worker);
+      s.max_clock = std::max(s.max_clock, clock);
+      if (slowest.empty() && clock == s.min_clock && !engine_.is_held(worker))
+        slowest = "worker " + to_string(worker);
+    }
+  }
+  const auto scores = scores_.scores();
+  const auto listed =
+      static_cast<std::uint32_t>(std::min<std::size_t>(cluster.workers(), RunStatus::kWorkersMax));
+  for (std::uint32_t r = 0; r < listed; ++r) {
+    const WorkerId worker = cluster.worker_at(Rank(r));
+    const Clock clock = stage_ == Stage::kGathering ? Clock(s.version.value) : engine_.clock_of(worker);
+    s.workers.push_back({worker, clock, doing(worker), waits_for(worker, slowest), scores[r]});
+  }
+  return s;
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,58 @@
+// How the run goes, for whoever looks: made once a second where somebody may look, for the terminal and for
+// run.http. What the authority knows it says itself; the loop adds what only it has.
+#include <utility>
+
+#include "common/config/names.h"
+#include "common/ticks.h"
+#include "server/server_loop.h"
+
+namespace paceline::server {
+namespace {
+
+constexpr std::chrono::seconds kStatusEvery{1};
+
+}  // namespace
+
+RunStatus ServerLoop::status(Ticks now) const {
+  RunStatus status;
+  if (authority_) {
+    status = authority_->status(last_seen(now), now);
+  } else {
+    // A resumed run whose checkpoint is not chosen yet: its numbers are in there.
+    status.run = config_.run.name;
+    status.policy = name_of(config_.sync.policy);
+    status.state = "resuming";
+    status.iterations_total = config_.train.total_iterations;
+    status.workers_total = config_.cluster.cluster().workers();
+    if (choice_ && !choice_->missing().empty()) {
+      for (Wait& wait : waits(now)) status.waits.push_back(std::move(wait.text));
+    }
+  }
+  if (ended_) {
+    status.state = "over";
+    if (status.outcome.empty()) status.outcome = result_.is_ok() ? "ok" : result_.message();
+  }
+  status.stall = stalls_.standing();
+  const wire::TrafficCounters& counted = router_->counters();
+  status.server = {counted.push_bytes, counted.parameter_bytes, counted.shared_bytes,
+                   counted.messages_received, counted.malformed};
+  return status;
+}
+
+Status ServerLoop::open_http(Ticks now) {
+  if (!is_authority() || !config_.run.http) return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(
+      http_, HttpServer::start(*config_.run.http, options_.pages, {status(now), now}, HttpServer::Limits{}));
+  log_.info("the run is shown at http://" + http_->address() + "/");
+  return Status::ok();
+}
+
+void ServerLoop::show_status(Ticks now) {
+  next_status_ = now + kStatusEvery;
+  RunStatus shown = status(now);
+  training_shown_ = shown.state == "training";
+  display_.show(shown, now);
+  if (http_) http_->publish({std::move(shown), now});
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,228 @@
+// The HTTP endpoint over raw sockets: garbage, many connections, slow readers, and a loop that never waits
+// for any of them.
+#include "server/http/http_server.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "common/ticks.h"
+#include "tests/unit/status_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+using namespace std::chrono_literals;
+using boost::asio::ip::tcp;
+using Catch::Matchers::Contains;
+
+constexpr const char* kGetStatus = "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+struct Endpoint {
+  explicit Endpoint(HttpServer::Limits limits = {}) {
+    auto started = HttpServer::start("127.0.0.1:0", {}, state(), limits);
+    REQUIRE(started.is_ok());
+    server = std::move(started).value();
+  }
+  static LiveState state(std::size_t workers = 3) {
+    LiveState made{testing::full_status(), steady_now()};
+    while (made.status.workers.size() < workers) made.status.workers.push_back(made.status.workers.front());
+    return made;
+  }
+  std::string port() const { return server->address().substr(server->address().rfind(':') + 1); }
+
+  std::unique_ptr<HttpServer> server;
+};
+
+// A connection by hand. Every wait ends: what does not come within the system's time-out fails the test.
+class Client {
+ public:
+  explicit Client(const Endpoint& endpoint) : socket_(io_) {
+    socket_.connect({boost::asio::ip::make_address("127.0.0.1"),
+                     static_cast<unsigned short>(std::stoi(endpoint.port()))});
+    const timeval deadline{30, 0};
+    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof deadline);
+    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_SNDTIMEO, &deadline, sizeof deadline);
+  }
+  Client& say(const std::string& text) {
+    boost::system::error_code ignored;  // it may have been closed
+    boost::asio::write(socket_, boost::asio::buffer(text), ignored);
+    return *this;
+  }
+  void say_no_more() {
+    boost::system::error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  }
+  // All until the other side closes.
+  std::string rest() {
+    std::string text;
+    boost::system::error_code error;
+    boost::asio::read(socket_, boost::asio::dynamic_buffer(text), error);
+    CHECK(error != boost::asio::error::would_block);
+    return text;
+  }
+  // What comes until `end` has come.
+  std::string until(const std::string& end) {
+    while (heard_.find(end) == std::string::npos) {
+      char part[4096];
+      const ::ssize_t got = ::recv(socket_.native_handle(), part, sizeof part, 0);
+      if (got <= 0) FAIL("closed, or nothing came, before '" << end << "' in: " << heard_);
+      heard_.append(part, static_cast<std::size_t>(got));
+    }
+    const std::size_t size = heard_.find(end) + end.size();
+    std::string text = heard_.substr(0, size);
+    heard_.erase(0, size);
+    return text;
+  }
+
+ private:
+  boost::asio::io_context io_;
+  tcp::socket socket_;
+  std::string heard_;
+};
+
+std::string answer_to(const Endpoint& endpoint, const std::string& request) {
+  return Client(endpoint).say(request).rest();
+}
+
+TEST_CASE("a request is answered, several over one connection, too") {
+  const Endpoint endpoint;
+  CHECK_THAT(answer_to(endpoint, kGetStatus), Contains("200 OK") && Contains("\"run\":\"my-run\""));
+  Client client(endpoint);
+  for (int i = 0; i < 3; ++i) {
+    client.say("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    CHECK_THAT(client.until("ok\n"), Contains("200 OK") && Contains("nosniff"));
+  }
+  client.say("HEAD /status HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+  const std::string head = client.rest();
+  CHECK_THAT(head, Contains("Content-Length: ") && !Contains("my-run"));
+}
+
+TEST_CASE("what is no HTTP is answered with 400, too large with 431, a body with 413") {
+  const Endpoint endpoint;
+  for (const char* garbage :
+       {"\x01\x02\x03\x04\r\n\r\n", "hello\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+        "GET / HTTP/1.1\r\n: x\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        "GET /status HTTP/1.1\r\nContent-Length: x\r\n\r\n"}) {
+    CHECK_THAT(answer_to(endpoint, garbage), Catch::Matchers::StartsWith("HTTP/1.1 400 "));
+  }
+  const std::string large = "GET / HTTP/1.1\r\nX: " + std::string(20'000, 'a') + "\r\n\r\n";
+  CHECK_THAT(answer_to(endpoint, large), Catch::Matchers::StartsWith("HTTP/1.1 431 "));
+  CHECK_THAT(answer_to(endpoint, "GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"),
+             Catch::Matchers::StartsWith("HTTP/1.1 413 "));
+  CHECK_THAT(answer_to(endpoint, "DELETE /status HTTP/1.1\r\nConnection: close\r\n\r\n"),
+             Catch::Matchers::StartsWith("HTTP/1.1 405 ") && Contains("Allow: GET, HEAD"));
+  CHECK_THAT(answer_to(endpoint, kGetStatus), Contains("200 OK"));
+}
+
+TEST_CASE("mutated requests end no server") {
+  const Endpoint endpoint;
+  std::minstd_rand random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::string request = kGetStatus;
+    for (int i = 0; i < 1 + round % 5; ++i) request[random() % request.size()] = static_cast<char>(random());
+    request.resize(1 + random() % request.size());
+    Client client(endpoint);
+    client.say(request);
+    client.say_no_more();
+    client.rest();
+  }
+  CHECK_THAT(answer_to(endpoint, kGetStatus), Contains("200 OK"));
+}
+
+TEST_CASE("a connection that says nothing, or not all, is closed") {
+  HttpServer::Limits limits;
+  limits.read = 100ms;
+  const Endpoint endpoint(limits);
+  CHECK(answer_to(endpoint, "").empty());
+  CHECK(answer_to(endpoint, "GET /status HTT").empty());
+}
+
+TEST_CASE("connections beyond the bound are closed, and there is room again when others have gone") {
+  HttpServer::Limits limits;
+  limits.connections = 4;
+  const Endpoint endpoint(limits);
+  {
+    std::vector<std::unique_ptr<Client>> open;
+    for (int i = 0; i < 4; ++i) {
+      open.push_back(std::make_unique<Client>(endpoint));
+      open.back()->say("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").until("ok\n");
+    }
+    for (int i = 0; i < 50; ++i) CHECK(answer_to(endpoint, kGetStatus).empty());
+    open.front()->say("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").until("ok\n");
+  }
+  // That they have gone the server learns in its own time.
+  const auto deadline = std::chrono::steady_clock::now() + 30s;
+  while (answer_to(endpoint, kGetStatus).empty()) REQUIRE(std::chrono::steady_clock::now() < deadline);
+}
+
+TEST_CASE("events follow each other, the newest status each") {
+  const Endpoint endpoint;
+  Client reader(endpoint);
+  reader.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  CHECK_THAT(reader.until("\n\n"), Contains("text/event-stream"));
+  for (int version = 200; version < 205; ++version) {
+    LiveState state = Endpoint::state();
+    state.status.version = Version(version);
+    endpoint.server->publish(std::move(state));
+    while (reader.until("\n\n").find("\"version\":" + std::to_string(version) + ",") == std::string::npos)
+      continue;
+  }
+}
+
+TEST_CASE("the last status reaches who listens before the server ends") {
+  Endpoint endpoint;
+  Client reader(endpoint);
+  reader.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").until("\n\n");
+  LiveState state = Endpoint::state();
+  state.status.state = "over";
+  endpoint.server->publish(std::move(state));
+  endpoint.server.reset();
+  CHECK_THAT(reader.rest(), Contains("\"state\":\"over\""));
+}
+
+TEST_CASE("a reader that takes no events is dropped, holds nobody up, and others are served") {
+  HttpServer::Limits limits;
+  limits.event = 200ms;
+  limits.connections = 2;
+  const Endpoint endpoint(limits);
+  Client slow(endpoint);
+  slow.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  Client good(endpoint);
+  good.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").until("\n\n");
+  std::chrono::nanoseconds longest{0};
+  // Events of some 150 kB, so that the system's buffers are soon full.
+  const auto publish = [&](int row) {
+    LiveState state = Endpoint::state(1000);
+    state.status.curve_rows = row;
+    const auto begin = std::chrono::steady_clock::now();
+    endpoint.server->publish(std::move(state));
+    longest = std::max<std::chrono::nanoseconds>(longest, std::chrono::steady_clock::now() - begin);
+    while (good.until("\n\n").find("\"curve_rows\":" + std::to_string(row) + ",") == std::string::npos)
+      continue;
+  };
+  // There is room for a third one when it has been dropped.
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  int row = 1000;
+  do {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    publish(++row);
+  } while (row < 1020 || answer_to(endpoint, kGetStatus).empty());
+  publish(999);
+  CHECK(longest < 1s);  // it hands over a pointer
+  CHECK_THAT(slow.rest(), !Contains("\"curve_rows\":999,"));
+}
+
+TEST_CASE("an address that cannot be had is said, with its reason") {
+  const Endpoint first;
+  const auto again = HttpServer::start(first.server->address(), {}, Endpoint::state(), {});
+  CHECK_THAT(again.status().message(),
+             Contains("cannot listen on " + first.server->address() + " (run.http): Address already in use"));
+  CHECK_FALSE(HttpServer::start("no.such.host.invalid:80", {}, Endpoint::state(), {}).is_ok());
+}
+
+}  // namespace
+}  // namespace paceline::server

@@ -1,0 +1,87 @@
+"""The page of a run that goes, in a real browser: it keeps itself up to date, its charts grow, its console is empty, and it asks
+for nothing but from the server it came from. Skipped where there is no Chromium (scripts/install_deps.sh --browser has it)."""
+
+import pathlib
+import signal
+import socket
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import browser
+import harness
+from harness import DaemonTest
+
+# Resolves once the page has come so far that the function in arguments[0] gives something true: looked at after each change.
+WAIT = """
+  const reached = new Function(arguments[0]);
+  return new Promise((done) => {
+    const look = () => {
+      const value = reached();
+      if (!value) return false;
+      done(value);
+      return true;
+    };
+    if (look()) return;
+    const observer = new MutationObserver(() => { if (look()) observer.disconnect(); });
+    observer.observe(document.body, { subtree: true, childList: true, attributes: true, characterData: true });
+  });"""
+# How much a figure has drawn in the colours of its data.
+DRAWN = """
+  const figure = document.getElementById('%s');
+  if (!figure || !figure.querySelector('.chart')) return 0;
+  const colours = JSON.parse(figure.querySelector('.chart').dataset.colours);
+  return [...figure.querySelectorAll('svg path')].filter((mark) => colours.includes(mark.getAttribute('stroke')))
+      .reduce((sum, mark) => sum + mark.getAttribute('d').length, 0);"""
+LIVE_FIGURES = ("live-gap", "live-rate")
+CURVES = ("accuracy-time", "loss-time", "threshold")
+
+
+@unittest.skipIf(browser.missing(), f"not installed: {', '.join(browser.missing())} (scripts/install_deps.sh --browser)")
+class LivePage(DaemonTest):
+    """The page of a real run."""
+
+    def setUp(self):
+        super().setUp()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+
+    def test_it_grows_while_the_run_goes_and_says_when_it_is_over(self):
+        servers, nodes = self.start_training(
+            f"run.http={self.address}", "sync.policy=dtssp", "sync.lpr.window_clocks=10", "train.eval_every_clocks=20",
+            "emulate.base_step=30ms", "emulate.slowdown=[1, 1.5]")
+        with browser.Browser() as window:
+            for width, dark in ((390, True), (1100, False)):
+                with self.subTest(width=width, dark=dark):
+                    window.visit(f"http://{self.address}/", width, dark)
+                    before = {name: self.wait(window, DRAWN % name) for name in (*LIVE_FIGURES, *CURVES)}
+                    for name, size in before.items():
+                        self.wait(window, f"const size = (() => {{ {DRAWN % name} }})(); return size > {size} && size;")
+                    self.assertEqual(len(window.evaluate("return [...document.querySelectorAll('.workers tbody tr')].length "
+                                                         "=== 4 ? [1] : []")), 1)
+                    self.assertEqual(window.evaluate("return document.querySelector('[data-live=policy]').textContent"), "dtssp")
+                    self.assertEqual(
+                        window.evaluate("return document.documentElement.scrollWidth - document.documentElement.clientWidth"), 0)
+                    self.assertEqual(window.log(), [])
+            servers[0].send(signal.SIGTERM)
+            said = self.wait(window, "const over = document.querySelector('.connection').textContent === 'The run is over.';"
+                                     "return over && Object.fromEntries([...document.querySelectorAll('[data-live]')]"
+                                     ".map((shown) => [shown.dataset.live, shown.textContent]));")
+            self.assertEqual(window.log(), [])
+            asked = {address for address in window.requests() if address != "data:,"}
+            self.assertEqual({address.split("/")[2] for address in asked}, {self.address}, asked)
+            self.assertEqual({address.split("/")[3] for address in asked}, {"", "events", "data.json"})
+        for program in servers + nodes:
+            program.end()
+        summary = self.summary()
+        self.assertEqual(int(said["version"].replace("\u202f", "")), summary["final_version"])
+        self.assertEqual(int(said["iterations"].split(" of ")[0].replace("\u202f", "")), summary["iterations"])
+        self.assertIn("stopped", said["state"])
+
+    def wait(self, window, condition):
+        return window.evaluate(WAIT, condition)
+
+
+if __name__ == "__main__":
+    harness.main()

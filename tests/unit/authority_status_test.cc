@@ -1,0 +1,149 @@
+// What the authority says of its run while it goes, and whom it calls slow.
+#include "tests/unit/authority_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+const LastSeen kNobodySeen = [](Peer) { return std::nullopt; };
+
+RunStatus status_of(const Run& run) { return run.authority->status(kNobodySeen, run.now); }
+
+TEST_CASE("before it begins a run says who is missing") {
+  const Run run;
+  const RunStatus s = status_of(run);
+  CHECK((s.state == "gathering" && s.policy == "bsp" && s.workers_total == 2));
+  CHECK((!s.nodes[0].up && s.shards[0].up && !s.shards[1].up));
+  CHECK(s.workers[0].state == "absent");
+  REQUIRE(s.waits.size() == 1);
+  CHECK_THAT(s.waits[0], Contains("node 0, node 1, shard 1 have not joined"));
+}
+
+TEST_CASE("while it trains: clocks, who is held and for whom, samples") {
+  Run run;
+  run.gather();
+  run.train(0, 1);
+  run.iterate(0, 1);
+  const RunStatus s = status_of(run);
+  CHECK((s.state == "training" && s.version == Version(1)));
+  CHECK((s.min_clock == Clock(1) && s.max_clock == Clock(2) && s.gap() == Staleness(1)));
+  CHECK((s.iterations == 2 && s.iterations_total == 6 && s.samples == 30));
+  CHECK(s.done == Approx(1.0 / 3));
+  CHECK((s.workers[0].state == "held" && s.workers[0].waits_for == "worker 1.0"));
+  CHECK((s.workers[1].state == "computing" && s.workers[1].waits_for.empty()));
+  CHECK(s.waits.size() == 1);
+}
+
+TEST_CASE("who has reported waits for the shard that lacks its gradient") {
+  Run run;
+  run.gather();
+  run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(0, 0), Clock(0), 10, ""});
+  wire::StepReport report;
+  report.worker = WorkerId(0, 0);
+  report.metric = {1.0, 5, 10};
+  run.say(kNode0, report);
+  const RunStatus s = status_of(run);
+  CHECK((s.workers[0].state == "pushing" && s.workers[0].waits_for == "shard 1"));
+}
+
+TEST_CASE("the rate is that of the last seconds, and the time left follows from it") {
+  RunConfig config = small_run();
+  config.train.total_iterations = 2000;
+  Run run(config);
+  run.gather();
+  CHECK_FALSE(status_of(run).seconds_left);
+  for (std::int64_t clock = 0; clock < 20; ++clock) {
+    run.pass(500ms);
+    run.train(clock, clock + 1);
+  }
+  const RunStatus s = status_of(run);
+  CHECK(*s.iterations_per_second == Approx(4.0));
+  CHECK(*s.samples_per_second == Approx(40.0));
+  CHECK(*s.seconds_left == Approx(490.0));
+}
+
+TEST_CASE("max_seconds is the nearer end where it is") {
+  RunConfig config = small_run();
+  config.run.max_seconds = 100s;
+  Run run(config);
+  run.gather();
+  run.pass(75s);
+  const RunStatus s = status_of(run);
+  CHECK(s.done == Approx(0.75));
+  CHECK(*s.seconds_left == Approx(25.0));
+}
+
+// The second node takes three times as long.
+void train_unequally(Run& run, std::int64_t from, std::int64_t to, std::chrono::nanoseconds slow = 3s) {
+  for (std::int64_t clock = from; clock < to; ++clock) {
+    run.pass(1s);
+    run.iterate(0, clock);
+    run.pass(slow - 1s);
+    run.iterate(1, clock);
+  }
+}
+
+struct Warned {
+  std::vector<std::string> lines;
+  Log log = Log::to([this](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarn) lines.push_back(text);
+  });
+};
+
+TEST_CASE("a straggler has a name in the status and in summary.json, and is warned of once") {
+  RunConfig config = small_run();
+  config.train.total_iterations = 80;
+  config.run.straggler_warning = 0.4;
+  Run run(config);
+  Warned warned;
+  run.log = warned.log;
+  run.gather();
+  train_unequally(run, 0, 30);
+  const RunStatus s = status_of(run);
+  CHECK((s.stragglers == std::vector<WorkerId>{WorkerId(1, 0)}));
+  CHECK(s.workers[1].score->relative == Approx(1.0 / 3));
+  CHECK(s.workers[1].score->individual == Approx(1.0));
+  CHECK(s.workers[0].score->relative == 1.0);
+  REQUIRE(warned.lines.size() == 1);
+  CHECK_THAT(warned.lines[0],
+             Contains("worker 1.0 has become slow: 3.000 s an iteration, 0.33 of the fastest"));
+
+  run.authority->fail(aborted("enough"), run.now);
+  CHECK(run.over());
+  const RunSummary summary = run.summary();
+  REQUIRE(summary.stragglers.size() == 1);
+  CHECK(summary.stragglers[0].worker == WorkerId(1, 0));
+  CHECK(summary.stragglers[0].relative == Approx(1.0 / 3));
+  CHECK_THAT(status_of(run).outcome, Contains("failed: enough"));
+}
+
+TEST_CASE("equal workers have no straggler, and without a limit nobody is warned of") {
+  for (const auto slow : {1s, 3s}) {
+    RunConfig config = small_run();
+    config.train.total_iterations = 80;
+    Run run(config);
+    Warned warned;
+    run.log = warned.log;
+    run.gather();
+    train_unequally(run, 0, 30, slow);
+    CHECK(warned.lines.empty());
+    CHECK(status_of(run).stragglers.size() == (slow > 1s ? 1 : 0));
+    run.authority->fail(aborted("enough"), run.now);
+    CHECK(run.over());
+    CHECK(run.summary().stragglers.size() == (slow > 1s ? 1 : 0));
+  }
+}
+
+TEST_CASE("a lost node's workers are lost, and no measure for the others") {
+  RunConfig config = small_run();
+  config.train.total_iterations = 80;
+  Run run(config);
+  run.gather();
+  train_unequally(run, 0, 20);
+  run.authority->lost(kNode0, "silent", run.now);
+  const RunStatus s = status_of(run);
+  CHECK((s.workers[0].state == "lost" && !s.workers[0].score && s.nodes_lost == 1));
+  CHECK((s.stragglers.empty() && s.workers[1].score->relative == 1.0));
+}
+
+}  // namespace
+}  // namespace paceline::server
