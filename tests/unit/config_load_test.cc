@@ -217,6 +217,8 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
   const std::uint64_t expected = fingerprint(loaded(base));
   for (const char* same :
        {"run.out=/elsewhere", "run.name=other", "run.log_level=debug", "run.tensorboard=true",
+  for (const char* same :
+       {"run.out=/elsewhere", "run.name=other", "run.log_level=debug", "run.tensorboard=true",
         "run.http=localhost:8080", "run.straggler_warning=0.5", "data.path=/elsewhere",
         "cluster.endpoints=[ipc:///tmp/y]", "cluster.lease=1m", "cluster.frame_bytes=1MiB",
         "data.loader_threads=2", "emulate.cores=9", "sync.policy=bsp"}) {
