@@ -101,6 +101,8 @@ std::string ending(const FinishedRun& run) {
                  to_string(change.version).c_str(), change.seconds, to_string(change.threshold).c_str());
   }
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
+  for (const std::string& returned : s.returned) text += "  came back: " + returned + "\n";
+  for (const std::string& late : s.late) text += "  came late: " + late + "\n";
   text += "  test accuracy " + accuracy_text(s.test_accuracy);
   if (s.test_loss) text += line(", test loss %.4f", *s.test_loss);
   return text + "\n";

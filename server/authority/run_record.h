@@ -72,6 +72,9 @@ class RunRecord {
   // The version evaluated last is the final one: its metric is the run's.
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
   void lost(NodeId node, const std::string& why);
+  // A node takes part from `version` on: one that had been lost, or one that was not there before.
+  void returned(NodeId node, Version version);
+  void came_late(NodeId node, Version version);
   // Of this generation, as things are now.
   void checkpoints(std::int64_t written, std::int64_t failed);
   // Once for each node.
