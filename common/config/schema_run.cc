@@ -82,85 +82,87 @@ void add_run_and_cluster(Schema& schema) {
                "debug adds every version and every worker that is held, which costs time in short steps."}));
 
   keys.push_back(
-      row(PACELINE_FIELD(cluster.nodes), whole32(1, 4096), Scope::kWholeRun,
+      row(std::pair{"cluster.nodes", [](auto& config) -> auto& { return config.cluster;
+}
+}  // namespace paceline::config
+, node_counts(),
+          Scope::kWholeRun,
           {.unit = "worker processes",
-           .effect = "How many paceline-worker processes must join before training begins.",
+           .effect = "How many paceline-worker processes must join before training begins. {min: A, max: B}: "
+                     "it begins when A have joined, node 0 among them, and others, up to B, may join later.",
            .trade_off = "More nodes give more gradients per second, and a larger effective mini-batch or "
                         "more staleness."}));
-  keys.push_back(
-      row(PACELINE_FIELD(cluster.threads_per_node), whole32(1, 256), Scope::kWholeRun,
-          {.unit = "training threads",
-           .effect = "Workers of each node; each computes on one core and has its own clock.",
-           .trade_off = "Up to the cores of a node more is faster; each thread holds its own copy of the "
-                        "parameters, gradient and optimizer state."}));
-  keys.push_back(
-      row(PACELINE_FIELD(cluster.shards), whole32(1, 64), Scope::kWholeRun,
-          {.unit = "server processes",
-           .effect = "How many servers the parameters are cut over; shard 0 is the authority.",
-           .trade_off = "More shards spread network and optimizer work; each adds a message per exchange."}));
-  keys.push_back(row(
-      PACELINE_FIELD(cluster.endpoints),
-      list_of(text("\"tcp://host:port\" or \"ipc://path\"", check_endpoint)), Scope::kOneDaemon,
-      {.effect = "One address per shard: server k binds the k-th, everybody connects to it.",
-       .trade_off = "tcp between machines; on one machine ipc needs no port and is no faster for bulk."}));
-  keys.push_back(
-      row(PACELINE_FIELD(cluster.start_timeout), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
-          {.effect = "How long to wait for all nodes to join before the run fails, naming those missing.",
-           .trade_off = "Long for slow job queues, short to notice a node that never starts."}));
-  keys.push_back(
-      row(PACELINE_FIELD(cluster.lease), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
-          {.effect = "A node silent for longer is lost, and nobody waits for it any more.",
-           .trade_off = "Short recovers sooner; too short loses a node to a pause of its machine. More than "
-                        "2 x heartbeat."}));
-  keys.push_back(row(PACELINE_FIELD(cluster.heartbeat), duration(milliseconds(1), hours(1)),
-                     Scope::kOneDaemon,
-                     {.effect = "How often each node and server says that it is alive.",
-                      .trade_off = "Shorter allows a shorter lease; each is a message of some 50 bytes."}));
-  keys.push_back(row(
-      PACELINE_FIELD(cluster.reconnect_timeout), duration(Duration(0), hours(24)), Scope::kOneDaemon,
-      {.effect =
-           "How long a node whose servers are gone tries to join them again; 0ns: it ends at once. They "
-           "come back by paceline-server --resume.",
-       .trade_off = "Long leaves time to restart servers by hand; nodes of a run that nobody resumes hold "
-                    "their machines for as long."}));
-  keys.push_back(
-      row(PACELINE_FIELD(cluster.frame_bytes), bytes(4, 1 << 20, 4), Scope::kOneDaemon,
-          {.unit = "bytes",
-           .effect = "Payload bytes per message when parameters and gradients are cut up, as float32; with "
-                     "another encoding as many floats, in fewer bytes.",
-           .trade_off = "256 KiB to 1 MiB is fastest; small frames cost headers, one large message costs "
-                        "page faults and unbounded buffers."}));
-  keys.push_back(row(
-      PACELINE_FIELD(cluster.gradient_encoding), choice<Encoding>(), Scope::kWholeRun,
-      {.effect = "How gradients travel: 4 bytes a value, 2 (fp16, bf16), 1 (int8), or 8 for each value kept "
-                 "(top_k). int8 and top_k send later what they left out (error feedback).",
-       .trade_off = "Fewer bytes where the network is the limit, for time to encode and a coarser gradient; "
-                    "fp16 has more digits, bf16 the range of fp32."}));
-  keys.push_back(
-      row(PACELINE_FIELD(cluster.top_k_share), or_null(real({.low = 0, .high = 1, .open_low = true})),
-          Scope::kWholeRun,
-          {.unit = "fraction of the values of each frame",
-           .effect = "How many values top_k keeps: the largest in magnitude. null with any other "
-                     "gradient_encoding.",
-           .trade_off = "0.01 is a fiftieth of fp32's bytes; the smaller, the later the rest comes. "
-                        "From 0.5 on fp32 is smaller."}));
-  keys.push_back(row(
-      PACELINE_FIELD(cluster.parameter_encoding), choice<Encoding>(only_rounds), Scope::kWholeRun,
-      {.effect = "How parameters travel to the nodes; evaluation and the model file see them as they are.",
-       .trade_off = "Half the bytes, for parameters that are read with 11 (fp16) or 8 (bf16) binary digits; "
-                    "the servers keep all 24."}));
-  keys.push_back(row(PACELINE_FIELD(cluster.apply_threads), or_null(whole32(1, 256)), Scope::kOneDaemon,
-                     {.unit = "threads",
-                      .effect = "With how many a server applies a gradient to its shard; null: as many as it "
-                                "has cores, at most 4.",
-                      .trade_off = "Memory, not arithmetic, is the limit: two to four are enough. A shard of "
-                                   "up to 16 MB is applied by one anyway."}));
-  keys.push_back(row(
-      PACELINE_FIELD(cluster.shared_memory), choice<SharedMemory>(), Scope::kOneDaemon,
-      {.effect = "Parameters and gradients between processes of one machine lie in memory that both see; "
-                 "auto: where that can be had, on: or the run does not begin, off: all are sent.",
-       .trade_off = "Faster on one machine, of no use between machines. Gradients that wait for their turn "
-                    "then lie in the worker's memory instead of the server's."}));
+keys.push_back(
+    row(PACELINE_FIELD(cluster.threads_per_node), whole32(1, 256), Scope::kWholeRun,
+        {.unit = "training threads",
+         .effect = "Workers of each node; each computes on one core and has its own clock.",
+         .trade_off = "Up to the cores of a node more is faster; each thread holds its own copy of the "
+                      "parameters, gradient and optimizer state."}));
+keys.push_back(
+    row(PACELINE_FIELD(cluster.shards), whole32(1, 64), Scope::kWholeRun,
+        {.unit = "server processes",
+         .effect = "How many servers the parameters are cut over; shard 0 is the authority.",
+         .trade_off = "More shards spread network and optimizer work; each adds a message per exchange."}));
+keys.push_back(
+    row(PACELINE_FIELD(cluster.endpoints),
+        list_of(text("\"tcp://host:port\" or \"ipc://path\"", check_endpoint)), Scope::kOneDaemon,
+        {.effect = "One address per shard: server k binds the k-th, everybody connects to it.",
+         .trade_off = "tcp between machines; on one machine ipc needs no port and is no faster for bulk."}));
+keys.push_back(
+    row(PACELINE_FIELD(cluster.start_timeout), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
+        {.effect = "How long to wait for all nodes to join before the run fails, naming those missing.",
+         .trade_off = "Long for slow job queues, short to notice a node that never starts."}));
+keys.push_back(
+    row(PACELINE_FIELD(cluster.lease), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
+        {.effect = "A node silent for longer is lost, and nobody waits for it any more.",
+         .trade_off = "Short recovers sooner; too short loses a node to a pause of its machine. More than "
+                      "2 x heartbeat."}));
+keys.push_back(row(PACELINE_FIELD(cluster.heartbeat), duration(milliseconds(1), hours(1)), Scope::kOneDaemon,
+                   {.effect = "How often each node and server says that it is alive.",
+                    .trade_off = "Shorter allows a shorter lease; each is a message of some 50 bytes."}));
+keys.push_back(row(
+    PACELINE_FIELD(cluster.reconnect_timeout), duration(Duration(0), hours(24)), Scope::kOneDaemon,
+    {.effect = "How long a node whose servers are gone tries to join them again; 0ns: it ends at once. They "
+               "come back by paceline-server --resume.",
+     .trade_off = "Long leaves time to restart servers by hand; nodes of a run that nobody resumes hold "
+                  "their machines for as long."}));
+keys.push_back(
+    row(PACELINE_FIELD(cluster.frame_bytes), bytes(4, 1 << 20, 4), Scope::kOneDaemon,
+        {.unit = "bytes",
+         .effect = "Payload bytes per message when parameters and gradients are cut up, as float32; with "
+                   "another encoding as many floats, in fewer bytes.",
+         .trade_off = "256 KiB to 1 MiB is fastest; small frames cost headers, one large message costs "
+                      "page faults and unbounded buffers."}));
+keys.push_back(row(
+    PACELINE_FIELD(cluster.gradient_encoding), choice<Encoding>(), Scope::kWholeRun,
+    {.effect = "How gradients travel: 4 bytes a value, 2 (fp16, bf16), 1 (int8), or 8 for each value kept "
+               "(top_k). int8 and top_k send later what they left out (error feedback).",
+     .trade_off = "Fewer bytes where the network is the limit, for time to encode and a coarser gradient; "
+                  "fp16 has more digits, bf16 the range of fp32."}));
+keys.push_back(row(PACELINE_FIELD(cluster.top_k_share),
+                   or_null(real({.low = 0, .high = 1, .open_low = true})), Scope::kWholeRun,
+                   {.unit = "fraction of the values of each frame",
+                    .effect = "How many values top_k keeps: the largest in magnitude. null with any other "
+                              "gradient_encoding.",
+                    .trade_off = "0.01 is a fiftieth of fp32's bytes; the smaller, the later the rest comes. "
+                                 "From 0.5 on fp32 is smaller."}));
+keys.push_back(row(
+    PACELINE_FIELD(cluster.parameter_encoding), choice<Encoding>(only_rounds), Scope::kWholeRun,
+    {.effect = "How parameters travel to the nodes; evaluation and the model file see them as they are.",
+     .trade_off = "Half the bytes, for parameters that are read with 11 (fp16) or 8 (bf16) binary digits; "
+                  "the servers keep all 24."}));
+keys.push_back(row(PACELINE_FIELD(cluster.apply_threads), or_null(whole32(1, 256)), Scope::kOneDaemon,
+                   {.unit = "threads",
+                    .effect = "With how many a server applies a gradient to its shard; null: as many as it "
+                              "has cores, at most 4.",
+                    .trade_off = "Memory, not arithmetic, is the limit: two to four are enough. A shard of "
+                                 "up to 16 MB is applied by one anyway."}));
+keys.push_back(
+    row(PACELINE_FIELD(cluster.shared_memory), choice<SharedMemory>(), Scope::kOneDaemon,
+        {.effect = "Parameters and gradients between processes of one machine lie in memory that both see; "
+                   "auto: where that can be had, on: or the run does not begin, off: all are sent.",
+         .trade_off = "Faster on one machine, of no use between machines. Gradients that wait for their turn "
+                      "then lie in the worker's memory instead of the server's."}));
 }
 
 }  // namespace paceline::config

@@ -191,6 +191,7 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
   for (const char* text : {
            "run: {}",
            "sync: {policy: asp}",
+           "cluster: {nodes: {min: 2, max: 8}}",
            "cluster: {gradient_encoding: top_k, top_k_share: 0.01, parameter_encoding: bf16}",
            "sync: {policy: dtssp, threshold: 5, threshold_max: 6, combine: each, refresh_clocks: null}",
            "sync: {policy: switch, stages: [{policy: dssp, until: {version: 2}}, {policy: ssp, "
@@ -210,6 +211,17 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
     CHECK(loaded(yaml) == config);
     CHECK(to_yaml(loaded(yaml)) == yaml);
   }
+}
+
+TEST_CASE("a_run_may_begin_with_fewer_nodes_than_it_may_grow_to") {
+  const RunConfig grows = loaded("cluster: {nodes: {min: 2, max: 8}}");
+  CHECK((grows.cluster.nodes == 8 && grows.cluster.nodes_at_start == 2U));
+  CHECK(engine_config(grows).nodes_at_start == 2U);
+  CHECK(*value_of(grows, "cluster.nodes") == "{min: 2, max: 8}");
+  CHECK(fingerprint(grows) != fingerprint(loaded("cluster: {nodes: 8}")));
+  const RunConfig all = loaded("cluster: {nodes: {min: 8, max: 8}}");
+  CHECK(all == loaded("cluster: {nodes: 8}"));
+  CHECK(loaded("cluster: {nodes: {min: 2, max: 8}}", {"cluster.nodes=3"}) == loaded("cluster: {nodes: 3}"));
 }
 
 TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_else") {
