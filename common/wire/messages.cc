@@ -35,7 +35,9 @@ constexpr std::array<const char*, std::variant_size_v<Body>> kNames = {"Join",
                                                                        "ShardReport",
                                                                        "Withdraw",
                                                                        "Saved",
-                                                                       "ForgetSaved"};
+                                                                       "ForgetSaved",
+                                                                       "NodeReady",
+                                                                       "NodeAdmitted"};
 
 }  // namespace
 

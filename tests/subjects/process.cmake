@@ -50,5 +50,5 @@ endforeach()
 set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.PageBundle daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
-set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.NotFinite daemons.Resume daemons.Starts
+set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.Joins daemons.NotFinite daemons.Resume daemons.Starts
   PROPERTIES LABELS "daemons;not_tsan")
