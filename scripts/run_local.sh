@@ -36,6 +36,8 @@ done
 "$bin/paceline" check-config "$config" "${overrides[@]}" --data >/dev/null || exit 2
 get() { "$bin/paceline" check-config "$config" "${overrides[@]}" --get "$1"; }
 nodes=$(get cluster.nodes) && shards=$(get cluster.shards) && data=$(get data.path) || exit 2
+node_counts "$nodes"
+nodes=$nodes_max
 [ -n "$out" ] || out=$(get run.out)
 [ -n "$out" ] || out="$root/runs/$(get run.name)"
 overrides+=("run.out=$(yaml_string "$out")")

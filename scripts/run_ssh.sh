@@ -54,7 +54,10 @@ while read -r role host rest || [ -n "$role" ]; do
   if [ -z "$host" ] || [ -n "$rest" ]; then fail "$hosts:$line_number: expected one host name after '$role'"; fi
 done <"$hosts"
 [ ${#servers[@]} -eq "$shards" ] || fail "$hosts names ${#servers[@]} servers, cluster.shards is $shards"
-[ ${#workers[@]} -eq "$nodes" ] || fail "$hosts names ${#workers[@]} nodes, cluster.nodes is $nodes"
+node_counts "$nodes"
+{ [ ${#workers[@]} -ge "$nodes_min" ] && [ ${#workers[@]} -le "$nodes_max" ]; } ||
+  fail "$hosts names ${#workers[@]} nodes, cluster.nodes is $nodes"
+nodes=${#workers[@]}
 
 quoted=$(printf '%q' "$dir")
 log=$(printf '%q' "$out/server.log")
@@ -114,7 +117,7 @@ give_keys() {
   for ((k = 0; k < shards; k++)); do
     if [ "${servers[$k]}" = "$host" ]; then files=(server.key); fi
   done
-  [ ${#files[@]} -eq 0 ] || for ((i = 0; i < nodes; i++)); do files+=("node-$i.pub"); done
+  [ ${#files[@]} -eq 0 ] || for ((i = 0; i < nodes_max; i++)); do files+=("node-$i.pub"); done
   for ((i = 0; i < nodes; i++)); do
     [ "${workers[$i]}" != "$host" ] || files+=("node-$i.key" server.pub)
   done
@@ -130,7 +133,7 @@ arguments_on() {
   printf '%q ' "${words[@]}"
 }
 if [ -n "$new_keys" ]; then
-  "$bin/paceline" keygen --out "$pipes/keys" --nodes "$nodes" >/dev/null || exit 1
+  "$bin/paceline" keygen --out "$pipes/keys" --nodes "$nodes_max" >/dev/null || exit 1
 fi
 for host in "${every_host[@]}"; do
   { make_folder "$host" && give_config "$host"; } || fail "cannot copy the configuration to $host" 1

@@ -90,7 +90,8 @@ Status Membership::admit(const wire::ShardJoin& join, const wire::PeerId& connec
 Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerId& connection, Ticks now) {
   Member& member = at(peer);
   if (member.state == State::kGone) {
-    return failed_precondition(to_string(peer) + ": it has gone, and a run takes nobody back");
+    return failed_precondition(to_string(peer) +
+                               ": this process of it has gone, and is not taken back; start it anew");
   }
   // A join said twice is harmless; a second connection is an intruder, even of the same process: what was
   // sent over the broken one is missing.

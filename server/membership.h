@@ -3,7 +3,8 @@
 //
 // Who has joined stays the only one of its number: another process (told apart by its incarnation) and
 // another connection are intruders. A connection that breaks is a loss, and who has gone (lost, or left) does
-// not come back into the same run.
+// not come back; another process of the same node may, once the one before is forgotten (forget();
+// server_loop_return.cc says when).
 //
 // Thread: one at a time (the server's loop).
 #pragma once
@@ -49,6 +50,8 @@ class Membership {
   // The connection it came over, whether it is still there or not; empty when it has never joined.
   const wire::PeerId& last_connection_of(Peer peer) const { return at(peer).connection; }
   bool is_gone(Peer peer) const;
+  // Of the process that joined last; 0: none has.
+  std::uint64_t incarnation_of(NodeId node) const { return nodes_[node.value].incarnation; }
 
   void seen(Peer peer, Ticks now);
   // Whether anything has come from it after `when`.
@@ -67,7 +70,8 @@ class Membership {
   std::vector<Silence> silent(Ticks now) const;
 
   void remove(Peer peer);
-  // As if it had never come: nothing that it has said had an effect, so it, or another process, may join.
+  // As if it had never come: it, or another process, may join, and what its connection still says is a
+  // stranger's.
   void forget(Peer peer);
 
   std::vector<Peer> present() const;

@@ -27,6 +27,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       service_(
           shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_),
       background_(io, [this] { drain(); }),
+      comers_(config.cluster.nodes),
       timer_(io),
       display_(options_.progress, options_.progress_style, terminal_columns) {}
 
@@ -124,8 +125,8 @@ void ServerLoop::refuse_stranger(const wire::PeerId& from, const wire::Body& bod
   if (broken || std::holds_alternative<wire::Leave>(body)) return;  // whose join was refused says goodbye
   refuse(from,
          failed_precondition(std::string(wire::name_of(body)) +
-                             " before a join on this connection (a node that was lost with the one before is "
-                             "not let in again)"),
+                             " before a join on this connection (a process of a node that was lost with the "
+                             "one before is not let in again)"),
          /*fatal=*/true);
 }
 
@@ -162,6 +163,12 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     return refuse_join(from, fits);
   }
   make_way(from, join);
+  if (const Status may = may_enter(from, join, now); may.code() == StatusCode::kUnavailable) {
+    return ask_again(from, join.node, may);
+  } else if (!may.is_ok()) {
+    if (authority_) authority_->join_refused(Peer::of(join.node), may.message());
+    return refuse_join(from, may);
+  }
   const Result<Layout> layout = membership_.admit(join, from, now);
   Result<Range> range = layout.is_ok() ? service_.open(*layout) : layout.status();
   if (range.is_ok()) {
@@ -216,9 +223,10 @@ void ServerLoop::welcome(const wire::Join& join, const Layout& layout, Ticks now
   if (const Status fits = check_generation(join); !fits.is_ok()) {
     return refuse(*connection, fits, /*fatal=*/true);
   }
-  send_to(*connection,
-          wire::Welcome{shard_, service_.shard()->range(), generation_, service_.is_initialized()});
-  if (authority_) authority_->node_joined(join.node, layout, now);
+  service_.on_welcome(join.node);
+  send_to(*connection, wire::Welcome{shard_, service_.shard()->range(), generation_,
+                                     service_.is_initialized(), authority_ && authority_->training()});
+  if (authority_) authority_->node_joined(join.node, layout, now, join.incarnation);
 }
 
 // What it has pushed and is not applied yet keeps its memory mapped.
@@ -359,7 +367,9 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
 }
 
 void ServerLoop::to_service(Peer from, wire::Message message) {
+  if (const auto* admitted = std::get_if<wire::NodeAdmitted>(&message.body)) return on_admitted(*admitted);
   if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
+    if (is_of_a_former_process(*lost)) return;
     const Peer node = Peer::of(lost->node);
     if (lost->node.value < config_.cluster.nodes && !membership_.is_gone(node)) {
       remove(node);

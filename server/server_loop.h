@@ -87,6 +87,15 @@ class ServerLoop {
   void refuse_join(const wire::PeerId& from, const Status& why);
   [[nodiscard]] Status check_generation(const wire::Join& join) const;
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);
+
+  // Nodes that come while training goes on (server_loop_return.cc).
+  [[nodiscard]] Status may_enter(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  [[nodiscard]] Status may_follow(NodeId node);
+  void make_room(NodeId node);
+  void ask_again(const wire::PeerId& from, NodeId node, const Status& why);
+  void on_admitted(const wire::NodeAdmitted& admitted);
+  bool is_of_a_former_process(const wire::NodeLost& lost) const;
+
   void remove(Peer peer);
   [[nodiscard]] Status share_memory(const wire::PeerId& with, NodeId node);
   [[nodiscard]] Status settle_sharing(const wire::PeerId& from, Peer peer, const wire::Body& body);
@@ -179,6 +188,14 @@ class ServerLoop {
     Layout layout;
   };
   std::vector<Waiting> waiting_;  // nodes that are in, and are answered when it has
+  // Of each node: another process that has asked to be let in while one is here, and when it did so first;
+  // and the process that the authority has let in last.
+  struct Comer {
+    std::uint64_t asks = 0;
+    Ticks since;
+    std::uint64_t admitted = 0;
+  };
+  std::vector<Comer> comers_;
   Ticks authority_seen_;
 
   boost::asio::steady_timer timer_;

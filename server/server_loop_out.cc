@@ -25,6 +25,9 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 }  // namespace
 
 void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
+  if (auto* lost = std::get_if<wire::NodeLost>(&message.body); lost && speaker == Speaker::kShard) {
+    lost->incarnation = membership_.incarnation_of(lost->node);
+  }
   if (!to.is_node() && to.shard() == shard_) {  // the authority's own shard, and the other way round
     local_.emplace_back(speaker, std::move(message));
     return;
@@ -81,8 +84,9 @@ void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
     if (!peer.is_node()) cannot_resume(unavailable(to_string(peer) + " was lost: " + why));
     return;
   }
-  const Status said =
-      dealer_->send({wire::NodeLost{peer.node(), "shard " + to_string(shard_) + ": " + why}, {}});
+  const Status said = dealer_->send({wire::NodeLost{peer.node(), "shard " + to_string(shard_) + ": " + why,
+                                                    membership_.incarnation_of(peer.node())},
+                                     {}});
   if (!said.is_ok()) end(Status(said).with_context("to the authority"));
 }
 
@@ -126,6 +130,7 @@ void ServerLoop::on_tick() {
   const auto pause = now - last_tick_ - kTick;
   if (pause > kPauseAtLeast) {
     membership_.forgive(pause);
+    for (Comer& comer : comers_) comer.since = comer.since + pause;
     service_.forgive(pause);
     authority_seen_ = authority_seen_ + pause;
     stalls_.forgive(pause);

@@ -417,6 +417,12 @@ void ShardService::on_lost(NodeId node) {
   if (nodes_[node.value].stuck && leaving_.to(node) > 0) outbox_.disconnect(node);
 }
 
+void ShardService::on_welcome(NodeId node) {
+  if (!nodes_[node.value].lost) return;
+  nodes_[node.value] = {};
+  leaving_.forget(node);
+}
+
 void ShardService::refuse(Peer from, const Status& why) {
   ++refused_;
   if (refused_ <= kRefusalsLogged) log_.warn("refused: " + why.message());

@@ -82,6 +82,12 @@ class ShardService {
   bool work_ahead();
   bool may_work_ahead() const { return shard_ && shard_->may_work_ahead(); }
 
+  // Whether another process of a lost node could be served: nothing of what the one before was sent is still
+  // on its way, and what the authority has decided of it is done.
+  bool has_parted_with(NodeId node) const { return leaving_.to(node) == 0 && postponed_.empty(); }
+  // A node is welcomed: where one of its processes was lost, and has_parted_with() it, it is served again.
+  void on_welcome(NodeId node);
+
   // Time passes: a node that has taken nothing of what it asked for during a lease is reported as lost, and
   // the connection of a lost one that leaves its replies lying is broken.
   void tick(Ticks now);

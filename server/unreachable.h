@@ -46,6 +46,11 @@ class Unreachable {
     }
   }
 
+  // Another process has come in its place.
+  void forget(Peer peer) {
+    std::erase_if(entries_, [peer](const Entry& entry) { return entry.peer == peer; });
+  }
+
   // One tick has passed. Those that are lost now, in the order in which they were found; they are forgotten
   // here. heard_since(peer, when): whether anything has come from it after `when`.
   template <typename HeardSince>

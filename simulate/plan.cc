@@ -56,6 +56,8 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   plan.engine = engine_config(config);
   plan.freshness = {config.sync.apply, config.sync.refresh_clocks};
   plan.cluster = config.cluster.cluster();
+  // Whoever does not come later is there at once.
+  plan.engine.nodes_at_start.reset();
   const std::vector<bool> late = late_nodes(config);
   if (const auto absent = std::count(late.begin(), late.end(), true); absent > 0) {
     plan.engine.nodes_at_start = plan.cluster.nodes - static_cast<std::uint32_t>(absent);

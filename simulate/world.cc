@@ -228,17 +228,24 @@ void World::lose(std::uint32_t incarnation, const std::string& why, Ticks now) {
 }
 
 // At the start, later, or back again. When training ends nobody is let in any more. That the incarnation
-// before is lost at once, though its lease is not over, is the simulator's choice: the daemons refuse another
-// one while the first is a member, and do not let in again who has gone (docs/PROTOCOL.md).
+// before is lost at once, though its lease is not over, is the simulator's choice: at the daemons another one
+// waits until its loss is known, and is refused where it is alive (docs/PROTOCOL.md).
 void World::join(std::uint32_t incarnation, Ticks now) {
   if (engine_.finished() || engine_.stopping()) return;
   const NodeId node = nodes_[incarnation].id();
   const std::uint32_t before = std::exchange(there_[node.value], incarnation);
+  const std::string when = "node " + to_string(node) + " at version " + to_string(engine_.version());
   if (before != incarnation) {
     lose(before, "came back", now);
     if (engine_.finished()) return;
+    ++summary_.returned_nodes;
+    summary_.returned.push_back(when);
     for (Server& server : servers_) server.join(node);
     if (training_ != nullptr) training_->comes_back(node);
+  }
+  if (before == incarnation && engine_.started()) {
+    ++summary_.late_nodes;
+    summary_.late.push_back(when);
   }
   presence_[incarnation] = Presence::kThere;
   for (std::uint32_t t = 0; t < plan_.cluster.threads_per_node; ++t) {

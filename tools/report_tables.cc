@@ -142,6 +142,8 @@ std::string ending(const FinishedRun& run) {
         to_string(slow.worker).c_str(), slow.iteration_seconds, slow.relative, slow.individual);
   }
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
+  for (const std::string& returned : s.returned) text += "  came back: " + returned + "\n";
+  for (const std::string& late : s.late) text += "  came late: " + late + "\n";
   text += "  test accuracy " + accuracy_text(s.test_accuracy);
   if (s.test_loss) text += line(", test loss %.4f", *s.test_loss);
   text += "\n";

@@ -82,6 +82,18 @@ void check_backups(Judge& judge, const RunConfig& c) {
       std::string("gradient_encoding: ") + name_of(encoding) + " with policy: backup", "fp32, fp16 or bf16");
 }
 
+// Where each clock is cut for all workers of the run nobody can come later (sync::workers_come_and_go).
+void check_late_nodes(Judge& judge, const RunConfig& c) {
+  if (!c.cluster.nodes_at_start) return;
+  const std::string nodes = node_counts().write(c.cluster);
+  judge.refuse_if(c.sync.policy == PolicyKind::kBackup && c.sync.backup_workers > 0,
+                  {"cluster.nodes", "sync.backup_workers"}, "with backup workers nobody comes later", nodes,
+                  "one number, another policy, or backup_workers: 0");
+  judge.refuse_if(c.train.batch_balance != BatchSizing::kEqual, {"cluster.nodes", "train.batch_balance"},
+                  "the samples of each clock are cut for all workers of the run", nodes,
+                  "one number, or batch_balance: off");
+}
+
 void check_batches(Judge& judge, const RunConfig& c) {
   if (c.train.batch_balance == BatchSizing::kEqual) return;
   judge.refuse_if(c.sync.combine != CombineMode::kMean, {"train.batch_balance", "sync.combine"},
@@ -178,6 +190,7 @@ void check_sync(Judge& judge, const RunConfig& c) {
   check_application(judge, c.sync);
   check_threshold(judge, c.sync);
   check_backups(judge, c);
+  check_late_nodes(judge, c);
   check_batches(judge, c);
 }
 

@@ -14,6 +14,7 @@ double iterations_of(double progress, std::int64_t total_iterations) {
 sync::EngineConfig engine_config(const RunConfig& config) {
   sync::EngineConfig engine;
   engine.cluster = config.cluster.cluster();
+  engine.nodes_at_start = config.cluster.nodes_at_start;
   engine.shards = config.cluster.shards;
   engine.policy.kind = config.sync.policy;
   engine.policy.threshold = config.sync.threshold;

@@ -45,7 +45,9 @@ enum class SharedMemory {
 
 // cluster: who takes part and how they find each other.
 struct ClusterSection {
-  std::uint32_t nodes = 1;
+  std::uint32_t nodes = 1;  // that may take part
+  // Training begins when so many of them have joined, and others may come later; null: when all have.
+  std::optional<std::uint32_t> nodes_at_start;
   std::uint32_t threads_per_node = 1;
   std::uint32_t shards = 1;
   // One per shard: "tcp://host:port" or "ipc://path". Server k binds endpoints[k], everybody connects to it.

@@ -42,6 +42,14 @@ std::string check_http_address(const std::string& address) {
   return check_endpoint("tcp://" + address);
 }
 
+// cluster.nodes is two fields: how many there may be, and how many training begins with.
+struct ClusterOf {
+  template <typename Config>
+  auto& operator()(Config& config) const {
+    return config.cluster;
+  }
+};
+
 Domain<std::string> any_path() {
   return text("a path", [](const std::string&) { return std::string(); });
 }
@@ -96,12 +104,12 @@ void add_run_and_cluster(Schema& schema) {
           {.effect = "Record every phase of every worker and every decision of the server into trace.json, "
                      "for Perfetto and paceline explain.",
            .trade_off = "Well under 2 % of a step; memory and disk as run.trace_events says."}));
-  keys.push_back(
-      row(PACELINE_FIELD(run.trace_events), whole(1000, 10'000'000), Scope::kOneDaemon,
-          {.unit = "events of all processes together",
-           .effect = "How much a trace keeps: the newest; what is left out is counted in it.",
-           .trade_off = "Some twelve are an iteration of one worker. Each takes up to 200 bytes of memory, and "
-                        "on disk 150 bytes twice."}));
+  keys.push_back(row(
+      PACELINE_FIELD(run.trace_events), whole(1000, 10'000'000), Scope::kOneDaemon,
+      {.unit = "events of all processes together",
+       .effect = "How much a trace keeps: the newest; what is left out is counted in it.",
+       .trade_off = "Some twelve are an iteration of one worker. Each takes up to 200 bytes of memory, and "
+                    "on disk 150 bytes twice."}));
   keys.push_back(
       row(PACELINE_FIELD(run.http), or_null(text("\"host:port\"", check_http_address)), Scope::kOneDaemon,
           {.effect =
@@ -121,9 +129,10 @@ void add_run_and_cluster(Schema& schema) {
                         "warns of what is known."}));
 
   keys.push_back(
-      row(PACELINE_FIELD(cluster.nodes), whole32(1, 4096), Scope::kWholeRun,
+      row(std::pair{"cluster.nodes", ClusterOf{}}, node_counts(), Scope::kWholeRun,
           {.unit = "worker processes",
-           .effect = "How many paceline-worker processes must join before training begins.",
+           .effect = "How many paceline-worker processes must join before training begins. {min: A, max: B}: "
+                     "it begins when A have joined, node 0 among them, and others, up to B, may join later.",
            .trade_off = "More nodes give more gradients per second, and a larger effective mini-batch or "
                         "more staleness."}));
   keys.push_back(

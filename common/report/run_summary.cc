@@ -97,6 +97,10 @@ RunSummary summary_from(const Json& json) {
   s.pulls = json.at("pulls").get<std::int64_t>();
   s.lost_nodes = json.at("lost_nodes").get<std::int64_t>();
   s.lost = json.value("lost", std::vector<std::string>());
+  s.returned_nodes = json.value("returned_nodes", std::int64_t{0});
+  s.returned = json.value("returned", std::vector<std::string>());
+  s.late_nodes = json.value("late_nodes", std::int64_t{0});
+  s.late = json.value("late", std::vector<std::string>());
   s.overruns = json.at("overruns").get<std::int64_t>();
   s.skipped = json.at("skipped").get<std::int64_t>();
   s.iterations_lost = json.value("iterations_lost", std::int64_t{0});
@@ -201,6 +205,10 @@ std::string to_json(const RunSummary& summary) {
   json["pulls"] = s.pulls;
   json["lost_nodes"] = s.lost_nodes;
   if (!s.lost.empty()) json["lost"] = s.lost;
+  if (s.returned_nodes > 0) json["returned_nodes"] = s.returned_nodes;
+  if (!s.returned.empty()) json["returned"] = s.returned;
+  if (s.late_nodes > 0) json["late_nodes"] = s.late_nodes;
+  if (!s.late.empty()) json["late"] = s.late;
   json["overruns"] = s.overruns;
   json["skipped"] = s.skipped;
   json["iterations_lost"] = s.iterations_lost;

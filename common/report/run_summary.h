@@ -94,8 +94,14 @@ struct RunSummary {
   std::int64_t pulls = 0;         // that the shards took, each one for itself; evaluations' too
   std::int64_t lost_nodes = 0;    // how many
   std::vector<std::string> lost;  // which and why: "node 2: silent for 10.2 s"; the key is absent when empty
-  std::int64_t overruns = 0;      // emulated steps that did not fit
-  std::int64_t skipped = 0;       // iterations without a gradient (NaN under on_nan: skip)
+  // Of those, and of those that were not there when training began, who came, and when: "node 2 at version
+  // 118"; the lists' keys are absent when empty, the counts' when 0.
+  std::int64_t returned_nodes = 0;
+  std::vector<std::string> returned;
+  std::int64_t late_nodes = 0;
+  std::vector<std::string> late;
+  std::int64_t overruns = 0;         // emulated steps that did not fit
+  std::int64_t skipped = 0;          // iterations without a gradient (NaN under on_nan: skip)
   std::int64_t iterations_lost = 0;  // begun by a worker that was lost, and not applied
   std::int64_t dropped = 0;          // gradients that came too late to count (policy: backup)
   std::int64_t malformed = 0;        // messages the servers refused

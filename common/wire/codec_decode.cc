@@ -50,7 +50,8 @@ Body read(Fields& f, const proto::Welcome& in) {
   return Welcome{shard_of(f, in.shard()),
                  {f.number("begin", in.begin(), 0, end), end},
                  generation_of(f, in.generation()),
-                 in.initialized()};
+                 in.initialized(),
+                 in.under_way()};
 }
 
 Body read(Fields& f, const proto::InitialParameters& in) {
@@ -268,7 +269,13 @@ Body read(Fields& f, const proto::DiscardGradient& in) {
 }
 
 Body read(Fields& f, const proto::NodeLost& in) {
-  return NodeLost{node_of(f, in.node()), text_of(f, in.why(), "why")};
+  return NodeLost{node_of(f, in.node()), text_of(f, in.why(), "why"), in.incarnation()};
+}
+
+Body read(Fields&, const proto::NodeReady&) { return NodeReady{}; }
+
+Body read(Fields& f, const proto::NodeAdmitted& in) {
+  return NodeAdmitted{node_of(f, in.node()), in.incarnation()};
 }
 
 Body read(Fields& f, const proto::Release& in) { return Release{version_of(f, in.version())}; }
@@ -406,10 +413,14 @@ Result<Body> from_proto(const proto::Header& header) {
       return checked("ForgetSaved", header.forget_saved());
     case proto::Header::kStopRun:
       return checked("StopRun", header.stop_run());
+    case proto::Header::kNodeReady:
+      return checked("NodeReady", header.node_ready());
+    case proto::Header::kNodeAdmitted:
+      return checked("NodeAdmitted", header.node_admitted());
     case proto::Header::BODY_NOT_SET:
       break;
   }
-  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 31");
+  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 33");
 }
 
 Result<PayloadForm> payload_form(const proto::Header& header) {

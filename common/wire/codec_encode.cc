@@ -61,6 +61,7 @@ void put(const Welcome& m, proto::Header& header) {
   out.set_end(m.range.end);
   out.set_generation(m.generation);
   out.set_initialized(m.initialized);
+  out.set_under_way(m.under_way);
 }
 
 void put(const InitialParameters& m, proto::Header& header) {
@@ -283,6 +284,14 @@ void put(const DiscardGradient& m, proto::Header& header) {
 void put(const NodeLost& m, proto::Header& header) {
   header.mutable_node_lost()->set_node(m.node.value);
   header.mutable_node_lost()->set_why(text(m.why));
+  header.mutable_node_lost()->set_incarnation(m.incarnation);
+}
+
+void put(const NodeReady&, proto::Header& header) { header.mutable_node_ready(); }
+
+void put(const NodeAdmitted& m, proto::Header& header) {
+  header.mutable_node_admitted()->set_node(m.node.value);
+  header.mutable_node_admitted()->set_incarnation(m.incarnation);
 }
 
 void put(const Release& m, proto::Header& header) { header.mutable_release()->set_version(m.version.value); }

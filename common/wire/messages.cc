@@ -36,7 +36,9 @@ constexpr std::array<const char*, std::variant_size_v<Body>> kNames = {"Join",
                                                                        "Withdraw",
                                                                        "Saved",
                                                                        "ForgetSaved",
-                                                                       "StopRun"};
+                                                                       "StopRun",
+                                                                       "NodeReady",
+                                                                       "NodeAdmitted"};
 
 }  // namespace
 

@@ -4,13 +4,13 @@
 //
 // Who talks to whom:
 //   node -> every server   Join, InitialParameters (node 0), Push, Withdraw, Pull, Heartbeat, Leave
-//   node -> authority      StepReport, EvaluationReport, NodeReport
+//   node -> authority      NodeReady, StepReport, EvaluationReport, NodeReport
 //   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
 //   authority -> node      Grant, Held, FinishWorker, Evaluate, RunOver
 //   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, Saved, ShardReport,
 //                          StopRun, Heartbeat, Leave
-//   authority -> shard     ShardWelcome, ApplyDecision, DiscardGradient, NodeLost, Pull, Release,
-//                          ForgetSaved, RunOver, Heartbeat
+//   authority -> shard     ShardWelcome, ApplyDecision, DiscardGradient, NodeLost, NodeAdmitted, Pull,
+//                          Release, ForgetSaved, RunOver, Heartbeat
 #pragma once
 
 #include <chrono>
@@ -88,13 +88,19 @@ struct Join {
 
 // A server accepts a node: the range of the flat vector it holds. `generation` of the run: 1, and one more
 // with each resume. `initialized`: the server has its parameters, from a checkpoint or since another join, so
-// node 0 sends it none.
+// node 0 sends it none. `under_way`: by the authority, training has begun: the node takes part from its
+// NodeReady on.
 struct Welcome {
   ShardId shard{};
   Range range{};
   std::uint64_t generation = 1;
   bool initialized = false;
+  bool under_way = false;
 };
+
+// All servers have welcomed this node, of which the authority has said that training is under way: its
+// workers may be granted iterations.
+struct NodeReady {};
 
 // Node 0's initial values for a server's range; `offset` counts floats from the range's begin. Payload: the
 // floats.
@@ -337,6 +343,14 @@ struct DiscardGradient {
 struct NodeLost {
   NodeId node{};
   std::string why{};
+  // Which of its processes: another one may have been let in meanwhile. 0: none had joined.
+  std::uint64_t incarnation = 0;
+};
+// While training goes on: this process of the node is let in, behind the loss of the one before (NodeLost),
+// if there was one. A shard that knew another lets it in now, too.
+struct NodeAdmitted {
+  NodeId node{};
+  std::uint64_t incarnation = 0;
 };
 // The retained version is no longer needed.
 struct Release {
@@ -371,11 +385,11 @@ struct ShardReport {
   std::int64_t bytes_shared = 0;  // payload bytes that were not given to ZeroMQ: they lie in shared memory
 };
 
-using Body =
-    std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged, Grant, Held,
-                 FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver, Heartbeat, Error,
-                 ShardJoin, ShardWelcome, ShardReady, GradientArrived, ApplyDecision, DiscardGradient,
-                 NodeLost, Release, ShardReport, Withdraw, Saved, ForgetSaved, StopRun>;
+using Body = std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged,
+                          Grant, Held, FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver,
+                          Heartbeat, Error, ShardJoin, ShardWelcome, ShardReady, GradientArrived,
+                          ApplyDecision, DiscardGradient, NodeLost, Release, ShardReport, Withdraw, Saved,
+                          ForgetSaved, StopRun, NodeReady, NodeAdmitted>;
 
 struct Message {
   Body body{};

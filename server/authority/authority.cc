@@ -34,6 +34,8 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       resumed_(std::move(resumed)),
       engine_(engine_of(config, resumed_)),
       nodes_(config.cluster.nodes, NodeState::kAbsent),
+      comings_(config.cluster.nodes),
+      begins_(config.cluster.cluster().workers()),
       shards_(config.cluster.shards),
       sequence_(resumed_ ? resumed_->decisions : 0),
       decided_(resumed_ ? resumed_->from.version : Version(0)),
@@ -51,10 +53,16 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
   shards_[kAuthority.value].joined = true;
 }
 
-void Authority::node_joined(NodeId node, const Layout& layout, Ticks now) {
-  if (nodes_[node.value] != NodeState::kAbsent) return;  // it said so twice
-  nodes_[node.value] = NodeState::kJoined;
+void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation) {
+  NodeState& state = nodes_[node.value];
+  if (state == NodeState::kJoined || state == NodeState::kComing) return;  // it said so twice
+  const bool had_gone = state == NodeState::kGone;
+  comings_[node.value].incarnation = incarnation;
   if (layout_.size() == 0) layout_ = layout;
+  if (stage_ == Stage::kTraining || had_gone) admit_late(node);
+  if (stage_ == Stage::kTraining) return;
+  if (had_gone && resumed_ && is_awaited(node)) record_.returned(node, engine_.version());
+  state = NodeState::kJoined;
   log_.info("node " + to_string(node) + " joined, " + std::to_string(config_.cluster.threads_per_node) +
             " threads, " + std::to_string(layout.size()) + " parameters");
   begin_if_gathered(now);
@@ -78,6 +86,15 @@ Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
 }
 
 Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) {
+  if (std::holds_alternative<wire::NodeReady>(message.body)) {
+    on_ready(from, now);
+    return Status::ok();
+  }
+  const bool leaves = std::holds_alternative<wire::Leave>(message.body);
+  if (nodes_[from.value] == NodeState::kComing && !leaves) {
+    return failed_precondition(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
+                               ", which takes no part yet; expected its NodeReady");
+  }
   if (const auto* step_report = std::get_if<wire::StepReport>(&message.body))
     return on(from, *step_report, now);
   if (const auto* evaluation = std::get_if<wire::EvaluationReport>(&message.body))
@@ -209,7 +226,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
       return invalid_argument("shard " + to_string(from) + " has lost node " + to_string(stuck->node) +
                               ": the run has nodes 0 to " + std::to_string(nodes_.size() - 1));
     }
-    expel(stuck->node, unavailable(stuck->why), now);
+    if (!is_of_a_former_process(*stuck)) expel(stuck->node, unavailable(stuck->why), now);
   } else if (const auto* asked = std::get_if<wire::StopRun>(&body)) {
     stop("shard " + to_string(from) + ": " + asked->reason, now);
   } else if (const auto* leave = std::get_if<wire::Leave>(&body)) {
@@ -229,14 +246,15 @@ void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, T
   if (status.is_ok()) return;
   // Of a worker that has just been lost, or one that pushed what does not fit: no decision will ever take it.
   outbox_.send(Peer::of(from), {wire::DiscardGradient{arrived.worker, arrived.clock}, {}});
-  if (!engine_.is_live(arrived.worker)) return;
+  if (!engine_.is_live(arrived.worker) || is_of_a_former_process(arrived.worker, arrived.clock)) return;
   // Shards drop what they were sent twice, so this iteration can never be complete: its node cannot go on.
   expel(arrived.worker.node, Status(status).with_context("refused"), now);
 }
 
 // A node that cannot go on with this run, whether it knows that or not.
 void Authority::expel(NodeId node, const Status& why, Ticks now) {
-  if (nodes_[node.value] != NodeState::kJoined) return;
+  const NodeState state = nodes_[node.value];
+  if (state != NodeState::kJoined && state != NodeState::kComing) return;
   to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});
   lost(Peer::of(node), why.message(), now);
 }
@@ -248,15 +266,26 @@ void Authority::begin_if_gathered(Ticks now) {
     if (all_awaited_came() && may_go_on()) go_on(now);
     return;
   }
-  if (std::any_of(nodes_.begin(), nodes_.end(), [](NodeState s) { return s != NodeState::kJoined; })) return;
-  begin_fresh(now);
+  if (enough_have_joined()) begin_fresh(now);
 }
 
+std::uint32_t Authority::joined() const {
+  return static_cast<std::uint32_t>(std::count(nodes_.begin(), nodes_.end(), NodeState::kJoined));
+}
+
+bool Authority::enough_have_joined() const {
+  return joined() >= config_.cluster.nodes_at_start.value_or(config_.cluster.nodes);
+}
+
+// With whoever is there; those beyond cluster.nodes.min come late, all at once.
 void Authority::begin_fresh(Ticks now) {
   stage_ = Stage::kTraining;
   const Cluster cluster = config_.cluster.cluster();
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
-    const Status status = step(sync::Joined{cluster.worker_at(Rank(r))}, now);
+    const WorkerId worker = cluster.worker_at(Rank(r));
+    if (nodes_[worker.node.value] != NodeState::kJoined) continue;
+    note_taking_part(worker.node);
+    const Status status = step(sync::Joined{worker}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
   }
 }
@@ -266,8 +295,15 @@ std::string Authority::missing() const {
   std::string absent;
   int count = 0;
   const auto name = [&](const std::string& who) { absent += (count++ == 0 ? "" : ", ") + who; };
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i] == NodeState::kAbsent) name("node " + std::to_string(i));
+  if (config_.cluster.nodes_at_start && !resumed_) {
+    const std::uint32_t least = *config_.cluster.nodes_at_start;
+    const std::uint32_t more = least - std::min(least, joined());
+    if (more > 0) name(std::to_string(more) + (more == 1 ? " more node" : " more nodes"));
+    if (more > 1) ++count;
+  } else {
+    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i] == NodeState::kAbsent) name("node " + std::to_string(i));
+    }
   }
   for (std::uint32_t k = 0; k < shards_.size(); ++k) {
     if (!shards_[k].joined) name("shard " + std::to_string(k));

@@ -73,8 +73,12 @@ class Authority {
   Authority(const RunConfig& config, RunRecord record, Outbox& outbox, Background& background, const Log& log,
             Ticks now, std::optional<Resumed> resumed = {});
 
-  // The peer has been let in (server/membership.h).
-  void node_joined(NodeId node, const Layout& layout, Ticks now);
+  // Whether a process of a node that is not here, or not any more, would be let in now: at the start, and
+  // while training goes on (authority_comers.cc). Errors: kFailedPrecondition, saying why not.
+  [[nodiscard]] Status may_come(NodeId node) const;
+  // The peer has been let in (server/membership.h). While training() the node takes part from its NodeReady
+  // on.
+  void node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation = 0);
   void shard_joined(ShardId shard);
   // The join of a peer of this run was refused, and why: the usual cause of a run that does not begin.
   void join_refused(Peer peer, const std::string& why);
@@ -106,7 +110,12 @@ class Authority {
 
  private:
   enum class Stage { kGathering, kTraining, kEnding, kClosing, kFiling, kOver };
-  enum class NodeState { kAbsent, kJoined, kGone };
+  enum class NodeState : std::uint8_t {
+    kAbsent,
+    kComing,  // let in while training goes on; not all servers have welcomed it yet
+    kJoined,
+    kGone,
+  };
 
   // Messages (authority.cc).
   Status on_shard(ShardId from, const wire::Message& message, Ticks now);
@@ -117,9 +126,20 @@ class Authority {
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void expel(NodeId node, const Status& why, Ticks now);
   void begin_if_gathered(Ticks now);
+  bool enough_have_joined() const;
+  std::uint32_t joined() const;
   void begin_fresh(Ticks now);
   std::string missing() const;
   std::string refusals() const;
+
+  // Who comes late, or back (authority_comers.cc).
+  void admit_late(NodeId node);
+  void on_ready(NodeId node, Ticks now);
+  void lost_before_ready(NodeId node, const std::string& why);
+  void lost_before_start(NodeId node, const std::string& why, Ticks now);
+  void note_taking_part(NodeId node);
+  bool is_of_a_former_process(WorkerId worker, Clock clock) const;
+  bool is_of_a_former_process(const wire::NodeLost& lost) const;
 
   // The begin of a resumed run (authority_resume.cc).
   bool shards_are_ready() const;
@@ -211,6 +231,14 @@ class Authority {
   Status rejected_;                           // of the event being taken
 
   std::vector<NodeState> nodes_;
+  // Of the process of a node that has joined last.
+  struct Coming {
+    std::uint64_t incarnation = 0;
+    bool takes_part = false;  // it, or a process before it, has
+    bool has_come = false;    // while training went on: its workers' clocks begin where they did then
+  };
+  std::vector<Coming> comings_;
+  std::vector<Clock> begins_;  // by rank, of who has_come: the first stamp of this process
   struct ShardState {
     bool joined = false;
     bool ready = false;

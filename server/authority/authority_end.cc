@@ -24,12 +24,10 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     return;
   }
   const NodeId node = peer.node();
+  if (nodes_[node.value] == NodeState::kComing) return lost_before_ready(node, why);
   if (nodes_[node.value] != NodeState::kJoined) return;
   if (stage_ == Stage::kGathering && resumed_) return lost_before_resume(node, why, now);
-  if (stage_ == Stage::kGathering) {
-    fail(unavailable(to_string(peer) + " was lost before training began: " + why), now);
-    return;
-  }
+  if (stage_ == Stage::kGathering) return lost_before_start(node, why, now);
   nodes_[node.value] = NodeState::kGone;
   if (record_.has_report(node)) {
     log_.info(to_string(peer) + " has left");
@@ -37,7 +35,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     record_.lost(node, why);
     log_.warn(to_string(peer) + " lost: " + why);
   }
-  to_shards(wire::NodeLost{node, why});
+  to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
   evaluation_.gone(node);
   for (std::uint32_t thread = 0; !record_.has_report(node) && thread < config_.cluster.threads_per_node;
        ++thread) {
@@ -197,7 +195,7 @@ void Authority::on_filed(const Status& written) {
 
 void Authority::end_nodes() {
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i] != NodeState::kJoined) continue;
+    if (nodes_[i] != NodeState::kJoined && nodes_[i] != NodeState::kComing) continue;
     to_node(NodeId(i), wire::RunOver{result_.code(), result_.message(), resumable_});
     nodes_[i] = NodeState::kGone;
   }

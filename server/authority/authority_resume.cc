@@ -61,14 +61,14 @@ void Authority::lost_before_resume(NodeId node, const std::string& why, Ticks no
        now);
 }
 
-// Nobody waits for it, and it is not let in any more.
+// Nobody waits for it.
 void Authority::leave_out(NodeId node, const std::string& why) {
   nodes_[node.value] = NodeState::kGone;
   if (is_awaited(node)) {
     record_.lost(node, why);
     log_.warn("node " + to_string(node) + " lost: " + why);
   }
-  to_shards(wire::NodeLost{node, why});
+  to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
 }
 
 void Authority::go_on(Ticks now) {
@@ -89,7 +89,9 @@ void Authority::go_on(Ticks now) {
       if (is_one) joined.emplace_back(i);
     }
   }
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) comings_[i].takes_part = is_awaited(NodeId(i));
   for (const NodeId node : joined) {
+    note_taking_part(node);
     for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
       const Status status = step(sync::Joined{WorkerId(node, thread)}, now);
       if (!status.is_ok()) expel(node, status, now);

@@ -13,6 +13,11 @@ namespace {
 
 constexpr const char* kNoMoreEvents = "; run.tensorboard: no more is written for TensorBoard in this run";
 constexpr double kOverrunShareMax = 0.01;  // of the emulated steps
+constexpr std::size_t kNamedMax = 1000;    // nodes may be lost and come back without end; all are counted
+
+void note(std::vector<std::string>& named, std::string who) {
+  if (named.size() < kNamedMax) named.push_back(std::move(who));
+}
 
 double accuracy_of(const Metric& metric) {
   return metric.samples > 0 ? static_cast<double>(metric.correct) / static_cast<double>(metric.samples) : 0.0;
@@ -50,6 +55,10 @@ Result<RunRecord> RunRecord::resume(const RunConfig& config, Saved saved, const 
   record.totals_.switches = std::move(state.switches);
   record.totals_.lost_nodes = state.lost_nodes;
   record.totals_.lost = std::move(state.lost);
+  record.totals_.returned_nodes = state.returned_nodes;
+  record.totals_.returned = std::move(state.returned);
+  record.totals_.late_nodes = state.late_nodes;
+  record.totals_.late = std::move(state.late);
   record.staleness_.resume(std::move(state.staleness));
   if (record.batch_sizes_ && state.batch_sizes) record.batch_sizes_->resume(*std::move(state.batch_sizes));
   record.train_accuracy_ = state.train_accuracy;
@@ -66,6 +75,10 @@ RunRecordState RunRecord::state() const {
   state.switches = totals_.switches;
   state.lost_nodes = totals_.lost_nodes;
   state.lost = totals_.lost;
+  state.returned_nodes = totals_.returned_nodes;
+  state.returned = totals_.returned;
+  state.late_nodes = totals_.late_nodes;
+  state.late = totals_.late;
   state.staleness = staleness_.workers();
   if (batch_sizes_) state.batch_sizes = batch_sizes_->sizes();
   state.train_accuracy = train_accuracy_;
@@ -148,7 +161,17 @@ std::optional<double> RunRecord::test_loss() const {
 
 void RunRecord::lost(NodeId node, const std::string& why) {
   ++totals_.lost_nodes;
-  totals_.lost.push_back("node " + to_string(node) + ": " + why);
+  note(totals_.lost, "node " + to_string(node) + ": " + why);
+}
+
+void RunRecord::returned(NodeId node, Version version) {
+  ++totals_.returned_nodes;
+  note(totals_.returned, "node " + to_string(node) + " at version " + to_string(version));
+}
+
+void RunRecord::came_late(NodeId node, Version version) {
+  ++totals_.late_nodes;
+  note(totals_.late, "node " + to_string(node) + " at version " + to_string(version));
 }
 
 void RunRecord::add(const wire::NodeReport& report) {

@@ -78,6 +78,9 @@ class RunRecord {
   void lost(NodeId node, const std::string& why);
   // The trace is written.
   void traced(const TraceCounts& counts) { totals_.traced = counts; }
+  // A node takes part from `version` on: one that had been lost, or one that was not there before.
+  void returned(NodeId node, Version version);
+  void came_late(NodeId node, Version version);
   // Of this generation, as things are now.
   void checkpoints(std::int64_t written, std::int64_t failed);
   // Once for each node.

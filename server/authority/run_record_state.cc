@@ -88,6 +88,10 @@ std::string to_bytes(const RunRecordState& state) {
   }
   out.set_lost_nodes(state.lost_nodes);
   for (const std::string& lost : state.lost) out.add_lost(lost);
+  out.set_returned_nodes(state.returned_nodes);
+  for (const std::string& returned : state.returned) out.add_returned(returned);
+  out.set_late_nodes(state.late_nodes);
+  for (const std::string& late : state.late) out.add_late(late);
   for (const WorkerStaleness& worker : state.staleness) {
     proto::StalenessOfWorker& both = *out.add_staleness();
     put(worker.clocks, *both.mutable_clocks());
@@ -122,6 +126,12 @@ Result<RunRecordState> run_record_from_bytes(std::string_view bytes, Cluster clu
   PACELINE_RETURN_IF_ERROR(expect_count("lost_nodes", in.lost_nodes()));
   state.lost_nodes = in.lost_nodes();
   state.lost.assign(in.lost().begin(), in.lost().end());
+  PACELINE_RETURN_IF_ERROR(expect_count("returned_nodes", in.returned_nodes()));
+  state.returned_nodes = in.returned_nodes();
+  state.returned.assign(in.returned().begin(), in.returned().end());
+  PACELINE_RETURN_IF_ERROR(expect_count("late_nodes", in.late_nodes()));
+  state.late_nodes = in.late_nodes();
+  state.late.assign(in.late().begin(), in.late().end());
   if (static_cast<std::uint32_t>(in.staleness_size()) != cluster.workers()) {
     return unexpected("staleness", std::to_string(in.staleness_size()) + " workers",
                       std::to_string(cluster.workers()));

@@ -23,6 +23,10 @@ struct RunRecordState {
   std::vector<PolicyChange> switches;
   std::int64_t lost_nodes = 0;
   std::vector<std::string> lost;
+  std::int64_t returned_nodes = 0;
+  std::vector<std::string> returned;
+  std::int64_t late_nodes = 0;
+  std::vector<std::string> late;
   std::vector<WorkerStaleness> staleness;       // by rank
   std::optional<WorkerBatchSizes> batch_sizes;  // balanced batches alone
   // The newest, 0..1 and per cent.

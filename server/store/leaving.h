@@ -111,6 +111,9 @@ class Leaving {
   // `to` has `state` and is told so.
   void confirm(Peer to, const Snapshot& state);
 
+  // Another process of the node has come, that has nothing; all pieces to the one before have left.
+  void forget(NodeId node) { readers_[node.value] = Reader(); }
+
   // Whether an older state than `now` is alive in replies.
   bool keeps_older(const Snapshot& now);
 

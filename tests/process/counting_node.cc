@@ -1,6 +1,6 @@
 // counting_node KIND SEED LAST-WORDS-FILE ENDPOINT...: the node of crash_run(SEED) that dies, as a process of
-// its own; under KIND `backup` that of backup_crash_run(SEED). It takes part in the run with the counting
-// model until its moment comes. Exits 0 when the run was over before that.
+// its own; under KIND `backup` that of backup_crash_run(SEED), under `join` of join_run(SEED). It takes part
+// in the run with the counting model until its moment comes. Exits 0 when the run was over before that.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include "common/wire/transport.h"
 #include "tests/process/counting_task.h"
 #include "tests/process/crash_run.h"
+#include "tests/process/join_run.h"
 #include "worker/node.h"
 
 namespace paceline::testing {
@@ -18,7 +19,9 @@ namespace {
 
 int run_until_death(const std::string& kind, std::uint64_t seed, const std::string& words_file,
                     const std::vector<std::string>& endpoints) {
-  CrashRun run = kind == "backup" ? backup_crash_run(seed) : crash_run(seed);
+  CrashRun run = kind == "backup" ? backup_crash_run(seed)
+                 : kind == "join" ? join_run(seed)
+                                  : crash_run(seed);
   run.config.cluster.endpoints = endpoints;
   LastWords words(words_file);
 

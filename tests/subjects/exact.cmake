@@ -10,6 +10,10 @@ paceline_test(crash_guarantees_test SOURCES process/crash_guarantees_test.cc $<T
   LIBS paceline_test_cluster TIMEOUT 300)
 target_compile_definitions(crash_guarantees_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(crash_guarantees_test counting_node)
+paceline_test(join_guarantees_test SOURCES process/join_guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
+  LIBS paceline_test_cluster LABELS sanitizer TIMEOUT 300)
+target_compile_definitions(join_guarantees_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
+add_dependencies(join_guarantees_test counting_node)
 
 paceline_test(attribution_test SOURCES process/attribution_test.cc LIBS paceline_test_cluster)
 paceline_test(early_push_test SOURCES process/early_push_test.cc LIBS paceline_test_cluster)

@@ -57,5 +57,5 @@ endforeach()
 set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.Live daemons.LivePage daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
-set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Resume daemons.Starts
+set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Resume daemons.Starts
   PROPERTIES LABELS "daemons;not_tsan")

@@ -10,7 +10,7 @@ paceline_test(slow_readers_test SOURCES unit/slow_readers_test.cc unit/slow_read
 find_package(Boost 1.74 REQUIRED)
 find_package(Threads REQUIRED)
 paceline_test(authority_test
-  SOURCES unit/authority_test.cc unit/authority_checkpoints_test.cc unit/authority_end_test.cc unit/authority_resume_test.cc
+  SOURCES unit/authority_test.cc unit/authority_checkpoints_test.cc unit/authority_comers_test.cc unit/authority_end_test.cc unit/authority_resume_test.cc
           unit/authority_status_test.cc unit/authority_trace_test.cc unit/authority_waits_test.cc unit/background_test.cc unit/run_record_events_test.cc unit/stall_log_test.cc
   LIBS paceline_authority paceline_checkpoint_state paceline_config Boost::headers Threads::Threads)
 paceline_test(resume_choice_test SOURCES unit/resume_choice_test.cc

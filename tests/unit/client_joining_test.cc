@@ -170,6 +170,39 @@ TEST_CASE("a stop while servers are gone ends the wait for them at once") {
   CHECK(f.client->lost() == Lost::kNothing);
 }
 
+TEST_CASE("a node that cannot be let in yet asks again, and says when it is ready") {
+  ClientFixture f;
+  f.start_servers();
+  auto started = f.start_client();
+  const auto first = f.left->expect<wire::Join>();
+  REQUIRE(first);
+  f.left->send(wire::Error{StatusCode::kUnavailable, "node 0: a process of it is here", false});
+  const auto again = f.left->expect_next<wire::Join>();
+  REQUIRE(again);
+  CHECK(again->incarnation == first->incarnation);
+  f.left->send(wire::Welcome{ShardId(0), kLeft, 1, kHasParameters, /*under_way=*/true});
+  REQUIRE(f.right->expect<wire::Join>());
+  CHECK(started.wait_for(0s) == std::future_status::timeout);
+  f.right->send(wire::Welcome{ShardId(1), kRight, 1, kHasParameters});
+  CHECK(started.get().is_ok());
+  CHECK(f.left->expect_next<wire::NodeReady>());
+}
+
+TEST_CASE("who never lets a node in is named, with what it has said") {
+  ClientFixture f;
+  f.options.cluster.start_timeout = 300ms;
+  f.start_servers();
+  auto started = f.start_client();
+  REQUIRE(f.left->expect<wire::Join>());
+  f.left->send(wire::Error{StatusCode::kUnavailable, "node 0: a process of it is here", false});
+  REQUIRE(f.right->expect<wire::Join>());
+  f.right->send(wire::Welcome{ShardId(1), kRight, 1});
+  CHECK_THAT(
+      started.get().message(),
+      Catch::Matches(R"(server shard 0 \(ipc://.*/0\) \(node 0: a process of it is here\) did not answer )"
+                     R"(node 0's join within 1 s)"));
+}
+
 // ---- which losses there are
 
 TEST_CASE("silence is the loss of the server that was silent") {

@@ -29,6 +29,24 @@ TEST_CASE("an_error_says_file_line_key_what_got_and_expected") {
         "command line: cluster.nodes: out of range, got \"0\", expected a whole number from 1 to 4096");
 }
 
+TEST_CASE("a_number_of_nodes_that_may_grow_is_a_map_with_min_and_max") {
+  CHECK(refusal("cluster:\n  threads_per_node: 1\n  nodes: {min: 3, max: 2}\n") ==
+        "run.yaml:3: cluster.nodes.min: more than max, got 3, expected 1 to 2");
+  CHECK(refusal("cluster:\n  nodes:\n    min: 3\n    max: 2\n") ==
+        "run.yaml:3: cluster.nodes.min: more than max, got 3, expected 1 to 2");
+  CHECK(refusal("run: {}", {"cluster.nodes={min: 3, max: 2}"}) ==
+        "command line: cluster.nodes.min: more than max, got 3, expected 1 to 2");
+  const std::string map = "a map such as {min: 2, max: 8}";
+  CHECK(refusal("cluster: {nodes: {min: 3}}") ==
+        "run.yaml:1: cluster.nodes: missing key, got no max, expected " + map);
+  CHECK(refusal("cluster: {nodes: {max: 3}}") ==
+        "run.yaml:1: cluster.nodes: missing key, got no min, expected " + map);
+  CHECK(refusal("cluster: {nodes: {min: 1, max: 3, mean: 2}}") ==
+        "run.yaml:1: cluster.nodes: unknown key, got \"mean\", expected " + map);
+  CHECK_THAT(refusal("cluster: {nodes: {min: 0, max: 3}}"), Contains("cluster.nodes.min: out of range"));
+  CHECK_THAT(refusal("cluster: {nodes: {min: 1, max: many}}"), Contains("cluster.nodes.max: wrong type"));
+}
+
 TEST_CASE("an_unknown_key_is_refused_with_the_likely_one") {
   CHECK_THAT(refusal("sync:\n  treshold: 3\n"), StartsWith("run.yaml:2: sync.treshold: unknown key") &&
                                                     Contains("did you mean sync.threshold?"));
@@ -230,6 +248,10 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "cluster.gradient_encoding: what is still owed of gradients that count would be dropped"},
            {"sync: {policy: backup}\ncluster: {nodes: 2, gradient_encoding: top_k, top_k_share: 0.1}",
             "cluster.gradient_encoding: what is still owed of gradients that count would be dropped"},
+           {"sync: {policy: backup}\ncluster: {nodes: {min: 2, max: 8}}",
+            "cluster.nodes: with backup workers nobody comes later, got {min: 2, max: 8}"},
+           {"train: {batch_balance: speed}\ncluster: {nodes: {min: 2, max: 8}}",
+            "cluster.nodes: the samples of each clock are cut for all workers of the run"},
            {"sync: {policy: backup, apply: eager}",
             "sync.apply: what is applied on arrival is late for nothing"},
            {"sync: {policy: switch, stages: [{policy: backup, until: {version: 5}}, {policy: ssp}]}",

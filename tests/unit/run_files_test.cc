@@ -124,6 +124,20 @@ TEST_CASE("stragglers_are_in_a_summary_by_name_and_not_where_there_were_none") {
   CHECK_THAT(parse_summary(wrong).status().message(), Contains("worker must be like"));
 }
 
+TEST_CASE("a_run_into_which_nodes_came_says_which_and_when_and_others_do_not") {
+  RunSummary s = some_summary();
+  CHECK(to_json(s).find("returned") == std::string::npos);
+  CHECK(to_json(s).find("\"late") == std::string::npos);
+  s.returned_nodes = 2;
+  s.returned = {"node 1 at version 118", "node 1 at version 240"};
+  s.late_nodes = 1;
+  s.late = {"node 3 at version 7"};
+  const auto read = parse_summary(to_json(s));
+  REQUIRE(read.is_ok());
+  CHECK((read->returned_nodes == 2 && read->late_nodes == 1));
+  CHECK((read->returned == s.returned && read->late == s.late));
+}
+
 TEST_CASE("the_keys_of_a_summary_are_the_contracts_in_its_order") {
   const std::string json = to_json(some_summary());
   std::size_t at = 0;

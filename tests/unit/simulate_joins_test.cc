@@ -136,6 +136,7 @@ TEST_CASE("under_bsp_with_nodes_that_come_each_position_is_computed_once_and_the
   const Outcome run = watched(config, tasks, decisions);
   CHECK(run.summary.status == "ok");
   CHECK(run.summary.lost_nodes == (comes_back ? 1 : 0));
+  CHECK((run.summary.returned_nodes == run.summary.lost_nodes && run.summary.late_nodes == 1));
 
   std::map<std::int64_t, int> computed, applied;
   for (const Read& read : tasks.reads()) ++computed[read.step.batch.position];

@@ -195,6 +195,7 @@ TEST_CASE("every message has its name") {
   CHECK(std::string(name_of(Body(Withdraw{}))) == "Withdraw");
   CHECK(std::string(name_of(Body(Saved{}))) == "Saved");
   CHECK(std::string(name_of(Body(ForgetSaved{}))) == "ForgetSaved");
+  CHECK(std::string(name_of(Body(NodeAdmitted{}))) == "NodeAdmitted");
 }
 
 }  // namespace

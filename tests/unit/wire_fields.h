@@ -33,17 +33,17 @@ auto fields(M& m) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
   } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived> ||
-                       std::is_same_v<T, ShardJoin>) {
+                       std::is_same_v<T, ShardJoin> || std::is_same_v<T, Welcome>) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
                        std::is_same_v<T, NodeReport> || std::is_same_v<T, Contribution> ||
-                       std::is_same_v<T, Welcome> || std::is_same_v<T, Saved>) {
+                       std::is_same_v<T, Saved>) {
     auto& [a, b, c, d] = m;
     return std::tie(a, b, c, d);
   } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||
                        std::is_same_v<T, Error> || std::is_same_v<T, RunOver> || std::is_same_v<T, Metric> ||
-                       std::is_same_v<T, Tensor>) {
+                       std::is_same_v<T, Tensor> || std::is_same_v<T, NodeLost>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||

@@ -78,14 +78,14 @@ TEST_CASE("a header that is none, or has no body we know, is refused") {
   CHECK(refusal(std::string("\xff\xff\xff")) ==
         "header: got 3 bytes that are no header, expected proto/paceline.proto's Header");
   const std::string no_body =
-      "header: got no body, or one this version does not know; expected field 1 to 30";
+      "header: got no body, or one this version does not know; expected field 1 to 32";
   CHECK(refusal(std::string()) == no_body);
-  CHECK(refusal(std::string("\xfa\x01\x00", 3)) == no_body);  // field 31
+  CHECK(refusal(std::string("\x92\x03\x00", 3)) == no_body);  // field 50
   // Beside what is for the transport it is not passed over either.
   const std::string let_go = encode(Beside{.let_go = {1, 300}});
   REQUIRE(decode_header(let_go).is_ok());
   CHECK_FALSE(decode_header(let_go)->body.has_value());
-  CHECK(decode_header(let_go + std::string("\xfa\x01\x00", 3)).status().message() ==
+  CHECK(decode_header(let_go + std::string("\x92\x03\x00", 3)).status().message() ==
         "header: got no body but unknown fields, expected a body or neither");
   CHECK(refusal(std::string(kHeaderBytesMax + 1, '\0')) ==
         "header: got 1048577 bytes, expected at most 1048576");

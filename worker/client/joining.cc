@@ -1,6 +1,7 @@
 #include "worker/client/joining.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace paceline {
 namespace {
@@ -18,14 +19,25 @@ void Joining::asked(ServerLink& link, Ticks now) const {
   link.connects_anew.reset();
 }
 
-void Joining::welcomed(ServerLink& link, const wire::Welcome& welcome, Ticks now) {
-  if (over_ || link.welcomed()) return;  // a Join that was said twice
-  if (welcome.generation <= last_) {
-    return turned_away(link,
-                       "it is of " + generation_text(welcome.generation) + ", and this node has been in " +
-                           generation_text(last_) + " already",
-                       now);
+bool Joining::waits_its_turn(ServerLink& link, const wire::Error& error, const Log& log, Ticks now) {
+  if (error.code != StatusCode::kUnavailable || link.welcomed()) return false;
+  if (!std::exchange(link.waits_its_turn, true)) {
+    log.info(link.name() + " cannot let this node in yet, and is asked again: " + error.message);
   }
+  turned_away(link, error.message, now);
+  return true;
+}
+
+bool Joining::welcomed(ServerLink& link, const wire::Welcome& welcome, Ticks now) {
+  if (over_ || link.welcomed()) return false;  // a Join that was said twice
+  if (welcome.generation <= last_) {
+    turned_away(link,
+                "it is of " + generation_text(welcome.generation) + ", and this node has been in " +
+                    generation_text(last_) + " already",
+                now);
+    return false;
+  }
+  if (link.shard == kAuthority) under_way_ = welcome.under_way;
   link.generation = welcome.generation;
   link.was_welcomed = true;
   link.initialized = welcome.initialized;
@@ -42,6 +54,7 @@ void Joining::welcomed(ServerLink& link, const wire::Welcome& welcome, Ticks now
   }
   over_ = std::all_of(links_.begin(), links_.end(),
                       [newest](const ServerLink& each) { return each.generation == newest; });
+  return over_ && under_way_;
 }
 
 void Joining::turned_away(ServerLink& link, const std::string& why, Ticks now) {

@@ -5,6 +5,8 @@
 //
 //   nothing heard for a lease            the Join again, over the same connection (1)
 //   refused, for what may pass           another connection, a second later: this one is of no further use
+//   told that it is not its turn yet     likewise, in a first join, too: the process of the node before may
+//                                        not be known to be gone (what a Join announces it announces once)
 //   silent, or ended, once welcomed      likewise
 //   of an older generation than another  likewise, in a first join too: that run is over
 //
@@ -22,6 +24,7 @@
 
 #include "common/config/run_config.h"
 #include "common/instant.h"
+#include "common/log/log.h"
 #include "common/wire/messages.h"
 #include "worker/client/client_state.h"
 #include "worker/client/server_link.h"
@@ -42,9 +45,15 @@ class Joining {
   bool over() const { return over_; }
 
   void asked(ServerLink& link, Ticks now) const;  // a Join is on its way
-  void welcomed(ServerLink& link, const wire::Welcome& welcome, Ticks now);
+  // True where this was the last that the authority waits for: training is under way there, and the node is
+  // to say NodeReady.
+  bool welcomed(ServerLink& link, const wire::Welcome& welcome, Ticks now);
   // It does not want the node now, or is no longer there; `why` is what is said if nothing else comes.
   void turned_away(ServerLink& link, const std::string& why, Ticks now);
+
+  // Whether `error`, which is not fatal, says that a server cannot let the node in yet; then it is asked
+  // again.
+  bool waits_its_turn(ServerLink& link, const wire::Error& error, const Log& log, Ticks now);
 
   // Whether a server's word that ends its connection may be another one later. Not in a first join, nor where
   // the two do not fit. An authority that had been lost, and lets the node in no more, has gone on without
@@ -69,6 +78,7 @@ class Joining {
   const std::uint64_t last_;
   const std::chrono::nanoseconds lease_;
   bool over_ = false;
+  bool under_way_ = false;  // as the authority has said
 };
 
 }  // namespace paceline

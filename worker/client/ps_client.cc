@@ -271,8 +271,8 @@ class PsClient::Impl {
       mailboxes_.clear();
       evaluations_.clear();
     }
-    io_joining_.welcomed(link, welcome, steady_now());
-    return Status::ok();
+    const bool says_ready = io_joining_.welcomed(link, welcome, steady_now());
+    return says_ready ? io_send_to_authority(io_links_[kAuthority.value], wire::NodeReady{}) : Status::ok();
   }
   // Whether its payloads and ours are shared is settled with its first message.
   Status io_check_sharing(ServerLink& link) {
@@ -340,6 +340,7 @@ class PsClient::Impl {
         pulls_.refuse_exact(link.shard, {error.code, link.name() + ": " + error.message})) {
       return Status::ok();
     }
+    if (io_joining_.waits_its_turn(link, error, options_.log, steady_now())) return Status::ok();
     options_.log.warn(link.name() + " refused a message: " + error.message);
     return Status::ok();
   }

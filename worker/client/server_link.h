@@ -37,7 +37,8 @@ struct ServerLink {
   Ticks asked;                           // when it was last sent a Join
   std::optional<Ticks> connects_anew{};  // then; what still comes over this connection counts for nothing
 
-  bool was_welcomed = false;  // in this session, whatever has become of that
+  bool was_welcomed = false;    // in this session, whatever has become of that
+  bool waits_its_turn = false;  // the server cannot let the node in yet, and that is in the log
 
   bool welcomed() const { return generation != 0; }
 
