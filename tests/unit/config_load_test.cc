@@ -228,31 +228,28 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
   const std::string base = "cluster: {nodes: 2}";
   const std::uint64_t expected = fingerprint(loaded(base));
   for (const char* same :
-       {
-    "run.out=/elsewhere", "run.name=other", "run.log_level=debug", "run.tensorboard=true",
-        for (const char* same :
-             {"run.out=/elsewhere", "run.name=other", "run.log_level=debug", "run.tensorboard=true",
-              "run.http=localhost:8080", "run.straggler_warning=0.5", "data.path=/elsewhere",
-              "cluster.endpoints=[ipc:///tmp/y]", "cluster.lease=1m", "cluster.frame_bytes=1MiB",
-              "data.loader_threads=2", "emulate.cores=9", "sync.policy=bsp"}) {
-      INFO(same);
-      CHECK(fingerprint(loaded(base, {same})) == expected);
-    }
-    for (const char* other :
-         {"run.seed=2", "cluster.nodes=3", "cluster.threads_per_node=2", "sync.policy=ssp",
-          "sync.combine=each", "train.batch_size=64", "train.optimizer.lr=0.02", "data.augment=true",
-          "run.max_seconds=1h", "train.optimizer.schedule.warmup_versions=1",
-          "cluster.gradient_encoding=int8", "cluster.parameter_encoding=fp16"}) {
-      INFO(other);
-      CHECK(fingerprint(loaded(base, {other})) != expected);
-    }
-    const std::string emulated = base + "\nemulate: {base_step: 1s, jitter: uniform}";
-    CHECK(fingerprint(loaded(emulated)) != expected);
-    for (const char* other : {"emulate.base_step=2s", "emulate.slowdown=[1, 2]", "emulate.jitter=lognormal",
-                              "emulate.jitter_spread=0.3"}) {
-      INFO(other);
-      CHECK(fingerprint(loaded(emulated, {other})) != fingerprint(loaded(emulated)));
-    }
+       {"run.out=/elsewhere", "run.name=other", "run.log_level=debug", "run.tensorboard=true",
+        "run.trace=true", "run.http=localhost:8080", "run.straggler_warning=0.5", "data.path=/elsewhere",
+        "cluster.endpoints=[ipc:///tmp/y]", "cluster.lease=1m", "cluster.frame_bytes=1MiB",
+        "data.loader_threads=2", "emulate.cores=9", "sync.policy=bsp"}) {
+    INFO(same);
+    CHECK(fingerprint(loaded(base, {same})) == expected);
+  }
+  for (const char* other :
+       {"run.seed=2", "cluster.nodes=3", "cluster.threads_per_node=2", "sync.policy=ssp", "sync.combine=each",
+        "train.batch_size=64", "train.optimizer.lr=0.02", "data.augment=true", "run.max_seconds=1h",
+        "train.optimizer.schedule.warmup_versions=1", "cluster.gradient_encoding=int8",
+        "cluster.parameter_encoding=fp16"}) {
+    INFO(other);
+    CHECK(fingerprint(loaded(base, {other})) != expected);
+  }
+  const std::string emulated = base + "\nemulate: {base_step: 1s, jitter: uniform}";
+  CHECK(fingerprint(loaded(emulated)) != expected);
+  for (const char* other : {"emulate.base_step=2s", "emulate.slowdown=[1, 2]", "emulate.jitter=lognormal",
+                            "emulate.jitter_spread=0.3"}) {
+    INFO(other);
+    CHECK(fingerprint(loaded(emulated, {other})) != fingerprint(loaded(emulated)));
+  }
 }
 
 }  // namespace
