@@ -211,7 +211,28 @@ TEST_CASE("beside_other_runs_what_is_wrong_with_one_is_named_below_and_nothing_i
                         Contains("phases.csv:1: header is 'node,thread,phase', expected"));
   // Its phases are there.
   CHECK(line_of(r.out, "run", corrupt + " unreadable") ==
-        corrupt + " unreadable 0.200 0.000 0.200 0.000 not evaluated");
+        corrupt + " unreadable 0.200 0.000 0.200 - -");
+  // Of the empty one nothing is known, and nothing is made up.
+  const std::string empty = (folder / "empty").string(), old = (folder / "old").string();
+  CHECK(line_of(r.out, "run", empty + " unfinished") == empty + " unfinished - - - - -");
+  CHECK(line_of(r.out, "phase s", "BARRIER") == "BARRIER 0.200 - 0.200 0.200");
+  // The summary of the old one has the sums of both workers, whose own phases cannot be read.
+  CHECK(line_of(r.out, "run", old + " ok") == old + " ok ssp 0.200 0.000 0.200 0.500 80.00 %");
+  CHECK_THAT(r.out, Contains("old: its directory has the phases of 0 of 2 workers, so without changes\n"));
+}
+
+TEST_CASE("sums_of_a_run_that_lost_a_node_and_its_phases_are_shown_for_no_worker") {
+  const TempFolder folder;
+  FinishedRun lost = two_nodes("lost");
+  lost.summary.lost_nodes = 1;
+  write_run(folder / "whole", two_nodes("whole"));
+  write_run(folder / "lost", lost);
+  std::filesystem::remove(folder / "lost/phases_histogram.csv");
+  const std::string whole = (folder / "whole").string(), name = (folder / "lost").string();
+  const Outcome r = run_report({whole, name});
+  CHECK(r.status == 0);
+  CHECK(line_of(r.out, "run", name) == name + " ok ssp - - - 0.500 80.00 %");
+  CHECK(line_of(r.out, "phase s", "COMPUTE_GRADS") == "COMPUTE_GRADS 0.200 -");
 }
 
 TEST_CASE("a_run_that_failed_before_any_node_reported_is_still_shown") {
