@@ -28,10 +28,11 @@ void add_config(FinishedRun& run, const std::filesystem::path& folder) {
 
 // How far it came.
 void add_progress(FinishedRun& run, const std::filesystem::path& folder) {
-  const Result<std::vector<CurveRow>> curve = read_curve(folder);
-  run.has_progress = curve.is_ok() && !curve->empty();
+  const Result<CurveSoFar> curve = read_curve_so_far(folder);
+  run.has_progress = curve.is_ok() && !curve->rows.empty();
   if (!curve.is_ok()) return run.missing.push_back(curve.status().message());
-  for (const CurveRow& row : *curve) {
+  if (curve->last_line_cut) run.missing.push_back("curve.csv: the last line is cut, and left out");
+  for (const CurveRow& row : curve->rows) {
     if (row.version >= run.summary.final_version) {
       run.summary.final_version = row.version;
       run.summary.final_threshold = row.threshold;

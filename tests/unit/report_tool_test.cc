@@ -1,5 +1,7 @@
 // `paceline report`: the numbers in its tables, and its one line for a directory that is no finished run.
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "common/files/atomic_file.h"
@@ -191,6 +193,12 @@ TEST_CASE("a_crashed_run_is_shown_as_far_as_it_came_and_what_it_lacks_is_named")
                                     "  version 30 after 3.500 s, threshold 4\n"
                                     "  test accuracy 50.00 % at last\n  no summary.json: "));
   CHECK_THAT(r.out, Contains("phases.csv: No such file"));
+
+  // It may have been killed in the middle of a line.
+  std::ofstream(folder / "curve.csv", std::ios::app) << "9.25,1";
+  const std::string cut = run_report({name}).out;
+  CHECK_THAT(cut, Contains("  version 30 after 3.500 s, threshold 4\n") &&
+                      Contains("  curve.csv: the last line is cut, and left out\n"));
 }
 
 TEST_CASE("beside_other_runs_what_is_wrong_with_one_is_named_below_and_nothing_is_compared_with_it") {
