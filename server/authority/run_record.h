@@ -91,8 +91,8 @@ class RunRecord {
   std::string invalid_because() const;
 
   // What writes phases.csv (when anybody reported), staleness.csv and summary.json, as things are now; it
-  // needs the record no more, but shares its event file: the record is told nothing after it. `status`: "ok", "stopped", "failed", "invalid". Its errors:
-  // common/files/atomic_file.h.
+  // needs the record no more, but shares its event file: the record is told nothing after it. `status`: "ok",
+  // "stopped", "failed", "invalid". Its errors: common/files/atomic_file.h.
   std::function<Status()> writer(const sync::Engine& engine, const std::string& status,
                                  const std::string& reason) const;
 
