@@ -218,8 +218,7 @@ TEST_CASE("beside_other_runs_what_is_wrong_with_one_is_named_below_and_nothing_i
                         Contains("summary.json: cut off after 1 bytes\n") &&
                         Contains("phases.csv:1: header is 'node,thread,phase', expected"));
   // Its phases are there.
-  CHECK(line_of(r.out, "run", corrupt + " unreadable") ==
-        corrupt + " unreadable 0.200 0.000 0.200 - -");
+  CHECK(line_of(r.out, "run", corrupt + " unreadable") == corrupt + " unreadable 0.200 0.000 0.200 - -");
   // Of the empty one nothing is known, and nothing is made up.
   const std::string empty = (folder / "empty").string(), old = (folder / "old").string();
   CHECK(line_of(r.out, "run", empty + " unfinished") == empty + " unfinished - - - - -");
