@@ -2,14 +2,15 @@
 # Installs what Paceline needs to build, run and test, as Debian packages. Does nothing when all is there.
 #   scripts/install_deps.sh [--browser] [--plots] [--check]
 #     --browser   what only a test needs, too: Chromium, in which the page of `paceline report --html` is looked at
-#     --plots     what scripts/plot_run.py needs, too: pandas and matplotlib
+#     --plots     what scripts/plot_run.py needs, too: pandas and matplotlib; and Pillow, with which
+#                 scripts/make_screenshots.sh packs its pictures
 #     --check     only names what is missing (exit 1 when something is)
 set -euo pipefail
 check='' browser=() plots=()
 for option in "$@"; do
   case "$option" in
     --browser) browser=(chromium chromium-driver) ;;
-    --plots) plots=(python3-pandas python3-matplotlib) ;;
+    --plots) plots=(python3-pandas python3-matplotlib python3-pil) ;;
     --check) check=1 ;;
     *) echo "install_deps: unknown option '$option', expected --browser, --plots or --check" >&2; exit 2 ;;
   esac

@@ -5,8 +5,9 @@
 #     --out DIR    where the pictures go (default docs/images)
 #     --runs DIR   where the runs are (default runs/screenshots); those that are there and have this configuration are kept
 # key.path=value is given to every run: emulate.base_step=500ms gives a slow machine more time. Needs
-# scripts/install_deps.sh --browser --plots.
-# Exit status: 0 the pictures are made, 1 a run failed, was stopped or is invalid, 2 wrong usage or something is missing.
+# scripts/install_deps.sh --browser --plots. A picture has at most 150 kB, since every clone of the repository has it.
+# Exit status: 0 the pictures are made, 1 a run failed, was stopped or is invalid, or a picture is too large, 2 wrong usage or
+# something is missing.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
@@ -33,3 +34,7 @@ run_child "$root/scripts/compare_policies.sh" "${configs[@]}" --out "$runs" --bi
 "$bin/paceline" report --html "$runs/report.html" "$runs/bsp" "$runs/dtssp" "$runs/asp" || fail "no page of the runs" 1
 /usr/bin/python3 "$root/tests/process/page/screenshots.py" "$runs/report.html" "$out" --prefix report- --top 1240 ||
   fail "no pictures of $runs/report.html" 1
+for picture in "$out"/report-*.png; do
+  bytes=$(stat -c %s "$picture") || fail "no $picture" 1
+  [ "$bytes" -le 150000 ] || fail "$picture has $bytes bytes, expected 150000 at most" 1
+done

@@ -33,11 +33,15 @@ RUN_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9",
 RUN_DASHES = ("-", "--", ":", "-.")
 RUN_MARKERS = ("o", "s", "^", "D", "v")
 BARS_MAX = 128  # in one chart; phases.csv has all
+BARS_MAX_OF_ALL = 512  # of all runs in one figure, but some of each
+BARS_MIN = 4
+DPI, PIXELS_MAX = 150, 60_000  # of a PNG, on a side: matplotlib refuses 65,536
 COLUMNS = {
     "curve.csv": ("seconds", "version", "threshold", "lpr", "train_loss", "train_accuracy", "test_accuracy"),
     "phases.csv": ("node", "thread", "phase", "total_seconds"),
-    "staleness.csv": ("node", "thread", "unit", "staleness", "count"),
+    "staleness.csv": ("unit", "staleness", "count"),
 }
+SPARED = COLUMNS["curve.csv"][1:]  # without one of these the rest can be drawn
 WORDS = ("phase", "unit")  # the columns that are no numbers
 SECONDS = ("seconds", "seconds since the first grant")
 VERSIONS = ("version", "version (clocks complete in the global parameters)")
@@ -85,7 +89,9 @@ class Run:
             lacking = [column for column in COLUMNS[name] if column not in table]
             if lacking:
                 self.missing.append(f"{name}: no column {', '.join(lacking)}; it is of another version")
-                return None
+                if not set(lacking) <= set(SPARED):
+                    return None
+                table[lacking] = math.nan
             for column in COLUMNS[name]:
                 if column not in WORDS:
                     table[column] = pandas.to_numeric(table[column])
@@ -123,7 +129,8 @@ def stacked(runs, title, seconds_of, name_of):
     runs = [run for run in runs if run.phases is not None and len(run.phases)]
     if not runs:
         return None
-    tables = [seconds_of(run).head(BARS_MAX) for run in runs]
+    most = min(BARS_MAX, max(BARS_MIN, BARS_MAX_OF_ALL // len(runs)))
+    tables = [seconds_of(run).head(most) for run in runs]
     heights = [0.7, *(0.7 + 0.24 * len(table) for table in tables)]
     figure = Figure(figsize=(9, sum(heights) + 1.0), layout="constrained")
     legend, *charts = figure.subplots(len(heights), 1, sharex=True, gridspec_kw={"height_ratios": heights})
@@ -163,7 +170,7 @@ def draw(chart, runs, column, along, scale=1.0, thin=False, step=False, suffix="
     for place, run in enumerate(runs):
         if run.curve is None:
             continue
-        rows = run.curve[run.curve[column].notna() & run.curve[column].abs().ne(math.inf)]
+        rows = run.curve[run.curve[along].notna() & run.curve[column].notna() & run.curve[column].abs().ne(math.inf)]
         if rows.empty:
             continue
         chart.plot(rows[along], rows[column] * scale, color=RUN_COLOURS[place % len(RUN_COLOURS)],
@@ -247,8 +254,12 @@ FIGURES = {"phases_workers": phases_workers, "phases_nodes": phases_nodes, "accu
            "threshold_lpr": threshold_lpr, "staleness": staleness}
 
 
+def dots_per_inch(figure):
+    return min(DPI, PIXELS_MAX / max(figure.get_size_inches()))
+
+
 def write(figure, folder, name):
-    for ending, about in (("png", {"dpi": 150}), ("pdf", {"metadata": {"CreationDate": None}})):
+    for ending, about in (("png", {"dpi": dots_per_inch(figure)}), ("pdf", {"metadata": {"CreationDate": None}})):
         figure.savefig(folder / f"{name}.{ending}", **about)
         print(folder / f"{name}.{ending}")
 
@@ -266,15 +277,20 @@ def main():
         for line in run.missing:
             print(f"plot_run: {folder}: {line}", file=sys.stderr)
     out = pathlib.Path(options.out or pathlib.Path(options.runs[0]) / "plots")
-    made = {name: figure for name, draw_it in FIGURES.items() if (figure := draw_it(runs)) is not None}
-    if not made:
-        sys.exit("plot_run: nothing to draw")
+    made = 0
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, figure in made.items():
-            write(figure, out, name)
+        for name, draw_it in FIGURES.items():
+            try:
+                if (figure := draw_it(runs)) is not None:
+                    out.mkdir(parents=True, exist_ok=True)
+                    write(figure, out, name)
+                    made += 1
+            except ValueError as error:  # numbers that cannot be drawn: the other figures can
+                print(f"plot_run: {name}: {error}", file=sys.stderr)
     except OSError as error:
         sys.exit(f"plot_run: {out}: {error.strerror}")
+    if not made:
+        sys.exit("plot_run: nothing to draw")
 
 
 if __name__ == "__main__":

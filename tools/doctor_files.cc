@@ -106,6 +106,7 @@ std::string in_megabytes(double bytes) {
 
 constexpr double kLogBytes = 4e6;       // of one daemon: a line here and there
 constexpr double kCurveRowBytes = 100;  // of one evaluation, or window
+constexpr double kEventBytes = 200;     // of such a row, under run.tensorboard
 constexpr double kPhasesBytes = 2e3;    // of one worker
 
 // With one more than is kept while it is written.
@@ -133,7 +134,8 @@ double bytes_to_write(const RunConfig& config, const DoctorRole& role) {
   const auto window = static_cast<double>(sync::window_clocks_of(engine_config(config)));
   double rows = versions / window + 1;
   if (config.train.eval_every_clocks) rows += versions / static_cast<double>(*config.train.eval_every_clocks);
-  return bytes + rows * kCurveRowBytes + kPhasesBytes * config.cluster.cluster().workers();
+  const double row_bytes = kCurveRowBytes + (config.run.tensorboard ? kEventBytes : 0.0);
+  return bytes + rows * row_bytes + kPhasesBytes * config.cluster.cluster().workers();
 }
 
 Finding room(const RunConfig& config, const DoctorRole& role, const fs::path& folder) {

@@ -81,7 +81,7 @@ class RunReader {
 
   Result<Json> summary();
   Result<Json> phases() const;
-  Result<Json> curve() const;
+  Result<Json> curve();
   Result<Json> staleness() const;
   void add_trace(Json& run);
   void add_config(Json& run);
@@ -176,8 +176,10 @@ double number_of(Threshold threshold) {
   return threshold.is_infinite() ? HUGE_VAL : static_cast<double>(threshold.value());
 }
 
-Result<Json> RunReader::curve() const {
-  PACELINE_ASSIGN_OR_RETURN(std::vector<CurveRow> rows, read_curve(folder_));
+Result<Json> RunReader::curve() {
+  PACELINE_ASSIGN_OR_RETURN(CurveSoFar read, read_curve_so_far(folder_));
+  if (read.last_line_cut) miss(data_loss("curve.csv: the last line is cut, and left out"));
+  std::vector<CurveRow>& rows = read.rows;
   // An evaluation's row comes when it is done, and says when its version was reached.
   std::stable_sort(rows.begin(), rows.end(),
                    [](const CurveRow& a, const CurveRow& b) { return a.seconds < b.seconds; });

@@ -19,6 +19,7 @@ Status check_is_directory(const std::string& folder) {
 // What it was to be.
 void add_config(FinishedRun& run, const std::filesystem::path& folder) {
   const Result<RunConfig> config = load_config((folder / "config.yaml").string(), {}, LoadFor::kReading);
+  run.has_config = config.is_ok();
   if (!config.is_ok()) return run.missing.push_back(config.status().message());
   run.summary.policy = name_of(config->sync.policy);
   run.summary.nodes = config->cluster.nodes;
@@ -27,9 +28,11 @@ void add_config(FinishedRun& run, const std::filesystem::path& folder) {
 
 // How far it came.
 void add_progress(FinishedRun& run, const std::filesystem::path& folder) {
-  const Result<std::vector<CurveRow>> curve = read_curve(folder);
+  const Result<CurveSoFar> curve = read_curve_so_far(folder);
+  run.has_progress = curve.is_ok() && !curve->rows.empty();
   if (!curve.is_ok()) return run.missing.push_back(curve.status().message());
-  for (const CurveRow& row : *curve) {
+  if (curve->last_line_cut) run.missing.push_back("curve.csv: the last line is cut, and left out");
+  for (const CurveRow& row : curve->rows) {
     if (row.version >= run.summary.final_version) {
       run.summary.final_version = row.version;
       run.summary.final_threshold = row.threshold;
@@ -73,6 +76,7 @@ Result<FinishedRun> read_run(const std::string& folder) {
     run.workers = std::move(phases).value();
   } else if (!run.finished || run.summary.status == "ok" || phases.status().code() != StatusCode::kNotFound) {
     // A run that failed before any node could report has no phases, and lacks none.
+    run.has_workers = false;
     run.missing.push_back(phases.status().message());
   }
   if (!run.finished) {

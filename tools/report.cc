@@ -9,6 +9,7 @@
 #include "common/config/command_line.h"
 #include "tools/compare_output.h"
 #include "tools/compare_runs.h"
+#include "tools/finished_run.h"
 #include "tools/read_run.h"
 #include "tools/report_data.h"
 #include "tools/report_page.h"
@@ -69,6 +70,15 @@ std::string report_in(const ReportOptions& options, std::span<const FinishedRun>
   return "";
 }
 
+// CSV has no place for it.
+void warn_of(std::span<const FinishedRun> runs, std::ostream& err) {
+  for (const FinishedRun& run : runs) {
+    for (const std::string& warning : warnings_of(run)) {
+      err << "paceline report: " << run.name << ": " << warning << "\n";
+    }
+  }
+}
+
 }  // namespace
 
 int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
@@ -95,6 +105,7 @@ int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
     runs.push_back(std::move(run).value());
   }
   out << report_in(options, runs);
+  if (options.format == ReportFormat::kCsv) warn_of(runs, err);
   return kExitOk;
 }
 

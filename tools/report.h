@@ -29,9 +29,9 @@ struct ReportOptions {
 };
 
 // The report to `out` and 0, or, of a page, a line with its name; what a directory lacks, unfinished or
-// corrupt, is named there, too. Or, for a directory that is missing, for runs that cannot be compared
-// (--compare refuses those that are not finished), for a page that cannot be written and for options that
-// make no sense, one line to `err`, 2, and nothing to `out`.
+// corrupt, is named there, too; beside CSV in lines to `err`. Or, for a directory that is missing, for runs
+// that cannot be compared (--compare refuses those that are not finished), for a page that cannot be written
+// and for options that make no sense, one line to `err`, 2, and nothing to `out`.
 int report(const ReportOptions& options, std::ostream& out, std::ostream& err);
 
 // The subcommand; when it is the one called, it stores its exit status in `exit_status`, which outlives

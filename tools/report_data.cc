@@ -111,23 +111,25 @@ std::string csv_of_several(std::span<const FinishedRun> runs) {
     const Times times = times_of(run);
     std::vector<std::string> cells = {run.name,
                                       s.status,
-                                      s.simulated_seed ? "true" : "false",
+                                      !run.finished      ? ""
+                                      : s.simulated_seed ? "true"
+                                                         : "false",
                                       s.policy,
-                                      std::to_string(s.nodes),
-                                      std::to_string(s.threads_per_node),
-                                      std::to_string(run.workers.size()),
+                                      run.has_config ? std::to_string(s.nodes) : "",
+                                      run.has_config ? std::to_string(s.threads_per_node) : "",
+                                      run.has_workers ? std::to_string(run.workers.size()) : "",
                                       run.finished ? std::to_string(s.iterations) : "",
-                                      to_string(s.final_version),
-                                      to_string(s.final_threshold),
-                                      csv::text_of(s.wall_seconds),
-                                      csv::text_of(times.barrier),
-                                      csv::text_of(times.network),
-                                      csv::text_of(times.compute),
+                                      run.has_progress ? to_string(s.final_version) : "",
+                                      run.has_progress ? to_string(s.final_threshold) : "",
+                                      optional_text(times.total),
+                                      optional_text(times.barrier),
+                                      optional_text(times.network),
+                                      optional_text(times.compute),
                                       optional_text(s.test_accuracy),
                                       optional_text(s.test_loss)};
     for (const PhaseSum& phase : s.phases)
-      cells.push_back(csv::text_of(per_worker(run, phase.total_seconds)));
-    cells.push_back(csv::text_of(per_worker(run, s.unaccounted_seconds)));
+      cells.push_back(optional_text(per_worker(run, phase.total_seconds)));
+    cells.push_back(optional_text(per_worker(run, s.unaccounted_seconds)));
     text += csv_line(cells);
   }
   return text;
@@ -137,6 +139,12 @@ std::string csv_of_several(std::span<const FinishedRun> runs) {
 
 ReportJson optional_number(const std::optional<double>& number) {
   return number && std::isfinite(*number) ? ReportJson(*number) : ReportJson(nullptr);
+}
+
+// null where nothing says it.
+template <typename Value>
+ReportJson if_known(bool known, const Value& value) {
+  return known ? ReportJson(value) : ReportJson(nullptr);
 }
 
 ReportJson sum_json(const WorkerSum& sum) {
@@ -157,14 +165,14 @@ ReportJson sum_json(const WorkerSum& sum) {
 
 ReportJson seconds_json(const FinishedRun& run) {
   const Times times = times_of(run);
-  ReportJson json{{"barrier", times.barrier},
-                  {"network", times.network},
-                  {"compute", times.compute},
-                  {"total", times.total}};
+  ReportJson json{{"barrier", optional_number(times.barrier)},
+                  {"network", optional_number(times.network)},
+                  {"compute", optional_number(times.compute)},
+                  {"total", optional_number(times.total)}};
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
-    json["phases"][kPhaseNames[i]] = per_worker(run, run.summary.phases[i].total_seconds);
+    json["phases"][kPhaseNames[i]] = optional_number(per_worker(run, run.summary.phases[i].total_seconds));
   }
-  json["phases"]["unaccounted"] = per_worker(run, run.summary.unaccounted_seconds);
+  json["phases"]["unaccounted"] = optional_number(per_worker(run, run.summary.unaccounted_seconds));
   return json;
 }
 
@@ -178,11 +186,11 @@ ReportJson run_json(const FinishedRun& run) {
                   {"missing", run.missing},
                   {"summary", run.finished ? ReportJson::parse(to_json(s)) : ReportJson(nullptr)},
                   {"status", s.status},
-                  {"policy", s.policy},
-                  {"version", s.final_version.value},
-                  {"wall_seconds", s.wall_seconds},
+                  {"policy", if_known(run.has_config, s.policy)},
+                  {"version", if_known(run.has_progress, s.final_version.value)},
+                  {"wall_seconds", optional_number(times_of(run).total)},
                   {"test_accuracy", optional_number(s.test_accuracy)},
-                  {"workers_reported", run.workers.size()},
+                  {"workers_reported", if_known(run.has_workers, run.workers.size())},
                   {"seconds_of_a_worker", seconds_json(run)}};
   json["nodes"] = ReportJson::array();
   for (const auto& [node, sum] : sums.nodes) {
@@ -190,7 +198,7 @@ ReportJson run_json(const FinishedRun& run) {
     of_node.update(sum_json(sum));
     json["nodes"].push_back(std::move(of_node));
   }
-  json["all"] = sum_json(sums.all);
+  json["all"] = run.has_workers ? sum_json(sums.all) : ReportJson(nullptr);
   return json;
 }
 

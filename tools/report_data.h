@@ -13,14 +13,15 @@ namespace paceline {
 //   run,node,phase,count,total_seconds,mean_ms,p50_ms,p95_ms,share,hidden_seconds
 //   runs/a,0,BATCH,400,0.812345678,2.030864195,1.984,2.375,0.040617284,0.000000000
 //
-// Several: a row for each, in seconds for each worker that reported; changes are left to the reader:
+// Several: a row for each, in seconds for each worker that reported; changes are left to the reader, and what
+// is wrong with a run is not in it (warnings_of()):
 //
 //   run,status,simulated,policy,nodes,threads_per_node,workers_reported,iterations,version,threshold,
 //   wall_seconds,barrier_seconds,network_seconds,compute_seconds,test_accuracy,test_loss,
 //   BATCH_seconds,...,unaccounted_seconds
 //
-// A cell is empty where there is no such number; an infinite threshold is inf. A cell with a comma, a quote
-// or a line end stands in quotes (RFC 4180).
+// A cell is empty where the directory does not say it; an infinite threshold is inf. A cell with a comma, a
+// quote or a line end stands in quotes (RFC 4180).
 std::string report_csv(std::span<const FinishedRun> runs);
 
 // One run or several alike:
@@ -35,6 +36,8 @@ std::string report_csv(std::span<const FinishedRun> runs);
 //                                            "share", "hidden_seconds"}, ...},
 //                       "unaccounted_seconds"}],
 //            "all": as a node}]}
+//
+// What an unfinished run's directory does not say is null.
 std::string report_json(std::span<const FinishedRun> runs);
 
 }  // namespace paceline

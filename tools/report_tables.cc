@@ -74,6 +74,8 @@ TextTable phase_table(const std::string& title, const PhaseTotals& totals) {
   return table;
 }
 
+std::string seconds_text(const std::optional<double>& known) { return known ? line("%.3f", *known) : "-"; }
+
 std::string accuracy_text(const std::optional<double>& accuracy) {
   return accuracy ? line("%.2f %%", 100.0 * *accuracy) : "not evaluated";
 }
@@ -152,18 +154,18 @@ std::string ending(const FinishedRun& run) {
 }
 
 // "-12.3 %": the change from the first run to another; "" for the first run itself, and where either says
-// nothing.
+// nothing or cannot be compared.
 class Changes {
  public:
   Changes(const FinishedRun& first, const FinishedRun& run)
       : shown_(&run != &first && is_comparable(first) && is_comparable(run)) {}
 
   // Less is better.
-  TextCell percent(double first, double now) const {
-    if (!shown_) return {};
-    const Tone tone = now < first ? Tone::kGood : now > first ? Tone::kBad : Tone::kPlain;
-    if (first == 0.0) return {now == 0.0 ? "0.0 %" : "new", tone};
-    return {line("%+.1f %%", 100.0 * (now - first) / first), tone};
+  TextCell percent(const std::optional<double>& first, const std::optional<double>& now) const {
+    if (!shown_ || !first || !now) return {};
+    const Tone tone = *now < *first ? Tone::kGood : *now > *first ? Tone::kBad : Tone::kPlain;
+    if (*first == 0.0) return {*now == 0.0 ? "0.0 %" : "new", tone};
+    return {line("%+.1f %%", 100.0 * (*now - *first) / *first), tone};
   }
   // More is better.
   TextCell points(const std::optional<double>& first, const std::optional<double>& now) const {
@@ -213,11 +215,11 @@ TextTable run_comparison(std::span<const FinishedRun> runs) {
     const Times t = times_of(run);
     const RunSummary& s = run.summary;
     Row row{{run.name, Tone::kStrong}, {s.status, s.status == "ok" ? Tone::kGood : Tone::kBad}, {s.policy}};
-    for (double Times::*const field : {&Times::barrier, &Times::network, &Times::compute, &Times::total}) {
-      row.push_back({line("%.3f", t.*field)});
+    for (const auto field : {&Times::barrier, &Times::network, &Times::compute, &Times::total}) {
+      row.push_back({seconds_text(t.*field)});
       row.push_back(changes.percent(first.*field, t.*field));
     }
-    row.push_back({accuracy_text(s.test_accuracy)});
+    row.push_back({run.has_progress ? accuracy_text(s.test_accuracy) : "-"});
     row.push_back(changes.points(reference.summary.test_accuracy, s.test_accuracy));
     table.rows.push_back(std::move(row));
   }
@@ -233,10 +235,10 @@ TextTable phase_comparison(std::span<const FinishedRun> runs) {
   }
   const auto add = [&](const char* name, auto total_seconds) {
     Row row{{name}};
-    const double first = per_worker(runs.front(), total_seconds(runs.front().summary));
+    const std::optional<double> first = per_worker(runs.front(), total_seconds(runs.front().summary));
     for (const FinishedRun& run : runs) {
-      const double now = per_worker(run, total_seconds(run.summary));
-      row.push_back({line("%.3f", now)});
+      const std::optional<double> now = per_worker(run, total_seconds(run.summary));
+      row.push_back({seconds_text(now)});
       row.push_back(Changes(runs.front(), run).percent(first, now));
     }
     table.rows.push_back(std::move(row));

@@ -50,20 +50,24 @@ std::string seconds_of(std::int64_t ns) {
   return text;
 }
 
-Result<Table> Table::read(const std::filesystem::path& path, std::string_view header) {
+Result<Table> Table::read(const std::filesystem::path& path, std::string_view header, LastLine last) {
   Table table;
   PACELINE_ASSIGN_OR_RETURN(table.content_, read_file(path, kCsvBytesMax));
   table.file_ = path.string();
   table.columns_ = split(header, ',');
-  const std::string& content = table.content_;
+  std::string& content = table.content_;
   const std::string first = content.substr(0, content.find('\n'));
   if (first != header) {
     return data_loss(table.file_ + ":1: header is '" + first + "', expected '" + std::string(header) + "'");
   }
   // A text file ends with a line end; one that does not was cut.
   if (content.back() != '\n') {
-    const auto lines = 1 + std::count(content.begin(), content.end(), '\n');
-    return data_loss(table.file_ + ":" + std::to_string(lines) + ": the last line is cut");
+    if (last == LastLine::kWhole) {
+      const auto lines = 1 + std::count(content.begin(), content.end(), '\n');
+      return data_loss(table.file_ + ":" + std::to_string(lines) + ": the last line is cut");
+    }
+    table.last_line_cut_ = true;
+    content.resize(content.find_last_of('\n') + 1);  // of a header without an end, nothing
   }
   std::size_t at = header.size() + 1;
   for (std::size_t line = 2; at < content.size(); ++line, ++at) {

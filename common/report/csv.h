@@ -18,13 +18,20 @@ std::string text_of(double number);
 // ns as seconds with nine decimals: exact, so that it reads back as the same integer.
 std::string seconds_of(std::int64_t ns);
 
+// What a last line without an end is: kMayBeCut in a file that is written line by line, by a program that may
+// be killed.
+enum class LastLine { kWhole, kMayBeCut };
+
 // A file's rows behind its header line, each cut into as many cells as the header has. In memory it is the
 // file and 4 bytes for each cell: a long run's curve has millions.
 class Table {
  public:
-  // Errors: kNotFound; kDataLoss another header, or a row with another number of cells (file:line named).
-  static Result<Table> read(const std::filesystem::path& path, std::string_view header);
+  // A last line that may be cut, and is, is left out. Errors: kNotFound; kDataLoss another header, a row with
+  // another number of cells, or a cut line (file:line named).
+  static Result<Table> read(const std::filesystem::path& path, std::string_view header,
+                            LastLine last = LastLine::kWhole);
 
+  bool last_line_cut() const { return last_line_cut_; }
   std::size_t rows() const { return (begins_.size() - 1) / columns_.size(); }
   // Valid while the table stays where it is.
   std::string_view cell(std::size_t row, std::size_t column) const {
@@ -45,6 +52,7 @@ class Table {
   std::string file_;
   std::vector<std::string> columns_;
   std::string content_;
+  bool last_line_cut_ = false;
   // Where each cell begins in content_, row by row, and where the last one's successor would: one separator
   // lies between.
   std::vector<std::uint32_t> begins_;

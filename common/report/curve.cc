@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "common/files/atomic_file.h"
 #include "common/report/csv.h"
@@ -33,6 +34,21 @@ Result<Threshold> threshold_at(const csv::Table& table, std::size_t row, std::si
   if (table.cell(row, column) == "inf") return Threshold::infinite();
   PACELINE_ASSIGN_OR_RETURN(const std::int64_t s, table.integer(row, column));
   return Threshold(s);
+}
+
+Result<std::vector<CurveRow>> rows_of(const csv::Table& table) {
+  std::vector<CurveRow> rows(table.rows());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    PACELINE_ASSIGN_OR_RETURN(rows[i].seconds, table.number(i, 0));
+    PACELINE_ASSIGN_OR_RETURN(const std::int64_t version, table.integer(i, 1));
+    rows[i].version = Version(version);
+    PACELINE_ASSIGN_OR_RETURN(rows[i].threshold, threshold_at(table, i, 2));
+    PACELINE_ASSIGN_OR_RETURN(rows[i].lpr, optional_number(table, i, 3));
+    PACELINE_ASSIGN_OR_RETURN(rows[i].train_loss, optional_number(table, i, 4));
+    PACELINE_ASSIGN_OR_RETURN(rows[i].train_accuracy, optional_number(table, i, 5));
+    PACELINE_ASSIGN_OR_RETURN(rows[i].test_accuracy, optional_number(table, i, 6));
+  }
+  return rows;
 }
 
 }  // namespace
@@ -84,18 +100,15 @@ Status write_curve(const std::filesystem::path& run_dir, std::span<const CurveRo
 
 Result<std::vector<CurveRow>> read_curve(const std::filesystem::path& run_dir) {
   PACELINE_ASSIGN_OR_RETURN(const csv::Table table, csv::Table::read(run_dir / kCurveFile, kCurveHeader));
-  std::vector<CurveRow> rows(table.rows());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    PACELINE_ASSIGN_OR_RETURN(rows[i].seconds, table.number(i, 0));
-    PACELINE_ASSIGN_OR_RETURN(const std::int64_t version, table.integer(i, 1));
-    rows[i].version = Version(version);
-    PACELINE_ASSIGN_OR_RETURN(rows[i].threshold, threshold_at(table, i, 2));
-    PACELINE_ASSIGN_OR_RETURN(rows[i].lpr, optional_number(table, i, 3));
-    PACELINE_ASSIGN_OR_RETURN(rows[i].train_loss, optional_number(table, i, 4));
-    PACELINE_ASSIGN_OR_RETURN(rows[i].train_accuracy, optional_number(table, i, 5));
-    PACELINE_ASSIGN_OR_RETURN(rows[i].test_accuracy, optional_number(table, i, 6));
-  }
-  return rows;
+  return rows_of(table);
+}
+
+Result<CurveSoFar> read_curve_so_far(const std::filesystem::path& run_dir) {
+  const std::filesystem::path path = run_dir / kCurveFile;
+  PACELINE_ASSIGN_OR_RETURN(const csv::Table table,
+                            csv::Table::read(path, kCurveHeader, csv::LastLine::kMayBeCut));
+  PACELINE_ASSIGN_OR_RETURN(std::vector<CurveRow> rows, rows_of(table));
+  return CurveSoFar{std::move(rows), table.last_line_cut()};
 }
 
 }  // namespace paceline

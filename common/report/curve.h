@@ -55,4 +55,11 @@ class CurveWriter {
 // Errors: kNotFound no such file; kDataLoss naming file, line, got and expected.
 Result<std::vector<CurveRow>> read_curve(const std::filesystem::path& run_dir);
 
+// Of a run that may still go on, or was killed: a last line that is cut is left out. Errors: as above.
+struct CurveSoFar {
+  std::vector<CurveRow> rows;
+  bool last_line_cut = false;
+};
+Result<CurveSoFar> read_curve_so_far(const std::filesystem::path& run_dir);
+
 }  // namespace paceline

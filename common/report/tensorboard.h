@@ -1,16 +1,18 @@
 // TensorBoard's event files: the numbers of a run that TensorBoard draws, while it goes (run.tensorboard).
 //
-//   tag                                                step
-//   train/loss, train/accuracy, test/accuracy,         version: a row of curve.csv, whatever its cells have;
-//   the sync/threshold, sync/lpr                           threshold where it is finite
-//   phases/COMPUTE_GRADS/node_0, …                     final version: seconds of a worker in the phase, mean
-//   over phases/unaccounted/node_0                          those of the node that reported
+//   train/loss, train/accuracy,      the cells of a row of curve.csv; step: its version
+//   test/accuracy, sync/lpr
+//   sync/threshold                   the same, where it is finite and the version newer than all before
+//   phases/COMPUTE_GRADS/node_0, …,  at the end: seconds of a worker in the phase, mean over
+//   phases/unaccounted/node_0        those of the node that reported; step: the final version
 //
 // A file is a sequence of records, each a protobuf message Event (proto/tensorboard.proto) in the framing of
 // TFRecord (tensorflow/core/lib/io/record_writer.h), numbers little-endian:
 //
-//   uint64 length | uint32 masked CRC32C of those 8 bytes | Event, `length` bytes | uint32 masked CRC32C of
-//   it
+//   uint64 length         of the Event, in bytes
+//   uint32 masked CRC32C  of those 8 bytes
+//   the Event
+//   uint32 masked CRC32C  of it
 //
 // masked: the checksum turned right by 15 bits, plus 0xa282ead8. Values are float32. TensorBoard looks for
 // files whose names contain "tfevents", reads those of a folder in the order of their names, and takes a

@@ -30,7 +30,7 @@ paceline_test(balance_test SOURCES process/balance_test.cc
 
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/ and, with a
 # browser, process/page/.
-find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
 file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py
   ${CMAKE_CURRENT_SOURCE_DIR}/process/page/*_test.py)
 foreach(file ${daemon_tests})
@@ -57,5 +57,5 @@ endforeach()
 set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.Live daemons.LivePage daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
-set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Resume daemons.Starts
+set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Resume daemons.Starts daemons.TensorBoard
   PROPERTIES LABELS "daemons;not_tsan")

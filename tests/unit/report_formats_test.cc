@@ -1,5 +1,7 @@
 // `paceline report --format`: the same numbers as CSV, JSON, Markdown, and in colour.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -96,6 +98,31 @@ TEST_CASE("an_empty_directory_in_json_is_unfinished_and_lacks_its_files") {
   CHECK(run.at("status") == "unfinished");
   CHECK(run.at("summary").is_null());
   CHECK(run.at("missing").size() == 4);
+  for (const char* key : {"policy", "version", "wall_seconds", "test_accuracy", "workers_reported", "all"}) {
+    CHECK(run.at(key).is_null());
+  }
+  for (const auto& seconds : run.at("seconds_of_a_worker").at("phases")) CHECK(seconds.is_null());
+}
+
+TEST_CASE("what_an_empty_directory_does_not_say_is_an_empty_cell_in_csv") {
+  const TwoRuns runs;
+  std::filesystem::create_directories(runs.folder / "empty");
+  const std::string empty = (runs.folder / "empty").string();
+  const Outcome r = run_report({.runs = {runs.a, empty}, .format = ReportFormat::kCsv});
+  CHECK(r.status == 0);
+  const std::vector<std::string> lines = lines_of(r.out);
+  REQUIRE(lines.size() == 3);
+  const auto others = std::count(lines[0].begin(), lines[0].end(), ',') - 1;  // but for run and status
+  CHECK(lines[2] == empty + ",unfinished" + std::string(static_cast<std::size_t>(others), ','));
+  // What is wrong is said beside it, of several runs and of one.
+  for (const Outcome& said : {r, run_report({.runs = {empty}, .format = ReportFormat::kCsv})}) {
+    CHECK_THAT(said.err,
+               Contains("paceline report: " + empty + ": unfinished, so without changes\n") &&
+                   Contains("paceline report: " + empty + ": no summary.json: the run is unfinished") &&
+                   Contains("phases.csv: No such file"));
+    CHECK_THAT(said.err, !Contains(runs.a));
+  }
+  CHECK(run_report({.runs = {empty}, .format = ReportFormat::kJson}).err.empty());
 }
 
 TEST_CASE("markdown_has_the_cells_of_the_table_between_bars") {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -91,6 +92,11 @@ TEST_CASE("a_curve_goes_in_order_of_time_and_a_threshold_says_only_where_it_chan
   CHECK(curve.at("test_accuracy").at("points") == json::parse("[[2.0,20,0.5]]"));
   CHECK(curve.at("lpr").at("of") == 1);
   CHECK(curve.at("threshold").at("points") == json::parse("[[1.0,10,3.0],[4.0,40,null],[5.0,50,null]]"));
+
+  std::ofstream(folder / "curve.csv", std::ios::app) << "9.25,1";  // by a run that was killed
+  const json killed = run_of(folder.path());
+  CHECK(killed.at("curve") == curve);
+  CHECK_THAT(killed.at("missing").dump(), Contains("curve.csv: the last line is cut, and left out"));
 }
 
 TEST_CASE("staleness_is_summed_over_the_workers") {

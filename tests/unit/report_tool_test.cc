@@ -1,5 +1,7 @@
 // `paceline report`: the numbers in its tables, and its one line for a directory that is no finished run.
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "common/files/atomic_file.h"
@@ -191,6 +193,12 @@ TEST_CASE("a_crashed_run_is_shown_as_far_as_it_came_and_what_it_lacks_is_named")
                                     "  version 30 after 3.500 s, threshold 4\n"
                                     "  test accuracy 50.00 % at last\n  no summary.json: "));
   CHECK_THAT(r.out, Contains("phases.csv: No such file"));
+
+  // It may have been killed in the middle of a line.
+  std::ofstream(folder / "curve.csv", std::ios::app) << "9.25,1";
+  const std::string cut = run_report({name}).out;
+  CHECK_THAT(cut, Contains("  version 30 after 3.500 s, threshold 4\n") &&
+                      Contains("  curve.csv: the last line is cut, and left out\n"));
 }
 
 TEST_CASE("beside_other_runs_what_is_wrong_with_one_is_named_below_and_nothing_is_compared_with_it") {
@@ -210,8 +218,28 @@ TEST_CASE("beside_other_runs_what_is_wrong_with_one_is_named_below_and_nothing_i
                         Contains("summary.json: cut off after 1 bytes\n") &&
                         Contains("phases.csv:1: header is 'node,thread,phase', expected"));
   // Its phases are there.
-  CHECK(line_of(r.out, "run", corrupt + " unreadable") ==
-        corrupt + " unreadable 0.200 0.000 0.200 0.000 not evaluated");
+  CHECK(line_of(r.out, "run", corrupt + " unreadable") == corrupt + " unreadable 0.200 0.000 0.200 - -");
+  // Of the empty one nothing is known, and nothing is made up.
+  const std::string empty = (folder / "empty").string(), old = (folder / "old").string();
+  CHECK(line_of(r.out, "run", empty + " unfinished") == empty + " unfinished - - - - -");
+  CHECK(line_of(r.out, "phase s", "BARRIER") == "BARRIER 0.200 - 0.200 0.200");
+  // The summary of the old one has the sums of both workers, whose own phases cannot be read.
+  CHECK(line_of(r.out, "run", old + " ok") == old + " ok ssp 0.200 0.000 0.200 0.500 80.00 %");
+  CHECK_THAT(r.out, Contains("old: its directory has the phases of 0 of 2 workers, so without changes\n"));
+}
+
+TEST_CASE("sums_of_a_run_that_lost_a_node_and_its_phases_are_shown_for_no_worker") {
+  const TempFolder folder;
+  FinishedRun lost = two_nodes("lost");
+  lost.summary.lost_nodes = 1;
+  write_run(folder / "whole", two_nodes("whole"));
+  write_run(folder / "lost", lost);
+  std::filesystem::remove(folder / "lost/phases_histogram.csv");
+  const std::string whole = (folder / "whole").string(), name = (folder / "lost").string();
+  const Outcome r = run_report({whole, name});
+  CHECK(r.status == 0);
+  CHECK(line_of(r.out, "run", name) == name + " ok ssp - - - 0.500 80.00 %");
+  CHECK(line_of(r.out, "phase s", "COMPUTE_GRADS") == "COMPUTE_GRADS 0.200 -");
 }
 
 TEST_CASE("a_run_that_failed_before_any_node_reported_is_still_shown") {

@@ -1,5 +1,5 @@
 """The records of a run of ten hours with ten million phase samples, reported as text and as a page: in bounded time and memory.
-Prints what it took (docs/REPORT.md has the figures of a release build). See harness.py."""
+Prints what it took (docs/REPORT.md has the figures of a debug build). See harness.py."""
 
 import os
 import random
@@ -15,7 +15,7 @@ NODES, THREADS = 4, 4
 STEPS = 69_445  # of each worker: with nine phases and 16 workers 10,000,080 samples in 36,000 s
 BUCKETS = 300  # in the histogram of each phase: durations from 1 to 600 ms are as many
 CURVE_ROWS = 1_000_000  # 14 times as many as the run could have with windows of one clock
-SECONDS_MAX = 60.0  # of a debug build on a busy machine; the issue wants 5 s of a release build
+SECONDS_MAX = 60.0  # of a processor, in a debug build; a release build is to take less than 5 s
 BYTES_MAX = 500_000_000
 PAGE_BYTES_MAX = 3_000_000
 PHASES = {"BATCH": 0.02, "COMPUTE_GRADS": 0.6, "APPLY_GRADS": 0.02, "PS_APPLY_GRADS": 0.04, "STEP": 0.005, "BARRIER": 0.25,
@@ -87,10 +87,11 @@ simulate: {{compute: {{distribution: lognormal, mean: 100ms}}, metric: {{final_a
         _, status, used = os.wait4(program.pid, 0)
         program.returncode = os.waitstatus_to_exitcode(status)
         seconds, most = time.monotonic() - began, used.ru_maxrss * 1024
+        cpu_seconds = used.ru_utime + used.ru_stime  # other programs take none of it
         how = " ".join(str(argument) for argument in arguments if str(argument).startswith("-"))
         print(f"report {how}: {seconds:.2f} s, {most / 1e6:.0f} MB", file=sys.stderr)
         self.assertEqual(program.returncode, 0)
-        self.assertLess(seconds, SECONDS_MAX)
+        self.assertLess(cpu_seconds, SECONDS_MAX)
         self.assertLess(most, BYTES_MAX)
         return said
 

@@ -1,8 +1,10 @@
 """scripts/plot_run.py: what its figures draw is what the run directories say. Skipped where pandas or matplotlib are not
 installed (scripts/install_deps.sh --plots). See harness.py."""
 
+import contextlib
 import csv
 import importlib.util
+import io
 import json
 import os
 import re
@@ -10,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import harness
 from harness import DaemonTest
@@ -28,6 +31,7 @@ emulate: {{base_step: 100ms, slowdown: [1, 1.5], jitter: lognormal, jitter_sprea
 simulate: {{mode: training}}
 data: {{kind: synthetic, path: {data}}}
 """
+DEADLINE = 300.0  # seconds, of a program that imports pandas and matplotlib and draws, on a busy machine
 FIGURES = ("phases_workers", "phases_nodes", "accuracy", "loss", "threshold_lpr", "staleness")
 
 
@@ -44,6 +48,9 @@ class Plots(DaemonTest):
     def setUpClass(cls):
         super().setUpClass()
         os.environ["MPLBACKEND"] = "Agg"
+        # A home that cannot be written would have it say so on standard error; and the fonts are found once, below.
+        os.environ["MPLCONFIGDIR"] = str(cls._shared / "matplotlib")
+        (cls._shared / "matplotlib").mkdir()
         config = cls._shared / "simulate.yaml"
         config.write_text(SIMULATION.format(data=cls._shared / "data"), encoding="utf-8")
         cls.runs = [cls._shared / policy for policy in ("dtssp", "asp")]
@@ -57,7 +64,7 @@ class Plots(DaemonTest):
 
     def plot(self, *arguments, **environment):
         return subprocess.run([sys.executable, harness.SOURCE / "scripts/plot_run.py", *arguments], capture_output=True,
-                              text=True, timeout=harness.DEADLINE, check=False, env={**os.environ, **environment})
+                              text=True, timeout=DEADLINE, check=False, env={**os.environ, **environment})
 
     def figure(self, name, *runs):
         return self.plot_run.FIGURES[name](self.plot_run.load(*(runs or self.runs)))
@@ -66,16 +73,15 @@ class Plots(DaemonTest):
         """The line of that label goes through these points."""
         found = [line for line in chart.lines if line.get_label() == label]
         self.assertEqual(len(found), 1, [line.get_label() for line in chart.lines])
-        points = list(zip(found[0].get_xdata(), found[0].get_ydata()))
-        self.assertEqual(len(points), len(expected))
-        for (x, y), (x_expected, y_expected) in zip(points, sorted(expected)):
+        points = list(zip(found[0].get_xdata(), found[0].get_ydata(), strict=True))
+        for (x, y), (x_expected, y_expected) in zip(points, sorted(expected), strict=True):
             self.assertEqual(x, x_expected)
             self.assertAlmostEqual(y, y_expected, delta=1e-9 * abs(y_expected))
 
     # ---- what is drawn
 
     def test_bars_of_workers_are_the_rows_of_the_file_and_all_of_them_its_walls(self):
-        for run, chart in zip(self.runs, self.figure("phases_workers").axes[1:]):
+        for run, chart in zip(self.runs, self.figure("phases_workers").axes[1:], strict=True):
             drawn = {bars.get_label(): [bar.get_width() for bar in bars] for bars in chart.containers}
             expected = {}
             for row in rows_of(run / "phases.csv"):
@@ -85,12 +91,16 @@ class Plots(DaemonTest):
                 for width, seconds in zip(drawn[phase], of, strict=True):
                     self.assertAlmostEqual(width, max(seconds, 0.0), delta=1e-12, msg=phase)
             self.assertEqual([label.get_text() for label in chart.get_yticklabels()], ["0.0", "0.1", "1.0", "1.1"])
-            ends = [bar.get_x() + bar.get_width() for bar in chart.containers[-1]]
+            ends = [0.0] * 4  # of each worker's bars so far: each begins where the one before it has ended
+            for bars in chart.containers:
+                for worker, bar in enumerate(bars):
+                    self.assertAlmostEqual(bar.get_x(), ends[worker], places=9)
+                    ends[worker] = bar.get_x() + bar.get_width()
             for worker, end in enumerate(ends):
                 self.assertAlmostEqual(end, sum(max(of[worker], 0.0) for of in expected.values()), places=9)
 
     def test_bars_of_nodes_are_means_and_the_summary_is_their_sum(self):
-        for run, chart in zip(self.runs, self.figure("phases_nodes").axes[1:]):
+        for run, chart in zip(self.runs, self.figure("phases_nodes").axes[1:], strict=True):
             summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
             drawn = {bars.get_label(): [bar.get_width() for bar in bars] for bars in chart.containers}
             self.assertEqual(len(drawn["BARRIER"]), 2)
@@ -104,28 +114,33 @@ class Plots(DaemonTest):
             def column(along, name, scale=1.0, of=rows):
                 return [(float(row[along]), float(row[name]) * scale) for row in of if row[name] not in ("", "inf")]
 
-            for chart, along in zip(self.figure("accuracy").axes, ("seconds", "version")):
+            for chart, along in zip(self.figure("accuracy").axes, ("seconds", "version"), strict=True):
                 self.assert_line(chart, f"{run.name}, test", column(along, "test_accuracy", 100.0))
                 self.assert_line(chart, f"{run.name}, training", column(along, "train_accuracy", 100.0))
-            for chart, along in zip(self.figure("loss").axes, ("seconds", "version")):
+            for chart, along in zip(self.figure("loss").axes, ("seconds", "version"), strict=True):
                 self.assert_line(chart, run.name, column(along, "train_loss"))
         rows = rows_of(self.runs[0] / "curve.csv")
         threshold, lpr = self.figure("threshold_lpr").axes
         self.assertEqual(len(threshold.lines), 1)  # that of asp is infinite
-        self.assertEqual(sorted(threshold.lines[0].get_ydata()), sorted(float(row["threshold"]) for row in rows))
-        self.assertEqual(sorted(lpr.lines[0].get_ydata()), sorted(float(row["lpr"]) for row in rows if row["lpr"]))
+        rows.sort(key=lambda row: float(row["seconds"]))  # as drawn; rows of the same time stay in their order
+        for chart, name in ((threshold, "threshold"), (lpr, "lpr")):
+            (line,) = (line for line in chart.lines if line.get_label() == self.runs[0].name)
+            drawn = [row for row in rows if row[name] not in ("", "inf")]
+            self.assertEqual(list(line.get_xdata()), [float(row["seconds"]) for row in drawn], name)
+            self.assertEqual(list(line.get_ydata()), [float(row[name]) for row in drawn], name)
 
     def test_staleness_bars_are_shares_of_all_gradients(self):
-        for chart, unit in zip(self.figure("staleness").axes, ("clocks", "gradients")):
-            for run, bars in zip(self.runs, chart.containers):
+        for chart, unit in zip(self.figure("staleness").axes, ("clocks", "gradients"), strict=True):
+            for nth, (run, bars) in enumerate(zip(self.runs, chart.containers, strict=True)):
                 counts = {}
                 for row in rows_of(run / "staleness.csv"):
                     if row["unit"] == unit:
                         counts[int(row["staleness"])] = counts.get(int(row["staleness"]), 0) + int(row["count"])
                 total = sum(counts.values())
-                for bar, (_, count) in zip(bars, sorted(counts.items())):
+                for bar, (staleness, count) in zip(bars, sorted(counts.items()), strict=True):
                     self.assertAlmostEqual(bar.get_height(), 100.0 * count / total)
-                self.assertEqual(len(bars), len(counts))
+                    # Beside each other over their number, that of the first run left of it.
+                    self.assertAlmostEqual(bar.get_x() + bar.get_width(), staleness + 0.4 * nth)
 
     # ---- files
 
@@ -156,6 +171,38 @@ class Plots(DaemonTest):
         self.assertEqual(sorted(file.stem for file in (crashed / "plots").glob("*.png")), ["accuracy", "loss", "threshold_lpr"])
         rows = [row for row in curve.splitlines()[1:] if row.split(",")[4]]
         self.assertEqual(len(self.figure("loss", crashed).axes[0].lines[0].get_xdata()), len(rows))
+
+    def test_a_column_that_a_curve_lacks_costs_only_what_is_drawn_of_it(self):
+        old = self.folder / "old"
+        shutil.copytree(self.runs[0], old)
+        rows = rows_of(old / "curve.csv")
+        with open(old / "curve.csv", "w", encoding="utf-8", newline="") as file:
+            table = csv.DictWriter(file, [name for name in rows[0] if name != "lpr"], extrasaction="ignore", lineterminator="\n")
+            table.writeheader()
+            table.writerows(rows)
+        done = self.plot(old)
+        self.assertEqual((done.returncode, done.stderr), (0, f"plot_run: {old}: curve.csv: no column lpr; it is of another version\n"))
+        self.assertEqual(sorted(file.stem for file in (old / "plots").glob("*.png")), sorted(FIGURES))
+        threshold, lpr = self.figure("threshold_lpr", old).axes
+        self.assertEqual((len(threshold.lines), len(lpr.lines)), (1, 0))
+
+    def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(self):
+        def cannot(_):
+            raise ValueError("image is too large")
+
+        said = io.StringIO()
+        arguments = ["plot_run", str(self.runs[0]), "--out", str(self.folder / "figures")]
+        with (mock.patch.dict(self.plot_run.FIGURES, loss=cannot), mock.patch.object(sys, "argv", arguments),
+              contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO())):
+            self.plot_run.main()
+        self.assertEqual(said.getvalue(), "plot_run: loss: image is too large\n")
+        self.assertEqual(sorted(file.stem for file in (self.folder / "figures").glob("*.png")), sorted({*FIGURES} - {"loss"}))
+
+    def test_a_tall_figure_has_fewer_pixels_than_matplotlib_refuses(self):
+        for inches in (5, 400, 5000):
+            dots = self.plot_run.dots_per_inch(self.plot_run.Figure(figsize=(9, inches)))
+            self.assertLess(inches * dots, 2 ** 16)
+            self.assertLessEqual(dots, 150)
 
     def test_rubbish_is_named_and_a_run_with_nothing_to_draw_is_an_error(self):
         (self.folder / "rubbish").mkdir()
@@ -191,7 +238,7 @@ class Plots(DaemonTest):
         shutil.copytree(self.runs[1], self.folder / "runs/asp")
         (self.folder / "scripts").symlink_to(harness.SOURCE / "scripts")
         done = subprocess.run([sys.executable, "-B", "-c", "\n".join(blocks)], cwd=self.folder, capture_output=True,
-                              text=True, timeout=harness.DEADLINE, check=False)
+                              text=True, timeout=DEADLINE, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertRegex(done.stdout, r"BARRIER\s+[\d.]+")
 

@@ -5,6 +5,7 @@ import csv
 import signal
 import struct
 import time
+from collections import Counter
 
 import event_file
 import harness
@@ -40,14 +41,16 @@ class TensorBoard(DaemonTest):
         for tag, column in COLUMNS.items():
             said = [(event.step, event.scalars[tag]) for event in events if tag in event.scalars]
             self.assertEqual(said, [(int(row["version"]), as_float(row[column])) for row in curve if row[column]], tag)
-        thresholds = {int(row["version"]): as_float(row["threshold"]) for row in curve}
+        thresholds = {}  # of each version that no later one came before: an evaluation's row may be late
+        for row in curve:
+            if int(row["version"]) > max(thresholds, default=-1):
+                thresholds[int(row["version"])] = as_float(row["threshold"])
         said = [(event.step, event.scalars["sync/threshold"]) for event in events if "sync/threshold" in event.scalars]
-        self.assertEqual([step for step, _ in said], sorted({step for step, _ in said}))
-        self.assertGreater(len(said), len([row for row in curve if row["train_loss"]]) - 1)
-        self.assertEqual([thresholds[step] for step, _ in said], [value for _, value in said])
+        self.assertEqual(said, list(thresholds.items()))
         zero = events[0].wall_time
         of_rows = [event for event in events if event.scalars and not any(tag.startswith("phases/") for tag in event.scalars)]
-        for event, row in zip(of_rows, curve):
+        self.assertEqual([event.step for event in of_rows], [int(row["version"]) for row in curve])
+        for event, row in zip(of_rows, curve, strict=True):
             self.assertAlmostEqual(event.wall_time - zero, float(row["seconds"]), places=5)
 
     def assert_phases(self, event, node):
@@ -56,6 +59,7 @@ class TensorBoard(DaemonTest):
             if row["node"] == str(node):
                 workers.setdefault(row["phase"], []).append(float(row["total_seconds"]))
         self.assertEqual(sorted(event.scalars), sorted(f"phases/{phase}/node_{node}" for phase in workers))
+        self.assertEqual({len(seconds) for seconds in workers.values()}, {2})  # threads
         for phase, seconds in workers.items():
             expected = sum(seconds) / len(seconds)
             self.assertAlmostEqual(event.scalars[f"phases/{phase}/node_{node}"], expected, delta=1e-6 * abs(expected) + 1e-9)
@@ -90,7 +94,8 @@ class TensorBoard(DaemonTest):
         self.assertEqual(self.event_files(), [])
 
     def test_a_resumed_run_takes_back_what_comes_again(self):
-        saving = (*self.WINDOWS, "checkpoint.every_clocks=20", "train.total_iterations=4000")
+        # Neither generation ends by itself, so that neither is over before a slow test has seen what it waits for.
+        saving = (*self.WINDOWS, "checkpoint.every_clocks=20")
         servers, nodes = self.start_training(*saving)
         self.wait_for_log("server.log", "is written: ")
         for program in servers + nodes:
@@ -100,8 +105,13 @@ class TensorBoard(DaemonTest):
         (before,) = self.event_files()
         servers = [self.server(0, *saving, "--resume")]
         nodes = [self.node(i, *saving, "--resume") for i in range(2)]
+        with FolderWatch(self.run_dir) as watch:
+            while not any("test/accuracy" in event.scalars for file in self.event_files() if file != before
+                          for event in event_file.events_of(file)):
+                watch.wait("an evaluation in the second event file")
+        servers[0].send(signal.SIGTERM)
         for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
+            self.assertEqual(program.end(), 1, program.errors())
         from_version = self.summary()["resumed_from_version"]
         files = self.event_files()
         self.assertEqual(len(files), 2)
@@ -113,10 +123,14 @@ class TensorBoard(DaemonTest):
         self.assert_steps_are_those_of_the_curve(kept + events)
 
     def assert_steps_are_those_of_the_curve(self, events):
+        cut = 0
         for tag in ("train/loss", "test/accuracy"):
             said = [(event.step, event.scalars[tag]) for event in events if tag in event.scalars]
             rows = [row for row in self.rows("curve.csv") if row[COLUMNS[tag]]]
-            self.assertEqual(sorted(said), sorted((int(row["version"]), as_float(row[COLUMNS[tag]])) for row in rows), tag)
+            expected = [(int(row["version"]), as_float(row[COLUMNS[tag]])) for row in rows]
+            self.assertFalse(Counter(said) - Counter(expected), tag)
+            cut += len(expected) - len(said)
+        self.assertLessEqual(cut, 1, "the one row whose event the kill may have come before")
 
     # ---- simulated ones
 
