@@ -188,21 +188,23 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
 
 // A join may name 65,536 tensors, which takes the others' time. A node says it once, and again when it has
 // heard nothing for a lease; whoever goes on with it sooner, or though it was refused, has its connection
-// broken.
+// broken. To a server that was away all arrive at once, which is not held against the node: it says few
+// (worker/client/joining.h), and those count little.
 bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::Join& join, Ticks now) {
   const std::optional<Peer> known = membership_.who(from);
   if (!known) return false;  // counted if it is refused
   const bool present = !membership_.is_gone(*known);
   const bool in_time = now - membership_.joined_at(*known) >= config_.cluster.heartbeat;
-  if (present && *known == Peer::of(join.node) && in_time) return false;
-  if (!router_->said_in_vain(from)) return false;
+  const bool again = present && *known == Peer::of(join.node);
+  if (again && in_time) return false;
+  if (!(again ? router_->said_in_vain(from) : router_->joined_in_vain(from))) return false;
   if (present) expelled_.emplace_back(*known, "refused: it went on joining");
   return true;
 }
 
 void ServerLoop::refuse_join(const wire::PeerId& from, const Status& why) {
   const bool stranger = !membership_.who(from);  // others have been counted
-  if (stranger && router_->said_in_vain(from)) return;
+  if (stranger && router_->joined_in_vain(from)) return;
   refuse(from, why, /*fatal=*/true);
 }
 
@@ -265,7 +267,18 @@ Status ServerLoop::judge_sharing(NodeId node, const Status& shared) {
   return Status::ok();
 }
 
+// A shard says it once, and what it says a second time is not answered.
+bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& join) {
+  const std::optional<Peer> known = membership_.who(from);
+  if (!known) return false;  // counted if it is refused
+  const bool present = !membership_.is_gone(*known);
+  const bool broken = router_->joined_in_vain(from);
+  if (broken && present) expelled_.emplace_back(*known, "refused: it went on joining");
+  return broken || (present && *known == Peer::of(join.shard));
+}
+
 void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
+  if (joins_in_vain(from, join)) return;
   if (!is_authority()) {
     return refuse_join(from, failed_precondition("shard " + to_string(join.shard) + " joined shard " +
                                                  to_string(shard_) + ", which is not the authority"));

@@ -84,6 +84,7 @@ class ServerLoop {
   void refuse_gone(const wire::PeerId& from, Peer peer);
   void on_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
   [[nodiscard]] bool joins_in_vain(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  [[nodiscard]] bool joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& join);
   void refuse_join(const wire::PeerId& from, const Status& why);
   [[nodiscard]] Status check_generation(const wire::Join& join) const;
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);

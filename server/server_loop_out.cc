@@ -39,6 +39,8 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   }
   const wire::PeerId* connection = membership_.connection_of(to);
   if (connection == nullptr) return;  // it has gone, or never came
+  const bool says_nothing = std::holds_alternative<wire::Held>(message.body);  // it comes again
+  if (says_nothing && router_->waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) expelled_.emplace_back(to, "refused: " + error->message);
   Status status = check_room(*connection);
@@ -168,8 +170,11 @@ void ServerLoop::heartbeat(Ticks now) {
   next_heartbeat_ = now + config_.cluster.heartbeat;
   for (const Peer peer : membership_.present()) {
     const wire::PeerId& connection = *membership_.connection_of(peer);
-    if (router_->waiting(connection) >= kHeartbeatsBehind) continue;
-    const Status status = router_->send(connection, {wire::Heartbeat{}, {}});
+    Status status = check_room(connection);  // who has asked for too much need not ask again to be found
+    if (status.is_ok()) {
+      if (router_->waiting(connection) >= kHeartbeatsBehind) continue;
+      status = router_->send(connection, {wire::Heartbeat{}, {}});
+    }
     if (!status.is_ok()) cannot_send(peer, status);
   }
   if (!dealer_) return;

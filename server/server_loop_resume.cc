@@ -30,7 +30,7 @@ Status ServerLoop::look_for_checkpoints() {
 }
 
 void ServerLoop::on_resuming_shard(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
-  if (!choice_) return send_to(from, wire::Heartbeat{});  // it said so twice
+  if (!choice_) return send_to(from, wire::Heartbeat{});  // the choice is made
   choice_->add(join.shard, join.intact);
   log_.info("shard " + to_string(join.shard) + " has " + std::to_string(join.intact.size()) +
             " intact files of checkpoints");

@@ -2,8 +2,8 @@
 // large ones are bounded by the pulls that it may have open. Each takes a few hundred bytes, so one that asks
 // and does not read takes about a megabyte. The bound leaves room for all that may wait for a node that
 // stands still, or reads a large answer slowly: of each training thread a grant, a notice, the answers to its
-// pulls. Heartbeats are none of it: behind what is unread they say nothing, and are left out
-// (kHeartbeatsBehind).
+// pulls. Heartbeats, and the notices that a grant is still held, which come again and again, are none of it:
+// behind what is unread they say nothing, and are left out (kHeartbeatsBehind).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline std::int64_t unread_messages_max(const ClusterSection& cluster, std::int6
   return kAtLeast + kOfThread * threads + (threads + 2) * pieces;
 }
 
-// A peer with so many waiting hears of us when it reads those.
+// A peer with so many waiting hears of us, and of what is held, when it reads those.
 inline constexpr std::int64_t kHeartbeatsBehind = 4 * wire::Unread::kMarkEvery;
 
 }  // namespace paceline::server

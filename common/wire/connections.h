@@ -28,9 +28,9 @@
 namespace paceline::wire {
 
 // What is held against a connection, and how much of it: what is no message, which a program of ours never
-// says, and a message of somebody who is not in the run, of which a node that was lost may have many on their
-// way.
-enum class Wrong { kInVain = 1, kMalformed = 16 };
+// says; a join that is refused, or said twice where once is enough, which takes long to judge; and another
+// message of somebody who is not in the run, of which a node that was lost may have many on their way.
+enum class Wrong { kInVain = 1, kJoin = 16, kMalformed = 16 };
 
 class Connections {
  public:

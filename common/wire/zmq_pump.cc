@@ -160,19 +160,6 @@ std::string Pump::key_name() const {
   return name != nullptr ? name : "";
 }
 
-bool Pump::said_malformed(const PeerId& from) {
-  if (!said_wrong(from, Wrong::kMalformed)) return false;
-  admission_->note("a connection",
-                   "it sent " + std::to_string(Connections::kMalformedMax) + " malformed messages");
-  return true;
-}
-
-bool Pump::said_in_vain(const PeerId& from) {
-  if (!said_wrong(from, Wrong::kInVain)) return false;
-  admission_->note("a connection", "it went on sending messages that were refused");
-  return true;
-}
-
 bool Pump::said_wrong(const PeerId& from, Wrong what) {
   PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
   hear_of_connections();
@@ -180,6 +167,7 @@ bool Pump::said_wrong(const PeerId& from, Wrong what) {
   sharings_->end(from);
   connections_.erase(from);
   dropped_.push_back(from);
+  admission_->note("a connection", "it went on sending messages that are malformed, or refused");
   if (dropped_.size() > kDroppedMax) dropped_.pop_front();
   return true;
 }

@@ -1,7 +1,9 @@
 // Floods of messages that are all of the right form, against a real server over a real socket: who sends them
 // without reading what comes back is found before it has cost memory, and the others train on.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <future>
+#include <optional>
 
 #include "common/report/run_summary.h"
 #include "tests/process/scripted_node.h"
@@ -13,7 +15,11 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 
-constexpr std::int64_t kFew = 5;  // parameters
+// Parameters: an answer of a kilobyte, which counts as a small message; many of these fill any buffer.
+constexpr std::int64_t kFew = 250;
+// 8 MB, which fit into no buffer of the system; they are sent in frames of a megabyte.
+constexpr std::int64_t kMany = 2'000'000;
+constexpr std::int64_t kFrame = 250'000;
 
 // Two nodes of one thread, of which none waits for the other.
 RunConfig flooded_config(const testing::TempFolder& folder) {
@@ -41,18 +47,23 @@ struct Flooded {
   RunningServer server{config, ShardId(0), context};
   ScriptedNode good{context, config.cluster.endpoints};
   ScriptedNode bad{context, config.cluster.endpoints};
+  const std::int64_t floats;
 
-  Flooded() {
+  explicit Flooded(std::int64_t parameters = kFew) : floats(parameters) {
     REQUIRE(server.started().is_ok());
-    good.say(0, join_of(config, 0, kFew));
+    good.say(0, join_of(config, 0, floats));
     good.hear<wire::Welcome>(0);
-    good.say(0, wire::InitialParameters{0, true}, std::vector<float>(kFew));
-    bad.say(0, join_of(config, 1, kFew));
+    for (std::int64_t at = 0; at < floats; at += kFrame) {
+      const std::int64_t piece = std::min(kFrame, floats - at);
+      good.say(0, wire::InitialParameters{at, at + piece == floats},
+               std::vector<float>(static_cast<std::size_t>(piece)));
+    }
+    bad.say(0, join_of(config, 1, floats));
     bad.hear<wire::Welcome>(0);
     clock = good.hear<wire::Grant>(0).clock;
   }
 
-  // Node 0 computes one iteration: it is answered, whatever node 1 does meanwhile.
+  // Node 0 computes one iteration: it is answered, whatever node 1 does meanwhile. Of kFew.
   void train_one() {
     const wire::Push push{WorkerId(0, 0), clock, 0, true, 4, Version(0), Revision(0)};
     good.say(0, push, std::vector<float>(kFew, 1));
@@ -62,6 +73,21 @@ struct Flooded {
     report.metric = {1.0, 2, 4};
     good.say(0, report);
     clock = good.hear<wire::Grant>(0).clock;
+  }
+  // Node 1 asks for parameters: for all of them, or whether they have changed, which they have not before
+  // somebody has trained.
+  void ask(int times, Revision have) {
+    for (int i = 0; i < times; ++i) {
+      bad.say(0, wire::Pull{static_cast<std::uint64_t>(i), Version(0), false, have});
+    }
+  }
+  // Of kMany: node 1 has answers of a few bytes waiting behind one of 8 MB that it does not read. Its own
+  // queue holds 256 messages, so of the large one it takes nothing but what the system's buffers hold, and
+  // all that comes behind it stays with the server.
+  void stand_still_before(int answers) {
+    ask(300, Revision(0));
+    ask(1, kNoRevision);
+    ask(answers, Revision(0));
   }
   // Why node 1 was lost, as the run's summary says: "the test is over" where it was there to the end. Ends
   // the run.
@@ -84,12 +110,12 @@ struct Flooded {
 // What it was sent lies in the system's buffers and its own queue first: the flood is longer than those hold.
 constexpr int kFlood = 20'000;
 
-TEST_CASE("a node that asks for what it has, and reads no answer, is lost, and the others train on") {
+TEST_CASE("a node that asks, and reads no answer, is lost, and the others train on") {
   Flooded run;
   const auto ask = GENERATE(0, 1);
   for (int i = 0; i < kFlood; ++i) {
     if (ask == 0) {
-      run.bad.say(0, wire::Pull{static_cast<std::uint64_t>(i), Version(0), false, Revision(0)});
+      run.ask(1, kNoRevision);
     } else {
       wire::StepReport twice;  // an Error that is not fatal: it has gone on already
       twice.worker = WorkerId(1, 0);
@@ -109,9 +135,15 @@ TEST_CASE("a node that goes on joining is lost, and its connection broken") {
   Flooded run;
   for (int i = 0; i < 1000; ++i) run.bad.say(0, join_of(run.config, 1, kFew));
   run.train_one();
-  // Its next connection is a stranger's.
-  CHECK_THAT(run.bad.hear<wire::Error>(0).message,
-             Contains("node 1: it has gone") || Contains("before a join"));
+  // Its next connection is a stranger's. What is said over one that is just being broken is lost, as is its
+  // answer.
+  std::optional<wire::Error> told;
+  for (int i = 0; i < 200 && !told; ++i) {
+    run.bad.say(0, wire::Heartbeat{});
+    told = run.bad.hear_within<wire::Error>(0, 100ms);
+  }
+  REQUIRE(told);
+  CHECK_THAT(told->message, Contains("node 1: it has gone") || Contains("before a join"));
   CHECK_THAT(run.why_lost(), Contains("node 1: refused: it went on joining"));
 }
 
@@ -127,14 +159,17 @@ TEST_CASE("a stranger that goes on talking has its connection broken, and the ot
 }
 
 TEST_CASE("a node that stands still with all that may wait for it unread is not lost") {
-  Flooded run;
-  // Fewer than the bound: what a node asks for at a time is far less.
-  for (int i = 0; i < 900; ++i) {
-    run.bad.say(0, wire::Pull{static_cast<std::uint64_t>(i), Version(0), false, Revision(0)});
-  }
+  Flooded run(kMany);
+  run.stand_still_before(600);  // fewer than the bound: what a node asks for at a time is far less
+  for (int i = 0; i < 20; ++i) run.good.hear<wire::Heartbeat>(0);
   for (int i = 0; i < 900; ++i) run.bad.hear<wire::Unchanged>(0);
-  run.train_one();
   CHECK(run.why_lost() == "node 1: the test is over");
+}
+
+TEST_CASE("behind a large answer that is not read, answers of a few bytes wait, too, and are bounded") {
+  Flooded run(kMany);
+  run.stand_still_before(1500);
+  CHECK_THAT(run.why_lost(), Contains("node 1: it does not read what it is sent"));
 }
 
 }  // namespace

@@ -85,7 +85,15 @@ class ScriptedNode {
   // one.
   template <typename Body>
   Body hear(std::size_t server, wire::Payload* payload = nullptr) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    std::optional<Body> heard = hear_within<Body>(server, std::chrono::seconds(20), payload);
+    if (!heard) FAIL("nothing was heard of it from server " << server);
+    return *std::move(heard);
+  }
+  // The same; nothing where none comes within that time.
+  template <typename Body>
+  std::optional<Body> hear_within(std::size_t server, std::chrono::milliseconds time,
+                                  wire::Payload* payload = nullptr) {
+    const auto deadline = std::chrono::steady_clock::now() + time;
     for (;;) {
       std::vector<wire::Message>& box = inbox_[server];
       while (!box.empty()) {
@@ -96,7 +104,7 @@ class ScriptedNode {
           return *body;
         }
       }
-      if (std::chrono::steady_clock::now() > deadline) FAIL("nothing was heard of it from server " << server);
+      if (std::chrono::steady_clock::now() > deadline) return std::nullopt;
       io_.restart();
       io_.run_one_for(std::chrono::milliseconds(20));
     }

@@ -3,13 +3,18 @@
 
     soak.py BIN [--seconds 3600] [--faults 8]
 
-Three nodes of two threads train over two shards, which save a checkpoint every few seconds. FAULTS times, evenly spread, all
-servers are killed and started again with --resume; every second time a node is killed with them and started again, too.
-The other nodes live from the first to the last second. Each second the resident memory and the open descriptors of every
-process are looked at. Of a process that lived long enough, without its first part, in which all is used for the first
-time, the last third must not have more (medians) than the first but for MEMORY_MAX and DESCRIPTORS_MAX.
+Three nodes of two threads train over two shards, which save a checkpoint every few seconds. FAULTS times, evenly spread over
+the first third of the time, all servers are killed and started again with --resume; every second time a node is killed
+with them and started again, too. So whatever runs at the end has lived for two thirds of the time or more. Each second the
+resident memory and the open descriptors of every process are looked at. Of a process that lived long enough, without its
+first part, in which all is used for the first time, the last third must not have more (medians) than the first but for
+MEMORY_MAX and DESCRIPTORS_MAX: in an hour a process that grows by more than 13 MB per hour is found, one that grows by less
+is not.
 
-Prints a line for each process. Exit status 0: all flat and the run ended in order; 1: not; 2: wrong usage.
+No single node joins or leaves, but with the servers.
+
+Prints a line for each process, with how much its memory grew and at what rate. Exit status 0: all flat and the run ended in
+order; 1: not; 2: wrong usage.
 """
 import argparse
 import json
@@ -81,7 +86,10 @@ class Watched:
             (first := statistics.median(of[warm:warm + third]), statistics.median(of[-third:]) - first)
             for of in (self.resident, self.descriptors))
         flat = more_memory <= MEMORY_MAX and more_open <= DESCRIPTORS_MAX
-        return (f"{self.name}: {len(self.resident)} s, {memory / 1e6:.1f} MB {more_memory / 1e6:+.2f}, "
+        apart = max(1, len(self.resident) - warm - third)  # the middles of the two thirds, in seconds
+        per_hour = more_memory * 3600 / apart
+        return (f"{self.name}: {len(self.resident)} s, {memory / 1e6:.1f} MB {more_memory / 1e6:+.2f} "
+                f"({per_hour / 1e6:+.1f} per hour), "
                 f"{open_files:.0f} descriptors {more_open:+.0f}{'' if flat else '   GROWS'}"), flat
 
 
@@ -165,11 +173,10 @@ def main():
         harness.subprocess.run([programs / "paceline", "data", "synthesize", "--out", folder / "data", "--train", "400",
                                 "--test", "100"], check=True, stdout=harness.subprocess.DEVNULL)
         soak = Soak(programs, folder)
-        stretch = arguments.seconds / (arguments.faults + 1)
         for number in range(arguments.faults):
-            soak.watch(stretch)
+            soak.watch(arguments.seconds / 3 / arguments.faults)
             soak.fault(number)
-        soak.watch(stretch)
+        soak.watch(arguments.seconds * (2 / 3 if arguments.faults > 0 else 1))
         summary = soak.stop()
     except AssertionError as error:
         print(f"soak: {error}", file=sys.stderr)

@@ -59,3 +59,5 @@ set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.Live daemo
   PROPERTIES LABELS "daemons;plain")
 set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Resume daemons.Starts daemons.TensorBoard
   PROPERTIES LABELS "daemons;not_tsan")
+# Beside others these would measure those.
+set_tests_properties(daemons.NetworkCuts daemons.Overload PROPERTIES RUN_SERIAL TRUE)

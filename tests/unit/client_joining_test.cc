@@ -3,9 +3,11 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <memory>
+#include <vector>
 
 #include "tests/unit/client_fixture.h"
 #include "tests/unit/worker_fixture.h"
+#include "worker/client/joining.h"
 
 namespace paceline {
 namespace {
@@ -128,6 +130,31 @@ TEST_CASE("a join that nobody answers is said again, since whoever was there may
   REQUIRE(f.left_welcomes(2));
   REQUIRE(f.right_welcomes(2));
   CHECK(f.started.get().is_ok());
+}
+
+// Times are passed in: how many Joins a server that is away for all that time finds when it is back.
+int joins_said_in(std::chrono::seconds reconnect_timeout, std::chrono::seconds lease) {
+  ClusterSection cluster;
+  cluster.lease = lease;
+  cluster.reconnect_timeout = reconnect_timeout;
+  ClientState state(1);
+  std::vector<ServerLink> links;
+  links.push_back({ShardId(0), "", Range{0, 1}, nullptr, 0, false, {}, {}});
+  const Joining joining(links, state, Lost::kTheAuthority, 1, cluster);
+  const Ticks begin;
+  int joins = 0;
+  for (std::chrono::seconds after{0}; after < reconnect_timeout; after += std::chrono::seconds(1)) {
+    if (after.count() > 0 && joining.due(links[0], begin + after) != Joining::Due::kJoin) continue;
+    joining.asked(links[0], begin + after);
+    ++joins;
+  }
+  return joins;
+}
+
+TEST_CASE("a server that is away for long finds few joins: one for each lease, and at most 33") {
+  CHECK(joins_said_in(60s, 9s) == 6);
+  CHECK(joins_said_in(std::chrono::hours(1), 9s) == 32);
+  CHECK(joins_said_in(std::chrono::hours(24), 1s) <= 33);
 }
 
 TEST_CASE("a server that ends once it has welcomed the node is joined again") {

@@ -11,8 +11,14 @@ std::string generation_text(std::uint64_t generation) { return "generation " + s
 }  // namespace
 
 Joining::Joining(std::vector<ServerLink>& links, ClientState& state, Lost before, std::uint64_t last,
-                 std::chrono::nanoseconds lease)
-    : links_(links), state_(state), before_(before), last_(last), lease_(lease) {}
+                 const ClusterSection& cluster)
+    : links_(links),
+      state_(state),
+      before_(before),
+      last_(last),
+      lease_(cluster.lease),
+      join_again_after_(
+          std::max<std::chrono::nanoseconds>(cluster.lease, cluster.reconnect_timeout / kJoinsMax)) {}
 
 void Joining::asked(ServerLink& link, Ticks now) const {
   link.asked = now;
@@ -73,7 +79,8 @@ bool Joining::may_pass(const ServerLink& link, const wire::Error& error) const {
 
 Joining::Due Joining::due(const ServerLink& link, Ticks now) const {
   if (link.connects_anew) return now >= *link.connects_anew ? Due::kConnection : Due::kNothing;
-  const bool unheard = keeps_asking() && !link.welcomed() && now - std::max(link.asked, link.heard) > lease_;
+  const bool unheard =
+      keeps_asking() && !link.welcomed() && now - std::max(link.asked, link.heard) > join_again_after_;
   return unheard ? Due::kJoin : Due::kNothing;
 }
 

@@ -3,7 +3,7 @@
 //
 // A node that has lost its servers keeps asking until they are back:
 //
-//   nothing heard for a lease            the Join again, over the same connection (1)
+//   nothing heard for a lease            the Join again, over the same connection (1), (2)
 //   refused, for what may pass           another connection, a second later: this one is of no further use
 //   told that it is not its turn yet     likewise, in a first join, too: the process of the node before may
 //                                        not be known to be gone (what a Join announces it announces once)
@@ -13,6 +13,9 @@
 // (1) Whoever was there may have ended with it unread; to a server that keeps it for later it is harmless.
 // A new connection for an unread Join would be a mistake: a server that is to answer the first one later
 // would let in a connection that is gone.
+//
+// (2) To a server that is not there they all wait, and arrive at once when it is; one that finds hundreds of
+// them takes the node for a flood. So there are at most kJoinsMax before the node gives up.
 //
 // Time is passed in. Thread: the I/O thread.
 #pragma once
@@ -36,10 +39,12 @@ class Joining {
   // How soon a server that could not be joined is connected to anew; a lease, where that is shorter.
   static constexpr std::chrono::seconds kAgainAfter{1};
 
+  static constexpr int kJoinsMax = 32;
+
   // `before`: which servers this node has lost, of generation `last`; kNothing, 0: it joins for the first
   // time. Both outlive this.
   Joining(std::vector<ServerLink>& links, ClientState& state, Lost before, std::uint64_t last,
-          std::chrono::nanoseconds lease);
+          const ClusterSection& cluster);
 
   // Whether all have welcomed the node.
   bool over() const { return over_; }
@@ -77,6 +82,7 @@ class Joining {
   const Lost before_;
   const std::uint64_t last_;
   const std::chrono::nanoseconds lease_;
+  const std::chrono::nanoseconds join_again_after_;
   bool over_ = false;
   bool under_way_ = false;  // as the authority has said
 };

@@ -37,7 +37,7 @@ class PsClient::Impl {
         pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding),
         mailboxes_(options_.cluster.threads_per_node),
         heartbeat_(io_),
-        io_joining_(io_links_, state_, options_.lost, options_.last_generation, options_.cluster.lease),
+        io_joining_(io_links_, state_, options_.lost, options_.last_generation, options_.cluster),
         io_waits_(options_.node, options_.cluster, options_.log, pulls_),
         io_times_(options_.cluster.threads_per_node) {
     for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {

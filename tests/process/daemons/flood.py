@@ -7,8 +7,8 @@ KIND     heartbeats, reports (the same again and again), pulls, exact (pulls of 
 reads    what comes back is read; deaf: never
 JOIN     the bytes of a Join, in hexadecimal: of whom the messages are. Without it they are a stranger's
 
-Says "ready" when it has joined and begins at SIGUSR1; at the end it says how many messages the socket took. A connection
-that the server breaks is followed by another, as a stranger.
+Says "ready" when it has joined and begins at SIGUSR1; says "taken N" as the socket has taken N more, and at the end how many
+in all. A connection that the server breaks is followed by another, as a stranger.
 """
 import contextlib
 import pathlib
@@ -21,6 +21,7 @@ import harness
 from harness import ZmtpPeer
 
 BLOCK = 200  # messages that are handed over at once
+SAY_EVERY = 10_000
 
 
 def report(node):
@@ -108,6 +109,8 @@ def main():
             while True:
                 peer.send_bytes(block)
                 sent += BLOCK
+                if sent % SAY_EVERY == 0:
+                    print("taken", sent, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -43,8 +43,10 @@ class MutatedMessages(DaemonTest):
         summary = self.summary()
         self.assertEqual((summary["status"], summary["reason"], summary["lost_nodes"]),
                          ("stopped", "stopped by a signal", 0), f"seed {seed}")
-        # All were counted, but for what has no right to a word and goes without one: a Leave.
-        self.assertGreater(summary["malformed"], 0.95 * MESSAGES, f"seed {seed}")
+        # All were counted, but for what has no right to a word and goes without one: a Leave. And so was the join that is
+        # refused at the end of each connection.
+        joins = int(re.search(r"over (\d+) connections", thrower.output())[1])
+        self.assertGreater(summary["malformed"] - joins, 0.9 * MESSAGES, f"seed {seed}")
         return summary["iterations"]
 
     def check_the_same_bits(self, iterations, endpoint):

@@ -8,6 +8,7 @@ namespaces are not permitted.
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -20,10 +21,11 @@ INSIDE = "--inside"  # this process has namespaces of its own
 ADDRESS = {"server": "10.78.0.1", "node0": "10.78.0.2", "node1": "10.78.0.3"}
 PORT = 5555
 LEASE = 3.0  # seconds
-NOTICED = 1.5  # seconds beyond the lease: the server looks each 50 ms, and a machine may be busy
+NOTICED = 5.0  # seconds beyond the lease: the server looks each 50 ms, but a machine may be busy
 ENDED = NOTICED + 2.0  # a process waits that long for what is queued to leave
-ITERATIONS = 300  # three seconds of both nodes, if nobody is in their way
-SHORT_CUT = 0.8  # TCP sends again after pauses that double: what was cut for t is back after 3 t at the latest
+ITERATIONS = 500  # five seconds of both nodes, if nobody is in their way
+SHORT_CUT = 0.8  # TCP sends again after pauses that double: what was cut for t is back after about 2 t + 1 s
+LONG_LEASE = 20.0  # which such a cut does not come near, on a busy machine either
 
 
 def enter_namespaces():
@@ -103,7 +105,6 @@ class NetworkCuts(DaemonTest):
     def assert_in_time(self, since, what, beyond):
         took = time.monotonic() - since
         print(f"{what} {took:.2f} s after the cut, lease {LEASE:g} s", file=sys.stderr)
-        self.assertGreater(took, LEASE - 1.0)  # what was under way as the cable was pulled came a moment later
         self.assertLess(took, LEASE + beyond)
 
     def assert_ended_well(self, server, nodes, lost):
@@ -116,11 +117,15 @@ class NetworkCuts(DaemonTest):
         return summary
 
     def test_a_cut_that_is_shorter_than_the_lease_costs_nothing(self):
+        self.of_run = tuple(word.replace(f"lease={LEASE:g}s", f"lease={LONG_LEASE:g}s") for word in self.of_run)
         self.assert_ended_well(*self.start_cabled(), lost=0)
         calm = (self.run_dir / "model.bin").read_bytes()
         server, nodes = self.start_cabled("--force")
         self.pull_out("node1")
         time.sleep(SHORT_CUT)  # the length of the cut is what is tested
+        # It has bitten: training stands still until node 1 is back.
+        server.send(signal.SIGUSR1)
+        server.wait_for_line(r"asked what it waits for: .*worker 1\.0 \(node 1, ")
         self.plug_in("node1")
         summary = self.assert_ended_well(server, nodes, lost=0)
         self.assertEqual(summary["iterations"], ITERATIONS)
