@@ -124,8 +124,11 @@ class Waits {
     const std::optional<Stretch> barrier = std::exchange(barrier_, std::nullopt);
     const std::optional<Ticks> exchange = std::exchange(exchange_, std::nullopt);
     if (wait.length.count() == 0) return;
+    // Nothing behind the last exchange: it waited for an iteration that did not come, and not for its own.
+    const bool is_last = exchange && wait.clock == wait.after;
+    if (is_last) wait.clock = wait.after.next();
     wait.hold = found(decisions_.holds, {wait.worker, wait.clock});
-    wait.grant = found(decisions_.grants, {wait.worker, wait.clock});
+    if (!is_last) wait.grant = found(decisions_.grants, {wait.worker, wait.clock});
     if (exchange) divide_exchange(wait, *exchange);
     if (barrier) attribute(wait, *barrier);
     const Stretch whole{wait.begin, wait.begin + wait.length};

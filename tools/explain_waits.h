@@ -35,7 +35,7 @@ using PhaseTimes = std::array<std::chrono::nanoseconds, kPhaseCount>;
 
 struct Wait {
   WorkerId worker;
-  Clock clock;  // of the iteration that it waited to begin
+  Clock clock;  // of the iteration that it waited to begin; behind the last, the one that did not come
   Clock after;  // of the one before; the same where there was none
   Ticks begin;
   std::chrono::nanoseconds length{0};

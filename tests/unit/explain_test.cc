@@ -81,6 +81,21 @@ TEST_CASE("a_wait_is_divided_among_barrier_server_network_and_data") {
   CHECK(wait.then[static_cast<std::size_t>(Phase::kComputeGrads)] == 90ms);
 }
 
+TEST_CASE("the_exchange_behind_the_last_iteration_waits_for_one_that_does_not_come") {
+  trace::Trace run = held_run();
+  run.workers[0].spans.push_back(span(300, 340, 2, Phase::kPsApplyGrads));  // and nothing follows
+  const std::vector<Wait> waits = waits_of(run);
+  REQUIRE(waits.size() == 3);
+  CHECK(waits[0].clock == Clock(2));
+  CHECK(waits[0].grant.has_value());
+  CHECK(waits[1].worker == kFast);
+  CHECK(waits[1].after == Clock(2));
+  CHECK(waits[1].clock == Clock(3));
+  CHECK_FALSE(waits[1].hold.has_value());
+  CHECK_FALSE(waits[1].grant.has_value());
+  CHECK(waits[1][WaitCause::kNetwork] == 40ms);
+}
+
 TEST_CASE("causes_add_up_to_the_waits_and_a_barrier_is_charged_to_whom_it_was_for") {
   const std::vector<Wait> waits = waits_of(held_run());
   nanoseconds waited{0}, caused{0};
