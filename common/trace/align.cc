@@ -64,7 +64,9 @@ Alignment alignment(const Trace& authority, const Process& decides, const Trace&
     const nanoseconds apart = *most - *least;
     return {*least + apart / 2, (apart + nanoseconds(1)) / 2};
   }
-  return {nanoseconds(node.wall_ns - decides.wall_ns), std::nullopt};
+  // Two clocks are decades apart in damaged parts only; clamped, no instant that is moved overflows.
+  constexpr std::int64_t kApartMax = std::int64_t{1} << 61;
+  return {nanoseconds(std::clamp(node.wall_ns - decides.wall_ns, -kApartMax, kApartMax)), std::nullopt};
 }
 
 }  // namespace paceline::trace

@@ -277,6 +277,14 @@ TEST_CASE("a_damaged_trace_is_refused_with_file_and_line") {
     file.replace("\"dur\":0.100", "\"dur\":1e300");
     CHECK_THAT(file.fault(), Contains("expected one of a run"));
   }
+  SECTION("a process that is none") {
+    file.replace("\"pid\":1000", "\"pid\":9000000000000000");
+    CHECK_THAT(file.fault(), Contains("expected one of a server or a node"));
+  }
+  SECTION("something behind a line's end") {
+    file.replace("\"COMPUTE_GRADS\",", std::string("\"COMPUTE_GRADS\",\0", 17));
+    CHECK_THAT(file.fault(), Contains(name + ":") && Contains("a NUL"));
+  }
   SECTION("a worker that is none") {
     file.replace("\"worker\":\"0.0\"", "\"worker\":\"0\"");
     CHECK_THAT(file.fault(), Contains("expected NODE.THREAD"));
@@ -303,6 +311,23 @@ TEST_CASE("a_damaged_trace_is_refused_with_file_and_line") {
     REQUIRE(write_file_atomically(file.path, "").is_ok());
     CHECK_THAT(file.fault(), Contains("cut off after line 0"));
   }
+}
+
+TEST_CASE("a_number_that_no_run_has_is_refused_before_anything_is_computed_with_it") {
+  File file;
+  const auto [what, with] = GENERATE(table<std::string, std::string>({
+      {"\"clock\":3", "\"clock\":1e300"},
+      {"\"clock\":3", "\"clock\":-1"},
+      {"\"clock\":3", "\"clock\":9223372036854775807"},
+      {"\"clock\":3", "\"clock\":18446744073709551615"},
+      {"\"threshold\":2", "\"threshold\":9223372036854775807"},
+      {"\"pid\":1000", "\"pid\":9223372036854775807"},
+      {"\"tid\":1000001", "\"tid\":-9223372036854775808"},
+      {"\"left_out\":17}", "\"left_out\":9223372036854775807}"},
+      {"\"origin_ns\":", "\"origin_ns\":9000000000000000000,\"was\":"},
+  }));
+  file.replace(what, with);
+  CHECK_THAT(file.fault(), Contains(file.path.string() + ":") && Contains("expected a whole number from"));
 }
 
 TEST_CASE("a_trace_that_is_not_there_is_not_found") {
