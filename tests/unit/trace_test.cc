@@ -389,6 +389,20 @@ TEST_CASE("processes_of_one_machine_have_one_clock") {
   CHECK(got.error == nanoseconds(0));
 }
 
+TEST_CASE("without_the_authority_s_part_no_error_is_promised_across_machines") {
+  auto [authority, node] = two_machines(1s, 2ms);
+  Trace other, same;
+  other.processes = {process_of(std::nullopt, NodeId(0), "a")};
+  same.processes = {process_of(std::nullopt, NodeId(2), "a")};
+  node.processes[0].wall_ns += 1'000'000'000;
+  const Trace whole = joined({other, node, same});
+  REQUIRE(whole.processes.size() == 3);
+  CHECK(whole.processes[0].error == nanoseconds(0));  // the others are moved onto its clock
+  CHECK_FALSE(whole.processes[1].error.has_value());
+  CHECK(whole.processes[1].moved == nanoseconds(1s));
+  CHECK(whole.processes[2].error == nanoseconds(0));
+}
+
 TEST_CASE("where_nothing_was_said_the_wall_clocks_are_taken_and_no_error_is_promised") {
   auto [authority, node] = two_machines(1s, 2ms);
   authority.decisions.clear();
