@@ -121,6 +121,9 @@ struct Trace {
   std::int64_t events() const;
   std::int64_t left_out() const;
   const WorkerSpans* find(WorkerId worker) const;
+  // Workers that joined or were granted an iteration, and of which there is no span: the part of their node
+  // is missing. In order.
+  std::vector<WorkerId> without_spans() const;
 };
 
 }  // namespace paceline::trace

@@ -11,8 +11,8 @@
 //   ]}
 //
 // One event a line (the first line is as far as the [), by which a reader names the place of a fault. ts,
-// counted from origin_ns, and dur are µs with three decimals: exact nanoseconds, so that a trace that is read
-// back is the one that was written.
+// counted from origin_ns, and dur are µs with three decimals: exact nanoseconds, so that a trace that is
+// read back is the one that was written.
 //
 // Who records writes a part of its own into its run directory (trace-authority.json, trace-shard-0.json,
 // trace-node-1.json); merge.h makes trace.json of those that are there.

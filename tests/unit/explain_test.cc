@@ -120,7 +120,9 @@ TEST_CASE("the_costliest_come_first") {
 
 class Explained {
  public:
-  Explained() { REQUIRE(write_trace(folder_ / "trace.json", held_run()).is_ok()); }
+  explicit Explained(const trace::Trace& run = held_run()) {
+    REQUIRE(write_trace(folder_ / "trace.json", run).is_ok());
+  }
   int operator()(ExplainOptions options) {
     out_.str("");
     err_.str("");
@@ -155,6 +157,21 @@ TEST_CASE("explain_lists_the_costliest_waits_and_what_each_cause_cost") {
   CHECK_THAT(run.out(), Contains("2 waits of 2 workers, 0.120 s in all"));
   CHECK_THAT(run.out(), Contains("for 1.0 (0.060 s)"));
   CHECK_THAT(run.out(), Contains("barrier 60.000 ms for 1.0 (COMPUTE_GRADS 55.000 ms), network 35.000 ms"));
+}
+
+TEST_CASE("workers_whose_parts_are_missing_are_named_and_how_to_have_them") {
+  trace::Trace without = held_run();
+  without.workers.pop_back();  // 1.0, of another machine
+  without.decisions.insert(without.decisions.begin(),
+                           Decision{.at = at(0), .kind = DecisionKind::kJoined, .worker = kSlow});
+  Explained run(without);
+  REQUIRE(run({}) == 0);
+  CHECK_THAT(run.out(), Contains("Nothing is known of the waits of 1.0:"));
+  CHECK_THAT(run.out(), Contains("call paceline trace "));
+  REQUIRE(run({.format = "json"}) == 0);
+  CHECK(nlohmann::json::parse(run.out()).at("without_phases") == nlohmann::json::array({"1.0"}));
+  CHECK(run({.worker = "1.0", .clock = 1}) == 2);
+  CHECK_THAT(run.refusal(), Contains("bring its node's trace-node-1.json there and call paceline trace "));
 }
 
 TEST_CASE("explain_speaks_json_to_other_tools") {
