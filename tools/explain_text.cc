@@ -124,7 +124,8 @@ std::string missing_of(const std::string& run, const trace::Trace& trace) {
   }
   if (missing.size() > kMissingNamed) names += printed(" and %zu more", missing.size() - kMissingNamed);
   return "Nothing is known of the waits of " + names +
-         ": the trace has decisions about them, but no phases. Bring their nodes' trace-node-*.json into " + run + " and call paceline trace " + run + ".\n";
+         ": the trace has decisions about them, but no phases. Bring their nodes' trace-node-*.json into " +
+         run + " and call paceline trace " + run + ".\n";
 }
 
 // How far the clocks of machines may be apart.
