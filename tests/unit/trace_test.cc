@@ -381,6 +381,33 @@ TEST_CASE("clocks_of_two_machines_are_brought_together_by_grants_and_reports") {
   CHECK(whole.workers[0].spans[0].begin >= whole.decisions[0].at);
 }
 
+TEST_CASE("clocks_that_drift_apart_by_more_than_messages_take_are_moved_to_the_middle_of_it") {
+  Trace authority, node;
+  authority.processes = {process_of(kAuthority, NodeId(0), "a")};
+  node.processes = {process_of(std::nullopt, NodeId(1), "b")};
+  node.processes[0].wall_ns += 3'600'000'000'000;  // wall clocks are an hour apart, and not asked
+  node.workers.push_back({kSlow, {}, 0});
+  const nanoseconds way = 1ms;
+  const auto on_node = [](Ticks at) { return Ticks(at.ns + at.ns / 20'000); };  // 50 ppm fast
+  Ticks now{0};
+  for (std::int64_t clock = 0; clock < 10; ++clock) {
+    authority.decisions.push_back(
+        {.at = now, .kind = DecisionKind::kGranted, .worker = kSlow, .clock = Clock(clock)});
+    std::vector<PhaseSpan>& spans = node.workers[0].spans;
+    spans.push_back({on_node(now + way), 1ms, Clock(clock), Phase::kTCacheParam});
+    spans.push_back({on_node(now + way) + 1ms, 1ms, Clock(clock), Phase::kComputeGrads});
+    now = now + 100s;
+    spans.push_back({on_node(now + -way), 1ms, Clock(clock), Phase::kPsApplyGrads});
+    authority.decisions.push_back(
+        {.at = now, .kind = DecisionKind::kReported, .worker = kSlow, .clock = Clock(clock)});
+  }
+  const Alignment got = alignment(authority, authority.processes[0], node, node.processes[0]);
+  REQUIRE(got.error.has_value());
+  CHECK(*got.error < 100ms);
+  CHECK(std::chrono::abs(got.shift) <= *got.error);         // at the run's begin
+  CHECK(std::chrono::abs(got.shift + 50ms) <= *got.error);  // at its end
+}
+
 TEST_CASE("processes_of_one_machine_have_one_clock") {
   auto [authority, node] = two_machines(1s, 2ms);
   node.processes[0].machine = "a";
