@@ -141,7 +141,9 @@ std::string clocks_of(const trace::Trace& trace) {
   }
   std::string text;
   if (worst.count() > 0) text += "Clocks of machines are compared to " + ms(worst) + ".\n";
-  if (!unknown.empty()) text += "By wall clocks or one-sided bounds, which nothing checks: " + unknown + ".\n";
+  if (!unknown.empty()) {
+    text += "By wall clocks or one-sided bounds, which nothing checks: " + unknown + ".\n";
+  }
   return text;
 }
 

@@ -96,6 +96,21 @@ TEST_CASE("the_exchange_behind_the_last_iteration_waits_for_one_that_does_not_co
   CHECK(waits[1][WaitCause::kNetwork] == 40ms);
 }
 
+TEST_CASE("waits_of_two_iterations_are_two_also_without_an_exchange_between_them") {
+  trace::Trace run = held_run();
+  run.decisions.clear();
+  run.workers = {{kFast,
+                  {span(0, 10, 1, Phase::kBatch), span(10, 50, 1, Phase::kComputeGrads),
+                   span(60, 65, 7, Phase::kPsParam), span(65, 90, 7, Phase::kComputeGrads)},
+                  0}};
+  const std::vector<Wait> waits = waits_of(run);
+  REQUIRE(waits.size() == 2);
+  CHECK(waits[0].clock == Clock(1));
+  CHECK(waits[0].length == 10ms);
+  CHECK(waits[1].clock == Clock(7));
+  CHECK(waits[1][WaitCause::kParameters] == 5ms);
+}
+
 TEST_CASE("causes_add_up_to_the_waits_and_a_barrier_is_charged_to_whom_it_was_for") {
   const std::vector<Wait> waits = waits_of(held_run());
   nanoseconds waited{0}, caused{0};
