@@ -48,8 +48,8 @@ bool in_front(const Process& a, const Process& b) {
 Trace joined(std::vector<Trace> parts) {
   const auto authority = std::find_if(parts.begin(), parts.end(), is_authority);
   // Without the authority's nothing bounds anything: the first part's clock, and wall clocks to it.
-  const auto first = std::find_if(parts.begin(), parts.end(),
-                                  [](const Trace& part) { return !part.processes.empty(); });
+  const auto first =
+      std::find_if(parts.begin(), parts.end(), [](const Trace& part) { return !part.processes.empty(); });
   const auto base = authority != parts.end() ? authority : first;
   if (base != parts.end()) {
     const Process decides = base->processes.front();

@@ -32,8 +32,8 @@ struct Wrong {
 };
 
 std::int64_t integer_of(const Json& value, std::int64_t least, std::int64_t most) {
-  const bool too_large = value.is_number_unsigned() &&
-                         value.get<std::uint64_t>() > static_cast<std::uint64_t>(kWallMax);
+  const bool too_large =
+      value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(kWallMax);
   if (value.is_number_integer() && !too_large) {
     const auto got = value.get<std::int64_t>();
     if (got >= least && got <= most) return got;
