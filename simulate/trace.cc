@@ -238,7 +238,12 @@ Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
   }
   PACELINE_ASSIGN_OR_RETURN(const trace::Trace every_step, trace::read_trace_file(recorded));
   Result<ReplayedTimes> replayed = replayed_times(every_step, config.cluster.cluster());
-  if (!replayed.is_ok()) return Status(replayed.status()).with_context(run.string() + ": no trace");
+  if (!replayed.is_ok()) {
+    return Status(replayed.status().code(),
+                  run.string() + ": no trace: " + replayed.status().message() +
+                      "; of a run of several machines, bring the trace-node-*.json there and call paceline " +
+                      "trace " + run.string());
+  }
   trace.compute_times = std::move(replayed->times);
   trace.fingerprint = replayed->fingerprint;
   return trace;

@@ -3,11 +3,11 @@
 // A run that was traced (run.trace) has each computation in trace.json: they are taken as they were
 // (replayed_times.h). Any run has, for each worker and phase, a histogram, a count and a total
 // (phases_histogram.csv, phases.csv). From these:
-//   computations    of a run that was not traced, of worker w: drawn from w's own histogram of COMPUTE_GRADS,
-//   within 1.6 %, and scaled so that
-//                   their mean is w's exactly. Independent draws: slow periods are in the histogram, but not
-//                   that they were periods. Where the configuration to be simulated emulates, its
-//                   computations are known better than any histogram says, and stay as they are.
+//   computations    of a run that was not traced, of worker w: drawn from w's own histogram of
+//                   COMPUTE_GRADS, within 1.6 %, and scaled so that their mean is w's exactly. Independent
+//                   draws: slow periods are in the histogram, but not that they were periods. Where the
+//                   configuration to be simulated emulates, its computations are known better than any
+//                   histogram says, and stay as they are.
 //   costs.batch     the mean of BATCH
 //   costs.message   half of STEP's median: a report is built and its answer parsed
 //   costs.copy, costs.local_apply      what 10 % of P_CACHE_PARAM, and of APPLY_GRADS, were not longer than,

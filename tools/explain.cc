@@ -31,6 +31,13 @@ int explain_one(const ExplainOptions& options, const trace::Trace& recorded, std
                 std::ostream& out, std::ostream& err) {
   const std::vector<Wait> own = waits_of_worker(std::move(waits), *options.worker);
   if (own.empty()) {
+    for (const WorkerId missing : recorded.without_spans()) {
+      if (to_string(missing) != *options.worker) continue;
+      return refused_explanation(err, options.run + ": --worker: the trace has decisions about worker " +
+                                          *options.worker + ", but no phases; bring its node's trace-node-" +
+                                          to_string(missing.node) + ".json there and call paceline trace " +
+                                          options.run);
+    }
     std::string there;
     for (const trace::WorkerSpans& worker : recorded.workers) {
       if (!worker.spans.empty()) there += (there.empty() ? "" : ", ") + to_string(worker.worker);

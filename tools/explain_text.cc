@@ -13,6 +13,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWorkersNamed = 3;  // of a cause
 constexpr std::size_t kPhasesNamed = 3;   // of what a worker did meanwhile
+constexpr std::size_t kMissingNamed = 8;  // of those without spans
 
 [[gnu::format(printf, 1, 2)]] std::string printed(const char* format, ...) {
   char text[256];
@@ -113,6 +114,20 @@ std::string left_out_of(const trace::Trace& trace) {
          " older ones are left out (run.trace_events).\n";
 }
 
+// Of a run that failed, or whose nodes were elsewhere: their 0 waits are none that anybody counted.
+std::string missing_of(const std::string& run, const trace::Trace& trace) {
+  const std::vector<WorkerId> missing = trace.without_spans();
+  if (missing.empty()) return "";
+  std::string names;
+  for (std::size_t i = 0; i < std::min(missing.size(), kMissingNamed); ++i) {
+    names += (i == 0 ? "" : ", ") + to_string(missing[i]);
+  }
+  if (missing.size() > kMissingNamed) names += printed(" and %zu more", missing.size() - kMissingNamed);
+  return "Nothing is known of the waits of " + names +
+         ": the trace has decisions about them, but no phases. Bring their nodes' trace-node-*.json into " +
+         run + " and call paceline trace " + run + ".\n";
+}
+
 // How far the clocks of machines may be apart.
 std::string clocks_of(const trace::Trace& trace) {
   nanoseconds worst{0};
@@ -126,7 +141,9 @@ std::string clocks_of(const trace::Trace& trace) {
   }
   std::string text;
   if (worst.count() > 0) text += "Clocks of machines are compared to " + ms(worst) + ".\n";
-  if (!unknown.empty()) text += "By wall clocks alone, which nothing checks: " + unknown + ".\n";
+  if (!unknown.empty()) {
+    text += "By wall clocks or one-sided bounds, which nothing checks: " + unknown + ".\n";
+  }
   return text;
 }
 
@@ -177,7 +194,7 @@ std::string explained_text(const Explained& e, const trace::Trace& trace) {
   std::string text =
       e.run + printed(": %zu waits of %zu workers, %.3f s in all, %.1f %% of their time\n", e.waits,
                       trace.workers.size(), to_seconds(e.waited), 100 * share(e.waited, e.worker_time));
-  text += left_out_of(trace) + clocks_of(trace);
+  text += missing_of(e.run, trace) + left_out_of(trace) + clocks_of(trace);
   text += "\ncause            seconds  of their time  above all\n";
   for (const CauseCost& cost : e.causes) {
     std::string above;
@@ -207,6 +224,8 @@ std::string explained_json(const Explained& e, const trace::Trace& trace) {
             {"waited_seconds", to_seconds(e.waited)},
             {"worker_seconds", to_seconds(e.worker_time)},
             {"left_out", trace.left_out()}};
+  json["without_phases"] = Json::array();
+  for (const WorkerId worker : trace.without_spans()) json["without_phases"].push_back(to_string(worker));
   json["causes"] = Json::array();
   for (const CauseCost& cost : e.causes) {
     Json one{{"cause", name_of(cost.cause)}, {"seconds", to_seconds(cost.total)}, {"workers", Json::array()}};

@@ -93,12 +93,15 @@ class Waits {
     const auto close = [&] {
       if (wait) finish(*std::exchange(wait, std::nullopt));
     };
-    bool computed = false;
+    std::optional<Clock> computed;
     for (const PhaseSpan& span : worker.spans) {
       const std::optional<WaitCause> cause = cause_of(span.phase);
-      if (computed && (is_exchange(span.phase) || span.phase == Phase::kBarrier)) {
-        close();  // the exchange behind it begins the next wait
-        computed = false;
+      // The exchange behind a computation begins the next wait. One that took no time has no span, and one of
+      // a process that is gone is not here: then what is of another iteration does.
+      const bool is_behind = is_exchange(span.phase) || span.phase == Phase::kBarrier;
+      if (computed && (is_behind || span.clock != *computed)) {
+        close();
+        computed.reset();
       }
       if (!wait) {
         wait.emplace();
@@ -115,7 +118,7 @@ class Waits {
       } else {
         wait->then[static_cast<std::size_t>(span.phase)] += span.length;
       }
-      computed = computed || span.phase == Phase::kComputeGrads;
+      if (span.phase == Phase::kComputeGrads) computed = span.clock;
     }
     close();
   }
@@ -124,12 +127,21 @@ class Waits {
     const std::optional<Stretch> barrier = std::exchange(barrier_, std::nullopt);
     const std::optional<Ticks> exchange = std::exchange(exchange_, std::nullopt);
     if (wait.length.count() == 0) return;
+    // Nothing behind the last exchange: it waited for an iteration that did not come, and not for its own.
+    const bool is_last = exchange && wait.clock == wait.after;
+    if (is_last) wait.clock = wait.after.next();
     wait.hold = found(decisions_.holds, {wait.worker, wait.clock});
-    wait.grant = found(decisions_.grants, {wait.worker, wait.clock});
+    if (!is_last) wait.grant = found(decisions_.grants, {wait.worker, wait.clock});
     if (exchange) divide_exchange(wait, *exchange);
     if (barrier) attribute(wait, *barrier);
     const Stretch whole{wait.begin, wait.begin + wait.length};
-    for (const Stretch& evaluation : decisions_.evaluations) wait.evaluating += overlap(whole, evaluation);
+    // One is asked for behind the other, so they are in order and none overlaps another.
+    const std::vector<Stretch>& evaluations = decisions_.evaluations;
+    auto evaluation = std::lower_bound(evaluations.begin(), evaluations.end(), whole.begin,
+                                       [](const Stretch& e, Ticks from) { return e.end <= from; });
+    for (; evaluation != evaluations.end() && evaluation->begin < whole.end; ++evaluation) {
+      wait.evaluating += overlap(whole, *evaluation);
+    }
     waits_.push_back(std::move(wait));
   }
 

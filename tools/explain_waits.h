@@ -5,9 +5,9 @@
 // mini-batch of the next one. Its causes:
 //   barrier      held by the threshold; for whom, and what that worker did meanwhile
 //   server       its report was there, but its gradient not whole on every server, or nothing decided yet
-//   network      the rest of sending a gradient and hearing of it: the way there and back, building the
-//   report parameters   granted, and what it is to compute with was not here yet data         its mini-batch
-//   was not ready
+//   network      the rest of sending a gradient and hearing of it: both ways, and building the report
+//   parameters   granted, and what it is to compute with was not here yet
+//   data         its mini-batch was not ready
 //
 // Worked example: an exchange of 100 ms; the report is taken 20 ms after its begin, the worker is held 5 ms
 // later and let go 60 ms after that, and goes on 15 ms behind the grant: barrier 60, server 5, network 35.
@@ -35,7 +35,7 @@ using PhaseTimes = std::array<std::chrono::nanoseconds, kPhaseCount>;
 
 struct Wait {
   WorkerId worker;
-  Clock clock;  // of the iteration that it waited to begin
+  Clock clock;  // of the iteration that it waited to begin; behind the last, the one that did not come
   Clock after;  // of the one before; the same where there was none
   Ticks begin;
   std::chrono::nanoseconds length{0};

@@ -77,7 +77,7 @@ std::vector<WorkerId> shown_workers(const trace::Trace& trace, std::size_t most)
   return shown;
 }
 
-// From where on all spans of these workers are at most `most`.
+// From where on all spans of these workers are at most `most`, which is at least 1.
 Ticks newest_spans_begin(const std::vector<const trace::WorkerSpans*>& workers, std::size_t most) {
   std::vector<Ticks> ends;
   for (const trace::WorkerSpans* const worker : workers) {
@@ -101,17 +101,19 @@ Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
   if (first == trace.decisions.end()) return Json::object();
   const Ticks begin = std::max(origin, first->at);
   const Ticks end = trace.decisions.back().at;
-  const auto stretch = std::max((end - begin) / static_cast<std::int64_t>(limits.stretches), nanoseconds(1));
+  const std::size_t stretches = std::max<std::size_t>(limits.stretches, 1);
+  const auto stretch = std::max((end - begin) / static_cast<std::int64_t>(stretches), nanoseconds(1));
   const std::vector<WorkerId> workers = shown_workers(trace, limits.workers);
   Json page{{"from", to_seconds(begin - origin)}, {"stretch", to_seconds(stretch)}};
   for (const WorkerId worker : workers) page["workers"].push_back(to_string(worker));
 
   Standing standing;
   auto next = trace.decisions.begin();
-  for (std::size_t i = 1; i <= limits.stretches; ++i) {
-    const Ticks until = i == limits.stretches ? end : begin + static_cast<std::int64_t>(i) * stretch;
+  for (std::size_t i = 1; i <= stretches; ++i) {
+    const bool last = i == stretches;  // which has the last instant too
+    const Ticks until = begin + static_cast<std::int64_t>(i) * stretch;
     std::int64_t gradients = 0;
-    for (; next != trace.decisions.end() && next->at < until; ++next) {
+    for (; next != trace.decisions.end() && (last || next->at < until); ++next) {
       if (is_whole(*next)) standing.see(*next);
       if (next->kind == DecisionKind::kApplied) gradients += next->gradients.value_or(0);
     }
@@ -121,7 +123,7 @@ Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
 
   std::vector<const trace::WorkerSpans*> spans;
   for (const WorkerId worker : workers) spans.push_back(trace.find(worker));
-  const Ticks from = newest_spans_begin(spans, limits.spans);
+  const Ticks from = newest_spans_begin(spans, std::max<std::size_t>(limits.spans, 1));
   page["spans_from"] = to_seconds(from - origin);
   for (const trace::WorkerSpans* const worker : spans) {
     Json own = Json::array();

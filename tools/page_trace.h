@@ -18,9 +18,8 @@ struct PageTraceLimits {
 // {"from": s, "stretch": s, "workers": ["0.0", …],
 //  "gaps": [[clock - min clock of each worker, null where it takes no part], … at the end of each stretch],
 //  "gradients": [applied in each stretch],
-//  "spans": [[[phase, from µs, length µs, clock], …] of each worker], "spans_from": s}; seconds since the
-//  first
-// grant. Of a trace without decisions or workers: an empty object.
+//  "spans": [[[phase, from µs, length µs, clock], …] of each worker], "spans_from": s}
+// Seconds since the first grant. Of a trace without decisions or workers: an empty object.
 nlohmann::ordered_json page_trace(const trace::Trace& trace, const PageTraceLimits& limits);
 
 }  // namespace paceline

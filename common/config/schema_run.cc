@@ -103,7 +103,8 @@ void add_run_and_cluster(Schema& schema) {
       row(PACELINE_FIELD(run.trace), boolean(), Scope::kOneDaemon,
           {.effect = "Record every phase of every worker and every decision of the server into trace.json, "
                      "for Perfetto and paceline explain.",
-           .trade_off = "Well under 2 % of a step; memory and disk as run.trace_events says."}));
+           .trade_off = "0.05 us of a training thread for each step; memory and disk as "
+                        "run.trace_events says."}));
   keys.push_back(row(
       PACELINE_FIELD(run.trace_events), whole(1000, 10'000'000), Scope::kOneDaemon,
       {.unit = "events of all processes together",

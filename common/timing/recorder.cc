@@ -61,15 +61,17 @@ void PhaseRecorder::close(Ticks now, const Exchange& exchange) {
   add(Phase::kStep, split.step);
   add(Phase::kPsApplyGrads, split.ps_apply_grads);
   if (exchange.parameters) add(Phase::kPsParam, split.ps_param);
-  Ticks begin = current_begin_;
-  const auto next_part = [&](Phase phase, std::chrono::nanoseconds length, Clock iteration) {
-    add_span(phase, begin, length, iteration);
-    begin = begin + length;
-  };
-  next_part(Phase::kStep, split.step, current_iteration_);
-  next_part(Phase::kPsApplyGrads, split.ps_apply_grads, current_iteration_);
-  next_part(Phase::kBarrier, split.barrier, iteration_);
-  next_part(Phase::kPsParam, split.ps_param, iteration_);
+  if (spans_ != nullptr) {
+    Ticks begin = current_begin_;
+    const auto next_part = [&](Phase phase, std::chrono::nanoseconds length, Clock iteration) {
+      add_span(phase, begin, length, iteration);
+      begin = begin + length;
+    };
+    next_part(Phase::kStep, split.step, current_iteration_);
+    next_part(Phase::kPsApplyGrads, split.ps_apply_grads, current_iteration_);
+    next_part(Phase::kBarrier, split.barrier, iteration_);
+    next_part(Phase::kPsParam, split.ps_param, iteration_);
+  }
   current_.reset();
 }
 

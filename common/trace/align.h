@@ -7,12 +7,21 @@
 //   a worker begins its exchange at w', and its report is taken at a'       w' + d <= a'
 //
 // All iterations together: d lies between the largest a - w and the smallest a' - w', and the middle is wrong
-// by half of their distance at most: half of the fastest two ways that were seen. Drift is not modelled.
+// by half of their distance at most: half of the fastest two ways that were seen.
 //
 //   grants 5.0 -> 1.2, reports 1.4 -> 5.5 (s): d >= 3.8, d <= 4.1; moved by 3.95 s, at most 0.15 s wrong
 //
-// Processes of one machine have one clock: moved by nothing. Where nothing bounds d, the machines' wall
-// clocks are taken, and how wrong they are is not known.
+// d is no constant where clocks drift: over a long run by more than messages take, and then the largest
+// a - w is above the smallest a' - w'. The middle is still the best there is. With D, what clocks drift apart
+// in the time between the first and the last of these (100 ppm of it, or what is seen, if more), d was always
+// between largest - D and smallest + D, so the middle is wrong by D less half of the distance at most. Drift
+// that the bounds leave room for is not seen, and not in the error.
+//
+//   50 ppm, 1000 s, messages of 1 ms: d from 0 to -50 ms, bounds >= -1 ms and <= -49 ms; moved by -25 ms, at
+//   most 100 - 24 = 76 ms wrong
+//
+// Processes of one machine have one clock: moved by nothing. Where d is bounded from one side alone, that
+// bound is taken, where it is from none, the machines' wall clocks; how wrong they are is not known.
 #pragma once
 
 #include <chrono>

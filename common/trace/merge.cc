@@ -47,11 +47,15 @@ bool in_front(const Process& a, const Process& b) {
 
 Trace joined(std::vector<Trace> parts) {
   const auto authority = std::find_if(parts.begin(), parts.end(), is_authority);
-  if (authority != parts.end()) {
-    const Process decides = authority->processes.front();
+  // Without the authority's nothing bounds anything: the first part's clock, and wall clocks to it.
+  const auto first =
+      std::find_if(parts.begin(), parts.end(), [](const Trace& part) { return !part.processes.empty(); });
+  const auto base = authority != parts.end() ? authority : first;
+  if (base != parts.end()) {
+    const Process decides = base->processes.front();
     for (Trace& part : parts) {
-      if (&part == &*authority || part.processes.empty()) continue;
-      move_by(part, alignment(*authority, decides, part, part.processes.front()));
+      if (&part == &*base || part.processes.empty()) continue;
+      move_by(part, alignment(*base, decides, part, part.processes.front()));
     }
   }
   Trace whole;

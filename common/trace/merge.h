@@ -9,8 +9,8 @@
 
 namespace paceline::trace {
 
-// One trace of parts. The authority's part is one of them, or else instants stay as they are where machines
-// differ, with an error that is not known.
+// One trace of parts. Where the authority's part is none of them, instants are moved onto the first part's
+// clock: by nothing on its machine, by the wall clocks, with an error that is not known, on another.
 Trace joined(std::vector<Trace> parts);
 
 // Joins the parts that are in `run` and writes trace.json beside them. A part that is not there (its process

@@ -1,6 +1,7 @@
 #include "common/trace/trace.h"
 
 #include <algorithm>
+#include <set>
 
 namespace paceline::trace {
 namespace {
@@ -44,6 +45,18 @@ const WorkerSpans* Trace::find(WorkerId worker) const {
   const auto found =
       std::find_if(workers.begin(), workers.end(), [&](const auto& w) { return w.worker == worker; });
   return found == workers.end() ? nullptr : &*found;
+}
+
+std::vector<WorkerId> Trace::without_spans() const {
+  std::set<WorkerId> missing;
+  for (const Decision& d : decisions) {
+    const bool takes_part = d.kind == DecisionKind::kJoined || d.kind == DecisionKind::kGranted;
+    if (takes_part && d.worker) missing.insert(*d.worker);
+  }
+  for (const WorkerSpans& worker : workers) {
+    if (!worker.spans.empty()) missing.erase(worker.worker);
+  }
+  return {missing.begin(), missing.end()};
 }
 
 }  // namespace paceline::trace

@@ -116,11 +116,15 @@ struct Trace {
   std::vector<ShardSpans> shards;
   std::vector<Decision> decisions;  // in the order of time
   std::int64_t decisions_left_out = 0;
-  std::optional<Ticks> first_grant;  // where seconds of a run are counted from
+  std::optional<Ticks> first_grant;  // where seconds of a run are counted from; of one that was
+                                     // gone on with, by so much earlier as it had trained before
 
   std::int64_t events() const;
   std::int64_t left_out() const;
   const WorkerSpans* find(WorkerId worker) const;
+  // Workers that joined or were granted an iteration, and of which there is no span: the part of their node
+  // is missing. In order.
+  std::vector<WorkerId> without_spans() const;
 };
 
 }  // namespace paceline::trace

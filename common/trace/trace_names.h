@@ -33,8 +33,9 @@ constexpr std::optional<NodeId> node_at(std::int64_t pid) {
 }
 constexpr std::optional<WorkerId> worker_at(std::int64_t pid, std::int64_t tid) {
   const std::optional<NodeId> node = node_at(pid);
+  if (!node) return std::nullopt;  // anybody may have written `pid`: it is small from here on
   const std::int64_t thread = tid - pid * kTidsPerPid - 1;
-  if (!node || thread < 0 || thread >= kTidsPerPid - 1) return std::nullopt;
+  if (thread < 0 || thread >= kTidsPerPid - 1) return std::nullopt;
   return WorkerId(*node, static_cast<std::uint32_t>(thread));
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/files/shallow_json.h"
 #include "common/trace/trace_file.h"
 #include "common/trace/trace_names.h"
 
@@ -18,10 +19,28 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLineBytesMax = 4096;  // of ours none has a tenth
 
+// What numbers may be, so that no sum or difference of those that are read overflows, here or in who reads.
+constexpr std::int64_t kInstantMax = std::int64_t{1} << 60;  // ns, either way: 36 years of uptime
+constexpr std::int64_t kWallMax = std::int64_t{1} << 62;     // ns since 1970: until 2116
+constexpr std::int64_t kCountMax = std::int64_t{1} << 53;    // clocks, versions, thread numbers
+constexpr std::int64_t kSummedMax = std::int64_t{1} << 36;   // counts that are summed over all lines
+constexpr std::chrono::nanoseconds kWorkedMax(std::int64_t{1} << 61);  // of all threads together
+
 // "a trace of ours" is what the line is not: found out where its parts are taken.
 struct Wrong {
   std::string what;
 };
+
+std::int64_t integer_of(const Json& value, std::int64_t least, std::int64_t most) {
+  const bool too_large =
+      value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(kWallMax);
+  if (value.is_number_integer() && !too_large) {
+    const auto got = value.get<std::int64_t>();
+    if (got >= least && got <= most) return got;
+  }
+  throw Wrong{value.dump().substr(0, 40) + ", expected a whole number from " + std::to_string(least) +
+              " to " + std::to_string(most)};
+}
 
 std::int64_t ns_of(const Json& us) {
   const double ns = us.get<double>() * 1000.0;
@@ -43,37 +62,43 @@ WorkerId worker_of(const std::string& text) {
 
 Threshold threshold_of(const Json& value) {
   if (value.is_string() && value.get<std::string>() == "inf") return Threshold::infinite();
-  return Threshold(value.get<std::int64_t>());
+  return Threshold(integer_of(value, 0, kCountMax));
 }
 
+std::int64_t count_of(const Json& value) { return integer_of(value, 0, kSummedMax); }
+std::int64_t instant_of(const Json& value) { return integer_of(value, -kInstantMax, kInstantMax); }
+Clock clock_of(const Json& value) { return Clock(integer_of(value, 0, kCountMax)); }
+
+// A version or a revision; kNoVersion is one.
 template <typename T>
 T number_as(const Json& value) {
-  return T(value.get<std::int64_t>());
+  return T(integer_of(value, -1, kCountMax));
 }
 
 class Reader {
  public:
   // Throws Wrong or Json::exception.
   void header(const std::string& line) {
-    const Json json = Json::parse(line + "]}");
+    const Json json = parse_shallow<Json>(line + "]}");
     const Json& other = json.at("otherData");
-    if (const auto version = other.at("paceline_trace").get<std::int64_t>(); version != 1) {
+    if (const std::int64_t version = integer_of(other.at("paceline_trace"), 0, kCountMax); version != 1) {
       throw Wrong{"a trace of format " + std::to_string(version) + ", expected 1"};
     }
-    expected_ = other.at("events").get<std::int64_t>();
-    origin_ = Ticks(other.at("origin_ns").get<std::int64_t>());
-    if (other.contains("first_grant_ns")) trace_.first_grant = number_as<Ticks>(other.at("first_grant_ns"));
+    expected_ = integer_of(other.at("events"), 0, kCountMax);
+    origin_ = Ticks(instant_of(other.at("origin_ns")));
+    if (other.contains("first_grant_ns")) trace_.first_grant = Ticks(instant_of(other.at("first_grant_ns")));
   }
 
   void event(const std::string& line) {
-    const Json json = Json::parse(line);
+    if (++lines_ > kEventsMax) throw Wrong{"more than " + std::to_string(kEventsMax) + " lines"};
+    const Json json = parse_shallow<Json>(line);
     const std::string ph = json.at("ph").get<std::string>();
-    const auto pid = json.at("pid").get<std::int64_t>();
-    const auto tid = json.at("tid").get<std::int64_t>();
+    const std::int64_t pid = integer_of(json.at("pid"), 0, kCountMax);
+    const std::int64_t tid = integer_of(json.at("tid"), 0, kCountMax);
     const std::string name = json.at("name").get<std::string>();
     const Json& args = json.at("args");
     if (ph == "M") return metadata(name, pid, tid, args);
-    if (++events_ > kEventsMax) throw Wrong{"more than " + std::to_string(kEventsMax) + " events"};
+    ++events_;
     if (ph == "X") return span(json, name, pid, tid, args);
     if (ph == "i") return decision(json, name, args);
     throw Wrong{"an event of kind \"" + ph + "\", expected M, X or i"};
@@ -95,13 +120,15 @@ class Reader {
       process.server = server_at(pid);
       if (!process.server) process.node = node_of(pid);
       process.machine = args.at("machine").get<std::string>();
-      process.wall_ns = args.at("wall_less_steady_ns").get<std::int64_t>();
-      process.moved = number_as<std::chrono::nanoseconds>(args.at("moved_ns"));
+      process.wall_ns = integer_of(args.at("wall_less_steady_ns"), -kInstantMax, kWallMax);
+      process.moved = std::chrono::nanoseconds(integer_of(args.at("moved_ns"), -kWallMax, kWallMax));
       process.error.reset();
-      if (args.contains("error_ns")) process.error = number_as<std::chrono::nanoseconds>(args.at("error_ns"));
+      if (args.contains("error_ns")) {
+        process.error = std::chrono::nanoseconds(integer_of(args.at("error_ns"), 0, kWallMax));
+      }
       trace_.processes.push_back(std::move(process));
     } else if (name == "thread_name") {
-      const auto left_out = args.at("left_out").get<std::int64_t>();
+      const std::int64_t left_out = count_of(args.at("left_out"));
       if (const auto worker = worker_at(pid, tid)) {
         spans_of(*worker).left_out = left_out;
       } else if (const auto server = server_at(pid); server && tid == shard_tid(*server)) {
@@ -130,11 +157,12 @@ class Reader {
   Ticks at(const Json& json) const { return origin_ + std::chrono::nanoseconds(ns_of(json.at("ts"))); }
 
   template <typename Spans, typename Span>
-  static void append(Spans& spans, const Span& next, const std::string& whose) {
+  void append(Spans& spans, const Span& next, const std::string& whose) {
     if (next.length.count() < 0) throw Wrong{"a length below 0"};
-    if (!spans.empty() && next.begin < spans.back().begin + spans.back().length) {
-      throw Wrong{"it begins before the one before it of " + whose + " has ended"};
-    }
+    const Ticks before = spans.empty() ? next.begin : spans.back().begin + spans.back().length;
+    if (next.begin < before) throw Wrong{"it begins before the one before it of " + whose + " has ended"};
+    worked_ += next.begin + next.length - before;
+    if (worked_ > kWorkedMax) throw Wrong{"more time of all threads than any run has"};
     spans.push_back(next);
   }
 
@@ -144,7 +172,7 @@ class Reader {
       const auto* const found = std::find(kPhaseNames.begin(), kPhaseNames.end(), name);
       if (found == kPhaseNames.end()) throw Wrong{"\"" + name + "\", expected one of the nine phases"};
       append(spans_of(*worker).spans,
-             PhaseSpan{at(json), length, number_as<Clock>(args.at("clock")),
+             PhaseSpan{at(json), length, clock_of(args.at("clock")),
                        static_cast<Phase>(found - kPhaseNames.begin())},
              "worker " + to_string(*worker));
       return;
@@ -156,7 +184,7 @@ class Reader {
     }
     append(spans_of(*server).spans,
            ApplySpan{at(json), length, number_as<Version>(args.at("version")),
-                     number_as<Revision>(args.at("revision")), args.at("gradients").get<std::int64_t>()},
+                     number_as<Revision>(args.at("revision")), count_of(args.at("gradients"))},
            "shard " + to_string(*server));
   }
 
@@ -170,14 +198,16 @@ class Reader {
     const auto worker = [](const Json& v) { return worker_of(v.get<std::string>()); };
     take("worker", d.worker, worker);
     take("by", d.by, worker);
-    take("node", d.node, [](const Json& v) { return NodeId(v.get<std::uint32_t>()); });
-    take("clock", d.clock, number_as<Clock>);
-    take("min_clock", d.min_clock, number_as<Clock>);
+    take("node", d.node, [](const Json& v) {
+      return NodeId(static_cast<std::uint32_t>(integer_of(v, 0, kNodePidEnd - kNodePid - 1)));
+    });
+    take("clock", d.clock, clock_of);
+    take("min_clock", d.min_clock, clock_of);
     take("threshold", d.threshold, threshold_of);
     take("lpr", d.lpr, [](const Json& v) { return v.get<double>(); });
     take("version", d.version, number_as<Version>);
     take("revision", d.revision, number_as<Revision>);
-    take("gradients", d.gradients, [](const Json& v) { return v.get<std::int64_t>(); });
+    take("gradients", d.gradients, count_of);
     take("held_us", d.held, [](const Json& v) { return std::chrono::nanoseconds(ns_of(v)); });
     if (args.contains("released_by")) d.release = release_named(args.at("released_by").get<std::string>());
     if (!trace_.decisions.empty() && d.at < trace_.decisions.back().at) {
@@ -190,6 +220,8 @@ class Reader {
   std::map<WorkerId, WorkerSpans> workers_;
   std::map<ShardId, ShardSpans> shards_;
   Ticks origin_;
+  std::chrono::nanoseconds worked_{0};  // from each thread's first span to its last
+  std::int64_t lines_ = 0;
   std::int64_t events_ = 0;
   std::int64_t expected_ = 0;
 };
@@ -215,7 +247,11 @@ Result<Trace> read_trace_file(const std::filesystem::path& file) {
       return data_loss(place() + "a line longer than " + std::to_string(kLineBytesMax) +
                        " bytes, expected an event");
     }
-    std::string_view text(line.data());
+    // All of it, also behind a NUL; the newline is counted, but not stored.
+    const auto read = static_cast<std::size_t>(in.gcount());
+    std::string_view text(line.data(), in.eof() ? read : read - 1);
+    // The library takes it for the end, and what lies behind it for nothing.
+    if (text.find('\0') != std::string_view::npos) return data_loss(place() + "a NUL, expected an event");
     if (text == "]}") {
       if (reader.events() == reader.expected()) return reader.take();
       return data_loss(place() + "it ends after " + std::to_string(reader.events()) + " events, expected " +

@@ -1,6 +1,8 @@
 // The authority's part of a run's trace, and the whole one made of all parts that lie in its folder: at the
 // end, when the nodes have reported and so have written theirs. A run that fails does not wait for them;
 // `paceline trace` makes its trace.json again.
+#include <chrono>
+#include <cmath>
 #include <memory>
 #include <string>
 
@@ -19,6 +21,11 @@ void Authority::on_checkpoint_over(Ticks now) {
 void Authority::write_trace() {
   const auto part = std::make_shared<trace::Trace>();
   trace_->add_to(*part);
+  // Seconds count as in curve.csv: of a run that was gone on with, from before this generation's first grant.
+  if (part->first_grant) {
+    const double before = record_.seconds(*part->first_grant);
+    part->first_grant = *part->first_grant + std::chrono::nanoseconds(-std::llround(before * 1e9));
+  }
   part->processes.push_back(trace::this_process(kAuthority));
   const auto counts = std::make_shared<TraceCounts>();
   background_.run(

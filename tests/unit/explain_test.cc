@@ -81,6 +81,36 @@ TEST_CASE("a_wait_is_divided_among_barrier_server_network_and_data") {
   CHECK(wait.then[static_cast<std::size_t>(Phase::kComputeGrads)] == 90ms);
 }
 
+TEST_CASE("the_exchange_behind_the_last_iteration_waits_for_one_that_does_not_come") {
+  trace::Trace run = held_run();
+  run.workers[0].spans.push_back(span(300, 340, 2, Phase::kPsApplyGrads));  // and nothing follows
+  const std::vector<Wait> waits = waits_of(run);
+  REQUIRE(waits.size() == 3);
+  CHECK(waits[0].clock == Clock(2));
+  CHECK(waits[0].grant.has_value());
+  CHECK(waits[1].worker == kFast);
+  CHECK(waits[1].after == Clock(2));
+  CHECK(waits[1].clock == Clock(3));
+  CHECK_FALSE(waits[1].hold.has_value());
+  CHECK_FALSE(waits[1].grant.has_value());
+  CHECK(waits[1][WaitCause::kNetwork] == 40ms);
+}
+
+TEST_CASE("waits_of_two_iterations_are_two_also_without_an_exchange_between_them") {
+  trace::Trace run = held_run();
+  run.decisions.clear();
+  run.workers = {{kFast,
+                  {span(0, 10, 1, Phase::kBatch), span(10, 50, 1, Phase::kComputeGrads),
+                   span(60, 65, 7, Phase::kPsParam), span(65, 90, 7, Phase::kComputeGrads)},
+                  0}};
+  const std::vector<Wait> waits = waits_of(run);
+  REQUIRE(waits.size() == 2);
+  CHECK(waits[0].clock == Clock(1));
+  CHECK(waits[0].length == 10ms);
+  CHECK(waits[1].clock == Clock(7));
+  CHECK(waits[1][WaitCause::kParameters] == 5ms);
+}
+
 TEST_CASE("causes_add_up_to_the_waits_and_a_barrier_is_charged_to_whom_it_was_for") {
   const std::vector<Wait> waits = waits_of(held_run());
   nanoseconds waited{0}, caused{0};
@@ -105,7 +135,9 @@ TEST_CASE("the_costliest_come_first") {
 
 class Explained {
  public:
-  Explained() { REQUIRE(write_trace(folder_ / "trace.json", held_run()).is_ok()); }
+  explicit Explained(const trace::Trace& run = held_run()) {
+    REQUIRE(write_trace(folder_ / "trace.json", run).is_ok());
+  }
   int operator()(ExplainOptions options) {
     out_.str("");
     err_.str("");
@@ -140,6 +172,21 @@ TEST_CASE("explain_lists_the_costliest_waits_and_what_each_cause_cost") {
   CHECK_THAT(run.out(), Contains("2 waits of 2 workers, 0.120 s in all"));
   CHECK_THAT(run.out(), Contains("for 1.0 (0.060 s)"));
   CHECK_THAT(run.out(), Contains("barrier 60.000 ms for 1.0 (COMPUTE_GRADS 55.000 ms), network 35.000 ms"));
+}
+
+TEST_CASE("workers_whose_parts_are_missing_are_named_and_how_to_have_them") {
+  trace::Trace without = held_run();
+  without.workers.pop_back();  // 1.0, of another machine
+  without.decisions.insert(without.decisions.begin(),
+                           Decision{.at = at(0), .kind = DecisionKind::kJoined, .worker = kSlow});
+  Explained run(without);
+  REQUIRE(run({}) == 0);
+  CHECK_THAT(run.out(), Contains("Nothing is known of the waits of 1.0:"));
+  CHECK_THAT(run.out(), Contains("call paceline trace "));
+  REQUIRE(run({.format = "json"}) == 0);
+  CHECK(nlohmann::json::parse(run.out()).at("without_phases") == nlohmann::json::array({"1.0"}));
+  CHECK(run({.worker = "1.0", .clock = 1}) == 2);
+  CHECK_THAT(run.refusal(), Contains("bring its node's trace-node-1.json there and call paceline trace "));
 }
 
 TEST_CASE("explain_speaks_json_to_other_tools") {

@@ -277,6 +277,14 @@ TEST_CASE("a_damaged_trace_is_refused_with_file_and_line") {
     file.replace("\"dur\":0.100", "\"dur\":1e300");
     CHECK_THAT(file.fault(), Contains("expected one of a run"));
   }
+  SECTION("a process that is none") {
+    file.replace("\"pid\":1000", "\"pid\":9000000000000000");
+    CHECK_THAT(file.fault(), Contains("expected one of a server or a node"));
+  }
+  SECTION("something behind a line's end") {
+    file.replace("\"COMPUTE_GRADS\",", std::string("\"COMPUTE_GRADS\",\0", 17));
+    CHECK_THAT(file.fault(), Contains(name + ":") && Contains("a NUL"));
+  }
   SECTION("a worker that is none") {
     file.replace("\"worker\":\"0.0\"", "\"worker\":\"0\"");
     CHECK_THAT(file.fault(), Contains("expected NODE.THREAD"));
@@ -303,6 +311,23 @@ TEST_CASE("a_damaged_trace_is_refused_with_file_and_line") {
     REQUIRE(write_file_atomically(file.path, "").is_ok());
     CHECK_THAT(file.fault(), Contains("cut off after line 0"));
   }
+}
+
+TEST_CASE("a_number_that_no_run_has_is_refused_before_anything_is_computed_with_it") {
+  File file;
+  const auto [what, with] = GENERATE(table<std::string, std::string>({
+      {"\"clock\":3", "\"clock\":1e300"},
+      {"\"clock\":3", "\"clock\":-1"},
+      {"\"clock\":3", "\"clock\":9223372036854775807"},
+      {"\"clock\":3", "\"clock\":18446744073709551615"},
+      {"\"threshold\":2", "\"threshold\":9223372036854775807"},
+      {"\"pid\":1000", "\"pid\":9223372036854775807"},
+      {"\"tid\":1000001", "\"tid\":-9223372036854775808"},
+      {"\"left_out\":17}", "\"left_out\":9223372036854775807}"},
+      {"\"origin_ns\":", "\"origin_ns\":9000000000000000000,\"was\":"},
+  }));
+  file.replace(what, with);
+  CHECK_THAT(file.fault(), Contains(file.path.string() + ":") && Contains("expected a whole number from"));
 }
 
 TEST_CASE("a_trace_that_is_not_there_is_not_found") {
@@ -356,12 +381,53 @@ TEST_CASE("clocks_of_two_machines_are_brought_together_by_grants_and_reports") {
   CHECK(whole.workers[0].spans[0].begin >= whole.decisions[0].at);
 }
 
+TEST_CASE("clocks_that_drift_apart_by_more_than_messages_take_are_moved_to_the_middle_of_it") {
+  Trace authority, node;
+  authority.processes = {process_of(kAuthority, NodeId(0), "a")};
+  node.processes = {process_of(std::nullopt, NodeId(1), "b")};
+  node.processes[0].wall_ns += 3'600'000'000'000;  // wall clocks are an hour apart, and not asked
+  node.workers.push_back({kSlow, {}, 0});
+  const nanoseconds way = 1ms;
+  const auto on_node = [](Ticks at) { return Ticks(at.ns + at.ns / 20'000); };  // 50 ppm fast
+  Ticks now{0};
+  for (std::int64_t clock = 0; clock < 10; ++clock) {
+    authority.decisions.push_back(
+        {.at = now, .kind = DecisionKind::kGranted, .worker = kSlow, .clock = Clock(clock)});
+    std::vector<PhaseSpan>& spans = node.workers[0].spans;
+    spans.push_back({on_node(now + way), 1ms, Clock(clock), Phase::kTCacheParam});
+    spans.push_back({on_node(now + way) + 1ms, 1ms, Clock(clock), Phase::kComputeGrads});
+    now = now + 100s;
+    spans.push_back({on_node(now + -way), 1ms, Clock(clock), Phase::kPsApplyGrads});
+    authority.decisions.push_back(
+        {.at = now, .kind = DecisionKind::kReported, .worker = kSlow, .clock = Clock(clock)});
+  }
+  const Alignment got = alignment(authority, authority.processes[0], node, node.processes[0]);
+  REQUIRE(got.error.has_value());
+  CHECK(*got.error < 100ms);
+  CHECK(std::chrono::abs(got.shift) <= *got.error);         // at the run's begin
+  CHECK(std::chrono::abs(got.shift + 50ms) <= *got.error);  // at its end
+}
+
 TEST_CASE("processes_of_one_machine_have_one_clock") {
   auto [authority, node] = two_machines(1s, 2ms);
   node.processes[0].machine = "a";
   const Alignment got = alignment(authority, authority.processes[0], node, node.processes[0]);
   CHECK(got.shift == nanoseconds(0));
   CHECK(got.error == nanoseconds(0));
+}
+
+TEST_CASE("without_the_authority_s_part_no_error_is_promised_across_machines") {
+  auto [authority, node] = two_machines(1s, 2ms);
+  Trace other, same;
+  other.processes = {process_of(std::nullopt, NodeId(0), "a")};
+  same.processes = {process_of(std::nullopt, NodeId(2), "a")};
+  node.processes[0].wall_ns += 1'000'000'000;
+  const Trace whole = joined({other, node, same});
+  REQUIRE(whole.processes.size() == 3);
+  CHECK(whole.processes[0].error == nanoseconds(0));  // the others are moved onto its clock
+  CHECK_FALSE(whole.processes[1].error.has_value());
+  CHECK(whole.processes[1].moved == nanoseconds(1s));
+  CHECK(whole.processes[2].error == nanoseconds(0));
 }
 
 TEST_CASE("where_nothing_was_said_the_wall_clocks_are_taken_and_no_error_is_promised") {
