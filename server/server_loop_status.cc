@@ -51,8 +51,9 @@ void ServerLoop::show_status(Ticks now) {
   next_status_ = now + kStatusEvery;
   RunStatus shown = status(now);
   training_shown_ = shown.state == "training";
+  // First for those who may ask because of what the display then says.
+  if (http_) http_->publish({shown, now});
   display_.show(shown, now);
-  if (http_) http_->publish({std::move(shown), now});
 }
 
 }  // namespace paceline::server
