@@ -67,7 +67,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (const auto ended = std::exchange(ended_, nullptr)) ended(this);
   }
 
-  // What is newest still leaves for a reader of events, then it is closed.
+  // What is newest still leaves for a reader of events, and an answer that is on its way, then it is closed.
   void finish() {
     last_ = true;
     if (!writing_) close();
@@ -116,10 +116,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void send(HttpAnswer answer, unsigned version, bool keep_alive, bool head) {
     body_ = answer.body;
+    writing_ = true;
     const auto status = static_cast<http::status>(answer.code);
     const auto done = [self = shared_from_this(), keep_alive](const Error& error, std::size_t) {
       self->body_.reset();
-      if (error) return self->close();
+      self->writing_ = false;
+      if (error || self->last_) return self->close();
       if (!keep_alive) return self->take_leave();
       self->read();
     };
