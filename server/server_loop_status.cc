@@ -41,8 +41,10 @@ RunStatus ServerLoop::status(Ticks now) const {
 
 Status ServerLoop::open_http(Ticks now) {
   if (!is_authority() || !config_.run.http) return Status::ok();
+  HttpServer::Limits limits;
+  limits.this_machine_only = !config_.security.allow_insecure;
   PACELINE_ASSIGN_OR_RETURN(
-      http_, HttpServer::start(*config_.run.http, options_.pages, {status(now), now}, HttpServer::Limits{}));
+      http_, HttpServer::start(*config_.run.http, options_.pages, {status(now), now}, limits));
   log_.info("the run is shown at http://" + http_->address() + "/");
   return Status::ok();
 }
@@ -51,6 +53,10 @@ void ServerLoop::show_status(Ticks now) {
   next_status_ = now + kStatusEvery;
   RunStatus shown = status(now);
   training_shown_ = shown.state == "training";
+  if (const auto fault = http_ ? http_->fault() : std::nullopt) {
+    log_.error("the run is not shown any more at http://" + http_->address() + "/: " + *fault);
+    http_.reset();
+  }
   // First for those who may ask because of what the display then says.
   if (http_) http_->publish({shown, now});
   display_.show(shown, now);

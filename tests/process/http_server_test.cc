@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <random>
+#include <stdexcept>
 
 #include "common/ticks.h"
 #include "tests/unit/status_fixture.h"
@@ -239,6 +240,24 @@ TEST_CASE("publishing waits for nobody, not even where a page is being made") {
   CHECK_THAT(reader.rest(), Contains("the page"));
   CHECK(in_time);
   CHECK_THAT(answer_to(endpoint, kGetStatus), Contains("\"curve_rows\":100,"));
+}
+
+TEST_CASE("a page whose making fails is one answer, and the next is given") {
+  LivePages pages;
+  pages.page = []() -> Result<std::string> { throw std::runtime_error("no more memory"); };
+  const Endpoint endpoint({}, std::move(pages));
+  CHECK_THAT(answer_to(endpoint, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+             Catch::Matchers::StartsWith("HTTP/1.1 500 ") && Contains("no more memory"));
+  CHECK_THAT(answer_to(endpoint, kGetStatus), Contains("200 OK"));
+  CHECK_FALSE(endpoint.server->fault());
+}
+
+TEST_CASE("an address that other machines reach is refused where it may not be one") {
+  HttpServer::Limits limits;
+  limits.this_machine_only = true;
+  CHECK_THAT(HttpServer::start("0.0.0.0:0", {}, Endpoint::state(), limits).status().message(),
+             Contains("cannot listen on 0.0.0.0:0 (run.http): it is 0.0.0.0, which other machines reach"));
+  CHECK(HttpServer::start("127.0.0.1:0", {}, Endpoint::state(), limits).is_ok());
 }
 
 TEST_CASE("an address that cannot be had is said, with its reason") {
