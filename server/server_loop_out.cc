@@ -132,6 +132,7 @@ void ServerLoop::on_tick() {
     membership_.forgive(pause);
     for (Comer& comer : comers_) comer.since = comer.since + pause;
     service_.forgive(pause);
+    if (authority_) authority_->forgive(pause, now);
     authority_seen_ = authority_seen_ + pause;
     stalls_.forgive(pause);
     log_.debug("this process stood still for " + in_seconds(pause));

@@ -93,6 +93,9 @@ class Authority {
   // Time passes: deadlines, held grants, max_seconds.
   void tick(Ticks now);
 
+  // The process stood still for so long until now: no worker was slow for that.
+  void forgive(std::chrono::nanoseconds pause, Ticks now);
+
   // A signal: the orderly end, with the model, but status "stopped".
   void stop(const std::string& reason, Ticks now);
   // Ends without a model, with status "failed": everybody is told why. It is over once that is in the files.

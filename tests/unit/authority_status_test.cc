@@ -133,6 +133,24 @@ TEST_CASE("equal workers have no straggler, and without a limit nobody is warned
   }
 }
 
+TEST_CASE("a pause of the server is nobody's time") {
+  RunConfig config = small_run();
+  config.train.total_iterations = 80;
+  config.run.straggler_warning = 0.4;
+  Run run(config);
+  Warned warned;
+  run.log = warned.log;
+  run.gather();
+  train_unequally(run, 0, 20, 1s);
+  run.pass(101s);
+  run.authority->forgive(100s, run.now);
+  run.iterate(0, 20);
+  run.iterate(1, 20);
+  run.pass(1s);
+  CHECK(status_of(run).workers[1].score->individual == Approx(1.0));
+  CHECK(warned.lines.empty());
+}
+
 TEST_CASE("a lost node's workers are lost, and no measure for the others") {
   RunConfig config = small_run();
   config.train.total_iterations = 80;
