@@ -63,7 +63,8 @@ int top(const TopOptions& options, const std::function<Screen()>& screen, std::o
         out << "the run's server has ended\n";
         return kExitOk;
       }
-      err << "paceline top: " << (text.is_ok() ? address + ": " : "") << status.status().message() << "\n";
+      const std::string whose = text.is_ok() ? address + ": " : "";
+      err << "paceline top: " << printable(whose + status.status().message()) << "\n";
       return status.status().code() == StatusCode::kInvalidArgument ? kExitUsage : kExitFailedRun;
     }
     const Screen shown = screen();

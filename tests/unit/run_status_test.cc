@@ -97,6 +97,18 @@ TEST_CASE("what another machine says moves no cursor") {
     for (const char c : text) CHECK((static_cast<unsigned char>(c) >= 0x20 || c == '\n'));
     CHECK(text.find("\xc2\x9b") == std::string::npos);
   }
+  CHECK(printable("502, \033]0;title\a\xc2\x9b \xc3\xa4\n") == "502, ?]0;title??? \xc3\xa4?");
+}
+
+TEST_CASE("with many waits there is still room for a worker") {
+  RunStatus s = full_status();
+  s.waits.assign(20, "node 0 waits");
+  for (const std::size_t rows : {6U, 12U, 24U}) {
+    const std::string text = status_table(s, 100, rows);
+    CHECK(std::count(text.begin(), text.end(), '\n') <= static_cast<std::ptrdiff_t>(rows));
+  }
+  const std::string text = status_table(s, 100, 12);
+  CHECK_THAT(text, Contains("more waits\n") && Contains("waits: node 0 waits\n") && Contains("\nworker "));
 }
 
 TEST_CASE("a line is cut at characters, not at bytes") {
