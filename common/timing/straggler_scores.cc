@@ -40,7 +40,7 @@ std::vector<Rank> StragglerWarnings::fallen(const std::vector<std::optional<Stra
     } else if (!fallen_[r] && scores[r]->lower() < limit_) {
       fallen_[r] = true;
       found.push_back(Rank(r));
-    } else if (scores[r]->lower() >= std::min(kAgain * limit_, 1.0)) {
+    } else if (scores[r]->lower() >= limit_ + kAgain * (1.0 - limit_)) {
       fallen_[r] = false;
     }
   }

@@ -85,6 +85,18 @@ TEST_CASE("a fall is told once, and again only after the score has clearly risen
   CHECK(at(0.9, 0.3) == 1);  // it has come back
 }
 
+TEST_CASE("near one, too, a worker need not be the fastest to be warned of again") {
+  StragglerWarnings warnings(1, 0.95);
+  const auto at = [&](double relative) {
+    return warnings.fallen({StragglerScore{relative, 1.0, 1.0}}).size();
+  };
+  CHECK(at(0.9) == 1);
+  CHECK(at(0.952) == 0);  // hovers
+  CHECK(at(0.94) == 0);
+  CHECK(at(0.98) == 0);
+  CHECK(at(0.94) == 1);
+}
+
 TEST_CASE("the recent rate is that of the last seconds, not of the run") {
   RecentRate rate;
   CHECK_FALSE(rate.per_second(0, Ticks(0)));
