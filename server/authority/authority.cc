@@ -124,8 +124,10 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
            now));
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
   iterations_[cluster.rank_of(report.worker).value].took(now - granted);
-  scores_.took(cluster.rank_of(report.worker), now - granted);
-  if (!report.skipped) samples_ += report.metric.samples;
+  if (!report.skipped) {
+    scores_.took(cluster.rank_of(report.worker), now - granted, report.metric.samples);
+    samples_ += report.metric.samples;
+  }
   return Status::ok();
 }
 

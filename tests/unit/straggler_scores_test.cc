@@ -33,6 +33,22 @@ TEST_CASE("the relative score is the share of the fastest worker's speed, the in
   CHECK(scores.scores()[1]->individual == 1.0);  // no more
 }
 
+TEST_CASE("with batches by speed the slow worker is slow for a sample, though its iterations take as long") {
+  StragglerScores scores(2);
+  for (int i = 0; i < kWindow; ++i) {
+    scores.took(kFast, 1s, 96);
+    scores.took(kSlow, 1s, 32);
+  }
+  const auto now = scores.scores();
+  CHECK(now[0]->relative == 1.0);
+  CHECK(now[1]->relative == Approx(1.0 / 3));
+  CHECK(now[1]->individual == 1.0);
+  CHECK(now[1]->iteration_seconds == Approx(1.0));
+  // Its batches become smaller, and it as much faster: no worse than before.
+  for (int i = 0; i < kWindow; ++i) scores.took(kSlow, 500ms, 16);
+  CHECK(scores.scores()[1]->individual == Approx(1.0));
+}
+
 TEST_CASE("without a full window there are no scores, and nobody is measured against them") {
   StragglerScores scores(2);
   take(scores, kFast, kWindow - 1, 1s);
