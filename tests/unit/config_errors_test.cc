@@ -486,7 +486,8 @@ TEST_CASE("an_http_endpoint_that_other_machines_reach_is_refused_without_allow_i
         "security.allow_insecure: true");
   CHECK_THAT(refusal("run: {http: \"alpha:8080\"}\nsecurity: {keys: k}"),
              Contains("which a tunnel may lead to"));
-  for (const char* http : {"127.0.0.1:8080", "localhost:1", "[::1]:8080", "127.8.9.10:65535", "127.0.0.1:0"}) {
+  for (const char* http :
+       {"127.0.0.1:8080", "localhost:1", "[::1]:8080", "127.8.9.10:65535", "127.0.0.1:0"}) {
     const auto read = parse_config("run: {http: \"" + std::string(http) + "\"}", "run.yaml", {});
     REQUIRE(read.is_ok());
     CHECK(*read->run.http == http);
