@@ -1,6 +1,5 @@
 // RunStatus as JSON and back. The only file of this library that sees JSON.
 #include <cmath>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "common/files/shallow_json.h"
@@ -23,15 +22,9 @@ std::optional<double> number_from(const Json& json, const char* key) {
 // "3.1"; anything else throws what a value of another type does.
 WorkerId worker_from(const Json& json) {
   const auto text = json.get<std::string>();
-  const std::size_t dot = text.find('.');
-  const auto digits = [](const std::string& part) {
-    return !part.empty() && part.size() <= 9 && part.find_first_not_of("0123456789") == std::string::npos;
-  };
-  if (dot == std::string::npos || !digits(text.substr(0, dot)) || !digits(text.substr(dot + 1))) {
-    throw Json::type_error::create(302, "a worker must be like \"1.2\", but is \"" + text + "\"", &json);
-  }
-  return WorkerId(static_cast<std::uint32_t>(std::stoul(text.substr(0, dot))),
-                  static_cast<std::uint32_t>(std::stoul(text.substr(dot + 1))));
+  const std::optional<WorkerId> worker = parse_worker(text);
+  if (worker) return *worker;
+  throw Json::type_error::create(302, "a worker must be like \"1.2\", but is \"" + text + "\"", &json);
 }
 
 Json worker_json(const WorkerStatus& worker) {
