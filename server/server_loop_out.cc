@@ -1,5 +1,6 @@
 // What goes out, and what time brings: heartbeats, leases, deadlines, the end.
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "common/ticks.h"
