@@ -101,6 +101,10 @@ RunStatus status_from(const Json& json) {
   s.done = json.at("done").get<double>();
   s.seconds_left = number_from(json, "seconds_left");
   s.nodes_lost = json.at("nodes_lost").get<std::int64_t>();
+  const Json& before = json.at("before");
+  s.before = {before.at("iterations").get<std::int64_t>(), before.at("skipped").get<std::int64_t>(),
+              before.at("dropped").get<std::int64_t>(), before.at("iterations_lost").get<std::int64_t>(),
+              before.at("nodes_lost").get<std::int64_t>()};
   s.curve_rows = json.at("curve_rows").get<std::int64_t>();
   s.waits = json.at("waits").get<std::vector<std::string>>();
   s.stall = json.at("stall").get<std::string>();
@@ -145,6 +149,11 @@ std::string to_json(const RunStatus& s) {
   json["done"] = s.done;
   json["seconds_left"] = number(s.seconds_left);
   json["nodes_lost"] = s.nodes_lost;
+  json["before"] = {{"iterations", s.before.iterations},
+                    {"skipped", s.before.skipped},
+                    {"dropped", s.before.dropped},
+                    {"iterations_lost", s.before.iterations_lost},
+                    {"nodes_lost", s.before.nodes_lost}};
   json["curve_rows"] = s.curve_rows;
   json["waits"] = s.waits;
   json["stall"] = s.stall;

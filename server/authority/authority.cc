@@ -50,6 +50,8 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
   if (config.run.straggler_warning) {
     straggler_warnings_.emplace(config.cluster.cluster().workers(), *config.run.straggler_warning);
   }
+  before_ = {engine_.iterations_applied(), engine_.iterations_skipped(), engine_.iterations_dropped(),
+             engine_.iterations_lost(), record_.lost_nodes()};
   shards_[kAuthority.value].joined = true;
 }
 

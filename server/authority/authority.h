@@ -273,6 +273,7 @@ class Authority {
   bool resumable_ = false;         // it has failed, and new servers could go on from a checkpoint
   Status result_;                  // not OK: why the run is not ok
   // What it says of itself.
+  CountsBefore before_;
   std::int64_t samples_ = 0;  // in the iterations reported
   RecentRate iteration_rate_;
   RecentRate sample_rate_;

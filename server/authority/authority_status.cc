@@ -125,6 +125,7 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   s.iterations_lost = engine_.iterations_lost();
   s.samples = samples_;
   s.nodes_lost = record_.lost_nodes();
+  s.before = before_;
   s.curve_rows = record_.curve_rows();
   s.done = std::min(static_cast<double>(s.iterations) / static_cast<double>(s.iterations_total), 1.0);
   if (training()) {

@@ -1,5 +1,7 @@
 // What the authority says of its run while it goes, and whom it calls slow.
+#include "server/http/metrics.h"
 #include "tests/unit/authority_fixture.h"
+#include "tests/unit/prometheus_text.h"
 
 namespace paceline::server {
 namespace {
@@ -31,6 +33,18 @@ TEST_CASE("while it trains: clocks, who is held and for whom, samples") {
   CHECK((s.workers[0].state == "held" && s.workers[0].waits_for == "worker 1.0"));
   CHECK((s.workers[1].state == "computing" && s.workers[1].waits_for.empty()));
   CHECK(s.waits.size() == 1);
+}
+
+TEST_CASE("while a run advances none of its counters falls") {
+  Run run;
+  run.gather();
+  run.train(0, 1);
+  const auto before = testing::read_prometheus(metrics_text(status_of(run), 0.0));
+  run.train(1, 2);
+  const auto after = testing::read_prometheus(metrics_text(status_of(run), 0.0));
+  CHECK(testing::fallen_counters(before, after) == std::vector<std::string>{});
+  CHECK(after.samples.at("paceline_iterations_total") == 4);
+  CHECK(testing::fallen_counters(after, before).size() == 2);  // iterations and samples
 }
 
 TEST_CASE("who has reported waits for the shard that lacks its gradient") {

@@ -15,10 +15,13 @@ using Catch::Matchers::Contains;
 using testing::full_status;
 
 TEST_CASE("what is written as JSON is read back, every key of it") {
-  const std::string text = to_json(full_status());
+  RunStatus resumed = full_status();
+  resumed.before = {200, 1, 2, 3, 4};
+  const std::string text = to_json(resumed);
   const auto read = parse_run_status(text);
   REQUIRE(read.is_ok());
   CHECK(to_json(*read) == text);
+  CHECK((read->before.iterations == 200 && read->before.nodes_lost == 4));
   CHECK(read->workers[1].waits_for == "worker 1.0");
   CHECK(read->workers[0].score->iteration_seconds == 0.2);
   CHECK_FALSE(read->workers[2].score);
