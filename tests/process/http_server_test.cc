@@ -238,7 +238,7 @@ TEST_CASE("publishing waits for nobody, not even where a page is being made") {
   }
   published.set_value();
   CHECK_THAT(reader.rest(), Contains("the page"));
-  CHECK(in_time);
+  CHECK(in_time.load());
   CHECK_THAT(answer_to(endpoint, kGetStatus), Contains("\"curve_rows\":100,"));
 }
 
