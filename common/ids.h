@@ -1,10 +1,15 @@
 // Strong identifiers: who is who. Explicit, ordered, hashable; nothing converts back by itself.
 #pragma once
 
+#include <charconv>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 namespace paceline {
 
@@ -50,6 +55,20 @@ inline std::string to_string(ShardId shard) { return std::to_string(shard.value)
 // "1.3": thread 3 of node 1, as in every message, log line and report.
 inline std::string to_string(WorkerId worker) {
   return std::to_string(worker.node.value) + "." + std::to_string(worker.thread);
+}
+
+// What to_string() has written of one; nothing of anything else.
+inline std::optional<WorkerId> parse_worker(std::string_view text) {
+  const std::size_t dot = text.find('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const auto reads = [](std::string_view digits, std::uint32_t& number) {
+    const char* const end = digits.data() + digits.size();
+    const auto [rest, error] = std::from_chars(digits.data(), end, number);
+    return error == std::errc() && rest == end;
+  };
+  std::uint32_t node = 0, thread = 0;
+  if (!reads(text.substr(0, dot), node) || !reads(text.substr(dot + 1), thread)) return std::nullopt;
+  return WorkerId(node, thread);
 }
 
 // The nodes and threads of a run, and the one mapping between workers and ranks.

@@ -1,5 +1,6 @@
 // What goes out, and what time brings: heartbeats, leases, deadlines, the end.
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "common/ticks.h"
@@ -134,6 +135,7 @@ void ServerLoop::on_tick() {
     membership_.forgive(pause);
     for (Comer& comer : comers_) comer.since = comer.since + pause;
     service_.forgive(pause);
+    if (authority_) authority_->forgive(pause, now);
     authority_seen_ = authority_seen_ + pause;
     stalls_.forgive(pause);
     log_.debug("this process stood still for " + in_seconds(pause));

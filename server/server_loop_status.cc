@@ -41,18 +41,26 @@ RunStatus ServerLoop::status(Ticks now) const {
 
 Status ServerLoop::open_http(Ticks now) {
   if (!is_authority() || !config_.run.http) return Status::ok();
-  PACELINE_ASSIGN_OR_RETURN(
-      http_, HttpServer::start(*config_.run.http, options_.pages, {status(now), now}, HttpServer::Limits{}));
+  HttpServer::Limits limits;
+  limits.this_machine_only = !config_.security.allow_insecure;
+  PACELINE_ASSIGN_OR_RETURN(http_,
+                            HttpServer::start(*config_.run.http, options_.pages, {status(now), now}, limits));
   log_.info("the run is shown at http://" + http_->address() + "/");
   return Status::ok();
 }
 
 void ServerLoop::show_status(Ticks now) {
-  next_status_ = now + kStatusEvery;
-  RunStatus shown = status(now);
-  training_shown_ = shown.state == "training";
+  training_shown_ = authority_ && authority_->training() && !ended_;
+  next_status_ = now + (http_ ? kStatusEvery : display_.every());
+  if (!http_ && display_.of_training_alone() && !training_shown_) return;
+  const RunStatus shown = status(now);
+  if (const auto fault = http_ ? http_->fault() : std::nullopt) {
+    log_.error("the run is not shown any more at http://" + http_->address() + "/: " + *fault);
+    http_.reset();
+  }
+  // First for those who may ask because of what the display then says.
+  if (http_) http_->publish({shown, now});
   display_.show(shown, now);
-  if (http_) http_->publish({std::move(shown), now});
 }
 
 }  // namespace paceline::server

@@ -1,5 +1,6 @@
 #include "server/status_display.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,10 +15,21 @@ namespace paceline::server {
 namespace {
 
 constexpr std::chrono::seconds kLineEvery{5};
+constexpr std::chrono::seconds kRewriteEvery{1};
 // Back to the line's begin, and clear it to its end.
 constexpr std::string_view kClearLine = "\r\033[K";
 
+// Whether standard error takes text now: a terminal that was stopped does not, and a write would wait for it.
+bool takes_text() {
+  pollfd terminal = {STDERR_FILENO, POLLOUT, 0};
+  return poll(&terminal, 1, 0) == 1 && (terminal.revents & POLLOUT) != 0;
+}
+
 }  // namespace
+
+std::chrono::seconds StatusDisplay::every() const {
+  return style_ == Style::kLines ? kLineEvery : kRewriteEvery;
+}
 
 void StatusDisplay::show(const RunStatus& status, Ticks now) {
   if (out_ == nullptr) return;
@@ -28,9 +40,10 @@ void StatusDisplay::show(const RunStatus& status, Ticks now) {
     *out_ << status_line(status) << std::endl;
     return;
   }
+  if (!takes_text()) return;
   std::string line = training ? status_line(status) : status.state;
   // Who is waited for, where the run has not come so far as to say it in numbers.
-  if (!training && !status.waits.empty()) line += ": " + status.waits.front();
+  if (!training && !status.waits.empty()) line += ": " + printable(status.waits.front());
   // The last column is left free: a cursor there may have gone to the next line.
   const std::size_t columns = std::max<std::size_t>(columns_(), 2) - 1;
   *out_ << kClearLine << fitted(line, columns) << std::flush;
@@ -38,7 +51,7 @@ void StatusDisplay::show(const RunStatus& status, Ticks now) {
 }
 
 void StatusDisplay::end() {
-  if (shown_) *out_ << kClearLine << std::flush;
+  if (shown_ && takes_text()) *out_ << kClearLine << std::flush;
   shown_ = false;
 }
 

@@ -6,9 +6,11 @@
 // Thread: the loop's.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
+#include <utility>
 
 #include "common/instant.h"
 #include "common/live/run_status.h"
@@ -23,6 +25,11 @@ class StatusDisplay {
   StatusDisplay(std::ostream* out, Style style, std::function<std::size_t()> columns)
       : out_(out), style_(style), columns_(std::move(columns)) {}
 
+  // How often there is something new to show; of training alone where only lines are written.
+  std::chrono::seconds every() const;
+  bool of_training_alone() const { return style_ == Style::kLines; }
+
+  // A terminal that takes no text just now (Ctrl-S) is left out: it must not hold up the run.
   void show(const RunStatus& status, Ticks now);
   // There is no more to show: a terminal's line is cleared for what comes.
   void end();

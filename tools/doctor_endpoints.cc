@@ -243,6 +243,19 @@ Finding bind_endpoint(const std::string& check, const std::string& endpoint) {
               addresses_of_this_machine()};
 }
 
+// The authority's run.http; of an IPv6 address nothing is known.
+std::optional<Finding> bind_http(const std::string& address) {
+  if (address.starts_with("[")) return std::nullopt;
+  const std::string endpoint = "tcp://" + address;
+  const Status bound = try_address(endpoint);
+  if (bound.is_ok()) return Finding{"run.http", Verdict::kOk, address + " can be listened at", ""};
+  const auto who = who_listens_on_port(address_of(endpoint).port);
+  return Finding{
+      "run.http", Verdict::kFailed,
+      "cannot listen at " + address + ": " + bound.message() + (who ? ": " + *who + " listens there" : ""),
+      "end that process, or choose another address in run.http"};
+}
+
 Finding not_reached(const std::string& check, const std::string& endpoint, const std::string& why) {
   return {check, Verdict::kFailed, endpoint + " cannot be reached: " + why,
           "correct cluster.endpoints, or open the way to that host (firewall, routes)"};
@@ -301,6 +314,10 @@ void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& 
   const auto check = [](std::size_t k) { return "endpoint " + std::to_string(k); };
   for (const ShardId shard : role.shards) {
     findings.push_back(bind_endpoint(check(shard.value), endpoints[shard.value]));
+  }
+  const bool authority = !role.shards.empty() && role.shards.front() == kAuthority;
+  if (authority && config.run.http) {
+    if (auto http = bind_http(*config.run.http)) findings.push_back(std::move(*http));
   }
   const bool whole_run = !role.shards.empty() && !role.nodes.empty();
   for (std::size_t k = 0; k < endpoints.size() && !whole_run; ++k) {

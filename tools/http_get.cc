@@ -34,7 +34,7 @@ Result<std::string> http_get(const std::string& address, const std::string& targ
   asio::io_context io;
   HttpError error;
   const auto found = asio::ip::tcp::resolver(io).resolve(host, address.substr(colon + 1), error);
-  if (error) return unavailable(address + ": " + error.message());
+  if (error) return not_found(address + ": " + error.message());
   beast::tcp_stream stream(io);
   // Each step in turn: the first error is what `error` says.
   const auto wait_for = [&](auto&& begin) {
@@ -57,14 +57,19 @@ Result<std::string> http_get(const std::string& address, const std::string& targ
       !wait_for([&] { http::async_read(stream, buffer, parser, note); })) {
     const bool is_http = error.category() != http::make_error_code(http::error::end_of_stream).category() ||
                          error == http::error::end_of_stream;
-    return is_http ? unavailable(address + ": " + error.message())
+    namespace ways = boost::asio::error;
+    const bool gone = error == ways::connection_refused || error == ways::connection_reset ||
+                      error == ways::broken_pipe || error == http::error::end_of_stream ||
+                      error == http::error::partial_message;
+    if (gone) return unavailable(address + ": " + error.message());
+    return is_http ? deadline_exceeded(address + ": " + error.message())
                    : data_loss(address + ": its answer is not HTTP that can be read: " + error.message());
   }
   const auto& answer = parser.get();
   if (answer.result() == http::status::ok) return std::string(answer.body());
   const std::string said = address + target + ": " + std::to_string(answer.result_int()) + ", " +
                            answer.body().substr(0, answer.body().find('\n'));
-  return answer.result() == http::status::not_found ? not_found(said) : unavailable(said);
+  return answer.result() == http::status::not_found ? not_found(said) : failed_precondition(said);
 }
 
 }  // namespace paceline

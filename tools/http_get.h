@@ -10,9 +10,10 @@
 
 namespace paceline {
 
-// The body of the answer at `target` ("/status") of the server at "host:port". Errors: kUnavailable it cannot
-// be reached, is silent for `timeout`, or says so; kInvalidArgument no address; kDataLoss the answer is no
-// HTTP, or larger than 8 MiB; kNotFound the server has no such page.
+// The body of the answer at `target` ("/status") of the server at "host:port". Errors: kUnavailable nobody is
+// there (any more): refused, reset or closed; kDeadlineExceeded it is silent for `timeout`, or the way there
+// is not open; kInvalidArgument no address; kDataLoss the answer is no HTTP, or larger than 8 MiB; kNotFound
+// there is no such host, or no such page; kFailedPrecondition any other answer but 200.
 Result<std::string> http_get(const std::string& address, const std::string& target,
                              std::chrono::milliseconds timeout);
 

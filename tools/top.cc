@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 #include "common/config/command_line.h"
@@ -33,7 +35,9 @@ std::string host_and_port_of(std::string endpoint) {
 Screen screen_of_standard_output() {
   Screen screen;
   winsize size = {};
-  screen.is_terminal = isatty(STDOUT_FILENO) == 1;
+  const char* const term = std::getenv("TERM");
+  screen.is_terminal =
+      isatty(STDOUT_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";  // it obeys
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
     screen.columns = size.ws_col;
     screen.rows = size.ws_row;
@@ -63,7 +67,8 @@ int top(const TopOptions& options, const std::function<Screen()>& screen, std::o
         out << "the run's server has ended\n";
         return kExitOk;
       }
-      err << "paceline top: " << (text.is_ok() ? address + ": " : "") << status.status().message() << "\n";
+      const std::string whose = text.is_ok() ? address + ": " : "";
+      err << "paceline top: " << printable(whose + status.status().message()) << "\n";
       return status.status().code() == StatusCode::kInvalidArgument ? kExitUsage : kExitFailedRun;
     }
     const Screen shown = screen();

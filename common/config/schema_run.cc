@@ -36,10 +36,11 @@ std::string check_endpoint(const std::string& endpoint) {
   return number < 1 || number > 65535 ? "not a port" : "";
 }
 
-// "host:port" with a port from 1 to 65535; an IPv6 host in brackets.
+// "host:port" with a port up to 65535 (0: the system chooses one); an IPv6 host in brackets.
 std::string check_http_address(const std::string& address) {
   if (address.find("://") != std::string::npos) return "an address with a scheme";
-  return check_endpoint("tcp://" + address);
+  const bool any_port = address.size() > 2 && address.ends_with(":0");
+  return any_port ? "" : check_endpoint("tcp://" + address);
 }
 
 // cluster.nodes is two fields: how many there may be, and how many training begins with.

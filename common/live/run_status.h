@@ -42,6 +42,15 @@ struct ServerCounts {
   std::int64_t malformed = 0;
 };
 
+// What earlier generations of a resumed run's servers have counted, up to its checkpoint.
+struct CountsBefore {
+  std::int64_t iterations = 0;
+  std::int64_t skipped = 0;
+  std::int64_t dropped = 0;
+  std::int64_t iterations_lost = 0;
+  std::int64_t nodes_lost = 0;
+};
+
 struct RunStatus {
   // Of more workers the others are only in what is said of all.
   static constexpr std::size_t kWorkersMax = 1'000;
@@ -75,6 +84,7 @@ struct RunStatus {
   double done = 0.0;  // 0..1, of the iterations or of run.max_seconds, whichever is nearer to its end
   std::optional<double> seconds_left = {};
   std::int64_t nodes_lost = 0;
+  CountsBefore before = {};               // these are in the counts above
   std::int64_t curve_rows = 0;            // of curve.csv, written by this generation
   std::vector<std::string> waits = {};    // what is waited for, and why it does not come
   std::string stall = {};                 // the wait that has become long; empty: none

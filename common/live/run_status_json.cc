@@ -1,6 +1,5 @@
 // RunStatus as JSON and back. The only file of this library that sees JSON.
 #include <cmath>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "common/files/shallow_json.h"
@@ -23,15 +22,9 @@ std::optional<double> number_from(const Json& json, const char* key) {
 // "3.1"; anything else throws what a value of another type does.
 WorkerId worker_from(const Json& json) {
   const auto text = json.get<std::string>();
-  const std::size_t dot = text.find('.');
-  const auto digits = [](const std::string& part) {
-    return !part.empty() && part.size() <= 9 && part.find_first_not_of("0123456789") == std::string::npos;
-  };
-  if (dot == std::string::npos || !digits(text.substr(0, dot)) || !digits(text.substr(dot + 1))) {
-    throw Json::type_error::create(302, "a worker must be like \"1.2\", but is \"" + text + "\"", &json);
-  }
-  return WorkerId(static_cast<std::uint32_t>(std::stoul(text.substr(0, dot))),
-                  static_cast<std::uint32_t>(std::stoul(text.substr(dot + 1))));
+  const std::optional<WorkerId> worker = parse_worker(text);
+  if (worker) return *worker;
+  throw Json::type_error::create(302, "a worker must be like \"1.2\", but is \"" + text + "\"", &json);
 }
 
 Json worker_json(const WorkerStatus& worker) {
@@ -108,6 +101,10 @@ RunStatus status_from(const Json& json) {
   s.done = json.at("done").get<double>();
   s.seconds_left = number_from(json, "seconds_left");
   s.nodes_lost = json.at("nodes_lost").get<std::int64_t>();
+  const Json& before = json.at("before");
+  s.before = {before.at("iterations").get<std::int64_t>(), before.at("skipped").get<std::int64_t>(),
+              before.at("dropped").get<std::int64_t>(), before.at("iterations_lost").get<std::int64_t>(),
+              before.at("nodes_lost").get<std::int64_t>()};
   s.curve_rows = json.at("curve_rows").get<std::int64_t>();
   s.waits = json.at("waits").get<std::vector<std::string>>();
   s.stall = json.at("stall").get<std::string>();
@@ -152,6 +149,11 @@ std::string to_json(const RunStatus& s) {
   json["done"] = s.done;
   json["seconds_left"] = number(s.seconds_left);
   json["nodes_lost"] = s.nodes_lost;
+  json["before"] = {{"iterations", s.before.iterations},
+                    {"skipped", s.before.skipped},
+                    {"dropped", s.before.dropped},
+                    {"iterations_lost", s.before.iterations_lost},
+                    {"nodes_lost", s.before.nodes_lost}};
   json["curve_rows"] = s.curve_rows;
   json["waits"] = s.waits;
   json["stall"] = s.stall;

@@ -17,18 +17,6 @@ std::string text_of(const char* format, Values... values) {
   return text;
 }
 
-std::string printable(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = '?';
-  }
-  // The control characters of Latin-1, which some terminals obey: U+0080 to U+009F.
-  for (std::size_t at = 0; (at = text.find('\xc2', at)) != std::string::npos; ++at) {
-    if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0) text.replace(at, 2, "??");
-  }
-  return text;
-}
-
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
 std::size_t characters(std::string_view text) {
@@ -97,6 +85,18 @@ void add_wrapped(std::vector<std::string>& lines, const std::vector<std::string>
   if (!line.empty()) lines.push_back(line);
 }
 
+// As many as there is room for in a third of the rows, with the table of workers below.
+void add_waits(std::vector<std::string>& lines, const std::vector<std::string>& waits, std::size_t rows) {
+  constexpr std::size_t kRowsBelow = 4;  // an empty one, the heading, a worker, how many more there are
+  const std::size_t taken = lines.size() + kRowsBelow;
+  const std::size_t room = std::min(rows > taken ? rows - taken : 0, rows / 3);
+  const std::size_t shown = waits.size() <= room ? waits.size() : room - std::min<std::size_t>(room, 1);
+  for (std::size_t i = 0; i < shown; ++i) lines.push_back("waits: " + printable(waits[i]));
+  if (shown < waits.size() && room > 0) {
+    lines.push_back(text_of("and %zu more waits", waits.size() - shown));
+  }
+}
+
 struct Column {
   const char* name;
   std::size_t width;
@@ -148,6 +148,18 @@ std::vector<const WorkerStatus*> shown_workers(const RunStatus& status, std::siz
 
 }  // namespace
 
+std::string printable(std::string text) {
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) c = '?';
+  }
+  // The control characters of Latin-1, which some terminals obey: U+0080 to U+009F.
+  for (std::size_t at = 0; (at = text.find('\xc2', at)) != std::string::npos; ++at) {
+    if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0) text.replace(at, 2, "??");
+  }
+  return text;
+}
+
 std::string fitted(const std::string& line, std::size_t columns) {
   if (characters(line) <= columns) return line;
   if (columns == 0) return "";
@@ -179,7 +191,7 @@ std::string status_table(const RunStatus& s, std::size_t columns, std::size_t ro
       columns);
   add_wrapped(lines, facts(s), columns);
   if (!s.stragglers.empty()) lines.push_back("slow: " + stragglers_text(s));
-  for (const std::string& wait : s.waits) lines.push_back("waits: " + printable(wait));
+  add_waits(lines, s.waits, rows);
   lines.push_back("");
   const std::size_t room = rows > lines.size() + 3 ? rows - lines.size() - 2 : 1;
   const std::vector<const WorkerStatus*> shown = shown_workers(s, room);
@@ -189,6 +201,7 @@ std::string status_table(const RunStatus& s, std::size_t columns, std::size_t ro
     lines.push_back(
         text_of("and %zu more workers", static_cast<std::size_t>(s.workers_total) - shown.size()));
   }
+  if (lines.size() > rows) lines.resize(rows);
   std::string text;
   for (const std::string& line : lines) text += fitted(line, columns) + "\n";
   return text;

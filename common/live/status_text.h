@@ -17,8 +17,11 @@ namespace paceline {
 std::string status_line(const RunStatus& status);
 
 // Several lines, the status of the whole and one row for each worker; no line wider than `columns`, at most
-// `rows` lines: of more workers the slowest are shown, and how many are not.
+// `rows` lines: of more workers the slowest are shown, of more waits the first, and how many are not.
 std::string status_table(const RunStatus& status, std::size_t columns, std::size_t rows);
+
+// The text with '?' for every control character: what another machine says moves no cursor.
+std::string printable(std::string text);
 
 // At most `columns` characters of a line, "…" at its end where some are missing. UTF-8 stays whole.
 std::string fitted(const std::string& line, std::size_t columns);

@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 #include <utility>
 
 namespace paceline {
@@ -51,7 +53,9 @@ class File {
     file_.flush_on(spdlog::level::info);
     terminal_.set_level(spdlog::level::warn);
     // On a terminal a status may stand in this line (server/status_display.h): what is said takes its place.
-    terminal_.set_pattern(isatty(STDERR_FILENO) == 1 ? "\r\033[K%n: %v" : "%n: %v");
+    const char* const term = std::getenv("TERM");
+    const bool obeys = isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
+    terminal_.set_pattern(obeys ? "\r\033[K%n: %v" : "%n: %v");
   }
 
   void write(LogLevel level, const std::string& text) {

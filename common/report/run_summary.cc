@@ -2,7 +2,6 @@
 #include "common/report/run_summary.h"
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "common/files/atomic_file.h"
@@ -47,12 +46,9 @@ WorkerBatchSizes batch_sizes_from(const Json& json) {
 // "1.2"
 WorkerId worker_from(const Json& json) {
   const auto text = json.get<std::string>();
-  unsigned node = 0, thread = 0;
-  char rest = 0;
-  if (std::sscanf(text.c_str(), "%9u.%9u%c", &node, &thread, &rest) != 2) {
-    throw Json::type_error::create(302, "worker must be like \"1.2\", but is \"" + text + "\"", &json);
-  }
-  return WorkerId(node, thread);
+  const std::optional<WorkerId> worker = parse_worker(text);
+  if (worker) return *worker;
+  throw Json::type_error::create(302, "worker must be like \"1.2\", but is \"" + text + "\"", &json);
 }
 
 Json phases_json(const RunSummary& summary) {

@@ -4,30 +4,32 @@
 
 namespace paceline {
 
-void StragglerScores::took(Rank worker, std::chrono::nanoseconds time) {
+void StragglerScores::took(Rank worker, std::chrono::nanoseconds time, std::int64_t samples) {
   Worker& w = workers_[worker.value];
   // A week: the sum of a window of them is far from the end of its type.
   constexpr std::int64_t kLongest = std::chrono::nanoseconds(std::chrono::hours(24 * 7)).count();
-  const std::int64_t ns = std::clamp<std::int64_t>(time.count(), 1, kLongest);
-  std::int64_t& oldest = w.times[w.seen % kWindow];
-  w.sum += ns - oldest;
-  oldest = ns;
+  constexpr std::int64_t kMostSamples = std::int64_t{1} << 40;
+  const Worker::Iteration newest{std::clamp<std::int64_t>(time.count(), 1, kLongest),
+                                 std::clamp<std::int64_t>(samples, 1, kMostSamples)};
+  Worker::Iteration& oldest = w.window[w.seen % kWindow];
+  w.sum.ns += newest.ns - oldest.ns;
+  w.sum.samples += newest.samples - oldest.samples;
+  oldest = newest;
   ++w.seen;
-  if (w.known() && (w.best == 0 || w.sum < w.best)) w.best = w.sum;
+  if (w.known() && (w.best <= 0.0 || w.sample_ns() < w.best)) w.best = w.sample_ns();
 }
 
 std::vector<std::optional<StragglerScore>> StragglerScores::scores() const {
-  std::int64_t fastest = 0;
+  double fastest = 0.0;
   for (const Worker& w : workers_) {
-    if (w.known() && (fastest == 0 || w.sum < fastest)) fastest = w.sum;
+    if (w.known() && (fastest <= 0.0 || w.sample_ns() < fastest)) fastest = w.sample_ns();
   }
   std::vector<std::optional<StragglerScore>> scores(workers_.size());
   for (std::size_t r = 0; r < workers_.size(); ++r) {
     const Worker& w = workers_[r];
     if (!w.known()) continue;
-    const auto sum = static_cast<double>(w.sum);
-    scores[r] = {static_cast<double>(fastest) / sum, static_cast<double>(w.best) / sum,
-                 sum * 1e-9 / static_cast<double>(kWindow)};
+    scores[r] = {fastest / w.sample_ns(), w.best / w.sample_ns(),
+                 static_cast<double>(w.sum.ns) * 1e-9 / static_cast<double>(kWindow)};
   }
   return scores;
 }
@@ -40,7 +42,7 @@ std::vector<Rank> StragglerWarnings::fallen(const std::vector<std::optional<Stra
     } else if (!fallen_[r] && scores[r]->lower() < limit_) {
       fallen_[r] = true;
       found.push_back(Rank(r));
-    } else if (scores[r]->lower() >= std::min(kAgain * limit_, 1.0)) {
+    } else if (scores[r]->lower() >= limit_ + kAgain * (1.0 - limit_)) {
       fallen_[r] = false;
     }
   }

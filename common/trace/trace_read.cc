@@ -49,15 +49,8 @@ std::int64_t ns_of(const Json& us) {
 }
 
 WorkerId worker_of(const std::string& text) {
-  const std::size_t dot = text.find('.');
-  const auto number = [&](const std::string& digits) {
-    if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos) {
-      throw Wrong{"a worker named \"" + text + "\", expected NODE.THREAD"};
-    }
-    return static_cast<std::uint32_t>(std::stoul(digits));
-  };
-  if (dot == std::string::npos) number("");
-  return WorkerId(number(text.substr(0, dot)), number(text.substr(dot + 1)));
+  if (const auto worker = parse_worker(text)) return *worker;
+  throw Wrong{"a worker named \"" + text + "\", expected NODE.THREAD"};
 }
 
 Threshold threshold_of(const Json& value) {

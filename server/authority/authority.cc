@@ -50,6 +50,8 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
   if (config.run.straggler_warning) {
     straggler_warnings_.emplace(config.cluster.cluster().workers(), *config.run.straggler_warning);
   }
+  before_ = {engine_.iterations_applied(), engine_.iterations_skipped(), engine_.iterations_dropped(),
+             engine_.iterations_lost(), record_.lost_nodes()};
   shards_[kAuthority.value].joined = true;
 }
 
@@ -124,8 +126,10 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
            now));
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
   iterations_[cluster.rank_of(report.worker).value].took(now - granted);
-  scores_.took(cluster.rank_of(report.worker), now - granted);
-  if (!report.skipped) samples_ += report.metric.samples;
+  if (!report.skipped) {
+    scores_.took(cluster.rank_of(report.worker), now - granted, report.metric.samples);
+    samples_ += report.metric.samples;
+  }
   return Status::ok();
 }
 

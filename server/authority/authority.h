@@ -93,6 +93,9 @@ class Authority {
   // Time passes: deadlines, held grants, max_seconds.
   void tick(Ticks now);
 
+  // The process stood still for so long until now: no worker was slow for that.
+  void forgive(std::chrono::nanoseconds pause, Ticks now);
+
   // A signal: the orderly end, with the model, but status "stopped".
   void stop(const std::string& reason, Ticks now);
   // Ends without a model, with status "failed": everybody is told why. It is over once that is in the files.
@@ -270,6 +273,7 @@ class Authority {
   bool resumable_ = false;         // it has failed, and new servers could go on from a checkpoint
   Status result_;                  // not OK: why the run is not ok
   // What it says of itself.
+  CountsBefore before_;
   std::int64_t samples_ = 0;  // in the iterations reported
   RecentRate iteration_rate_;
   RecentRate sample_rate_;

@@ -1,5 +1,6 @@
 // The core's actions into messages, in the order in which they were emitted.
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "common/checkpoint/engine_state.h"

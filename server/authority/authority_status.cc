@@ -2,6 +2,8 @@
 // who is slow. Nothing here decides anything.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <string>
 #include <utility>
 
 #include "common/config/names.h"
@@ -13,6 +15,7 @@ namespace {
 constexpr std::chrono::seconds kLookForStragglersEvery{1};
 constexpr std::size_t kWaitsMax = 20;  // of those that are told
 constexpr std::size_t kStragglersInSummary = 10;
+constexpr std::size_t kStragglersWarned = 5;  // by name, of those that fall at once
 
 std::vector<MemberStatus> members(std::uint32_t count, const LastSeen& last_seen,
                                   Peer (*peer_of)(std::uint32_t),
@@ -52,7 +55,9 @@ void Authority::look_for_stragglers(Ticks now) {
   if (!straggler_warnings_ || now < next_straggler_look_) return;
   next_straggler_look_ = now + kLookForStragglersEvery;
   const auto scores = scores_.scores();
-  for (const Rank rank : straggler_warnings_->fallen(scores)) {
+  const std::vector<Rank> fallen = straggler_warnings_->fallen(scores);
+  for (std::size_t i = 0; i < std::min(fallen.size(), kStragglersWarned); ++i) {
+    const Rank rank = fallen[i];
     const StragglerScore& score = *scores[rank.value];
     char text[200];
     std::snprintf(
@@ -62,6 +67,16 @@ void Authority::look_for_stragglers(Ticks now) {
         to_string(config_.cluster.cluster().worker_at(rank)).c_str(), score.iteration_seconds, score.relative,
         score.individual, *config_.run.straggler_warning);
     log_.warn(text);
+  }
+  if (fallen.size() > kStragglersWarned) {
+    log_.warn("and " + std::to_string(fallen.size() - kStragglersWarned) + " more workers have become slow");
+  }
+}
+
+// What was granted after the pause has not been held up by it.
+void Authority::forgive(std::chrono::nanoseconds pause, Ticks now) {
+  for (Ticks& granted : granted_at_) {
+    if (granted + pause <= now) granted = granted + pause;
   }
 }
 
@@ -110,6 +125,7 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   s.iterations_lost = engine_.iterations_lost();
   s.samples = samples_;
   s.nodes_lost = record_.lost_nodes();
+  s.before = before_;
   s.curve_rows = record_.curve_rows();
   s.done = std::min(static_cast<double>(s.iterations) / static_cast<double>(s.iterations_total), 1.0);
   if (training()) {

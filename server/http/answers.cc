@@ -1,6 +1,7 @@
 #include "server/http/answers.h"
 
 #include <cctype>
+#include <cstdio>
 #include <string_view>
 #include <utility>
 

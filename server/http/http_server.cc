@@ -11,6 +11,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -67,7 +68,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (const auto ended = std::exchange(ended_, nullptr)) ended(this);
   }
 
-  // What is newest still leaves for a reader of events, then it is closed.
+  // What is newest still leaves for a reader of events, and an answer that is on its way, then it is closed.
   void finish() {
     last_ = true;
     if (!writing_) close();
@@ -100,7 +101,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const auto& request = parser_->get();
     const HttpRequest asked{text_of(request.method_string()), text_of(request.target()),
                             text_of(request[http::field::host])};
-    HttpAnswer answer = shared_.answers.to(asked, *shared_.state, steady_now());
+    HttpAnswer answer;
+    try {
+      answer = shared_.answers.to(asked, *shared_.state, steady_now());
+    } catch (const std::exception& error) {  // of the libraries that make a page, or no memory
+      answer = {};
+      answer.code = 500;
+      answer.body = std::make_shared<const std::string>(std::string("no answer: ") + error.what() + "\n");
+    }
     if (answer.events) return begin_events(std::move(answer));
     send(std::move(answer), request.version(), request.keep_alive(), asked.method == "HEAD");
   }
@@ -116,10 +124,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void send(HttpAnswer answer, unsigned version, bool keep_alive, bool head) {
     body_ = answer.body;
+    writing_ = true;
     const auto status = static_cast<http::status>(answer.code);
     const auto done = [self = shared_from_this(), keep_alive](const Error& error, std::size_t) {
       self->body_.reset();
-      if (error) return self->close();
+      self->writing_ = false;
+      if (error || self->last_) return self->close();
       if (!keep_alive) return self->take_leave();
       self->read();
     };
@@ -233,6 +243,17 @@ struct HttpServer::Impl {
     return Status::ok();
   }
 
+  // The thread. What is thrown here ends the endpoint, not the run.
+  void run() {
+    try {
+      io.run();
+    } catch (const std::exception& error) {
+      const std::lock_guard lock(mutex);
+      fault = error.what();
+      has_fault = true;
+    }
+  }
+
   void accept() {
     acceptor.async_accept([this](const Error& error, tcp::socket socket) {
       if (error == asio::error::operation_aborted || ending) return;
@@ -292,6 +313,8 @@ struct HttpServer::Impl {
   std::string address;
   std::mutex mutex;
   std::shared_ptr<const LiveState> newest;  // under `mutex`
+  std::string fault;                        // under `mutex`: what has ended the thread
+  bool has_fault = false;                   // under `mutex`
   asio::io_context io{1};
   tcp::acceptor acceptor;
   asio::steady_timer pause;
@@ -305,14 +328,24 @@ HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<HttpServer>> HttpServer::start(const std::string& address, LivePages pages,
                                                       LiveState first, Limits limits) {
-  asio::io_context io;
-  PACELINE_ASSIGN_OR_RETURN(const tcp::endpoint endpoint, resolve(io, address));
-  auto impl =
-      std::make_unique<Impl>(limits, std::move(pages), std::move(first), endpoint.address().is_loopback());
-  PACELINE_RETURN_IF_ERROR(impl->listen(address, endpoint));
-  impl->accept();
-  impl->thread = std::thread([io_of_it = &impl->io] { io_of_it->run(); });
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+  try {
+    asio::io_context io;
+    PACELINE_ASSIGN_OR_RETURN(const tcp::endpoint endpoint, resolve(io, address));
+    const bool local = endpoint.address().is_loopback();
+    if (limits.this_machine_only && !local) {
+      return unavailable("cannot listen on " + address + " (run.http): it is " +
+                         endpoint.address().to_string() +
+                         ", which other machines reach, expected an address of this machine alone, or "
+                         "security.allow_insecure: true");
+    }
+    auto impl = std::make_unique<Impl>(limits, std::move(pages), std::move(first), local);
+    PACELINE_RETURN_IF_ERROR(impl->listen(address, endpoint));
+    impl->accept();
+    impl->thread = std::thread([of = impl.get()] { of->run(); });
+    return std::unique_ptr<HttpServer>(new HttpServer(std::move(impl)));
+  } catch (const std::exception& error) {  // of the system: no thread, no memory
+    return unavailable("cannot listen on " + address + " (run.http): " + error.what());
+  }
 }
 
 // What was published last is taken before: that handler was posted before.
@@ -323,6 +356,11 @@ HttpServer::~HttpServer() {
 }
 
 const std::string& HttpServer::address() const { return impl_->address; }
+
+std::optional<std::string> HttpServer::fault() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->has_fault ? std::optional(impl_->fault) : std::nullopt;
+}
 
 void HttpServer::publish(LiveState state) { impl_->publish(std::move(state)); }
 

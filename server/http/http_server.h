@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/status.h"
@@ -23,7 +24,8 @@ namespace paceline::server {
 class HttpServer {
  public:
   struct Limits {
-    std::size_t connections = 64;  // further ones are closed at once
+    bool this_machine_only = false;  // refuse an address that other machines reach, whatever its name
+    std::size_t connections = 64;    // further ones are closed at once
     std::size_t header_bytes = 8192;
     std::chrono::milliseconds read{10'000};    // for a whole request, and between two of them
     std::chrono::milliseconds answer{30'000};  // for a whole answer to leave
@@ -31,7 +33,7 @@ class HttpServer {
   };
 
   // Listens at "host:port" (port 0: the system chooses) and answers from `first` on. Errors: kUnavailable
-  // naming the address and why it cannot be had.
+  // naming the address and why it cannot be had, or may not.
   static Result<std::unique_ptr<HttpServer>> start(const std::string& address, LivePages pages,
                                                    LiveState first, Limits limits);
   // Ends all connections. Waits for what the thread does just then, at most one page to be made, and half a
@@ -44,6 +46,9 @@ class HttpServer {
 
   // From now on this is what is shown. Waits for nobody. Thread: the loop's.
   void publish(LiveState state);
+
+  // What has ended the endpoint's thread before its time: nobody is answered any more. Nothing while it goes.
+  std::optional<std::string> fault() const;
 
  private:
   struct Impl;

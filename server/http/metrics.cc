@@ -78,13 +78,14 @@ void add_run(Exposition& out, const RunStatus& s) {
   out.gauge("paceline_done_ratio", "Share of the iterations, or of run.max_seconds, that is done.", s.done);
   out.gauge("paceline_iterations_planned", "Iterations that the run is to apply.",
             static_cast<double>(s.iterations_total));
-  out.counter("paceline_iterations_total", "Gradients applied to the global parameters.", s.iterations);
+  out.counter("paceline_iterations_total", "Gradients applied to the global parameters.",
+              s.iterations - s.before.iterations);
   out.counter("paceline_iterations_skipped_total", "Iterations without a gradient, since it was not finite.",
-              s.skipped);
+              s.skipped - s.before.skipped);
   out.counter("paceline_iterations_dropped_total", "Gradients that came too late to count (policy backup).",
-              s.dropped);
+              s.dropped - s.before.dropped);
   out.counter("paceline_iterations_lost_total", "Iterations begun by a worker that was lost.",
-              s.iterations_lost);
+              s.iterations_lost - s.before.iterations_lost);
   out.counter("paceline_samples_total", "Samples in the iterations that workers have reported.", s.samples);
   out.gauge("paceline_parameter_version", "Version of the global parameters: clocks that are complete.",
             static_cast<double>(s.version.value));
@@ -167,7 +168,8 @@ std::string metrics_text(const RunStatus& status, double age_seconds) {
   Exposition out;
   add_run(out, status);
   add_synchronisation(out, status);
-  out.counter("paceline_nodes_lost_total", "Nodes that were lost.", status.nodes_lost);
+  out.counter("paceline_nodes_lost_total", "Nodes that were lost.",
+              status.nodes_lost - status.before.nodes_lost);
   add_members(out, "node", status.nodes);
   add_members(out, "shard", status.shards);
   add_workers(out, status);

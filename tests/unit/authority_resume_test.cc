@@ -45,6 +45,17 @@ TEST_CASE(
   CHECK(summary.staleness->clocks.mean == Approx(0.0));
 }
 
+TEST_CASE("what was counted before a resume is known apart") {
+  SavedRun run;
+  run.resume();
+  run.shards_ready();
+  run.come(0);
+  run.come(1);
+  run.train(1, 2);
+  const RunStatus status = run.authority->status([](Peer) { return std::nullopt; }, run.now);
+  CHECK((status.before.iterations == 2 && status.iterations == 4));
+}
+
 TEST_CASE("the staleness of before a resume is in the record of after it") {
   SavedRun run;
   run.resume();

@@ -1,5 +1,7 @@
 // What the authority says of its run while it goes, and whom it calls slow.
+#include "server/http/metrics.h"
 #include "tests/unit/authority_fixture.h"
+#include "tests/unit/prometheus_text.h"
 
 namespace paceline::server {
 namespace {
@@ -31,6 +33,18 @@ TEST_CASE("while it trains: clocks, who is held and for whom, samples") {
   CHECK((s.workers[0].state == "held" && s.workers[0].waits_for == "worker 1.0"));
   CHECK((s.workers[1].state == "computing" && s.workers[1].waits_for.empty()));
   CHECK(s.waits.size() == 1);
+}
+
+TEST_CASE("while a run advances none of its counters falls") {
+  Run run;
+  run.gather();
+  run.train(0, 1);
+  const auto before = testing::read_prometheus(metrics_text(status_of(run), 0.0));
+  run.train(1, 2);
+  const auto after = testing::read_prometheus(metrics_text(status_of(run), 0.0));
+  CHECK(testing::fallen_counters(before, after) == std::vector<std::string>{});
+  CHECK(after.samples.at("paceline_iterations_total") == 4);
+  CHECK(testing::fallen_counters(after, before).size() == 2);  // iterations and samples
 }
 
 TEST_CASE("who has reported waits for the shard that lacks its gradient") {
@@ -131,6 +145,24 @@ TEST_CASE("equal workers have no straggler, and without a limit nobody is warned
     CHECK(run.over());
     CHECK(run.summary().stragglers.size() == (slow > 1s ? 1 : 0));
   }
+}
+
+TEST_CASE("a pause of the server is nobody's time") {
+  RunConfig config = small_run();
+  config.train.total_iterations = 80;
+  config.run.straggler_warning = 0.4;
+  Run run(config);
+  Warned warned;
+  run.log = warned.log;
+  run.gather();
+  train_unequally(run, 0, 20, 1s);
+  run.pass(101s);
+  run.authority->forgive(100s, run.now);
+  run.iterate(0, 20);
+  run.iterate(1, 20);
+  run.pass(1s);
+  CHECK(status_of(run).workers[1].score->individual == Approx(1.0));
+  CHECK(warned.lines.empty());
 }
 
 TEST_CASE("a lost node's workers are lost, and no measure for the others") {

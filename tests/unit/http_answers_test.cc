@@ -103,6 +103,17 @@ TEST_CASE("the metrics are as Prometheus wants them, whatever is known") {
   CHECK_FALSE(read.samples.contains("paceline_worker_own_speed_ratio{node=\"1\",worker=\"1.0\"}"));
 }
 
+TEST_CASE("a resumed run's counters begin with its servers") {
+  RunStatus status = full_status();
+  status.before = {300, 1, 1, 3, 0};
+  const auto read = read_prometheus(metrics_text(status, 0.5));
+  CHECK(read.samples.at("paceline_iterations_total") == 40);
+  CHECK(read.samples.at("paceline_iterations_skipped_total") == 0);
+  CHECK(read.samples.at("paceline_iterations_dropped_total") == 1);
+  CHECK(read.samples.at("paceline_iterations_lost_total") == 0);
+  CHECK(read.samples.at("paceline_nodes_lost_total") == 1);
+}
+
 TEST_CASE("the reader of the tests sees what is wrong") {
   for (const char* wrong :
        {"paceline_x 1\n", "# HELP a b\n# TYPE a counter\na 1\n",

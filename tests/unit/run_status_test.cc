@@ -15,10 +15,13 @@ using Catch::Matchers::Contains;
 using testing::full_status;
 
 TEST_CASE("what is written as JSON is read back, every key of it") {
-  const std::string text = to_json(full_status());
+  RunStatus resumed = full_status();
+  resumed.before = {200, 1, 2, 3, 4};
+  const std::string text = to_json(resumed);
   const auto read = parse_run_status(text);
   REQUIRE(read.is_ok());
   CHECK(to_json(*read) == text);
+  CHECK((read->before.iterations == 200 && read->before.nodes_lost == 4));
   CHECK(read->workers[1].waits_for == "worker 1.0");
   CHECK(read->workers[0].score->iteration_seconds == 0.2);
   CHECK_FALSE(read->workers[2].score);
@@ -97,6 +100,18 @@ TEST_CASE("what another machine says moves no cursor") {
     for (const char c : text) CHECK((static_cast<unsigned char>(c) >= 0x20 || c == '\n'));
     CHECK(text.find("\xc2\x9b") == std::string::npos);
   }
+  CHECK(printable("502, \033]0;title\a\xc2\x9b \xc3\xa4\n") == "502, ?]0;title??? \xc3\xa4?");
+}
+
+TEST_CASE("with many waits there is still room for a worker") {
+  RunStatus s = full_status();
+  s.waits.assign(20, "node 0 waits");
+  for (const std::size_t rows : {6U, 12U, 24U}) {
+    const std::string text = status_table(s, 100, rows);
+    CHECK(std::count(text.begin(), text.end(), '\n') <= static_cast<std::ptrdiff_t>(rows));
+  }
+  const std::string text = status_table(s, 100, 12);
+  CHECK_THAT(text, Contains("more waits\n") && Contains("waits: node 0 waits\n") && Contains("\nworker "));
 }
 
 TEST_CASE("a line is cut at characters, not at bytes") {

@@ -2,6 +2,7 @@
 // evaluated, evaluations stand in the curve at the instants of their versions, and what is refused.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <map>
 #include <sstream>
 

@@ -33,6 +33,22 @@ TEST_CASE("the relative score is the share of the fastest worker's speed, the in
   CHECK(scores.scores()[1]->individual == 1.0);  // no more
 }
 
+TEST_CASE("with batches by speed the slow worker is slow for a sample, though its iterations take as long") {
+  StragglerScores scores(2);
+  for (int i = 0; i < kWindow; ++i) {
+    scores.took(kFast, 1s, 96);
+    scores.took(kSlow, 1s, 32);
+  }
+  const auto now = scores.scores();
+  CHECK(now[0]->relative == 1.0);
+  CHECK(now[1]->relative == Approx(1.0 / 3));
+  CHECK(now[1]->individual == 1.0);
+  CHECK(now[1]->iteration_seconds == Approx(1.0));
+  // Its batches become smaller, and it as much faster: no worse than before.
+  for (int i = 0; i < kWindow; ++i) scores.took(kSlow, 500ms, 16);
+  CHECK(scores.scores()[1]->individual == Approx(1.0));
+}
+
 TEST_CASE("without a full window there are no scores, and nobody is measured against them") {
   StragglerScores scores(2);
   take(scores, kFast, kWindow - 1, 1s);
@@ -83,6 +99,18 @@ TEST_CASE("a fall is told once, and again only after the score has clearly risen
   CHECK(at(0.9, 0.3) == 1);  // either of the two
   CHECK(warnings.fallen({std::nullopt}).empty());
   CHECK(at(0.9, 0.3) == 1);  // it has come back
+}
+
+TEST_CASE("near one, too, a worker need not be the fastest to be warned of again") {
+  StragglerWarnings warnings(1, 0.95);
+  const auto at = [&](double relative) {
+    return warnings.fallen({StragglerScore{relative, 1.0, 1.0}}).size();
+  };
+  CHECK(at(0.9) == 1);
+  CHECK(at(0.952) == 0);  // hovers
+  CHECK(at(0.94) == 0);
+  CHECK(at(0.98) == 0);
+  CHECK(at(0.94) == 1);
 }
 
 TEST_CASE("the recent rate is that of the last seconds, not of the run") {

@@ -249,6 +249,12 @@ data: {{kind: synthetic, path: {self.data}}}
             while not (path.exists() and text in path.read_text(encoding="utf-8")):
                 watch.wait(f"'{text}' in {path}")
 
+    def http_address(self):
+        """Where the authority shows its run (run.http), as its log says it: "127.0.0.1:8080"."""
+        self.wait_for_log("server.log", "the run is shown at http://")
+        text = (self.run_dir / "server.log").read_text(encoding="utf-8")
+        return re.search(r"the run is shown at http://([^/\s]+)/$", text, re.M).group(1)
+
     # ---- what must be so
 
     def paceline(self, *arguments):

@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "daemons
 import harness
 
 DEADLINE = 60.0  # seconds for one command
+SCRIPT_DEADLINE_MS = 55_000  # for a condition in the page; without it 30 s
 HELPER_ENDS = 5.0  # seconds that a helper of the browser may need to end after it
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-dev-shm-usage",
@@ -55,6 +56,7 @@ class Browser:
         self._http = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         options = {"binary": shutil.which("chromium"), "args": [*FLAGS, f"--user-data-dir={self._folder}/profile"]}
         session = self._send("POST", "/session", {"capabilities": {"alwaysMatch": {
+            "timeouts": {"script": SCRIPT_DEADLINE_MS},
             "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})
         self._session = f"/session/{session['sessionId']}"
 

@@ -3,7 +3,6 @@ for nothing but from the server it came from. Skipped where there is no Chromium
 
 import pathlib
 import signal
-import socket
 import sys
 import unittest
 
@@ -41,16 +40,11 @@ CURVES = ("accuracy-time", "loss-time", "threshold")
 class LivePage(DaemonTest):
     """The page of a real run."""
 
-    def setUp(self):
-        super().setUp()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
-
     def test_it_grows_while_the_run_goes_and_says_when_it_is_over(self):
         servers, nodes = self.start_training(
-            f"run.http={self.address}", "sync.policy=dtssp", "sync.lpr.window_clocks=10", "train.eval_every_clocks=20",
+            "run.http=127.0.0.1:0", "sync.policy=dtssp", "sync.lpr.window_clocks=10", "train.eval_every_clocks=20",
             "emulate.base_step=30ms", "emulate.slowdown=[1, 1.5]")
+        self.address = self.http_address()
         with browser.Browser() as window:
             for width, dark in ((390, True), (1100, False)):
                 with self.subTest(width=width, dark=dark):
@@ -68,7 +62,8 @@ class LivePage(DaemonTest):
             said = self.wait(window, "const over = document.querySelector('.connection').textContent === 'The run is over.';"
                                      "return over && Object.fromEntries([...document.querySelectorAll('[data-live]')]"
                                      ".map((shown) => [shown.dataset.live, shown.textContent]));")
-            self.assertEqual(window.log(), [])
+            # The page may have asked for the newest curves just when the server ended: the browser says so, not the page.
+            self.assertEqual([line for line in window.log() if "/data.json - Failed to load" not in line], [])
             asked = {address for address in window.requests() if address != "data:,"}
             self.assertEqual({address.split("/")[2] for address in asked}, {self.address}, asked)
             self.assertEqual({address.split("/")[3] for address in asked}, {"", "events", "data.json"})
