@@ -133,8 +133,9 @@ class Authority {
   std::string refusals() const;
 
   // Who comes late, or back (authority_comers.cc).
+  void say_admitted(NodeId node, ShardId shard);
   void admit_late(NodeId node);
-  void on_ready(NodeId node, Ticks now);
+  Status on_ready(NodeId node, Ticks now);
   void lost_before_ready(NodeId node, const std::string& why);
   void lost_before_start(NodeId node, const std::string& why, Ticks now);
   void note_taking_part(NodeId node);

@@ -45,8 +45,20 @@ TEST_CASE("a node that comes again takes part from its NodeReady on, and nobody 
   REQUIRE(run.grants(kNode1) == 1);
   CHECK(run.sent.of<wire::Grant>(kNode1)[0].clock == Clock(2));
   CHECK(run.sent.of<wire::Grant>(kNode1)[0].min_version == Version(2));
-  run.say(kNode1, wire::NodeReady{});  // said twice
+  CHECK(run.refused(kNode1, wire::NodeReady{}).code() == StatusCode::kOutOfOrder);  // said twice
   CHECK(run.grants(kNode1) == 1);
+}
+
+TEST_CASE("a shard is told who is in at the start, too, wherever it comes after them") {
+  Run run;
+  run.authority->node_joined(NodeId(0), layout_of(8), run.now, kFormer);
+  run.sent.clear();
+  run.authority->shard_joined(ShardId(1));
+  run.authority->node_joined(NodeId(1), layout_of(8), run.now, kNew);
+  const auto admitted = run.sent.of<wire::NodeAdmitted>(kShard1);
+  REQUIRE(admitted.size() == 2);
+  CHECK((admitted[0].node == NodeId(0) && admitted[0].incarnation == kFormer));
+  CHECK((admitted[1].node == NodeId(1) && admitted[1].incarnation == kNew));
 }
 
 TEST_CASE("a run in which a node was lost and came again does each iteration once and says so") {
