@@ -76,6 +76,9 @@ class Authority {
   // Whether a process of a node that is not here, or not any more, would be let in now: at the start, and
   // while training goes on (authority_comers.cc). Errors: kFailedPrecondition, saying why not.
   [[nodiscard]] Status may_come(NodeId node) const;
+  // Whether the run would go on if that node, which is here, were lost now: then another process of it may
+  // wait for that.
+  bool may_lose(NodeId node) const;
   // The peer has been let in (server/membership.h). While training() the node takes part from its NodeReady
   // on.
   void node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation = 0);

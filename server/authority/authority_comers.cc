@@ -39,6 +39,17 @@ Status Authority::may_come(NodeId node) const {
   return Status::ok();
 }
 
+// As lost() has it.
+bool Authority::may_lose(NodeId node) const {
+  if (stage_ != Stage::kGathering) return training();
+  if (!resumed_) return config_.cluster.nodes_at_start && node != NodeId(0);
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    const bool comes = nodes_[i] == NodeState::kAbsent && is_awaited(NodeId(i));
+    if (NodeId(i) != node && (comes || nodes_[i] == NodeState::kJoined)) return true;
+  }
+  return false;
+}
+
 // A shard that has heard of no process of a node lets in whichever comes first, which may be one that the
 // authority does not know; so it is told of all.
 void Authority::say_admitted(NodeId node, ShardId shard) {
