@@ -60,7 +60,7 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
   comings_[node.value].incarnation = incarnation;
   if (layout_.size() == 0) layout_ = layout;
   for (std::uint32_t k = 1; k < shards_.size(); ++k) say_admitted(node, ShardId(k));
-  if (stage_ == Stage::kTraining) return admit_late(node);
+  if (stage_ == Stage::kTraining) return admit_late(node, now);
   if (had_gone && resumed_ && is_awaited(node)) record_.returned(node, engine_.version());
   state = NodeState::kJoined;
   log_.info("node " + to_string(node) + " joined, " + std::to_string(config_.cluster.threads_per_node) +
@@ -355,6 +355,7 @@ void Authority::tick(Ticks now) {
     iteration_rate_.read(engine_.iterations_applied(), now);
     sample_rate_.read(samples_, now);
     look_for_stragglers(now);
+    expel_who_is_not_welcomed(now);
   }
   check_stop(now);
   check_silence(now);

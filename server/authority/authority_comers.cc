@@ -56,9 +56,20 @@ void Authority::say_admitted(NodeId node, ShardId shard) {
   outbox_.send(Peer::of(shard), {wire::NodeAdmitted{node, comings_[node.value].incarnation}, {}});
 }
 
-void Authority::admit_late(NodeId node) {
+void Authority::admit_late(NodeId node, Ticks now) {
   nodes_[node.value] = NodeState::kComing;
+  comings_[node.value].let_in = now;
   log_.info("node " + to_string(node) + " is let in; it takes part when all servers have welcomed it");
+}
+
+// It asks the other servers for no longer itself.
+void Authority::expel_who_is_not_welcomed(Ticks now) {
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] != NodeState::kComing || engine_.stopping()) continue;
+    if (now - comings_[i].let_in <= config_.cluster.start_timeout) continue;
+    const std::string why = "it has not said within cluster.start_timeout that all servers welcomed it";
+    expel(NodeId(i), deadline_exceeded(why), now);
+  }
 }
 
 Status Authority::on_ready(NodeId node, Ticks now) {

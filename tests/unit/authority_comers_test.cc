@@ -116,6 +116,21 @@ TEST_CASE("a node that is lost before it took part was nobody's loss") {
   CHECK(run.grants(kNode1) == 1);
 }
 
+TEST_CASE("a node that never says that all servers welcomed it is named, and is let go after a while") {
+  LostRun run;
+  run.node_1_comes();
+  const auto waits = run.authority->waits([](Peer) { return std::nullopt; });
+  REQUIRE_FALSE(waits.empty());
+  CHECK(waits[0].text == "node 1 is let in, and has not said that all servers welcomed it");
+  run.pass(60s);
+  CHECK(run.sent.of<wire::Error>(kNode1).empty());
+  run.pass(1s);
+  REQUIRE(run.sent.of<wire::Error>(kNode1).size() == 1);
+  CHECK_THAT(run.sent.of<wire::Error>(kNode1)[0].message, Contains("cluster.start_timeout"));
+  CHECK_FALSE(run.over());
+  CHECK(run.authority->may_come(NodeId(1)).is_ok());
+}
+
 TEST_CASE("a node that comes as training ends is told how the run went") {
   LostRun run;
   run.node_1_comes();
