@@ -81,7 +81,7 @@ Status Authority::on_ready(NodeId node, Ticks now) {
   nodes_[node.value] = NodeState::kJoined;
   comings_[node.value].has_come = true;
   const Version version = engine_.version();
-  const bool returns = comings_[node.value].takes_part;
+  const bool returns = comings_[node.value].takes_part || comings_[node.value].took_part;
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     const WorkerId worker(node, thread);
     const Status status = step(sync::Joined{worker}, now);

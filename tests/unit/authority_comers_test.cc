@@ -175,14 +175,17 @@ TEST_CASE(
   const Layout layout = layout_of(8);
   run.authority->shard_joined(ShardId(1));
   run.authority->node_joined(NodeId(1), layout, run.now, kFormer);
+  CHECK(run.authority->may_lose(NodeId(1)));
   run.authority->lost(kNode1, "its connection broke", run.now);
   CHECK_FALSE(run.over());
   run.authority->node_joined(NodeId(0), layout, run.now, kFormer + 1);
+  CHECK_FALSE(run.authority->may_lose(NodeId(0)));
   CHECK(run.sent.of<wire::Grant>(kNode0).empty());
   for (std::uint32_t k = 0; k < 2; ++k) {
     run.say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
   }
   CHECK(run.sent.of<wire::Grant>(kNode0).size() == 1);
+  CHECK(run.authority->may_lose(NodeId(0)));
   run.iterate(0, 0);
   run.authority->node_joined(NodeId(1), layout, run.now, kNew);
   run.say(kNode1, wire::NodeReady{});
