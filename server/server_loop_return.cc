@@ -1,7 +1,7 @@
 // Nodes that come while training goes on: late, or again, as another process of a node that was here.
 //
 //   the authority
-//     one process of the node is here    the other is to ask again: if the first is heard of twice it is alive,
+//     one process of the node is here    the other is to ask again: heard of twice, the first is alive,
 //                                        and the other refused; else its lease, or its broken connection,
 //                                        ends it
 //     the node was lost, or never came   let in, where training can take it (Authority::may_come)
