@@ -8,11 +8,12 @@
 
 namespace paceline::server {
 
-// Beyond a connection of each node and shard: for those that connect anew before the old one is found gone.
+// Of each node two: while it is here, another process of it may ask to be let in. Beyond them and one of each
+// shard: for those that connect anew before the old one is found gone.
 inline constexpr std::uint32_t kConnectionsToSpare = 32;
 
 inline std::uint32_t connections_max(const ClusterSection& cluster) {
-  return cluster.nodes + cluster.shards + kConnectionsToSpare;
+  return 2 * cluster.nodes + cluster.shards + kConnectionsToSpare;
 }
 
 }  // namespace paceline::server

@@ -40,6 +40,7 @@ Status Membership::check(const wire::Join& join) const {
     return invalid_argument(who + ": the run has nodes 0 to " + std::to_string(cluster_.nodes - 1));
   }
   PACELINE_RETURN_IF_ERROR(check_fingerprint(who, join.config_fingerprint, fingerprint_));
+  if (join.incarnation == 0) return mismatch(who, "incarnation", hex(0), "another: 0 is no process");
   if (join.threads != cluster_.threads_per_node) {
     return mismatch(who, "threads", std::to_string(join.threads), std::to_string(cluster_.threads_per_node));
   }

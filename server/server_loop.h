@@ -91,7 +91,7 @@ class ServerLoop {
 
   // Nodes that come while training goes on (server_loop_return.cc).
   [[nodiscard]] Status may_enter(const wire::PeerId& from, const wire::Join& join, Ticks now);
-  [[nodiscard]] Status may_follow(NodeId node);
+  [[nodiscard]] Status may_follow(const wire::Join& join, Ticks now);
   void make_room(NodeId node);
   void ask_again(const wire::PeerId& from, NodeId node, const Status& why);
   void on_admitted(const wire::NodeAdmitted& admitted);
@@ -189,11 +189,14 @@ class ServerLoop {
     Layout layout;
   };
   std::vector<Waiting> waiting_;  // nodes that are in, and are answered when it has
-  // Of each node: another process that has asked to be let in while one is here, and when it did so first;
-  // and the process that the authority has let in last.
+  // Of each node: another process that has asked to be let in while one is here, when it did so first and
+  // last, and whether the one that is here was heard between that and the time before; and the process that
+  // the authority has let in last. 0: none.
   struct Comer {
     std::uint64_t asks = 0;
     Ticks since;
+    Ticks asked;
+    bool heard_before = false;
     std::uint64_t admitted = 0;
   };
   std::vector<Comer> comers_;

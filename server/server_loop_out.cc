@@ -133,7 +133,10 @@ void ServerLoop::on_tick() {
   const auto pause = now - last_tick_ - kTick;
   if (pause > kPauseAtLeast) {
     membership_.forgive(pause);
-    for (Comer& comer : comers_) comer.since = comer.since + pause;
+    for (Comer& comer : comers_) {
+      comer.since = comer.since + pause;
+      comer.asked = comer.asked + pause;
+    }
     service_.forgive(pause);
     if (authority_) authority_->forgive(pause, now);
     authority_seen_ = authority_seen_ + pause;

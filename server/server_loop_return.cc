@@ -1,7 +1,7 @@
 // Nodes that come while training goes on: late, or again, as another process of a node that was here.
 //
 //   the authority
-//     one process of the node is here    the other is to ask again: if the first is heard of it is alive,
+//     one process of the node is here    the other is to ask again: heard of twice, the first is alive,
 //                                        and the other refused; else its lease, or its broken connection,
 //                                        ends it
 //     the node was lost, or never came   let in, where training can take it (Authority::may_come)
@@ -33,16 +33,11 @@ Status ServerLoop::may_enter(const wire::PeerId& from, const wire::Join& join, T
                          to_string(shard_) + " knows another");
     }
   } else if (here != nullptr) {
-    if (!authority_->training()) return Status::ok();
-    if (comer.asks != join.incarnation) {
-      comer.asks = join.incarnation;
-      comer.since = now;
-      log_.debug(to_string(node) + " is here, and another process of it wants to join: its lease will tell");
-    }
-    return may_follow(join.node);
+    return authority_->may_lose(join.node) ? may_follow(join, now) : Status::ok();
   }
   if (authority_) PACELINE_RETURN_IF_ERROR(authority_->may_come(join.node));
   if (!gone) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(check_generation(join));
   if (!service_.has_parted_with(join.node)) {
     return unavailable(to_string(node) + ": what its process before was sent has not left shard " +
                        to_string(shard_) + " yet");
@@ -51,16 +46,26 @@ Status ServerLoop::may_enter(const wire::PeerId& from, const wire::Join& join, T
   return Status::ok();
 }
 
-// Who lives says so every heartbeat; what is read in the first of them may have been said before.
-Status ServerLoop::may_follow(NodeId node) {
-  const Peer peer = Peer::of(node);
-  const Ticks asked = comers_[node.value].since;
-  if (membership_.heard_since(peer, asked + config_.cluster.heartbeat)) {
-    comers_[node.value].asks = 0;
-    return failed_precondition(to_string(peer) +
-                               ": already taken by another process of this run, which is alive");
+// Who lives says so every heartbeat. What is read in one of them may have been said before, by one that is
+// dead; that what was is still read in the next, or so late, is taken for life.
+Status ServerLoop::may_follow(const wire::Join& join, Ticks now) {
+  const Peer peer = Peer::of(join.node);
+  Comer& comer = comers_[join.node.value];
+  const Status not_yet = unavailable(to_string(peer) + ": a process of it is here, and may be alive");
+  if (comer.asks != join.incarnation) {
+    comer = {join.incarnation, now, now, false, comer.admitted};
+    log_.debug(to_string(peer) + " is here, and another process of it wants to join: its lease will tell");
+    return not_yet;
   }
-  return unavailable(to_string(peer) + ": a process of it is here, and may be alive");
+  if (now - comer.asked < config_.cluster.heartbeat) return not_yet;
+  const bool heard = membership_.heard_since(peer, comer.asked);
+  const bool twice = heard && comer.heard_before;
+  comer.asked = now;
+  comer.heard_before = heard;
+  if (!twice && !membership_.heard_since(peer, comer.since + config_.cluster.lease / 2)) return not_yet;
+  comer.asks = 0;
+  return failed_precondition(to_string(peer) +
+                             ": already taken by another process of this run, which is alive");
 }
 
 void ServerLoop::make_room(NodeId node) {

@@ -17,7 +17,9 @@ namespace {
 
 std::uint64_t new_incarnation() {
   std::random_device entropy;
-  return (std::uint64_t{entropy()} << 32) | entropy();
+  std::uint64_t drawn = 0;  // which is nobody's
+  while (drawn == 0) drawn = (std::uint64_t{entropy()} << 32) | entropy();
+  return drawn;
 }
 
 // Null where the run has no keys.

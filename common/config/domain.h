@@ -57,7 +57,7 @@ Domain<std::string> one_of(std::vector<std::string> words);
 Domain<LayerConfig> layer();
 // One element of simulate.events.
 Domain<ClusterEvent> cluster_event();
-// cluster.nodes and cluster.nodes_at_start: a number, or {min: 2, max: 8}.
+// cluster.nodes (in the fields: nodes and nodes_at_start): a number, or {min: 2, max: 8}.
 Domain<ClusterSection> node_counts();
 // A path, or null (in the field: empty).
 Domain<std::string> path_or_null();

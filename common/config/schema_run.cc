@@ -155,7 +155,8 @@ void add_run_and_cluster(Schema& schema) {
        .trade_off = "tcp between machines; on one machine ipc needs no port and is no faster for bulk."}));
   keys.push_back(
       row(PACELINE_FIELD(cluster.start_timeout), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
-          {.effect = "How long to wait for all nodes to join before the run fails, naming those missing.",
+          {.effect = "How long to wait for the nodes that training begins with before the run fails, naming "
+                     "those missing.",
            .trade_off = "Long for slow job queues, short to notice a node that never starts."}));
   keys.push_back(
       row(PACELINE_FIELD(cluster.lease), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,

@@ -346,8 +346,8 @@ struct NodeLost {
   // Which of its processes: another one may have been let in meanwhile. 0: none had joined.
   std::uint64_t incarnation = 0;
 };
-// While training goes on: this process of the node is let in, behind the loss of the one before (NodeLost),
-// if there was one. A shard that knew another lets it in now, too.
+// This process of the node is let in, at the start or later, behind the loss of the one before (NodeLost), if
+// there was one. A shard that knew another lets it in now, too.
 struct NodeAdmitted {
   NodeId node{};
   std::uint64_t incarnation = 0;

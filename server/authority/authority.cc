@@ -61,8 +61,8 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
   const bool had_gone = state == NodeState::kGone;
   comings_[node.value].incarnation = incarnation;
   if (layout_.size() == 0) layout_ = layout;
-  if (stage_ == Stage::kTraining || had_gone) admit_late(node);
-  if (stage_ == Stage::kTraining) return;
+  for (std::uint32_t k = 1; k < shards_.size(); ++k) say_admitted(node, ShardId(k));
+  if (stage_ == Stage::kTraining) return admit_late(node, now);
   if (had_gone && resumed_ && is_awaited(node)) record_.returned(node, engine_.version());
   state = NodeState::kJoined;
   log_.info("node " + to_string(node) + " joined, " + std::to_string(config_.cluster.threads_per_node) +
@@ -70,8 +70,13 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
   begin_if_gathered(now);
 }
 
+// It is told who is in: what was said of them before it came has not reached it.
 void Authority::shard_joined(ShardId shard) {
   shards_[shard.value].joined = true;
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    const bool in = nodes_[i] == NodeState::kJoined || nodes_[i] == NodeState::kComing;
+    if (in) say_admitted(NodeId(i), shard);
+  }
   log_.info("shard " + to_string(shard) + " joined");
 }
 
@@ -88,10 +93,7 @@ Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
 }
 
 Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) {
-  if (std::holds_alternative<wire::NodeReady>(message.body)) {
-    on_ready(from, now);
-    return Status::ok();
-  }
+  if (std::holds_alternative<wire::NodeReady>(message.body)) return on_ready(from, now);
   const bool leaves = std::holds_alternative<wire::Leave>(message.body);
   if (nodes_[from.value] == NodeState::kComing && !leaves) {
     return failed_precondition(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
@@ -357,6 +359,7 @@ void Authority::tick(Ticks now) {
     iteration_rate_.read(engine_.iterations_applied(), now);
     sample_rate_.read(samples_, now);
     look_for_stragglers(now);
+    expel_who_is_not_welcomed(now);
   }
   check_stop(now);
   check_silence(now);

@@ -2,7 +2,8 @@
 // owns the synchronisation core (common/sync/engine.h), turns messages into its events and its actions into
 // messages.
 //
-//   gathering   until every node has joined and every shard holds the initial parameters
+//   gathering   until every node, or cluster.nodes.min of them, has joined and every shard holds the initial
+//               parameters
 //   training    messages -> events -> actions -> messages            (authority_actions.cc)
 //               checkpoints of what is decided, on the side          (checkpoints.h)
 //   ending      the final model is retained, fetched, written and evaluated; nodes report
@@ -76,6 +77,9 @@ class Authority {
   // Whether a process of a node that is not here, or not any more, would be let in now: at the start, and
   // while training goes on (authority_comers.cc). Errors: kFailedPrecondition, saying why not.
   [[nodiscard]] Status may_come(NodeId node) const;
+  // Whether the run would go on if that node, which is here, were lost now: then another process of it may
+  // wait for that.
+  bool may_lose(NodeId node) const;
   // The peer has been let in (server/membership.h). While training() the node takes part from its NodeReady
   // on.
   void node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation = 0);
@@ -87,7 +91,8 @@ class Authority {
   [[nodiscard]] Status handle(Peer from, const wire::Message& message, Ticks now);
 
   // The peer was silent past its lease, left, was refused for good, or could not be sent to. A node's workers
-  // leave the clock table; a node lost before training began, or a shard, is the end of the run.
+  // leave the clock table. The end of the run: a shard, and before training begins a node whose loss is
+  // (may_lose()).
   void lost(Peer peer, const std::string& why, Ticks now);
 
   // Time passes: deadlines, held grants, max_seconds.
@@ -136,8 +141,10 @@ class Authority {
   std::string refusals() const;
 
   // Who comes late, or back (authority_comers.cc).
-  void admit_late(NodeId node);
-  void on_ready(NodeId node, Ticks now);
+  void say_admitted(NodeId node, ShardId shard);
+  void admit_late(NodeId node, Ticks now);
+  void expel_who_is_not_welcomed(Ticks now);
+  Status on_ready(NodeId node, Ticks now);
   void lost_before_ready(NodeId node, const std::string& why);
   void lost_before_start(NodeId node, const std::string& why, Ticks now);
   void note_taking_part(NodeId node);
@@ -203,6 +210,7 @@ class Authority {
   bool reports_are_in() const;
 
   // What is waited for (authority_waits.cc).
+  void coming_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
   void training_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
   void ending_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
   void closing_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
@@ -237,7 +245,9 @@ class Authority {
   // Of the process of a node that has joined last.
   struct Coming {
     std::uint64_t incarnation = 0;
-    bool takes_part = false;  // it, or a process before it, has
+    Ticks let_in;             // while training went on
+    bool takes_part = false;  // it, or a process before it, has, as far as these servers know
+    bool took_part = false;   // or one of before the servers were resumed: then all were there at the start
     bool has_come = false;    // while training went on: its workers' clocks begin where they did then
   };
   std::vector<Coming> comings_;

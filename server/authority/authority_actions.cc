@@ -70,7 +70,8 @@ void Authority::carry_out(const sync::Started&, Ticks now) {
   sample_rate_.read(samples_, now);
   const std::string begins =
       resumed_ ? "training goes on at version " + to_string(engine_.version()) : "training begins";
-  log_.info(begins + ": " + std::to_string(config_.cluster.cluster().workers()) + " workers, " +
+  const std::uint32_t workers = joined() * config_.cluster.threads_per_node;
+  log_.info(begins + ": " + std::to_string(workers) + " workers, " +
             std::to_string(config_.cluster.shards) + " shards, threshold " + to_string(engine_.threshold()));
 }
 

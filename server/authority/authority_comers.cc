@@ -2,7 +2,8 @@
 // process of a node that was lost. A node takes part from the moment at which all servers have welcomed it,
 // so nobody waits for one that never gets that far.
 //
-//   Join            let in, where training can take it        -> NodeAdmitted to the other shards
+//   Join            let in, where training can take it        -> NodeAdmitted to the other shards, as of
+//                                                                every node, at the start too
 //                   its Welcome says that the run is under way
 //   NodeReady       its threads join in the core: granted from the min clock on, by a new plan (docs/SYNC.md)
 //   Lost before     nothing has begun, nobody was told
@@ -38,31 +39,63 @@ Status Authority::may_come(NodeId node) const {
   return Status::ok();
 }
 
-void Authority::admit_late(NodeId node) {
-  nodes_[node.value] = NodeState::kComing;
-  for (std::uint32_t k = 1; k < shards_.size(); ++k) {
-    outbox_.send(Peer::of(ShardId(k)), {wire::NodeAdmitted{node, comings_[node.value].incarnation}, {}});
+// As lost() has it.
+bool Authority::may_lose(NodeId node) const {
+  if (stage_ != Stage::kGathering) return training();
+  if (!resumed_) return config_.cluster.nodes_at_start && node != NodeId(0);
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    const bool comes = nodes_[i] == NodeState::kAbsent && is_awaited(NodeId(i));
+    if (NodeId(i) != node && (comes || nodes_[i] == NodeState::kJoined)) return true;
   }
+  return false;
+}
+
+// A shard that has heard of no process of a node lets in whichever comes first, which may be one that the
+// authority does not know; so it is told of all.
+void Authority::say_admitted(NodeId node, ShardId shard) {
+  outbox_.send(Peer::of(shard), {wire::NodeAdmitted{node, comings_[node.value].incarnation}, {}});
+}
+
+void Authority::admit_late(NodeId node, Ticks now) {
+  nodes_[node.value] = NodeState::kComing;
+  comings_[node.value].let_in = now;
   log_.info("node " + to_string(node) + " is let in; it takes part when all servers have welcomed it");
 }
 
-void Authority::on_ready(NodeId node, Ticks now) {
+// It asks the other servers for no longer itself.
+void Authority::expel_who_is_not_welcomed(Ticks now) {
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] != NodeState::kComing || engine_.stopping()) continue;
+    if (now - comings_[i].let_in <= config_.cluster.start_timeout) continue;
+    const std::string why = "it has not said within cluster.start_timeout that all servers welcomed it";
+    expel(NodeId(i), deadline_exceeded(why), now);
+  }
+}
+
+Status Authority::on_ready(NodeId node, Ticks now) {
+  if (nodes_[node.value] == NodeState::kJoined) {
+    return out_of_order("NodeReady from node " + to_string(node) + ", which takes part already");
+  }
   // Where training ends meanwhile, it hears of that when the run is over.
-  if (nodes_[node.value] != NodeState::kComing || !training() || engine_.stopping()) return;
+  if (nodes_[node.value] != NodeState::kComing || !training() || engine_.stopping()) return Status::ok();
   nodes_[node.value] = NodeState::kJoined;
   comings_[node.value].has_come = true;
   const Version version = engine_.version();
-  const bool returns = comings_[node.value].takes_part;
+  const bool returns = comings_[node.value].takes_part || comings_[node.value].took_part;
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     const WorkerId worker(node, thread);
     const Status status = step(sync::Joined{worker}, now);
-    if (!status.is_ok()) return expel(node, status, now);
+    if (!status.is_ok()) {
+      expel(node, status, now);
+      return Status::ok();
+    }
     begins_[config_.cluster.cluster().rank_of(worker).value] = engine_.clock_of(worker);
   }
   note_taking_part(node);
   returns ? record_.returned(node, version) : record_.came_late(node, version);
   log_.info("node " + to_string(node) + (returns ? " is back" : " has come") +
             " and takes part, at version " + to_string(version));
+  return Status::ok();
 }
 
 void Authority::note_taking_part(NodeId node) { comings_[node.value].takes_part = true; }

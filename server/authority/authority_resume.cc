@@ -89,7 +89,10 @@ void Authority::go_on(Ticks now) {
       if (is_one) joined.emplace_back(i);
     }
   }
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) comings_[i].takes_part = is_awaited(NodeId(i));
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    comings_[i].takes_part = is_awaited(NodeId(i));
+    comings_[i].took_part = !config_.cluster.nodes_at_start;
+  }
   for (const NodeId node : joined) {
     note_taking_part(node);
     for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {

@@ -48,6 +48,7 @@ std::vector<Wait> Authority::waits(const LastSeen& last_seen) const {
           {"the wait for the start, " + missing(), "training has not begun: " + missing() + refusals()});
       break;
     case Stage::kTraining:
+      coming_waits(last_seen, found);
       training_waits(last_seen, found);
       evaluation_waits(last_seen, found);
       checkpoint_waits(last_seen, found);
@@ -68,6 +69,17 @@ std::vector<Wait> Authority::waits(const LastSeen& last_seen) const {
       break;
   }
   return found;
+}
+
+// Nobody waits for it.
+void Authority::coming_waits(const LastSeen& last_seen, std::vector<Wait>& found) const {
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    if (nodes_[i] != NodeState::kComing) continue;
+    const Peer node = Peer::of(NodeId(i));
+    found.push_back({"the wait of " + to_string(node) + " for all servers' welcome",
+                     with_last_seen_behind(node, last_seen) +
+                         " is let in, and has not said that all servers welcomed it"});
+  }
 }
 
 // Who is held waits for the min clock to move, that is, for those who stand there and are in an iteration.

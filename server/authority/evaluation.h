@@ -90,9 +90,12 @@ class EvaluationSchedule {
     return true;
   }
 
-  // The node has gone: another one is asked next.
+  // The node has gone: another one is asked next. Another process of it owes nothing.
   void gone(NodeId node) {
     if (asked_ == node) asked_.reset();
+    if (!given_up_ || given_up_->node != node) return;
+    given_up_.reset();
+    late_ = kNoVersion;
   }
 
   // Nobody is left to ask. What was retained for it and may be released.

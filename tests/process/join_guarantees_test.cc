@@ -190,7 +190,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Comes how) {
   options.before_compute = [&](const Step& step) {
     if (step.worker.node == drawn.victim) return Status::ok();
     if (step.clock.value >= kGate / 2) may_start.comes();
-    if (step.clock.value < kGate || has_come.await(20s)) return Status::ok();
+    if (step.clock.value < kGate || has_come.await(60s)) return Status::ok();
     return deadline_exceeded("node " + to_string(drawn.victim) + " has not come");
   };
   std::thread comer;
@@ -211,7 +211,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Comes how) {
             if (!WIFSIGNALED(status)) comers_end = internal_error("the process before did not die");
             if (!WIFSIGNALED(status)) return;
           } else {
-            may_start.await(20s);
+            may_start.await(60s);
           }
           wire::Context context;
           Node node(config, drawn.victim, context, std::make_unique<CountingFactory>(options));

@@ -45,8 +45,20 @@ TEST_CASE("a node that comes again takes part from its NodeReady on, and nobody 
   REQUIRE(run.grants(kNode1) == 1);
   CHECK(run.sent.of<wire::Grant>(kNode1)[0].clock == Clock(2));
   CHECK(run.sent.of<wire::Grant>(kNode1)[0].min_version == Version(2));
-  run.say(kNode1, wire::NodeReady{});  // said twice
+  CHECK(run.refused(kNode1, wire::NodeReady{}).code() == StatusCode::kOutOfOrder);  // said twice
   CHECK(run.grants(kNode1) == 1);
+}
+
+TEST_CASE("a shard is told who is in at the start, too, wherever it comes after them") {
+  Run run;
+  run.authority->node_joined(NodeId(0), layout_of(8), run.now, kFormer);
+  run.sent.clear();
+  run.authority->shard_joined(ShardId(1));
+  run.authority->node_joined(NodeId(1), layout_of(8), run.now, kNew);
+  const auto admitted = run.sent.of<wire::NodeAdmitted>(kShard1);
+  REQUIRE(admitted.size() == 2);
+  CHECK((admitted[0].node == NodeId(0) && admitted[0].incarnation == kFormer));
+  CHECK((admitted[1].node == NodeId(1) && admitted[1].incarnation == kNew));
 }
 
 TEST_CASE("a run in which a node was lost and came again does each iteration once and says so") {
@@ -104,6 +116,21 @@ TEST_CASE("a node that is lost before it took part was nobody's loss") {
   CHECK(run.grants(kNode1) == 1);
 }
 
+TEST_CASE("a node that never says that all servers welcomed it is named, and is let go after a while") {
+  LostRun run;
+  run.node_1_comes();
+  const auto waits = run.authority->waits([](Peer) { return std::nullopt; });
+  REQUIRE_FALSE(waits.empty());
+  CHECK(waits[0].text == "node 1 is let in, and has not said that all servers welcomed it");
+  run.pass(60s);
+  CHECK(run.sent.of<wire::Error>(kNode1).empty());
+  run.pass(1s);
+  REQUIRE(run.sent.of<wire::Error>(kNode1).size() == 1);
+  CHECK_THAT(run.sent.of<wire::Error>(kNode1)[0].message, Contains("cluster.start_timeout"));
+  CHECK_FALSE(run.over());
+  CHECK(run.authority->may_come(NodeId(1)).is_ok());
+}
+
 TEST_CASE("a node that comes as training ends is told how the run went") {
   LostRun run;
   run.node_1_comes();
@@ -148,14 +175,17 @@ TEST_CASE(
   const Layout layout = layout_of(8);
   run.authority->shard_joined(ShardId(1));
   run.authority->node_joined(NodeId(1), layout, run.now, kFormer);
+  CHECK(run.authority->may_lose(NodeId(1)));
   run.authority->lost(kNode1, "its connection broke", run.now);
   CHECK_FALSE(run.over());
   run.authority->node_joined(NodeId(0), layout, run.now, kFormer + 1);
+  CHECK_FALSE(run.authority->may_lose(NodeId(0)));
   CHECK(run.sent.of<wire::Grant>(kNode0).empty());
   for (std::uint32_t k = 0; k < 2; ++k) {
     run.say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
   }
   CHECK(run.sent.of<wire::Grant>(kNode0).size() == 1);
+  CHECK(run.authority->may_lose(NodeId(0)));
   run.iterate(0, 0);
   run.authority->node_joined(NodeId(1), layout, run.now, kNew);
   run.say(kNode1, wire::NodeReady{});

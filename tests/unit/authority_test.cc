@@ -10,7 +10,7 @@ TEST_CASE("training begins when every node has joined and every shard is ready, 
   run.authority->node_joined(NodeId(0), layout, run.now);
   run.say(kShard0, wire::ShardReady{ShardId(0), layout.hash()});
   run.say(kShard1, wire::ShardReady{ShardId(1), layout.hash()});
-  CHECK(run.sent.entries.empty());
+  CHECK(run.sent.of<wire::Grant>(kNode0).empty());
   run.authority->node_joined(NodeId(1), layout, run.now);
   CHECK(run.sent.of<wire::Grant>(kNode0).size() == 1);
   CHECK(run.sent.of<wire::Grant>(kNode1).size() == 1);

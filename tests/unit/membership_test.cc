@@ -76,6 +76,11 @@ TEST_CASE("what does not fit is refused with both values named") {
     got = "0x00000000000000ef";
     expected = "0x000000000000abcd";
   }
+  SECTION("incarnation") {
+    join.incarnation = 0;
+    got = "incarnation 0x0000000000000000";
+    expected = "0 is no process";
+  }
   SECTION("threads") {
     join.threads = 3;
     got = "threads 3";

@@ -1,5 +1,6 @@
 """Nodes come back, or late, while a run goes on. See harness.py."""
 
+import contextlib
 import signal
 
 import harness
@@ -28,6 +29,13 @@ class Joins(DaemonTest):
         node.send(signal.SIGKILL)
         self.assertEqual(node.end(), -9)
 
+    @contextlib.contextmanager
+    def standing_still(self, node):
+        """A node of bsp, so that the run ends only after this, however long it takes (the lease is a minute)."""
+        node.send(signal.SIGSTOP)
+        yield
+        node.send(signal.SIGCONT)
+
     def lines(self, text):
         return (self.run_dir / "server.log").read_text(encoding="utf-8").count(text)
 
@@ -50,12 +58,13 @@ class Joins(DaemonTest):
     def test_a_killed_node_that_is_started_again_takes_part_again(self):
         for shards in (1, 2):
             with self.subTest(shards=shards):
-                servers, nodes = self.start_nodes(shards, 20)
+                servers, nodes = self.start_nodes(shards, 12)
                 servers[0].wait_for_line(harness.PROGRESS.pattern)
-                self.kill(nodes[1])
-                servers[0].wait_for_line("node 1 lost: its connection broke")
-                nodes[1] = self.again(1)
-                self.wait_for_log("server.log", "node 1 is back and takes part, at version ")
+                with self.standing_still(nodes[2]):
+                    self.kill(nodes[1])
+                    servers[0].wait_for_line("node 1 lost: its connection broke")
+                    nodes[1] = self.again(1)
+                    self.wait_for_log("server.log", "node 1 is back and takes part, at version ")
                 summary = self.assert_all_done(servers, nodes)
                 self.assertEqual((summary["lost_nodes"], summary["returned_nodes"]), (1, 1))
                 self.assertRegex(summary["returned"][0], r"^node 1 at version \d+$")
@@ -66,13 +75,14 @@ class Joins(DaemonTest):
                 self.run_dir.rename(self.folder / f"run-of-{shards}")
 
     def test_a_node_that_is_started_again_before_it_is_missed_waits_until_it_is(self):
-        """It stands still, so that only its lease tells."""
-        servers, nodes = self.start_nodes(2, 20, "cluster.lease=2s")
+        """It stands still, so that only its lease tells; and then another one does, for less than that."""
+        servers, nodes = self.start_nodes(2, 12, "cluster.lease=10s")
         servers[0].wait_for_line(harness.PROGRESS.pattern)
         nodes[3].send(signal.SIGSTOP)
         elsewhere = self.again(3, f"run.out={self.folder}/another-host")
         servers[0].wait_for_line(r"node 3 lost: silent for \d+\.\d s")
-        self.wait_for_log("server.log", "node 3 is back and takes part")
+        with self.standing_still(nodes[2]):
+            self.wait_for_log("server.log", "node 3 is back and takes part")
         nodes[3].send(signal.SIGCONT)
         self.assertEqual(nodes[3].end(), 1)  # which is a stranger now, and is told so
         nodes[3] = elsewhere
@@ -80,30 +90,33 @@ class Joins(DaemonTest):
         self.assertEqual((summary["lost_nodes"], summary["returned_nodes"]), (1, 1))
 
     def test_node_0_and_every_other_may_come_back_again_and_again(self):
-        servers, nodes = self.start_nodes(1, 40)
+        servers, nodes = self.start_nodes(1, 15)
         servers[0].wait_for_line(harness.PROGRESS.pattern)
         for times, number in enumerate((0, 3, 0)):
-            self.kill(nodes[number])
-            nodes[number] = self.again(number)
-            self.wait_for_lines("is back and takes part", times + 1)
+            with self.standing_still(nodes[2]):
+                self.kill(nodes[number])
+                nodes[number] = self.again(number)
+                self.wait_for_lines("is back and takes part", times + 1)
         summary = self.assert_all_done(servers, nodes)
         self.assertEqual((summary["lost_nodes"], summary["returned_nodes"]), (3, 3))
 
     def test_a_second_process_of_a_node_that_is_alive_is_refused(self):
-        servers, nodes = self.start_nodes(2, 20)
+        servers, nodes = self.start_nodes(2, 12)
         servers[0].wait_for_line(harness.PROGRESS.pattern)
-        twin = self.again(2, f"run.out={self.folder}/another-host")
-        self.assert_ends(twin, 1, rf"paceline-worker 2: server shard 0 \({self.endpoints[0]}\): refuses us: node 2: "
-                         "already taken by another process of this run, which is alive")
+        with self.standing_still(nodes[0]):
+            twin = self.again(2, f"run.out={self.folder}/another-host")
+            self.assert_ends(twin, 1, rf"paceline-worker 2: server shard 0 \({self.endpoints[0]}\): refuses us: "
+                             "node 2: already taken by another process of this run, which is alive")
         summary = self.assert_all_done(servers, nodes)
         self.assertEqual(summary["lost_nodes"], 0)
         self.assertNotIn("returned_nodes", summary)
 
     def test_a_run_begins_with_as_many_nodes_as_it_must_have_and_grows(self):
-        servers, nodes = self.start_nodes(2, 15, "cluster.nodes={min: 2, max: 4}", nodes=2)
+        servers, nodes = self.start_nodes(2, 8, "cluster.nodes={min: 2, max: 4}", nodes=2)
         servers[0].wait_for_line(harness.PROGRESS.pattern)
-        nodes.append(self.node(2, *self.run_of))
-        self.wait_for_log("server.log", "node 2 has come and takes part, at version ")
+        with self.standing_still(nodes[1]):
+            nodes.append(self.node(2, *self.run_of))
+            self.wait_for_log("server.log", "node 2 has come and takes part, at version ")
         summary = self.assert_all_done(servers, nodes)
         self.assertEqual((summary["nodes"], summary["lost_nodes"], summary["late_nodes"]), (4, 0, 1))
         self.assertRegex(summary["late"][0], r"^node 2 at version \d+$")
@@ -123,7 +136,7 @@ class Joins(DaemonTest):
 
     def test_a_node_that_came_late_is_waited_for_when_the_servers_are_resumed(self):
         checkpoints = ("cluster.nodes={min: 2, max: 4}", "checkpoint.every_clocks=2", "cluster.reconnect_timeout=60s",
-                       "cluster.lease=2s")
+                       "cluster.lease=10s")
         servers, nodes = self.start_nodes(2, 25, *checkpoints, nodes=2)
         servers[0].wait_for_line(harness.PROGRESS.pattern)
         nodes.append(self.node(2, *self.run_of))
