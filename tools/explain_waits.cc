@@ -93,15 +93,16 @@ class Waits {
     const auto close = [&] {
       if (wait) finish(*std::exchange(wait, std::nullopt));
     };
-    std::optional<Clock> computed;
+    bool has_computed = false;  // since the last wait was closed, in iteration `computed`
+    Clock computed;
     for (const PhaseSpan& span : worker.spans) {
       const std::optional<WaitCause> cause = cause_of(span.phase);
       // The exchange behind a computation begins the next wait. One that took no time has no span, and one of
       // a process that is gone is not here: then what is of another iteration does.
       const bool is_behind = is_exchange(span.phase) || span.phase == Phase::kBarrier;
-      if (computed && (is_behind || span.clock != *computed)) {
+      if (has_computed && (is_behind || span.clock != computed)) {
         close();
-        computed.reset();
+        has_computed = false;
       }
       if (!wait) {
         wait.emplace();
@@ -118,7 +119,10 @@ class Waits {
       } else {
         wait->then[static_cast<std::size_t>(span.phase)] += span.length;
       }
-      if (span.phase == Phase::kComputeGrads) computed = span.clock;
+      if (span.phase == Phase::kComputeGrads) {
+        has_computed = true;
+        computed = span.clock;
+      }
     }
     close();
   }
