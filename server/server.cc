@@ -35,6 +35,8 @@ Status Server::run() {
 
 void Server::request_stop(const std::string& reason) { impl_->loop_.stop(reason); }
 
+void Server::leave(const std::string& reason) { impl_->loop_.leave(reason); }
+
 void Server::explain_waits() { impl_->loop_.explain(); }
 
 std::string Server::http_address() const { return impl_->loop_.http_address(); }

@@ -58,8 +58,11 @@ class Server {
   [[nodiscard]] Status run();
 
   // Asks for the orderly end: at the authority the run stops with its model kept, status "stopped"; another
-  // shard says goodbye, and the run fails. Thread: any; not from a signal handler.
+  // shard has the authority do so. Thread: any; not from a signal handler.
   void request_stop(const std::string& reason);
+  // Another shard than the authority goes without waiting for the run's end, which thereby fails: as one that
+  // can serve no longer. Thread: any.
+  void leave(const std::string& reason);
 
   // Writes into the log, as warnings, what the server waits for now and why it does not come. Thread: any;
   // not from a signal handler.

@@ -469,13 +469,20 @@ void ServerLoop::work_ahead() {
 // Whoever stops all servers at once (a service manager, a batch system) wants what the authority's stop
 // saves, for which this shard has to be there. An authority that is gone, too, is silent for a lease at most.
 void ServerLoop::ask_to_stop(const std::string& reason) {
-  const bool asks = welcomed_;
-  const Status said =
-      asks ? dealer_->send({wire::StopRun{reason}, {}}) : dealer_->send({wire::Leave{reason}, {}});
-  if (asks && said.is_ok()) {
-    return log_.warn("stopping: " + reason + "; the authority ends the run for this shard, too");
-  }
+  if (!welcomed_) return leave_authority(reason);
+  if (const Status said = dealer_->send({wire::StopRun{reason}, {}}); !said.is_ok()) return end(said);
+  log_.warn("stopping: " + reason + "; the authority ends the run for this shard, too");
+}
+
+void ServerLoop::leave_authority(const std::string& reason) {
+  const Status said = dealer_->send({wire::Leave{reason}, {}});
   end(said.is_ok() ? aborted(reason) : said);
+}
+
+void ServerLoop::leave(const std::string& reason) {
+  boost::asio::post(io_, [this, reason] {
+    if (!ended_) leave_authority(reason);
+  });
 }
 
 void ServerLoop::stop(const std::string& reason) {

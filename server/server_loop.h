@@ -51,6 +51,8 @@ class ServerLoop {
   std::string endpoint() const { return router_->endpoint(); }
   std::string http_address() const { return http_ ? http_->address() : ""; }
   void stop(const std::string& reason);
+  // Another shard than the authority: goes at once.
+  void leave(const std::string& reason);
   // Writes into the log what is waited for now, and why.
   void explain();
   // How the run went, once the loop has ended.
@@ -111,6 +113,7 @@ class ServerLoop {
   void drain();
   void work_ahead();
   void ask_to_stop(const std::string& reason);
+  void leave_authority(const std::string& reason);
 
   // The way of a resumed run to where it goes on (server_loop_resume.cc).
   [[nodiscard]] Status look_for_checkpoints();

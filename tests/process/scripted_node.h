@@ -24,12 +24,14 @@ class RunningServer {
  public:
   RunningServer(const RunConfig& config, ShardId shard, wire::Context& context, Log log = Log(),
                 ServerOptions options = {})
-      : server_(config, shard, context, std::move(log), options), started_(server_.start()) {
+      : server_(config, shard, context, std::move(log), options),
+        started_(server_.start()),
+        leaves_(shard != kAuthority) {
     if (started_.is_ok()) thread_ = std::thread([this] { result_ = server_.run(); });
   }
   ~RunningServer() {
     if (!thread_.joinable()) return;
-    server_.request_stop("the test is over");
+    leaves_ ? server_.leave("the test is over") : server_.request_stop("the test is over");
     thread_.join();
   }
   const Status& started() const { return started_; }
@@ -44,6 +46,7 @@ class RunningServer {
  private:
   Server server_;
   Status started_;
+  bool leaves_;
   Status result_;
   std::thread thread_;
 };

@@ -18,9 +18,10 @@ namespace fs = std::filesystem;
 const fs::path kRoot = PACELINE_SOURCE_DIR;
 
 const std::set<std::string> kStandardHeaders = {
-    "algorithm",  "array",  "chrono", "cmath",   "compare", "cstddef",  "cstdint", "deque",
-    "functional", "limits", "map",    "memory",  "numeric", "optional", "queue",   "set",
-    "span",       "string", "tuple",  "utility", "variant", "vector"};
+    "algorithm", "array",   "charconv",   "chrono", "cmath",  "compare",     "cstddef",
+    "cstdint",   "deque",   "functional", "limits", "map",    "memory",      "numeric",
+    "optional",  "queue",   "set",        "span",   "string", "string_view", "system_error",
+    "tuple",     "utility", "variant",    "vector"};
 // assert.h alone may print: it is how the process ends on our own bug.
 const std::set<std::string> kAssertHeaders = {"cstdio", "cstdlib", "string"};
 const std::set<std::string> kBaseHeaders = {"common/status.h",    "common/assert.h",  "common/ids.h",
