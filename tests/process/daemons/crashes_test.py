@@ -52,15 +52,16 @@ class Crashes(DaemonTest):
         self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"),
                          r"over after \d+\.\d s: the wait for (version \d+|the stop), until all have reported")
 
-    def test_a_shard_that_stands_still_with_a_long_lease_is_named_by_all_and_the_run_goes_on_after_it(self):
+    def test_a_shard_that_stands_still_with_a_long_lease_is_named_by_the_nodes_and_the_run_goes_on_after_it(self):
         self.configure(shards=2)
         servers, nodes = self.start_training()
         servers[1].send(signal.SIGSTOP)
-        self.wait_for_log("server.log", "not whole on shard 1 (last seen ")
+        # What the authority waits for is theirs: gradients that are not whole there, or reports of who has no parameters.
         for i in range(2):
             self.wait_for_log(f"worker-{i}.log", f"; server shard 1 ({self.endpoints[1]}) was last seen ")
         servers[1].send(signal.SIGCONT)
-        self.wait_for_log("server.log", "over after ")  # the run goes on
+        for i in range(2):
+            self.wait_for_log(f"worker-{i}.log", "over after ")  # the run goes on
         servers[0].send(signal.SIGTERM)
         for program in servers + nodes:
             self.assertEqual(program.end(), 1, program.errors())
