@@ -36,6 +36,11 @@ std::string text_of(beast::string_view view) { return {view.data(), view.size()}
 // How long the last status may take to leave.
 constexpr std::chrono::milliseconds kLastStatus{500};
 
+}  // namespace
+
+// Of this file alone. (Impl has members of these types, so their namespace has a name.)
+namespace endpoint {
+
 // What the connections share, on the endpoint's thread.
 struct Shared {
   HttpServer::Limits limits;
@@ -209,6 +214,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<const std::string> pending_;  // the newest event, behind the one that is leaving
 };
 
+}  // namespace endpoint
+
+namespace {
+
 // "host:port" with a host by number or name; an IPv6 host in brackets.
 Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& address) {
   const std::size_t colon = address.rfind(':');
@@ -268,13 +277,13 @@ struct HttpServer::Impl {
 
   void take(tcp::socket socket) {
     if (connections.size() >= shared.limits.connections) return;  // closed with the socket
-    const auto connection =
-        std::make_shared<Connection>(std::move(socket), shared, [this](Connection* one) { let_go(one); });
+    const auto connection = std::make_shared<endpoint::Connection>(
+        std::move(socket), shared, [this](endpoint::Connection* one) { let_go(one); });
     connections.emplace(connection.get(), connection);
     connection->read();
   }
 
-  void let_go(Connection* one) {
+  void let_go(endpoint::Connection* one) {
     connections.erase(one);
     if (ending && connections.empty()) io.stop();
   }
@@ -309,7 +318,7 @@ struct HttpServer::Impl {
     for (const auto& [key, connection] : now_there) connection->send_event(event);
   }
 
-  Shared shared;  // the thread's
+  endpoint::Shared shared;  // the thread's
   std::string address;
   std::mutex mutex;
   std::shared_ptr<const LiveState> newest;  // under `mutex`
@@ -318,7 +327,7 @@ struct HttpServer::Impl {
   asio::io_context io{1};
   tcp::acceptor acceptor;
   asio::steady_timer pause;
-  std::map<Connection*, std::shared_ptr<Connection>> connections;
+  std::map<endpoint::Connection*, std::shared_ptr<endpoint::Connection>> connections;
   bool ending = false;
   std::shared_ptr<Wake> wake;
   std::thread thread;
