@@ -466,36 +466,4 @@ void ServerLoop::work_ahead() {
   boost::asio::post(io_, [this] { work_ahead(); });
 }
 
-// Whoever stops all servers at once (a service manager, a batch system) wants what the authority's stop
-// saves, for which this shard has to be there. An authority that is gone, too, is silent for a lease at most.
-void ServerLoop::ask_to_stop(const std::string& reason) {
-  if (!welcomed_) return leave_authority(reason);
-  if (const Status said = dealer_->send({wire::StopRun{reason}, {}}); !said.is_ok()) return end(said);
-  log_.warn("stopping: " + reason + "; the authority ends the run for this shard, too");
-}
-
-void ServerLoop::leave_authority(const std::string& reason) {
-  const Status said = dealer_->send({wire::Leave{reason}, {}});
-  end(said.is_ok() ? aborted(reason) : said);
-}
-
-void ServerLoop::leave(const std::string& reason) {
-  boost::asio::post(io_, [this, reason] {
-    if (!ended_) leave_authority(reason);
-  });
-}
-
-void ServerLoop::stop(const std::string& reason) {
-  boost::asio::post(io_, [this, reason] {
-    if (ended_) return;
-    if (is_authority() && !authority_) return cannot_resume(aborted(reason));
-    if (authority_) {
-      authority_->stop(reason, steady_now());
-    } else {
-      ask_to_stop(reason);
-    }
-    drain();
-  });
-}
-
 }  // namespace paceline::server

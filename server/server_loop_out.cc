@@ -1,5 +1,6 @@
 // What goes out, and what time brings: heartbeats, leases, deadlines, the end.
 #include <algorithm>
+#include <boost/asio/post.hpp>
 #include <cstdio>
 #include <utility>
 
@@ -39,7 +40,7 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
     return;
   }
   const wire::PeerId* connection = membership_.connection_of(to);
-  if (connection == nullptr) return;  // it has gone, or never came
+  if (connection == nullptr) return;                                           // it has gone, or never came
   const bool says_nothing = std::holds_alternative<wire::Held>(message.body);  // it comes again
   if (says_nothing && router_->waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
@@ -218,6 +219,38 @@ void ServerLoop::report_shard() {
   report.pulls = service_.pulls();
   report.malformed = counted.malformed + service_.refused() + refused_;
   shard_port_.send(Peer::of(kAuthority), {report, {}});
+}
+
+// Whoever stops all servers at once (a service manager, a batch system) wants what the authority's stop
+// saves, for which this shard has to be there. An authority that is gone, too, is silent for a lease at most.
+void ServerLoop::ask_to_stop(const std::string& reason) {
+  if (!welcomed_) return leave_authority(reason);
+  if (const Status said = dealer_->send({wire::StopRun{reason}, {}}); !said.is_ok()) return end(said);
+  log_.warn("stopping: " + reason + "; the authority ends the run for this shard, too");
+}
+
+void ServerLoop::leave_authority(const std::string& reason) {
+  const Status said = dealer_->send({wire::Leave{reason}, {}});
+  end(said.is_ok() ? aborted(reason) : said);
+}
+
+void ServerLoop::leave(const std::string& reason) {
+  boost::asio::post(io_, [this, reason] {
+    if (!ended_) leave_authority(reason);
+  });
+}
+
+void ServerLoop::stop(const std::string& reason) {
+  boost::asio::post(io_, [this, reason] {
+    if (ended_) return;
+    if (is_authority() && !authority_) return cannot_resume(aborted(reason));
+    if (authority_) {
+      authority_->stop(reason, steady_now());
+    } else {
+      ask_to_stop(reason);
+    }
+    drain();
+  });
 }
 
 // What is queued still leaves: the sockets linger.
