@@ -112,7 +112,7 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   if (const Status shared = settle_sharing(from, *peer, message->body); !shared.is_ok()) {
     return refuse(from, shared, /*fatal=*/true);
   }
-  if (std::holds_alternative<wire::Heartbeat>(message->body)) return;
+  if (const auto* beat = std::get_if<wire::Heartbeat>(&message->body)) return on_heartbeat(*peer, *beat);
   if (peer->is_node()) {
     on_node(*peer, std::move(*message), now);
   } else {
@@ -303,6 +303,12 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
   if (options_.resume) return on_resuming_shard(from, join, now);
   send_to(from, wire::ShardWelcome{generation_, {}});
   authority_->shard_joined(join.shard);
+}
+
+void ServerLoop::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
+  if (!authority_ || !from.is_node()) return;
+  const Status status = authority_->heard(from.node(), beat);
+  if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/true);
 }
 
 void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {

@@ -104,6 +104,7 @@ class ServerLoop {
   [[nodiscard]] Status settle_sharing(const wire::PeerId& from, Peer peer, const wire::Body& body);
   [[nodiscard]] Status judge_sharing(NodeId node, const Status& shared);
   void on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
+  void on_heartbeat(Peer from, const wire::Heartbeat& beat);
   void on_node(Peer from, wire::Message message, Ticks now);
   void on_shard(Peer from, const wire::Message& message, Ticks now);
   void to_service(Peer from, wire::Message message);

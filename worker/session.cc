@@ -63,6 +63,7 @@ std::chrono::nanoseconds deadline(const ClusterSection& cluster) {
 Session::Session(const SessionParts& parts, const SessionEnd& before)
     : parts_(parts),
       config_(parts.config),
+      shown_(config_.cluster.threads_per_node),
       process_cache_(partition(parts.tasks.layout().size(), config_.cluster.shards)),
       memory_(memory_to_share(config_, parts.tasks.layout())),
       slots_(open_slots(config_)),
@@ -75,12 +76,16 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .memory = memory_.is_ok() ? *memory_ : nullptr,
                .on_closed = [this] { on_closed(); },
                .floats_at_once = parts.floats_at_once.value_or(PsClientOptions::kFloatsAtOnce),
+               .heartbeat = [this] { return heartbeat(); },
                .keys = parts.keys,
                .lost = before.lost,
                .last_generation = before.generation},
               parts.tasks.layout(), parts.context, process_cache_) {}
 
 SessionEnd Session::run(NodeTotals& totals) {
+  for (std::uint32_t t = 0; t < shown_.size(); ++t) {
+    shown_[t].begin(times_of(totals.report().workers[t].phases));
+  }
   if (Status started = start(); !started.is_ok()) {
     client_.leave(started);  // some servers may have welcomed this node
     return {started, client_.lost(), 0};
@@ -174,12 +179,20 @@ void Session::train_worker(WorkerId worker, ThreadResult& result) {
       .phases =
           PhaseRecorder(steady_now, parts_.trace == nullptr ? nullptr : parts_.trace->spans(worker.thread)),
       .clock = steady_now,
+      .shown = &shown_[worker.thread],
   };
   auto report = run_trainer(training);
   result.ended = report.status();
   result.report = report.is_ok() ? std::move(report).value() : unfinished_report(training);
   result.parameter_reads = training.parameter_reads;
   result.server_reads = training.server_reads;
+}
+
+// Thread: the client's.
+wire::Heartbeat Session::heartbeat() const {
+  wire::Heartbeat beat;
+  for (const ShownTimes& thread : shown_) beat.workers.push_back(thread.times());
+  return beat;
 }
 
 // Before the report: once all nodes have reported, the authority looks for what they have written.

@@ -80,8 +80,11 @@ class Session {
   Status conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals);
   void on_closed();
 
+  wire::Heartbeat heartbeat() const;
+
   const SessionParts parts_;
   const RunConfig& config_;
+  std::vector<ShownTimes> shown_;  // of each thread, for heartbeat()
   ProcessCache process_cache_;
   const Result<std::shared_ptr<wire::SharedSegment>> memory_;  // outlived by what lies in it
   const Result<std::shared_ptr<ComputeSlots>> slots_;          // null where no cluster is emulated

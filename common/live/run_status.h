@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/status.h"
+#include "common/timing/phase_times.h"
 #include "common/timing/straggler_scores.h"
 
 namespace paceline {
@@ -24,6 +26,7 @@ struct WorkerStatus {
   std::string state;
   std::string waits_for = {};  // "worker 3.0", "shard 2"; empty: for nobody
   std::optional<StragglerScore> score = {};
+  std::optional<PhaseTimes> times = {};  // so far, as its node last said
 };
 
 // A node, or a shard.
@@ -94,6 +97,9 @@ struct RunStatus {
   std::uint32_t workers_total = 0;
   std::vector<WorkerStatus> workers = {};  // in worker order, at most kWorkersMax
   ServerCounts server;
+  // (staleness, how many applied gradients had it) so far, of all workers (common/report/staleness.h).
+  std::vector<std::pair<std::int64_t, std::int64_t>> staleness_clocks = {};
+  std::vector<std::pair<std::int64_t, std::int64_t>> staleness_gradients = {};
 
   Staleness gap() const { return max_clock - min_clock; }
   bool over() const { return state == "over"; }

@@ -1,4 +1,5 @@
 // RunStatus as JSON and back. The only file of this library that sees JSON.
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +39,10 @@ Json worker_json(const WorkerStatus& worker) {
     json["individual_score"] = number(worker.score->individual);
     json["iteration_seconds"] = number(worker.score->iteration_seconds);
   }
+  if (worker.times) {
+    json["wall_ns"] = worker.times->wall;
+    json["phases_ns"] = worker.times->phases;
+  }
   return json;
 }
 
@@ -50,6 +55,10 @@ WorkerStatus worker_status_from(const Json& json) {
   if (json.contains("relative_score")) {
     worker.score = {json.at("relative_score").get<double>(), json.at("individual_score").get<double>(),
                     json.at("iteration_seconds").get<double>()};
+  }
+  if (json.contains("wall_ns")) {
+    worker.times = {json.at("phases_ns").get<std::array<std::int64_t, kPhaseCount>>(),
+                    json.at("wall_ns").get<std::int64_t>()};
   }
   return worker;
 }
@@ -117,6 +126,8 @@ RunStatus status_from(const Json& json) {
   s.server = {server.at("bytes_pushed").get<std::int64_t>(), server.at("bytes_pulled").get<std::int64_t>(),
               server.at("bytes_shared").get<std::int64_t>(),
               server.at("messages_received").get<std::int64_t>(), server.at("malformed").get<std::int64_t>()};
+  json.at("staleness").at("clocks").get_to(s.staleness_clocks);
+  json.at("staleness").at("gradients").get_to(s.staleness_gradients);
   return s;
 }
 
@@ -169,6 +180,7 @@ std::string to_json(const RunStatus& s) {
                     {"bytes_shared", s.server.bytes_shared},
                     {"messages_received", s.server.messages_received},
                     {"malformed", s.server.malformed}};
+  json["staleness"] = {{"clocks", s.staleness_clocks}, {"gradients", s.staleness_gradients}};
   return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }
 

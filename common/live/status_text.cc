@@ -66,6 +66,26 @@ std::vector<std::string> facts(const RunStatus& s) {
   return parts;
 }
 
+// Where the workers' time has gone so far, the largest shares first; empty where no node has said it.
+std::vector<std::string> time_shares(const RunStatus& s) {
+  constexpr double kShownFrom = 0.5;  // per cent
+  PhaseTimes sum;
+  for (const WorkerStatus& worker : s.workers) {
+    if (worker.times) merge(sum, *worker.times);
+  }
+  if (sum.wall <= 0) return {};
+  std::vector<std::pair<double, std::string>> shares;
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    const double percent = 100.0 * static_cast<double>(sum.phases[i]) / static_cast<double>(sum.wall);
+    if (percent >= kShownFrom) shares.emplace_back(percent, kPhaseNames[i]);
+  }
+  std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::string> parts;
+  for (const auto& [percent, name] : shares) parts.push_back(name + text_of(" %.0f %%", percent));
+  if (!parts.empty()) parts.front().insert(0, "time: ");
+  return parts;
+}
+
 std::string joined(const std::vector<std::string>& parts) {
   std::string line;
   for (const std::string& part : parts) line += (line.empty() ? "" : "  ") + part;
@@ -190,6 +210,7 @@ std::string status_table(const RunStatus& s, std::size_t columns, std::size_t ro
                static_cast<long long>(s.iterations_total))},
       columns);
   add_wrapped(lines, facts(s), columns);
+  add_wrapped(lines, time_shares(s), columns);
   if (!s.stragglers.empty()) lines.push_back("slow: " + stragglers_text(s));
   add_waits(lines, s.waits, rows);
   lines.push_back("");

@@ -62,6 +62,13 @@ Status check(Phase phase, const PhaseStat& stat) {
 
 }  // namespace
 
+PhaseTimes times_of(const PhaseTotals& totals) {
+  PhaseTimes times;
+  for (std::size_t i = 0; i < kPhaseCount; ++i) times.phases[i] = totals.phases[i].total_ns;
+  times.wall = totals.wall_ns;
+  return times;
+}
+
 void merge(PhaseTotals& into, const PhaseTotals& from) {
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     PhaseStat& sum = into.phases[i];

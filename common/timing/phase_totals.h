@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "common/timing/phase_times.h"
 #include "common/timing/phases.h"
 
 namespace paceline {
@@ -30,6 +31,9 @@ struct PhaseTotals {
   PhaseStat& operator[](Phase p) { return phases[static_cast<std::size_t>(p)]; }
   const PhaseStat& operator[](Phase p) const { return phases[static_cast<std::size_t>(p)]; }
 };
+
+// Its times alone.
+PhaseTimes times_of(const PhaseTotals& totals);
 
 // Sums over workers: counts, times, walls and histograms add up, so that quantiles are those of all
 // occurrences.

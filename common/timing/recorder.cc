@@ -50,8 +50,10 @@ void PhaseRecorder::enter(Phase next) {
 
 void PhaseRecorder::leave() {
   PACELINE_ASSERT(running(), "leave outside begin() and end()");
-  close(clock_());
+  const Ticks now = clock_();
+  close(now);
   current_.reset();
+  current_begin_ = now;
 }
 
 void PhaseRecorder::close(Ticks now, const Exchange& exchange) {
@@ -102,6 +104,13 @@ void PhaseRecorder::end_without_last() {
   PACELINE_ASSERT(running(), "end without begin, or twice");
   wall_end_ = current_ ? current_begin_ : clock_();
   current_.reset();
+}
+
+PhaseTimes PhaseRecorder::times() const {
+  PhaseTimes times;
+  for (std::size_t i = 0; i < kPhaseCount; ++i) times.phases[i] = (*stats_)[i].total_ns;
+  if (wall_begin_) times.wall = (wall_end_.value_or(current_begin_) - *wall_begin_).count();
+  return times;
 }
 
 PhaseTotals PhaseRecorder::totals() const {

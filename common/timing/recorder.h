@@ -31,6 +31,7 @@
 #include "common/timing/exchange.h"
 #include "common/timing/histogram.h"
 #include "common/timing/phase_span.h"
+#include "common/timing/phase_times.h"
 #include "common/timing/phase_totals.h"
 #include "common/timing/phases.h"
 
@@ -73,6 +74,8 @@ class PhaseRecorder {
   // Between begin() and end(), and not yet ended.
   bool running() const { return wall_begin_.has_value() && !wall_end_.has_value(); }
 
+  // The sums alone, without reading a clock: while it runs, as of the end of the last whole phase.
+  PhaseTimes times() const;
   // What was recorded. Before end(), the wall runs to now and the running phase is not in it yet.
   PhaseTotals totals() const;
 
@@ -99,7 +102,7 @@ class PhaseRecorder {
   std::optional<Ticks> wall_begin_;
   std::optional<Ticks> wall_end_;
   std::optional<Phase> current_;
-  Ticks current_begin_;
+  Ticks current_begin_;  // of what is running, be it no phase
   PhaseSpans* spans_;
   Clock iteration_;
   Clock current_iteration_;  // of the running phase

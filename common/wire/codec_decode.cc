@@ -201,7 +201,19 @@ Body read(Fields& f, const proto::RunOver& in) {
   return RunOver{code_of(f, in.code(), StatusCode::kOk), text_of(f, in.message(), "message"), in.resumable()};
 }
 
-Body read(Fields&, const proto::Heartbeat&) { return Heartbeat{}; }
+Body read(Fields& f, const proto::Heartbeat& in) {
+  Heartbeat m;
+  if (!f.length("workers", in.workers_size(), 0, kThreadsMax)) return m;
+  for (const proto::WorkerTimes& w : in.workers()) {
+    if (!f.length("workers.phase_ns", w.phase_ns_size(), kPhaseCount, kPhaseCount)) return m;
+    PhaseTimes& times = m.workers.emplace_back();
+    for (std::size_t i = 0; i < kPhaseCount; ++i) {
+      times.phases[i] = f.number("workers.phase_ns", w.phase_ns(static_cast<int>(i)), 0, kCountMax);
+    }
+    times.wall = f.number("workers.wall_ns", w.wall_ns(), 0, kCountMax);
+  }
+  return m;
+}
 
 Body read(Fields& f, const proto::Error& in) {
   return Error{code_of(f, in.code(), StatusCode::kInvalidArgument), text_of(f, in.message(), "message"),

@@ -214,7 +214,14 @@ void put(const RunOver& m, proto::Header& header) {
   header.mutable_run_over()->set_resumable(m.resumable);
 }
 
-void put(const Heartbeat&, proto::Header& header) { header.mutable_heartbeat(); }
+void put(const Heartbeat& m, proto::Header& header) {
+  proto::Heartbeat& out = *header.mutable_heartbeat();
+  for (const PhaseTimes& times : m.workers) {
+    proto::WorkerTimes& w = *out.add_workers();
+    w.mutable_phase_ns()->Assign(times.phases.begin(), times.phases.end());
+    w.set_wall_ns(times.wall);
+  }
+}
 
 void put(const Error& m, proto::Header& header) {
   proto::Error& out = *header.mutable_error();

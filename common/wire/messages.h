@@ -32,6 +32,7 @@
 #include "common/params/partition.h"
 #include "common/status.h"
 #include "common/task/task.h"
+#include "common/timing/phase_times.h"
 #include "common/timing/phase_totals.h"
 
 namespace paceline::wire {
@@ -268,7 +269,11 @@ struct RunOver {
   bool resumable = false;
 };
 
-struct Heartbeat {};
+// The sender lives. A node's to the authority says where the time of its workers has gone so far, for whoever
+// looks on: the times of each thread, in order; or nothing of it.
+struct Heartbeat {
+  std::vector<PhaseTimes> workers{};
+};
 
 // The peer's message was refused; fatal when the connection is of no further use.
 struct Error {

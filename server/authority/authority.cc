@@ -45,6 +45,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
                    [this](Ticks at) { on_checkpoint_over(at); }),
+      times_(config.cluster.cluster().workers()),
       scores_(config.cluster.cluster().workers()) {
   if (config_.run.trace) trace_.emplace(trace::decision_events(config_.run.trace_events));
   if (config.run.straggler_warning) {
@@ -198,6 +199,9 @@ Status Authority::on(NodeId from, const wire::NodeReport& report) {
       return failed_precondition(who + ": worker " + to_string(expected) + " is at clock " +
                                  to_string(engine_.clock_of(expected)) + ", expected it to be finished");
     }
+  }
+  for (const wire::WorkerReport& worker : report.workers) {
+    times_[config_.cluster.cluster().rank_of(worker.worker).value] = times_of(worker.phases);
   }
   record_.add(report);
   log_.info("node " + to_string(from) + " is done");

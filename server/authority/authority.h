@@ -98,6 +98,9 @@ class Authority {
   // Time passes: deadlines, held grants, max_seconds.
   void tick(Ticks now);
 
+  // What a node's heartbeat says of its workers' time so far, for status(). Errors: kInvalidArgument it has not
+  // as many workers.
+  Status heard(NodeId from, const wire::Heartbeat& beat);
   // The process stood still for so long until now: no worker was slow for that.
   void forgive(std::chrono::nanoseconds pause, Ticks now);
 
@@ -285,6 +288,7 @@ class Authority {
   // What it says of itself.
   CountsBefore before_;
   std::int64_t samples_ = 0;  // in the iterations reported
+  std::vector<PhaseTimes> times_;  // by rank: of its process so far, as last heard
   RecentRate iteration_rate_;
   RecentRate sample_rate_;
   StragglerScores scores_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/config/names.h"
+#include "common/timing/histogram.h"
 #include "server/authority/authority.h"
 
 namespace paceline::server {
@@ -26,6 +27,14 @@ std::vector<MemberStatus> members(std::uint32_t count, const LastSeen& last_seen
     found.push_back({i, is_up(i), silent ? std::optional<double>(to_seconds(*silent)) : std::nullopt});
   }
   return found;
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> shown(const StalenessCounts& counts) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> values;
+  for (const auto& [bucket, count] : counts.histogram) {
+    values.emplace_back(histogram_middle_ns(bucket), count);
+  }
+  return values;
 }
 
 }  // namespace
@@ -102,6 +111,20 @@ std::string Authority::waits_for(WorkerId worker, const std::string& slowest) co
   return "";
 }
 
+Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
+  if (beat.workers.empty()) return Status::ok();
+  const Cluster cluster = config_.cluster.cluster();
+  if (beat.workers.size() != config_.cluster.threads_per_node) {
+    return invalid_argument("heartbeat of node " + to_string(from) + ": got the times of " +
+                            std::to_string(beat.workers.size()) + " workers, expected " +
+                            std::to_string(config_.cluster.threads_per_node));
+  }
+  for (std::uint32_t t = 0; t < beat.workers.size(); ++t) {
+    times_[cluster.rank_of(WorkerId(from, t)).value] = beat.workers[t];
+  }
+  return Status::ok();
+}
+
 RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   constexpr const char* kStages[] = {"gathering", "training", "ending", "closing", "filing", "over"};
   const Cluster cluster = config_.cluster.cluster();
@@ -175,7 +198,15 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
     const WorkerId worker = cluster.worker_at(Rank(r));
     const Clock clock = stage_ == Stage::kGathering ? Clock(s.version.value) : engine_.clock_of(worker);
     s.workers.push_back({worker, clock, doing(worker), waits_for(worker, slowest), scores[r]});
+    if (times_[r].wall > 0) s.workers.back().times = times_[r];
   }
+  StalenessCounts clocks, gradients;
+  for (const WorkerStaleness& worker : record_.staleness()) {
+    merge(clocks, worker.clocks);
+    merge(gradients, worker.gradients);
+  }
+  s.staleness_clocks = shown(clocks);
+  s.staleness_gradients = shown(gradients);
   return s;
 }
 

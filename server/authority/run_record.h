@@ -93,6 +93,7 @@ class RunRecord {
   std::optional<double> lpr() const { return lpr_; }
   std::optional<double> train_loss() const { return train_loss_; }
   std::optional<double> test_loss() const;
+  const std::vector<WorkerStaleness>& staleness() const { return staleness_.workers(); }
   // Of curve.csv, since it was opened.
   std::int64_t curve_rows() const { return curve_rows_; }
   std::int64_t lost_nodes() const { return totals_.lost_nodes; }

@@ -33,8 +33,10 @@ using Error = boost::system::error_code;
 
 std::string text_of(beast::string_view view) { return {view.data(), view.size()}; }
 
-// How long the last status may take to leave.
+// How long the last status may take to leave; and where a page reads it, until that has asked for the run's files
+// once more, which are complete now.
 constexpr std::chrono::milliseconds kLastStatus{500};
+constexpr std::chrono::milliseconds kLastPages{2000};
 
 }  // namespace
 
@@ -46,6 +48,7 @@ struct Shared {
   HttpServer::Limits limits;
   HttpAnswers answers;
   std::shared_ptr<const LiveState> state;
+  std::function<void()> answered;  // an answer that has an end has left
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -72,6 +75,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     stream_.socket().close(ignored);
     if (const auto ended = std::exchange(ended_, nullptr)) ended(this);
   }
+
+  bool reads_events() const { return events_; }
 
   // What is newest still leaves for a reader of events, and an answer that is on its way, then it is closed.
   void finish() {
@@ -134,6 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const auto done = [self = shared_from_this(), keep_alive](const Error& error, std::size_t) {
       self->body_.reset();
       self->writing_ = false;
+      if (!error) self->shared_.answered();
       if (error || self->last_) return self->close();
       if (!keep_alive) return self->take_leave();
       self->read();
@@ -233,11 +239,13 @@ Result<tcp::endpoint> resolve(asio::io_context& io, const std::string& address) 
 
 struct HttpServer::Impl {
   Impl(Limits limits, LivePages pages, LiveState first, bool local)
-      : shared{limits, HttpAnswers(std::move(pages), local),
-               std::make_shared<const LiveState>(std::move(first))},
+      : has_page(pages.data != nullptr),
+        shared{limits, HttpAnswers(std::move(pages), local),
+               std::make_shared<const LiveState>(std::move(first)), [this] { on_answered(); }},
         newest(shared.state),
         acceptor(io),
         pause(io),
+        last(io),
         wake(std::make_shared<Wake>(io, [this] { on_published(); })) {}
 
   Status listen(const std::string& at, const tcp::endpoint& endpoint) {
@@ -288,12 +296,32 @@ struct HttpServer::Impl {
     if (ending && connections.empty()) io.stop();
   }
 
-  // All that is left to do is to let the last status leave.
+  // All that is left to do is to let the last status leave, and to answer each page that reads it once more.
   void end() {
+    const auto now_there = connections;
+    for (const auto& [key, connection] : now_there) {
+      if (!has_page || !connection->reads_events()) continue;
+      ++pages_left;
+      connection->finish();
+    }
+    if (pages_left == 0) return end_connections();
+    last.expires_after(kLastPages);
+    last.async_wait([this](const Error& stopped) {
+      if (!stopped) end_connections();
+    });
+  }
+
+  void on_answered() {
+    if (pages_left == 0 || --pages_left > 0) return;
+    last.cancel();
+    asio::post(io, [this] { end_connections(); });  // that connection is still at it
+  }
+
+  void end_connections() {
     ending = true;
     if (connections.empty()) return io.stop();
-    pause.expires_after(kLastStatus);
-    pause.async_wait([this](const Error&) { io.stop(); });
+    last.expires_after(kLastStatus);
+    last.async_wait([this](const Error&) { io.stop(); });
     const auto now_there = connections;
     for (const auto& [key, connection] : now_there) connection->finish();
   }
@@ -318,6 +346,7 @@ struct HttpServer::Impl {
     for (const auto& [key, connection] : now_there) connection->send_event(event);
   }
 
+  const bool has_page;
   endpoint::Shared shared;  // the thread's
   std::string address;
   std::mutex mutex;
@@ -328,6 +357,8 @@ struct HttpServer::Impl {
   tcp::acceptor acceptor;
   asio::steady_timer pause;
   std::map<endpoint::Connection*, std::shared_ptr<endpoint::Connection>> connections;
+  asio::steady_timer last;
+  std::size_t pages_left = 0;  // that have yet to ask, once the run is over
   bool ending = false;
   std::shared_ptr<Wake> wake;
   std::thread thread;

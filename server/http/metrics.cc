@@ -142,6 +142,16 @@ void add_workers(Exposition& out, const RunStatus& s) {
        [](const WorkerStatus& w) -> Value { return w.state == "held" ? 1.0 : 0.0; });
   each("paceline_worker_iteration_seconds", "Mean time from grant to report of its last iterations.",
        [](const WorkerStatus& w) { return w.score ? Value(w.score->iteration_seconds) : std::nullopt; });
+  out.family("paceline_worker_phase_seconds_total", "counter",
+             "Time that the worker's process has spent in the phase so far.");
+  for (const WorkerStatus& worker : s.workers) {
+    for (std::size_t i = 0; worker.times && i < kPhaseCount; ++i) {
+      out.sample(static_cast<double>(worker.times->phases[i]) / 1e9,
+                 {{"node", to_string(worker.worker.node)},
+                  {"worker", to_string(worker.worker)},
+                  {"phase", kPhaseNames[i]}});
+    }
+  }
   each("paceline_worker_relative_speed_ratio", "Its speed against the fastest worker's; low is a straggler.",
        [](const WorkerStatus& w) { return w.score ? Value(w.score->relative) : std::nullopt; });
   each("paceline_worker_own_speed_ratio",

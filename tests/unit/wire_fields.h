@@ -47,7 +47,8 @@ auto fields(M& m) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||
-                       std::is_same_v<T, ForgetSaved> || std::is_same_v<T, StopRun>) {
+                       std::is_same_v<T, ForgetSaved> || std::is_same_v<T, StopRun> ||
+                       std::is_same_v<T, Heartbeat>) {
     auto& [a] = m;
     return std::tie(a);
   } else if constexpr (std::is_empty_v<T>) {
@@ -157,6 +158,10 @@ struct Generator {
   void fill(PhaseTotals& v) {
     for (PhaseStat& stat : v.phases) fill(stat);
     v.wall_ns = number();
+  }
+  void fill(PhaseTimes& v) {
+    for (std::int64_t& ns : v.phases) ns = number();
+    v.wall = number();
   }
   void fill(std::vector<Tensor>& v) {
     std::int64_t offset = 0;

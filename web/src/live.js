@@ -1,12 +1,18 @@
 // A run that goes (docs/LIVE.md): what the server's events say, each second. What there was before the page was opened is
-// in the curves below; the two figures here begin with the first event.
-import { addFigure, axis, redraw, tooltip } from './chart.js';
+// in the sums and in the curves below; the figures against time here begin with the first event.
+import { addFigure, axis, forgetFigures, redraw, tooltip } from './chart.js';
 import { element, table } from './dom.js';
+import { phasesOfRun } from './figures/phases.js';
+import { stalenessFigures } from './figures/staleness.js';
+import { gaps } from './figures/trace.js';
 import { fixed, isNumber, kNone, percent, plain, threshold } from './format.js';
 import { runStyle } from './theme.js';
 
 const kPointsMax = 3600;  // an hour; of what is older every other second is kept, and so on
 const kRetry = 3000;      // ms after which the curves are asked for again where that failed
+const kSoFarEvery = 5;    // s: how often the sums so far are drawn anew
+const kStretches = 96;    // of the heat map, and
+const kGapsMax = 64;      // workers: as on the page of a traced run
 
 // Seconds as a clock shows them: 1:02:33.
 function clockTime(value) {
@@ -80,8 +86,33 @@ function addLines(parent, points, about) {
   });
 }
 
-// Fills `parent`, and calls `draw` with the page's data whenever the run's curve has grown.
-export function live(parent, draw) {
+// Where the time of the workers that are in the status has gone, as the page of a run that is over has it.
+function phasesOf(s, phases) {
+  const totals = (ns, wall) => ({ wall, unaccounted: wall - ns.reduce((sum, part) => sum + part, 0) * 1e-9,
+                                  phases: phases.map((_, i) => ({ seconds: ns[i] * 1e-9 })) });
+  const told = s.workers.filter(({ wall_ns: wall }) => wall > 0);
+  const nodes = [...new Set(told.map(({ node }) => node))].map((node) => {
+    const own = told.filter((worker) => worker.node === node);
+    const sum = (of) => own.reduce((all, worker) => all + of(worker), 0);
+    return { node, workers: own.length,
+             ...totals(phases.map((_, i) => sum((worker) => worker.phases_ns[i])), sum((worker) => worker.wall_ns) * 1e-9) };
+  });
+  return { of: s.workers_total, of_nodes: s.nodes.length, nodes,
+           workers: told.map(({ worker, phases_ns: ns, wall_ns: wall }) => ({ worker, ...totals(ns, wall * 1e-9) })) };
+}
+
+// How far each worker was ahead, in stretches of one length: what the last event within each said.
+function gapsOf(points) {
+  const [first, last] = [points[0].seconds, points[points.length - 1].seconds];
+  const stretch = Math.max((last - first) / kStretches, 1);
+  const columns = Array.from({ length: Math.max(Math.ceil((last - first) / stretch), 1) }, () => null);
+  for (const point of points) columns[Math.min(Math.floor((point.seconds - first) / stretch), columns.length - 1)] = point;
+  const none = points[0].gaps.map(() => null);
+  return { from: first, stretch, workers: points[points.length - 1].names, gaps: columns.map((point) => point?.gaps ?? none) };
+}
+
+// Fills `parent`, and calls `draw` with the page's data whenever the run's curve has grown, and when it is over.
+export function live(parent, page, draw) {
   const said = element('p', { class: 'connection', role: 'status' }, 'connecting …');
   const current = element('div', { class: 'cards live' });
   const rows = element('div', { class: 'workers' });
@@ -95,17 +126,39 @@ export function live(parent, draw) {
   addLines(parent, points, { id: 'live-rate', title: 'Speed', unit: 'samples / s',
                              caption: 'Samples in the iterations that workers have reported, over the last ten seconds.',
                              lines: [{ name: 'samples / s', value: (s) => s.samples_per_second }] });
-  parent.append(element('h3', {}, 'Workers'), rows);
+  addLines(parent, points, { id: 'live-bytes', title: 'Bytes per second', unit: 'MB / s',
+                             caption: 'Header and payload bytes that shard 0 has sent and received, and payload bytes in memory ' +
+                                 'that it shares with nodes, since the event before.',
+                             lines: [{ name: 'moved', value: (s) => s.megabytes }] });
+  const soFar = element('div');
+  parent.append(element('h3', {}, 'Workers'), rows, soFar);
+
+  let drawnAt = -Infinity;
+  const drawSoFar = (s) => {
+    if (s.seconds - drawnAt < kSoFarEvery) return;
+    drawnAt = s.seconds;
+    const open = [...soFar.querySelectorAll('figure details[open]')].map((details) => details.closest('figure').id);
+    forgetFigures(soFar);
+    soFar.replaceChildren();
+    const run = { label: page.runs[0].label, phases: phasesOf(s, page.phases), staleness: s.staleness };
+    if (points.length > 0) gaps(soFar, { ...run, trace: gapsOf(points) }, 'live');
+    phasesOfRun(soFar, page, run, 'live', true);
+    stalenessFigures(soFar, { ...page, runs: [run] });
+    for (const id of open) soFar.querySelector(`#${id} details`)?.setAttribute('open', '');
+  };
 
   let curveRows = null;
   let asking = false;
+  const ask = async (over) => {
+    const answer = await fetch('data.json');
+    if (!answer.ok) throw new Error(`${answer.status}`);
+    draw(await answer.json(), over);
+  };
   const refresh = async (count) => {
     if (asking || count === curveRows) return;
     asking = true;
     try {
-      const answer = await fetch('data.json');
-      if (!answer.ok) throw new Error(`${answer.status}`);
-      draw(await answer.json());
+      await ask(false);
       curveRows = count;
     } catch {
       await new Promise((done) => { setTimeout(done, kRetry); });
@@ -120,21 +173,47 @@ export function live(parent, draw) {
     }
     redraw('live-gap');
     redraw('live-rate');
+    redraw('live-bytes');
+  };
+
+  // The server stays for a moment to be asked once more; what it does not answer, `paceline report` knows.
+  const finish = async () => {
+    events.close();
+    said.textContent = 'The run is over.';
+    try {
+      await ask(true);
+      said.textContent = 'The run is over: below is its report.';
+      forgetFigures(soFar);
+      soFar.replaceChildren();
+    } catch {
+      said.textContent = 'The run is over, and its server has gone: paceline report shows the whole of it.';
+    }
+  };
+
+  let moved = null;  // {seconds, bytes} of the event before
+  const rate = ({ seconds, server }) => {
+    const bytes = server.bytes_pushed + server.bytes_pulled + server.bytes_shared;
+    const since = moved && seconds > moved.seconds ? (bytes - moved.bytes) * 1e-6 / (seconds - moved.seconds) : null;
+    moved = { seconds, bytes };
+    return since;
   };
 
   const events = new EventSource('events');
   events.addEventListener('status', ({ data }) => {
     const s = JSON.parse(data);
-    const over = s.state === 'over';
-    said.textContent = over ? 'The run is over.' : 'Live: updated each second.';
     current.replaceChildren(card(s));
     rows.replaceChildren(workers(s));
+    if (s.state === 'over') return finish();
+    said.textContent = 'Live: updated each second.';
     if (s.state === 'training') {
-      add({ seconds: s.seconds, gap: s.gap, threshold: s.threshold, samples_per_second: s.samples_per_second });
+      const shown = s.workers.slice(0, kGapsMax);
+      const gone = ({ state }) => state === 'lost' || state === 'finished' || state === 'absent';
+      add({ seconds: s.seconds, gap: s.gap, threshold: s.threshold, samples_per_second: s.samples_per_second,
+            megabytes: rate(s), names: shown.map(({ worker }) => worker),
+            gaps: shown.map((worker) => (gone(worker) ? null : worker.clock - s.min_clock)) });
+      drawSoFar(s);
     }
-    // Once it is over there is soon nobody left to ask.
-    if (over) events.close();
-    else refresh(s.curve_rows);
+    return refresh(s.curve_rows);
   });
   events.addEventListener('error', () => {
     if (events.readyState !== EventSource.CLOSED) said.textContent = 'The server does not answer; trying again …';

@@ -5,7 +5,7 @@ import { element } from './dom.js';
 import { bytes, rates } from './figures/bytes.js';
 import { learning, progress } from './figures/learning.js';
 import { phasesOfRun, phasesOfRuns } from './figures/phases.js';
-import { staleness } from './figures/staleness.js';
+import { stalenessFigures } from './figures/staleness.js';
 import { traced } from './figures/trace.js';
 import { live } from './live.js';
 import { settings } from './settings.js';
@@ -32,6 +32,16 @@ function label(page) {
   page.runs.forEach((run, i) => { run.label = labels[i]; });
 }
 
+function timeSection(main, page) {
+  const time = section(main, 'Time');
+  phasesOfRuns(time, page);
+  page.runs.forEach((run, i) => {
+    const parent = page.runs.length === 1 ? time : section(time, run.label);
+    phasesOfRun(parent, page, run, i);
+    traced(parent, page, run, i);
+  });
+}
+
 function learningSections(main, page) {
   learning(section(main, 'Learning'), page);
   const sync = section(main, 'Synchronisation');
@@ -39,23 +49,35 @@ function learningSections(main, page) {
   return sync;
 }
 
-// Of a run that goes: what it says of itself now, and, below it, what its curve says, drawn anew when that has grown.
+// All that a run leaves behind.
+function wholeRuns(main, page) {
+  section(main, 'Summary', element('div', { class: 'cards' }, ...page.runs.map(card)), wholeSummaries(page));
+  timeSection(main, page);
+  stalenessFigures(learningSections(main, page), page);
+  const traffic = section(main, 'Traffic');
+  bytes(traffic, page);
+  rates(traffic, page);
+}
+
+// Of a run that goes: what it says of itself now, where its time has gone so far, and, below it, what its curve says, drawn
+// anew when that has grown. Once it is over: the whole report.
 function showLive(main, page) {
   main.append(element('header', {}, element('h1', {}, 'Paceline'), element('p', {}, page.runs[0].name)));
   const now = section(main, 'Now');
   const curves = element('div');
   main.append(curves);
-  const draw = (fresh) => {
+  const draw = (fresh, over) => {
     label(fresh);
     const open = [...curves.querySelectorAll('figure details[open]')].map((details) => details.closest('figure').id);
     forgetFigures(curves);
     curves.replaceChildren();
-    learningSections(curves, fresh);
+    if (over) wholeRuns(curves, fresh);
+    else learningSections(curves, fresh);
     for (const id of open) curves.querySelector(`#${id} details`)?.setAttribute('open', '');
   };
-  draw(page);
+  draw(page, false);
   settings(section(main, 'Configuration'), page);
-  live(now, draw);
+  live(now, page, draw);
 }
 
 function show(page) {
@@ -65,23 +87,7 @@ function show(page) {
 
   main.append(element('header', {}, element('h1', {}, 'Paceline report'),
       element('p', {}, page.runs.length === 1 ? page.runs[0].name : `${page.runs.length} runs`)));
-  section(main, 'Summary', element('div', { class: 'cards' }, ...page.runs.map(card)), wholeSummaries(page));
-
-  const time = section(main, 'Time');
-  phasesOfRuns(time, page);
-  page.runs.forEach((run, i) => {
-    const parent = page.runs.length === 1 ? time : section(time, run.label);
-    phasesOfRun(parent, page, run, i);
-    traced(parent, page, run, i);
-  });
-  const sync = learningSections(main, page);
-  staleness(sync, page, 'clocks',
-      'How many clocks of some worker the parameters lacked at most with which an applied gradient was computed.');
-  staleness(sync, page, 'gradients', 'How many gradients were applied between the parameters that a gradient was computed ' +
-      'with and the ones it was applied to. Above 64 they are counted in ranges 3 % wide.');
-  const traffic = section(main, 'Traffic');
-  bytes(traffic, page);
-  rates(traffic, page);
+  wholeRuns(main, page);
   settings(section(main, 'Configuration'), page);
 }
 

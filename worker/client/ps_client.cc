@@ -241,7 +241,9 @@ class PsClient::Impl {
       }
       if (Status asked = io_join(link); !asked.is_ok()) return close(std::move(asked));
       // A full queue is no reason to give up: what fills it will show as silence soon enough.
-      if (link.welcomed() && link.socket && !left_) (void)link.socket->send({wire::Heartbeat{}, {}});
+      if (!link.welcomed() || !link.socket || left_) continue;
+      const bool says_more = link.shard == kAuthority && options_.heartbeat;
+      (void)link.socket->send({says_more ? options_.heartbeat() : wire::Heartbeat{}, {}});
     }
     heartbeat_.expires_after(
         std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.cluster.heartbeat));

@@ -50,6 +50,8 @@ struct PsClientOptions {
   // enough that what is looked at last is still in the processor's cache when it leaves.
   static constexpr std::int64_t kFloatsAtOnce = std::int64_t{1} << 18;
   std::int64_t floats_at_once = kFloatsAtOnce;
+  // What the heartbeats to the authority say. Called by the client's I/O thread. Empty: nothing.
+  std::function<wire::Heartbeat()> heartbeat{};
   // To show to the servers, and by which they are known. Null: the connections are not protected.
   std::shared_ptr<const wire::ClientKeys> keys{};
   // What the node's client before this one was closed for the loss of, and the generation of its servers:

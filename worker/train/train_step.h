@@ -47,6 +47,7 @@ struct Training {
   Emulator emulator;
   PhaseRecorder phases;
   std::function<Ticks()> clock;  // the recorder's
+  ShownTimes* shown = nullptr;   // where its times are seen while it trains; null: nowhere
 
   // The parameters asked for with the last push, and, if ahead of it, when they were here and had landed.
   struct Asked {

@@ -36,6 +36,7 @@ Result<wire::WorkerReport> run_trainer(Training& t) {
       return std::move(stepped).with_context("worker " + to_string(t.worker) + " at clock " +
                                              to_string(clock));
     }
+    if (t.shown != nullptr) t.shown->show(t.phases.times());
   }
   // The last exchange ended with the news that nothing follows.
   if (last) t.phases.at(last->next());

@@ -74,8 +74,8 @@ function quantiles(totals, phases, name) {
   });
 }
 
-// A chart of the run's nodes and one of its workers.
-export function phasesOfRun(parent, page, run, index) {
+// A chart of the run's nodes and one of its workers. Of a live run there are the sums alone.
+export function phasesOfRun(parent, page, run, index, live = false) {
   if (!run.phases || run.phases.workers.length === 0) {
     return addNothing(parent, `phases-workers-${index}`, 'Where the time goes, by worker',
         'No worker of this run has reported its phases.');
@@ -91,6 +91,7 @@ export function phasesOfRun(parent, page, run, index) {
       'Seconds of each worker (node.thread) in each phase (DTSSP paper, Fig. 9).' + leftOut(workers, of, 'workers'),
       page.phases,
       workers.map((worker) => ({ label: worker.worker, title: worker.worker, parts: partsOf(worker, 1, page.phases) })));
+  if (live) return addFigure(parent, figure);
   addFigure(parent, { ...figure,
     columns: ['worker', 'phase', 'count', 'total s', 'share %', 'mean ms', 'p50 ms', 'p95 ms', 'hidden s'],
     rows: () => workers.flatMap((worker) => quantiles(worker, page.phases, worker.worker)) });

@@ -21,7 +21,7 @@ function within(counts, { from, to }) {
   return total(counts.filter(([value]) => value >= from && value <= to));
 }
 
-export function staleness(parent, page, unit, what) {
+function staleness(parent, page, unit, what) {
   const id = `staleness-${unit}`;
   const title = `Staleness in ${unit}`;
   const runs = page.runs.map((run, index) => ({ run, index }))
@@ -52,4 +52,11 @@ export function staleness(parent, page, unit, what) {
     rows: () => runs.flatMap((of) => countsOf(of).map(([value, count]) => (
       [of.run.label, String(value), String(count), percent(count / total(countsOf(of)))]))),
   });
+}
+
+export function stalenessFigures(parent, page) {
+  staleness(parent, page, 'clocks',
+      'How many clocks of some worker the parameters lacked at most with which an applied gradient was computed.');
+  staleness(parent, page, 'gradients', 'How many gradients were applied between the parameters that a gradient was computed ' +
+      'with and the ones it was applied to. Above 64 they are counted in ranges 3 % wide.');
 }

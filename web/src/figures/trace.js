@@ -19,7 +19,8 @@ function bandsOf(largest) {
 const rows = (workers, theme, left, width) => axis(theme, '', {
   type: 'category', inverse: true, data: workers, label: { width: left(width) - 12, overflow: 'truncate' } });
 
-function gaps(parent, run, index) {
+// run.trace: {from, stretch, workers, gaps: [[gap of each worker, or null], …] of one stretch after another}, in seconds.
+export function gaps(parent, run, index) {
   const { from, stretch, workers, gaps: all } = run.trace;
   const cells = all.flatMap((column, i) => column.flatMap((gap, row) => (
     gap === null ? [] : [{ begin: from + i * stretch, end: from + (i + 1) * stretch, row, gap }])));
