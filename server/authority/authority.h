@@ -101,6 +101,8 @@ class Authority {
   // What a node's heartbeat says of its workers' time so far, for status(). Errors: kInvalidArgument it has not
   // as many workers.
   Status heard(NodeId from, const wire::Heartbeat& beat);
+  // How the run goes now, for progress.csv, when it is time to note that.
+  void note_progress(const Traffic& moved, Ticks now);
   // The process stood still for so long until now: no worker was slow for that.
   void forgive(std::chrono::nanoseconds pause, Ticks now);
 

@@ -25,7 +25,7 @@ import tempfile
 import threading
 import unittest
 
-DEADLINE = 60.0  # seconds; generous, for sanitizer builds on a busy machine. No test waits for it to pass.
+DEADLINE = 120.0  # seconds; generous, for sanitizer builds on a busy machine. No test waits for it to pass.
 TRACER_ENDS = 5.0  # seconds that the helper process of a killed program may need to end; a process left behind needs more
 BIN = pathlib.Path()  # set by main()
 SOURCE = pathlib.Path()
