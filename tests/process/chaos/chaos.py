@@ -33,14 +33,13 @@ import harness  # noqa: E402 (after the path is known)
 import judge  # noqa: E402
 from cluster import NODES, SHARDS, Cluster, Hang, log_tail  # noqa: E402
 from faults import Injector  # noqa: E402
-from schedule import schedule  # noqa: E402
+from schedule import Kind, schedule  # noqa: E402
 
 TEST_SAMPLES = 4000
 
 
-def disturbed(make_cluster, faults):
-    """Runs it; returns the cluster, what was done and what is wrong."""
-    cluster = make_cluster()
+def run_to_the_end(cluster, faults):
+    """Returns the faults that came, and what is wrong."""
     injector = Injector(cluster, faults)
     wrong = []
     try:
@@ -52,21 +51,11 @@ def disturbed(make_cluster, faults):
         cluster.end_all()
     if wrong:
         print(log_tail(cluster))
-    return cluster, injector.done, wrong
-
-
-def calm_accuracy(make_cluster):
-    cluster = make_cluster()
-    try:
-        cluster.run()
-        return cluster.summary()["test_accuracy"]
-    finally:
-        cluster.end_all()
-        shutil.rmtree(cluster.folder)
+    return injector.done, wrong
 
 
 def compare(programs, folder, arguments):
-    """All runs, and what is wrong with the disturbed one."""
+    """All runs; returns what is wrong with one of them."""
     data = folder / "data"
     subprocess.run([programs / "paceline", "data", "synthesize", "--out", data, "--train", str(arguments.train), "--test",
                     str(TEST_SAMPLES)], check=True, stdout=subprocess.DEVNULL)
@@ -76,11 +65,16 @@ def compare(programs, folder, arguments):
         return Cluster(programs, folder / name, data, arguments.iterations, arguments.override)
 
     calm = []
-    for number in range(arguments.calm):
-        calm.append(calm_accuracy(lambda name=f"calm-{number}": cluster_in(name)))
-        print(f"calm run {number + 1}: accuracy {calm[-1]:.2%}", flush=True)
+    for number in range(1, arguments.calm + 1):
+        cluster = cluster_in(f"calm-{number}")
+        _, wrong = run_to_the_end(cluster, [])
+        if wrong:
+            return [f"calm run {number}: {what}" for what in wrong]
+        calm.append(cluster.summary()["test_accuracy"])
+        print(f"{cluster.seconds():7.1f} s  calm run {number}: accuracy {calm[-1]:.2%}", flush=True)
+    cluster = cluster_in("chaos")
     faults = schedule(arguments.seed, arguments.faults, arguments.iterations // NODES, NODES, SHARDS)
-    cluster, done, wrong = disturbed(lambda: cluster_in("chaos"), faults)
+    done, wrong = run_to_the_end(cluster, faults)
     if not wrong:
         accuracy = cluster.summary()["test_accuracy"]
         wrong += judge.wrong_with_accuracy(accuracy, calm)

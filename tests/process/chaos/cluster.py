@@ -31,7 +31,8 @@ cluster:
 sync: {{policy: dtssp, combine: mean}}
 train:
   model: layers
-  layers: [{{kind: conv, out: 24, kernel: 5, stride: 2}}, {{kind: relu}}, {{kind: pool, kernel: 2}}, {{kind: flatten}}, {{kind: dense, out: 10}}]
+  layers: [{{kind: conv, out: 24, kernel: 5, stride: 2}}, {{kind: relu}}, {{kind: pool, kernel: 2}}, {{kind: flatten}},
+           {{kind: dense, out: 10}}]
   batch_size: 16
   total_iterations: {iterations}
   optimizer: {{kind: adam, lr: 0.001, schedule: {{kind: cosine, warmup_versions: 60}}}}
@@ -63,9 +64,7 @@ class Process:
 
     def has_joined(self):
         """Whether all servers have welcomed this process of a node, once or more."""
-        with self._log.open(encoding="utf-8", errors="replace") as file:
-            file.seek(self._log_began)
-            return f" joined {SHARDS} server(s)" in file.read()
+        return self._log.exists() and f" joined {SHARDS} server(s)".encode() in self._log.read_bytes()[self._log_began:]
 
     def send(self, number):
         if self.program.process.poll() is None:
@@ -114,7 +113,7 @@ class Cluster:
             self.on_event()
         for node in self.nodes:
             node.send(signal.SIGCONT)
-            if node.still and node.harmed:  # it does not know that the run is over, and would wait for servers
+            if node.harmed:  # who stood still as the run ended waits for servers that go on (docs/RELIABILITY.md)
                 node.send(signal.SIGTERM)
             if node.runs:
                 self._end_of(node)  # fails where that takes too long

@@ -67,11 +67,11 @@ def report(cluster, faults):
     summary = cluster.summary()
     by_kind = collections.Counter(fault.kind for fault in faults)
     lines = [f"{count:5d}  {kind.words}" for kind, count in by_kind.most_common()]
-    lines.append(f"{len(faults):5d}  faults in {cluster.seconds():.0f} s, {sum(fault.lines is not None for fault in faults)} of them "
-                 "soon after the one before")
-    lines.append(f"{summary['status']}: {summary['iterations']} iterations, {summary['iterations_lost']} lost and done again within a "
-                 f"generation, generation {summary.get('generation', 1)}, nodes lost {summary['lost_nodes']}, come back "
-                 f"{summary.get('returned_nodes', 0)}; {len(cluster.ended)} processes")
+    soon = sum(fault.lines is not None for fault in faults)
+    lines.append(f"{len(faults):5d}  faults in {cluster.seconds():.0f} s, {soon} of them soon after the one before")
+    lines.append(f"{summary['status']}: {summary['iterations']} iterations; in the last generation, {summary.get('generation', 1)}, "
+                 f"{summary['iterations_lost']} lost and done again")
+    lines.append(f"nodes lost {summary['lost_nodes']}, come back {summary.get('returned_nodes', 0)}; {len(cluster.ended)} processes")
     lines += [f"descriptors of a {role}: {counts[0]} at the first look, {max(counts)} at the most"
               for role, counts in cluster.descriptors.items() if counts]
     return "\n".join(lines)
