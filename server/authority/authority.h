@@ -193,6 +193,10 @@ class Authority {
   bool saves_last_state() const {
     return checkpoints_.enabled() && (run_status_ == "stopped" || nobody_left_);
   }
+  // It has failed, and other servers may go on with it.
+  bool ends_for_now() const {
+    return resumable_ || (nobody_left_ && run_status_ == "failed" && checkpoints_.enabled());
+  }
   void say_how_to_go_on() const;
   bool model_is_written();
   void on_model_written(const Status& written, Ticks now);
