@@ -18,7 +18,7 @@ class Chaos(unittest.TestCase):
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             status = chaos.main([str(harness.BIN), "--faults", "6", "--seed", "22", "--calm", "0", "--iterations", "3000",
-                                 "--train", "2000"])
+                                 "--train", "2000", "run.name=chaos"])
         self.assertEqual(status, 0, said.getvalue())
 
     def test_a_seed_says_what_is_done_to_whom_and_when(self):

@@ -32,14 +32,13 @@ class Events:
         heapq.heappush(self._timers, (time.monotonic() + seconds, next(self._order), call))
 
     def wait(self, seconds_max, on_line):
-        """For what comes next, and handles it. False: nothing came."""
+        """For what comes next, and handles it: at most that long."""
         due = min([time.monotonic() + seconds_max, *(at for at, _, _ in self._timers[:1])])
         poll = select.poll()
         poll.register(self._watch.fileno(), select.POLLIN)
         for fd in self._ends:
             poll.register(fd, select.POLLIN)
         ready = [fd for fd, _ in poll.poll(max(0.0, due - time.monotonic()) * 1000)]
-        came = bool(ready)
         for fd in ready:
             if fd in self._ends:
                 call = self._ends.pop(fd)
@@ -51,8 +50,6 @@ class Events:
             on_line(line)
         while self._timers and self._timers[0][0] <= time.monotonic():
             heapq.heappop(self._timers)[2]()
-            came = True
-        return came
 
     def _new_lines(self):
         """The whole lines that the log has gained."""

@@ -48,6 +48,7 @@ def left_over(cluster):
     left = list(harness.left_behind(harness.TRACER_ENDS).values())
     expected = {cluster.config.name, cluster.run_dir.name, *(str(shard) for shard in range(len(cluster.servers)))}
     left += [str(path) for path in cluster.folder.iterdir() if path.name not in expected]
+    left += [str(path) for path in cluster.run_dir.iterdir() if path.name.endswith(".tmp")]
     for folder in (cluster.run_dir / "checkpoint").iterdir():
         left += [str(path) for path in ([folder] if folder.is_file() else folder.iterdir())
                  if not re.fullmatch(r"generation|manifest|shard-\d+", path.name)]
@@ -69,9 +70,10 @@ def report(cluster, faults):
     lines = [f"{count:5d}  {kind.words}" for kind, count in by_kind.most_common()]
     soon = sum(fault.lines is not None for fault in faults)
     lines.append(f"{len(faults):5d}  faults in {cluster.seconds():.0f} s, {soon} of them soon after the one before")
-    lines.append(f"{summary['status']}: {summary['iterations']} iterations; in the last generation, {summary.get('generation', 1)}, "
-                 f"{summary['iterations_lost']} lost and done again")
-    lines.append(f"nodes lost {summary['lost_nodes']}, come back {summary.get('returned_nodes', 0)}; {len(cluster.ended)} processes")
+    lines.append(f"{summary['status']}: {summary['iterations']} iterations, {summary['iterations_lost']} lost with nodes and done "
+                 f"again; generation {summary.get('generation', 1)}")
+    lines.append(f"{summary['lost_nodes']} times a node was lost, {summary.get('returned_nodes', 0)} times one came back; "
+                 f"{len(cluster.ended)} processes")
     lines += [f"descriptors of a {role}: {counts[0]} at the first look, {max(counts)} at the most"
               for role, counts in cluster.descriptors.items() if counts]
     return "\n".join(lines)
