@@ -41,6 +41,11 @@ FILLED = """
   return [...figure.querySelectorAll('svg path')].filter((mark) => colours.includes(mark.getAttribute('fill')))
       .map((mark) => mark.getBBox()).filter(({ width, height }) => width > 0.5 && height > 0.5)
       .filter(({ width, height }) => !(Math.abs(width - 20) < 0.1 && Math.abs(height - 12) < 0.1)).length;"""
+# Of the scores of the first worker: those that one would have to scroll sideways for.
+OUT_OF_SIGHT = """
+  const box = document.querySelector('.workers .scroll').getBoundingClientRect();
+  const cells = [...document.querySelector('.workers tbody tr').cells].slice(2, 4);
+  return cells.filter((cell) => cell.getBoundingClientRect().right > box.right).map((cell) => cell.textContent);"""
 LIVE_FIGURES = ("live-gap", "live-rate", "live-bytes")
 CURVES = ("accuracy-time", "loss-time", "threshold")
 SO_FAR = ("gaps-live", "phases-nodes-live", "phases-workers-live", "staleness-clocks", "staleness-gradients")
@@ -63,6 +68,7 @@ class LivePage(DaemonTest):
                     before = {name: self.wait(window, DRAWN % name) for name in (*LIVE_FIGURES, *CURVES)}
                     for name, paths in before.items():
                         self.wait(window, f"const now = (() => {{ {DRAWN % name} }})(); return now && now !== '{paths}';")
+                    self.assertEqual(window.evaluate(OUT_OF_SIGHT), [])
                     for name in SO_FAR:
                         self.wait(window, FILLED % name)
                     self.assertEqual(len(window.evaluate("return [...document.querySelectorAll('.workers tbody tr')].length "
