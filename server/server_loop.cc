@@ -306,7 +306,11 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
 }
 
 void ServerLoop::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
-  if (!authority_ || !from.is_node()) return;
+  if (!authority_) return;
+  if (!from.is_node()) {
+    moved_elsewhere_[from.shard()] = beat.traffic;
+    return;
+  }
   const Status status = authority_->heard(from.node(), beat);
   if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/true);
 }

@@ -104,6 +104,8 @@ class ServerLoop {
   [[nodiscard]] Status settle_sharing(const wire::PeerId& from, Peer peer, const wire::Body& body);
   [[nodiscard]] Status judge_sharing(NodeId node, const Status& shared);
   void on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
+  // By all shards, as far as this one has heard.
+  Traffic moved() const;
   void on_heartbeat(Peer from, const wire::Heartbeat& beat);
   void on_node(Peer from, wire::Message message, Ticks now);
   void on_shard(Peer from, const wire::Message& message, Ticks now);
@@ -215,6 +217,7 @@ class ServerLoop {
   Ticks next_look_;  // for stalls
   StallLog stalls_;
   StatusDisplay display_;
+  std::map<ShardId, Traffic> moved_elsewhere_;  // the authority's: by the other shards
   std::unique_ptr<HttpServer> http_;  // the authority's, with run.http
 
   std::deque<std::pair<Speaker, wire::Message>> local_;  // from that speaker to the other one

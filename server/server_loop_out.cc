@@ -153,6 +153,7 @@ void ServerLoop::on_tick() {
   look_for_stalls(now);
   if (authority_) {
     authority_->tick(now);
+    authority_->note_progress(moved(), now);
   } else if (is_authority()) {
     check_resume(now);
   } else {
@@ -184,7 +185,7 @@ void ServerLoop::heartbeat(Ticks now) {
     if (!status.is_ok()) cannot_send(peer, status);
   }
   if (!dealer_) return;
-  const Status status = dealer_->send({wire::Heartbeat{}, {}});
+  const Status status = dealer_->send({wire::Heartbeat{{}, moved()}, {}});
   if (!status.is_ok()) log_.debug(status.message());  // it is not there yet, or its lease will tell
 }
 

@@ -36,7 +36,15 @@ RunStatus ServerLoop::status(Ticks now) const {
   const wire::TrafficCounters& counted = router_->counters();
   status.server = {counted.push_bytes, counted.parameter_bytes, counted.shared_bytes,
                    counted.messages_received, counted.malformed};
+  status.moved = moved();
   return status;
+}
+
+Traffic ServerLoop::moved() const {
+  const wire::TrafficCounters& counted = router_->counters();
+  Traffic sum{counted.push_bytes, counted.parameter_bytes, counted.shared_bytes};
+  for (const auto& [shard, traffic] : moved_elsewhere_) sum += traffic;
+  return sum;
 }
 
 Status ServerLoop::open_http(Ticks now) {

@@ -26,8 +26,8 @@ constexpr const char* kMarks[] = {"summary.json", "curve.csv", "server.log"};
 
 // What would contradict the new run if it stayed.
 bool is_leftover(const std::string& name) {
-  for (const char* file : {"summary.json", "curve.csv", "phases.csv", "phases_histogram.csv", "staleness.csv",
-                           "model.bin", trace::kTraceFile}) {
+  for (const char* file : {"summary.json", "curve.csv", "phases.csv", "phases_histogram.csv", "progress.csv",
+                           "staleness.csv", "model.bin", trace::kTraceFile}) {
     if (name == file) return true;
   }
   if (is_event_file(name)) return true;
@@ -135,6 +135,7 @@ Status write_directory(const fs::path& out, const SimulatedRun& run) {
   if (run.assumed.run.tensorboard) PACELINE_RETURN_IF_ERROR(write_events(out, run.outcome));
   if (!run.outcome.phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, run.outcome.phases));
   if (run.outcome.summary.staleness) PACELINE_RETURN_IF_ERROR(write_staleness(out, run.outcome.staleness));
+  if (!run.outcome.progress.empty()) PACELINE_RETURN_IF_ERROR(write_progress(out, run.outcome.progress));
   if (const std::optional<ModelFile>& model = run.outcome.model) {
     PACELINE_RETURN_IF_ERROR(write_model_file(out / "model.bin", model->info, model->parameters));
   }

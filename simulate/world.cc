@@ -47,7 +47,8 @@ World::World(const Plan& plan, Computation& computation, Watcher* watcher)
       surroundings_{plan_, events_, network_, pulls_, computation, training_, phase_clock_},
       engine_(plan.engine),
       watcher_(watcher),
-      staleness_(plan.cluster) {
+      staleness_(plan.cluster),
+      progress_(plan.cluster) {
   const TrainSection& train = plan.config.train;
   if (train.batch_balance != BatchSizing::kEqual) {
     batch_sizes_.emplace(plan.cluster, train.batch_size, train.total_iterations);
@@ -278,6 +279,18 @@ void World::reported(std::uint32_t worker, Ticks now) {
        now);
 }
 
+void World::note_progress(Ticks now) {
+  const double seconds = to_seconds(now - first_grant_);
+  if (engine_.finished() || !progress_.due(seconds)) return;
+  Traffic moved;
+  for (const Server& server : servers_) moved += {server.bytes_pushed(), server.bytes_pulled(), 0};
+  const Clock slowest = engine_.min_clock();
+  progress_.note(seconds, moved, [&](WorkerId worker) -> std::optional<std::int64_t> {
+    if (!engine_.is_live(worker)) return std::nullopt;
+    return (engine_.clock_of(worker) - slowest).value;
+  });
+}
+
 void World::step(const sync::Event& event, Ticks now) {
   actions_.clear();
   if (watcher_ != nullptr) watcher_->before(event, now);
@@ -294,6 +307,7 @@ void World::step(const sync::Event& event, Ticks now) {
 
 void World::carry_out(const sync::Started&, Ticks now) {
   first_grant_ = now;
+  progress_.note(0.0, {}, [](WorkerId) { return 0; });
   const std::vector<PolicyStage>& stages = plan_.engine.policy.stages;
   if (stages.empty()) return;
   summary_.switches.push_back({name_of(stages.front().policy), Version(0), 0.0, engine_.threshold()});
@@ -301,6 +315,7 @@ void World::carry_out(const sync::Started&, Ticks now) {
 
 void World::carry_out(sync::Apply& action, Ticks now) {
   staleness_.add(action);
+  note_progress(now);
   Decision decided{std::move(action), static_cast<std::uint32_t>(servers_.size())};
   if (training_ != nullptr) tell(decided, now);
   const std::uint32_t decision = keep(std::move(decided));
@@ -433,6 +448,7 @@ Result<Outcome> World::outcome() {
   }
   if (trace_) add_trace(out);
   out.staleness = staleness_.workers();
+  out.progress = progress_.rows();
   set_staleness(summary_, out.staleness);
   if (batch_sizes_) summary_.batch_sizes = batch_sizes_->sizes();
   out.summary = std::move(summary_);

@@ -24,6 +24,7 @@
 #include "common/report/batch_sizes.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
+#include "common/report/progress.h"
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
 #include "common/status.h"
@@ -46,6 +47,7 @@ struct Outcome {
   std::vector<CurveRow> curve;
   std::vector<WorkerPhases> phases;  // of the nodes that reported, in worker order
   std::vector<WorkerStaleness> staleness;
+  std::vector<ProgressRow> progress;
   std::optional<ModelFile> model;        // training mode
   std::int64_t events = 0;               // taken from the queue
   std::optional<trace::Trace> recorded;  // run.trace
@@ -98,6 +100,7 @@ class World {
   void gradient_arrived(ShardId shard, std::uint32_t worker, Ticks now);
   void reported(std::uint32_t worker, Ticks now);
   void step(const sync::Event& event, Ticks now);
+  void note_progress(Ticks now);
   void carry_out(const sync::Started& action, Ticks now);
   void carry_out(sync::Apply& action, Ticks now);
   void carry_out(const sync::Grant& action, Ticks now);
@@ -162,6 +165,7 @@ class World {
   std::optional<std::pair<Version, Metric>> evaluated_;  // last
   std::int64_t events_taken_ = 0;
   StalenessRecord staleness_;
+  ProgressRecord progress_;
   std::optional<BatchSizeRecord> batch_sizes_;  // none: sizes are equal
   RunSummary summary_;
   std::vector<CurveRow> curve_;

@@ -41,7 +41,8 @@ struct Fault {
   std::string expected;
 };
 
-// `place: key: what, got …, expected …`: the one form of every configuration error.
+// `place: key: what, got …, expected …`: the one form of every configuration error; one line, so control
+// characters in any part become spaces.
 std::string format_error(const Place& place, const std::string& key, const std::string& what,
                          const std::string& got, const std::string& expected);
 

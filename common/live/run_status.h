@@ -15,6 +15,7 @@
 #include "common/status.h"
 #include "common/timing/phase_times.h"
 #include "common/timing/straggler_scores.h"
+#include "common/traffic.h"
 
 namespace paceline {
 
@@ -97,6 +98,7 @@ struct RunStatus {
   std::uint32_t workers_total = 0;
   std::vector<WorkerStatus> workers = {};  // in worker order, at most kWorkersMax
   ServerCounts server;
+  Traffic moved = {};  // by all shards since their start, other ones as of their last heartbeats
   // (staleness, how many applied gradients had it) so far, of all workers (common/report/staleness.h).
   std::vector<std::pair<std::int64_t, std::int64_t>> staleness_clocks = {};
   std::vector<std::pair<std::int64_t, std::int64_t>> staleness_gradients = {};

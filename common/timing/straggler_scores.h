@@ -16,8 +16,8 @@
 //   window 2, batches of 1 for short, worker a: 1.0 1.0 s, worker b: 2.0 2.0 s    a 1, 1     b 0.5, 1
 //   then a: 1.0 1.0 s, b: 4.0 4.0 s                                 a 1, 1     b 0.25, 0.5
 //
-// An iteration's time is what its worker needs: from its grant until its report, so without what the
-// threshold holds it, and without waiting for others. A mean over a window, since a pause that comes back
+// An iteration's time is the one that its gradient took to compute, as the worker reports it: without what the
+// threshold holds it, and without its network. A mean over a window, since a pause that comes back
 // costs its share whether it is in every step or in every tenth. Who has not filled a window yet has no
 // scores. Definitions of our own; the DTSSP paper (section 3) compares clocks, which under a threshold are
 // held together whoever is slow.
@@ -40,7 +40,7 @@ namespace paceline {
 struct StragglerScore {
   double relative = 1.0;
   double individual = 1.0;
-  double iteration_seconds = 0.0;  // of an iteration, the mean of the window
+  double iteration_seconds = 0.0;  // that an iteration computes, the mean of the window
 
   double lower() const { return relative < individual ? relative : individual; }
 };

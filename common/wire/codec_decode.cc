@@ -83,7 +83,8 @@ Body read(Fields& f, const proto::StepReport& in) {
                     revision_of(f, in.computed_revision(), "computed_revision"),
                     in.skipped(),
                     text_of(f, in.fault(), "fault"),
-                    f.number("own_updates", in.own_updates(), 0, kCountMax)};
+                    f.number("own_updates", in.own_updates(), 0, kCountMax),
+                    std::chrono::nanoseconds(f.number("compute_ns", in.compute_ns(), 0, kCountMax))};
 }
 
 Body read(Fields& f, const proto::Pull& in) {
@@ -212,6 +213,9 @@ Body read(Fields& f, const proto::Heartbeat& in) {
     }
     times.wall = f.number("workers.wall_ns", w.wall_ns(), 0, kCountMax);
   }
+  m.traffic = {f.number("bytes_pushed", in.bytes_pushed(), 0, kCountMax),
+               f.number("bytes_pulled", in.bytes_pulled(), 0, kCountMax),
+               f.number("bytes_shared", in.bytes_shared(), 0, kCountMax)};
   return m;
 }
 

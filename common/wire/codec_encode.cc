@@ -103,6 +103,7 @@ void put(const StepReport& m, proto::Header& header) {
   out.set_skipped(m.skipped);
   out.set_fault(text(m.fault));
   out.set_own_updates(m.own_updates);
+  out.set_compute_ns(m.compute.count());
 }
 
 void put(const Pull& m, proto::Header& header) {
@@ -221,6 +222,9 @@ void put(const Heartbeat& m, proto::Header& header) {
     w.mutable_phase_ns()->Assign(times.phases.begin(), times.phases.end());
     w.set_wall_ns(times.wall);
   }
+  out.set_bytes_pushed(m.traffic.pushed);
+  out.set_bytes_pulled(m.traffic.pulled);
+  out.set_bytes_shared(m.traffic.shared);
 }
 
 void put(const Error& m, proto::Header& header) {

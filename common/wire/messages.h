@@ -34,6 +34,7 @@
 #include "common/task/task.h"
 #include "common/timing/phase_times.h"
 #include "common/timing/phase_totals.h"
+#include "common/traffic.h"
 
 namespace paceline::wire {
 
@@ -147,6 +148,7 @@ struct StepReport {
   bool skipped = false;          // NaN under on_nan: skip: no gradient was pushed, weight 0
   std::string fault{};           // the loss or tensor that was not finite; empty when fine
   std::int64_t own_updates = 0;  // as in Push
+  std::chrono::nanoseconds compute{0};  // how long its gradient took to compute
 };
 
 // Asks a server for its parameters, answered by Parameters frames or by Unchanged. Held by the server until
@@ -271,8 +273,10 @@ struct RunOver {
 
 // The sender lives. A node's to the authority says where the time of its workers has gone so far, for whoever
 // looks on: the times of each thread, in order; or nothing of it.
+// A shard's to the authority says what it has moved so far.
 struct Heartbeat {
   std::vector<PhaseTimes> workers{};
+  Traffic traffic{};
 };
 
 // The peer's message was refused; fatal when the connection is of no further use.

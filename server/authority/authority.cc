@@ -130,7 +130,7 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
   iterations_[cluster.rank_of(report.worker).value].took(now - granted);
   if (!report.skipped) {
-    scores_.took(cluster.rank_of(report.worker), now - granted, report.metric.samples);
+    scores_.took(cluster.rank_of(report.worker), report.compute, report.metric.samples);
     samples_ += report.metric.samples;
   }
   return Status::ok();

@@ -101,6 +101,8 @@ class Authority {
   // What a node's heartbeat says of its workers' time so far, for status(). Errors: kInvalidArgument it has not
   // as many workers.
   Status heard(NodeId from, const wire::Heartbeat& beat);
+  // How the run goes now, for progress.csv, when it is time to note that.
+  void note_progress(const Traffic& moved, Ticks now);
   // The process stood still for so long until now: no worker was slow for that.
   void forgive(std::chrono::nanoseconds pause, Ticks now);
 
@@ -190,6 +192,10 @@ class Authority {
   // The run has not come to its own end, so its last state is to be in a checkpoint.
   bool saves_last_state() const {
     return checkpoints_.enabled() && (run_status_ == "stopped" || nobody_left_);
+  }
+  // It has failed, and other servers may go on with it.
+  bool ends_for_now() const {
+    return resumable_ || (nobody_left_ && run_status_ == "failed" && checkpoints_.enabled());
   }
   void say_how_to_go_on() const;
   bool model_is_written();

@@ -20,8 +20,8 @@ Status Authority::may_come(NodeId node) const {
   const std::string who = "node " + to_string(node);
   if (stage_ == Stage::kGathering) return Status::ok();
   if (stage_ != Stage::kTraining) {
-    return failed_precondition(who + ": the run is ending" +
-                               (result_.is_ok() ? "" : ": " + result_.message()));
+    const std::string why = who + ": the run is ending" + (result_.is_ok() ? "" : ": " + result_.message());
+    return ends_for_now() ? unavailable(why) : failed_precondition(why);  // who is to ask again finds others
   }
   if (engine_.stopping()) return failed_precondition(who + ": the run is being stopped");
   if (record_.has_report(node)) return failed_precondition(who + ": it has done its share");

@@ -188,6 +188,8 @@ void Authority::on_filed(const Status& written) {
     log_.error(written.message());
     if (result_.is_ok()) result_ = written;
   }
+  // Only those are left to be told that were on their way in as the last one was lost.
+  if (ends_for_now() && checkpoints_.newest()) resumable_ = true;
   end_nodes();
   log_.info("the run is over: " + run_status_);
   if (nobody_left_ && checkpoints_.newest()) say_how_to_go_on();

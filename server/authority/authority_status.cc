@@ -125,6 +125,15 @@ Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
   return Status::ok();
 }
 
+void Authority::note_progress(const Traffic& moved, Ticks now) {
+  if (!training() || !record_.progress().due(record_.seconds(now))) return;
+  const Clock slowest = engine_.min_clock();
+  record_.progress().note(record_.seconds(now), moved, [&](WorkerId worker) -> std::optional<std::int64_t> {
+    if (!engine_.is_live(worker)) return std::nullopt;
+    return (engine_.clock_of(worker) - slowest).value;
+  });
+}
+
 RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   constexpr const char* kStages[] = {"gathering", "training", "ending", "closing", "filing", "over"};
   const Cluster cluster = config_.cluster.cluster();

@@ -8,7 +8,8 @@
 namespace paceline::server {
 
 inline constexpr const char* kResults[] = {"summary.json",  "phases.csv", "phases_histogram.csv",
-                                           "staleness.csv", "model.bin",  "trace.json"};
+                                           "staleness.csv", "progress.csv", "model.bin",
+                                           "trace.json"};
 
 // The run in this folder goes on: what an end of it said is no longer so. Its log, curve and checkpoints
 // stay. Errors: kUnavailable a file cannot be removed; the others have been. Thread: any.

@@ -96,13 +96,15 @@ void RunRecord::checkpoints(std::int64_t written, std::int64_t failed) {
 }
 
 RunRecord::RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
-    : config_(config), curve_(std::move(curve)), staleness_(config.cluster.cluster()), log_(&log) {
+    : config_(config), curve_(std::move(curve)), staleness_(config.cluster.cluster()),
+      progress_(config.cluster.cluster()), log_(&log) {
   if (config.train.batch_balance == BatchSizing::kEqual) return;
   batch_sizes_.emplace(config.cluster.cluster(), config.train.batch_size, config.train.total_iterations);
 }
 
 void RunRecord::begin(Ticks first_grant, Threshold threshold) {
   first_grant_ = first_grant;
+  progress_.note(seconds_before_, {}, [](WorkerId) { return 0; });
   begin_events();
   if (config_.sync.stages.empty() || !totals_.switches.empty()) return;
   totals_.switches.push_back({name_of(config_.sync.stages.front().policy), Version(0), 0.0, threshold});
@@ -229,6 +231,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   set_staleness(summary, staleness_.workers());
   if (batch_sizes_) summary.batch_sizes = batch_sizes_->sizes();
   return [out = config_.run.out, phases = std::move(phases), staleness = staleness_.workers(),
+          progress = progress_.rows(),
           summary = std::move(summary), events = events_, log = log_] {
     if (events) {
       const Status added = events->append(phases, summary.final_version, summary.wall_seconds);
@@ -236,6 +239,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
     }
     if (!phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, phases));
     if (summary.staleness) PACELINE_RETURN_IF_ERROR(write_staleness(out, staleness));
+    if (!progress.empty()) PACELINE_RETURN_IF_ERROR(write_progress(out, progress));
     return write_summary(out, summary);
   };
 }

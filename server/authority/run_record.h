@@ -21,6 +21,7 @@
 #include "common/report/batch_sizes.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
+#include "common/report/progress.h"
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
 #include "common/report/tensorboard.h"
@@ -93,6 +94,7 @@ class RunRecord {
   std::optional<double> lpr() const { return lpr_; }
   std::optional<double> train_loss() const { return train_loss_; }
   std::optional<double> test_loss() const;
+  ProgressRecord& progress() { return progress_; }
   const std::vector<WorkerStaleness>& staleness() const { return staleness_.workers(); }
   // Of curve.csv, since it was opened.
   std::int64_t curve_rows() const { return curve_rows_; }
@@ -106,7 +108,7 @@ class RunRecord {
   // timing says nothing (DESIGN 5). Empty: it is valid.
   std::string invalid_because() const;
 
-  // What writes phases.csv (when anybody reported), staleness.csv and summary.json, as things are now; it
+  // What writes phases.csv (when anybody reported), staleness.csv, progress.csv and summary.json, as things are now; it
   // needs the record no more, but shares its event file: the record is told nothing after it. `status`: "ok",
   // "stopped", "failed", "invalid". Its errors: common/files/atomic_file.h.
   std::function<Status()> writer(const sync::Engine& engine, const std::string& status,
@@ -121,6 +123,7 @@ class RunRecord {
   CurveWriter curve_;
   std::shared_ptr<EventFile> events_;  // from begin() on; none: not wanted, or no more to be written
   StalenessRecord staleness_;
+  ProgressRecord progress_;
   std::optional<BatchSizeRecord> batch_sizes_;  // none: sizes are equal
   const Log* log_;
   double seconds_before_ = 0.0;  // of training, before this generation

@@ -140,7 +140,7 @@ void add_workers(Exposition& out, const RunStatus& s) {
        [](const WorkerStatus& w) -> Value { return static_cast<double>(w.clock.value); });
   each("paceline_worker_held", "1 while the threshold holds the worker.",
        [](const WorkerStatus& w) -> Value { return w.state == "held" ? 1.0 : 0.0; });
-  each("paceline_worker_iteration_seconds", "Mean time from grant to report of its last iterations.",
+  each("paceline_worker_iteration_seconds", "Mean time that its last iterations computed.",
        [](const WorkerStatus& w) { return w.score ? Value(w.score->iteration_seconds) : std::nullopt; });
   out.family("paceline_worker_phase_seconds_total", "counter",
              "Time that the worker's process has spent in the phase so far.");

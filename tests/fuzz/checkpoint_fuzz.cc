@@ -5,11 +5,7 @@
 // As a test: correct files, mutated by a seeded generator; a failure prints the round, which reproduces it.
 // Some get correct checksums again, so that what lies behind them is reached. With PACELINE_FUZZER (clang):
 // the same property under libFuzzer.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -18,32 +14,19 @@
 
 #include "server/checkpoint/checksum.h"
 #include "server/checkpoint/shard_header.h"
+#include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/unit/checkpoint_fixture.h"
 
 namespace paceline::server {
 namespace {
 
+using testing::MemoryFile;
+
 [[noreturn]] void fail(const char* what, const std::string& detail) {
   std::fprintf(stderr, "checkpoint fuzz: %s: %s\n", what, detail.c_str());
   std::abort();
 }
-
-// A file in memory, under a name.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view bytes) : fd_(::memfd_create("checkpoint_fuzz", MFD_CLOEXEC)) {
-    const bool written =
-        fd_ >= 0 && ::write(fd_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
-    if (!written) fail("no file in memory", std::strerror(errno));
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  ~MemoryFile() { ::close(fd_); }
-  std::filesystem::path path() const { return "/proc/self/fd/" + std::to_string(fd_); }
-
- private:
-  int fd_;
-};
 
 // It says which file, and what it is against.
 void check_refusal(const Status& status, const MemoryFile& file) {

@@ -188,6 +188,21 @@ TEST_CASE("the last status reaches who listens before the server ends") {
   CHECK_THAT(reader.rest(), Contains("\"state\":\"over\""));
 }
 
+// The client asks when it has seen the end of the events, which is when the server is ending.
+TEST_CASE("who reads events to their end may ask once more, and then the server ends") {
+  LivePages pages;
+  pages.data = []() -> Result<std::string> { return std::string("{\"whole\":true}"); };
+  Endpoint endpoint({}, std::move(pages));
+  Client reader(endpoint);
+  reader.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").until("\n\n");
+  Client again(endpoint);  // as a browser's that is kept
+  auto ended = std::async(std::launch::async, [&] { endpoint.server.reset(); });
+  (void)reader.rest();
+  again.say("GET /data.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  CHECK_THAT(again.rest(), Contains("{\"whole\":true}"));
+  CHECK(ended.wait_for(30s) == std::future_status::ready);
+}
+
 TEST_CASE("a reader that takes no events is dropped, holds nobody up, and others are served") {
   HttpServer::Limits limits;
   limits.event = 2s;

@@ -8,3 +8,4 @@ paceline_test(loader_test
   SOURCES unit/loader_test.cc
   LIBS paceline_data Threads::Threads
   LABELS core)
+paceline_fuzz(cifar10_fuzz fuzz/cifar10_fuzz.cc LIBS paceline_data ROUNDS 20000)

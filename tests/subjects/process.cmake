@@ -28,11 +28,11 @@ set_target_properties(mutated_messages PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMA
 paceline_test(balance_test SOURCES process/balance_test.cc
   LIBS paceline_test_cluster paceline_network_task paceline_data LABELS sanitizer)
 
-# The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/ and, with a
-# browser, process/page/.
+# The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/, process/chaos/
+# and, with a browser, process/page/.
 find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
 file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py
-  ${CMAKE_CURRENT_SOURCE_DIR}/process/page/*_test.py)
+  ${CMAKE_CURRENT_SOURCE_DIR}/process/chaos/*_test.py ${CMAKE_CURRENT_SOURCE_DIR}/process/page/*_test.py)
 foreach(file ${daemon_tests})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})  # a new class is a new test
   file(STRINGS ${file} classes REGEX "^class [A-Za-z]+\\(")
@@ -57,7 +57,7 @@ endforeach()
 set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.Live daemons.LivePage daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
-set_tests_properties(daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Resume daemons.Starts daemons.TensorBoard
+set_tests_properties(daemons.Chaos daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Resume daemons.Starts daemons.TensorBoard
   PROPERTIES LABELS "daemons;not_tsan")
 # Beside others these would measure those.
 set_tests_properties(daemons.NetworkCuts daemons.Overload PROPERTIES RUN_SERIAL TRUE)

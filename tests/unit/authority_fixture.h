@@ -70,13 +70,15 @@ struct Run {
       say(Peer::of(ShardId(k)), wire::GradientArrived{ShardId(k), worker, Clock(clock), 10, ""});
     }
   }
-  void iterate(std::uint32_t node, std::int64_t clock, std::uint32_t thread = 0) {
+  void iterate(std::uint32_t node, std::int64_t clock, std::uint32_t thread = 0,
+               std::chrono::nanoseconds compute = std::chrono::seconds(1)) {
     arrive(node, clock, thread);
     wire::StepReport report;
     report.worker = WorkerId(node, thread);
     report.clock = Clock(clock);
     report.computed_version = Version(clock);
     report.metric = {1.0, 5, 10};
+    report.compute = compute;
     say(Peer::of(NodeId(node)), report);
   }
   void train(std::int64_t from, std::int64_t to) {

@@ -226,6 +226,36 @@ TEST_CASE(
   CHECK_FALSE(run.sent.of<wire::RunOver>(kNode0).at(0).resumable);
 }
 
+TEST_CASE("a node that is on its way in as the last one is lost waits for the run to be resumed") {
+  SavingRun run;
+  run.train(0, 1);
+  run.save(1);
+  run.authority->lost(kNode1, "its connection broke", run.now);
+  run.authority->node_joined(NodeId(1), layout_of(8), run.now, 77);  // all servers are still to welcome it
+  run.authority->lost(kNode0, "its connection broke", run.now);
+  CHECK(run.authority->may_come(NodeId(0)).code() == StatusCode::kUnavailable);  // it asks until others go on
+  run.answer_model();
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK_THAT(run.authority->result().message(), Contains("every node was lost"));
+  const auto told = run.sent.of<wire::RunOver>(kNode1);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].resumable);
+}
+
+TEST_CASE("without a checkpoint it is told that the run is over, and who asks then is refused") {
+  Run run;
+  run.gather();
+  run.authority->lost(kNode1, "its connection broke", run.now);
+  run.authority->node_joined(NodeId(1), layout_of(8), run.now, 77);
+  run.authority->lost(kNode0, "its connection broke", run.now);
+  CHECK(run.authority->may_come(NodeId(0)).code() == StatusCode::kFailedPrecondition);
+  run.answer_model();
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK_FALSE(run.sent.of<wire::RunOver>(kNode1).at(0).resumable);
+}
+
 TEST_CASE("a shard that is lost ends the run, and nodes are told whether it can go on from a checkpoint") {
   for (const bool saved : {false, true}) {
     SavingRun run;

@@ -47,6 +47,33 @@ TEST_CASE("while a run advances none of its counters falls") {
   CHECK(testing::fallen_counters(after, before).size() == 2);  // iterations and samples
 }
 
+TEST_CASE("a node's heartbeats say where the time of its workers goes, its report what it was") {
+  Run run;
+  run.gather();
+  CHECK_FALSE(status_of(run).workers[0].times);
+  PhaseTimes times;
+  times.wall = 100;
+  times[Phase::kComputeGrads] = 60;
+  CHECK(run.authority->heard(NodeId(0), wire::Heartbeat{{times}}).is_ok());
+  CHECK(run.authority->heard(NodeId(1), wire::Heartbeat{}).is_ok());
+  CHECK(status_of(run).workers[0].times == times);
+  CHECK_FALSE(status_of(run).workers[1].times);
+  const Status wrong = run.authority->heard(NodeId(0), wire::Heartbeat{{times, times}});
+  CHECK_THAT(wrong.message(), Contains("heartbeat of node 0: got the times of 2 workers, expected 1"));
+  CHECK(metrics_text(status_of(run), 0.0)
+            .find(R"(paceline_worker_phase_seconds_total{node="0",worker="0.0",phase="COMPUTE_GRADS"} 5.99)") !=
+        std::string::npos);
+}
+
+TEST_CASE("how stale gradients were is counted while it trains") {
+  Run run;
+  run.gather();
+  run.train(0, 2);
+  std::int64_t counted = 0;
+  for (const auto& [staleness, count] : status_of(run).staleness_clocks) counted += count;
+  CHECK(counted == status_of(run).iterations);
+}
+
 TEST_CASE("who has reported waits for the shard that lacks its gradient") {
   Run run;
   run.gather();
@@ -90,9 +117,9 @@ TEST_CASE("max_seconds is the nearer end where it is") {
 void train_unequally(Run& run, std::int64_t from, std::int64_t to, std::chrono::nanoseconds slow = 3s) {
   for (std::int64_t clock = from; clock < to; ++clock) {
     run.pass(1s);
-    run.iterate(0, clock);
+    run.iterate(0, clock, 0, 1s);
     run.pass(slow - 1s);
-    run.iterate(1, clock);
+    run.iterate(1, clock, 0, slow);
   }
 }
 
@@ -147,7 +174,7 @@ TEST_CASE("equal workers have no straggler, and without a limit nobody is warned
   }
 }
 
-TEST_CASE("a pause of the server is nobody's time") {
+TEST_CASE("what a worker waits for, and a pause of the server, is not its slowness") {
   RunConfig config = small_run();
   config.train.total_iterations = 80;
   config.run.straggler_warning = 0.4;
@@ -157,12 +184,29 @@ TEST_CASE("a pause of the server is nobody's time") {
   run.gather();
   train_unequally(run, 0, 20, 1s);
   run.pass(101s);
-  run.authority->forgive(100s, run.now);
   run.iterate(0, 20);
   run.iterate(1, 20);
-  run.pass(1s);
   CHECK(status_of(run).workers[1].score->individual == Approx(1.0));
   CHECK(warned.lines.empty());
+}
+
+TEST_CASE("how a run went by time is noted: bytes, and how far each worker was ahead") {
+  Run run;
+  run.gather();
+  run.authority->note_progress({10, 20, 0}, run.now);  // too soon behind the beginning
+  run.train(0, 1);
+  run.iterate(0, 1);
+  run.pass(150ms);
+  run.authority->note_progress({100, 200, 5}, run.now);
+  run.authority->note_progress({101, 201, 6}, run.now);
+  run.authority->fail(aborted("enough"), run.now);
+  REQUIRE(run.over());
+  const auto rows = read_progress(run.config.run.out);
+  REQUIRE(rows.is_ok());
+  REQUIRE(rows->size() == 2);
+  CHECK((rows->front().seconds == 0.0 && rows->front().moved == Traffic{}));
+  CHECK((rows->back().seconds == Approx(0.15) && rows->back().moved == Traffic{100, 200, 5}));
+  CHECK((rows->back().gaps == std::vector<std::optional<std::int64_t>>{1, 0}));
 }
 
 TEST_CASE("a lost node's workers are lost, and no measure for the others") {

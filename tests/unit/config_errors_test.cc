@@ -29,6 +29,14 @@ TEST_CASE("an_error_says_file_line_key_what_got_and_expected") {
         "command line: cluster.nodes: out of range, got \"0\", expected a whole number from 1 to 4096");
 }
 
+TEST_CASE("an_error_about_a_text_with_control_characters_is_one_line_too") {
+  // What yaml-cpp says of it repeats the line end.
+  CHECK_THAT(refusal("run: {out: \"a\\\r\"}\n"),
+             StartsWith("run.yaml:1: YAML syntax error, got unknown escape character"));
+  CHECK_THAT(refusal("\"sy\\nnc\": {policy: bsp}"), StartsWith("run.yaml:1: sy nc: unknown key"));
+  CHECK(refusal("sync: {policy: \"b\\ns\\e[1mp\"}").find_first_of("\r\x1b") == std::string::npos);
+}
+
 TEST_CASE("a_number_of_nodes_that_may_grow_is_a_map_with_min_and_max") {
   CHECK(refusal("cluster:\n  threads_per_node: 1\n  nodes: {min: 3, max: 2}\n") ==
         "run.yaml:3: cluster.nodes.min: more than max, got 3, expected 1 to 2");

@@ -44,6 +44,36 @@ TEST_CASE("every_instant_belongs_to_the_phase_that_was_entered") {
   CHECK(check(totals).is_ok());
 }
 
+TEST_CASE("the_times_so_far_are_those_of_the_phases_that_are_over") {
+  Bench b;
+  CHECK(b.recorder.times() == PhaseTimes{});
+  b.recorder.begin(Phase::kBatch);
+  b.pass(2ms);
+  b.recorder.enter(Phase::kComputeGrads);
+  b.pass(40ms);
+  PhaseTimes times = b.recorder.times();
+  CHECK((times.wall == 2'000'000 && times[Phase::kBatch] == 2'000'000 && times[Phase::kComputeGrads] == 0));
+  b.recorder.leave();
+  b.pass(3ms);
+  CHECK(b.recorder.times().wall == 42'000'000);
+  b.recorder.enter(Phase::kBatch);
+  b.pass(5ms);
+  b.recorder.end();
+  times = b.recorder.times();
+  CHECK(times == times_of(b.recorder.totals()));
+  CHECK(times.wall == 50'000'000);
+
+  ShownTimes shown;
+  PhaseTimes before;
+  before.wall = 1'000;
+  before[Phase::kBarrier] = 10;
+  shown.begin(before);
+  CHECK(shown.times() == before);
+  shown.show(times);
+  merge(before, times);
+  CHECK(shown.times() == before);
+}
+
 TEST_CASE("time_outside_every_phase_is_unaccounted") {
   Bench b;
   b.recorder.begin(Phase::kBatch);

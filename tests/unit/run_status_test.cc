@@ -25,6 +25,10 @@ TEST_CASE("what is written as JSON is read back, every key of it") {
   CHECK(read->workers[1].waits_for == "worker 1.0");
   CHECK(read->workers[0].score->iteration_seconds == 0.2);
   CHECK_FALSE(read->workers[2].score);
+  CHECK(read->workers[0].times == resumed.workers[0].times);
+  CHECK(read->moved == resumed.moved);
+  CHECK_FALSE(read->workers[2].times);
+  CHECK((read->staleness_clocks == resumed.staleness_clocks && read->staleness_gradients.size() == 1));
   CHECK((read->stragglers == std::vector<WorkerId>{WorkerId(1, 0)}));
   CHECK(text.find('\n') == std::string::npos);  // a line: it is the data of an event
   CHECK(nlohmann::json::parse(text)["gap"] == 3);
@@ -66,6 +70,7 @@ TEST_CASE("the line says what there is to say, in one line") {
 TEST_CASE("the table has a row for each worker and no line wider than the terminal") {
   const std::string wide = status_table(full_status(), 120, 40);
   CHECK_THAT(wide, Contains("my-run: training  policy dtssp  1:02  2 of 3 nodes  340 of 1000 iterations\n"));
+  CHECK_THAT(wide, Contains("\ntime: COMPUTE_GRADS 60 %  BARRIER 10 %  PS_APPLY_GRADS 8 %  PS_PARAM 3 %\n"));
   CHECK_THAT(wide, Contains("waits: 1 worker waits for version 118"));
   CHECK_THAT(
       wide, Contains("\n0.1             120      3  held           0.220 s      0.90    0.95  worker 1.0\n"));

@@ -83,7 +83,7 @@ TEST_CASE("the_same_seed_gives_the_same_bytes_of_every_file_and_another_seed_oth
   std::vector<std::string> names;
   for (const auto& [name, bytes] : first) names.push_back(name);
   CHECK(names == std::vector<std::string>{"config.yaml", "curve.csv", "phases.csv", "phases_histogram.csv",
-                                          "staleness.csv", "summary.json"});
+                                          "progress.csv", "staleness.csv", "summary.json"});
   CHECK_THAT(first.at("summary.json"), Contains("\"simulated\": true") && Contains("\"seed\": 7"));
   std::vector<std::string> other = kBusy;
   other.emplace_back("run.seed=8");

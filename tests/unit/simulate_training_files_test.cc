@@ -76,7 +76,8 @@ TEST_CASE("after_training_the_same_seed_gives_the_same_bytes_of_every_file_the_m
   std::vector<std::string> names;
   for (const auto& [name, bytes] : first) names.push_back(name);
   CHECK(names == std::vector<std::string>{"config.yaml", "curve.csv", "model.bin", "phases.csv",
-                                          "phases_histogram.csv", "staleness.csv", "summary.json"});
+                                          "phases_histogram.csv", "progress.csv", "staleness.csv",
+                                          "summary.json"});
   REQUIRE(paceline("run", {"run.seed=8"}) == 0);
   for (const char* name : {"curve.csv", "model.bin", "phases.csv", "summary.json"}) {
     INFO(name);

@@ -22,7 +22,10 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, Grant>) {
     auto& [a, b, c, d, e, f, g, h, i, j, k, l, n] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n);
-  } else if constexpr (std::is_same_v<T, Push> || std::is_same_v<T, StepReport>) {
+  } else if constexpr (std::is_same_v<T, StepReport>) {
+    auto& [a, b, c, d, e, f, g, h, i] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i);
+  } else if constexpr (std::is_same_v<T, Push>) {
     auto& [a, b, c, d, e, f, g, h] = m;
     return std::tie(a, b, c, d, e, f, g, h);
   } else if constexpr (std::is_same_v<T, Parameters>) {
@@ -47,8 +50,7 @@ auto fields(M& m) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||
-                       std::is_same_v<T, ForgetSaved> || std::is_same_v<T, StopRun> ||
-                       std::is_same_v<T, Heartbeat>) {
+                       std::is_same_v<T, ForgetSaved> || std::is_same_v<T, StopRun>) {
     auto& [a] = m;
     return std::tie(a);
   } else if constexpr (std::is_empty_v<T>) {
@@ -159,6 +161,7 @@ struct Generator {
     for (PhaseStat& stat : v.phases) fill(stat);
     v.wall_ns = number();
   }
+  void fill(Traffic& v) { v = {number(), number(), number()}; }
   void fill(PhaseTimes& v) {
     for (std::int64_t& ns : v.phases) ns = number();
     v.wall = number();

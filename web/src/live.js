@@ -127,8 +127,8 @@ export function live(parent, page, draw) {
                              caption: 'Samples in the iterations that workers have reported, over the last ten seconds.',
                              lines: [{ name: 'samples / s', value: (s) => s.samples_per_second }] });
   addLines(parent, points, { id: 'live-bytes', title: 'Bytes per second', unit: 'MB / s',
-                             caption: 'Header and payload bytes that shard 0 has sent and received, and payload bytes in memory ' +
-                                 'that it shares with nodes, since the event before.',
+                             caption: 'Header and payload bytes of gradients and parameters, and payload bytes in memory that ' +
+                                 'both sides see, since the event before.',
                              lines: [{ name: 'moved', value: (s) => s.megabytes }] });
   const soFar = element('div');
   parent.append(element('h3', {}, 'Workers'), rows, element('p', { class: 'note' },
@@ -193,8 +193,8 @@ export function live(parent, page, draw) {
   };
 
   let moved = null;  // {seconds, bytes} of the event before
-  const rate = ({ seconds, server }) => {
-    const bytes = server.bytes_pushed + server.bytes_pulled + server.bytes_shared;
+  const rate = ({ seconds, moved: { pushed, pulled, shared } }) => {
+    const bytes = pushed + pulled + shared;
     const since = moved && seconds > moved.seconds ? (bytes - moved.bytes) * 1e-6 / (seconds - moved.seconds) : null;
     moved = { seconds, bytes };
     return since;

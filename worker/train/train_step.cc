@@ -60,8 +60,10 @@ Status train_step(Training& t, const Granted& granted) {
   LeavingGradient leaving(
       t.exchange, {t.worker, grant.clock, 0, version, revision, gradient, own_updates, slice_revisions(t)},
       t.looks);
+  const Ticks computing = t.clock();
   const auto computed =
       compute_at_pace(t, grant, started, *gradient, [&](std::int64_t begin) { leaving.final_from(begin); });
+  const auto compute_time = t.clock() - computing;
   Status done = computed.status();
   if (done.is_ok()) done = leaving.mistake();
   if (done.is_ok()) done = t.batches.check_counted(batch, computed.value());
@@ -87,7 +89,8 @@ Status train_step(Training& t, const Granted& granted) {
   t.phases.enter(Phase::kPsApplyGrads);
   fault.empty() ? leaving.push(metric.samples) : leaving.withdraw();
   const Ticks reporting = t.clock();
-  t.exchange.report({t.worker, grant.clock, metric, version, revision, !fault.empty(), fault, own_updates});
+  t.exchange.report({t.worker, grant.clock, metric, version, revision, !fault.empty(), fault, own_updates,
+                     compute_time});
   t.reporting = t.clock() - reporting;
   pull_behind_push(t, grant);
 

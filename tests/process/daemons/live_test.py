@@ -128,6 +128,11 @@ class Live(DaemonTest):
         self.assertEqual((code, len(status["workers"]), status["threshold"]), (200, 4, 0))
         self.assertTrue(all(node["up"] for node in status["nodes"]))
         self.assertEqual(self.get("/healthz"), (200, "ok\n"))
+        status = self.first_status(lambda s: all("wall_ns" in worker for worker in s["workers"]))
+        for worker in status["workers"]:
+            self.assertEqual(len(worker["phases_ns"]), 9)
+            self.assertLessEqual(sum(worker["phases_ns"]), 1.02 * worker["wall_ns"])
+        self.assertEqual([staleness for staleness, _ in status["staleness"]["clocks"]], [0])  # bsp
         code, page = self.get("/")
         self.assertEqual(code, 200)
         self.assertIn("connect-src 'self'", page)

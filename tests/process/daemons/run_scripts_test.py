@@ -111,7 +111,7 @@ class RunScripts(ScriptTest):
         script = self.run_local("train.total_iterations=4", "cluster.nodes=1", "--force")
         self.assertEqual(script.end(), 0, script.errors())
         expected = {"config.yaml", "curve.csv", "model.bin", "notes", "phases.csv", "phases_histogram.csv",
-                    "server.log", "staleness.csv", "summary.json", "worker-0.log"}
+                    "progress.csv", "server.log", "staleness.csv", "summary.json", "worker-0.log"}
         self.assertEqual({file.name for file in self.run_dir.iterdir()}, expected)
         self.configure(shards=2)  # the same by the daemons alone
         self.assertEqual(self.run_local("train.total_iterations=4", "--force").end(), 0)
