@@ -38,16 +38,20 @@ ProgressRecord::ProgressRecord(Cluster cluster) : cluster_(cluster) { rows_.rese
 
 void ProgressRecord::note(double seconds, const Traffic& moved,
                           const std::function<std::optional<std::int64_t>(WorkerId)>& gap_of) {
-  if (rows_.size() == kRowsMax) {
-    for (std::size_t i = 1; 2 * i < rows_.size(); ++i) rows_[i] = std::move(rows_[2 * i]);
-    rows_.resize(kRowsMax / 2);
+  while (rows_.size() == kRowsMax) {
+    std::erase_if(rows_, [this](const ProgressRow& row) { return place_of(row.seconds) % 2 == 1; });
     every_ *= 2;
   }
   ProgressRow row{seconds, moved, {}};
   const auto workers = static_cast<std::uint32_t>(std::min<std::size_t>(cluster_.workers(), kWorkersMax));
   for (std::uint32_t r = 0; r < workers; ++r) row.gaps.push_back(gap_of(cluster_.worker_at(Rank(r))));
   rows_.push_back(std::move(row));
-  next_ = (std::floor(seconds / every_) + 1) * every_;
+  next_ = static_cast<double>(place_of(seconds) + 1) * every_;
+}
+
+std::int64_t ProgressRecord::place_of(double seconds) const {
+  constexpr double kRounding = 1e-6;
+  return static_cast<std::int64_t>(std::floor(seconds / every_ + kRounding));
 }
 
 Status write_progress(const std::filesystem::path& run_dir, std::span<const ProgressRow> rows) {

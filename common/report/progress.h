@@ -4,7 +4,7 @@
 //   seconds,bytes_pushed,bytes_pulled,bytes_shared,gaps
 //   0.1,4096,8192,0,0 1 0 -           of each worker in order, at most 64 of them; "-": it took no part
 //
-// A moment is noted each 0.1 s; whenever kRowsMax are there every other one goes, and from then on a moment is
+// A moment is noted each 0.1 s; whenever kRowsMax are there every other moment goes, and from then on one is
 // noted half as often: so the rows are evenly apart, however long a run is. The daemons' authority and the
 // simulator's keep this record alike. The bytes of other shards than the authority's are those of their last
 // heartbeat. Of a resumed run the rows are those of its last generation.
@@ -48,6 +48,9 @@ class ProgressRecord {
   const std::vector<ProgressRow>& rows() const { return rows_; }
 
  private:
+  // Which of the moments that are every_ apart it belongs to.
+  std::int64_t place_of(double seconds) const;
+
   Cluster cluster_;
   double every_ = kEvery;
   double next_ = 0.0;

@@ -23,7 +23,7 @@ TEST_CASE("rows stay evenly apart and few, however long a run is") {
   }
   const std::vector<ProgressRow>& rows = record.rows();
   CHECK((rows.size() > ProgressRecord::kRowsMax / 2 && rows.size() <= ProgressRecord::kRowsMax));
-  CHECK(rows.front().seconds == 0.0);
+  CHECK((rows.front().seconds == 0.0 && rows[1].seconds > 10));
   CHECK(rows.back().seconds > 9'950);
   const double apart = rows[1].seconds - rows[0].seconds;
   for (std::size_t i = 1; i < rows.size(); ++i) {
