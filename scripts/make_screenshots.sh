@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the pictures of the README again, of real runs: BSP, DTSSP and ASP on four emulated nodes of different speeds (about a
-# minute each), their page, and that in a headless Chromium, light, dark and as on a phone.
+# Makes the pictures of the README again, of real runs: BSP, DTSSP and ASP on four emulated nodes of different speeds (one to two
+# minutes each), their page, and that in a headless Chromium, light, dark and as on a phone: its top (report-*.png), and the clock
+# gaps and some steps of DTSSP (steps-*.png). And once more DTSSP, whose live page is looked at when half of it is done (live-*.png).
 #   scripts/make_screenshots.sh [--out DIR] [--runs DIR] [--bin DIR] [key.path=value …]
 #     --out DIR    where the pictures go (default docs/images)
 #     --runs DIR   where the runs are (default runs/screenshots); those that are there and have this configuration are kept
@@ -20,21 +21,36 @@ trap pass_on INT TERM
 
 configs=()
 for policy in bsp dtssp asp; do configs+=("$root/configs/$policy.yaml"); done
-# 100 iterations of each worker, whose real steps are a small part of the emulated time on two busy cores, too.
+# 150 iterations of each worker, whose real steps are a small part of the emulated time on two busy cores, too. Parameters are read
+# anew in each (refresh_clocks), and the gradients of a decision are averaged: with the small learning rate all three learn.
 settings=(
   "data.path=$root/data/synthetic"
   train.model=layers 'train.layers=[{kind: flatten}, {kind: dense, out: 64}, {kind: relu}, {kind: dense, out: 10}]'
-  train.batch_size=16 train.total_iterations=1600 train.optimizer.lr=0.0002
+  train.batch_size=16 train.total_iterations=2400 train.optimizer.lr=0.0002
   train.eval_every_clocks=10 train.eval_samples=1000
-  sync.lpr.window_clocks=5
+  sync.refresh_clocks=1 sync.lpr.window_clocks=5
   emulate.base_step=280ms
+  run.trace=true
 )
+pictures="$root/tests/process/page/screenshots.py"
 run_child "$root/scripts/compare_policies.sh" "${configs[@]}" --out "$runs" --bin "$bin" "${settings[@]}" "${given[@]}" ||
   fail "${stopped:+stopped: }no pictures: a run has failed" 1
-"$bin/paceline" report --html "$runs/report.html" "$runs/bsp" "$runs/dtssp" "$runs/asp" || fail "no page of the runs" 1
-/usr/bin/python3 "$root/tests/process/page/screenshots.py" "$runs/report.html" "$out" --prefix report- --top 1240 ||
+"$bin/paceline" report --html "$runs/report.html" --clocks 60..75 "$runs/bsp" "$runs/dtssp" "$runs/asp" ||
+  fail "no page of the runs" 1
+/usr/bin/python3 "$pictures" "$runs/report.html" "$out" --prefix report- --top 1240 &&
+  /usr/bin/python3 "$pictures" "$runs/report.html" "$out" --prefix steps- --figures gaps-1 timeline-1 --windows light dark ||
   fail "no pictures of $runs/report.html" 1
-for picture in "$out"/report-*.png; do
+
+rm -f "$runs/live/server.log" # it would say where an earlier run was shown
+begin_child "$root/scripts/run_local.sh" "$root/configs/dtssp.yaml" --out "$runs/live" --force --bin "$bin" \
+  "${settings[@]}" run.http=127.0.0.1:0 "${given[@]}"
+/usr/bin/python3 "$pictures" "$runs/live/server.log" "$out" --prefix live- --live 50 --top 1240 --windows light dark
+pictured=$?
+kill -TERM "$begun" 2>/dev/null # what it would have come to is in the other runs
+await_child "$begun"
+[ "$pictured" -eq 0 ] || fail "${stopped:+stopped: }no pictures of the live page" 1
+
+for picture in "$out"/{report,steps,live}-*.png; do
   bytes=$(stat -c %s "$picture") || fail "no $picture" 1
   [ "$bytes" -le 150000 ] || fail "$picture has $bytes bytes, expected 150000 at most" 1
 done

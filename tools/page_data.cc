@@ -39,9 +39,9 @@ constexpr std::int64_t kExactInJavaScript = std::int64_t{1} << 53;  // every int
 // One run as it becomes JSON.
 class RunReader {
  public:
-  RunReader(const std::string& folder, std::size_t runs)
+  RunReader(const std::string& folder, std::size_t runs, const std::optional<ClockRange>& clocks)
       : folder_(folder),
-        spans_max_(kSpansMax / runs),
+        spans_{kSpansMax / runs, clocks},
         cells_max_(kCellsMax / runs),
         points_max_(std::max<std::size_t>(kPointsMax / kCurves / runs, 4)),
         workers_max_(std::max<std::size_t>(kWorkersMax / runs, 1)) {}
@@ -87,7 +87,7 @@ class RunReader {
   void add_config(Json& run);
 
   std::string folder_;
-  std::size_t spans_max_;
+  SpanLimits spans_;
   std::size_t cells_max_;
   std::size_t points_max_;
   std::size_t workers_max_;
@@ -237,7 +237,7 @@ void RunReader::add_trace(Json& run) {
   const Result<trace::Trace> recorded = trace::read_trace_file(file);
   if (!recorded.is_ok()) return miss(recorded.status());
   PageTraceLimits limits;
-  limits.spans = spans_max_;
+  limits.spans = spans_;
   limits.workers = std::clamp<std::size_t>(cells_max_ / limits.stretches, 1, limits.workers);
   run["trace"] = page_trace(*recorded, limits);
 }
@@ -298,7 +298,7 @@ std::vector<CurvePoint> thinned(std::span<const CurvePoint> points, std::size_t 
   return kept;
 }
 
-Result<PageData> page_data(std::span<const std::string> folders) {
+Result<PageData> page_data(std::span<const std::string> folders, const std::optional<ClockRange>& clocks) {
   PACELINE_ASSERT(!folders.empty(), "a page of at least one run");
   PageData data;
   Json runs = Json::array();
@@ -307,7 +307,7 @@ Result<PageData> page_data(std::span<const std::string> folders) {
     if (!std::filesystem::is_directory(folder, ignored)) {
       return not_found(folder + ": no such run directory; give the run.out of a run");
     }
-    RunReader reader(folder, folders.size());
+    RunReader reader(folder, folders.size(), clocks);
     runs.push_back(reader.read());
     for (const std::string& missing : reader.missing()) data.missing.push_back(folder + ": " + missing);
   }

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "common/status.h"
+#include "tools/clock_range.h"
 
 namespace paceline {
 
@@ -33,7 +35,9 @@ struct PageData {
 
 // Of at least one folder, in their order. However long the runs, the text stays below 2.2 MB for ten of
 // them: curves are thinned to 20,000 points for the whole page, and of more than 1,000 workers the others are
-// only in the sums of their nodes. Errors: kNotFound, no such directory.
-Result<PageData> page_data(std::span<const std::string> folders);
+// only in the sums of their nodes. `clocks`: the iterations that timelines show; none, the newest. Errors:
+// kNotFound, no such directory.
+Result<PageData> page_data(std::span<const std::string> folders,
+                           const std::optional<ClockRange>& clocks = std::nullopt);
 
 }  // namespace paceline

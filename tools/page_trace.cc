@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
+
+#include "tools/page_spans.h"
 
 namespace paceline {
 namespace {
@@ -77,16 +81,19 @@ std::vector<WorkerId> shown_workers(const trace::Trace& trace, std::size_t most)
   return shown;
 }
 
-// From where on all spans of these workers are at most `most`, which is at least 1.
-Ticks newest_spans_begin(const std::vector<const trace::WorkerSpans*>& workers, std::size_t most) {
-  std::vector<Ticks> ends;
-  for (const trace::WorkerSpans* const worker : workers) {
-    for (const PhaseSpan& span : worker->spans) ends.push_back(span.end());
+// From one report of a worker to its next, in the median of all; nothing where nobody reported twice.
+std::optional<nanoseconds> median_iteration(const trace::Trace& trace) {
+  std::map<WorkerId, Ticks> before;
+  std::vector<nanoseconds> lengths;
+  for (const Decision& d : trace.decisions) {
+    if (d.kind != DecisionKind::kReported || !is_whole(d)) continue;
+    const auto [at, is_first] = before.try_emplace(*d.worker, d.at);
+    if (!is_first) lengths.push_back(d.at - std::exchange(at->second, d.at));
   }
-  if (ends.empty()) return Ticks(0);
-  const auto first = ends.begin() + static_cast<std::ptrdiff_t>(ends.size() > most ? ends.size() - most : 0);
-  std::nth_element(ends.begin(), first, ends.end());
-  return *first;
+  if (lengths.empty()) return std::nullopt;
+  const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
+  std::nth_element(lengths.begin(), middle, lengths.end());
+  return *middle;
 }
 
 }  // namespace
@@ -105,6 +112,7 @@ Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
   const auto stretch = std::max((end - begin) / static_cast<std::int64_t>(stretches), nanoseconds(1));
   const std::vector<WorkerId> workers = shown_workers(trace, limits.workers);
   Json page{{"from", to_seconds(begin - origin)}, {"stretch", to_seconds(stretch)}};
+  if (const auto iteration = median_iteration(trace)) page["iteration"] = to_seconds(*iteration);
   for (const WorkerId worker : workers) page["workers"].push_back(to_string(worker));
 
   Standing standing;
@@ -123,17 +131,7 @@ Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
 
   std::vector<const trace::WorkerSpans*> spans;
   for (const WorkerId worker : workers) spans.push_back(trace.find(worker));
-  const Ticks from = newest_spans_begin(spans, std::max<std::size_t>(limits.spans, 1));
-  page["spans_from"] = to_seconds(from - origin);
-  for (const trace::WorkerSpans* const worker : spans) {
-    Json own = Json::array();
-    for (const PhaseSpan& span : worker->spans) {
-      if (span.begin < from) continue;
-      own.push_back({static_cast<int>(span.phase), (span.begin - from).count() / 1000,
-                     span.length.count() / 1000, span.clock.value});
-    }
-    page["spans"].push_back(std::move(own));
-  }
+  add_spans(page, spans, origin, limits.spans);
   return page;
 }
 

@@ -1,24 +1,25 @@
 // What the page of a run shows out of its trace (common/trace): how far workers led the slowest, along the
-// run; how many gradients were applied in each stretch of it; and every phase of its newest steps. However
-// long the run, it is some 100 kB.
+// run; how many gradients were applied in each stretch of it; and every phase of some of its steps
+// (page_spans.h). However long the run, it is some 100 kB.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/trace/trace.h"
+#include "tools/page_spans.h"
 
 namespace paceline {
 
 struct PageTraceLimits {
   std::size_t workers = 64;    // shown; of more the first of each stretch of them
   std::size_t stretches = 96;  // of time
-  std::size_t spans = 12'000;  // of the newest steps
+  SpanLimits spans = {};       // of the timeline
 };
 
-// {"from": s, "stretch": s, "workers": ["0.0", …],
+// {"from": s, "stretch": s, "iteration": s in the median, "workers": ["0.0", …],
 //  "gaps": [[clock - min clock of each worker, null where it takes no part], … at the end of each stretch],
 //  "gradients": [applied in each stretch],
-//  "spans": [[[phase, from µs, length µs, clock], …] of each worker], "spans_from": s}
+//  and what add_spans() says}
 // Seconds since the first grant. Of a trace without decisions or workers: an empty object.
 nlohmann::ordered_json page_trace(const trace::Trace& trace, const PageTraceLimits& limits);
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "common/config/command_line.h"
+#include "tools/clock_range.h"
 #include "tools/compare_output.h"
 #include "tools/compare_runs.h"
 #include "tools/finished_run.h"
@@ -38,7 +39,13 @@ int compare(const ReportOptions& options, std::ostream& out, std::ostream& err) 
 }
 
 int html_report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
-  const Result<WrittenPage> written = write_page(*options.html, options.runs);
+  std::optional<ClockRange> clocks;
+  if (options.clocks) {
+    const Result<ClockRange> given = parse_clock_range(*options.clocks);
+    if (!given.is_ok()) return refused_report(err, Status(given.status()).with_context("--clocks"));
+    clocks = *given;
+  }
+  const Result<WrittenPage> written = write_page(*options.html, options.runs, clocks);
   if (!written.is_ok()) return refused_report(err, written.status());
   out << *options.html << ": " << options.runs.size() << (options.runs.size() == 1 ? " run, " : " runs, ")
       << written->bytes / 1000 << " kB\n";
@@ -96,6 +103,10 @@ int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
   if (options.html && options.compare) {
     return refused_report(err, invalid_argument("--html and --compare: expected one of them"));
   }
+  if (options.clocks && !options.html) {
+    return refused_report(err, invalid_argument("--clocks goes with --html: it says which iterations the "
+                                                "page's timelines show"));
+  }
   if (options.html) return html_report(options, out, err);
   if (options.compare) return compare(options, out, err);
   std::vector<FinishedRun> runs;
@@ -123,6 +134,9 @@ void add_report(CLI::App& app, int& exit_status) {
       ->check(CLI::IsMember({"table", "csv", "json", "markdown"}));
   command->add_option("--html", options->html,
                       "Write a page of the runs to this file instead: figures and tables, for any browser");
+  command->add_option(
+      "--clocks", options->clocks,
+      "With --html: the iterations that timelines of traced runs show, A..B; else the newest");
   command->callback([options, format, &exit_status] {
     options->format = format_of(*format);
     options->coloured = takes_colour(STDOUT_FILENO);

@@ -19,11 +19,12 @@ namespace paceline {
 enum class ReportFormat { kTable, kCsv, kJson, kMarkdown };
 
 struct ReportOptions {
-  std::vector<std::string> runs = {};    // run directories, in the order of the command line
-  bool compare = false;                  // policies, by seeds, instead of runs (compare_runs.h)
-  std::optional<double> target = {};     // with compare: of the time to accuracy, 0..1
-  bool json = false;                     // with compare
-  std::optional<std::string> html = {};  // the file to write a page of the runs to
+  std::vector<std::string> runs = {};      // run directories, in the order of the command line
+  bool compare = false;                    // policies, by seeds, instead of runs (compare_runs.h)
+  std::optional<double> target = {};       // with compare: of the time to accuracy, 0..1
+  bool json = false;                       // with compare
+  std::optional<std::string> html = {};    // the file to write a page of the runs to
+  std::optional<std::string> clocks = {};  // with html: A..B, of which iterations timelines are
   ReportFormat format = ReportFormat::kTable;
   bool coloured = false;  // tables, for a terminal
 };

@@ -23,8 +23,9 @@ std::string page_with(std::string_view data) {
   return text;
 }
 
-Result<WrittenPage> write_page(const std::filesystem::path& out, std::span<const std::string> folders) {
-  PACELINE_ASSIGN_OR_RETURN(PageData data, page_data(folders));
+Result<WrittenPage> write_page(const std::filesystem::path& out, std::span<const std::string> folders,
+                               const std::optional<ClockRange>& clocks) {
+  PACELINE_ASSIGN_OR_RETURN(PageData data, page_data(folders, clocks));
   const std::string page = page_with(data.json);
   PACELINE_RETURN_IF_ERROR(write_file_atomically(out, page));
   return WrittenPage{page.size(), std::move(data.missing)};

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/status.h"
+#include "tools/clock_range.h"
 
 namespace paceline {
 
@@ -24,7 +26,9 @@ struct WrittenPage {
   std::vector<std::string> missing;  // what the run directories lack: tools/page_data.h
 };
 
-// Writes the page to `out`, whole or not at all. Errors: those of page_data() and of write_file_atomically().
-Result<WrittenPage> write_page(const std::filesystem::path& out, std::span<const std::string> folders);
+// Writes the page to `out`, whole or not at all. Errors: those of page_data(), whose arguments the others
+// are, and of write_file_atomically().
+Result<WrittenPage> write_page(const std::filesystem::path& out, std::span<const std::string> folders,
+                               const std::optional<ClockRange>& clocks = std::nullopt);
 
 }  // namespace paceline

@@ -10,8 +10,8 @@ paceline_test(report_test
   LIBS paceline_report paceline_files paceline_tools nlohmann_json::nlohmann_json
   LABELS core)
 paceline_test(report_page_test
-  SOURCES unit/report_page_test.cc
-  LIBS paceline_report paceline_files paceline_tools nlohmann_json::nlohmann_json
+  SOURCES unit/page_trace_test.cc unit/report_page_test.cc
+  LIBS paceline_report paceline_files paceline_trace paceline_tools nlohmann_json::nlohmann_json
   LABELS core)
 paceline_test(compare_test
   SOURCES unit/compare_tool_test.cc

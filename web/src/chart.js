@@ -93,12 +93,13 @@ export function tooltip(title, lines) {
 // figure: {
 //   id, title, caption   the caption says what is to be seen and in which unit
 //   names                of the legend
+//   edges                'sharp': boxes that touch show no seam between them
 //   height(width)        px of the plot, without the legend
 //   option(theme, width) ECharts' option without what frame() gives; its grid begins at legendHeight()
 //   columns, rows()      of the table
 // }
 export function addFigure(parent, figure) {
-  const box = element('div', { class: 'chart', role: 'img', 'aria-label': `${figure.title}. ${figure.caption}` });
+  const box = element('div', { class: figure.edges === 'sharp' ? 'chart sharp' : 'chart', role: 'img', 'aria-label': `${figure.title}. ${figure.caption}` });
   parent.append(element('figure', { id: figure.id },
       element('h3', {}, figure.title), box, element('figcaption', {}, figure.caption),
       details('Table', () => table(figure.columns, figure.rows()))));

@@ -2,9 +2,9 @@
 // in the sums and in the curves below; the figures against time here begin with the first event.
 import { addFigure, axis, forgetFigures, redraw, tooltip } from './chart.js';
 import { element, table } from './dom.js';
+import { gaps } from './figures/gaps.js';
 import { phasesOfRun } from './figures/phases.js';
 import { stalenessFigures } from './figures/staleness.js';
-import { gaps } from './figures/trace.js';
 import { fixed, isNumber, kNone, percent, plain, threshold } from './format.js';
 import { runStyle } from './theme.js';
 
@@ -55,9 +55,9 @@ function card(s) {
 
 function workers(s) {
   const share = (value) => fixed(value, 2);
-  const rows = s.workers.map((worker) => [worker.worker, String(worker.clock), worker.state, worker.waits_for,
-    fixed(worker.iteration_seconds, 3), share(worker.relative_score), share(worker.individual_score)]);
-  const all = table(['worker', 'clock', 'state', 'waits for', 'iteration, s', 'speed / fastest', 'speed / own best'], rows);
+  const rows = s.workers.map((worker) => [worker.worker, String(worker.clock), share(worker.relative_score),
+    share(worker.individual_score), fixed(worker.iteration_seconds, 3), worker.state, worker.waits_for]);
+  const all = table(['worker', 'clock', '/ fastest', '/ best', 's / it.', 'state', 'waits for'], rows);
   if (s.workers_total <= s.workers.length) return all;
   return element('div', {}, all, element('p', {}, `and ${s.workers_total - s.workers.length} more workers`));
 }
@@ -131,7 +131,9 @@ export function live(parent, page, draw) {
                                  'both sides see, since the event before.',
                              lines: [{ name: 'moved', value: (s) => s.megabytes }] });
   const soFar = element('div');
-  parent.append(element('h3', {}, 'Workers'), rows, soFar);
+  parent.append(element('h3', {}, 'Workers'), rows, element('p', { class: 'note' },
+      'Speed of the last iterations: / fastest, of the fastest worker\'s; / best, of its own best. s / it.: seconds of an iteration.'),
+      soFar);
 
   let drawnAt = -Infinity;
   const drawSoFar = (s) => {
@@ -141,7 +143,7 @@ export function live(parent, page, draw) {
     forgetFigures(soFar);
     soFar.replaceChildren();
     const run = { label: page.runs[0].label, phases: phasesOf(s, page.phases), staleness: s.staleness };
-    if (points.length > 0) gaps(soFar, { ...run, trace: gapsOf(points) }, 'live');
+    if (points.length > 0) gaps(soFar, gapsOf(points), 'live');
     phasesOfRun(soFar, page, run, 'live', true);
     stalenessFigures(soFar, { ...page, runs: [run] });
     for (const id of open) soFar.querySelector(`#${id} details`)?.setAttribute('open', '');

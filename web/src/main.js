@@ -3,12 +3,14 @@
 import { forgetFigures } from './chart.js';
 import { element } from './dom.js';
 import { bytes, rates } from './figures/bytes.js';
+import { gaps, kGapsTitle } from './figures/gaps.js';
 import { learning, progress } from './figures/learning.js';
 import { phasesOfRun, phasesOfRuns } from './figures/phases.js';
 import { stalenessFigures } from './figures/staleness.js';
-import { traced } from './figures/trace.js';
+import { kTimelineTitle, timeline } from './figures/timeline.js';
 import { live } from './live.js';
 import { settings } from './settings.js';
+import { gapsOf, nothingOf, stepsOf } from './sources.js';
 import { card, wholeSummaries } from './summary.js';
 
 // The last part of each run's path where that tells them apart, else all of it; a run given twice is numbered.
@@ -32,14 +34,23 @@ function label(page) {
   page.runs.forEach((run, i) => { run.label = labels[i]; });
 }
 
+// What the runs would have to have recorded for figures against time.
+function untraced(time, page) {
+  nothingOf(time, page, 'gaps', kGapsTitle, page.runs.filter((run) => !gapsOf(run)));
+  nothingOf(time, page, 'timeline', kTimelineTitle, page.runs.filter((run) => !stepsOf(run)));
+}
+
 function timeSection(main, page) {
   const time = section(main, 'Time');
   phasesOfRuns(time, page);
+  if (page.runs.length > 1) untraced(time, page);
   page.runs.forEach((run, i) => {
     const parent = page.runs.length === 1 ? time : section(time, run.label);
     phasesOfRun(parent, page, run, i);
-    traced(parent, page, run, i);
+    if (gapsOf(run)) gaps(parent, gapsOf(run), i);
+    if (stepsOf(run)) timeline(parent, page.phases, stepsOf(run), i);
   });
+  if (page.runs.length === 1) untraced(time, page);
 }
 
 function learningSections(main, page) {

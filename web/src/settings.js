@@ -2,6 +2,15 @@
 import { details, element, table } from './dom.js';
 import { kNone } from './format.js';
 
+// Where a run was, rather than what it did: different in any two runs.
+const kOwn = new Set(['run.out', 'run.http']);
+
+// What of a value tells runs apart. Of endpoints: how they are reached and how many there are; ports and the names of sockets
+// are drawn anew for each run.
+function telling(key, value) {
+  return key === 'cluster.endpoints' ? String(value).match(/\w+:\/\//g)?.join() ?? value : value;
+}
+
 export function settings(parent, page) {
   const runs = page.runs.filter((run) => run.settings);
   for (const run of page.runs.filter((other) => !other.settings && other.config)) {
@@ -16,12 +25,13 @@ export function settings(parent, page) {
   const keys = [...new Set(values.flatMap((of) => [...of.keys()]))];
   const row = (key) => [key, ...values.map((of) => of.get(key) ?? kNone), defaults.get(key) ?? kNone];
   const columns = ['key', ...runs.map((run) => run.label), 'default'];
-  const differ = keys.filter((key) => new Set(values.map((of) => of.get(key))).size > 1);
+  const wrapped = (of) => element('div', { class: 'wrapped' }, table(columns, of.map(row)));
+  const differ = keys.filter((key) => !kOwn.has(key) && new Set(values.map((of) => telling(key, of.get(key)))).size > 1);
   if (runs.length > 1) {
     parent.append(element('h3', {}, 'What tells the runs apart'),
-        differ.length > 0 ? table(columns, differ.map(row)) : element('p', {}, 'Nothing: the configurations say the same.'));
+        differ.length > 0 ? wrapped(differ) : element('p', {}, 'Nothing: the configurations say the same.'));
   }
   const changed = keys.filter((key) => values.some((of) => of.get(key) !== defaults.get(key)));
-  parent.append(details('What is not the default', () => table(columns, changed.map(row)), { id: 'changed-settings' }),
-      details('The whole effective configuration', () => table(columns, keys.map(row)), { id: 'all-settings' }));
+  parent.append(details('What is not the default', () => wrapped(changed), { id: 'changed-settings' }),
+      details('The whole effective configuration', () => wrapped(keys), { id: 'all-settings' }));
 }

@@ -37,18 +37,28 @@ function caveats(run) {
   return said;
 }
 
+// Who was slow at the end, as docs/LIVE.md scores it.
+function stragglers(run) {
+  const said = Array.isArray(run.summary?.stragglers) ? run.summary.stragglers : [];
+  return said.map(({ worker, relative, individual }) => (
+    `straggler ${worker}: ${fixed(relative, 2)} of the fastest, ${fixed(individual, 2)} of its own best`));
+}
+
+function list(name, said) {
+  return said.length > 0 ? element('ul', { class: name }, ...said.map((text) => element('li', {}, text))) : null;
+}
+
 export function card(run) {
   const s = run.summary;
   const state = s ? s.status ?? 'unknown' : 'unfinished';
   const shown = s ? numbers(run).filter(([, text]) => text !== kNone) : [];
-  const said = caveats(run);
   return element('section', { class: 'card' },
       element('h3', {}, element('span', { class: 'name', title: run.name }, run.label), ' ',
           element('span', { class: state === 'ok' ? 'state ok' : 'state bad' }, state),
           s?.simulated ? element('span', { class: 'state' }, `simulated, seed ${exact(s.seed)}`) : null),
       element('dl', {}, ...shown.map(([name, text, unit, key]) => element('div', {}, element('dt', {}, name),
           element('dd', {}, element('span', key ? { 'data-key': key } : {}, text), unit ? ` ${unit}` : '')))),
-      said.length > 0 ? element('ul', { class: 'caveats' }, ...said.map((text) => element('li', {}, text))) : null);
+      list('stragglers', stragglers(run)), list('caveats', caveats(run)));
 }
 
 // {"a": {"b": 1}} → [["a.b", 1]]; a list is one value.

@@ -5,12 +5,14 @@ const kDark = window.matchMedia('(prefers-color-scheme: dark)');
 
 // runs: yellow is left out, of which a thin line cannot be seen on white, and the first is the blue that is seen best.
 const kLightTheme = {
-  text: '#1b1f24', muted: '#57606a', line: '#d0d7de', background: '#ffffff',
+  text: '#1b1f24', muted: '#57606a', line: '#d0d7de', background: '#ffffff', pale: '#f3f5f7',
   runs: ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'],
+  bands: ['#00204c', '#273d65', '#515a6e', '#797873', '#a09775', '#cab969'],
 };
 const kDarkTheme = {
-  text: '#e6edf3', muted: '#9aa4af', line: '#3a424c', background: '#12161b',
+  text: '#e6edf3', muted: '#9aa4af', line: '#3a424c', background: '#12161b', pale: '#222930',
   runs: ['#56b4e9', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#0072b2', '#f0f0f0'],
+  bands: ['#4c566e', '#6f7172', '#908b77', '#b5a86f', '#dac75e', '#ffe945'],
 };
 
 // What is on paper is light, whatever the screen was.
@@ -52,13 +54,14 @@ const kPhaseColours = {
   unaccounted: '#e4e4e4',
 };
 
-// From little to much: cividis, which all kinds of colour vision see grow lighter (Nuñez et al., PLoS ONE 13(7), 2018).
-const kCividis = ['#00204c', '#31446b', '#666970', '#958f78', '#cab969', '#ffe945'];
-export function bandColour(band, of) {
-  return kCividis[of <= 1 ? 0 : Math.round(band * (kCividis.length - 1) / (of - 1))];
+// From little to much: cividis, which all kinds of colour vision see grow lighter (Nuñez et al., PLoS ONE 13(7), 2018), without
+// the end that the theme's background has too: the lowest band is to be told from an empty place.
+export function bandColour(band, of, theme) {
+  return theme.bands[of <= 1 ? 0 : Math.round(band * (theme.bands.length - 1) / (of - 1))];
 }
 
 export function phaseStyle(phase, theme) {
+  if (phase === 'not training') return { color: theme.pale, decal: kNoPattern, borderColor: theme.muted, borderWidth: 0.5 };
   return { color: kPhaseColours[phase] ?? '#e4e4e4', decal: kPatterns[phase] ?? kNoPattern, borderColor: theme.background,
            borderWidth: 0.5 };
 }

@@ -23,6 +23,12 @@ FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dis
          "--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-dev-shm-usage",
          "--no-proxy-server", "--hide-scrollbars")
 
+# Where these figures are in the page, and some room.
+PLACE = """
+  const boxes = arguments[0].map((id) => document.getElementById(id).getBoundingClientRect());
+  const place = (edge, room) => Math.round(edge + window.scrollY + room);
+  return [place(Math.min(...boxes.map((box) => box.top)), -12), place(Math.max(...boxes.map((box) => box.bottom)), 12)];"""
+
 
 def missing():
     """The programs that are not installed."""
@@ -98,11 +104,15 @@ class Browser:
 
     def visit(self, address, width=1100, dark=False):
         """Opens an address and waits until it is loaded; with it go what log() and requests() had."""
-        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
-        self.set_dark(dark)
+        self.resize(width, dark)
         self._log("browser")
         self._log("performance")
         self._send("POST", f"{self._session}/url", {"url": address})
+
+    def resize(self, width, dark=False):
+        """The page that is open, in another window and theme."""
+        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+        self.set_dark(dark)
 
     def set_dark(self, dark):
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -124,10 +134,11 @@ class Browser:
         events = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
         return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
-    def screenshot(self, file, top=None):
-        """Of the whole page, as high as it is, or of its first pixels."""
+    def screenshot(self, file, top=None, figures=()):
+        """Of the whole page, as high as it is, or of its first pixels, or of these figures, from the first one to the last."""
         size = self.devtools("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(top or size["height"], size["height"]), "scale": 1}
+        begin, end = self.evaluate(PLACE, figures) if figures else (0, min(top or size["height"], size["height"]))
+        clip = {"x": 0, "y": begin, "width": size["width"], "height": end - begin, "scale": 1}
         shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         pathlib.Path(file).write_bytes(base64.b64decode(shot["data"]))
 

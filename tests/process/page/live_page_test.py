@@ -33,8 +33,23 @@ DRAWN = """
   const colours = JSON.parse(figure.querySelector('.chart').dataset.colours);
   return [...figure.querySelectorAll('svg path')].filter((mark) => colours.includes(mark.getAttribute('stroke')))
       .filter((mark) => mark.getBBox().width > 20).map((mark) => mark.getAttribute('d')).join(' ');"""
-LIVE_FIGURES = ("live-gap", "live-rate")
+# How many bars and cells a figure has drawn, without the legend's marks, which are 20 by 12 px.
+FILLED = """
+  const figure = document.getElementById('%s');
+  if (!figure || !figure.querySelector('.chart')) return 0;
+  const colours = JSON.parse(figure.querySelector('.chart').dataset.colours);
+  return [...figure.querySelectorAll('svg path')].filter((mark) => colours.includes(mark.getAttribute('fill')))
+      .map((mark) => mark.getBBox()).filter(({ width, height }) => width > 0.5 && height > 0.5)
+      .filter(({ width, height }) => !(Math.abs(width - 20) < 0.1 && Math.abs(height - 12) < 0.1)).length;"""
+# Of the scores of the first worker: those that one would have to scroll sideways for.
+OUT_OF_SIGHT = """
+  const box = document.querySelector('.workers .scroll').getBoundingClientRect();
+  const cells = [...document.querySelector('.workers tbody tr').cells].slice(2, 4);
+  return cells.filter((cell) => cell.getBoundingClientRect().right > box.right).map((cell) => cell.textContent);"""
+LIVE_FIGURES = ("live-gap", "live-rate", "live-bytes")
 CURVES = ("accuracy-time", "loss-time", "threshold")
+SO_FAR = ("gaps-live", "phases-nodes-live", "phases-workers-live", "staleness-clocks", "staleness-gradients")
+REPORT = ("phases-runs", "phases-nodes-0", "phases-workers-0", "staleness-clocks", "bytes")
 
 
 @unittest.skipIf(browser.missing(), f"not installed: {', '.join(browser.missing())} (scripts/install_deps.sh --browser)")
@@ -53,6 +68,9 @@ class LivePage(DaemonTest):
                     before = {name: self.wait(window, DRAWN % name) for name in (*LIVE_FIGURES, *CURVES)}
                     for name, paths in before.items():
                         self.wait(window, f"const now = (() => {{ {DRAWN % name} }})(); return now && now !== '{paths}';")
+                    self.assertEqual(window.evaluate(OUT_OF_SIGHT), [])
+                    for name in SO_FAR:
+                        self.wait(window, FILLED % name)
                     self.assertEqual(len(window.evaluate("return [...document.querySelectorAll('.workers tbody tr')].length "
                                                          "=== 4 ? [1] : []")), 1)
                     self.assertEqual(window.evaluate("return document.querySelector('[data-live=policy]').textContent"), "dtssp")
@@ -60,9 +78,15 @@ class LivePage(DaemonTest):
                         window.evaluate("return document.documentElement.scrollWidth - document.documentElement.clientWidth"), 0)
                     self.assertEqual(window.log(), [])
             servers[0].send(signal.SIGTERM)
-            said = self.wait(window, "const over = document.querySelector('.connection').textContent === 'The run is over.';"
+            over = "The run is over: below is its report."
+            said = self.wait(window, f"const over = document.querySelector('.connection').textContent === '{over}';"
                                      "return over && Object.fromEntries([...document.querySelectorAll('[data-live]')]"
                                      ".map((shown) => [shown.dataset.live, shown.textContent]));")
+            for name in REPORT:
+                self.assertGreater(window.evaluate(FILLED % name), 0, name)
+            shown = window.evaluate("return [...document.querySelectorAll('[data-key=final_version]')].map((s) => s.textContent)")
+            self.assertEqual(shown, [said["version"]])
+            self.assertEqual(window.evaluate("return document.querySelectorAll('[id$=-live]').length"), 0)
             # The page may have asked for the newest curves just when the server ended: the browser says so, not the page.
             self.assertEqual([line for line in window.log() if "/data.json - Failed to load" not in line], [])
             asked = {address for address in window.requests() if address != "data:,"}

@@ -50,6 +50,16 @@ def number(text):
     return float(text.replace("\u202f", "").replace("\u2212", "-"))
 
 
+def contrast(one, other):
+    """WCAG's ratio of two colours' luminances, 1 to 21."""
+    def luminance(colour):
+        parts = [int(colour.lstrip("#")[i:i + 2], 16) / 255 for i in (0, 2, 4)]
+        linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
 def leaves(value, path=""):
     if not isinstance(value, dict):
         return {path: value}
@@ -64,12 +74,12 @@ class ReportPage(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = pathlib.Path(harness.temporary_folder())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        config = cls.folder / "simulate.yaml"
-        config.write_text(SIMULATION.replace("DATA", str(cls.folder / "data")), encoding="utf-8")
+        cls.config = cls.folder / "simulate.yaml"
+        cls.config.write_text(SIMULATION.replace("DATA", str(cls.folder / "data")), encoding="utf-8")
         cls.paceline("data", "synthesize", "--out", cls.folder / "data", "--train", "400", "--test", "100")
         cls.runs = [cls.folder / "runs" / policy for policy in ("bsp", "dtssp", "asp")]
         for run in cls.runs:
-            cls.paceline("simulate", config, "--out", run, f"sync.policy={run.name}")
+            cls.paceline("simulate", cls.config, "--out", run, f"sync.policy={run.name}")
         cls.browser = browser.Browser().__enter__()
         cls.addClassCleanup(cls.browser.__exit__)
         cls.page = cls.report("three.html", *cls.runs)
@@ -90,6 +100,12 @@ class ReportPage(unittest.TestCase):
 
     def summary(self, run):
         return json.loads((run / "summary.json").read_text(encoding="utf-8"))
+
+    def title(self, figure):
+        return self.browser.evaluate("return document.querySelector(`#${arguments[0]} h3`).textContent", figure)
+
+    def text(self, figure):
+        return self.browser.evaluate("return document.getElementById(arguments[0]).innerText", figure)
 
     def assert_quiet(self, page):
         """No error, no warning, and no request but the one for the page itself."""
@@ -180,9 +196,15 @@ class ReportPage(unittest.TestCase):
         heading, *rows = self.browser.evaluate(TABLE, "#phases-runs details")
         for run, row in zip(self.runs, rows):
             summary = self.summary(run)
-            for column, text in zip(heading[1:-2], row[1:]):
+            self.assertEqual(heading[-3:], ["unaccounted s", "not training s", "all s"])
+            for column, text in zip(heading[1:-3], row[1:]):
                 total = summary["phases"][column.removesuffix(" s")]["total_seconds"]
                 self.assertAlmostEqual(number(text), total / summary["workers"], delta=0.000501, msg=column)
+            # A bar is as long as its run, or longer by as much as a worker's own wall is.
+            self.assertGreaterEqual(number(row[-1]) + 0.001, summary["wall_seconds"])
+            trained = sum(number(text) for text in row[1:-2])
+            self.assertAlmostEqual(number(row[-2]), max(summary["wall_seconds"] - trained, 0), delta=0.01)
+        self.assertGreater(max(number(row[-2]) for row in rows), 1)  # ASP's fast workers are done long before the slow ones
 
     def test_the_gaps_are_those_of_the_trace(self):
         """Counted again from the decisions: where every worker stands at the end of each stretch of time."""
@@ -194,6 +216,8 @@ class ReportPage(unittest.TestCase):
         first_grant = (trace["otherData"]["first_grant_ns"] - trace["otherData"]["origin_ns"]) * 1e-3
         heading, *rows = self.browser.evaluate(TABLE, "#gaps-2 details")
         self.assertEqual((heading, len(rows)), (["until s", "0.0", "0.1", "1.0", "1.1"], 96))
+        self.assertEqual(self.browser.evaluate("return getComputedStyle(document.querySelector('#gaps-2 svg path')).shapeRendering"),
+                         "crispedges")  # no seam between cells
         seen = set()
         for until, *gaps in rows[:-1]:
             clocks = {}
@@ -211,6 +235,20 @@ class ReportPage(unittest.TestCase):
             seen.update(gap for gap in expected if gap is not None)
         self.assertGreater(len(seen), 3)
 
+    def test_the_lowest_gaps_are_told_from_an_empty_place_in_both_themes(self):
+        bands = """return JSON.parse(document.querySelector('#gaps-2 .chart').dataset.colours)
+            .concat(getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)
+                .map((part) => part.toString(16).padStart(2, '0')).join(''))"""
+        for dark in (False, True):
+            self.browser.show(self.page, dark=dark)
+            *colours, background = self.browser.evaluate(bands)
+            self.assertGreater(len(colours), 3)
+            self.assertGreater(contrast(colours[0], background), 2.4)
+            for colour in colours:
+                self.assertGreater(contrast(colour, background), 1.9, (dark, colour))
+        names = self.browser.evaluate("return [...document.querySelectorAll('#gaps-2 svg text')].map((text) => text.textContent)")
+        self.assertIn("0: the slowest", names)
+
     def test_the_timeline_has_the_newest_steps(self):
         self.browser.show(self.page)
         trace = json.loads((self.runs[0] / "trace.json").read_text(encoding="utf-8"))
@@ -222,11 +260,76 @@ class ReportPage(unittest.TestCase):
         self.assertEqual(int(number(last[1])), real["args"]["clock"])
         self.assertAlmostEqual(number(last[4]), real["dur"] * 1e-3, delta=0.002)
 
+    def test_the_timeline_has_the_clocks_that_were_asked_for(self):
+        page = self.report("clocks.html", "--clocks", "100..104", *self.runs)
+        self.browser.show(page)
+        trace = json.loads((self.runs[1] / "trace.json").read_text(encoding="utf-8"))
+        expected = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["cat"] == "phase"
+                    and 100 <= event["args"]["clock"] <= 104]
+        _, *rows = self.browser.evaluate(TABLE, "#timeline-1 details")
+        self.assertEqual(len(rows), len(expected))
+        self.assertEqual({row[1] for row in rows}, {"100", "101", "102", "103", "104"})
+        self.assertEqual(self.title("timeline-1"), "Timeline of clocks 100 to 104")
+        self.assert_quiet(page)
+
+        page = self.report("all_clocks.html", "--clocks", "0..100000", *self.runs)
+        self.browser.show(page)
+        _, *rows = self.browser.evaluate(TABLE, "#timeline-0 details")
+        self.assertEqual((rows[0][1], len(rows)), ("0", 4000))
+        self.assertRegex(self.text("timeline-0"), "room for the first 4\\s000 of their [0-9\\s]+ phases: ask for fewer clocks")
+
+        page = self.report("no_clocks.html", "--clocks", "90000..90001", *self.runs)
+        self.browser.show(page)
+        self.assertRegex(self.text("timeline-0"), r"has nothing of clocks 90000 to 90001: it has clocks 0 to \d+\.")
+
+    def test_what_only_a_traced_run_has_is_named_once_for_all_others(self):
+        untraced = [self.folder / "untraced" / name for name in ("one", "two")]
+        for run in untraced:
+            shutil.copytree(self.runs[1], run)
+            (run / "trace.json").unlink()
+        page = self.report("untraced.html", *untraced, self.runs[0])
+        self.browser.show(page)
+        for figure in ("gaps", "timeline", "rates-nothing"):
+            self.assertIn("Only of a run with run.trace: true, not of one, two.", self.text(figure))
+        self.assertEqual(self.browser.evaluate("return document.querySelectorAll('.nothing').length"), 3)
+        self.assert_quiet(page)
+        page = self.report("one_untraced.html", untraced[0])
+        self.browser.show(page)
+        self.assertIn("Only of a run with run.trace: true, which this one was not.", self.text("gaps"))
+
+    def test_bytes_per_second_of_whole_clocks_are_no_comb(self):
+        """BSP's workers move everything at once: a stretch shorter than a clock would have all or nothing of it."""
+        run = self.folder / "short"  # 96 stretches of it are shorter than a clock
+        self.paceline("simulate", self.config, "--out", run, "sync.policy=bsp", "train.total_iterations=300")
+        self.browser.show(self.report("short.html", run))
+        self.assertIn("estimated from the mean", self.title("rates"))
+        _, *rows = self.browser.evaluate(TABLE, "#rates details")
+        begins = [number(row[2]) for row in rows]
+        summary = self.summary(run)
+        iteration = summary["wall_seconds"] / summary["final_version"]
+        self.assertGreater(len(rows), 10)
+        self.assertGreater(min(after - before for before, after in zip(begins, begins[1:])), 2.5 * iteration)
+        moved = [number(row[4]) for row in rows]
+        self.assertGreater(min(moved), max(moved) / 2.5)
+
+    def test_stragglers_are_named_with_their_scores(self):
+        run = self.folder / "slow"
+        shutil.copytree(self.runs[0], run)
+        summary = self.summary(run)
+        summary["stragglers"] = [{"worker": "1.0", "relative": 0.4249, "individual": 0.97}]
+        (run / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+        self.browser.show(self.report("slow.html", run))
+        self.assertEqual(self.browser.evaluate("return document.querySelector('.card .stragglers').innerText"),
+                         "straggler 1.0: 0.42 of the fastest, 0.97 of its own best")
+
     def test_the_configurations_are_told_apart(self):
         self.browser.show(self.page)
         rows = self.browser.evaluate("""return [...document.querySelectorAll('section')].at(-1).querySelector('table').innerText""")
         self.assertRegex(rows, r"sync\.policy\s+bsp\s+dtssp\s+asp")
-        self.assertNotIn("cluster.nodes", rows)
+        for same in ("cluster.nodes", "run.out"):
+            self.assertNotIn(same, rows)
+        clipped = """return [...document.querySelectorAll('.wrapped td')].filter((cell) => cell.scrollWidth > cell.clientWidth).length"""
+        self.assertEqual(self.browser.evaluate(clipped), 0)
         rows = dict((row[0], row[1:]) for row in self.browser.evaluate(TABLE, "#changed-settings"))
         self.assertEqual(rows["cluster.nodes"][:3], ["2", "2", "2"])
 

@@ -1,6 +1,7 @@
 // What was sent, from the summaries, and along the runs that were traced.
 import { addFigure, addNothing, axis, namesWidth, tooltip } from '../chart.js';
-import { isNumber, kNone, megabytes, plain } from '../format.js';
+import { isNumber, megabytes, plain } from '../format.js';
+import { movedOf, nothingOf } from '../sources.js';
 import { runStyle } from '../theme.js';
 import { kSeconds, linesOfRuns } from './lines.js';
 
@@ -45,25 +46,21 @@ export function bytes(parent, page) {
   });
 }
 
-// A trace knows when gradients were applied, the summary what each cost to move.
-function rateOf(run) {
-  const moved = run.summary && run.summary.bytes_pushed + run.summary.bytes_pulled + (run.summary.bytes_shared ?? 0);
-  if (!run.trace?.gradients || !(run.summary?.iterations > 0) || !(moved > 0)) return [];
-  const { from, stretch, gradients } = run.trace;
-  return gradients.map((count, i) => [
-    from + (i + 0.5) * stretch, kNone, count / stretch * moved / run.summary.iterations * 1e-6]);
-}
-
+// Against time, where there is something to tell it from.
 export function rates(parent, page) {
+  const title = 'Bytes per second against time, estimated from the mean';
   const runs = page.runs.map((run) => {
-    const points = rateOf(run);
+    const points = movedOf(run) ?? [];
     return { label: run.label, curve: { rate: { points, of: points.length } } };
   });
-  if (runs.every((run) => run.curve.rate.points.length === 0)) return;
-  linesOfRuns(parent, { ...page, runs }, {
-    id: 'rates', title: 'Bytes per second against time',
-    caption: 'Gradients applied in each stretch of a traced run, times what was pushed, pulled and shared for each of them in ' +
-        'the mean of the run.',
-    nothing: '', unit: 'MB/s', digits: 3, drawings: [{ key: 'rate', name: 'moved' }],
-  }, kSeconds);
+  const lacking = page.runs.filter((run) => !movedOf(run));
+  if (lacking.length < runs.length) {
+    linesOfRuns(parent, { ...page, runs }, {
+      id: 'rates', title,
+      caption: 'Estimated: gradients applied in each stretch of a traced run, at least three iterations long, times what was ' +
+          'pushed, pulled and shared for each of them in the mean of the run.',
+      nothing: '', unit: 'MB/s', digits: 3, fromZero: true, drawings: [{ key: 'rate', name: 'moved', step: 'end' }],
+    }, kSeconds);
+  }
+  nothingOf(parent, page, 'rates-nothing', title, lacking);
 }

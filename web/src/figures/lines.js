@@ -23,7 +23,7 @@ function series(run, index, theme, drawing, along) {
   };
 }
 
-// about: {id, title, caption, nothing, unit, digits, integers, drawings: [{key, name, thin, step, scale, none}]}, along: of the
+// about: {id, title, caption, nothing, unit, digits, integers, fromZero, drawings: [{key, name, thin, step, scale, none}]}, along: of the
 // two above.
 export function linesOfRuns(parent, page, about, along) {
   const has = (run, drawing) => (run.curve?.[drawing.key]?.points.some((point) => isNumber(point[kValue])) ?? false);
@@ -41,7 +41,7 @@ export function linesOfRuns(parent, page, about, along) {
     option: (theme, width) => ({
       grid: { left: 58, right: 18, bottom: 48 },
       xAxis: axis(theme, along.name, { type: 'value', nameGap: 28, splitNumber: width < 500 ? 3 : 6, scale: false }),
-      yAxis: axis(theme, about.unit, { type: 'value', nameGap: 42, scale: !about.integers,
+      yAxis: axis(theme, about.unit, { type: 'value', nameGap: 42, scale: !about.integers && !about.fromZero,
                                        minInterval: about.integers ? 1 : undefined }),
       tooltip: {
         trigger: 'item',

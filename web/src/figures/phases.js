@@ -4,11 +4,13 @@ import { isNumber, kNone, percent, seconds } from '../format.js';
 import { phaseStyle } from '../theme.js';
 
 const kUnaccounted = 'unaccounted';
+const kNotTraining = 'not training';
+const kLeast = 0.001;  // s that are worth a part of their own
 const kBarsMax = 128;  // in one chart; beyond it the table has the rest
 
-// row: {label, title, parts: [seconds of each phase …, unaccounted]}
-function stacked(id, title, caption, phases, rows) {
-  const names = [...phases, kUnaccounted];
+// row: {label, title, parts: [seconds of each phase …, unaccounted, and of what `more` names]}
+function stacked(id, title, caption, phases, rows, more = []) {
+  const names = [...phases, kUnaccounted, ...more];
   const bars = rows.slice(0, kBarsMax);
   const left = (width) => namesWidth(bars.map((bar) => bar.label), width);
   const step = bars.length > 24 ? 16 : 26;
@@ -42,11 +44,14 @@ function stacked(id, title, caption, phases, rows) {
   };
 }
 
+// Of a run: phases and what is unaccounted, and up to the run's wall the time in which a worker had finished, or did not train yet.
 function summaryParts(run, phases) {
   const workers = run.phases ? run.phases.of : run.summary.workers;
   if (!run.summary.phases || !(workers > 0)) return null;
   const each = (total) => (isNumber(total) ? total / workers : null);
-  return [...phases.map((phase) => each(run.summary.phases[phase]?.total_seconds)), each(run.summary.unaccounted_seconds)];
+  const parts = [...phases.map((phase) => each(run.summary.phases[phase]?.total_seconds)), each(run.summary.unaccounted_seconds)];
+  const own = parts.reduce((sum, part) => sum + (part ?? 0), 0);
+  return [...parts, isNumber(run.summary.wall_seconds) ? Math.max(run.summary.wall_seconds - own, 0) : null];
 }
 
 // One bar for each run.
@@ -58,8 +63,12 @@ export function phasesOfRuns(parent, page) {
   }).filter((row) => row.parts !== null);
   const title = 'Where the time goes, by run';
   if (rows.length === 0) return addNothing(parent, 'phases-runs', title, 'No run says in its summary.json where its time went.');
+  const someRest = rows.some(({ parts }) => parts[parts.length - 1] > kLeast);
+  if (!someRest) for (const { parts } of rows) parts.pop();
   addFigure(parent, stacked('phases-runs', title,
-      'Seconds of a worker in each phase, mean over the workers of the run (DTSSP paper, Fig. 10).', page.phases, rows));
+      'Seconds of a worker in each phase, mean over the workers of the run (DTSSP paper, Fig. 10).' +
+          (someRest ? ' Pale, up to the time of the run: a worker had finished while others still trained, or took no part yet.' : ''),
+      page.phases, rows, someRest ? [kNotTraining] : []));
 }
 
 function partsOf(totals, workers, phases) {
