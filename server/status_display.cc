@@ -41,11 +41,11 @@ void StatusDisplay::show(const RunStatus& status, Ticks now) {
     return;
   }
   if (!takes_text()) return;
-  std::string line = training ? status_line(status) : status.state;
-  // Who is waited for, where the run has not come so far as to say it in numbers.
-  if (!training && !status.waits.empty()) line += ": " + printable(status.waits.front());
   // The last column is left free: a cursor there may have gone to the next line.
   const std::size_t columns = std::max<std::size_t>(columns_(), 2) - 1;
+  std::string line = training ? status_line(status, columns) : printable(status.state);
+  // Who is waited for, where the run has not come so far as to say it in numbers.
+  if (!training && !status.waits.empty()) line += ": " + printable(status.waits.front());
   *out_ << kClearLine << fitted(line, columns) << std::flush;
   shown_ = true;
 }

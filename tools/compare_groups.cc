@@ -7,6 +7,7 @@
 
 #include "common/config/load.h"
 #include "tools/read_run.h"
+#include "tools/same_work.h"
 
 namespace paceline {
 namespace {
@@ -29,20 +30,6 @@ const std::set<std::string>& indifferent() {
                                           kDataPath,
                                           "security.allow_insecure"};
   return keys;
-}
-
-// The work, which is the same for all.
-const std::set<std::string>& work() {
-  static const std::set<std::string> keys{
-      "cluster.nodes",    "cluster.threads_per_node", "train.model", "train.layers",
-      "train.batch_size", "train.total_iterations",   "data.kind",   "data.augment"};
-  return keys;
-}
-
-// The cluster it is done on: what computing and sending cost.
-bool is_of_the_cluster(const std::string& key, bool simulated) {
-  if (key.starts_with("emulate.")) return key != "emulate.cores";
-  return simulated && key.starts_with("simulate.");
 }
 
 // What a group's name says.
@@ -103,7 +90,7 @@ Status check_same_work(const ComparedRun& first, const ComparedRun& run) {
   }
   const bool simulated = first.summary.simulated_seed.has_value();
   for (const auto& [key, expected] : first.configuration) {
-    if (!work().contains(key) && !is_of_the_cluster(key, simulated)) continue;
+    if (!is_of_the_work(key) && !is_of_the_cluster(key, simulated)) continue;
     PACELINE_RETURN_IF_ERROR(check_same(first, run, key));
   }
   const std::string got = run.summary.trace.value_or("none"), expected = first.summary.trace.value_or("none");

@@ -2,10 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "common/config/command_line.h"
+#include "common/config/load.h"
+#include "common/text/printable.h"
 #include "common/trace/merge.h"
 #include "common/trace/trace_file.h"
 #include "tools/explain_text.h"
@@ -14,10 +17,8 @@
 namespace paceline {
 namespace {
 
-constexpr std::size_t kCostliest = 10;
-
 int refused_explanation(std::ostream& err, const std::string& what) {
-  err << "paceline explain: " << what << "\n";
+  err << "paceline explain: " << printable(what) << "\n";
   return kExitUsage;
 }
 
@@ -57,8 +58,28 @@ int explain_one(const ExplainOptions& options, const trace::Trace& recorded, std
                  to_string(own.front().clock) + " to " + to_string(own.back().clock) +
                  (left_out > 0 ? "; older ones are left out of the trace (run.trace_events)" : ""));
   }
-  out << (options.format == "json" ? wait_json(*found, recorded) : wait_text(*found, recorded));
+  out << (options.format == "json" ? wait_json(*found, recorded)
+                                   : printable_lines(wait_text(*found, recorded)));
   return kExitOk;
+}
+
+std::optional<WaitCause> cause_named(const std::string& name) {
+  const auto found = std::find(kWaitCauses.begin(), kWaitCauses.end(), name);
+  if (found == kWaitCauses.end()) return std::nullopt;
+  return static_cast<WaitCause>(found - kWaitCauses.begin());
+}
+
+// A run that was to be traced and has no trace has not come to its end: it is then that traces are written.
+std::string why_no_trace(const std::string& run, const Status& status) {
+  if (status.code() != StatusCode::kNotFound) return status.message();
+  const Result<RecordedConfig> recorded =
+      load_recorded_config((std::filesystem::path(run) / "config.yaml").string());
+  if (!recorded.is_ok() || !recorded->config.run.trace) return status.message();
+  return run +
+         ": no trace: run.trace is true in its config.yaml, but the run has ended before its trace was " +
+         "written, or goes on: it is written when training is over, and a process that is killed writes "
+         "none; " +
+         "see its server.log";
 }
 
 }  // namespace
@@ -71,29 +92,38 @@ int explain(const ExplainOptions& options, std::ostream& out, std::ostream& err)
   if (options.format != "table" && options.format != "json") {
     return refused_explanation(err, "--format: got \"" + options.format + "\", expected table or json");
   }
+  std::optional<WaitCause> cause;
+  if (options.cause) {
+    cause = cause_named(*options.cause);
+    if (!cause) {
+      return refused_explanation(err, "--cause: got \"" + quotable(*options.cause) +
+                                          "\", expected barrier, network, server, parameters or data");
+    }
+    if (options.worker) return refused_explanation(err, "--cause goes without --worker and --clock");
+  }
   const Result<trace::Trace> recorded = trace::read_run(options.run);
-  if (!recorded.is_ok()) return refused_explanation(err, recorded.status().message());
+  if (!recorded.is_ok()) return refused_explanation(err, why_no_trace(options.run, recorded.status()));
   std::vector<Wait> waits = waits_of(*recorded);
   if (options.worker) return explain_one(options, *recorded, std::move(waits), out, err);
   Explained explained;
-  explained.run = options.run;
-  explained.waits = waits.size();
+  explained.run = options.format == "json" ? options.run : printable(options.run);
+  explained.cause = cause;
   for (const Wait& wait : waits) explained.waited += wait.length;
   explained.worker_time = worker_time(*recorded);
   explained.causes = costs_of(waits);
-  explained.costliest = costliest(std::move(waits), kCostliest);
+  explained.waits = std::move(waits);
   out << (options.format == "json" ? explained_json(explained, *recorded)
-                                   : explained_text(explained, *recorded));
+                                   : printable_lines(explained_text(explained, *recorded)));
   return kExitOk;
 }
 
 int merge_trace(const std::string& run, std::ostream& out, std::ostream& err) {
   const Result<trace::Trace> whole = trace::merge_parts(run);
   if (!whole.is_ok()) {
-    err << "paceline trace: " << whole.status().message() << "\n";
+    err << "paceline trace: " << printable(why_no_trace(run, whole.status())) << "\n";
     return kExitUsage;
   }
-  out << run << "/" << trace::kTraceFile << ": " << whole->events() << " events of "
+  out << printable(run) << "/" << trace::kTraceFile << ": " << whole->events() << " events of "
       << whole->processes.size() << " processes, " << whole->left_out() << " left out\n";
   return kExitOk;
 }
@@ -104,6 +134,8 @@ void add_explain(CLI::App& app, int& exit_status) {
   command->add_option("RUN", options->run, "The run directory")->required();
   command->add_option("--worker", options->worker, "With --clock: of this worker, NODE.THREAD");
   command->add_option("--clock", options->clock, "With --worker: before it began this iteration");
+  command->add_option("--cause", options->cause,
+                      "Of this cause alone: barrier, network, server, parameters or data");
   command->add_option("--format", options->format, "table or json");
   command->callback([options, &exit_status] { exit_status = explain(*options, std::cout, std::cerr); });
 }

@@ -1,7 +1,7 @@
-// `paceline explain RUN [--worker 1.2 --clock 118] [--format table|json]`: why workers of a traced run waited
-// (explain_waits.h). Of one iteration: how long, for whom, under which threshold, with which LPR; else the
-// ten costliest waits and what each cause cost. `paceline trace RUN`: puts the parts of a run's trace
-// together again, when its nodes' were brought from other machines.
+// `paceline explain RUN [--worker 1.2 --clock 118 | --cause network] [--format table|json]`: why workers of a
+// traced run waited (explain_waits.h). Of one iteration: how long, for whom, under which threshold, with
+// which LPR; else what each cause cost, and its ten costliest waits. `paceline trace RUN`: puts the parts of
+// a run's trace together again, when its nodes' were brought from other machines.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ struct ExplainOptions {
   std::string run = {};                    // run directory
   std::optional<std::string> worker = {};  // "1.2"
   std::optional<std::int64_t> clock = {};  // with worker
+  std::optional<std::string> cause = {};   // that one alone, without worker and clock
   std::string format = "table";            // table | json
 };
 

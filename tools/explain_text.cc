@@ -1,19 +1,29 @@
 #include "tools/explain_text.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdarg>
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/explain_costliest.h"
 
 namespace paceline {
 namespace {
 
 using std::chrono::nanoseconds;
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kWorkersNamed = 3;  // of a cause
 constexpr std::size_t kPhasesNamed = 3;   // of what a worker did meanwhile
 constexpr std::size_t kMissingNamed = 8;  // of those without spans
+constexpr double kShownFrom = 0.01;       // of all waiting: a cause that cost less has no list
+// Who causes the waits of a cause; of the barrier it is a worker.
+constexpr std::array<const char*, kWaitCauses.size()> kCausers = {
+    "", "the way to the servers and back", "the servers", "the servers, and the way from them",
+    "its own node"};
+const char* causer_of(WaitCause cause) { return kCausers[static_cast<std::size_t>(cause)]; }
 
 [[gnu::format(printf, 1, 2)]] std::string printed(const char* format, ...) {
   char text[256];
@@ -30,18 +40,8 @@ double share(nanoseconds part, nanoseconds whole) {
   return whole.count() > 0 ? static_cast<double>(part.count()) / static_cast<double>(whole.count()) : 0.0;
 }
 
-// Seconds are counted from the first grant, as in curve.csv, or from the trace's begin where it is not there.
-nanoseconds since_start(const trace::Trace& trace, Ticks at) {
-  if (trace.first_grant) return at - *trace.first_grant;
-  Ticks first = at;
-  for (const trace::WorkerSpans& worker : trace.workers) {
-    if (!worker.spans.empty()) first = std::min(first, worker.spans.front().begin);
-  }
-  return at - first;
-}
-
 // "COMPUTE_GRADS 118.200 ms, PS_APPLY_GRADS 2.200 ms": the most of it.
-std::string longest_of(const PhaseTimes& times) {
+std::string longest_of(const TimesByPhase& times) {
   std::vector<std::size_t> order;
   for (std::size_t p = 0; p < kPhaseCount; ++p) {
     if (times[p].count() > 0) order.push_back(p);
@@ -89,25 +89,6 @@ std::string why_released(const trace::Decision& grant) {
   return "it was granted";
 }
 
-std::string short_why(const Wait& wait) {
-  std::string text;
-  for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
-    const nanoseconds time = wait.causes[c];
-    if (time * 20 < wait.length) continue;  // what is less than 5 % of it explains nothing
-    if (!text.empty()) text += ", ";
-    text += std::string(kWaitCauses[c]) + " " + ms(time);
-    if (static_cast<WaitCause>(c) == WaitCause::kBarrier && wait.whom) {
-      text += " for " + to_string(*wait.whom);
-      const std::string meanwhile = longest_of(wait.of_whom);
-      if (!meanwhile.empty()) text += " (" + meanwhile.substr(0, meanwhile.find(',')) + ")";
-    }
-  }
-  if (wait.evaluating * 20 >= wait.length && wait.evaluating.count() > 0) {
-    text += ", " + ms(wait.evaluating) + " of it while a node evaluated";
-  }
-  return text;
-}
-
 std::string left_out_of(const trace::Trace& trace) {
   if (trace.left_out() == 0) return "";
   return "The trace has " + std::to_string(trace.events()) + " events; " + std::to_string(trace.left_out()) +
@@ -147,96 +128,98 @@ std::string clocks_of(const trace::Trace& trace) {
   return text;
 }
 
-Json json_of(const PhaseTimes& times) {
-  Json json = Json::object();
-  for (std::size_t p = 0; p < kPhaseCount; ++p) {
-    if (times[p].count() > 0) json[kPhaseNames[p]] = to_seconds(times[p]);
-  }
-  return json;
-}
-
-Json json_of(const Wait& wait, const trace::Trace& trace) {
-  Json json{{"worker", to_string(wait.worker)},
-            {"clock", wait.clock.value},
-            {"at_seconds", to_seconds(since_start(trace, wait.begin))},
-            {"waited_seconds", to_seconds(wait.length)}};
-  for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
-    json["causes"][kWaitCauses[c]] = to_seconds(wait.causes[c]);
-  }
-  json["evaluating_seconds"] = to_seconds(wait.evaluating);
-  if (wait.whom) {
-    json["for"] = to_string(*wait.whom);
-    json["meanwhile_seconds"] = json_of(wait.of_whom);
-  }
-  if (wait.hold) {
-    json["held"] = {{"at_seconds", to_seconds(since_start(trace, wait.hold->at))}};
-    if (wait.hold->by) json["held"]["slowest"] = to_string(*wait.hold->by);
-    if (wait.hold->min_clock) json["held"]["min_clock"] = wait.hold->min_clock->value;
-  }
-  if (const auto& said = wait.hold ? wait.hold : wait.grant) {
-    if (said->threshold) {
-      json["threshold"] = said->threshold->is_infinite() ? Json("inf") : Json(said->threshold->value());
-    }
-    json["lpr"] = said->lpr ? Json(*said->lpr) : Json(nullptr);
-  }
-  if (wait.grant) {
-    json["granted"] = {{"at_seconds", to_seconds(since_start(trace, wait.grant->at))}};
-    if (wait.grant->release) json["granted"]["released_by"] = name_of(*wait.grant->release);
-    if (wait.grant->by) json["granted"]["by"] = to_string(*wait.grant->by);
-  }
-  json["then_seconds"] = json_of(wait.then);
-  return json;
-}
-
-}  // namespace
-
-std::string explained_text(const Explained& e, const trace::Trace& trace) {
-  std::string text =
-      e.run + printed(": %zu waits of %zu workers, %.3f s in all, %.1f %% of their time\n", e.waits,
-                      trace.workers.size(), to_seconds(e.waited), 100 * share(e.waited, e.worker_time));
-  text += missing_of(e.run, trace) + left_out_of(trace) + clocks_of(trace);
-  text += "\ncause            seconds  of their time  above all\n";
-  for (const CauseCost& cost : e.causes) {
-    std::string above;
-    for (std::size_t i = 0; i < std::min(cost.workers.size(), kWorkersNamed); ++i) {
-      above += (i == 0 ? "" : ", ") + to_string(cost.workers[i].first) + " (" +
-               seconds(cost.workers[i].second) + ")";
-    }
-    if (cost.cause == WaitCause::kBarrier && !above.empty()) above = "for " + above;
-    text += printed("%-12s%12.3f%13.1f %%  ", name_of(cost.cause), to_seconds(cost.total),
-                    100 * share(cost.total, e.worker_time)) +
-            above + "\n";
-  }
-  text += printed("\nThe %zu costliest waits\n      at s  worker     clock      waited ms  why\n",
-                  e.costliest.size());
-  for (const Wait& wait : e.costliest) {
-    text += printed("%10.3f  %-7s%9lld%15.3f  ", to_seconds(since_start(trace, wait.begin)),
-                    to_string(wait.worker).c_str(), static_cast<long long>(wait.clock.value),
-                    static_cast<double>(wait.length.count()) * 1e-6) +
-            short_why(wait) + "\n";
+// "3.0 (8.912 s), 1.2 (0.100 s)"
+std::string named(const std::vector<std::pair<WorkerId, nanoseconds>>& workers) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(workers.size(), kWorkersNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + to_string(workers[i].first) + " (" + seconds(workers[i].second) + ")";
   }
   return text;
 }
 
-std::string explained_json(const Explained& e, const trace::Trace& trace) {
-  Json json{{"run", e.run},
-            {"waits", e.waits},
-            {"waited_seconds", to_seconds(e.waited)},
-            {"worker_seconds", to_seconds(e.worker_time)},
-            {"left_out", trace.left_out()}};
-  json["without_phases"] = Json::array();
-  for (const WorkerId worker : trace.without_spans()) json["without_phases"].push_back(to_string(worker));
-  json["causes"] = Json::array();
-  for (const CauseCost& cost : e.causes) {
-    Json one{{"cause", name_of(cost.cause)}, {"seconds", to_seconds(cost.total)}, {"workers", Json::array()}};
-    for (const auto& [worker, time] : cost.workers) {
-      one["workers"].push_back({{"worker", to_string(worker)}, {"seconds", to_seconds(time)}});
-    }
-    json["causes"].push_back(std::move(one));
+// "of it 48.100 ms while a node evaluated"; empty where that explains little.
+std::string while_evaluating(const CostlyWait& entry) {
+  nanoseconds evaluating{0};
+  for (const Wait* wait : entry.waits) evaluating += wait->evaluating;
+  if (evaluating.count() == 0 || evaluating * 20 < entry.time) return "";
+  return "; a node evaluated for " + ms(evaluating) + " of it";
+}
+
+// "COMPUTE_GRADS 1200.000 ms": what the worker that was waited for did most of the longest wait.
+std::string mostly(const TimesByPhase& times) {
+  const std::string all = longest_of(times);
+  return all.substr(0, all.find(','));
+}
+
+std::string barrier_row(const CostlyWait& entry, nanoseconds begin) {
+  const Wait& longest = *entry.waits.front();
+  const std::size_t workers = entry.waits.size();
+  return printed("%10.3f%14.3f  %-10s  %-7s%9s  ", to_seconds(begin), to_seconds(entry.time),
+                 workers == 1 ? to_string(longest.worker).c_str() : printed("%zu workers", workers).c_str(),
+                 longest.whom ? to_string(*longest.whom).c_str() : "?",
+                 entry.whom_at ? to_string(*entry.whom_at).c_str() : "?") +
+         mostly(longest.of_whom) + while_evaluating(entry) + "\n";
+}
+
+std::string other_row(const CostlyWait& entry, WaitCause cause, nanoseconds begin) {
+  const Wait& wait = *entry.waits.front();
+  return printed("%10.3f%14.3f  %-10s%9s%13.1f %%  ", to_seconds(begin), to_seconds(entry.time),
+                 to_string(wait.worker).c_str(), to_string(wait.clock).c_str(),
+                 100 * share(entry.time, wait.length)) +
+         causer_of(cause) + while_evaluating(entry) + "\n";
+}
+
+// The list of one cause, with its headings.
+std::string costliest_text(const Explained& e, WaitCause cause, const trace::Trace& trace) {
+  const std::vector<CostlyWait> entries = costliest_of(e.waits, cause, kCostliest);
+  const bool barrier = cause == WaitCause::kBarrier;
+  std::string text = printed("\n%s: the %zu costliest", name_of(cause), entries.size());
+  text += barrier ? ", waits that one release ended together\n      at s      waited s  who waited  for      "
+                    "at clock  "
+                    "which meanwhile was in\n"
+                  : "\n      at s      waited s  worker        clock   of that wait  caused by\n";
+  for (const CostlyWait& entry : entries) {
+    const nanoseconds begin = since_start(trace, entry.begin);
+    text += barrier ? barrier_row(entry, begin) : other_row(entry, cause, begin);
   }
-  json["costliest"] = Json::array();
-  for (const Wait& wait : e.costliest) json["costliest"].push_back(json_of(wait, trace));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text;
+}
+
+}  // namespace
+
+// Seconds are counted from the first grant, as in curve.csv, or from the trace's begin where it is not there.
+nanoseconds since_start(const trace::Trace& trace, Ticks at) {
+  if (trace.first_grant) return at - *trace.first_grant;
+  Ticks first = at;
+  for (const trace::WorkerSpans& worker : trace.workers) {
+    if (!worker.spans.empty()) first = std::min(first, worker.spans.front().begin);
+  }
+  return at - first;
+}
+
+std::string explained_text(const Explained& e, const trace::Trace& trace) {
+  std::string text =
+      e.run + printed(": %zu waits of %zu workers, %.3f s in all, %.1f %% of their time\n", e.waits.size(),
+                      trace.workers.size(), to_seconds(e.waited), 100 * share(e.waited, e.worker_time));
+  text += missing_of(e.run, trace) + left_out_of(trace) + clocks_of(trace);
+  text +=
+      "\ncause            seconds  of their time  caused above all by                     borne above all "
+      "by\n";
+  for (const CauseCost& cost : e.causes) {
+    if (e.cause && cost.cause != *e.cause) continue;
+    const bool by_workers = cost.cause == WaitCause::kBarrier;
+    const std::string by = cost.total.count() == 0 ? ""
+                           : by_workers            ? named(cost.workers)
+                                                   : causer_of(cost.cause);
+    text += printed("%-12s%12.3f%13.1f %%  %-38s  ", name_of(cost.cause), to_seconds(cost.total),
+                    100 * share(cost.total, e.worker_time), by.c_str()) +
+            named(cost.waiting) + "\n";
+  }
+  for (const CauseCost& cost : e.causes) {
+    const bool shown = e.cause ? cost.cause == *e.cause : share(cost.total, e.waited) >= kShownFrom;
+    if (shown && cost.total.count() > 0) text += costliest_text(e, cost.cause, trace);
+  }
+  return text;
 }
 
 std::string wait_text(const Wait& wait, const trace::Trace& trace) {
@@ -268,10 +251,6 @@ std::string wait_text(const Wait& wait, const trace::Trace& trace) {
   const std::string then = longest_of(wait.then);
   if (!then.empty()) text += "  then " + then + "\n";
   return text + clocks_of(trace);
-}
-
-std::string wait_json(const Wait& wait, const trace::Trace& trace) {
-  return json_of(wait, trace).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace paceline

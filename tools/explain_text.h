@@ -1,6 +1,8 @@
 // What explain_waits.h found, as text for a terminal and as JSON.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,16 +11,22 @@
 
 namespace paceline {
 
-// Of a whole run: what each cause cost, and the costliest waits.
+inline constexpr std::size_t kCostliest = 10;  // are listed of each cause
+
+// Of a whole run: its waits, and what each cause cost.
 struct Explained {
   std::string run;
-  std::vector<Wait> costliest;
+  std::optional<WaitCause> cause;  // that alone is told
+  std::vector<Wait> waits;
   std::vector<CauseCost> causes;
-  std::size_t waits = 0;
   std::chrono::nanoseconds waited{0};
   std::chrono::nanoseconds worker_time{0};
 };
 
+// Seconds are counted from the first grant, as in curve.csv, or from the trace's begin where it is not there.
+std::chrono::nanoseconds since_start(const trace::Trace& trace, Ticks at);
+
+// As text, a cause that cost less than a hundredth of all waiting has no list of its costliest waits.
 std::string explained_text(const Explained& explained, const trace::Trace& trace);
 std::string explained_json(const Explained& explained, const trace::Trace& trace);
 

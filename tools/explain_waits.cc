@@ -48,8 +48,8 @@ std::optional<Decision> found(const std::map<Iteration, const Decision*>& in, co
 }
 
 // What a worker did in a stretch of time, by phase. Its spans are in order.
-PhaseTimes times_in(const trace::WorkerSpans& worker, const Stretch& stretch) {
-  PhaseTimes times{};
+TimesByPhase times_in(const trace::WorkerSpans& worker, const Stretch& stretch) {
+  TimesByPhase times{};
   auto span = std::lower_bound(worker.spans.begin(), worker.spans.end(), stretch.begin,
                                [](const PhaseSpan& s, Ticks at) { return s.end() <= at; });
   for (; span != worker.spans.end() && span->begin < stretch.end; ++span) {
@@ -183,20 +183,26 @@ class Waits {
 std::vector<Wait> waits_of(const trace::Trace& trace) { return Waits(trace).all(); }
 
 std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
-  std::array<std::map<WorkerId, nanoseconds>, kWaitCauses.size()> workers;
+  using Times = std::map<WorkerId, nanoseconds>;
+  std::array<Times, kWaitCauses.size()> by, of;
   for (const Wait& wait : waits) {
     for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
       if (wait.causes[c].count() == 0) continue;
       const bool by_another = static_cast<WaitCause>(c) == WaitCause::kBarrier && wait.whom.has_value();
-      workers[c][by_another ? *wait.whom : wait.worker] += wait.causes[c];
+      by[c][by_another ? *wait.whom : wait.worker] += wait.causes[c];
+      of[c][wait.worker] += wait.causes[c];
     }
   }
+  const auto costliest_first = [](const Times& times) {
+    std::vector<std::pair<WorkerId, nanoseconds>> sorted(times.begin(), times.end());
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    return sorted;
+  };
   std::vector<CauseCost> costs;
   for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
-    CauseCost cost{static_cast<WaitCause>(c), nanoseconds(0), {workers[c].begin(), workers[c].end()}};
+    CauseCost cost{static_cast<WaitCause>(c), nanoseconds(0), costliest_first(by[c]), costliest_first(of[c])};
     for (const auto& [worker, time] : cost.workers) cost.total += time;
-    std::stable_sort(cost.workers.begin(), cost.workers.end(),
-                     [](const auto& a, const auto& b) { return a.second > b.second; });
     costs.push_back(std::move(cost));
   }
   return costs;

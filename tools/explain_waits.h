@@ -31,7 +31,7 @@ inline constexpr std::array<const char*, 5> kWaitCauses = {"barrier", "network",
                                                            "data"};
 constexpr const char* name_of(WaitCause cause) { return kWaitCauses[static_cast<std::size_t>(cause)]; }
 
-using PhaseTimes = std::array<std::chrono::nanoseconds, kPhaseCount>;
+using TimesByPhase = std::array<std::chrono::nanoseconds, kPhaseCount>;
 
 struct Wait {
   WorkerId worker;
@@ -43,9 +43,9 @@ struct Wait {
   std::optional<trace::Decision> hold;     // where it was held
   std::optional<trace::Decision> grant;    // none: it is left out of the trace, or nothing followed
   std::optional<WorkerId> whom;            // barrier: who let it go, else whom it was held for
-  PhaseTimes of_whom{};                    // what that worker did meanwhile
+  TimesByPhase of_whom{};                  // what that worker did meanwhile
   std::chrono::nanoseconds evaluating{0};  // of it, while a node evaluated
-  PhaseTimes then{};                       // of the iteration that follows
+  TimesByPhase then{};                     // of the iteration that follows
 
   std::chrono::nanoseconds operator[](WaitCause cause) const {
     return causes[static_cast<std::size_t>(cause)];
@@ -55,12 +55,13 @@ struct Wait {
 // All of them, of each worker in the order of time, in worker order.
 std::vector<Wait> waits_of(const trace::Trace& trace);
 
-// What a cause cost, and whom: those for whom others were held (barrier), those who waited (the others), the
-// costliest first.
+// What a cause cost, whose doing that was (those for whom others were held at the barrier; of another cause,
+// those who waited, since no worker causes it), and who waited; each the costliest first.
 struct CauseCost {
   WaitCause cause;
   std::chrono::nanoseconds total{0};
   std::vector<std::pair<WorkerId, std::chrono::nanoseconds>> workers;
+  std::vector<std::pair<WorkerId, std::chrono::nanoseconds>> waiting;
 };
 std::vector<CauseCost> costs_of(const std::vector<Wait>& waits);
 

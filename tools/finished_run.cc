@@ -1,6 +1,9 @@
 #include "tools/finished_run.h"
 
+#include <algorithm>
+
 #include "common/report/counted.h"
+#include "common/text/printable.h"
 
 namespace paceline {
 namespace {
@@ -15,6 +18,23 @@ std::size_t workers_summed(const FinishedRun& run) {
 
 bool lacks_phases(const FinishedRun& run) {
   return fault_of(run.summary).empty() && run.workers.size() != run.summary.workers();
+}
+
+// "train.batch_size is 32, there 64"; of a long value (a list of layers) only that it differs.
+std::string difference_text(const Difference& d) {
+  constexpr std::size_t kValueMax = 40;
+  if (characters(d.got) > kValueMax || characters(d.there) > kValueMax) return d.key + " differs";
+  return d.key + " is " + d.got + ", there " + d.there;
+}
+
+std::string differences_text(const std::vector<Difference>& differs) {
+  constexpr std::size_t kNamed = 4;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(differs.size(), kNamed); ++i) {
+    text += (i == 0 ? "" : "; ") + difference_text(differs[i]);
+  }
+  if (differs.size() > kNamed) text += "; and " + std::to_string(differs.size() - kNamed) + " more keys";
+  return text;
 }
 
 }  // namespace
@@ -34,7 +54,28 @@ Times times_of(const FinishedRun& run) {
           run.has_progress ? std::optional<double>(s.wall_seconds) : std::nullopt};
 }
 
-bool is_comparable(const FinishedRun& run) { return fault_of(run.summary).empty() && !lacks_phases(run); }
+std::optional<std::int64_t> iterations_of(const FinishedRun& run) {
+  const bool lacks = std::find(run.lacking.begin(), run.lacking.end(), "iterations") != run.lacking.end();
+  return run.finished && !lacks ? std::optional(run.summary.iterations) : std::nullopt;
+}
+
+bool is_comparable(const FinishedRun& run) {
+  return fault_of(run.summary).empty() && !lacks_phases(run) && run.differs.empty();
+}
+
+void make_printable(FinishedRun& run) {
+  constexpr std::size_t kLineMax = 400;  // a reason has a path in it, and what a file says
+  const auto clean = [](std::string& text) { text = fitted(printable(text), kLineMax); };
+  RunSummary& s = run.summary;
+  for (std::string* text : {&run.name, &s.status, &s.reason, &s.policy}) clean(*text);
+  for (PolicyChange& change : s.switches) clean(change.policy);
+  for (auto* const texts : {&s.lost, &s.returned, &s.late, &run.missing}) {
+    for (std::string& text : *texts) clean(text);
+  }
+  for (Difference& difference : run.differs) {
+    for (std::string* text : {&difference.key, &difference.got, &difference.there}) clean(*text);
+  }
+}
 
 std::vector<std::string> caveats_of(const FinishedRun& run) {
   std::vector<std::string> caveats = warnings_of(run);
@@ -53,14 +94,20 @@ std::vector<std::string> warnings_of(const FinishedRun& run) {
   if (s.lost_nodes > 0) {
     warnings.push_back(std::to_string(s.lost_nodes) + " of " + std::to_string(s.nodes) +
                        " nodes lost, so without changes; seconds are of the " +
-                       std::to_string(run.workers.size()) + " workers that reported");
+                       std::to_string(run.workers.size()) +
+                       (run.workers.size() == 1 ? " worker that reported" : " workers that reported"));
   }
   if (lacks_phases(run)) {
     warnings.push_back("its directory has the phases of " + std::to_string(run.workers.size()) + " of " +
                        std::to_string(s.workers()) + " workers, so without changes");
   }
+  if (!run.differs.empty()) {
+    warnings.push_back("other work than the first run's, so without changes: " +
+                       differences_text(run.differs));
+  }
   if (s.overruns > 0 && s.status != "invalid") {
-    warnings.push_back(std::to_string(s.overruns) + " emulated steps overran");
+    warnings.push_back(s.overruns == 1 ? "1 emulated step overran"
+                                       : std::to_string(s.overruns) + " emulated steps overran");
   }
   for (const std::string& missing : run.missing) warnings.push_back(missing);
   return warnings;

@@ -2,14 +2,23 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
 
 namespace paceline {
+
+// In what a run's work is another than the first one's (comparable.h).
+struct Difference {
+  std::string key;
+  std::string got;    // of this run
+  std::string there;  // of the first
+};
 
 struct FinishedRun {
   std::string name;  // as it was given on the command line
@@ -23,6 +32,9 @@ struct FinishedRun {
   bool has_progress = true;               // version, threshold, wall
   bool has_workers = true;                // which workers reported
   std::vector<std::string> missing = {};  // "no curve.csv", a line for each thing that the directory lacks
+  std::vector<std::string> lacking = {};  // keys that its summary does not have, of an older version
+  std::vector<std::pair<std::string, std::string>> configuration = {};  // effective_values(); empty: unknown
+  std::vector<Difference> differs = {};                                 // of several runs: from the first
 };
 
 // Seconds for each worker that reported; none where nothing says them.
@@ -38,9 +50,16 @@ Times times_of(const FinishedRun& run);
 // nobody knows how many those were: the phases of a run that lost nodes, or has no summary, are missing.
 std::optional<double> per_worker(const FinishedRun& run, double total_seconds);
 
+// Applied gradients, where the summary says it.
+std::optional<std::int64_t> iterations_of(const FinishedRun& run);
+
 // The times of a run that failed, was stopped, overran its emulation, lost nodes, is unfinished or lacks
-// phases of workers are not its policy's.
+// phases of workers are not its policy's; those of other work are not to be held against the first run's.
 bool is_comparable(const FinishedRun& run);
+
+// Every text in it that comes from a file or a folder's name becomes one that a terminal may be given
+// (common/text/printable.h).
+void make_printable(FinishedRun& run);
 
 // What is wrong with a run or its directory; empty: nothing.
 std::vector<std::string> warnings_of(const FinishedRun& run);

@@ -1,7 +1,10 @@
 #include "tools/read_run.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <system_error>
+#include <utility>
 
 #include "common/config/load.h"
 #include "common/config/names.h"
@@ -16,14 +19,34 @@ Status check_is_directory(const std::string& folder) {
   return not_found(folder + ": no such run directory; give the run.out of a finished run");
 }
 
-// What it was to be.
+// "keys a, b and 3 more"
+std::string enumerated_keys(const std::vector<std::string>& keys) {
+  constexpr std::size_t kNamed = 8;
+  std::string text = keys.size() == 1 ? "key " : "keys ";
+  for (std::size_t i = 0; i < std::min(keys.size(), kNamed); ++i) text += (i == 0 ? "" : ", ") + keys[i];
+  if (keys.size() > kNamed) text += " and " + std::to_string(keys.size() - kNamed) + " more";
+  return text;
+}
+
+// What it was to be. What its summary says stands.
 void add_config(FinishedRun& run, const std::filesystem::path& folder) {
-  const Result<RunConfig> config = load_config((folder / "config.yaml").string(), {}, LoadFor::kReading);
-  run.has_config = config.is_ok();
-  if (!config.is_ok()) return run.missing.push_back(config.status().message());
-  run.summary.policy = name_of(config->sync.policy);
-  run.summary.nodes = config->cluster.nodes;
-  run.summary.threads_per_node = config->cluster.threads_per_node;
+  const Result<RecordedConfig> recorded = load_recorded_config((folder / "config.yaml").string());
+  if (!recorded.is_ok()) {
+    // A run that has ended needs none to be shown; one that is there and cannot be read is still named.
+    if (run.finished && recorded.status().code() == StatusCode::kNotFound) return;
+    return run.missing.push_back(recorded.status().message());
+  }
+  if (!recorded->unknown_keys.empty()) {
+    run.missing.push_back("config.yaml is of another version: unknown " +
+                          enumerated_keys(recorded->unknown_keys));
+  }
+  const RunConfig& config = recorded->config;
+  run.configuration = effective_values(config);
+  if (run.has_config) return;
+  run.has_config = true;
+  run.summary.policy = name_of(config.sync.policy);
+  run.summary.nodes = config.cluster.nodes;
+  run.summary.threads_per_node = config.cluster.threads_per_node;
 }
 
 // How far it came.
@@ -31,6 +54,9 @@ void add_progress(FinishedRun& run, const std::filesystem::path& folder) {
   const Result<CurveSoFar> curve = read_curve_so_far(folder);
   run.has_progress = curve.is_ok() && !curve->rows.empty();
   if (!curve.is_ok()) return run.missing.push_back(curve.status().message());
+  for (const std::string& column : curve->lacking) {
+    run.missing.push_back("curve.csv is of an older version: no column " + column);
+  }
   if (curve->last_line_cut) run.missing.push_back("curve.csv: the last line is cut, and left out");
   for (const CurveRow& row : curve->rows) {
     if (row.version >= run.summary.final_version) {
@@ -40,6 +66,39 @@ void add_progress(FinishedRun& run, const std::filesystem::path& folder) {
     }
     if (row.test_accuracy) run.summary.test_accuracy = row.test_accuracy;
   }
+}
+
+bool lacks(const FinishedRun& run, std::initializer_list<const char*> keys) {
+  return std::any_of(keys.begin(), keys.end(), [&](const char* key) {
+    return std::find(run.lacking.begin(), run.lacking.end(), key) != run.lacking.end();
+  });
+}
+
+// Of an older version it may have some keys only; what it lacks is looked for in the other files.
+void add_summary(FinishedRun& run, SummaryThere there) {
+  run.summary = std::move(there.summary);
+  run.lacking = std::move(there.lacking);
+  run.has_config = !lacks(run, {"policy", "nodes", "threads_per_node"});
+  run.has_progress = !lacks(run, {"wall_seconds", "final_version", "final_threshold"});
+  if (run.lacking.empty()) return;
+  run.missing.push_back("summary.json is of another version: no " + enumerated_keys(run.lacking) +
+                        "; what is said of them here is 0 or comes from other files");
+}
+
+void add_phases(FinishedRun& run, const std::filesystem::path& folder) {
+  Result<PhasesThere> phases = read_phases_there(folder);
+  if (phases.is_ok()) {
+    run.workers = std::move(phases->workers);
+    run.missing.insert(run.missing.end(), phases->lacking.begin(), phases->lacking.end());
+  } else if (!run.finished || run.summary.status == "ok" || phases.status().code() != StatusCode::kNotFound) {
+    // A run that failed before any node could report has no phases, and lacks none.
+    run.has_workers = false;
+    run.missing.push_back(phases.status().message());
+  }
+  if (run.finished && !lacks(run, {"phases", "unaccounted_seconds"})) return;
+  PhaseTotals merged;
+  for (const WorkerPhases& worker : run.workers) merge(merged, worker.totals);
+  set_phases(run.summary, merged);
 }
 
 }  // namespace
@@ -58,32 +117,22 @@ Result<FinishedRun> read_run(const std::string& folder) {
   PACELINE_RETURN_IF_ERROR(check_is_directory(folder));
   FinishedRun run;
   run.name = folder;
-  Result<RunSummary> summary = read_summary(folder);
+  Result<SummaryThere> summary = read_summary_there(folder);
   run.finished = summary.is_ok();
   if (run.finished) {
-    run.summary = std::move(summary).value();
+    add_summary(run, std::move(summary).value());
   } else {
     const bool none = summary.status().code() == StatusCode::kNotFound;
     run.summary.status = none ? "unfinished" : "unreadable";
     run.missing.push_back(none
                               ? "no summary.json: the run is unfinished, or it was killed; see its server.log"
                               : summary.status().message());
-    add_config(run, folder);
-    add_progress(run, folder);
+    run.has_config = false;
+    run.has_progress = false;
   }
-  Result<std::vector<WorkerPhases>> phases = read_phases(folder);
-  if (phases.is_ok()) {
-    run.workers = std::move(phases).value();
-  } else if (!run.finished || run.summary.status == "ok" || phases.status().code() != StatusCode::kNotFound) {
-    // A run that failed before any node could report has no phases, and lacks none.
-    run.has_workers = false;
-    run.missing.push_back(phases.status().message());
-  }
-  if (!run.finished) {
-    PhaseTotals merged;
-    for (const WorkerPhases& worker : run.workers) merge(merged, worker.totals);
-    set_phases(run.summary, merged);
-  }
+  add_config(run, folder);
+  if (!run.has_progress) add_progress(run, folder);
+  add_phases(run, folder);
   return run;
 }
 

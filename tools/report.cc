@@ -7,7 +7,9 @@
 #include <memory>
 
 #include "common/config/command_line.h"
+#include "common/text/printable.h"
 #include "tools/clock_range.h"
+#include "tools/comparable.h"
 #include "tools/compare_output.h"
 #include "tools/compare_runs.h"
 #include "tools/finished_run.h"
@@ -15,13 +17,14 @@
 #include "tools/report_data.h"
 #include "tools/report_page.h"
 #include "tools/report_tables.h"
+#include "tools/runs_tables.h"
 #include "tools/terminal.h"
 
 namespace paceline {
 namespace {
 
 int refused_report(std::ostream& err, const Status& status) {
-  err << "paceline report: " << status.message() << "\n";
+  err << "paceline report: " << printable(status.message()) << "\n";
   return kExitUsage;
 }
 
@@ -30,11 +33,12 @@ int compare(const ReportOptions& options, std::ostream& out, std::ostream& err) 
   for (const std::string& folder : options.runs) {
     Result<ComparedRun> run = read_compared(folder);
     if (!run.is_ok()) return refused_report(err, run.status());
+    if (!options.json) run->name = printable(folder);
     runs.push_back(std::move(run).value());
   }
   const Result<PolicyComparison> compared = compare_runs(runs, options.target);
   if (!compared.is_ok()) return refused_report(err, compared.status());
-  out << (options.json ? comparison_json(*compared) : comparison_text(*compared));
+  out << (options.json ? comparison_json(*compared) : printable_lines(comparison_text(*compared)));
   return kExitOk;
 }
 
@@ -49,7 +53,7 @@ int html_report(const ReportOptions& options, std::ostream& out, std::ostream& e
   if (!written.is_ok()) return refused_report(err, written.status());
   out << *options.html << ": " << options.runs.size() << (options.runs.size() == 1 ? " run, " : " runs, ")
       << written->bytes / 1000 << " kB\n";
-  for (const std::string& missing : written->missing) out << "  " << missing << "\n";
+  for (const std::string& missing : written->missing) out << "  " << printable(missing) << "\n";
   return kExitOk;
 }
 
@@ -59,16 +63,21 @@ ReportFormat format_of(const std::string& name) {
   return name == "markdown" ? ReportFormat::kMarkdown : ReportFormat::kTable;
 }
 
-std::string report_text(std::span<const FinishedRun> runs, TextStyle style) {
-  return runs.size() == 1 ? phase_report(runs.front(), style) : comparison(runs, style);
+bool is_for_people(ReportFormat format) {
+  return format == ReportFormat::kTable || format == ReportFormat::kMarkdown;
+}
+
+std::string report_text(const ReportOptions& options, std::span<const FinishedRun> runs, TextStyle style) {
+  if (runs.size() > 1) return comparison(runs, style, options.columns);
+  return phase_report(runs.front(), style, options.nodes ? Nodes::kEachPhase : Nodes::kRows);
 }
 
 std::string report_in(const ReportOptions& options, std::span<const FinishedRun> runs) {
   switch (options.format) {
     case ReportFormat::kTable:
-      return report_text(runs, options.coloured ? TextStyle::kColoured : TextStyle::kPlain);
+      return report_text(options, runs, options.coloured ? TextStyle::kColoured : TextStyle::kPlain);
     case ReportFormat::kMarkdown:
-      return report_text(runs, TextStyle::kMarkdown);
+      return report_text(options, runs, TextStyle::kMarkdown);
     case ReportFormat::kCsv:
       return report_csv(runs);
     case ReportFormat::kJson:
@@ -79,9 +88,10 @@ std::string report_in(const ReportOptions& options, std::span<const FinishedRun>
 
 // CSV has no place for it.
 void warn_of(std::span<const FinishedRun> runs, std::ostream& err) {
+  constexpr std::size_t kWarningMax = 500;  // characters; what it quotes may be a damaged file
   for (const FinishedRun& run : runs) {
     for (const std::string& warning : warnings_of(run)) {
-      err << "paceline report: " << run.name << ": " << warning << "\n";
+      err << "paceline report: " << fitted(printable(run.name + ": " + warning), kWarningMax) << "\n";
     }
   }
 }
@@ -107,6 +117,10 @@ int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
     return refused_report(err, invalid_argument("--clocks goes with --html: it says which iterations the "
                                                 "page's timelines show"));
   }
+  if (options.nodes && (options.compare || options.html || options.runs.size() > 1)) {
+    return refused_report(err,
+                          invalid_argument("--nodes: expected one run, and neither --compare nor --html"));
+  }
   if (options.html) return html_report(options, out, err);
   if (options.compare) return compare(options, out, err);
   std::vector<FinishedRun> runs;
@@ -114,6 +128,10 @@ int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
     Result<FinishedRun> run = read_run(folder);
     if (!run.is_ok()) return refused_report(err, run.status());
     runs.push_back(std::move(run).value());
+  }
+  mark_differences(runs);
+  for (FinishedRun& run : runs) {
+    if (is_for_people(options.format)) make_printable(run);  // programs are given names as they are
   }
   out << report_in(options, runs);
   if (options.format == ReportFormat::kCsv) warn_of(runs, err);
@@ -132,6 +150,7 @@ void add_report(CLI::App& app, int& exit_status) {
   const auto format = std::make_shared<std::string>("table");
   command->add_option("--format", *format, "table (default), csv, json or markdown")
       ->check(CLI::IsMember({"table", "csv", "json", "markdown"}));
+  command->add_flag("--nodes", options->nodes, "Of one run: the phases of each node, too");
   command->add_option("--html", options->html,
                       "Write a page of the runs to this file instead: figures and tables, for any browser");
   command->add_option(
@@ -140,6 +159,7 @@ void add_report(CLI::App& app, int& exit_status) {
   command->callback([options, format, &exit_status] {
     options->format = format_of(*format);
     options->coloured = takes_colour(STDOUT_FILENO);
+    options->columns = columns_of(STDOUT_FILENO);
     exit_status = report(*options, std::cout, std::cerr);
   });
 }

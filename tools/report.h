@@ -1,10 +1,12 @@
 // `paceline report RUN…`: what the run directories say, finished or not, as tables on the terminal, as
-// Markdown, CSV or JSON. One run: its phases for each node and overall, and how it ended. Several: barrier,
+// Markdown, CSV or JSON. One run: how it ended, a row for each node, and its phases. Several: barrier,
 // network, compute and total time, the accuracy and the nine phases of each, with the changes against the
-// first in per cent. With --compare, policies: their runs paired by seed, with intervals and verdicts
-// (tools/compare_runs.h). With --html, a page of the runs instead (tools/report_page.h).
+// first in per cent, where they did the same work. With --compare, policies: their runs paired by seed, with
+// intervals and verdicts (tools/compare_runs.h). With --html, a page of the runs instead
+// (tools/report_page.h).
 #pragma once
 
+#include <cstddef>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -26,7 +28,9 @@ struct ReportOptions {
   std::optional<std::string> html = {};    // the file to write a page of the runs to
   std::optional<std::string> clocks = {};  // with html: A..B, of which iterations timelines are
   ReportFormat format = ReportFormat::kTable;
-  bool coloured = false;  // tables, for a terminal
+  bool coloured = false;    // tables, for a terminal
+  std::size_t columns = 0;  // of the terminal; 0: any width
+  bool nodes = false;       // of one run: a table of phases for each node
 };
 
 // The report to `out` and 0, or, of a page, a line with its name; what a directory lacks, unfinished or

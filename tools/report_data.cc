@@ -109,6 +109,7 @@ std::string csv_of_several(std::span<const FinishedRun> runs) {
   for (const FinishedRun& run : runs) {
     const RunSummary& s = run.summary;
     const Times times = times_of(run);
+    const std::optional<std::int64_t> iterations = iterations_of(run);
     std::vector<std::string> cells = {run.name,
                                       s.status,
                                       !run.finished      ? ""
@@ -118,7 +119,7 @@ std::string csv_of_several(std::span<const FinishedRun> runs) {
                                       run.has_config ? std::to_string(s.nodes) : "",
                                       run.has_config ? std::to_string(s.threads_per_node) : "",
                                       run.has_workers ? std::to_string(run.workers.size()) : "",
-                                      run.finished ? std::to_string(s.iterations) : "",
+                                      iterations ? std::to_string(*iterations) : "",
                                       run.has_progress ? to_string(s.final_version) : "",
                                       run.has_progress ? to_string(s.final_threshold) : "",
                                       optional_text(times.total),
@@ -176,15 +177,30 @@ ReportJson seconds_json(const FinishedRun& run) {
   return json;
 }
 
+// As the file has it: nothing is made up for a key that it does not have.
+ReportJson summary_json(const FinishedRun& run) {
+  if (!run.finished) return nullptr;
+  ReportJson json = ReportJson::parse(to_json(run.summary));
+  for (const std::string& key : run.lacking) json.erase(key);
+  return json;
+}
+
+std::vector<std::string> differing_keys_of(const FinishedRun& run) {
+  std::vector<std::string> keys;
+  for (const Difference& difference : run.differs) keys.push_back(difference.key);
+  return keys;
+}
+
 ReportJson run_json(const FinishedRun& run) {
   const RunSummary& s = run.summary;
   const WorkerSums sums = sums_of(run);
   ReportJson json{{"run", run.name},
                   {"finished", run.finished},
                   {"comparable", is_comparable(run)},
+                  {"differs_in", differing_keys_of(run)},
                   {"caveats", caveats_of(run)},
                   {"missing", run.missing},
-                  {"summary", run.finished ? ReportJson::parse(to_json(s)) : ReportJson(nullptr)},
+                  {"summary", summary_json(run)},
                   {"status", s.status},
                   {"policy", if_known(run.has_config, s.policy)},
                   {"version", if_known(run.has_progress, s.final_version.value)},

@@ -26,10 +26,10 @@ std::string report_csv(std::span<const FinishedRun> runs);
 
 // One run or several alike:
 //
-// {"runs": [{"run": "runs/a", "finished": true, "comparable": true, "caveats": [...], "missing": [...],
-//            "summary": as in summary.json, null in an unfinished run, "status", "policy", "version",
-//            "wall_seconds", "test_accuracy", "workers_reported",
-//            "seconds_of_a_worker": {"barrier", "network", "compute", "total",
+// {"runs": [{"run": "runs/a", "finished": true, "comparable": true, "differs_in": [...], "caveats": [...],
+//            "missing": [...], "summary": as in summary.json, null in an unfinished run, "status", "policy",
+//            "version", "wall_seconds", "test_accuracy", "workers_reported", "seconds_of_a_worker":
+//            {"barrier", "network", "compute", "total",
 //                                    "phases": {"BATCH": s, ..., "unaccounted": s}},
 //            "nodes": [{"node": 0, "workers": 4, "wall_seconds",
 //                       "phases": {"BATCH": {"count", "total_seconds", "mean_ms", "p50_ms", "p95_ms",
@@ -37,7 +37,8 @@ std::string report_csv(std::span<const FinishedRun> runs);
 //                       "unaccounted_seconds"}],
 //            "all": as a node}]}
 //
-// What an unfinished run's directory does not say is null.
+// What an unfinished run's directory does not say is null. differs_in: the keys in which a run's work is
+// another than the first one's; such a run is not comparable.
 std::string report_json(std::span<const FinishedRun> runs);
 
 }  // namespace paceline

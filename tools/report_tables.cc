@@ -2,24 +2,14 @@
 #include "tools/report_tables.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
+#include <utility>
+
+#include "tools/report_numbers.h"
 
 namespace paceline {
 namespace {
-
-// printf into a string.
-template <typename... Values>
-std::string line(const char* format, Values... values) {
-  const int length = std::snprintf(nullptr, 0, format, values...);
-  std::string text(static_cast<std::size_t>(length) + 1, '\0');
-  std::snprintf(text.data(), text.size(), format, values...);
-  text.pop_back();
-  return text;
-}
 
 std::string ms(std::int64_t ns) { return line("%.3f", static_cast<double>(ns) * 1e-6); }
 std::string seconds(std::int64_t ns) { return line("%.3f", static_cast<double>(ns) * 1e-9); }
@@ -47,11 +37,18 @@ Row phase_row(const char* name, const PhaseStat& stat, std::int64_t wall_ns, std
   return row;
 }
 
-Row sum_row(const char* name, std::int64_t ns, std::int64_t wall_ns) {
+Row sum_row(const std::string& name, std::int64_t ns, std::int64_t wall_ns) {
   return {{name}, {}, {}, {}, {seconds(ns)}, {percent(ns, wall_ns)}, {}, {}};
 }
 
-TextTable phase_table(const std::string& title, const PhaseTotals& totals) {
+// The workers of a node, or all, summed.
+struct NodeSum {
+  std::int64_t workers = 0;
+  PhaseTotals totals = {};
+};
+
+TextTable phase_table(const std::string& title, const NodeSum& sum) {
+  const PhaseTotals& totals = sum.totals;
   TextTable table{.title = title,
                   .indent = 2,
                   .ruled = true,
@@ -70,14 +67,38 @@ TextTable phase_table(const std::string& title, const PhaseTotals& totals) {
   }
   table.rows.push_back(sum_row("unaccounted", unaccounted_ns(totals), totals.wall_ns));
   table.last_ruled = table.rows.size();
-  table.rows.push_back(sum_row("wall", totals.wall_ns, totals.wall_ns));
+  const std::string of = sum.workers == 1 ? "wall" : "wall, " + std::to_string(sum.workers) + " workers";
+  table.rows.push_back(sum_row(of, totals.wall_ns, totals.wall_ns));
   return table;
 }
 
-std::string seconds_text(const std::optional<double>& known) { return known ? line("%.3f", *known) : "-"; }
-
-std::string accuracy_text(const std::optional<double>& accuracy) {
-  return accuracy ? line("%.2f %%", 100.0 * *accuracy) : "not evaluated";
+// A row for each node.
+TextTable node_table(const std::map<NodeId, NodeSum>& sums) {
+  TextTable table{.title =
+                      "nodes: seconds of a worker, mean over the node's (network: PS_APPLY_GRADS + STEP + "
+                      "PS_PARAM)",
+                  .indent = 2,
+                  .ruled = true,
+                  .columns = {{"node", Align::kLeft},
+                              {"workers"},
+                              {"compute s"},
+                              {"barrier s"},
+                              {"network s"},
+                              {"other s"},
+                              {"wall s"}}};
+  for (const auto& [node, sum] : sums) {
+    const PhaseTotals& t = sum.totals;
+    const std::int64_t compute = t[Phase::kComputeGrads].total_ns, barrier = t[Phase::kBarrier].total_ns;
+    const std::int64_t network =
+        t[Phase::kPsApplyGrads].total_ns + t[Phase::kStep].total_ns + t[Phase::kPsParam].total_ns;
+    Row row{{to_string(node)}, {std::to_string(sum.workers)}};
+    for (const std::int64_t ns :
+         {compute, barrier, network, t.wall_ns - compute - barrier - network, t.wall_ns}) {
+      row.push_back({seconds(ns / sum.workers)});
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
 }
 
 // Of a run without a summary.
@@ -102,9 +123,11 @@ std::string ending(const FinishedRun& run) {
   if (s.simulated_seed) text += ", simulated with seed " + std::to_string(*s.simulated_seed);
   text += "\n";
   if (!run.finished) return text + so_far(run);
-  text += line("  policy %s, %u nodes x %u threads, %lld iterations in %.3f s, version %s, threshold %s\n",
-               s.policy.c_str(), s.nodes, s.threads_per_node, static_cast<long long>(s.iterations),
-               s.wall_seconds, to_string(s.final_version).c_str(), to_string(s.final_threshold).c_str());
+  const std::optional<std::int64_t> iterations = iterations_of(run);
+  text += line("  policy %s, %u nodes x %u threads, %s iterations in %.3f s, version %s, threshold %s\n",
+               s.policy.c_str(), s.nodes, s.threads_per_node,
+               iterations ? std::to_string(*iterations).c_str() : "unknown", s.wall_seconds,
+               to_string(s.final_version).c_str(), to_string(s.final_threshold).c_str());
   text += line("  pushed %.1f MB, pulled %.1f MB in %lld pulls", static_cast<double>(s.bytes_pushed) * 1e-6,
                static_cast<double>(s.bytes_pulled) * 1e-6, static_cast<long long>(s.pulls));
   if (s.bytes_shared > 0) text += line(", shared %.1f MB", static_cast<double>(s.bytes_shared) * 1e-6);
@@ -153,134 +176,28 @@ std::string ending(const FinishedRun& run) {
   return text;
 }
 
-// "-12.3 %": the change from the first run to another; "" for the first run itself, and where either says
-// nothing or cannot be compared.
-class Changes {
- public:
-  Changes(const FinishedRun& first, const FinishedRun& run)
-      : shown_(&run != &first && is_comparable(first) && is_comparable(run)) {}
-
-  // Less is better.
-  TextCell percent(const std::optional<double>& first, const std::optional<double>& now) const {
-    if (!shown_ || !first || !now) return {};
-    const Tone tone = *now < *first ? Tone::kGood : *now > *first ? Tone::kBad : Tone::kPlain;
-    if (*first == 0.0) return {*now == 0.0 ? "0.0 %" : "new", tone};
-    return {line("%+.1f %%", 100.0 * (*now - *first) / *first), tone};
-  }
-  // More is better.
-  TextCell points(const std::optional<double>& first, const std::optional<double>& now) const {
-    if (!shown_ || !first || !now) return {};
-    const Tone tone = *now > *first ? Tone::kGood : *now < *first ? Tone::kBad : Tone::kPlain;
-    return {line("%+.2f points", 100.0 * (*now - *first)), tone};
-  }
-
- private:
-  bool shown_;
-};
-
-// Column headings: the last part of each run's name, where that tells them apart.
-std::vector<std::string> headings(std::span<const FinishedRun> runs) {
-  std::vector<std::string> names;
-  std::set<std::string> distinct;
-  for (const FinishedRun& run : runs) {
-    std::filesystem::path path(run.name);
-    if (path.filename().empty()) path = path.parent_path();  // "runs/bsp/"
-    names.push_back(path.filename().string());
-    distinct.insert(names.back());
-  }
-  if (distinct.size() == runs.size()) return names;
-  for (std::size_t i = 0; i < runs.size(); ++i) names[i] = runs[i].name;
-  return names;
-}
-
-// One line each, with the changes against the first.
-TextTable run_comparison(std::span<const FinishedRun> runs) {
-  TextTable table{.columns = {{"run", Align::kLeft},
-                              {"status", Align::kLeft},
-                              {"policy", Align::kLeft},
-                              {"barrier s"},
-                              {""},
-                              {"network s"},
-                              {""},
-                              {"compute s"},
-                              {""},
-                              {"total s"},
-                              {""},
-                              {"test accuracy"},
-                              {""}}};
-  const FinishedRun& reference = runs.front();
-  const Times first = times_of(reference);
-  for (const FinishedRun& run : runs) {
-    const Changes changes(reference, run);
-    const Times t = times_of(run);
-    const RunSummary& s = run.summary;
-    Row row{{run.name, Tone::kStrong}, {s.status, s.status == "ok" ? Tone::kGood : Tone::kBad}, {s.policy}};
-    for (const auto field : {&Times::barrier, &Times::network, &Times::compute, &Times::total}) {
-      row.push_back({seconds_text(t.*field)});
-      row.push_back(changes.percent(first.*field, t.*field));
-    }
-    row.push_back({run.has_progress ? accuracy_text(s.test_accuracy) : "-"});
-    row.push_back(changes.points(reference.summary.test_accuracy, s.test_accuracy));
-    table.rows.push_back(std::move(row));
-  }
-  return table;
-}
-
-// The nine phases, a column for each run.
-TextTable phase_comparison(std::span<const FinishedRun> runs) {
-  TextTable table{.columns = {{"phase s", Align::kLeft}}};
-  for (const std::string& name : headings(runs)) {
-    table.columns.push_back({name});
-    table.columns.push_back({""});
-  }
-  const auto add = [&](const char* name, auto total_seconds) {
-    Row row{{name}};
-    const std::optional<double> first = per_worker(runs.front(), total_seconds(runs.front().summary));
-    for (const FinishedRun& run : runs) {
-      const std::optional<double> now = per_worker(run, total_seconds(run.summary));
-      row.push_back({seconds_text(now)});
-      row.push_back(Changes(runs.front(), run).percent(first, now));
-    }
-    table.rows.push_back(std::move(row));
-  };
-  for (std::size_t i = 0; i < kPhaseCount; ++i) {
-    add(kPhaseNames[i], [i](const RunSummary& s) { return s.phases[i].total_seconds; });
-  }
-  add("unaccounted", [](const RunSummary& s) { return s.unaccounted_seconds; });
-  return table;
-}
-
 }  // namespace
 
-std::string phase_report(const FinishedRun& run, TextStyle style) {
-  std::map<NodeId, PhaseTotals> nodes;
-  PhaseTotals all;
+std::string phase_report(const FinishedRun& run, TextStyle style, Nodes nodes) {
+  std::map<NodeId, NodeSum> sums;
+  NodeSum all;
   for (const auto& [worker, totals] : run.workers) {
-    merge(nodes[worker.node], totals);
-    merge(all, totals);
-  }
-  const std::string end = rendered_lines(ending(run), style);
-  if (run.workers.empty()) return end;  // nobody trained, or nobody could report
-  std::string text;
-  for (const auto& [node, totals] : nodes) {
-    text += rendered(phase_table("node " + to_string(node), totals), style) + "\n";
-  }
-  const std::string title = "all nodes (" + std::to_string(run.workers.size()) + " workers)";
-  return text + rendered(phase_table(title, all), style) + "\n" + end;
-}
-
-std::string comparison(std::span<const FinishedRun> runs, TextStyle style) {
-  std::string text = "Seconds for each worker (network: PS_APPLY_GRADS + STEP + PS_PARAM); changes against " +
-                     runs.front().name + "\n";
-  if (style == TextStyle::kMarkdown) text += "\n";
-  text += rendered(run_comparison(runs), style) + "\n" + rendered(phase_comparison(runs), style);
-  std::string notes;
-  for (const FinishedRun& run : runs) {
-    for (const std::string& caveat : caveats_of(run)) {
-      notes += (style == TextStyle::kMarkdown ? "- " : "") + run.name + ": " + caveat + "\n";
+    for (NodeSum* const sum : {&sums[worker.node], &all}) {
+      ++sum->workers;
+      merge(sum->totals, totals);
     }
   }
-  return notes.empty() ? text : text + "\n" + notes;
+  std::string text = rendered_lines(ending(run), style);
+  if (run.workers.empty()) return text;  // nobody trained, or nobody could report
+  if (nodes == Nodes::kEachPhase) {
+    for (const auto& [node, sum] : sums) {
+      text += "\n" + rendered(phase_table("node " + to_string(node), sum), style);
+    }
+  } else if (sums.size() > 1) {
+    text += "\n" + rendered(node_table(sums), style);
+  }
+  const std::string title = "all nodes (" + std::to_string(run.workers.size()) + " workers)";
+  return text + "\n" + rendered(phase_table(title, all), style);
 }
 
 }  // namespace paceline

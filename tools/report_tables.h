@@ -1,7 +1,7 @@
-// The tables of `paceline report`, as text: pure functions of what was read from the run directories.
+// The tables of `paceline report` for one run, as text: pure functions of what was read from its directory.
+// Of several runs: runs_tables.h.
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "tools/finished_run.h"
@@ -9,15 +9,14 @@
 
 namespace paceline {
 
-// One run: a phase table for each node and one over all (none where no worker reported), then how the run
-// ended, or, where it has not, how far it came, and what its directory lacks. In a table, total is the sum
-// over the threads it covers, share is of their walls, and quantiles are of all their occurrences.
-std::string phase_report(const FinishedRun& run, TextStyle style = TextStyle::kPlain);
+// What is said of the nodes: a row for each, or a table of phases for each.
+enum class Nodes { kRows, kEachPhase };
 
-// Several runs. First one line each, in seconds for each worker that reported (Times), so that they add up to
-// no more than the total; then the nine phases, a column for each run. Behind each time, its change against
-// the first run in per cent; behind the accuracy, the difference in points. Neither where one of the two runs
-// is not comparable: such runs are named below the tables with the reason (caveats_of()).
-std::string comparison(std::span<const FinishedRun> runs, TextStyle style = TextStyle::kPlain);
+// How the run ended, or, where it has not, how far it came, and what its directory lacks; then the nodes,
+// with seconds of a worker (the mean over a node's), and the phases over all workers (no tables where no
+// worker reported). In a phase table, total is the sum over the threads it covers, share is of their walls,
+// and quantiles are of all their occurrences.
+std::string phase_report(const FinishedRun& run, TextStyle style = TextStyle::kPlain,
+                         Nodes nodes = Nodes::kRows);
 
 }  // namespace paceline

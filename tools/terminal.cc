@@ -1,5 +1,6 @@
 #include "tools/terminal.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,6 +18,11 @@ std::string_view environment(const char* name) {
 
 bool takes_colour(int fd) {
   return ::isatty(fd) == 1 && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
+}
+
+std::size_t columns_of(int fd) {
+  winsize size = {};
+  return ::isatty(fd) == 1 && ::ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 }  // namespace paceline

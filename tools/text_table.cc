@@ -4,17 +4,12 @@
 #include <sstream>
 
 #include "common/assert.h"
+#include "common/text/printable.h"
 
 namespace paceline {
 namespace {
 
 constexpr std::size_t kGap = 2;  // blanks between columns
-
-std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // not the middle of a character
-  }));
-}
 
 // Select Graphic Rendition (ECMA-48): what 16-colour terminals have, readable on light and on dark.
 const char* code_of(Tone tone) {
@@ -50,6 +45,9 @@ std::string escaped(const std::string& text) {
 
 using Cells = std::vector<TextCell>;
 
+// One cell alone is a line of its own.
+bool is_line(const TextTable& table, const Cells& row) { return row.size() == 1 && table.columns.size() > 1; }
+
 // The columns that have anything, and how wide they are.
 struct Shape {
   std::vector<std::size_t> columns;
@@ -59,11 +57,12 @@ struct Shape {
 Shape shape_of(const TextTable& table) {
   Shape shape;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    std::size_t width = width_of(table.columns[i].heading);
+    std::size_t width = characters(table.columns[i].heading);
     for (const Cells& row : table.rows) {
+      if (is_line(table, row)) continue;
       PACELINE_ASSERT(row.size() == table.columns.size(),
                       "a row of " + std::to_string(row.size()) + " cells");
-      width = std::max(width, width_of(row[i].text));
+      width = std::max(width, characters(row[i].text));
     }
     if (width == 0) continue;
     shape.columns.push_back(i);
@@ -82,7 +81,7 @@ std::string aligned(const TextTable& table, const Shape& shape, const Cells& cel
   std::string text(table.indent, ' ');
   for (std::size_t k = 0; k < shape.columns.size(); ++k) {
     const TextCell& cell = cells[shape.columns[k]];
-    const std::string blanks(shape.widths[k] - width_of(cell.text), ' ');
+    const std::string blanks(shape.widths[k] - characters(cell.text), ' ');
     const bool right = table.columns[shape.columns[k]].align == Align::kRight;
     text += (k == 0 ? "" : std::string(kGap, ' ')) +
             (right ? blanks + toned(cell, style) : toned(cell, style) + blanks);
@@ -91,10 +90,15 @@ std::string aligned(const TextTable& table, const Shape& shape, const Cells& cel
   return text + "\n";
 }
 
-std::string aligned_table(const TextTable& table, TextStyle style) {
-  const Shape shape = shape_of(table);
+std::size_t width_of(const Shape& shape) {
   std::size_t width = shape.widths.empty() ? 0 : kGap * (shape.widths.size() - 1);
   for (const std::size_t of : shape.widths) width += of;
+  return width;
+}
+
+std::string aligned_table(const TextTable& table, TextStyle style) {
+  const Shape shape = shape_of(table);
+  const std::size_t width = width_of(shape);
   const std::string rule = std::string(table.indent, ' ') + std::string(width, '-') + "\n";
   std::string text;
   if (!table.title.empty()) text += toned({table.title, Tone::kStrong}, style) + "\n";
@@ -102,7 +106,8 @@ std::string aligned_table(const TextTable& table, TextStyle style) {
   if (table.ruled) text += rule;
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     if (table.last_ruled == i) text += rule;
-    text += aligned(table, shape, table.rows[i], style);
+    const Cells& row = table.rows[i];
+    text += is_line(table, row) ? toned(row.front(), style) + "\n" : aligned(table, shape, row, style);
   }
   return text;
 }
@@ -121,11 +126,15 @@ std::string markdown_table(const TextTable& table) {
   for (const std::size_t i : shape.columns)
     text += table.columns[i].align == Align::kRight ? "---:|" : "---|";
   text += "\n";
-  for (const Cells& row : table.rows) text += markdown_row(shape, row);
+  for (const Cells& row : table.rows) {
+    text += is_line(table, row) ? "| " + escaped(row.front().text) + " |\n" : markdown_row(shape, row);
+  }
   return text;
 }
 
 }  // namespace
+
+std::size_t width_of(const TextTable& table) { return table.indent + width_of(shape_of(table)); }
 
 std::string rendered(const TextTable& table, TextStyle style) {
   return style == TextStyle::kMarkdown ? markdown_table(table) : aligned_table(table, style);

@@ -30,13 +30,17 @@ struct TextColumn {
 };
 
 struct TextTable {
-  std::string title = {};                        // a line above; empty: none
-  std::size_t indent = 0;                        // blanks before each row; not in Markdown
-  bool ruled = false;                            // a line below the headings; Markdown always has one
-  std::vector<TextColumn> columns;               // one without a heading and without any text is left out
-  std::vector<std::vector<TextCell>> rows = {};  // each of as many cells as there are columns
-  std::optional<std::size_t> last_ruled = {};    // a line above that row, too; not in Markdown
+  std::string title = {};           // a line above; empty: none
+  std::size_t indent = 0;           // blanks before each row; not in Markdown
+  bool ruled = false;               // a line below the headings; Markdown always has one
+  std::vector<TextColumn> columns;  // one without a heading and without any text is left out
+  std::vector<std::vector<TextCell>> rows =
+      {};  // each of as many cells as there are columns, or of one: a line
+  std::optional<std::size_t> last_ruled = {};  // a line above that row, too; not in Markdown
 };
+
+// Of its widest line, in characters; not of the title and of lines of one cell.
+std::size_t width_of(const TextTable& table);
 
 // Lines, each ended. Width is counted in characters of UTF-8.
 std::string rendered(const TextTable& table, TextStyle style);

@@ -41,17 +41,23 @@ Status unknown_key(const std::string& path, const Place& place) {
   return invalid_argument(format_error(place, path, "unknown key", "\"" + path + "\"", expected));
 }
 
-// Walks the sections of a document and collects its keys, in the order of the file.
-Status collect(const Value& section, const std::string& path, std::vector<Entry>& entries) {
+// Walks the sections of a document and collects its keys, in the order of the file. Unknown ones go into
+// `unknown`; where that is not given, the first is an error.
+Status collect(const Value& section, const std::string& path, std::vector<Entry>& entries,
+               std::vector<std::string>* unknown = nullptr) {
   for (std::size_t i = 0; i < section.names.size(); ++i) {
     const Value& value = section.items[i];
     const std::string child = path.empty() ? section.names[i] : path + "." + section.names[i];
     if (const Key* key = schema().find(child)) {
       entries.push_back({key, value});
     } else if (!schema().is_section(child)) {
+      if (unknown != nullptr) {
+        unknown->push_back(child);
+        continue;
+      }
       return unknown_key(child, value.place);
     } else if (value.kind == Value::Kind::kMap) {
-      PACELINE_RETURN_IF_ERROR(collect(value, child, entries));
+      PACELINE_RETURN_IF_ERROR(collect(value, child, entries, unknown));
     } else if (value.kind != Value::Kind::kNull) {  // a section with every line commented out is an empty one
       return invalid_argument(
           format_error(value.place, child, "wrong type", describe(value), "a section with keys of its own"));
@@ -98,15 +104,7 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
-}  // namespace
-
-Result<RunConfig> parse_config(std::string_view text, const std::string& source,
-                               std::span<const std::string> overrides, LoadFor what) {
-  PACELINE_ASSIGN_OR_RETURN(const Value root, config::read_document(text, source));
-  std::vector<Entry> entries;
-  PACELINE_RETURN_IF_ERROR(collect(root, "", entries));
-  for (const std::string& argument : overrides) PACELINE_RETURN_IF_ERROR(add_override(argument, entries));
-
+Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string& source, LoadFor what) {
   RunConfig result;
   Given given(source);
   for (const Entry& entry : entries) {
@@ -126,9 +124,30 @@ Result<RunConfig> parse_config(std::string_view text, const std::string& source,
   return result;
 }
 
+}  // namespace
+
+Result<RunConfig> parse_config(std::string_view text, const std::string& source,
+                               std::span<const std::string> overrides, LoadFor what) {
+  PACELINE_ASSIGN_OR_RETURN(const Value root, config::read_document(text, source));
+  std::vector<Entry> entries;
+  PACELINE_RETURN_IF_ERROR(collect(root, "", entries));
+  for (const std::string& argument : overrides) PACELINE_RETURN_IF_ERROR(add_override(argument, entries));
+  return config_of(entries, source, what);
+}
+
 Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides, LoadFor what) {
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(path));
   return parse_config(text, path, overrides, what);
+}
+
+Result<RecordedConfig> load_recorded_config(const std::string& path) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  PACELINE_ASSIGN_OR_RETURN(const Value root, config::read_document(text, path));
+  RecordedConfig recorded;
+  std::vector<Entry> entries;
+  PACELINE_RETURN_IF_ERROR(collect(root, "", entries, &recorded.unknown_keys));
+  PACELINE_ASSIGN_OR_RETURN(recorded.config, config_of(entries, path, LoadFor::kReading));
+  return recorded;
 }
 
 }  // namespace paceline

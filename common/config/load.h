@@ -36,6 +36,14 @@ Result<RunConfig> load_config(const std::string& path, std::span<const std::stri
 Result<RunConfig> parse_config(std::string_view text, const std::string& source,
                                std::span<const std::string> overrides, LoadFor what = LoadFor::kDaemons);
 
+// The configuration that a run was recorded with, maybe by another version: keys that this one does not know
+// are left out and named. Errors: those of load_config() for anything else.
+struct RecordedConfig {
+  RunConfig config;
+  std::vector<std::string> unknown_keys = {};
+};
+Result<RecordedConfig> load_recorded_config(const std::string& path);
+
 // The effective configuration: every key with its value, in the schema's order. parse_config of it gives
 // `config` again, for what `config` was read for. `config` came from load_config or parse_config.
 std::string to_yaml(const RunConfig& config);

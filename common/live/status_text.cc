@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,12 +16,6 @@ std::string text_of(const char* format, Values... values) {
   char text[160];
   std::snprintf(text, sizeof text, format, values...);
   return text;
-}
-
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
-
-std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
 }
 
 std::string padded(std::string text, std::size_t width, bool right) {
@@ -44,10 +39,40 @@ std::string rate_text(double rate) {
   return text_of(rate < 10 ? "%.2f" : rate < 1000 ? "%.1f" : "%.0f", rate);
 }
 
+// "3.0 (0.36)": a straggler, and the lower of its scores.
+std::string straggler_text(const RunStatus& status, WorkerId straggler) {
+  for (const WorkerStatus& worker : status.workers) {
+    if (worker.worker == straggler && worker.score) {
+      return to_string(straggler) + text_of(" (%.2f)", worker.score->lower());
+    }
+  }
+  return to_string(straggler);
+}
+
 std::string stragglers_text(const RunStatus& status) {
   std::string text;
-  for (const WorkerId worker : status.stragglers) text += (text.empty() ? "" : " ") + to_string(worker);
+  for (const WorkerId worker : status.stragglers)
+    text += (text.empty() ? "" : " ") + straggler_text(status, worker);
   return text;
+}
+
+// "7 wait for 3.0": for whom most workers wait, and how many; empty where nobody does. A worker that waits
+// for another is held; one that waits for a shard only sends.
+std::string waited_for(const RunStatus& status) {
+  constexpr std::string_view kWorker = "worker ";
+  std::map<std::string, int> workers, others;
+  for (const WorkerStatus& worker : status.workers) {
+    const std::string& whom = worker.waits_for;
+    if (whom.starts_with(kWorker))
+      ++workers[whom.substr(kWorker.size())];
+    else if (!whom.empty())
+      ++others[whom];
+  }
+  const std::map<std::string, int>& counts = workers.empty() ? others : workers;
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == counts.end()) return "";
+  return text_of(most->second == 1 ? "%d waits for " : "%d wait for ", most->second) + printable(most->first);
 }
 
 // The numbers of the whole, as words that stand beside each other.
@@ -79,17 +104,53 @@ std::vector<std::string> time_shares(const RunStatus& s) {
     const double percent = 100.0 * static_cast<double>(sum.phases[i]) / static_cast<double>(sum.wall);
     if (percent >= kShownFrom) shares.emplace_back(percent, kPhaseNames[i]);
   }
-  std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> parts;
   for (const auto& [percent, name] : shares) parts.push_back(name + text_of(" %.0f %%", percent));
   if (!parts.empty()) parts.front().insert(0, "time: ");
   return parts;
 }
 
-std::string joined(const std::vector<std::string>& parts) {
+std::string joined(const std::vector<std::string>& parts, const char* gap = "  ") {
   std::string line;
-  for (const std::string& part : parts) line += (line.empty() ? "" : "  ") + part;
+  for (const std::string& part : parts) line += (line.empty() ? "" : gap) + part;
   return line;
+}
+
+// A fact in few words; of those that do not fit beside each other the one of the highest rank goes first.
+struct ShortFact {
+  std::string text;
+  int rank;
+};
+
+// In the order in which they stand. An empty one is not known.
+std::vector<ShortFact> short_facts(const RunStatus& s) {
+  std::vector<ShortFact> facts;
+  const auto add = [&](std::string text, int rank) { facts.push_back({std::move(text), rank}); };
+  add((s.min_clock == s.max_clock ? "" : to_string(s.min_clock) + "..") + to_string(s.max_clock), 2);
+  add("gap " + to_string(s.gap()) + "/" + to_string(s.threshold), 3);
+  if (s.lpr) add(text_of("LPR %.1f", *s.lpr), 8);
+  if (s.train_loss) add(text_of("loss %.2f", *s.train_loss), 5);
+  if (s.train_accuracy) add(text_of("train %.1f %%", 100 * *s.train_accuracy), s.test_accuracy ? 10 : 4);
+  if (s.test_accuracy) add(text_of("test %.1f %%", 100 * *s.test_accuracy), 4);
+  if (s.samples_per_second) add(rate_text(*s.samples_per_second) + "/s", 7);
+  add(text_of("%.0f %%", 100 * s.done), s.seconds_left ? 9 : 0);
+  if (s.seconds_left) add(duration_text(*s.seconds_left) + " left", 0);
+  if (!s.stragglers.empty()) {
+    const std::size_t more = s.stragglers.size() - 1;
+    add("slow " + straggler_text(s, s.stragglers.front()) + (more > 0 ? text_of(" +%zu", more) : ""), 6);
+  }
+  // Where a wait has become long it says who waits for whom, and why.
+  if (const std::string whom = waited_for(s); s.stall.empty() && !whom.empty()) add(whom, 1);
+  if (!s.stall.empty()) add(printable(s.stall), 1);
+  return facts;
+}
+
+std::string joined(const std::vector<ShortFact>& facts, const char* gap) {
+  std::vector<std::string> texts;
+  for (const ShortFact& fact : facts) texts.push_back(fact.text);
+  return joined(texts, gap);
 }
 
 // Parts beside each other, as many in a line as fit.
@@ -111,7 +172,7 @@ void add_waits(std::vector<std::string>& lines, const std::vector<std::string>& 
   const std::size_t taken = lines.size() + kRowsBelow;
   const std::size_t room = std::min(rows > taken ? rows - taken : 0, rows / 3);
   const std::size_t shown = waits.size() <= room ? waits.size() : room - std::min<std::size_t>(room, 1);
-  for (std::size_t i = 0; i < shown; ++i) lines.push_back("waits: " + printable(waits[i]));
+  for (std::size_t i = 0; i < shown; ++i) lines.push_back(printable(waits[i]));
   if (shown < waits.size() && room > 0) {
     lines.push_back(text_of("and %zu more waits", waits.size() - shown));
   }
@@ -168,33 +229,31 @@ std::vector<const WorkerStatus*> shown_workers(const RunStatus& status, std::siz
 
 }  // namespace
 
-std::string printable(std::string text) {
-  for (char& c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) c = '?';
-  }
-  // The control characters of Latin-1, which some terminals obey: U+0080 to U+009F.
-  for (std::size_t at = 0; (at = text.find('\xc2', at)) != std::string::npos; ++at) {
-    if (at + 1 < text.size() && static_cast<unsigned char>(text[at + 1]) < 0xa0) text.replace(at, 2, "??");
-  }
-  return text;
-}
-
-std::string fitted(const std::string& line, std::size_t columns) {
-  if (characters(line) <= columns) return line;
-  if (columns == 0) return "";
-  std::size_t at = 0;
-  for (std::size_t left = columns - 1; at < line.size(); ++at) {
-    if (begins_character(line[at]) && left-- == 0) break;
-  }
-  return line.substr(0, at) + "…";
-}
-
 std::string status_line(const RunStatus& status) {
   std::vector<std::string> parts = facts(status);
   if (!status.stragglers.empty()) parts.push_back("slow: " + stragglers_text(status));
+  if (std::string whom = waited_for(status); !whom.empty()) parts.push_back(std::move(whom));
   if (!status.stall.empty()) parts.push_back(printable(status.stall));
   return joined(parts);
+}
+
+std::string status_line(const RunStatus& status, std::size_t columns) {
+  constexpr int kKeptUpTo = 2;  // the clocks, the time left and who is waited for
+  if (std::string all = status_line(status); characters(all) <= columns) return all;
+  std::vector<ShortFact> facts = short_facts(status);
+  const char* gap = "  ";
+  while (characters(joined(facts, gap)) > columns) {
+    // Blanks go first.
+    if (characters(gap) > 1) {
+      gap = " ";
+      continue;
+    }
+    const auto last = std::max_element(facts.begin(), facts.end(),
+                                       [](const auto& a, const auto& b) { return a.rank < b.rank; });
+    if (last->rank <= kKeptUpTo) break;
+    facts.erase(last);
+  }
+  return fitted(joined(facts, gap), columns);
 }
 
 std::string status_table(const RunStatus& s, std::size_t columns, std::size_t rows) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "common/files/atomic_file.h"
+#include "common/text/printable.h"
 
 namespace paceline::csv {
 namespace {
@@ -50,15 +51,25 @@ std::string seconds_of(std::int64_t ns) {
   return text;
 }
 
-Result<Table> Table::read(const std::filesystem::path& path, std::string_view header, LastLine last) {
+Result<Table> Table::read(const std::filesystem::path& path, std::string_view columns, LastLine last,
+                          std::size_t required) {
   Table table;
   PACELINE_ASSIGN_OR_RETURN(table.content_, read_file(path, kCsvBytesMax));
   table.file_ = path.string();
-  table.columns_ = split(header, ',');
+  table.columns_ = split(columns, ',');
   std::string& content = table.content_;
   const std::string first = content.substr(0, content.find('\n'));
-  if (first != header) {
-    return data_loss(table.file_ + ":1: header is '" + first + "', expected '" + std::string(header) + "'");
+  const std::vector<std::string> there = split(first, ',');
+  table.width_ = there.size();
+  for (const std::string& column : table.columns_) {
+    const auto place = std::find(there.begin(), there.end(), column);
+    const bool needed = table.places_.size() < required;
+    if (place == there.end() && needed) {
+      return data_loss(table.file_ + ":1: header is '" + quotable(first) + "', expected '" +
+                       std::string(columns) + "'");
+    }
+    table.places_.push_back(place == there.end() ? kNowhere
+                                                 : static_cast<std::size_t>(place - there.begin()));
   }
   // A text file ends with a line end; one that does not was cut.
   if (content.back() != '\n') {
@@ -69,7 +80,7 @@ Result<Table> Table::read(const std::filesystem::path& path, std::string_view he
     table.last_line_cut_ = true;
     content.resize(content.find_last_of('\n') + 1);  // of a header without an end, nothing
   }
-  std::size_t at = header.size() + 1;
+  std::size_t at = first.size() + 1;
   for (std::size_t line = 2; at < content.size(); ++line, ++at) {
     const std::size_t before = table.begins_.size();
     table.begins_.push_back(static_cast<std::uint32_t>(at));
@@ -77,18 +88,26 @@ Result<Table> Table::read(const std::filesystem::path& path, std::string_view he
       if (content[at] == ',') table.begins_.push_back(static_cast<std::uint32_t>(at + 1));
     }
     const std::size_t cells = table.begins_.size() - before;
-    if (cells != table.columns_.size()) {
+    if (cells != table.width_) {
       return data_loss(table.file_ + ":" + std::to_string(line) + ": " + std::to_string(cells) +
-                       " cells, expected " + std::to_string(table.columns_.size()));
+                       " cells, expected " + std::to_string(table.width_));
     }
   }
   table.begins_.push_back(static_cast<std::uint32_t>(at));
   return table;
 }
 
+std::vector<std::string> Table::lacking() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (!has(i)) names.push_back(columns_[i]);
+  }
+  return names;
+}
+
 Status Table::error(std::size_t row, std::size_t column, const std::string& expected) const {
   return data_loss(file_ + ":" + std::to_string(row + 2) + ": " + columns_[column] + " is '" +
-                   std::string(cell(row, column)) + "', expected " + expected);
+                   quotable(cell(row, column)) + "', expected " + expected);
 }
 
 Result<std::int64_t> Table::integer(std::size_t row, std::size_t column) const {

@@ -22,20 +22,29 @@ std::string seconds_of(std::int64_t ns);
 // be killed.
 enum class LastLine { kWhole, kMayBeCut };
 
-// A file's rows behind its header line, each cut into as many cells as the header has. In memory it is the
-// file and 4 bytes for each cell: a long run's curve has millions.
+// A file's rows behind its header line. Columns are found by their names, so that one of another version is
+// read, too: others between them are left out, and one that the file does not have has empty cells. In memory
+// it is the file and 4 bytes for each cell: a long run's curve has millions.
 class Table {
  public:
-  // A last line that may be cut, and is, is left out. Errors: kNotFound; kDataLoss another header, a row with
-  // another number of cells, or a cut line (file:line named).
-  static Result<Table> read(const std::filesystem::path& path, std::string_view header,
-                            LastLine last = LastLine::kWhole);
+  static constexpr std::size_t kAll = SIZE_MAX;
+
+  // `columns` are the names by whose places cells are asked for, between commas; the first `required` of them
+  // are in any such file. A last line that may be cut, and is, is left out. Errors: kNotFound; kDataLoss a
+  // header without one of those, a row with another number of cells than the header, or a cut line (file:line
+  // named).
+  static Result<Table> read(const std::filesystem::path& path, std::string_view columns,
+                            LastLine last = LastLine::kWhole, std::size_t required = kAll);
 
   bool last_line_cut() const { return last_line_cut_; }
-  std::size_t rows() const { return (begins_.size() - 1) / columns_.size(); }
+  std::size_t rows() const { return (begins_.size() - 1) / width_; }
+  // The columns that the file does not have.
+  std::vector<std::string> lacking() const;
+  bool has(std::size_t column) const { return places_[column] != kNowhere; }
   // Valid while the table stays where it is.
   std::string_view cell(std::size_t row, std::size_t column) const {
-    const std::size_t i = row * columns_.size() + column;
+    if (!has(column)) return {};
+    const std::size_t i = row * width_ + places_[column];
     return std::string_view(content_).substr(begins_[i], begins_[i + 1] - begins_[i] - 1);
   }
 
@@ -50,7 +59,11 @@ class Table {
 
  private:
   std::string file_;
+  static constexpr std::size_t kNowhere = SIZE_MAX;
+
   std::vector<std::string> columns_;
+  std::vector<std::size_t> places_;  // of each in the file
+  std::size_t width_ = 1;            // columns of the file
   std::string content_;
   bool last_line_cut_ = false;
   // Where each cell begins in content_, row by row, and where the last one's successor would: one separator

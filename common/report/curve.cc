@@ -13,6 +13,7 @@ namespace paceline {
 namespace {
 
 constexpr const char* kCurveHeader = "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy";
+constexpr std::size_t kCurveRequired = 3;  // seconds, version, threshold
 constexpr const char* kCurveFile = "curve.csv";
 constexpr std::size_t kCurveBytesMax = std::size_t{1} << 30;
 
@@ -99,16 +100,17 @@ Status write_curve(const std::filesystem::path& run_dir, std::span<const CurveRo
 }
 
 Result<std::vector<CurveRow>> read_curve(const std::filesystem::path& run_dir) {
-  PACELINE_ASSIGN_OR_RETURN(const csv::Table table, csv::Table::read(run_dir / kCurveFile, kCurveHeader));
+  PACELINE_ASSIGN_OR_RETURN(const csv::Table table, csv::Table::read(run_dir / kCurveFile, kCurveHeader,
+                                                                     csv::LastLine::kWhole, kCurveRequired));
   return rows_of(table);
 }
 
 Result<CurveSoFar> read_curve_so_far(const std::filesystem::path& run_dir) {
   const std::filesystem::path path = run_dir / kCurveFile;
   PACELINE_ASSIGN_OR_RETURN(const csv::Table table,
-                            csv::Table::read(path, kCurveHeader, csv::LastLine::kMayBeCut));
+                            csv::Table::read(path, kCurveHeader, csv::LastLine::kMayBeCut, kCurveRequired));
   PACELINE_ASSIGN_OR_RETURN(std::vector<CurveRow> rows, rows_of(table));
-  return CurveSoFar{std::move(rows), table.last_line_cut()};
+  return CurveSoFar{std::move(rows), table.last_line_cut(), table.lacking()};
 }
 
 }  // namespace paceline

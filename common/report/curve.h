@@ -13,6 +13,7 @@
 #include <fstream>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/clock.h"
@@ -52,13 +53,15 @@ class CurveWriter {
 // <run_dir>/curve.csv, whole and atomically. Errors: common/files/atomic_file.h.
 [[nodiscard]] Status write_curve(const std::filesystem::path& run_dir, std::span<const CurveRow> rows);
 
-// Errors: kNotFound no such file; kDataLoss naming file, line, got and expected.
+// Columns by their names: those of an older version that it lacks are empty, others are left out. Errors:
+// kNotFound no such file; kDataLoss naming file, line, got and expected.
 Result<std::vector<CurveRow>> read_curve(const std::filesystem::path& run_dir);
 
 // Of a run that may still go on, or was killed: a last line that is cut is left out. Errors: as above.
 struct CurveSoFar {
   std::vector<CurveRow> rows;
   bool last_line_cut = false;
+  std::vector<std::string> lacking = {};  // columns
 };
 Result<CurveSoFar> read_curve_so_far(const std::filesystem::path& run_dir);
 

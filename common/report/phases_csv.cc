@@ -2,7 +2,9 @@
 #include "common/report/phases_csv.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "common/files/atomic_file.h"
@@ -14,6 +16,7 @@ namespace {
 
 constexpr const char* kPhasesHeader =
     "node,thread,phase,count,total_seconds,mean_ms,p50_ms,p95_ms,share,hidden_seconds";
+constexpr std::size_t kPhasesRequired = 5;  // up to total_seconds
 constexpr const char* kHistogramHeader = "node,thread,phase,ns,count";
 constexpr const char* kPhasesFile = "phases.csv";
 constexpr const char* kHistogramFile = "phases_histogram.csv";
@@ -85,7 +88,9 @@ Status read_rows(const csv::Table& table, Reader& reader) {
     PhaseStat& stat = worker->totals[phase];
     stat.total_ns = total_ns;
     PACELINE_ASSIGN_OR_RETURN(stat.count, table.integer(row, 3));
-    PACELINE_ASSIGN_OR_RETURN(stat.hidden_ns, table.nanoseconds(row, 9));
+    if (table.has(9)) {
+      PACELINE_ASSIGN_OR_RETURN(stat.hidden_ns, table.nanoseconds(row, 9));
+    }
   }
   return Status::ok();
 }
@@ -97,6 +102,51 @@ Status read_histogram(const csv::Table& table, Reader& reader) {
     PACELINE_ASSIGN_OR_RETURN(const std::int64_t ns, table.integer(row, 3));
     PACELINE_ASSIGN_OR_RETURN(const std::int64_t count, table.integer(row, 4));
     worker->totals[phase].histogram.emplace_back(histogram_bucket(ns), count);
+  }
+  return Status::ok();
+}
+
+// A cell in ms, in ns; none: no such column, or no time of a run.
+std::optional<std::int64_t> ms_at(const csv::Table& table, std::size_t row, std::size_t column) {
+  constexpr double kNsMax = 9e18;
+  if (!table.has(column)) return std::nullopt;
+  const Result<double> value = table.number(row, column);
+  if (!value.is_ok() || !(*value >= 0.0) || !(*value * 1e6 < kNsMax)) return std::nullopt;
+  return std::llround(*value * 1e6);
+}
+
+// Half of the occurrences as long as the median, the others as the 95th percentile: a histogram that has
+// both.
+Status take_quantiles(const csv::Table& table, Reader& reader) {
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    if (table.cell(row, 2) == kUnaccounted) continue;
+    PACELINE_ASSIGN_OR_RETURN(WorkerPhases* const worker, reader.worker_at(table, row));
+    PACELINE_ASSIGN_OR_RETURN(const Phase phase, phase_at(table, row, 2));
+    PhaseStat& stat = worker->totals[phase];
+    if (stat.count <= 0) continue;
+    const std::int64_t median_ns = ms_at(table, row, 6).value_or(stat.total_ns / stat.count);
+    const std::uint16_t median = histogram_bucket(median_ns);
+    const std::uint16_t high = std::max(median, histogram_bucket(ms_at(table, row, 7).value_or(median_ns)));
+    const std::int64_t half = stat.count - stat.count / 2;
+    if (high == median || half == stat.count) {
+      stat.histogram = {{median, stat.count}};
+    } else {
+      stat.histogram = {{median, half}, {high, stat.count - half}};
+    }
+  }
+  return Status::ok();
+}
+
+Result<csv::Table> read_phase_rows(const std::filesystem::path& run_dir) {
+  return csv::Table::read(run_dir / kPhasesFile, kPhasesHeader, csv::LastLine::kWhole, kPhasesRequired);
+}
+
+Status check_all(const std::filesystem::path& run_dir, const Reader& reader) {
+  for (const auto& [worker, totals] : reader.workers) {
+    if (Status status = check(totals); !status) {
+      return data_loss((run_dir / kPhasesFile).string() + ": worker " + to_string(worker) + ": " +
+                       status.message());
+    }
   }
   return Status::ok();
 }
@@ -121,19 +171,37 @@ Status write_phases(const std::filesystem::path& run_dir, std::span<const Worker
 }
 
 Result<std::vector<WorkerPhases>> read_phases(const std::filesystem::path& run_dir) {
-  PACELINE_ASSIGN_OR_RETURN(const csv::Table rows, csv::Table::read(run_dir / kPhasesFile, kPhasesHeader));
+  PACELINE_ASSIGN_OR_RETURN(const csv::Table rows, read_phase_rows(run_dir));
   PACELINE_ASSIGN_OR_RETURN(const csv::Table histogram,
                             csv::Table::read(run_dir / kHistogramFile, kHistogramHeader));
   Reader reader;
   PACELINE_RETURN_IF_ERROR(read_rows(rows, reader));
   PACELINE_RETURN_IF_ERROR(read_histogram(histogram, reader));
-  for (const auto& [worker, totals] : reader.workers) {
-    if (Status status = check(totals); !status) {
-      return data_loss((run_dir / kPhasesFile).string() + ": worker " + to_string(worker) + ": " +
-                       status.message());
-    }
-  }
+  PACELINE_RETURN_IF_ERROR(check_all(run_dir, reader));
   return std::move(reader.workers);
+}
+
+Result<PhasesThere> read_phases_there(const std::filesystem::path& run_dir) {
+  PACELINE_ASSIGN_OR_RETURN(const csv::Table rows, read_phase_rows(run_dir));
+  PhasesThere there;
+  for (const std::string& column : rows.lacking()) {
+    there.lacking.push_back(std::string(kPhasesFile) + " is of an older version: no column " + column);
+  }
+  Reader reader;
+  PACELINE_RETURN_IF_ERROR(read_rows(rows, reader));
+  const Result<csv::Table> histogram = csv::Table::read(run_dir / kHistogramFile, kHistogramHeader);
+  if (histogram.status().code() == StatusCode::kNotFound) {
+    PACELINE_RETURN_IF_ERROR(take_quantiles(rows, reader));
+    there.lacking.push_back(std::string("no ") + kHistogramFile +
+                            ": it is of an older version; medians and 95th " +
+                            "percentiles are taken from those of each worker");
+  } else {
+    PACELINE_RETURN_IF_ERROR(histogram.status());
+    PACELINE_RETURN_IF_ERROR(read_histogram(*histogram, reader));
+  }
+  PACELINE_RETURN_IF_ERROR(check_all(run_dir, reader));
+  there.workers = std::move(reader.workers);
+  return there;
 }
 
 }  // namespace paceline

@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/ids.h"
@@ -30,8 +31,17 @@ struct WorkerPhases {
 [[nodiscard]] Status write_phases(const std::filesystem::path& run_dir,
                                   std::span<const WorkerPhases> workers);
 
-// Reads them back, exactly. Errors: kNotFound a file is missing; kDataLoss naming file, line, got and
-// expected.
+// Reads them back, exactly; hidden_seconds, which older versions do not write, are 0 where they are not
+// there. Errors: kNotFound a file is missing; kDataLoss naming file, line, got and expected.
 Result<std::vector<WorkerPhases>> read_phases(const std::filesystem::path& run_dir);
+
+// What there is of them, and in `lacking` a line for each thing that is not, of an older version: without
+// phases_histogram.csv, the quantiles of a worker are those of phases.csv (or its means), and quantiles over
+// several are taken from these. Errors: kNotFound no phases.csv; kDataLoss as above.
+struct PhasesThere {
+  std::vector<WorkerPhases> workers;
+  std::vector<std::string> lacking;
+};
+Result<PhasesThere> read_phases_there(const std::filesystem::path& run_dir);
 
 }  // namespace paceline

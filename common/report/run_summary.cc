@@ -6,6 +6,7 @@
 
 #include "common/files/atomic_file.h"
 #include "common/files/shallow_json.h"
+#include "common/text/printable.h"
 
 namespace paceline {
 namespace {
@@ -48,7 +49,8 @@ WorkerId worker_from(const Json& json) {
   const auto text = json.get<std::string>();
   const std::optional<WorkerId> worker = parse_worker(text);
   if (worker) return *worker;
-  throw Json::type_error::create(302, "worker must be like \"1.2\", but is \"" + text + "\"", &json);
+  throw Json::type_error::create(302, "worker must be like \"1.2\", but is \"" + quotable(text) + "\"",
+                                 &json);
 }
 
 Json phases_json(const RunSummary& summary) {
@@ -63,74 +65,129 @@ Json phases_json(const RunSummary& summary) {
   return phases;
 }
 
-// Throws Json::exception where a key is missing or of another type.
-RunSummary summary_from(const Json& json) {
+// The keys of a summary, one by one. Where `lacking` is given, one that is missing or of another type is
+// named there and left as it is; else it throws Json::exception.
+class Keys {
+ public:
+  Keys(const Json& json, std::vector<std::string>* lacking) : json_(json), lacking_(lacking) {}
+
+  // Calls read(the key's value).
+  template <typename Read>
+  void take(const char* key, const Read& read) {
+    if (lacking_ == nullptr) return read(json_.at(key));
+    try {
+      read(json_.at(key));
+    } catch (const Json::exception&) {
+      lacking_->push_back(key);
+    }
+  }
+  template <typename T>
+  void get(const char* key, T& into) {
+    take(key, [&](const Json& value) { into = value.get<T>(); });
+  }
+
+  // Of a key that need not be there.
+  template <typename Read>
+  void take_if_there(const char* key, const Read& read) {
+    if (json_.contains(key)) take(key, read);
+  }
+  template <typename T>
+  void get_if_there(const char* key, T& into) {
+    if (json_.contains(key)) get(key, into);
+  }
+
+ private:
+  const Json& json_;
+  std::vector<std::string>* lacking_;
+};
+
+Version version_from(const Json& value) { return Version(value.get<std::int64_t>()); }
+Staleness gap_from(const Json& value) { return Staleness(value.get<std::int64_t>()); }
+
+std::vector<PolicyChange> switches_from(const Json& value) {
+  std::vector<PolicyChange> switches;
+  for (const Json& change : value) {
+    switches.push_back({change.at("policy").get<std::string>(), version_from(change.at("version")),
+                        change.at("seconds").get<double>(), threshold_from(change.at("threshold"))});
+  }
+  return switches;
+}
+
+std::vector<StragglerSummary> stragglers_from(const Json& value) {
+  std::vector<StragglerSummary> stragglers;
+  for (const Json& slow : value) {
+    stragglers.push_back({worker_from(slow.at("worker")), slow.at("relative").get<double>(),
+                          slow.at("individual").get<double>(), slow.at("iteration_seconds").get<double>()});
+  }
+  return stragglers;
+}
+
+std::array<PhaseSum, kPhaseCount> phases_from(const Json& value) {
+  std::array<PhaseSum, kPhaseCount> phases;
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    const Json& phase = value.at(kPhaseNames[i]);
+    phases[i] = {phase.at("total_seconds").get<double>(), phase.at("count").get<std::int64_t>(),
+                 phase.value("hidden_seconds", 0.0)};
+  }
+  return phases;
+}
+
+// What other programs than the last one's version may have left out is in `lacking` (Keys).
+RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nullptr) {
   RunSummary s;
   s.status = json.at("status").get<std::string>();
-  s.reason = json.value("reason", std::string());
-  if (json.value("simulated", false)) s.simulated_seed = json.at("seed").get<std::uint64_t>();
-  if (json.contains("trace")) s.trace = json.at("trace").get<std::string>();
-  s.policy = json.at("policy").get<std::string>();
-  for (const Json& change : json.value("switches", Json::array())) {
-    s.switches.push_back({change.at("policy").get<std::string>(),
-                          Version(change.at("version").get<std::int64_t>()),
-                          change.at("seconds").get<double>(), threshold_from(change.at("threshold"))});
+  Keys keys(json, lacking);
+  keys.get_if_there("reason", s.reason);
+  if (json.value("simulated", false)) {
+    keys.take("seed", [&](const Json& value) { s.simulated_seed = value.get<std::uint64_t>(); });
   }
-  s.nodes = json.at("nodes").get<std::uint32_t>();
-  s.threads_per_node = json.at("threads_per_node").get<std::uint32_t>();
-  s.iterations = json.at("iterations").get<std::int64_t>();
-  s.wall_seconds = json.at("wall_seconds").get<double>();
-  s.final_version = Version(json.at("final_version").get<std::int64_t>());
-  s.final_threshold = threshold_from(json.at("final_threshold"));
-  s.max_grant_gap = Staleness(json.at("max_grant_gap").get<std::int64_t>());
-  s.max_clock_gap = Staleness(json.at("max_clock_gap").get<std::int64_t>());
-  s.test_accuracy = optional_from(json.at("test_accuracy"));
-  s.test_loss = optional_from(json.at("test_loss"));
-  s.bytes_pushed = json.at("bytes_pushed").get<std::int64_t>();
-  s.bytes_pushed_early = json.value("bytes_pushed_early", std::int64_t{0});
-  s.bytes_pulled = json.at("bytes_pulled").get<std::int64_t>();
-  s.bytes_shared = json.value("bytes_shared", std::int64_t{0});
-  s.pulls = json.at("pulls").get<std::int64_t>();
-  s.lost_nodes = json.at("lost_nodes").get<std::int64_t>();
-  s.lost = json.value("lost", std::vector<std::string>());
-  s.returned_nodes = json.value("returned_nodes", std::int64_t{0});
-  s.returned = json.value("returned", std::vector<std::string>());
-  s.late_nodes = json.value("late_nodes", std::int64_t{0});
-  s.late = json.value("late", std::vector<std::string>());
-  s.overruns = json.at("overruns").get<std::int64_t>();
-  s.skipped = json.at("skipped").get<std::int64_t>();
-  s.iterations_lost = json.value("iterations_lost", std::int64_t{0});
-  s.dropped = json.value("dropped", std::int64_t{0});
-  s.generation = json.value("generation", std::uint64_t{1});
-  if (json.contains("resumed_from_version")) {
-    s.resumed_from = Version(json.at("resumed_from_version").get<std::int64_t>());
-  }
-  if (json.contains("checkpoints")) {
-    s.checkpoints = {json.at("checkpoints").get<std::int64_t>(),
-                     json.value("checkpoints_failed", std::int64_t{0})};
-  }
-  s.malformed = json.at("malformed").get<std::int64_t>();
-  s.parameter_reads = json.at("parameter_reads").get<std::int64_t>();
-  s.server_reads = json.at("server_reads").get<std::int64_t>();
-  if (json.contains("staleness")) {
-    const Json& staleness = json.at("staleness");
-    s.staleness = {staleness_from(staleness.at("clocks")), staleness_from(staleness.at("gradients"))};
-  }
-  if (json.contains("trace_events")) {
-    s.traced = {json.at("trace_events").get<std::int64_t>(),
-                json.value("trace_events_left_out", std::int64_t{0})};
-  }
-  if (json.contains("batch_sizes")) s.batch_sizes = batch_sizes_from(json.at("batch_sizes"));
-  for (const Json& slow : json.value("stragglers", Json::array())) {
-    s.stragglers.push_back({worker_from(slow.at("worker")), slow.at("relative").get<double>(),
-                            slow.at("individual").get<double>(), slow.at("iteration_seconds").get<double>()});
-  }
-  for (std::size_t i = 0; i < kPhaseCount; ++i) {
-    const Json& phase = json.at("phases").at(kPhaseNames[i]);
-    s.phases[i] = {phase.at("total_seconds").get<double>(), phase.at("count").get<std::int64_t>(),
-                   phase.value("hidden_seconds", 0.0)};
-  }
-  s.unaccounted_seconds = json.at("unaccounted_seconds").get<double>();
+  keys.take_if_there("trace", [&](const Json& value) { s.trace = value.get<std::string>(); });
+  keys.get("policy", s.policy);
+  keys.take_if_there("switches", [&](const Json& value) { s.switches = switches_from(value); });
+  keys.get("nodes", s.nodes);
+  keys.get("threads_per_node", s.threads_per_node);
+  keys.get("iterations", s.iterations);
+  keys.get("wall_seconds", s.wall_seconds);
+  keys.take("final_version", [&](const Json& value) { s.final_version = version_from(value); });
+  keys.take("final_threshold", [&](const Json& value) { s.final_threshold = threshold_from(value); });
+  keys.take("max_grant_gap", [&](const Json& value) { s.max_grant_gap = gap_from(value); });
+  keys.take("max_clock_gap", [&](const Json& value) { s.max_clock_gap = gap_from(value); });
+  keys.take("test_accuracy", [&](const Json& value) { s.test_accuracy = optional_from(value); });
+  keys.take("test_loss", [&](const Json& value) { s.test_loss = optional_from(value); });
+  keys.get("bytes_pushed", s.bytes_pushed);
+  keys.get_if_there("bytes_pushed_early", s.bytes_pushed_early);
+  keys.get("bytes_pulled", s.bytes_pulled);
+  keys.get_if_there("bytes_shared", s.bytes_shared);
+  keys.get("pulls", s.pulls);
+  keys.get("lost_nodes", s.lost_nodes);
+  keys.get_if_there("lost", s.lost);
+  keys.get_if_there("returned_nodes", s.returned_nodes);
+  keys.get_if_there("returned", s.returned);
+  keys.get_if_there("late_nodes", s.late_nodes);
+  keys.get_if_there("late", s.late);
+  keys.get("overruns", s.overruns);
+  keys.get("skipped", s.skipped);
+  keys.get_if_there("iterations_lost", s.iterations_lost);
+  keys.get_if_there("dropped", s.dropped);
+  keys.get_if_there("generation", s.generation);
+  keys.take_if_there("resumed_from_version",
+                     [&](const Json& value) { s.resumed_from = version_from(value); });
+  keys.take_if_there("checkpoints", [&](const Json& value) {
+    s.checkpoints = {value.get<std::int64_t>(), json.value("checkpoints_failed", std::int64_t{0})};
+  });
+  keys.get("malformed", s.malformed);
+  keys.get("parameter_reads", s.parameter_reads);
+  keys.get("server_reads", s.server_reads);
+  keys.take_if_there("staleness", [&](const Json& value) {
+    s.staleness = {staleness_from(value.at("clocks")), staleness_from(value.at("gradients"))};
+  });
+  keys.take_if_there("trace_events", [&](const Json& value) {
+    s.traced = {value.get<std::int64_t>(), json.value("trace_events_left_out", std::int64_t{0})};
+  });
+  keys.take_if_there("batch_sizes", [&](const Json& value) { s.batch_sizes = batch_sizes_from(value); });
+  keys.take_if_there("stragglers", [&](const Json& value) { s.stragglers = stragglers_from(value); });
+  keys.take("phases", [&](const Json& value) { s.phases = phases_from(value); });
+  keys.get("unaccounted_seconds", s.unaccounted_seconds);
   return s;
 }
 
@@ -245,10 +302,16 @@ std::string to_json(const RunSummary& summary) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Result<RunSummary> parse_summary(const std::string& text) {
+namespace {
+
+Result<RunSummary> parsed(const std::string& text, std::vector<std::string>* lacking) {
   try {
-    RunSummary summary = summary_from(parse_shallow<Json>(text));
-    PACELINE_RETURN_IF_ERROR(check_batch_sizes(summary));
+    RunSummary summary = summary_from(parse_shallow<Json>(text), lacking);
+    if (const Status sizes = check_batch_sizes(summary); !sizes) {
+      if (lacking == nullptr) return sizes;
+      summary.batch_sizes.reset();
+      lacking->push_back("batch_sizes");
+    }
     return summary;
   } catch (const Json::parse_error& error) {
     const bool cut_off = error.byte > text.size();
@@ -262,15 +325,27 @@ Result<RunSummary> parse_summary(const std::string& text) {
   }
 }
 
+Result<RunSummary> read_from(const std::filesystem::path& run_dir, std::vector<std::string>* lacking) {
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(run_dir / kSummaryFile, kSummaryBytesMax));
+  Result<RunSummary> summary = parsed(text, lacking);
+  if (!summary.is_ok()) return Status(summary.status()).with_context((run_dir / kSummaryFile).string());
+  return summary;
+}
+
+}  // namespace
+
+Result<RunSummary> parse_summary(const std::string& text) { return parsed(text, nullptr); }
+
 Status write_summary(const std::filesystem::path& run_dir, const RunSummary& summary) {
   return write_file_atomically(run_dir / kSummaryFile, to_json(summary));
 }
 
-Result<RunSummary> read_summary(const std::filesystem::path& run_dir) {
-  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(run_dir / kSummaryFile, kSummaryBytesMax));
-  Result<RunSummary> summary = parse_summary(text);
-  if (!summary.is_ok()) return Status(summary.status()).with_context((run_dir / kSummaryFile).string());
-  return summary;
+Result<RunSummary> read_summary(const std::filesystem::path& run_dir) { return read_from(run_dir, nullptr); }
+
+Result<SummaryThere> read_summary_there(const std::filesystem::path& run_dir) {
+  SummaryThere there;
+  PACELINE_ASSIGN_OR_RETURN(there.summary, read_from(run_dir, &there.lacking));
+  return there;
 }
 
 }  // namespace paceline

@@ -150,4 +150,13 @@ Result<RunSummary> parse_summary(const std::string& text);
 [[nodiscard]] Status write_summary(const std::filesystem::path& run_dir, const RunSummary& summary);
 Result<RunSummary> read_summary(const std::filesystem::path& run_dir);
 
+// What there is of a summary that another version may have written: `lacking` are the keys that are missing
+// or of another type, which are left at what a RunSummary begins with. Errors: as above, of a file that is no
+// JSON object with a status.
+struct SummaryThere {
+  RunSummary summary;
+  std::vector<std::string> lacking;
+};
+Result<SummaryThere> read_summary_there(const std::filesystem::path& run_dir);
+
 }  // namespace paceline

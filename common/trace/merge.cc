@@ -80,18 +80,23 @@ Trace joined(std::vector<Trace> parts) {
 
 namespace {
 
-Result<Trace> read_parts(const fs::path& run) {
+Result<std::vector<fs::path>> parts_in(const fs::path& run) {
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::directory_iterator it(run, error), end; !error && it != end; it.increment(error)) {
     if (is_part(it->path().filename().string())) files.push_back(it->path());
   }
   if (error) return not_found("cannot read the run directory " + run.string() + ": " + error.message());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Result<Trace> read_parts(const fs::path& run) {
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<fs::path> files, parts_in(run));
   if (files.empty()) {
     return not_found(run.string() + ": no trace: got none of trace-authority.json, trace-node-0.json, …, " +
                      "expected those of a run with run.trace: true");
   }
-  std::sort(files.begin(), files.end());
   std::vector<Trace> parts;
   for (const fs::path& file : files) {
     PACELINE_ASSIGN_OR_RETURN(Trace part, read_trace_file(file));
@@ -111,7 +116,14 @@ Result<Trace> merge_parts(const fs::path& run) {
 Result<Trace> read_run(const fs::path& run) {
   std::error_code ignored;
   const fs::path whole = run / kTraceFile;
-  return fs::exists(whole, ignored) ? read_trace_file(whole) : read_parts(run);
+  if (!fs::exists(whole, ignored)) return read_parts(run);
+  Result<Trace> recorded = read_trace_file(whole);
+  if (recorded.status().code() != StatusCode::kDataLoss) return recorded;
+  // A server that was killed while it wrote the whole has its parts beside it.
+  const Result<std::vector<fs::path>> parts = parts_in(run);
+  if (!parts.is_ok() || parts->empty()) return recorded;
+  return data_loss(recorded.status().message() + "; its parts are there: paceline trace " + run.string() +
+                   " makes it again");
 }
 
 }  // namespace paceline::trace

@@ -18,7 +18,8 @@ Trace joined(std::vector<Trace> parts);
 // there is no part; those of read_trace_file() and write_trace().
 Result<Trace> merge_parts(const std::filesystem::path& run);
 
-// The trace of a run: its trace.json, or, where that is not there, what its parts come to. Errors: as above.
+// The trace of a run: its trace.json, or, where that is not there, what its parts come to. Errors: as above;
+// of a damaged trace.json beside its parts, also how to make it again.
 Result<Trace> read_run(const std::filesystem::path& run);
 
 }  // namespace paceline::trace

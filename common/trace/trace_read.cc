@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/files/shallow_json.h"
+#include "common/text/printable.h"
 #include "common/trace/trace_file.h"
 #include "common/trace/trace_names.h"
 
@@ -50,7 +51,7 @@ std::int64_t ns_of(const Json& us) {
 
 WorkerId worker_of(const std::string& text) {
   if (const auto worker = parse_worker(text)) return *worker;
-  throw Wrong{"a worker named \"" + text + "\", expected NODE.THREAD"};
+  throw Wrong{"a worker named \"" + quotable(text) + "\", expected NODE.THREAD"};
 }
 
 Threshold threshold_of(const Json& value) {
@@ -94,7 +95,7 @@ class Reader {
     ++events_;
     if (ph == "X") return span(json, name, pid, tid, args);
     if (ph == "i") return decision(json, name, args);
-    throw Wrong{"an event of kind \"" + ph + "\", expected M, X or i"};
+    throw Wrong{"an event of kind \"" + quotable(ph) + "\", expected M, X or i"};
   }
 
   std::int64_t events() const { return events_; }
@@ -163,7 +164,8 @@ class Reader {
     const std::chrono::nanoseconds length(ns_of(json.at("dur")));
     if (const auto worker = worker_at(pid, tid)) {
       const auto* const found = std::find(kPhaseNames.begin(), kPhaseNames.end(), name);
-      if (found == kPhaseNames.end()) throw Wrong{"\"" + name + "\", expected one of the nine phases"};
+      if (found == kPhaseNames.end())
+        throw Wrong{"\"" + quotable(name) + "\", expected one of the nine phases"};
       append(spans_of(*worker).spans,
              PhaseSpan{at(json), length, clock_of(args.at("clock")),
                        static_cast<Phase>(found - kPhaseNames.begin())},
@@ -183,7 +185,7 @@ class Reader {
 
   void decision(const Json& json, const std::string& name, const Json& args) {
     const auto kind = decision_named(name);
-    if (!kind) throw Wrong{"a decision \"" + name + "\", expected one that the authority makes"};
+    if (!kind) throw Wrong{"a decision \"" + quotable(name) + "\", expected one that the authority makes"};
     Decision d{.at = at(json), .kind = *kind};
     const auto take = [&](const char* key, auto& field, const auto& read) {
       if (args.contains(key)) field = read(args.at(key));
@@ -222,7 +224,7 @@ class Reader {
 // What a library says, without its "[json.exception.type_error.302] ".
 std::string plain(const std::string& what) {
   const std::size_t end = what.find("] ");
-  return end == std::string::npos ? what : what.substr(end + 2);
+  return quotable(end == std::string::npos ? what : what.substr(end + 2));
 }
 
 }  // namespace

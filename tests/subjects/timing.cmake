@@ -6,7 +6,8 @@ paceline_test(timing_test
   LABELS core)
 find_package(nlohmann_json REQUIRED)
 paceline_test(report_test
-  SOURCES unit/batch_sizes_test.cc unit/progress_test.cc unit/run_files_test.cc unit/report_formats_test.cc unit/report_tool_test.cc
+  SOURCES unit/batch_sizes_test.cc unit/progress_test.cc unit/hostile_run_test.cc unit/older_run_test.cc
+          unit/run_files_test.cc unit/report_formats_test.cc unit/report_tool_test.cc
   LIBS paceline_report paceline_files paceline_tools nlohmann_json::nlohmann_json
   LABELS core)
 paceline_test(report_page_test

@@ -2,11 +2,14 @@
 #include "tools/explain.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "common/trace/trace_file.h"
 #include "tests/unit/temp_folder.h"
+#include "tools/explain_costliest.h"
 #include "tools/explain_waits.h"
 
 namespace paceline {
@@ -133,6 +136,19 @@ TEST_CASE("the_costliest_come_first") {
   CHECK(costliest(waits_of(held_run()), 10).size() == 2);
 }
 
+// Blanks of a line as one, none at its end.
+std::string squeezed(const std::string& text) {
+  std::string all;
+  std::istringstream lines(text);
+  for (std::string line, word; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string one;
+    while (words >> word) one += (one.empty() ? "" : " ") + word;
+    all += one + "\n";
+  }
+  return all;
+}
+
 class Explained {
  public:
   explicit Explained(const trace::Trace& run = held_run()) {
@@ -170,8 +186,73 @@ TEST_CASE("explain_lists_the_costliest_waits_and_what_each_cause_cost") {
   Explained run;
   REQUIRE(run({}) == 0);
   CHECK_THAT(run.out(), Contains("2 waits of 2 workers, 0.120 s in all"));
-  CHECK_THAT(run.out(), Contains("for 1.0 (0.060 s)"));
-  CHECK_THAT(run.out(), Contains("barrier 60.000 ms for 1.0 (COMPUTE_GRADS 55.000 ms), network 35.000 ms"));
+  CHECK_THAT(squeezed(run.out()), Contains("\nbarrier 0.060 12.2 % 1.0 (0.060 s) 0.0 (0.060 s)\n"));
+  CHECK_THAT(squeezed(run.out()),
+             Contains("\nnetwork 0.045 9.2 % the way to the servers and back 0.0 (0.035 s), "
+                      "1.0 (0.010 s)\n"));
+  CHECK_THAT(squeezed(run.out()), Contains("\n0.100 0.060 0.0 1.0 0 COMPUTE_GRADS 55.000 ms\n"));
+  CHECK_THAT(squeezed(run.out()), Contains("\n0.100 0.035 0.0 2 31.8 % the way to the servers and back\n"));
+  CHECK_THAT(run.out(), !Contains("parameters: the"));  // nobody waited for them
+}
+
+// Three workers wait for 1.0, whose clock 177 lets them go at once; later one waits for it alone.
+std::vector<Wait> waits_for_one() {
+  std::vector<Wait> waits;
+  for (const std::uint32_t thread : {0U, 1U, 2U, 0U}) {
+    const bool later = waits.size() == 3;
+    Wait wait;
+    wait.worker = WorkerId(0, thread);
+    wait.clock = Clock(later ? 179 : 178);
+    wait.begin = at(later ? 9'000 : 1'000 - thread);
+    wait.length = later ? 4s : 3s - thread * 1s;
+    wait.causes[static_cast<std::size_t>(WaitCause::kBarrier)] = wait.length;
+    wait.whom = kSlow;
+    wait.hold = Decision{.kind = DecisionKind::kHeld, .min_clock = Clock(later ? 178 : 177)};
+    wait.grant = Decision{.kind = DecisionKind::kGranted,
+                          .min_clock = Clock(later ? 179 : 178),
+                          .release = trace::Release::kWorker,
+                          .by = kSlow};
+    waits.push_back(wait);
+  }
+  return waits;
+}
+
+TEST_CASE("waits_that_one_release_ended_are_one_entry_and_compete_by_their_sum") {
+  const std::vector<Wait> waits = waits_for_one();
+  const std::vector<CostlyWait> barriers = costliest_of(waits, WaitCause::kBarrier, 10);
+  REQUIRE(barriers.size() == 2);
+  CHECK(barriers[0].time == 6s);
+  CHECK(barriers[0].begin == at(998));
+  CHECK(barriers[0].whom_at == Clock(177));
+  REQUIRE(barriers[0].waits.size() == 3);
+  CHECK(barriers[0].waits.front()->worker == WorkerId(0, 0));
+  CHECK(barriers[1].waits.size() == 1);
+  CHECK(costliest_of(waits, WaitCause::kBarrier, 1).size() == 1);
+  CHECK(costliest_of(waits, WaitCause::kNetwork, 10).empty());
+}
+
+TEST_CASE("what_another_release_ended_is_another_entry") {
+  std::vector<Wait> waits = waits_for_one();
+  waits[1].grant->by = WorkerId(1, 1);
+  waits[2].grant->release = trace::Release::kThreshold;
+  CHECK(costliest_of(waits, WaitCause::kBarrier, 10).size() == 4);
+  for (Wait& wait : waits) wait.grant.reset();  // left out of the trace
+  CHECK(costliest_of(waits, WaitCause::kBarrier, 10).size() == 4);
+}
+
+TEST_CASE("one_cause_is_told_alone_where_it_is_asked_for") {
+  Explained run;
+  REQUIRE(run({.cause = "network"}) == 0);
+  CHECK_THAT(run.out(), Contains("network: the 2 costliest") && !Contains("barrier"));
+  REQUIRE(run({.cause = "network", .format = "json"}) == 0);
+  const auto causes = nlohmann::json::parse(run.out()).at("causes");
+  REQUIRE(causes.size() == 1);
+  CHECK(causes[0].at("costliest").size() == 2);
+  CHECK(causes[0].at("costliest")[0].at("seconds").get<double>() == Approx(0.035));
+  CHECK(run({.cause = "weather"}) == 2);
+  CHECK_THAT(run.refusal(), Contains("--cause: got \"weather\", expected barrier, network, server"));
+  CHECK(run({.worker = "0.0", .clock = 2, .cause = "network"}) == 2);
+  CHECK_THAT(run.refusal(), Contains("--cause goes without --worker"));
 }
 
 TEST_CASE("workers_whose_parts_are_missing_are_named_and_how_to_have_them") {
@@ -227,6 +308,24 @@ TEST_CASE("what_explain_cannot_tell_is_refused_in_one_line") {
     std::filesystem::remove(run.folder() / "trace.json");
     CHECK(run({}) == 2);
     CHECK_THAT(run.refusal(), Contains("expected those of a run with run.trace: true"));
+  }
+  SECTION("a run that was to be traced, and was killed") {
+    std::filesystem::remove(run.folder() / "trace.json");
+    std::ofstream(run.folder() / "config.yaml") << "run: {trace: true}\n";
+    CHECK(run({}) == 2);
+    CHECK_THAT(run.refusal(),
+               Contains("run.trace is true in its config.yaml, but the run has ended before") &&
+                   !Contains("expected"));
+  }
+  SECTION("a trace that was cut off, beside its parts or not") {
+    const std::filesystem::path file = run.folder() / "trace.json";
+    std::filesystem::copy_file(file, run.folder() / "trace-node-0.json");
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) - 3);
+    CHECK(run({}) == 2);
+    CHECK_THAT(run.refusal(), Contains("cut off") && Contains("; its parts are there: paceline trace "));
+    std::filesystem::remove(run.folder() / "trace-node-0.json");
+    CHECK(run({}) == 2);
+    CHECK_THAT(run.refusal(), Contains("cut off") && !Contains("parts"));
   }
 }
 

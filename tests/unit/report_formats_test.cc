@@ -34,7 +34,9 @@ struct TwoRuns {
     REQUIRE(r.status == 0);
     return r.out;
   }
-  std::string one(ReportFormat format) const { return run_report({.runs = {a}, .format = format}).out; }
+  std::string one(ReportFormat format) const {
+    return run_report({.runs = {a}, .format = format, .nodes = true}).out;
+  }
 
   const TempFolder folder;
   const std::string a = (folder / "a").string(), b = (folder / "b, \"quoted\"").string();
@@ -78,6 +80,7 @@ TEST_CASE("json_has_the_summary_as_it_is_and_all_that_the_tables_say") {
   REQUIRE(json.size() == 2);
   CHECK(json[0].at("run") == runs.a);
   CHECK(json[0].at("comparable") == true);
+  CHECK(json[1].at("differs_in").empty());
   CHECK(json[0].at("summary").at("final_threshold") == 3);
   CHECK(json[1].at("seconds_of_a_worker").at("barrier") == 0.05);
   CHECK(json[0].at("nodes").size() == 2);

@@ -34,10 +34,36 @@ std::string line_of(const std::string& text, const std::string& title, const std
 
 }  // namespace
 
-TEST_CASE("one_run_shows_its_phases_for_each_node_and_over_all") {
+TEST_CASE("one_run_shows_how_it_ended_then_a_row_for_each_node_and_its_phases") {
   const TempFolder folder;
   write_run(folder / "a", two_nodes("a"));
   const Outcome r = run_report({(folder / "a").string()});
+  REQUIRE(r.status == 0);
+  const std::size_t ended = r.out.find(": ok\n"), nodes = r.out.find("\nnodes: seconds of a worker"),
+                    phases = r.out.find("\nall nodes (2 workers)");
+  CHECK((ended < nodes && nodes < phases && phases != std::string::npos));
+  CHECK(line_of(r.out, "nodes: ", "node") == "node workers compute s barrier s network s other s wall s");
+  CHECK(line_of(r.out, "nodes: ", "0 1") == "0 1 0.300 0.100 0.000 0.100 0.500");
+  CHECK(line_of(r.out, "nodes: ", "1 1") == "1 1 0.100 0.300 0.000 0.100 0.500");
+  // The phases of each node would be ten lines for each.
+  CHECK_THAT(r.out, !Contains("\nnode 0\n"));
+}
+
+TEST_CASE("of_a_node_s_workers_the_row_has_the_mean") {
+  const TempFolder folder;
+  FinishedRun run = two_nodes("a");
+  run.workers[1].worker = WorkerId(0, 1);  // one node of two threads
+  run.workers.push_back({WorkerId(1, 0), run.workers[0].totals});
+  write_run(folder / "a", run);
+  CHECK(line_of(run_report({(folder / "a").string()}).out, "nodes: ", "0 2") ==
+        "0 2 0.200 0.200 0.000 0.100 0.500");
+}
+
+TEST_CASE("the_phases_of_each_node_are_shown_where_they_are_asked_for") {
+  const TempFolder folder;
+  write_run(folder / "a", two_nodes("a"));
+  const std::string a = (folder / "a").string();
+  const Outcome r = run_report({.runs = {a}, .nodes = true});
   REQUIRE(r.status == 0);
   CHECK(line_of(r.out, "node 0", "COMPUTE_GRADS") ==
         "COMPUTE_GRADS 30.000 30.147 30.147 0.300 60.00 % 10 0.000");
@@ -46,9 +72,13 @@ TEST_CASE("one_run_shows_its_phases_for_each_node_and_over_all") {
   // Over all: the mean of both, the median among the short, the slow tail among the long ones.
   CHECK(line_of(r.out, "all nodes", "COMPUTE_GRADS") ==
         "COMPUTE_GRADS 20.000 10.093 30.147 0.400 40.00 % 20 0.000");
-  CHECK(line_of(r.out, "all nodes", "wall") == "wall 1.000 100.00 %");
+  CHECK(line_of(r.out, "all nodes", "wall") == "wall, 2 workers 1.000 100.00 %");
+  CHECK(line_of(r.out, "node 1", "wall") == "wall 0.500 100.00 %");
   CHECK_THAT(r.out,
              Contains("test accuracy 80.00 %") && Contains("policy ssp, 2 nodes x 1 threads, 20 iterations"));
+  // Of several runs there are no such tables.
+  CHECK(run_report({.runs = {a, a}, .nodes = true}).status == 2);
+  CHECK(run_report({.runs = {a}, .html = a + ".html", .nodes = true}).status == 2);
 }
 
 TEST_CASE("what_backup_workers_threw_away_is_named_where_there_is_any") {
@@ -100,14 +130,100 @@ TEST_CASE("several_runs_are_compared_with_the_first") {
   const std::string a = (folder / "a").string(), b = (folder / "b").string();
   const Outcome r = run_report({a, b});
   REQUIRE(r.status == 0);
-  CHECK(line_of(r.out, "run", a + " ok") == a + " ok ssp 0.200 0.000 0.200 0.500 80.00 %");
+  CHECK(line_of(r.out, "run", a + " ok") == a + " ok ssp 20 0.200 0.000 0.200 0.500 80.00 %");
   CHECK(line_of(r.out, "run", b + " ok") ==
-        b + " ok asp 0.050 -75.0 % 0.150 new 0.200 +0.0 % 0.400 -20.0 % 78.50 % -1.50 points");
+        b + " ok asp 20 0.050 -75.0 % 0.150 new 0.200 0.400 -20.0 % 78.50 % -1.50 points");
   CHECK(line_of(r.out, "phase s", "phase") == "phase s a b");
   CHECK(line_of(r.out, "phase s", "BARRIER") == "BARRIER 0.200 0.050 -75.0 %");
   CHECK(line_of(r.out, "phase s", "PS_PARAM") == "PS_PARAM 0.000 0.150 new");
-  CHECK(line_of(r.out, "phase s", "STEP") == "STEP 0.000 0.000 0.0 %");
-  CHECK(line_of(r.out, "phase s", "unaccounted") == "unaccounted 0.100 0.100 +0.0 %");
+  CHECK(line_of(r.out, "phase s", "STEP") == "STEP 0.000 0.000");
+  CHECK(line_of(r.out, "phase s", "unaccounted") == "unaccounted 0.100 0.100");
+}
+
+TEST_CASE("a_change_that_is_smaller_than_what_is_printed_is_none") {
+  const TempFolder folder;
+  FinishedRun first = two_nodes("a"), second = two_nodes("b");
+  first.summary[Phase::kStep].total_seconds = 0.0006;  // of two workers: 0.3 ms
+  second.summary[Phase::kStep].total_seconds = 0.0018;
+  second.summary[Phase::kBarrier].total_seconds += 0.0004;  // 0.2002 s, printed as 0.200
+  second.summary.test_accuracy = 0.80004;
+  write_run(folder / "a", first);
+  write_run(folder / "b", second);
+  const std::string a = (folder / "a").string(), b = (folder / "b").string();
+  const Outcome r = run_report({a, b});
+  CHECK(line_of(r.out, "phase s", "STEP") == "STEP 0.000 0.001");
+  CHECK(line_of(r.out, "phase s", "BARRIER") == "BARRIER 0.200 0.200");
+  CHECK(line_of(r.out, "run", b + " ok") == b + " ok ssp 20 0.200 0.001 0.200 0.500 80.00 %");
+}
+
+TEST_CASE("on_a_narrow_terminal_no_line_is_wider_and_every_number_is_there") {
+  const TempFolder folder;
+  std::vector<std::string> runs;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+    FinishedRun run = two_nodes(name);
+    if (!runs.empty()) run.summary[Phase::kBarrier].total_seconds *= 0.25;
+    runs.push_back((folder / name).string());
+    write_run(runs.back(), run);
+  }
+  const Outcome r = run_report({.runs = runs, .columns = 80});
+  REQUIRE(r.status == 0);
+  std::istringstream lines(r.out);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+  CHECK_THAT(r.out, Contains(runs[1] + ": ok, ssp, 20 iterations\n"));
+  CHECK(line_of(r.out, runs[1] + ": ok", "0.") == "0.050 0.000 0.200 0.500 80.00 %");
+  CHECK(line_of(r.out, runs[1] + ": ok", "-") == "-75.0 %");
+  CHECK(line_of(r.out, "phase s", "BARRIER") == "BARRIER 0.200 0.050 -75.0 % 0.050 -75.0 % 0.050 -75.0 %");
+  for (const std::string& run : runs) {
+    CHECK_THAT(r.out, Contains(" " + std::filesystem::path(run).filename().string()));
+  }
+  // Where there is room it is the line for each run.
+  CHECK(run_report({.runs = runs, .columns = 400}).out.find(runs[1] + ": ok") == std::string::npos);
+}
+
+TEST_CASE("runs_of_other_work_are_not_held_against_the_first") {
+  const TempFolder folder;
+  FinishedRun first = two_nodes("a"), second = two_nodes("b");
+  second.summary[Phase::kBarrier].total_seconds *= 0.25;
+  write_run(folder / "a", first);
+  const std::string a = (folder / "a").string(), b = (folder / "b").string();
+  const auto run_b = [&](const std::string& config) {
+    write_run(b, second);
+    REQUIRE(write_file_atomically(folder / "b/config.yaml", config));
+    return run_report({a, b}).out;
+  };
+  const auto a_is = [&](const std::string& config) {
+    REQUIRE(write_file_atomically(folder / "a/config.yaml", config));
+  };
+  a_is("train: {total_iterations: 1600, batch_size: 32}\n");
+  const std::string other = run_b("train: {total_iterations: 320, batch_size: 32}\n");
+  CHECK(line_of(other, "run", b) == b + " ok ssp 20 0.050 0.000 0.200 0.500 80.00 %");
+  CHECK_THAT(other, Contains(b + ": other work than the first run's, so without changes: "
+                                 "train.total_iterations is 320, there 1600\n"));
+  CHECK_THAT(run_b("train: {total_iterations: 1600, batch_size: 64}\n"),
+             Contains("train.batch_size is 64, there 32"));
+  CHECK_THAT(run_b("cluster: {threads_per_node: 4}\ntrain: {total_iterations: 1600, batch_size: 32}\n"),
+             Contains("cluster.threads_per_node is 4, there 1"));
+  CHECK_THAT(run_b("train: {total_iterations: 1600, batch_size: 32}\nemulate: {base_step: 20ms}\n"),
+             Contains("emulate.base_step is "));
+  // A policy, a seed and a threshold are what one compares.
+  const std::string same =
+      run_b("run: {seed: 7}\nsync: {policy: bsp}\ntrain: {total_iterations: 1600, batch_size: 32}\n");
+  CHECK(line_of(same, "run", b) == b + " ok ssp 20 0.050 -75.0 % 0.000 0.200 0.500 80.00 %");
+
+  // In JSON, too.
+  run_b("train: {total_iterations: 320, batch_size: 32}\n");
+  const std::string json = run_report({.runs = {a, b}, .format = ReportFormat::kJson}).out;
+  CHECK_THAT(json, Contains("\"comparable\": false") && Contains("\"train.total_iterations\""));
+}
+
+TEST_CASE("without_configurations_the_summaries_tell_other_work") {
+  const TempFolder folder;
+  FinishedRun first = two_nodes("a"), second = two_nodes("b");
+  second.summary.iterations = 100;
+  write_run(folder / "a", first);
+  write_run(folder / "b", second);
+  const Outcome r = run_report({(folder / "a").string(), (folder / "b").string()});
+  CHECK_THAT(r.out, Contains("without changes: iterations is 100, there 20\n"));
 }
 
 TEST_CASE("a_phase_column_is_headed_by_what_tells_the_runs_apart") {
@@ -130,15 +246,15 @@ TEST_CASE("a_run_that_lost_a_node_is_shown_by_the_workers_that_reported") {
   const std::string whole = (folder / "whole").string(), name = (folder / "lost").string();
   const Outcome r = run_report({whole, name});
   REQUIRE(r.status == 0);
-  CHECK(line_of(r.out, "run", name) == name + " ok ssp 0.100 0.000 0.300 0.500 80.00 %");
+  CHECK(line_of(r.out, "run", name) == name + " ok ssp 20 0.100 0.000 0.300 0.500 80.00 %");
   CHECK(line_of(r.out, "phase s", "COMPUTE_GRADS") == "COMPUTE_GRADS 0.200 0.300");
   CHECK_THAT(r.out,
-             Contains(name + ": 1 of 2 nodes lost, so without changes; seconds are of the 1 workers that "
+             Contains(name + ": 1 of 2 nodes lost, so without changes; seconds are of the 1 worker that "
                              "reported\n"));
   CHECK_THAT(run_report({name}).out, Contains("  lost node 1: silent for 10.2 s\n"));
   // Nothing is compared with it either.
   CHECK(line_of(run_report({name, whole}).out, "run", whole) ==
-        whole + " ok ssp 0.200 0.000 0.200 0.500 80.00 %");
+        whole + " ok ssp 20 0.200 0.000 0.200 0.500 80.00 %");
 }
 
 TEST_CASE("overruns_are_named_and_an_invalid_run_is_not_compared") {
@@ -152,7 +268,7 @@ TEST_CASE("overruns_are_named_and_an_invalid_run_is_not_compared") {
   write_run(folder / "invalid", invalid);
   const std::string a = (folder / "few").string(), b = (folder / "invalid").string();
   const Outcome r = run_report({a, b});
-  CHECK(line_of(r.out, "run", b) == b + " invalid ssp 0.200 0.000 0.200 0.500 80.00 %");
+  CHECK(line_of(r.out, "run", b) == b + " invalid ssp 20 0.200 0.000 0.200 0.500 80.00 %");
   CHECK_THAT(r.out, Contains(a + ": 3 emulated steps overran\n" + b +
                              ": invalid, so without changes: 9 of 20 emulated steps took longer\n"));
 }
@@ -218,13 +334,13 @@ TEST_CASE("beside_other_runs_what_is_wrong_with_one_is_named_below_and_nothing_i
                         Contains("summary.json: cut off after 1 bytes\n") &&
                         Contains("phases.csv:1: header is 'node,thread,phase', expected"));
   // Its phases are there.
-  CHECK(line_of(r.out, "run", corrupt + " unreadable") == corrupt + " unreadable 0.200 0.000 0.200 - -");
+  CHECK(line_of(r.out, "run", corrupt + " unreadable") == corrupt + " unreadable - 0.200 0.000 0.200 - -");
   // Of the empty one nothing is known, and nothing is made up.
   const std::string empty = (folder / "empty").string(), old = (folder / "old").string();
-  CHECK(line_of(r.out, "run", empty + " unfinished") == empty + " unfinished - - - - -");
+  CHECK(line_of(r.out, "run", empty + " unfinished") == empty + " unfinished - - - - - -");
   CHECK(line_of(r.out, "phase s", "BARRIER") == "BARRIER 0.200 - 0.200 0.200");
   // The summary of the old one has the sums of both workers, whose own phases cannot be read.
-  CHECK(line_of(r.out, "run", old + " ok") == old + " ok ssp 0.200 0.000 0.200 0.500 80.00 %");
+  CHECK(line_of(r.out, "run", old + " ok") == old + " ok ssp 20 0.200 0.000 0.200 0.500 80.00 %");
   CHECK_THAT(r.out, Contains("old: its directory has the phases of 0 of 2 workers, so without changes\n"));
 }
 
@@ -234,11 +350,11 @@ TEST_CASE("sums_of_a_run_that_lost_a_node_and_its_phases_are_shown_for_no_worker
   lost.summary.lost_nodes = 1;
   write_run(folder / "whole", two_nodes("whole"));
   write_run(folder / "lost", lost);
-  std::filesystem::remove(folder / "lost/phases_histogram.csv");
+  std::filesystem::remove(folder / "lost/phases.csv");
   const std::string whole = (folder / "whole").string(), name = (folder / "lost").string();
   const Outcome r = run_report({whole, name});
   CHECK(r.status == 0);
-  CHECK(line_of(r.out, "run", name) == name + " ok ssp - - - 0.500 80.00 %");
+  CHECK(line_of(r.out, "run", name) == name + " ok ssp 20 - - - 0.500 80.00 %");
   CHECK(line_of(r.out, "phase s", "COMPUTE_GRADS") == "COMPUTE_GRADS 0.200 -");
 }
 

@@ -63,15 +63,50 @@ TEST_CASE("the line says what there is to say, in one line") {
   CHECK(status_line(full_status()) ==
         "version 117  clock 117..120  gap 3/3  LPR 1.2 %  loss 0.8123  train accuracy 71.2 %  test accuracy "
         "70.1 %  "
-        "1440 samples/s  34 % done  1:12 left  slow: 1.0  for 10.3 s: worker 0.1 waits for version 118");
+        "1440 samples/s  34 % done  1:12 left  slow: 1.0  1 waits for 1.0  for 10.3 s: worker 0.1 waits for "
+        "version 118");
   CHECK(status_line(RunStatus{}) == "version 0  clock 0  gap 0/0  0 % done");
+}
+
+TEST_CASE("on 80 columns the line says how long it still takes, who is slow and who is waited for") {
+  RunStatus s = full_status();
+  s.stall.clear();
+  s.lpr = -15.8;
+  s.workers[2].score = StragglerScore{0.36, 0.9, 0.5};
+  s.min_clock = Clock(37);
+  s.max_clock = Clock(42);
+  s.threshold = Threshold(5);
+  s.seconds_left = 102;
+  CHECK(status_line(s, 79) ==
+        "37..42 gap 5/5 loss 0.81 test 70.1 % 1:42 left slow 1.0 (0.36) 1 waits for 1.0");
+  // With room for all words there are all, and with hardly any those that matter.
+  CHECK(status_line(s, 1'000) == status_line(s));
+  CHECK_THAT(status_line(s, 100), Contains("LPR -15.8") && Contains("1440/s"));
+  CHECK(status_line(s, 33) == "37..42 1:42 left 1 waits for 1.0");
+  // A long run's numbers are wider.
+  s.min_clock = Clock(131'370);
+  s.max_clock = Clock(131'420);
+  s.seconds_left = 37'250;
+  const std::string line = status_line(s, 79);
+  CHECK(line.size() <= 79);
+  CHECK_THAT(line, Contains("131370..131420 gap 50/5") && Contains("10:20:50 left") &&
+                       Contains("test 70.1 %") && Contains("1 waits for 1.0"));
+}
+
+TEST_CASE("a wait that has become long stands on 80 columns, too, whole as far as there is room") {
+  const std::string line = status_line(full_status(), 79);
+  CHECK_THAT(line, Contains("1:12 left") && Contains("for 10.3 s: worker 0.1 waits for version 118"));
+  for (std::size_t columns = 0; columns < 200; ++columns) {
+    const std::string text = status_line(full_status(), columns);
+    CHECK(text.size() <= columns + 2);  // an ellipsis is one character of three bytes
+  }
 }
 
 TEST_CASE("the table has a row for each worker and no line wider than the terminal") {
   const std::string wide = status_table(full_status(), 120, 40);
   CHECK_THAT(wide, Contains("my-run: training  policy dtssp  1:02  2 of 3 nodes  340 of 1000 iterations\n"));
   CHECK_THAT(wide, Contains("\ntime: COMPUTE_GRADS 60 %  BARRIER 10 %  PS_APPLY_GRADS 8 %  PS_PARAM 3 %\n"));
-  CHECK_THAT(wide, Contains("waits: 1 worker waits for version 118"));
+  CHECK_THAT(wide, Contains("\n1 worker waits for version 118"));
   CHECK_THAT(
       wide, Contains("\n0.1             120      3  held           0.220 s      0.90    0.95  worker 1.0\n"));
   for (const std::size_t columns : {20U, 40U, 80U}) {
@@ -116,7 +151,7 @@ TEST_CASE("with many waits there is still room for a worker") {
     CHECK(std::count(text.begin(), text.end(), '\n') <= static_cast<std::ptrdiff_t>(rows));
   }
   const std::string text = status_table(s, 100, 12);
-  CHECK_THAT(text, Contains("more waits\n") && Contains("waits: node 0 waits\n") && Contains("\nworker "));
+  CHECK_THAT(text, Contains("more waits\n") && Contains("\nnode 0 waits\n") && Contains("\nworker "));
 }
 
 TEST_CASE("a line is cut at characters, not at bytes") {

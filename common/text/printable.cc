@@ -1,0 +1,73 @@
+// UTF-8, one character at a time (RFC 3629, section 4).
+#include "common/text/printable.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace paceline {
+namespace {
+
+bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+// The length of the well-formed character at the front of `text`; 0 where there is none. What is overlong
+// or a surrogate is left to the terminal: neither is a control character there.
+std::size_t character_length(std::string_view text) {
+  const auto lead = static_cast<std::uint8_t>(text.front());
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if (begins_character(text[i])) return 0;
+  }
+  return length;
+}
+
+// Also those of Latin-1, which some terminals obey: U+0080 to U+009F.
+bool is_control(std::string_view character) {
+  const auto first = static_cast<std::uint8_t>(character.front());
+  if (character.size() == 1) return first < 0x20 || first == 0x7f;
+  return first == 0xc2 && static_cast<std::uint8_t>(character[1]) < 0xa0;
+}
+
+std::string cleaned(std::string_view text, bool line_ends_stay) {
+  std::string clean;
+  clean.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
+    const bool stays = line_ends_stay && character == "\n";
+    if (stays || (length > 0 && !is_control(character))) {
+      clean += character;
+    } else {
+      clean += '?';
+    }
+    text.remove_prefix(character.size());
+  }
+  return clean;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) { return cleaned(text, false); }
+std::string printable_lines(std::string_view text) { return cleaned(text, true); }
+
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+}
+
+std::string fitted(const std::string& line, std::size_t columns) {
+  if (characters(line) <= columns) return line;
+  if (columns == 0) return "";
+  std::size_t at = 0;
+  for (std::size_t left = columns - 1; at < line.size(); ++at) {
+    if (begins_character(line[at]) && left-- == 0) break;
+  }
+  return line.substr(0, at) + "…";
+}
+
+std::string quotable(std::string_view text) {
+  // No character has more than four bytes, so what is left out here would not have been shown.
+  return fitted(printable(text.substr(0, 4 * (kQuotedMax + 1))), kQuotedMax);
+}
+
+}  // namespace paceline

@@ -1,0 +1,19 @@
+#include "tools/same_work.h"
+
+#include <set>
+
+namespace paceline {
+
+bool is_of_the_work(const std::string& key) {
+  static const std::set<std::string> keys{
+      "cluster.nodes",    "cluster.threads_per_node", "train.model", "train.layers",
+      "train.batch_size", "train.total_iterations",   "data.kind",   "data.augment"};
+  return keys.contains(key);
+}
+
+bool is_of_the_cluster(const std::string& key, bool simulated) {
+  if (key.starts_with("emulate.")) return key != "emulate.cores";
+  return simulated && key.starts_with("simulate.");
+}
+
+}  // namespace paceline
