@@ -174,9 +174,8 @@ std::string costliest_text(const Explained& e, WaitCause cause, const trace::Tra
   const std::vector<CostlyWait> entries = costliest_of(e.waits, cause, kCostliest);
   const bool barrier = cause == WaitCause::kBarrier;
   std::string text = printed("\n%s: the %zu costliest", name_of(cause), entries.size());
-  text += barrier ? ", waits that one release ended together\n      at s      waited s  who waited  for      "
-                    "at clock  "
-                    "which meanwhile was in\n"
+  text += barrier ? ", waits that one release ended together\n"
+                    "      at s      waited s  who waited  for     at clock  which meanwhile was in\n"
                   : "\n      at s      waited s  worker        clock   of that wait  caused by\n";
   for (const CostlyWait& entry : entries) {
     const nanoseconds begin = since_start(trace, entry.begin);

@@ -74,9 +74,7 @@ TextTable phase_table(const std::string& title, const NodeSum& sum) {
 
 // A row for each node.
 TextTable node_table(const std::map<NodeId, NodeSum>& sums) {
-  TextTable table{.title =
-                      "nodes: seconds of a worker, mean over the node's (network: PS_APPLY_GRADS + STEP + "
-                      "PS_PARAM)",
+  TextTable table{.title = "nodes: seconds of a worker (mean; network: PS_APPLY_GRADS + STEP + PS_PARAM)",
                   .indent = 2,
                   .ruled = true,
                   .columns = {{"node", Align::kLeft},

@@ -42,7 +42,7 @@ TEST_CASE("one_run_shows_how_it_ended_then_a_row_for_each_node_and_its_phases") 
   const std::size_t ended = r.out.find(": ok\n"), nodes = r.out.find("\nnodes: seconds of a worker"),
                     phases = r.out.find("\nall nodes (2 workers)");
   CHECK((ended < nodes && nodes < phases && phases != std::string::npos));
-  CHECK(line_of(r.out, "nodes: ", "node") == "node workers compute s barrier s network s other s wall s");
+  CHECK(line_of(r.out, "nodes: ", "node ") == "node workers compute s barrier s network s other s wall s");
   CHECK(line_of(r.out, "nodes: ", "0 1") == "0 1 0.300 0.100 0.000 0.100 0.500");
   CHECK(line_of(r.out, "nodes: ", "1 1") == "1 1 0.100 0.300 0.000 0.100 0.500");
   // The phases of each node would be ten lines for each.
