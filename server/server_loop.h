@@ -14,6 +14,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@
 #include "common/instant.h"
 #include "common/log/log.h"
 #include "common/log/stall_log.h"
+#include "common/traffic.h"
 #include "common/wire/transport.h"
 #include "server/authority/authority.h"
 #include "server/background_thread.h"

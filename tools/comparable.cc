@@ -1,6 +1,6 @@
 #include "tools/comparable.h"
 
-#include <cstdlib>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -27,8 +27,8 @@ void compare_summaries(const RunSummary& first, const RunSummary& run, std::vect
   if (run.threads_per_node != first.threads_per_node) {
     add("cluster.threads_per_node", run.threads_per_node, first.threads_per_node);
   }
-  const std::int64_t apart = std::abs(run.iterations - first.iterations);
-  if (apart > first.iterations / 100) add("iterations", run.iterations, first.iterations);
+  const auto there = static_cast<double>(first.iterations);
+  if (std::abs(static_cast<double>(run.iterations) - there) > there / 100) add("iterations", run.iterations, first.iterations);
 }
 
 std::vector<Difference> differences(const FinishedRun& first, const FinishedRun& run) {

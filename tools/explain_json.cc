@@ -94,7 +94,9 @@ std::string explained_json(const Explained& e, const trace::Trace& trace) {
     json["causes"].push_back(std::move(one));
   }
   json["costliest"] = Json::array();
-  for (const Wait& wait : costliest(e.waits, kCostliest)) json["costliest"].push_back(json_of(wait, trace));
+  if (!e.cause) {
+    for (const Wait& wait : costliest(e.waits, kCostliest)) json["costliest"].push_back(json_of(wait, trace));
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

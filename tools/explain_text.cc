@@ -137,12 +137,12 @@ std::string named(const std::vector<std::pair<WorkerId, nanoseconds>>& workers) 
   return text;
 }
 
-// "of it 48.100 ms while a node evaluated"; empty where that explains little.
+// "; in these waits a node evaluated for 48.100 ms"; empty where that explains little.
 std::string while_evaluating(const CostlyWait& entry) {
   nanoseconds evaluating{0};
   for (const Wait* wait : entry.waits) evaluating += wait->evaluating;
   if (evaluating.count() == 0 || evaluating * 20 < entry.time) return "";
-  return "; a node evaluated for " + ms(evaluating) + " of it";
+  return "; in these waits a node evaluated for " + ms(evaluating);
 }
 
 // "COMPUTE_GRADS 1200.000 ms": what the worker that was waited for did most of the longest wait.

@@ -80,7 +80,7 @@ class RunReader {
   }
 
   Result<Json> summary();
-  Result<Json> phases() const;
+  Result<Json> phases();
   Result<Json> curve();
   Result<Json> staleness() const;
   void add_trace(Json& run);
@@ -139,8 +139,10 @@ void add_totals(Json& json, const PhaseTotals& totals) {
   }
 }
 
-Result<Json> RunReader::phases() const {
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<WorkerPhases> read, read_phases(folder_));
+Result<Json> RunReader::phases() {
+  PACELINE_ASSIGN_OR_RETURN(const PhasesThere there, read_phases_there(folder_));
+  for (const std::string& lacking : there.lacking) miss(data_loss(lacking));
+  const std::vector<WorkerPhases>& read = there.workers;
   std::map<NodeId, std::pair<int, PhaseTotals>> sums;
   Json workers = Json::array();
   for (const auto& [worker, totals] : read) {
@@ -179,6 +181,9 @@ double number_of(Threshold threshold) {
 Result<Json> RunReader::curve() {
   PACELINE_ASSIGN_OR_RETURN(CurveSoFar read, read_curve_so_far(folder_));
   if (read.last_line_cut) miss(data_loss("curve.csv: the last line is cut, and left out"));
+  for (const std::string& column : read.lacking) {
+    miss(data_loss("curve.csv is of an older version: no column " + column));
+  }
   std::vector<CurveRow>& rows = read.rows;
   // An evaluation's row comes when it is done, and says when its version was reached.
   std::stable_sort(rows.begin(), rows.end(),

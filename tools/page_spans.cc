@@ -54,7 +54,7 @@ Shown of_clocks(const Workers& workers, const ClockRange& clocks, std::size_t mo
   if (begins.size() <= most) return {begin, kNever, clocks};
   const auto end = begins.begin() + static_cast<std::ptrdiff_t>(most);
   std::nth_element(begins.begin(), end, begins.end());
-  return {begin, *end, clocks};
+  return {begin, std::max(*end, begin + std::chrono::nanoseconds(1)), clocks};
 }
 
 }  // namespace

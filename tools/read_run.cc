@@ -49,10 +49,18 @@ void add_config(FinishedRun& run, const std::filesystem::path& folder) {
   run.summary.threads_per_node = config.cluster.threads_per_node;
 }
 
-// How far it came.
+bool lacks(const FinishedRun& run, std::initializer_list<const char*> keys) {
+  return std::any_of(keys.begin(), keys.end(), [&](const char* key) {
+    return std::find(run.lacking.begin(), run.lacking.end(), key) != run.lacking.end();
+  });
+}
+
+// How far it came. What its summary says stands.
 void add_progress(FinishedRun& run, const std::filesystem::path& folder) {
+  const RunSummary said = run.summary;
   const Result<CurveSoFar> curve = read_curve_so_far(folder);
-  run.has_progress = curve.is_ok() && !curve->rows.empty();
+  const bool knows_end = run.finished && !lacks(run, {"wall_seconds", "final_version"});
+  run.has_progress = knows_end || (curve.is_ok() && !curve->rows.empty());
   if (!curve.is_ok()) return run.missing.push_back(curve.status().message());
   for (const std::string& column : curve->lacking) {
     run.missing.push_back("curve.csv is of an older version: no column " + column);
@@ -66,12 +74,11 @@ void add_progress(FinishedRun& run, const std::filesystem::path& folder) {
     }
     if (row.test_accuracy) run.summary.test_accuracy = row.test_accuracy;
   }
-}
-
-bool lacks(const FinishedRun& run, std::initializer_list<const char*> keys) {
-  return std::any_of(keys.begin(), keys.end(), [&](const char* key) {
-    return std::find(run.lacking.begin(), run.lacking.end(), key) != run.lacking.end();
-  });
+  if (!run.finished) return;
+  if (!lacks(run, {"wall_seconds"})) run.summary.wall_seconds = said.wall_seconds;
+  if (!lacks(run, {"final_version"})) run.summary.final_version = said.final_version;
+  if (!lacks(run, {"final_threshold"})) run.summary.final_threshold = said.final_threshold;
+  if (!lacks(run, {"test_accuracy"})) run.summary.test_accuracy = said.test_accuracy;
 }
 
 // Of an older version it may have some keys only; what it lacks is looked for in the other files.

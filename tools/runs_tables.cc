@@ -160,8 +160,8 @@ TextTable phases_of(std::span<const FinishedRun> runs, std::size_t from, std::si
 std::string phase_comparison(std::span<const FinishedRun> runs, TextStyle style, std::size_t columns) {
   std::string text;
   for (std::size_t from = 0, until; from < runs.size(); from = until) {
-    until = runs.size();
-    while (until > from + 1 && columns > 0 && width_of(phases_of(runs, from, until)) > columns) --until;
+    until = columns == 0 ? runs.size() : from + 1;
+    while (until < runs.size() && width_of(phases_of(runs, from, until + 1)) <= columns) ++until;
     text += (from == 0 ? "" : "\n") + rendered(phases_of(runs, from, until), style);
   }
   return text;

@@ -16,6 +16,7 @@
 #include "common/log/log.h"
 #include "common/status.h"
 #include "common/task/task.h"
+#include "common/timing/phase_times.h"
 #include "common/wire/shared_memory.h"
 #include "common/wire/transport.h"
 #include "worker/cache/process_cache.h"

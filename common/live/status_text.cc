@@ -1,6 +1,7 @@
 #include "common/live/status_text.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -94,14 +95,17 @@ std::vector<std::string> facts(const RunStatus& s) {
 // Where the workers' time has gone so far, the largest shares first; empty where no node has said it.
 std::vector<std::string> time_shares(const RunStatus& s) {
   constexpr double kShownFrom = 0.5;  // per cent
-  PhaseTimes sum;
+  std::array<double, kPhaseCount> sum{};
+  double wall = 0.0;
   for (const WorkerStatus& worker : s.workers) {
-    if (worker.times) merge(sum, *worker.times);
+    if (!worker.times) continue;
+    for (std::size_t i = 0; i < kPhaseCount; ++i) sum[i] += static_cast<double>(worker.times->phases[i]);
+    wall += static_cast<double>(worker.times->wall);
   }
-  if (sum.wall <= 0) return {};
+  if (wall <= 0) return {};
   std::vector<std::pair<double, std::string>> shares;
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
-    const double percent = 100.0 * static_cast<double>(sum.phases[i]) / static_cast<double>(sum.wall);
+    const double percent = 100.0 * sum[i] / wall;
     if (percent >= kShownFrom) shares.emplace_back(percent, kPhaseNames[i]);
   }
   std::stable_sort(shares.begin(), shares.end(),

@@ -138,7 +138,9 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
   s.status = json.at("status").get<std::string>();
   Keys keys(json, lacking);
   keys.get_if_there("reason", s.reason);
-  if (json.value("simulated", false)) {
+  bool simulated = false;
+  keys.get_if_there("simulated", simulated);
+  if (simulated) {
     keys.take("seed", [&](const Json& value) { s.simulated_seed = value.get<std::uint64_t>(); });
   }
   keys.take_if_there("trace", [&](const Json& value) { s.trace = value.get<std::string>(); });

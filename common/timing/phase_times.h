@@ -22,11 +22,6 @@ struct PhaseTimes {
   bool operator==(const PhaseTimes&) const = default;
 };
 
-inline void merge(PhaseTimes& into, const PhaseTimes& from) {
-  for (std::size_t i = 0; i < kPhaseCount; ++i) into.phases[i] += from.phases[i];
-  into.wall += from.wall;
-}
-
 // The times of one training thread where another may see them. Thread: show() its own, times() any. Who looks
 // while they are shown may see some of them from before and some from after.
 class ShownTimes {

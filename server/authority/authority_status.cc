@@ -71,7 +71,7 @@ void Authority::look_for_stragglers(Ticks now) {
     char text[200];
     std::snprintf(
         text, sizeof text,
-        "worker %s has become slow: %.3f s an iteration, %.2f of the fastest worker's speed, %.2f of "
+        "worker %s has become slow: it computes %.3f s an iteration, %.2f of the fastest worker's speed, %.2f of "
         "its own best (run.straggler_warning %.2f)",
         to_string(config_.cluster.cluster().worker_at(rank)).c_str(), score.iteration_seconds, score.relative,
         score.individual, *config_.run.straggler_warning);
@@ -112,7 +112,8 @@ std::string Authority::waits_for(WorkerId worker, const std::string& slowest) co
 }
 
 Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
-  if (beat.workers.empty()) return Status::ok();
+  // Its report has said more than its heartbeats go on saying.
+  if (beat.workers.empty() || record_.has_report(from)) return Status::ok();
   const Cluster cluster = config_.cluster.cluster();
   if (beat.workers.size() != config_.cluster.threads_per_node) {
     return invalid_argument("heartbeat of node " + to_string(from) + ": got the times of " +

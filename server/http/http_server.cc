@@ -48,7 +48,8 @@ struct Shared {
   HttpServer::Limits limits;
   HttpAnswers answers;
   std::shared_ptr<const LiveState> state;
-  std::function<void()> answered;  // an answer that has an end has left
+  std::function<void()> answered_last;  // once it is over: an answer with the page's data has left
+  bool over = false;                    // who asks for that now asks for the whole of it
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -111,6 +112,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const auto& request = parser_->get();
     const HttpRequest asked{text_of(request.method_string()), text_of(request.target()),
                             text_of(request[http::field::host])};
+    asked_last_ = shared_.over && asked.target.starts_with("/data.json");
     HttpAnswer answer;
     try {
       answer = shared_.answers.to(asked, *shared_.state, steady_now());
@@ -139,7 +141,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const auto done = [self = shared_from_this(), keep_alive](const Error& error, std::size_t) {
       self->body_.reset();
       self->writing_ = false;
-      if (!error) self->shared_.answered();
+      if (!error && self->asked_last_) self->shared_.answered_last();
       if (error || self->last_) return self->close();
       if (!keep_alive) return self->take_leave();
       self->read();
@@ -217,6 +219,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool events_ = false;
   bool writing_ = false;
   bool last_ = false;
+  bool asked_last_ = false;  // for the page's data, once the run is over
   std::shared_ptr<const std::string> pending_;  // the newest event, behind the one that is leaving
 };
 
@@ -298,6 +301,7 @@ struct HttpServer::Impl {
 
   // All that is left to do is to let the last status leave, and to answer each page that reads it once more.
   void end() {
+    shared.over = true;
     const auto now_there = connections;
     for (const auto& [key, connection] : now_there) {
       if (!has_page || !connection->reads_events()) continue;
@@ -318,6 +322,7 @@ struct HttpServer::Impl {
   }
 
   void end_connections() {
+    if (ending) return;
     ending = true;
     if (connections.empty()) return io.stop();
     last.expires_after(kLastStatus);

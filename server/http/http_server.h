@@ -38,7 +38,7 @@ class HttpServer {
                                                    LiveState first, Limits limits);
   // Ends all connections. Waits for what the thread does just then, at most one page to be made, for half a
   // second for readers of events to take the last status, and, where there are pages, for two until each of
-  // those readers has asked for something once more: the run's files are complete now.
+  // those readers has asked for the page's data once more: the run's files are complete now.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
 

@@ -21,13 +21,13 @@ using testing::write_run;
 
 namespace {
 
-std::string text_of(const std::filesystem::path& file) {
+std::string content_of(const std::filesystem::path& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   return text.str();
 }
 
-void write(const std::filesystem::path& file, const std::string& text) {
+void write_older(const std::filesystem::path& file, const std::string& text) {
   REQUIRE(write_file_atomically(file, text));
 }
 
@@ -37,9 +37,9 @@ struct OlderRun {
 
   template <typename Change>
   void change_summary(const Change& change) const {
-    auto json = nlohmann::ordered_json::parse(text_of(folder / "run/summary.json"));
+    auto json = nlohmann::ordered_json::parse(content_of(folder / "run/summary.json"));
     change(json);
-    write(folder / "run/summary.json", json.dump());
+    write_older(folder / "run/summary.json", json.dump());
   }
   std::string report() const {
     const Outcome r = run_report({run});
@@ -82,7 +82,7 @@ TEST_CASE("what_the_summary_lacks_the_other_files_say") {
   older.change_summary([](auto& json) {
     for (const char* key : {"policy", "nodes", "threads_per_node", "wall_seconds", "phases"}) json.erase(key);
   });
-  write(older.folder / "run/config.yaml", "cluster: {nodes: 2}\nsync: {policy: dtssp}\n");
+  write_older(older.folder / "run/config.yaml", "cluster: {nodes: 2}\nsync: {policy: dtssp}\n");
   const std::vector<CurveRow> rows = {{3.5, Version(30), Threshold(4), 5.5, 1.5, {}, {}}};
   REQUIRE(write_curve(older.folder / "run", rows));
   const std::string said = older.report();
@@ -99,7 +99,7 @@ TEST_CASE("a_summary_without_a_status_or_that_is_none_is_still_unreadable") {
 TEST_CASE("unknown_keys_of_a_configuration_are_named_and_the_others_count") {
   const OlderRun older;
   std::filesystem::remove(older.folder / "run/summary.json");
-  write(older.folder / "run/config.yaml",
+  write_older(older.folder / "run/config.yaml",
         "cluster: {nodes: 3, colour: red}\nsync: {policy: dtssp}\nweather: {rain: 1}\n");
   CHECK_THAT(older.report(),
              Contains("policy dtssp, 3 nodes x 1 threads") &&
@@ -110,20 +110,20 @@ TEST_CASE("a_curve_of_fewer_or_more_columns_is_read_by_their_names") {
   const OlderRun older;
   std::filesystem::remove(older.folder / "run/summary.json");
   SECTION("fewer") {
-    write(older.folder / "run/curve.csv", "seconds,version,threshold,test_accuracy\n1.5,20,3,0.25\n");
+    write_older(older.folder / "run/curve.csv", "seconds,version,threshold,test_accuracy\n1.5,20,3,0.25\n");
     CHECK_THAT(older.report(), Contains("version 20 after 1.500 s, threshold 3\n") &&
                                    Contains("test accuracy 25.00 % at last") &&
                                    Contains("curve.csv is of an older version: no column lpr\n"));
   }
   SECTION("more, and in another order") {
-    write(older.folder / "run/curve.csv",
+    write_older(older.folder / "run/curve.csv",
           "version,seconds,iterations,threshold,lpr,train_loss,train_accuracy,test_loss,test_accuracy\n"
           "20,1.5,400,3,,,,1.25,0.25\n");
     CHECK_THAT(older.report(), Contains("version 20 after 1.500 s, threshold 3\n") &&
                                    Contains("test accuracy 25.00 % at last") && !Contains("curve.csv"));
   }
   SECTION("a row of another number of cells is still none") {
-    write(older.folder / "run/curve.csv", "seconds,version,threshold\n1.5,20,3,0.25\n");
+    write_older(older.folder / "run/curve.csv", "seconds,version,threshold\n1.5,20,3,0.25\n");
     CHECK_THAT(older.report(), Contains("curve.csv:2: 4 cells, expected 3"));
   }
 }
@@ -143,7 +143,7 @@ TEST_CASE("without_a_histogram_medians_are_those_of_the_workers") {
 TEST_CASE("phases_of_an_older_version_lack_a_column_and_nothing_else") {
   const OlderRun older;
   std::filesystem::remove(older.folder / "run/phases_histogram.csv");
-  write(older.folder / "run/phases.csv",
+  write_older(older.folder / "run/phases.csv",
         "node,thread,phase,count,total_seconds\n0,0,COMPUTE_GRADS,3,0.300000000\n"
         "0,0,unaccounted,0,0.100000000\n");
   const std::string said = older.report();

@@ -104,7 +104,7 @@ function phasesOf(s, phases) {
 // How far each worker was ahead, in stretches of one length: what the last event within each said.
 function gapsOf(points) {
   const [first, last] = [points[0].seconds, points[points.length - 1].seconds];
-  const stretch = Math.max((last - first) / kStretches, 1);
+  const stretch = Math.max((last - first) / kStretches, 2);  // of two events: each stretch has one
   const columns = Array.from({ length: Math.max(Math.ceil((last - first) / stretch), 1) }, () => null);
   for (const point of points) columns[Math.min(Math.floor((point.seconds - first) / stretch), columns.length - 1)] = point;
   const none = points[0].gaps.map(() => null);
@@ -151,10 +151,12 @@ export function live(parent, page, draw) {
 
   let curveRows = null;
   let asking = false;
+  let ended = false;
   const ask = async (over) => {
     const answer = await fetch('data.json');
     if (!answer.ok) throw new Error(`${answer.status}`);
-    draw(await answer.json(), over);
+    const fresh = await answer.json();
+    if (over || !ended) draw(fresh, over);
   };
   const refresh = async (count) => {
     if (asking || count === curveRows) return;
@@ -180,6 +182,7 @@ export function live(parent, page, draw) {
 
   // The server stays for a moment to be asked once more; what it does not answer, `paceline report` knows.
   const finish = async () => {
+    ended = true;
     events.close();
     said.textContent = 'The run is over.';
     try {
