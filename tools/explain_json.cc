@@ -83,6 +83,7 @@ std::string explained_json(const Explained& e, const trace::Trace& trace) {
     for (const auto& [worker, time] : cost.workers) {
       one["workers"].push_back({{"worker", to_string(worker)}, {"seconds", to_seconds(time)}});
     }
+    one["of_unknown_seconds"] = to_seconds(cost.of_unknown);
     one["waiting"] = Json::array();
     for (const auto& [worker, time] : cost.waiting) {
       one["waiting"].push_back({{"worker", to_string(worker)}, {"seconds", to_seconds(time)}});

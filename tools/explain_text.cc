@@ -137,6 +137,24 @@ std::string named(const std::vector<std::pair<WorkerId, nanoseconds>>& workers) 
   return text;
 }
 
+// Whose doing a cause is.
+std::string caused_by(const CauseCost& cost) {
+  if (cost.total.count() == 0) return "";
+  if (cost.cause != WaitCause::kBarrier) return causer_of(cost.cause);
+  std::string text = named(cost.workers);
+  if (cost.of_unknown.count() > 0) {
+    text += (text.empty() ? "" : ", ") + std::string("unknown (") + seconds(cost.of_unknown) + ")";
+  }
+  return text;
+}
+
+// Of a run whose server was killed: who was held is known, and for whom is not.
+std::string undecided(const trace::Trace& trace) {
+  if (!trace.decisions.empty()) return "";
+  return "Whom workers were held for is not known: the trace has no decisions, since there is no "
+         "trace-authority.json.\n";
+}
+
 // "; in these waits a node evaluated for 48.100 ms"; empty where that explains little.
 std::string while_evaluating(const CostlyWait& entry) {
   nanoseconds evaluating{0};
@@ -200,18 +218,14 @@ std::string explained_text(const Explained& e, const trace::Trace& trace) {
   std::string text =
       e.run + printed(": %zu waits of %zu workers, %.3f s in all, %.1f %% of their time\n", e.waits.size(),
                       trace.workers.size(), to_seconds(e.waited), 100 * share(e.waited, e.worker_time));
-  text += missing_of(e.run, trace) + left_out_of(trace) + clocks_of(trace);
+  text += missing_of(e.run, trace) + undecided(trace) + left_out_of(trace) + clocks_of(trace);
   text +=
       "\ncause            seconds  of their time  caused above all by                     borne above all "
       "by\n";
   for (const CauseCost& cost : e.causes) {
     if (e.cause && cost.cause != *e.cause) continue;
-    const bool by_workers = cost.cause == WaitCause::kBarrier;
-    const std::string by = cost.total.count() == 0 ? ""
-                           : by_workers            ? named(cost.workers)
-                                                   : causer_of(cost.cause);
     text += printed("%-12s%12.3f%13.1f %%  %-38s  ", name_of(cost.cause), to_seconds(cost.total),
-                    100 * share(cost.total, e.worker_time), by.c_str()) +
+                    100 * share(cost.total, e.worker_time), caused_by(cost).c_str()) +
             named(cost.waiting) + "\n";
   }
   for (const CauseCost& cost : e.causes) {

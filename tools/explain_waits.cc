@@ -188,8 +188,8 @@ std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
   for (const Wait& wait : waits) {
     for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
       if (wait.causes[c].count() == 0) continue;
-      const bool by_another = static_cast<WaitCause>(c) == WaitCause::kBarrier && wait.whom.has_value();
-      by[c][by_another ? *wait.whom : wait.worker] += wait.causes[c];
+      const bool held = static_cast<WaitCause>(c) == WaitCause::kBarrier;
+      if (!held || wait.whom) by[c][held ? *wait.whom : wait.worker] += wait.causes[c];
       of[c][wait.worker] += wait.causes[c];
     }
   }
@@ -202,7 +202,9 @@ std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
   std::vector<CauseCost> costs;
   for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
     CauseCost cost{static_cast<WaitCause>(c), nanoseconds(0), costliest_first(by[c]), costliest_first(of[c])};
-    for (const auto& [worker, time] : cost.workers) cost.total += time;
+    for (const auto& [worker, time] : cost.waiting) cost.total += time;
+    cost.of_unknown = cost.total;
+    for (const auto& [worker, time] : cost.workers) cost.of_unknown -= time;
     costs.push_back(std::move(cost));
   }
   return costs;

@@ -55,13 +55,15 @@ struct Wait {
 // All of them, of each worker in the order of time, in worker order.
 std::vector<Wait> waits_of(const trace::Trace& trace);
 
-// What a cause cost, whose doing that was (those for whom others were held at the barrier; of another cause,
-// those who waited, since no worker causes it), and who waited; each the costliest first.
+// What a cause cost, whose doing that was (those for whom others were held at the barrier, as far as the
+// trace has the decisions; of another cause, those who waited, since no worker causes it), and who waited;
+// each the costliest first.
 struct CauseCost {
   WaitCause cause;
   std::chrono::nanoseconds total{0};
   std::vector<std::pair<WorkerId, std::chrono::nanoseconds>> workers;
   std::vector<std::pair<WorkerId, std::chrono::nanoseconds>> waiting;
+  std::chrono::nanoseconds of_unknown{0};  // barrier: held for nobody knows whom
 };
 std::vector<CauseCost> costs_of(const std::vector<Wait>& waits);
 

@@ -16,6 +16,7 @@
 #include "common/files/shallow_json.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
+#include "common/report/progress.h"
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
 #include "common/timing/histogram.h"
@@ -54,6 +55,7 @@ class RunReader {
     add(run, "staleness", staleness());
     add_trace(run);
     add_config(run);
+    add_progress(run);
     run["missing"] = missing_;
     return run;
   }
@@ -83,6 +85,7 @@ class RunReader {
   Result<Json> phases();
   Result<Json> curve();
   Result<Json> staleness() const;
+  void add_progress(Json& run);
   void add_trace(Json& run);
   void add_config(Json& run);
 
@@ -91,6 +94,7 @@ class RunReader {
   std::size_t cells_max_;
   std::size_t points_max_;
   std::size_t workers_max_;
+  std::uint32_t threads_per_node_ = 1;  // as config.yaml says
   std::vector<std::string> missing_;
 };
 
@@ -247,6 +251,30 @@ void RunReader::add_trace(Json& run) {
   run["trace"] = page_trace(*recorded, limits);
 }
 
+// What had been moved, and where each worker stood, at some moments of the run. An older version's has none.
+void RunReader::add_progress(Json& run) {
+  const Result<std::vector<ProgressRow>> read = read_progress(folder_);
+  if (read.status().code() == StatusCode::kNotFound) return;
+  if (!read.is_ok()) return miss(read.status());
+  if (read->size() < 2) return;
+  const std::size_t workers = std::min(read->front().gaps.size(), cells_max_ / PageTraceLimits().stretches);
+  const std::size_t every = (read->size() + PageTraceLimits().stretches - 1) / PageTraceLimits().stretches;
+  Json json{{"workers", Json::array()}};
+  for (std::uint32_t r = 0; r < workers; ++r) {
+    json["workers"].push_back(to_string(WorkerId(NodeId(r / threads_per_node_), r % threads_per_node_)));
+  }
+  for (std::size_t i = 0; i < read->size(); i += every) {
+    const ProgressRow& row = (*read)[i];
+    Json gaps = Json::array();
+    for (std::size_t r = 0; r < workers; ++r) gaps.push_back(row.gaps[r] ? Json(*row.gaps[r]) : Json());
+    json["rows"].push_back({row.seconds, static_cast<double>(row.moved.pushed) +
+                                             static_cast<double>(row.moved.pulled) +
+                                             static_cast<double>(row.moved.shared),
+                            std::move(gaps)});
+  }
+  run["progress"] = std::move(json);
+}
+
 // Key by key, or, where this version cannot read it, as it is.
 void RunReader::add_config(Json& run) {
   const std::filesystem::path path = std::filesystem::path(folder_) / "config.yaml";
@@ -255,6 +283,7 @@ void RunReader::add_config(Json& run) {
   const Result<RunConfig> config = parse_config(*text, "config.yaml", {});
   if (config.is_ok()) {
     run["settings"] = settings_json(*config);
+    threads_per_node_ = config->cluster.threads_per_node;
   } else {
     run["config"] = *text;
     miss(config.status());

@@ -81,21 +81,6 @@ std::vector<WorkerId> shown_workers(const trace::Trace& trace, std::size_t most)
   return shown;
 }
 
-// From one report of a worker to its next, in the median of all; nothing where nobody reported twice.
-std::optional<nanoseconds> median_iteration(const trace::Trace& trace) {
-  std::map<WorkerId, Ticks> before;
-  std::vector<nanoseconds> lengths;
-  for (const Decision& d : trace.decisions) {
-    if (d.kind != DecisionKind::kReported || !is_whole(d)) continue;
-    const auto [at, is_first] = before.try_emplace(*d.worker, d.at);
-    if (!is_first) lengths.push_back(d.at - std::exchange(at->second, d.at));
-  }
-  if (lengths.empty()) return std::nullopt;
-  const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
-  std::nth_element(lengths.begin(), middle, lengths.end());
-  return *middle;
-}
-
 }  // namespace
 
 Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
@@ -112,7 +97,6 @@ Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
   const auto stretch = std::max((end - begin) / static_cast<std::int64_t>(stretches), nanoseconds(1));
   const std::vector<WorkerId> workers = shown_workers(trace, limits.workers);
   Json page{{"from", to_seconds(begin - origin)}, {"stretch", to_seconds(stretch)}};
-  if (const auto iteration = median_iteration(trace)) page["iteration"] = to_seconds(*iteration);
   for (const WorkerId worker : workers) page["workers"].push_back(to_string(worker));
 
   Standing standing;
@@ -120,13 +104,10 @@ Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
   for (std::size_t i = 1; i <= stretches; ++i) {
     const bool last = i == stretches;  // which has the last instant too
     const Ticks until = begin + static_cast<std::int64_t>(i) * stretch;
-    std::int64_t gradients = 0;
     for (; next != trace.decisions.end() && (last || next->at < until); ++next) {
       if (is_whole(*next)) standing.see(*next);
-      if (next->kind == DecisionKind::kApplied) gradients += next->gradients.value_or(0);
     }
     page["gaps"].push_back(standing.gaps(workers));
-    page["gradients"].push_back(gradients);
   }
 
   std::vector<const trace::WorkerSpans*> spans;

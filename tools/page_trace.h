@@ -1,6 +1,5 @@
 // What the page of a run shows out of its trace (common/trace): how far workers led the slowest, along the
-// run; how many gradients were applied in each stretch of it; and every phase of some of its steps
-// (page_spans.h). However long the run, it is some 100 kB.
+// run, and every phase of some of its steps (page_spans.h). However long the run, it is some 100 kB.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,9 +15,8 @@ struct PageTraceLimits {
   SpanLimits spans = {};       // of the timeline
 };
 
-// {"from": s, "stretch": s, "iteration": s in the median, "workers": ["0.0", …],
+// {"from": s, "stretch": s, "workers": ["0.0", …],
 //  "gaps": [[clock - min clock of each worker, null where it takes no part], … at the end of each stretch],
-//  "gradients": [applied in each stretch],
 //  and what add_spans() says}
 // Seconds since the first grant. Of a trace without decisions or workers: an empty object.
 nlohmann::ordered_json page_trace(const trace::Trace& trace, const PageTraceLimits& limits);

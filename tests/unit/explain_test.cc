@@ -129,6 +129,17 @@ TEST_CASE("causes_add_up_to_the_waits_and_a_barrier_is_charged_to_whom_it_was_fo
   CHECK(caused == waited);
 }
 
+TEST_CASE("without_the_decisions_nobody_is_blamed_for_a_barrier") {
+  trace::Trace killed = held_run();  // its server left no part
+  killed.decisions.clear();
+  const CauseCost barrier = costs_of(waits_of(killed)).front();
+  CHECK(barrier.total == 60ms);
+  CHECK(barrier.of_unknown == 60ms);
+  CHECK(barrier.workers.empty());
+  REQUIRE(barrier.waiting.size() == 1);
+  CHECK(barrier.waiting[0].first == kFast);
+}
+
 TEST_CASE("the_costliest_come_first") {
   const std::vector<Wait> first = costliest(waits_of(held_run()), 1);
   REQUIRE(first.size() == 1);

@@ -1,4 +1,4 @@
-// What of a trace comes onto the page of a run: which steps its timeline shows, and how long an iteration is.
+// What of a trace comes onto the page of a run: which steps its timeline shows.
 #include "tools/page_trace.h"
 
 #include <algorithm>
@@ -79,10 +79,6 @@ TEST_CASE("of_clocks_that_the_trace_does_not_have_nothing_is_shown_and_it_says_w
   const ordered_json page = page_of(two_workers(), {.clocks = ClockRange{Clock(10), Clock(12)}});
   CHECK(clocks_of(page).empty());
   CHECK(page.at("asked") == ordered_json::parse(R"({"clocks": [10, 12], "phases": 0, "traced": [0, 9]})"));
-}
-
-TEST_CASE("an_iteration_is_as_long_as_the_median_from_report_to_report") {
-  CHECK(page_of(two_workers(), {}).at("iteration") == Approx(0.01));
 }
 
 TEST_CASE("clocks_are_two_numbers_in_order_and_go_with_a_page") {

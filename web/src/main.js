@@ -35,22 +35,22 @@ function label(page) {
 }
 
 // What the runs would have to have recorded for figures against time.
-function untraced(time, page) {
-  nothingOf(time, page, 'gaps', kGapsTitle, page.runs.filter((run) => !gapsOf(run)));
-  nothingOf(time, page, 'timeline', kTimelineTitle, page.runs.filter((run) => !stepsOf(run)));
+function unrecorded(time, page) {
+  nothingOf(time, page, 'gaps', kGapsTitle, page.runs.filter((run) => !gapsOf(run)), 'progress.csv, which a run leaves as it ends');
+  nothingOf(time, page, 'timeline', kTimelineTitle, page.runs.filter((run) => !stepsOf(run)), 'trace.json, which run.trace: true records');
 }
 
 function timeSection(main, page) {
   const time = section(main, 'Time');
   phasesOfRuns(time, page);
-  if (page.runs.length > 1) untraced(time, page);
+  if (page.runs.length > 1) unrecorded(time, page);
   page.runs.forEach((run, i) => {
     const parent = page.runs.length === 1 ? time : section(time, run.label);
     phasesOfRun(parent, page, run, i);
     if (gapsOf(run)) gaps(parent, gapsOf(run), i);
     if (stepsOf(run)) timeline(parent, page.phases, stepsOf(run), i);
   });
-  if (page.runs.length === 1) untraced(time, page);
+  if (page.runs.length === 1) unrecorded(time, page);
 }
 
 function learningSections(main, page) {

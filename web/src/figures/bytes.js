@@ -48,7 +48,7 @@ export function bytes(parent, page) {
 
 // Against time, where there is something to tell it from.
 export function rates(parent, page) {
-  const title = 'Bytes per second against time, estimated from the mean';
+  const title = 'Bytes per second against time';
   const runs = page.runs.map((run) => {
     const points = movedOf(run) ?? [];
     return { label: run.label, curve: { rate: { points, of: points.length } } };
@@ -57,10 +57,9 @@ export function rates(parent, page) {
   if (lacking.length < runs.length) {
     linesOfRuns(parent, { ...page, runs }, {
       id: 'rates', title,
-      caption: 'Estimated: gradients applied in each stretch of a traced run, at least three iterations long, times what was ' +
-          'pushed, pulled and shared for each of them in the mean of the run.',
+      caption: 'What the servers have pushed, pulled and shared in each stretch, at least three clocks long.',
       nothing: '', unit: 'MB/s', digits: 3, fromZero: true, drawings: [{ key: 'rate', name: 'moved', step: 'end' }],
     }, kSeconds);
   }
-  nothingOf(parent, page, 'rates-nothing', title, lacking);
+  nothingOf(parent, page, 'rates-nothing', title, lacking, 'progress.csv, which a run leaves as it ends');
 }
