@@ -1,0 +1,70 @@
+// Addresses that other machines reach: only with keys, or where somebody has written that they are not wanted.
+#include <catch2/catch.hpp>
+
+#include "common/config/load.h"
+#include "tests/unit/config_refusal.h"
+
+namespace paceline {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+using testing::refusal;
+
+TEST_CASE("without_keys_an_address_that_other_machines_reach_is_refused_with_both_remedies") {
+  CHECK(refusal("cluster:\n  shards: 2\n  endpoints: [\"ipc:///tmp/a\", \"tcp://alpha:5555\"]\n") ==
+        "run.yaml:3: cluster.endpoints[1]: other machines reach it, and there are no keys, got "
+        "tcp://alpha:5555, expected security.keys (`paceline keygen` makes them), an address of this machine "
+        "alone (ipc://, localhost, 127.x.y.z), or security.allow_insecure: true");
+  const std::string no_keys = "other machines reach it, and there are no keys";
+  for (const char* host :
+       {"0.0.0.0", "*", "10.0.0.1", "192.168.1.2", "128.0.0.1", "127.0.0.1.example.org", "127.0.0",
+        "127.0.0.0.1", "localhost.example.org", "[::]", "[::1]", "eth0", "1270.0.0.1"}) {
+    const std::string endpoint = std::string("tcp://") + host + ":5555";
+    CHECK_THAT(refusal("run: {}", {"cluster.endpoints=[\"" + endpoint + "\"]"}),
+               StartsWith("command line: cluster.endpoints[0]: ") && Contains(no_keys) && Contains(endpoint));
+  }
+  for (const char* endpoint :
+       {"tcp://127.0.0.1:5555", "tcp://127.255.3.4:1", "tcp://localhost:5555", "ipc:///tmp/x", "ipc://@x"}) {
+    const std::vector<std::string> given{"cluster.endpoints=[\"" + std::string(endpoint) + "\"]"};
+    CHECK(parse_config("run: {}", "run.yaml", given).is_ok());
+  }
+  for (const char* remedy : {"security.keys=keys", "security.allow_insecure=true"}) {
+    const std::vector<std::string> given{"cluster.endpoints=[tcp://alpha:5555]", remedy};
+    CHECK(parse_config("run: {}", "run.yaml", given).is_ok());
+  }
+  CHECK_THAT(refusal("security: {keys: a, allow_insecure: true}"),
+             StartsWith("run.yaml:1: security.allow_insecure: with keys nothing is insecure"));
+}
+
+TEST_CASE("an_http_endpoint_that_other_machines_reach_is_refused_without_allow_insecure_and_with_keys") {
+  CHECK(refusal("run:\n  http: \"0.0.0.0:8080\"\n") ==
+        "run.yaml:2: run.http: other machines reach it, and it asks nobody who they are, got 0.0.0.0:8080, "
+        "expected an address of this machine alone (127.x.y.z, localhost, [::1]), or "
+        "security.allow_insecure: true");
+  CHECK_THAT(refusal("run: {http: \"alpha:8080\"}\nsecurity: {keys: k}"),
+             Contains("which a tunnel may lead to"));
+  for (const char* http :
+       {"127.0.0.1:8080", "localhost:1", "[::1]:8080", "127.8.9.10:65535", "127.0.0.1:0"}) {
+    const auto read = parse_config("run: {http: \"" + std::string(http) + "\"}", "run.yaml", {});
+    REQUIRE(read.is_ok());
+    CHECK(*read->run.http == http);
+  }
+  CHECK(parse_config("run: {http: \"*:8080\"}\nsecurity: {allow_insecure: true}", "run.yaml", {}).is_ok());
+  CHECK(parse_config("run: {http: \"alpha:8080\"}", "run.yaml", {}, LoadFor::kReading).is_ok());
+}
+
+// One that was recorded before there were keys, for instance.
+TEST_CASE("a_configuration_that_is_only_read_needs_no_keys_for_any_address") {
+  const std::string text = "cluster: {endpoints: [\"tcp://alpha:5555\"]}";
+  CHECK_FALSE(parse_config(text, "run.yaml", {}).is_ok());
+  const Result<RunConfig> read = parse_config(text, "run.yaml", {}, LoadFor::kReading);
+  REQUIRE(read.is_ok());
+  const Result<RunConfig> again = parse_config(to_yaml(*read), "again", {}, LoadFor::kReading);
+  CHECK((again.is_ok() && *again == *read));
+  // Anything else is asked of it as ever.
+  CHECK_FALSE(parse_config("cluster: {shards: 2}", "run.yaml", {}, LoadFor::kReading).is_ok());
+}
+
+}  // namespace
+}  // namespace paceline
