@@ -80,13 +80,17 @@ TEST_CASE("a_summary_that_lacks_keys_is_shown_with_the_others_and_they_are_named
 TEST_CASE("what_the_summary_lacks_the_other_files_say") {
   const OlderRun older;
   older.change_summary([](auto& json) {
-    for (const char* key : {"policy", "nodes", "threads_per_node", "wall_seconds", "phases"}) json.erase(key);
+    for (const char* key :
+         {"policy", "nodes", "threads_per_node", "wall_seconds", "final_version", "phases"}) {
+      json.erase(key);
+    }
   });
   write_older(older.folder / "run/config.yaml", "cluster: {nodes: 2}\nsync: {policy: dtssp}\n");
   const std::vector<CurveRow> rows = {{3.5, Version(30), Threshold(4), 5.5, 1.5, {}, {}}};
   REQUIRE(write_curve(older.folder / "run", rows));
   const std::string said = older.report();
   CHECK_THAT(said, Contains("policy dtssp, 2 nodes x 1 threads") && Contains("in 3.500 s, version 30"));
+  CHECK_THAT(said, Contains("test accuracy 80.00 %"));  // the final model's
   CHECK(older.json()["seconds_of_a_worker"]["barrier"] == 0.2);
 }
 
