@@ -349,7 +349,7 @@ class ReportPage(unittest.TestCase):
         page = self.report("crashed.html", crashed, empty)
         self.browser.show(page)
         self.assert_marks(["accuracy-time", "accuracy-version", "loss-time", "loss-version", "threshold", "lpr", "staleness-clocks",
-                           "staleness-gradients", "gaps-0", "timeline-0"])
+                           "staleness-gradients", "gaps-0", "timeline-0", "rates"])
         said = self.browser.evaluate("return [...document.querySelectorAll('.card')].map((card) => card.innerText)")
         self.assertRegex(said[0], r"(?s)crashed unfinished.*no summary.json.*phases.csv:1: header is 'node,thread', expected")
         for name in ("summary.json", "phases.csv", "curve.csv", "staleness.csv", "config.yaml"):
