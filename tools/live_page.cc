@@ -16,9 +16,11 @@ constexpr std::string_view kAskThisServer = "default-src 'none'; connect-src 'se
 }  // namespace
 
 Result<std::string> live_data(const std::string& folder) {
-  PACELINE_ASSIGN_OR_RETURN(PageData data, page_data(std::span(&folder, 1)));
-  PACELINE_ASSERT(data.json.starts_with("{"), "the page's data is no object");
-  return "{\"live\":true," + data.json.substr(1);
+  const Result<PageData> made = page_data(std::span(&folder, 1));
+  PACELINE_RETURN_IF_ERROR(made.status());
+  const std::string& json = made->json;
+  PACELINE_ASSERT(json.starts_with("{"), "the page's data is no object");
+  return "{\"live\":true," + json.substr(1);
 }
 
 Result<std::string> live_page(const std::string& folder) {
