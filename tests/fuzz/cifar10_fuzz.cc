@@ -6,15 +6,14 @@
 // With PACELINE_FUZZER (clang): the same property under libFuzzer.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/fuzz/rounds.h"
 #include "worker/data/cifar10.h"
 
 namespace paceline {
@@ -103,21 +102,9 @@ bool check_mutated(CounterRandom& random) {
 }
 
 int run(std::uint64_t rounds) {
-  std::uint64_t accepted = 0;
-  for (std::uint64_t round = 0; round < rounds; ++round) {
-    CounterRandom random(5, Stream::kTest, round);
-    try {
-      if (check_mutated(random)) ++accepted;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "cifar10 fuzz: round %llu: %s\n", static_cast<unsigned long long>(round),
-                   error.what());
-      return 1;
-    }
-  }
-  std::printf("cifar10 fuzz: %llu files, %llu still accepted\n", static_cast<unsigned long long>(rounds),
-              static_cast<unsigned long long>(accepted));
-  // Both outcomes must be common, or the mutations test nothing.
-  return accepted > rounds / 10 && accepted < rounds / 2 ? 0 : 1;
+  return testing::run_rounds(
+      "cifar10", 5, rounds, {.one_in_least = 10, .one_in_most = 2},
+      [](CounterRandom& random, std::uint64_t) { return check_mutated(random); });
 }
 #endif
 

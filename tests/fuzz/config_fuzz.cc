@@ -6,9 +6,7 @@
 // As a test: the files of configs/, mutated by a seeded generator, byte by byte and line by line; a failure
 // prints the round, which reproduces it. With PACELINE_FUZZER (clang): the same property under libFuzzer.
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -20,6 +18,7 @@
 
 #include "common/config/load.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/fuzz/rounds.h"
 
 namespace paceline {
 namespace {
@@ -165,22 +164,9 @@ bool check_mutated(std::string text, CounterRandom& random) {
 
 int run(std::uint64_t rounds) {
   const std::vector<std::string> texts = good_texts();
-  std::uint64_t accepted = 0;
-  for (std::uint64_t round = 0; round < rounds; ++round) {
-    CounterRandom random(6, Stream::kTest, round);
-    try {
-      if (check_mutated(texts[round % texts.size()], random)) ++accepted;
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "config fuzz: round %llu: %s\n", static_cast<unsigned long long>(round),
-                   error.what());
-      return 1;
-    }
-  }
-  std::printf("config fuzz: %llu configurations from %zu files, %llu still accepted\n",
-              static_cast<unsigned long long>(rounds), texts.size(),
-              static_cast<unsigned long long>(accepted));
-  // Both outcomes must be common, or the mutations test nothing.
-  return accepted > rounds / 50 && accepted < rounds ? 0 : 1;
+  return testing::run_rounds("config", 6, rounds, {}, [&](CounterRandom& random, std::uint64_t round) {
+    return check_mutated(texts[round % texts.size()], random);
+  });
 }
 #endif
 
