@@ -130,9 +130,9 @@ std::optional<std::chrono::nanoseconds> Membership::silent_for(Peer peer, Ticks 
   return now - at(peer).last_seen;
 }
 
-void Membership::forgive(std::chrono::nanoseconds pause) {
-  for (Member& member : nodes_) member.last_seen = member.last_seen + pause;
-  for (Member& member : shards_) member.last_seen = member.last_seen + pause;
+void Membership::forgive(const Pause& pause) {
+  for (Member& member : nodes_) member.last_seen = pause.forgiven(member.last_seen);
+  for (Member& member : shards_) member.last_seen = pause.forgiven(member.last_seen);
 }
 
 std::vector<Membership::Silence> Membership::silent(Ticks now) const {

@@ -19,6 +19,7 @@
 #include "common/config/run_config.h"
 #include "common/instant.h"
 #include "common/params/layout.h"
+#include "common/pause.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "common/wire/transport.h"
@@ -61,7 +62,7 @@ class Membership {
   // How long nothing has come from it; nothing where it is not here.
   std::optional<std::chrono::nanoseconds> silent_for(Peer peer, Ticks now) const;
   // This process itself did not run for that long: nobody else is to blame for the silence.
-  void forgive(std::chrono::nanoseconds pause);
+  void forgive(const Pause& pause);
   // Those present that have been silent for longer than the lease, and for how long.
   struct Silence {
     Peer peer;

@@ -131,18 +131,18 @@ void ServerLoop::schedule_tick() {
 void ServerLoop::on_tick() {
   const Ticks now = steady_now();
   // Whoever was stopped (SIGSTOP, a suspended machine, a long apply) finds everybody's last message old.
-  const auto pause = now - last_tick_ - kTick;
-  if (pause > kPauseAtLeast) {
+  const Pause pause{now - last_tick_ - kTick, now};
+  if (pause.length > kPauseAtLeast) {
     membership_.forgive(pause);
     for (Comer& comer : comers_) {
-      comer.since = comer.since + pause;
-      comer.asked = comer.asked + pause;
+      comer.since = pause.forgiven(comer.since);
+      comer.asked = pause.forgiven(comer.asked);
     }
     service_.forgive(pause);
-    if (authority_) authority_->forgive(pause, now);
-    authority_seen_ = authority_seen_ + pause;
+    if (authority_) authority_->forgive(pause);
+    authority_seen_ = pause.forgiven(authority_seen_);
     stalls_.forgive(pause);
-    log_.debug("this process stood still for " + in_seconds(pause));
+    log_.debug("this process stood still for " + in_seconds(pause.length));
   }
   last_tick_ = now;
   keep_out(now);

@@ -226,10 +226,10 @@ void ShardService::part_with_lost(Ticks now) {
   }
 }
 
-void ShardService::forgive(std::chrono::nanoseconds pause) {
+void ShardService::forgive(const Pause& pause) {
   leaving_.forgive(pause);
   for (Node& node : nodes_) {
-    if (node.leaves_from) node.leaves_from = *node.leaves_from + pause;
+    if (node.leaves_from) node.leaves_from = pause.forgiven(*node.leaves_from);
   }
 }
 

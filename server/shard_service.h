@@ -28,6 +28,7 @@
 #include "common/log/stall_log.h"
 #include "common/newest.h"
 #include "common/params/layout.h"
+#include "common/pause.h"
 #include "common/status.h"
 #include "common/trace/trace.h"
 #include "common/wire/messages.h"
@@ -92,7 +93,7 @@ class ShardService {
   // the connection of a lost one that leaves its replies lying is broken.
   void tick(Ticks now);
   // This process did not run for that long.
-  void forgive(std::chrono::nanoseconds pause);
+  void forgive(const Pause& pause);
 
   // What is waited for here, and why it does not come (shard_waits.cc): initial parameters, versions that
   // have not been reached, states that are leaving, decisions. What the authority's process can see better it

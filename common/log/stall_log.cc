@@ -65,8 +65,8 @@ std::vector<std::string> StallLog::explain(const std::vector<Wait>& waits, Ticks
   return lines;
 }
 
-void StallLog::forgive(std::chrono::nanoseconds pause) {
-  for (Seen& seen : seen_) seen.since = seen.since + pause;
+void StallLog::forgive(const Pause& pause) {
+  for (Seen& seen : seen_) seen.since = pause.forgiven(seen.since);
 }
 
 }  // namespace paceline

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/instant.h"
+#include "common/pause.h"
 
 namespace paceline {
 
@@ -28,10 +29,11 @@ struct Wait {
 
 // How long something usually takes: the mean of what it took, the last times counting most. A time beyond
 // four times the mean counts as that much: one stall of an hour must not hide the next, and what takes longer
-// from now on is the usual all the same after a few times.
+// from now on is the usual all the same after a few times. A negative time counts as none.
 class UsualTime {
  public:
   void took(std::chrono::nanoseconds time) {
+    time = std::max(time, std::chrono::nanoseconds::zero());
     if (mean_.count() != 0) time = mean_ + (std::min(time, kTimesMeanMax * mean_) - mean_) / kRemembered;
     mean_ = time;
   }
@@ -62,7 +64,7 @@ class StallLog {
   const std::string& standing() const { return standing_; }
 
   // This process did not run for that long: nobody waited meanwhile.
-  void forgive(std::chrono::nanoseconds pause);
+  void forgive(const Pause& pause);
 
  private:
   struct Seen {

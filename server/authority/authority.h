@@ -30,6 +30,7 @@
 #include "common/log/log.h"
 #include "common/log/stall_log.h"
 #include "common/params/layout.h"
+#include "common/pause.h"
 #include "common/status.h"
 #include "common/sync/engine.h"
 #include "common/timing/phase_times.h"
@@ -105,8 +106,8 @@ class Authority {
   Status heard(NodeId from, const wire::Heartbeat& beat);
   // How the run goes now, for progress.csv, when it is time to note that.
   void note_progress(const Traffic& moved, Ticks now);
-  // The process stood still for so long until now: no worker was slow for that.
-  void forgive(std::chrono::nanoseconds pause, Ticks now);
+  // The process stood still: no worker was slow for that.
+  void forgive(const Pause& pause);
 
   // A signal: the orderly end, with the model, but status "stopped".
   void stop(const std::string& reason, Ticks now);

@@ -82,11 +82,8 @@ void Authority::look_for_stragglers(Ticks now) {
   }
 }
 
-// What was granted after the pause has not been held up by it.
-void Authority::forgive(std::chrono::nanoseconds pause, Ticks now) {
-  for (Ticks& granted : granted_at_) {
-    if (granted + pause <= now) granted = granted + pause;
-  }
+void Authority::forgive(const Pause& pause) {
+  for (Ticks& granted : granted_at_) granted = pause.forgiven(granted);
 }
 
 std::string Authority::doing(WorkerId worker) const {

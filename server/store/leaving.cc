@@ -225,10 +225,10 @@ std::vector<Leaving::Stuck> Leaving::stuck(Ticks now, std::chrono::nanoseconds l
   return found;
 }
 
-void Leaving::forgive(std::chrono::nanoseconds pause) {
+void Leaving::forgive(const Pause& pause) {
   for (Reader& reader : readers_) {
-    if (reader.since) reader.since = *reader.since + pause;
-    if (reader.oldest_since) reader.oldest_since = *reader.oldest_since + pause;
+    if (reader.since) reader.since = pause.forgiven(*reader.since);
+    if (reader.oldest_since) reader.oldest_since = pause.forgiven(*reader.oldest_since);
   }
 }
 

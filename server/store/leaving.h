@@ -41,6 +41,7 @@
 #include "common/encode/encode.h"
 #include "common/ids.h"
 #include "common/instant.h"
+#include "common/pause.h"
 #include "common/wire/messages.h"
 #include "server/peer.h"
 #include "server/store/shard.h"
@@ -151,7 +152,7 @@ class Leaving {
   // does not make the others give up; longer for what would not pass in that time at 1 MB/s.
   static std::chrono::nanoseconds reply_time(std::int64_t bytes, std::chrono::nanoseconds lease);
   // This process itself did not run for that long.
-  void forgive(std::chrono::nanoseconds pause);
+  void forgive(const Pause& pause);
 
  private:
   // The bytes of one block.

@@ -67,7 +67,7 @@ TEST_CASE("while this process stood still nobody waited") {
   Looked l;
   CHECK(l.after(0s, {kSlowest}).empty());
   l.now = l.now + 1h;
-  l.log.forgive(1h);
+  l.log.forgive({1h, l.now});
   CHECK(l.after(9s, {kSlowest}).empty());
   CHECK(l.after(1s, {kSlowest}).size() == 1);
 }
@@ -87,6 +87,16 @@ TEST_CASE("the usual time follows what was taken, slowly") {
   CHECK(time.usual() == 8s);
   time.took(16s);
   CHECK(time.usual() == 9s);
+}
+
+TEST_CASE("a time before the beginning is none, however often it comes") {
+  UsualTime time;
+  for (int i = 0; i < 200; ++i) time.took(-8s);
+  CHECK(time.usual() == 0s);
+  time.took(8s);
+  for (int i = 0; i < 200; ++i) time.took(-8s);
+  CHECK(time.usual() >= 0s);
+  CHECK(time.usual() < 1us);
 }
 
 TEST_CASE("one long stall leaves what is usual nearly as it was, and a new pace becomes the usual") {

@@ -14,14 +14,14 @@ ClientWaits::ClientWaits(NodeId node, const ClusterSection& cluster, Log log, Pu
       grants_(node, cluster.threads_per_node, cluster.lease) {}
 
 void ClientWaits::forgive_pause(Ticks now, std::vector<ServerLink>& links) {
-  const auto pause = now - beat_due_;
+  const Pause pause{now - beat_due_, now};
   beat_due_ = now + heartbeat_;
-  if (pause <= kPauseAtLeast) return;
-  for (ServerLink& link : links) link.heard = link.heard + pause;
+  if (pause.length <= kPauseAtLeast) return;
+  for (ServerLink& link : links) link.heard = pause.forgiven(link.heard);
   grants_.forgive(pause);
   pulls_.forgive(pause);
   stalls_.forgive(pause);
-  log_.debug("this process stood still for " + std::to_string(to_seconds(pause)) + " s");
+  log_.debug("this process stood still for " + std::to_string(to_seconds(pause.length)) + " s");
 }
 
 Status ClientWaits::check(Ticks now, const std::vector<ServerLink>& links) {

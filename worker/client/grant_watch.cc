@@ -32,10 +32,10 @@ void GrantWatch::instructed(std::uint32_t thread, Ticks now) {
   waiting.begun = true;
 }
 
-void GrantWatch::forgive(std::chrono::nanoseconds pause) {
+void GrantWatch::forgive(const Pause& pause) {
   for (Waiting& waiting : threads_) {
-    if (waiting.since) waiting.since = *waiting.since + pause;
-    waiting.reported_at = waiting.reported_at + pause;
+    if (waiting.since) waiting.since = pause.forgiven(*waiting.since);
+    waiting.reported_at = pause.forgiven(waiting.reported_at);
   }
 }
 

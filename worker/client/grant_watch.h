@@ -26,6 +26,7 @@
 #include "common/ids.h"
 #include "common/instant.h"
 #include "common/log/stall_log.h"
+#include "common/pause.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
 
@@ -55,7 +56,7 @@ class GrantWatch {
   std::chrono::nanoseconds usual() const;
 
   // This process itself did not run for that long: nobody else is to blame for the silence.
-  void forgive(std::chrono::nanoseconds pause);
+  void forgive(const Pause& pause);
   // kDeadlineExceeded, naming the worker and what it waits for, when the authority owes a word for too long.
   Status check(Ticks now);
 

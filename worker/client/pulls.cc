@@ -166,10 +166,10 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
   return Status::ok();
 }
 
-void Pulls::forgive(std::chrono::nanoseconds pause) {
+void Pulls::forgive(const Pause& pause) {
   std::lock_guard lock(mutex_);
   for (auto& [ticket, pull] : pulls_) {
-    if (pull.silent_since) pull.silent_since = *pull.silent_since + pause;
+    if (pull.silent_since) pull.silent_since = pause.forgiven(*pull.silent_since);
   }
 }
 

@@ -29,6 +29,7 @@
 
 #include "common/log/stall_log.h"
 #include "common/params/blocks.h"
+#include "common/pause.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "worker/cache/process_cache.h"
@@ -73,7 +74,7 @@ class Pulls {
   // `usual`: how long that usually takes, while no answer has shown it.
   std::vector<Wait> waits(std::chrono::nanoseconds usual) const;
   // This process itself did not run for that long: nobody else is to blame for the silence.
-  void forgive(std::chrono::nanoseconds pause);
+  void forgive(const Pause& pause);
 
   // `shard` cannot answer the exact pull it has not answered yet (a node has one at a time): it counts as its
   // answer. False: it has none.
