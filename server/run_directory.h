@@ -26,8 +26,8 @@ Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Exis
 // Makes config.run.out, refuses or clears what an earlier run left there, and (the authority) writes the
 // effective configuration as config.yaml, with the whole paths of its data and its keys, unless that is
 // `given_config` itself. Another shard's files of an earlier run's checkpoints stay until the authority says
-// that a run begins (ShardCheckpoints::forget_all()): that run may be gone on with, and this server started by
-// mistake. Errors: kFailedPrecondition it holds a run (say --force); kUnavailable it cannot be made or
+// that a run begins (ShardCheckpoints::forget_all()): that run may be gone on with, and this server started
+// by mistake. Errors: kFailedPrecondition it holds a run (say --force); kUnavailable it cannot be made or
 // written.
 [[nodiscard]] Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                                            const std::filesystem::path& given_config);

@@ -220,7 +220,7 @@ class ServerLoop {
   StallLog stalls_;
   StatusDisplay display_;
   std::map<ShardId, Traffic> moved_elsewhere_;  // the authority's: by the other shards
-  std::unique_ptr<HttpServer> http_;  // the authority's, with run.http
+  std::unique_ptr<HttpServer> http_;            // the authority's, with run.http
 
   std::deque<std::pair<Speaker, wire::Message>> local_;  // from that speaker to the other one
   Unreachable unreachable_;                              // found while sending

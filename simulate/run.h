@@ -29,10 +29,11 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<std::
 // kFailedPrecondition, naming what is there.
 [[nodiscard]] Status check_directory(const std::filesystem::path& out, bool replace);
 
-// config.yaml, curve.csv, phases.csv, phases_histogram.csv, progress.csv, staleness.csv, after training model.bin, with
-// run.tensorboard an event file, with run.trace trace.json, and, last, summary.json, as a real run's; the
-// configuration is what was assumed. What an earlier run left there goes first. Errors: kUnavailable the
-// folder cannot be made or cleared, or no event file written; those of common/files/atomic_file.h.
+// config.yaml, curve.csv, phases.csv, phases_histogram.csv, progress.csv, staleness.csv, after training
+// model.bin, with run.tensorboard an event file, with run.trace trace.json, and, last, summary.json, as a
+// real run's; the configuration is what was assumed. What an earlier run left there goes first. Errors:
+// kUnavailable the folder cannot be made or cleared, or no event file written; those of
+// common/files/atomic_file.h.
 [[nodiscard]] Status write_directory(const std::filesystem::path& out, const SimulatedRun& run);
 
 }  // namespace paceline::simulate

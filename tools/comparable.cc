@@ -28,7 +28,8 @@ void compare_summaries(const RunSummary& first, const RunSummary& run, std::vect
     add("cluster.threads_per_node", run.threads_per_node, first.threads_per_node);
   }
   const auto there = static_cast<double>(first.iterations);
-  if (std::abs(static_cast<double>(run.iterations) - there) > there / 100) add("iterations", run.iterations, first.iterations);
+  if (std::abs(static_cast<double>(run.iterations) - there) > there / 100)
+    add("iterations", run.iterations, first.iterations);
 }
 
 std::vector<Difference> differences(const FinishedRun& first, const FinishedRun& run) {

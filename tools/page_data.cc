@@ -267,9 +267,9 @@ void RunReader::add_progress(Json& run) {
     const ProgressRow& row = (*read)[i];
     Json gaps = Json::array();
     for (std::size_t r = 0; r < workers; ++r) gaps.push_back(row.gaps[r] ? Json(*row.gaps[r]) : Json());
-    json["rows"].push_back({row.seconds, static_cast<double>(row.moved.pushed) +
-                                             static_cast<double>(row.moved.pulled) +
-                                             static_cast<double>(row.moved.shared),
+    json["rows"].push_back({row.seconds,
+                            static_cast<double>(row.moved.pushed) + static_cast<double>(row.moved.pulled) +
+                                static_cast<double>(row.moved.shared),
                             std::move(gaps)});
   }
   run["progress"] = std::move(json);

@@ -160,7 +160,8 @@ std::string ending(const FinishedRun& run) {
   }
   for (const StragglerSummary& slow : s.stragglers) {
     text += line(
-        "  straggler %s: computed %.3f s an iteration at last, %.2f of the fastest worker's speed, %.2f of its own "
+        "  straggler %s: computed %.3f s an iteration at last, %.2f of the fastest worker's speed, %.2f of "
+        "its own "
         "best\n",
         to_string(slow.worker).c_str(), slow.iteration_seconds, slow.relative, slow.individual);
   }

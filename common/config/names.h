@@ -79,7 +79,8 @@ PACELINE_ENUM_NAMES(ComputeKind, {{ComputeKind::kEmulated, "emulated"},
                                   {ComputeKind::kLognormal, "lognormal"},
                                   {ComputeKind::kGamma, "gamma"},
                                   {ComputeKind::kPareto, "pareto"}});
-PACELINE_ENUM_NAMES(ClusterEventKind, {{ClusterEventKind::kCrash, "crash"}, {ClusterEventKind::kJoin, "join"}});
+PACELINE_ENUM_NAMES(ClusterEventKind,
+                    {{ClusterEventKind::kCrash, "crash"}, {ClusterEventKind::kJoin, "join"}});
 PACELINE_ENUM_NAMES(MetricNoise, {{MetricNoise::kNone, "none"}, {MetricNoise::kBinomial, "binomial"}});
 
 #undef PACELINE_ENUM_NAMES

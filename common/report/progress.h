@@ -1,5 +1,5 @@
-// progress.csv: how a run went by time: what had been moved, and how far each worker was ahead of the slowest,
-// at up to kRowsMax moments of training.
+// progress.csv: how a run went by time: what had been moved, and how far each worker was ahead of the
+// slowest, at up to kRowsMax moments of training.
 //
 //   seconds,bytes_pushed,bytes_pulled,bytes_shared,gaps
 //   0.1,4096,8192,0,0 1 0 -           of each worker in order, at most 64 of them; "-": it took no part

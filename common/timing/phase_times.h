@@ -39,7 +39,8 @@ class ShownTimes {
   }
   PhaseTimes times() const {
     PhaseTimes times;
-    for (std::size_t i = 0; i < kPhaseCount; ++i) times.phases[i] = phases_[i].load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < kPhaseCount; ++i)
+      times.phases[i] = phases_[i].load(std::memory_order_relaxed);
     times.wall = wall_.load(std::memory_order_relaxed);
     return times;
   }

@@ -16,11 +16,11 @@
 //   window 2, batches of 1 for short, worker a: 1.0 1.0 s, worker b: 2.0 2.0 s    a 1, 1     b 0.5, 1
 //   then a: 1.0 1.0 s, b: 4.0 4.0 s                                 a 1, 1     b 0.25, 0.5
 //
-// An iteration's time is the one that its gradient took to compute, as the worker reports it: without what the
-// threshold holds it, and without its network. A mean over a window, since a pause that comes back
-// costs its share whether it is in every step or in every tenth. Who has not filled a window yet has no
-// scores. Definitions of our own; the DTSSP paper (section 3) compares clocks, which under a threshold are
-// held together whoever is slow.
+// An iteration's time is the one that its gradient took to compute, as the worker reports it: without what
+// the threshold holds it, and without its network. A mean over a window, since a pause that comes back costs
+// its share whether it is in every step or in every tenth. Who has not filled a window yet has no scores.
+// Definitions of our own; the DTSSP paper (section 3) compares clocks, which under a threshold are held
+// together whoever is slow.
 //
 // Pure: times are passed in, sums are whole nanoseconds. Thread: one. Memory: 2 kWindow numbers
 // a worker.

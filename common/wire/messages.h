@@ -145,9 +145,9 @@ struct StepReport {
   Metric metric{};
   Version computed_version{};
   Revision computed_revision{};
-  bool skipped = false;          // NaN under on_nan: skip: no gradient was pushed, weight 0
-  std::string fault{};           // the loss or tensor that was not finite; empty when fine
-  std::int64_t own_updates = 0;  // as in Push
+  bool skipped = false;                 // NaN under on_nan: skip: no gradient was pushed, weight 0
+  std::string fault{};                  // the loss or tensor that was not finite; empty when fine
+  std::int64_t own_updates = 0;         // as in Push
   std::chrono::nanoseconds compute{0};  // how long its gradient took to compute
 };
 

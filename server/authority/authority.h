@@ -101,8 +101,8 @@ class Authority {
   // Time passes: deadlines, held grants, max_seconds.
   void tick(Ticks now);
 
-  // What a node's heartbeat says of its workers' time so far, for status(). Errors: kInvalidArgument it has not
-  // as many workers.
+  // What a node's heartbeat says of its workers' time so far, for status(). Errors: kInvalidArgument it has
+  // not as many workers.
   Status heard(NodeId from, const wire::Heartbeat& beat);
   // How the run goes now, for progress.csv, when it is time to note that.
   void note_progress(const Traffic& moved, Ticks now);
@@ -296,7 +296,7 @@ class Authority {
   Status result_;                  // not OK: why the run is not ok
   // What it says of itself.
   CountsBefore before_;
-  std::int64_t samples_ = 0;  // in the iterations reported
+  std::int64_t samples_ = 0;       // in the iterations reported
   std::vector<PhaseTimes> times_;  // by rank: of its process so far, as last heard
   RecentRate iteration_rate_;
   RecentRate sample_rate_;

@@ -71,8 +71,8 @@ void Authority::carry_out(const sync::Started&, Ticks now) {
   const std::string begins =
       resumed_ ? "training goes on at version " + to_string(engine_.version()) : "training begins";
   const std::uint32_t workers = joined() * config_.cluster.threads_per_node;
-  log_.info(begins + ": " + std::to_string(workers) + " workers, " +
-            std::to_string(config_.cluster.shards) + " shards, threshold " + to_string(engine_.threshold()));
+  log_.info(begins + ": " + std::to_string(workers) + " workers, " + std::to_string(config_.cluster.shards) +
+            " shards, threshold " + to_string(engine_.threshold()));
 }
 
 void Authority::carry_out(const sync::Apply& action, Ticks now) {

@@ -69,12 +69,11 @@ void Authority::look_for_stragglers(Ticks now) {
     const Rank rank = fallen[i];
     const StragglerScore& score = *scores[rank.value];
     char text[200];
-    std::snprintf(
-        text, sizeof text,
-        "worker %s has become slow: it computes %.3f s an iteration, %.2f of the fastest worker's speed, %.2f of "
-        "its own best (run.straggler_warning %.2f)",
-        to_string(config_.cluster.cluster().worker_at(rank)).c_str(), score.iteration_seconds, score.relative,
-        score.individual, *config_.run.straggler_warning);
+    std::snprintf(text, sizeof text,
+                  "worker %s has become slow: it computes %.3f s an iteration, %.2f of the fastest worker's "
+                  "speed, %.2f of its own best (run.straggler_warning %.2f)",
+                  to_string(config_.cluster.cluster().worker_at(rank)).c_str(), score.iteration_seconds,
+                  score.relative, score.individual, *config_.run.straggler_warning);
     log_.warn(text);
   }
   if (fallen.size() > kStragglersWarned) {

@@ -7,7 +7,7 @@
 
 namespace paceline::server {
 
-inline constexpr const char* kResults[] = {"summary.json",  "phases.csv", "phases_histogram.csv",
+inline constexpr const char* kResults[] = {"summary.json",  "phases.csv",   "phases_histogram.csv",
                                            "staleness.csv", "progress.csv", "model.bin",
                                            "trace.json"};
 

@@ -96,8 +96,11 @@ void RunRecord::checkpoints(std::int64_t written, std::int64_t failed) {
 }
 
 RunRecord::RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
-    : config_(config), curve_(std::move(curve)), staleness_(config.cluster.cluster()),
-      progress_(config.cluster.cluster()), log_(&log) {
+    : config_(config),
+      curve_(std::move(curve)),
+      staleness_(config.cluster.cluster()),
+      progress_(config.cluster.cluster()),
+      log_(&log) {
   if (config.train.batch_balance == BatchSizing::kEqual) return;
   batch_sizes_.emplace(config.cluster.cluster(), config.train.batch_size, config.train.total_iterations);
 }
@@ -231,8 +234,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   set_staleness(summary, staleness_.workers());
   if (batch_sizes_) summary.batch_sizes = batch_sizes_->sizes();
   return [out = config_.run.out, phases = std::move(phases), staleness = staleness_.workers(),
-          progress = progress_.rows(),
-          summary = std::move(summary), events = events_, log = log_] {
+          progress = progress_.rows(), summary = std::move(summary), events = events_, log = log_] {
     if (events) {
       const Status added = events->append(phases, summary.final_version, summary.wall_seconds);
       if (!added.is_ok()) log->warn(added.message() + kNoMoreEvents);

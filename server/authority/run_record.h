@@ -108,9 +108,9 @@ class RunRecord {
   // timing says nothing (DESIGN 5). Empty: it is valid.
   std::string invalid_because() const;
 
-  // What writes phases.csv (when anybody reported), staleness.csv, progress.csv and summary.json, as things are now; it
-  // needs the record no more, but shares its event file: the record is told nothing after it. `status`: "ok",
-  // "stopped", "failed", "invalid". Its errors: common/files/atomic_file.h.
+  // What writes phases.csv (when anybody reported), staleness.csv, progress.csv and summary.json, as things
+  // are now; it needs the record no more, but shares its event file: the record is told nothing after it.
+  // `status`: "ok", "stopped", "failed", "invalid". Its errors: common/files/atomic_file.h.
   std::function<Status()> writer(const sync::Engine& engine, const std::string& status,
                                  const std::string& reason) const;
 

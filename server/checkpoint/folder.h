@@ -42,8 +42,8 @@ class CheckpointFolder {
   std::filesystem::path manifest(CheckpointId id) const;
 
   // Makes the folder of a checkpoint that is to be written; nothing where it is there already. What was made
-  // survives a crash of the machine after sync(). Errors: kUnavailable, kResourceExhausted, kNotFound with the
-  // system's reason.
+  // survives a crash of the machine after sync(). Errors: kUnavailable, kResourceExhausted, kNotFound with
+  // the system's reason.
   [[nodiscard]] Status make(CheckpointId id) const;
   [[nodiscard]] Status sync() const;
 

@@ -6,9 +6,9 @@
 namespace paceline::server {
 namespace {
 
-// Where shards share a folder, one that removes what it has of an earlier checkpoint takes the emptied folder of
-// that name with it, perhaps just after this one has made it: it is made again. Beyond that something else is
-// wrong.
+// Where shards share a folder, one that removes what it has of an earlier checkpoint takes the emptied folder
+// of that name with it, perhaps just after this one has made it: it is made again. Beyond that something else
+// is wrong.
 constexpr int kTriesMax = 10;
 
 Result<FileDigest> make_and_write(const CheckpointFolder& folder, CheckpointId id,

@@ -33,8 +33,8 @@ using Error = boost::system::error_code;
 
 std::string text_of(beast::string_view view) { return {view.data(), view.size()}; }
 
-// How long the last status may take to leave; and where a page reads it, until that has asked for the run's files
-// once more, which are complete now.
+// How long the last status may take to leave; and where a page reads it, until that has asked for the run's
+// files once more, which are complete now.
 constexpr std::chrono::milliseconds kLastStatus{500};
 constexpr std::chrono::milliseconds kLastPages{2000};
 
@@ -219,7 +219,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool events_ = false;
   bool writing_ = false;
   bool last_ = false;
-  bool asked_last_ = false;  // for the page's data, once the run is over
+  bool asked_last_ = false;                     // for the page's data, once the run is over
   std::shared_ptr<const std::string> pending_;  // the newest event, behind the one that is leaving
 };
 

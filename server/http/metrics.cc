@@ -146,10 +146,9 @@ void add_workers(Exposition& out, const RunStatus& s) {
              "Time that the worker's process has spent in the phase so far.");
   for (const WorkerStatus& worker : s.workers) {
     for (std::size_t i = 0; worker.times && i < kPhaseCount; ++i) {
-      out.sample(static_cast<double>(worker.times->phases[i]) / 1e9,
-                 {{"node", to_string(worker.worker.node)},
-                  {"worker", to_string(worker.worker)},
-                  {"phase", kPhaseNames[i]}});
+      out.sample(static_cast<double>(worker.times->phases[i]) / 1e9, {{"node", to_string(worker.worker.node)},
+                                                                      {"worker", to_string(worker.worker)},
+                                                                      {"phase", kPhaseNames[i]}});
     }
   }
   each("paceline_worker_relative_speed_ratio", "Its speed against the fastest worker's; low is a straggler.",

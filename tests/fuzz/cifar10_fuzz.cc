@@ -102,9 +102,8 @@ bool check_mutated(CounterRandom& random) {
 }
 
 int run(std::uint64_t rounds) {
-  return testing::run_rounds(
-      "cifar10", 5, rounds, {.one_in_least = 10, .one_in_most = 2},
-      [](CounterRandom& random, std::uint64_t) { return check_mutated(random); });
+  return testing::run_rounds("cifar10", 5, rounds, {.one_in_least = 10, .one_in_most = 2},
+                             [](CounterRandom& random, std::uint64_t) { return check_mutated(random); });
 }
 #endif
 

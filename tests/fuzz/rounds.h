@@ -9,8 +9,8 @@
 
 namespace paceline::testing {
 
-// Both outcomes of a round must be common, or the mutations test nothing: more than one input in `one_in_least`
-// is to be accepted, and fewer than one in `one_in_most`.
+// Both outcomes of a round must be common, or the mutations test nothing: more than one input in
+// `one_in_least` is to be accepted, and fewer than one in `one_in_most`.
 struct Accepted {
   std::uint64_t one_in_least = 50;
   std::uint64_t one_in_most = 1;

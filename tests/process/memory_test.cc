@@ -1,6 +1,6 @@
-// Lean: a run of 100,000 steps grows no memory, and one of a large model stays within what is said of it, with
-// delay compensation and without. The counting model through real servers and nodes, long enough for anything that is kept per step, per
-// clock or per message to show.
+// Lean: a run of 100,000 steps grows no memory, and one of a large model stays within what is said of it,
+// with delay compensation and without. The counting model through real servers and nodes, long enough for
+// anything that is kept per step, per clock or per message to show.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,8 +47,8 @@ struct LargeRun {
   std::int64_t peak = 0;         // bytes resident at the most, beyond what there was before it
 };
 
-// A run in a process of its own: one that went before leaves freed memory in the threads' arenas, which the next
-// would use again, some of it, and so seem to take less.
+// A run in a process of its own: one that went before leaves freed memory in the threads' arenas, which the
+// next would use again, some of it, and so seem to take less.
 LargeRun run_in_child(const RunConfig& config, const CountingOptions& options) {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);
@@ -60,8 +60,10 @@ LargeRun run_in_child(const RunConfig& config, const CountingOptions& options) {
     const auto run = run_cluster(
         config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); });
     measured.peak = peak_bytes() - before;
-    if (run.is_ok()) measured.iterations = run->summary.iterations;
-    else std::cerr << run.status().message() << '\n';
+    if (run.is_ok())
+      measured.iterations = run->summary.iterations;
+    else
+      std::cerr << run.status().message() << '\n';
     ::_exit(::write(ends[1], &measured, sizeof measured) == sizeof measured ? 0 : 1);
   }
   ::close(ends[1]);
@@ -148,7 +150,8 @@ TEST_CASE("a_run_of_a_large_model_holds_what_is_said_and_no_more") {
   const std::int64_t server = 2 + (kind == CompensationKind::kAdaptive ? 1 : 0) + kNodes * kHeld +
                               (compensates ? kNodes * (kHeld + 3) : 0);
   const std::int64_t node = 1 + 3 + 2 + 1;
-  WARN("at the most " << run.peak / (4 * kFloats) << " times the parameters, allowed " << server + kNodes * node);
+  WARN("at the most " << run.peak / (4 * kFloats) << " times the parameters, allowed "
+                      << server + kNodes * node);
   CHECK(run.peak <= (server + kNodes * node) * kFloats * 4 + (std::int64_t{64} << 20));
   CHECK(run.peak > 5 * kFloats * 4);  // it was measured
 }

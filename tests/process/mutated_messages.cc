@@ -199,11 +199,12 @@ int run(const std::string& endpoint, std::uint64_t count, std::uint64_t seed) {
     return 1;
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  std::printf("%llu mutated messages, %.1f MB, over %llu connections, in %.1f s: "
-              "%.0f messages/s, seed %llu\n",
-              static_cast<unsigned long long>(sent), static_cast<double>(bytes) / 1e6,
-              static_cast<unsigned long long>(connections), seconds, static_cast<double>(sent) / seconds,
-              static_cast<unsigned long long>(seed));
+  std::printf(
+      "%llu mutated messages, %.1f MB, over %llu connections, in %.1f s: "
+      "%.0f messages/s, seed %llu\n",
+      static_cast<unsigned long long>(sent), static_cast<double>(bytes) / 1e6,
+      static_cast<unsigned long long>(connections), seconds, static_cast<double>(sent) / seconds,
+      static_cast<unsigned long long>(seed));
   return 0;
 }
 

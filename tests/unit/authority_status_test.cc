@@ -60,9 +60,10 @@ TEST_CASE("a node's heartbeats say where the time of its workers goes, its repor
   CHECK_FALSE(status_of(run).workers[1].times);
   const Status wrong = run.authority->heard(NodeId(0), wire::Heartbeat{{times, times}});
   CHECK_THAT(wrong.message(), Contains("heartbeat of node 0: got the times of 2 workers, expected 1"));
-  CHECK(metrics_text(status_of(run), 0.0)
-            .find(R"(paceline_worker_phase_seconds_total{node="0",worker="0.0",phase="COMPUTE_GRADS"} 5.99)") !=
-        std::string::npos);
+  CHECK(
+      metrics_text(status_of(run), 0.0)
+          .find(R"(paceline_worker_phase_seconds_total{node="0",worker="0.0",phase="COMPUTE_GRADS"} 5.99)") !=
+      std::string::npos);
 }
 
 TEST_CASE("how stale gradients were is counted while it trains") {

@@ -1,4 +1,5 @@
-// Addresses that other machines reach: only with keys, or where somebody has written that they are not wanted.
+// Addresses that other machines reach: only with keys, or where somebody has written that they are not
+// wanted.
 #include <catch2/catch.hpp>
 
 #include "common/config/load.h"

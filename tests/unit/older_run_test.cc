@@ -104,7 +104,7 @@ TEST_CASE("unknown_keys_of_a_configuration_are_named_and_the_others_count") {
   const OlderRun older;
   std::filesystem::remove(older.folder / "run/summary.json");
   write_older(older.folder / "run/config.yaml",
-        "cluster: {nodes: 3, colour: red}\nsync: {policy: dtssp}\nweather: {rain: 1}\n");
+              "cluster: {nodes: 3, colour: red}\nsync: {policy: dtssp}\nweather: {rain: 1}\n");
   CHECK_THAT(older.report(),
              Contains("policy dtssp, 3 nodes x 1 threads") &&
                  Contains("config.yaml is of another version: unknown keys cluster.colour, weather"));
@@ -121,8 +121,8 @@ TEST_CASE("a_curve_of_fewer_or_more_columns_is_read_by_their_names") {
   }
   SECTION("more, and in another order") {
     write_older(older.folder / "run/curve.csv",
-          "version,seconds,iterations,threshold,lpr,train_loss,train_accuracy,test_loss,test_accuracy\n"
-          "20,1.5,400,3,,,,1.25,0.25\n");
+                "version,seconds,iterations,threshold,lpr,train_loss,train_accuracy,test_loss,test_accuracy\n"
+                "20,1.5,400,3,,,,1.25,0.25\n");
     CHECK_THAT(older.report(), Contains("version 20 after 1.500 s, threshold 3\n") &&
                                    Contains("test accuracy 25.00 % at last") && !Contains("curve.csv"));
   }
@@ -148,8 +148,8 @@ TEST_CASE("phases_of_an_older_version_lack_a_column_and_nothing_else") {
   const OlderRun older;
   std::filesystem::remove(older.folder / "run/phases_histogram.csv");
   write_older(older.folder / "run/phases.csv",
-        "node,thread,phase,count,total_seconds\n0,0,COMPUTE_GRADS,3,0.300000000\n"
-        "0,0,unaccounted,0,0.100000000\n");
+              "node,thread,phase,count,total_seconds\n0,0,COMPUTE_GRADS,3,0.300000000\n"
+              "0,0,unaccounted,0,0.100000000\n");
   const std::string said = older.report();
   CHECK_THAT(said, Contains("phases.csv is of an older version: no column hidden_seconds\n"));
   CHECK(older.json()["all"]["phases"]["COMPUTE_GRADS"]["p50_ms"].get<double>() ==

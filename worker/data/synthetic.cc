@@ -42,8 +42,7 @@ Status check(const SyntheticOptions& options) {
                             " training samples, expected 5..1000000 (one per file at least)");
   }
   if (options.test_samples < 1 || options.test_samples > kSamplesMax) {
-    return invalid_argument(std::to_string(options.test_samples) +
-                            " test samples, expected 1..1000000");
+    return invalid_argument(std::to_string(options.test_samples) + " test samples, expected 1..1000000");
   }
   return Status::ok();
 }

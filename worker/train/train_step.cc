@@ -89,8 +89,8 @@ Status train_step(Training& t, const Granted& granted) {
   t.phases.enter(Phase::kPsApplyGrads);
   fault.empty() ? leaving.push(metric.samples) : leaving.withdraw();
   const Ticks reporting = t.clock();
-  t.exchange.report({t.worker, grant.clock, metric, version, revision, !fault.empty(), fault, own_updates,
-                     compute_time});
+  t.exchange.report(
+      {t.worker, grant.clock, metric, version, revision, !fault.empty(), fault, own_updates, compute_time});
   t.reporting = t.clock() - reporting;
   pull_behind_push(t, grant);
 
