@@ -37,14 +37,15 @@ BARS_MAX_OF_ALL = 512  # of all runs in one figure, but some of each
 BARS_MIN = 4
 DPI, PIXELS_MAX = 150, 60_000  # of a PNG, on a side: matplotlib refuses 65,536
 COLUMNS = {
-    "curve.csv": ("seconds", "version", "threshold", "lpr", "train_loss", "train_accuracy", "test_accuracy"),
+    "curve.csv": ("seconds", "version", "threshold", "lpr", "train_loss", "train_accuracy", "test_accuracy", "test_loss",
+                  "iterations"),
     "phases.csv": ("node", "thread", "phase", "total_seconds"),
     "staleness.csv": ("unit", "staleness", "count"),
 }
 SPARED = COLUMNS["curve.csv"][1:]  # without one of these the rest can be drawn
 WORDS = ("phase", "unit")  # the columns that are no numbers
 SECONDS = ("seconds", "seconds since the first grant")
-VERSIONS = ("version", "version (clocks complete in the global parameters)")
+ITERATIONS = ("iterations", "iterations (gradients in the global parameters)")
 
 
 class Run:
@@ -193,10 +194,10 @@ def finished(figure, charts, title):
 
 
 def along_both(runs, title, unit, drawings):
-    """Beside each other: against time, and against versions."""
+    """Beside each other: against time, and against iterations."""
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     charts = figure.subplots(1, 2, sharey=True)
-    for chart, (column, name) in zip(charts, (SECONDS, VERSIONS)):
+    for chart, (column, name) in zip(charts, (SECONDS, ITERATIONS)):
         for drawing in drawings:
             draw(chart, runs, along=column, **drawing)
         chart.set_xlabel(name)
@@ -211,7 +212,8 @@ def accuracy(runs):
 
 
 def loss(runs):
-    return along_both(runs, "Training loss", "training loss", [{"column": "train_loss"}])
+    return along_both(runs, "Loss", "loss, mean over the samples", [
+        {"column": "test_loss", "suffix": ", test"}, {"column": "train_loss", "suffix": ", training", "thin": True}])
 
 
 def threshold_lpr(runs):

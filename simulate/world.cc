@@ -366,6 +366,7 @@ void World::carry_out(const sync::FinishWorker& action, Ticks now) {
 
 void World::carry_out(const sync::WindowClosed& action, Ticks now) {
   CurveRow row{to_seconds(now - first_grant_), action.version, action.threshold};
+  row.iterations = engine_.iterations_applied();
   if (plan_.metric || training_ != nullptr) {  // else nobody knows how well training goes
     row.lpr = action.lpr;
     row.train_loss = action.loss_mean;

@@ -12,6 +12,9 @@ namespace {
 double accuracy_of(const Metric& metric) {
   return metric.samples > 0 ? static_cast<double>(metric.correct) / static_cast<double>(metric.samples) : 0.0;
 }
+double loss_of(const Metric& metric) {
+  return metric.loss_sum / static_cast<double>(std::max<std::int64_t>(1, metric.samples));
+}
 
 }  // namespace
 
@@ -26,6 +29,7 @@ void World::tell(Decision& decision, Ticks now) {
     decision.told.retain = true;
     decision.row = curve_.size();
     curve_.push_back({to_seconds(now - first_grant_), version, engine_.threshold()});
+    curve_.back().iterations = decision.apply.revision_after.value;
   }
   decided_ = version;
 }
@@ -33,6 +37,7 @@ void World::tell(Decision& decision, Ticks now) {
 void World::evaluate(Version version, std::size_t row, Ticks now) {
   evaluated_ = {version, training_->evaluate(version)};
   curve_[row].test_accuracy = accuracy_of(evaluated_->second);
+  curve_[row].test_loss = loss_of(evaluated_->second);
   const std::optional<double>& target = plan_.config.run.target_accuracy;
   if (target && *curve_[row].test_accuracy >= *target && !engine_.finished()) {
     step(sync::StopRequested{"target accuracy reached"}, now);
@@ -47,11 +52,13 @@ void World::finish_model(Outcome& out) {
     if (!versioned || !evaluated_ || evaluated_->first != engine_.version()) {
       evaluated_ = {engine_.version(), training_->evaluate_now()};
       curve_.push_back({summary_.wall_seconds, engine_.version(), engine_.threshold()});
+      curve_.back().iterations = engine_.iterations_applied();
       curve_.back().test_accuracy = accuracy_of(evaluated_->second);
+      curve_.back().test_loss = loss_of(evaluated_->second);
     }
     const Metric& metric = evaluated_->second;
     summary_.test_accuracy = accuracy_of(metric);
-    summary_.test_loss = metric.loss_sum / static_cast<double>(std::max<std::int64_t>(1, metric.samples));
+    summary_.test_loss = loss_of(metric);
   }
   out.model =
       ModelFile{{plan_.config.train.model, engine_.version(), engine_.revision(), training_->layout()},

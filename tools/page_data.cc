@@ -169,11 +169,13 @@ Result<Json> RunReader::phases() {
               {"workers", std::move(workers)}};
 }
 
-// {"of": how many there are, "points": [[seconds, version, value], …]}; what is not finite is null.
+// {"of": how many there are, "points": [[seconds, version, iterations, value], …]}; what is not finite, or
+// not known, is null.
 Json curve_json(const std::vector<CurvePoint>& points, std::size_t most) {
   Json shown = Json::array();
   for (const CurvePoint& point : thinned(points, most)) {
-    shown.push_back({point.seconds, point.version, std::isfinite(point.value) ? Json(point.value) : Json()});
+    shown.push_back({point.seconds, point.version, point.iterations ? Json(*point.iterations) : Json(),
+                     std::isfinite(point.value) ? Json(point.value) : Json()});
   }
   return {{"of", points.size()}, {"points", std::move(shown)}};
 }
@@ -196,11 +198,13 @@ Result<Json> RunReader::curve() {
   const auto put = [&](const char* key, const std::function<std::optional<double>(const CurveRow&)>& value) {
     std::vector<CurvePoint> points;
     for (const CurveRow& row : rows) {
-      if (const auto number = value(row)) points.push_back({row.seconds, row.version.value, *number});
+      if (const auto number = value(row))
+        points.push_back({row.seconds, row.version.value, *number, row.iterations});
     }
     json[key] = curve_json(points, points_max_);
   };
   put("test_accuracy", [](const CurveRow& row) { return row.test_accuracy; });
+  put("test_loss", [](const CurveRow& row) { return row.test_loss; });
   put("train_accuracy", [](const CurveRow& row) { return row.train_accuracy; });
   put("train_loss", [](const CurveRow& row) { return row.train_loss; });
   put("lpr", [](const CurveRow& row) { return row.lpr; });

@@ -19,6 +19,7 @@ struct CurvePoint {
   double seconds = 0.0;
   std::int64_t version = 0;
   double value = 0.0;
+  std::optional<std::int64_t> iterations = {};
 
   bool operator==(const CurvePoint&) const = default;
 };

@@ -12,7 +12,8 @@
 namespace paceline {
 namespace {
 
-constexpr const char* kCurveHeader = "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy";
+constexpr const char* kCurveHeader =
+    "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations";
 constexpr std::size_t kCurveRequired = 3;  // seconds, version, threshold
 constexpr const char* kCurveFile = "curve.csv";
 constexpr std::size_t kCurveBytesMax = std::size_t{1} << 30;
@@ -22,7 +23,8 @@ std::string cell(const std::optional<double>& number) { return number ? csv::tex
 std::string line(const CurveRow& row) {
   return csv::text_of(row.seconds) + "," + to_string(row.version) + "," + to_string(row.threshold) + "," +
          cell(row.lpr) + "," + cell(row.train_loss) + "," + cell(row.train_accuracy) + "," +
-         cell(row.test_accuracy) + "\n";
+         cell(row.test_accuracy) + "," + cell(row.test_loss) + "," +
+         (row.iterations ? std::to_string(*row.iterations) : "") + "\n";
 }
 
 Result<std::optional<double>> optional_number(const csv::Table& table, std::size_t row, std::size_t column) {
@@ -48,6 +50,9 @@ Result<std::vector<CurveRow>> rows_of(const csv::Table& table) {
     PACELINE_ASSIGN_OR_RETURN(rows[i].train_loss, optional_number(table, i, 4));
     PACELINE_ASSIGN_OR_RETURN(rows[i].train_accuracy, optional_number(table, i, 5));
     PACELINE_ASSIGN_OR_RETURN(rows[i].test_accuracy, optional_number(table, i, 6));
+    PACELINE_ASSIGN_OR_RETURN(rows[i].test_loss, optional_number(table, i, 7));
+    if (table.cell(i, 8).empty()) continue;
+    PACELINE_ASSIGN_OR_RETURN(rows[i].iterations, table.integer(i, 8));
   }
   return rows;
 }

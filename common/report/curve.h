@@ -2,13 +2,14 @@
 // became known: an evaluation's row has the seconds and the threshold of when its version was reached, so it
 // may stand after rows of later seconds.
 //
-//   seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy
-//   12.5,400,3,,1.204,0.57,0.561          an evaluation
-//   14.75,460,4,6.2,1.1,0.605,            a window: LPR 6.2 % raised the threshold to 4
+//   seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations
+//   12.5,400,3,,,,0.561,1.31,6412          an evaluation
+//   14.75,460,4,6.2,1.1,0.605,,,7377       a window: LPR 6.2 % raised the threshold to 4
 //
 // A cell is empty where the row has no such number; infinity is inf.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -29,6 +30,10 @@ struct CurveRow {
   std::optional<double> train_loss = {};      // mean over the samples since the row before
   std::optional<double> train_accuracy = {};  // 0..1
   std::optional<double> test_accuracy = {};   // 0..1
+  std::optional<double> test_loss = {};       // mean over the samples of the test set
+  // Gradients in the global parameters by then, of all workers; in files of older versions it is missing. A
+  // version may have more or fewer: each clock of the slowest worker is one.
+  std::optional<std::int64_t> iterations = {};
 };
 
 // Writes <run_dir>/curve.csv row by row while the run goes on, each on disk for whoever looks before append()

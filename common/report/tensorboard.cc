@@ -79,6 +79,7 @@ Status EventFile::append(const CurveRow& row) {
   tensorboard::Event event = event_at(second_zero_ + row.seconds, row.version);
   add(event, "train/loss", row.train_loss);
   add(event, "train/accuracy", row.train_accuracy);
+  add(event, "test/loss", row.test_loss);
   add(event, "test/accuracy", row.test_accuracy);
   add(event, "sync/lpr", row.lpr);
   // An evaluation's row may come behind those of later versions, and a series that steps back is begun anew.

@@ -159,7 +159,7 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
   if (!report.fault.empty()) {
     not_evaluated(report.version, report.fault);
   } else {
-    record_.evaluation(report.version, reached->seconds, reached->threshold, metric);
+    record_.evaluation(report.version, *reached, metric);
     evaluated_ = report.version;
     if (model_.requested()) record_.last_evaluation_is_final();
     const double accuracy = static_cast<double>(metric.correct) / static_cast<double>(metric.samples);

@@ -80,7 +80,8 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
   wire::ApplyDecision decision = apply_decision(config_, action, decided_);
   if (action.version_after > decided_) {
     const std::int64_t skipped = evaluation_.skipped();
-    decision.retain = evaluation_.reached(action.version_after, {record_.seconds(now), engine_.threshold()});
+    decision.retain = evaluation_.reached(
+        action.version_after, {record_.seconds(now), engine_.threshold(), action.revision_after.value});
     if (evaluation_.skipped() > skipped) {
       log_.info("version " + to_string(action.version_after) +
                 " is not evaluated: two evaluations are under way");
@@ -125,7 +126,7 @@ void Authority::carry_out(const sync::PolicySwitched& action, Ticks now) {
 }
 
 void Authority::carry_out(const sync::WindowClosed& action, Ticks now) {
-  record_.window(action, now);
+  record_.window(action, engine_.iterations_applied(), now);
   log_.info("window " + std::to_string(action.index) + " closed at version " + to_string(action.version) +
             ": train accuracy " + per_cent(action.accuracy * 100) + ", loss " +
             std::to_string(action.loss_mean) + (action.lpr ? ", LPR " + per_cent(*action.lpr) : ""));

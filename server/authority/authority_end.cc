@@ -110,7 +110,8 @@ void Authority::advance_end(Ticks now) {
       if (config_.sync.apply == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
         record_.last_evaluation_is_final();
       } else if (run_status_ != "failed" && !nobody_left_) {
-        evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold()});
+        evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold(),
+                                                      engine_.iterations_applied()});
       }
       ask_evaluation(now);
     }

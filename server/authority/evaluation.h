@@ -23,6 +23,7 @@ namespace paceline::server {
 struct Moment {
   double seconds = 0.0;  // since the first grant
   Threshold threshold;
+  std::int64_t iterations = 0;  // gradients in the parameters
 };
 
 class EvaluationSchedule {

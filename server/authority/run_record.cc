@@ -136,7 +136,7 @@ void RunRecord::append(const CurveRow& row) {
   }
 }
 
-void RunRecord::window(const sync::WindowClosed& window, Ticks now) {
+void RunRecord::window(const sync::WindowClosed& window, std::int64_t iterations, Ticks now) {
   train_accuracy_ = window.accuracy;
   train_loss_ = window.loss_mean;
   if (window.lpr) lpr_ = window.lpr;
@@ -144,6 +144,7 @@ void RunRecord::window(const sync::WindowClosed& window, Ticks now) {
   row.lpr = window.lpr;
   row.train_loss = window.loss_mean;
   row.train_accuracy = window.accuracy;
+  row.iterations = iterations;
   append(row);
 }
 
@@ -151,11 +152,13 @@ void RunRecord::switched(const sync::PolicySwitched& action, Ticks now) {
   totals_.switches.push_back({name_of(action.to), action.version, seconds(now), action.threshold_to});
 }
 
-void RunRecord::evaluation(Version version, double seconds, Threshold threshold, const Metric& metric) {
+void RunRecord::evaluation(Version version, const Moment& reached, const Metric& metric) {
   last_metric_ = metric;
   test_accuracy_ = accuracy_of(metric);
-  CurveRow row{seconds, version, threshold};
+  CurveRow row{reached.seconds, version, reached.threshold};
   row.test_accuracy = test_accuracy_;
+  row.test_loss = test_loss();
+  row.iterations = reached.iterations;
   append(row);
 }
 

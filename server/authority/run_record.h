@@ -29,6 +29,7 @@
 #include "common/sync/actions.h"
 #include "common/sync/engine.h"
 #include "common/wire/messages.h"
+#include "server/authority/evaluation.h"
 #include "server/authority/run_record_state.h"
 
 namespace paceline::server {
@@ -70,10 +71,10 @@ class RunRecord {
   }
   // Balanced batches: BatchSizeRecord::change(); else empty.
   std::string batch_size_change() { return batch_sizes_ ? batch_sizes_->change() : ""; }
-  void window(const sync::WindowClosed& window, Ticks now);
+  // `iterations`: gradients in the global parameters by now.
+  void window(const sync::WindowClosed& window, std::int64_t iterations, Ticks now);
   void switched(const sync::PolicySwitched& action, Ticks now);
-  // `seconds` since the first grant, and the threshold, when the version was reached.
-  void evaluation(Version version, double seconds, Threshold threshold, const Metric& metric);
+  void evaluation(Version version, const Moment& reached, const Metric& metric);
   // The version evaluated last is the final one: its metric is the run's.
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
   void lost(NodeId node, const std::string& why);

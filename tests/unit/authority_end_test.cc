@@ -39,7 +39,8 @@ TEST_CASE("a run to its end: model, evaluation, reports, files, and everybody is
   REQUIRE(model.is_ok());
   CHECK(model->parameters == std::vector<float>{1.5, 1.5, 1.5, 1.5, 2.5, 2.5, 2.5, 2.5});
   CHECK(model->info.version == Version(3));
-  CHECK(read_curve(run.config.run.out)->back().test_accuracy == 0.75);
+  const CurveRow last = read_curve(run.config.run.out)->back();
+  CHECK((last.test_accuracy == 0.75 && last.test_loss == 0.5 && last.iterations == 6));
 }
 
 TEST_CASE("a run that switches names each policy from the first on, and its curve the threshold in force") {
@@ -151,7 +152,9 @@ TEST_CASE("an evaluation's row says when its version was reached, not when it wa
   REQUIRE_FALSE(curve->empty());
   CHECK(curve->back().version == Version(1));
   CHECK(curve->back().seconds == Approx(2.0));
+  CHECK(curve->back().iterations == 2);  // one of each worker
   CHECK(curve->back().test_accuracy == 0.5);
+  CHECK(curve->back().test_loss == 0.1);
 }
 
 TEST_CASE("evaluations that nobody is left to do make room for the final model") {

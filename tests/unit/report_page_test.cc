@@ -81,17 +81,18 @@ TEST_CASE("of_too_many_workers_the_sums_of_their_nodes_have_all") {
 
 TEST_CASE("a_curve_goes_in_order_of_time_and_a_threshold_says_only_where_it_changed") {
   const TempFolder folder;
-  const std::vector<CurveRow> rows = {{1.0, Version(10), Threshold(3), {}, 2.0, {}, {}},
+  const std::vector<CurveRow> rows = {{1.0, Version(10), Threshold(3), {}, 2.0, {}, {}, {}, 40},
                                       {3.0, Version(30), Threshold(3), 5.5, 1.5, {}, {}},
                                       {2.0, Version(20), Threshold(3), {}, {}, {}, 0.5},
                                       {4.0, Version(40), Threshold::infinite(), {}, {}, {}, {}},
                                       {5.0, Version(50), Threshold::infinite(), {}, {}, {}, {}}};
   REQUIRE(write_curve(folder.path(), rows));
   const json curve = run_of(folder.path()).at("curve");
-  CHECK(curve.at("train_loss").at("points") == json::parse("[[1.0,10,2.0],[3.0,30,1.5]]"));
-  CHECK(curve.at("test_accuracy").at("points") == json::parse("[[2.0,20,0.5]]"));
+  CHECK(curve.at("train_loss").at("points") == json::parse("[[1.0,10,40,2.0],[3.0,30,null,1.5]]"));
+  CHECK(curve.at("test_accuracy").at("points") == json::parse("[[2.0,20,null,0.5]]"));
   CHECK(curve.at("lpr").at("of") == 1);
-  CHECK(curve.at("threshold").at("points") == json::parse("[[1.0,10,3.0],[4.0,40,null],[5.0,50,null]]"));
+  CHECK(curve.at("threshold").at("points") ==
+        json::parse("[[1.0,10,40,3.0],[4.0,40,null,null],[5.0,50,null,null]]"));
 
   std::ofstream(folder / "curve.csv", std::ios::app) << "9.25,1";  // by a run that was killed
   const json killed = run_of(folder.path());

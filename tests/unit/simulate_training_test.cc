@@ -44,6 +44,9 @@ void check_equals_real(const RunConfig& config) {
   CHECK(simulated.summary.test_accuracy == real.summary.test_accuracy);
   CHECK(simulated.summary.test_loss == real.summary.test_loss);
   CHECK(simulated.summary.iterations == real.summary.iterations);
+  REQUIRE_FALSE(simulated.curve.empty());
+  CHECK(simulated.curve.back().test_loss == real.summary.test_loss);
+  CHECK(simulated.curve.back().iterations == real.summary.iterations);
 }
 
 CountingOptions counting_options(const RunConfig& config, std::int64_t blocks = 3) {

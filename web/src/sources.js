@@ -20,7 +20,7 @@ export function stepsOf(run) {
 
 const kClocks = 3;  // a stretch has at least: with fewer, clocks that all end together would be a comb
 
-// What was moved in each stretch, as points of lines.js that hold until the next: [[s, –, MB/s], …].
+// What was moved in each stretch, as points of lines.js that hold until the next: [[s, –, –, MB/s], …].
 export function movedOf(run) {
   if (!run.progress) return null;
   const { rows } = run.progress;
@@ -29,10 +29,10 @@ export function movedOf(run) {
   let begin = rows[0];
   for (const row of rows.slice(1)) {
     if (row[0] - begin[0] < kClocks * clock || row[0] === begin[0]) continue;
-    points.push([begin[0], kNone, (row[1] - begin[1]) / (row[0] - begin[0]) * 1e-6]);
+    points.push([begin[0], kNone, kNone, (row[1] - begin[1]) / (row[0] - begin[0]) * 1e-6]);
     begin = row;
   }
-  return points.length === 0 ? null : [...points, [begin[0], kNone, points[points.length - 1][2]]];
+  return points.length === 0 ? null : [...points, [begin[0], kNone, kNone, points[points.length - 1][3]]];
 }
 
 // In place of a figure, for all the runs that it cannot show.

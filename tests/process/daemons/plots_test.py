@@ -114,11 +114,12 @@ class Plots(DaemonTest):
             def column(along, name, scale=1.0, of=rows):
                 return [(float(row[along]), float(row[name]) * scale) for row in of if row[name] not in ("", "inf")]
 
-            for chart, along in zip(self.figure("accuracy").axes, ("seconds", "version"), strict=True):
+            for chart, along in zip(self.figure("accuracy").axes, ("seconds", "iterations"), strict=True):
                 self.assert_line(chart, f"{run.name}, test", column(along, "test_accuracy", 100.0))
                 self.assert_line(chart, f"{run.name}, training", column(along, "train_accuracy", 100.0))
-            for chart, along in zip(self.figure("loss").axes, ("seconds", "version"), strict=True):
-                self.assert_line(chart, run.name, column(along, "train_loss"))
+            for chart, along in zip(self.figure("loss").axes, ("seconds", "iterations"), strict=True):
+                self.assert_line(chart, f"{run.name}, test", column(along, "test_loss"))
+                self.assert_line(chart, f"{run.name}, training", column(along, "train_loss"))
         rows = rows_of(self.runs[0] / "curve.csv")
         threshold, lpr = self.figure("threshold_lpr").axes
         self.assertEqual(len(threshold.lines), 1)  # that of asp is infinite
@@ -170,7 +171,8 @@ class Plots(DaemonTest):
                 "staleness.csv: no column unit, staleness, count; it is of another version")])
         self.assertEqual(sorted(file.stem for file in (crashed / "plots").glob("*.png")), ["accuracy", "loss", "threshold_lpr"])
         rows = [row for row in curve.splitlines()[1:] if row.split(",")[4]]
-        self.assertEqual(len(self.figure("loss", crashed).axes[0].lines[0].get_xdata()), len(rows))
+        training, = (line for line in self.figure("loss", crashed).axes[0].lines if line.get_label().endswith(", training"))
+        self.assertEqual(len(training.get_xdata()), len(rows))
 
     def test_a_column_that_a_curve_lacks_costs_only_what_is_drawn_of_it(self):
         old = self.folder / "old"

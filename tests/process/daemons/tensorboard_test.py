@@ -11,7 +11,8 @@ import event_file
 import harness
 from harness import DaemonTest, FolderWatch
 
-COLUMNS = {"train/loss": "train_loss", "train/accuracy": "train_accuracy", "test/accuracy": "test_accuracy", "sync/lpr": "lpr"}
+COLUMNS = {"train/loss": "train_loss", "train/accuracy": "train_accuracy", "test/loss": "test_loss", "test/accuracy": "test_accuracy",
+           "sync/lpr": "lpr"}
 
 
 def as_float(text):

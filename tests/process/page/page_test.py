@@ -42,7 +42,7 @@ TABLE = """
   details.open = true;
   return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(
       [...details.querySelectorAll('tr')].map((row) => [...row.cells].map((cell) => cell.textContent))))));"""
-FIGURES = ["phases-runs", "accuracy-time", "accuracy-version", "loss-time", "loss-version", "threshold", "lpr", "staleness-clocks",
+FIGURES = ["phases-runs", "accuracy-time", "accuracy-iterations", "loss-time", "loss-iterations", "threshold", "lpr", "staleness-clocks",
            "staleness-gradients", "bytes", "rates"]
 
 
@@ -136,8 +136,8 @@ class ReportPage(unittest.TestCase):
     def test_axes_have_units(self):
         self.browser.show(self.page)
         charts = {chart["id"]: chart["labels"] for chart in self.browser.evaluate(MARKS)}
-        for figure, units in {"phases-runs": ["seconds of a worker"], "loss-time": ["seconds since the first grant", "training loss"],
-                              "accuracy-version": ["accuracy, %"], "threshold": ["threshold, iterations"], "lpr": ["LPR, %"],
+        for figure, units in {"phases-runs": ["seconds of a worker"], "loss-time": ["seconds since the first grant", "loss"],
+                              "accuracy-iterations": ["accuracy, %"], "threshold": ["threshold, iterations"], "lpr": ["LPR, %"],
                               "staleness-clocks": ["clocks", "share of the gradients, %"], "bytes": ["MB"]}.items():
             for unit in units:
                 self.assertIn(unit, charts[figure])
@@ -348,7 +348,7 @@ class ReportPage(unittest.TestCase):
         empty.mkdir()
         page = self.report("crashed.html", crashed, empty)
         self.browser.show(page)
-        self.assert_marks(["accuracy-time", "accuracy-version", "loss-time", "loss-version", "threshold", "lpr", "staleness-clocks",
+        self.assert_marks(["accuracy-time", "accuracy-iterations", "loss-time", "loss-iterations", "threshold", "lpr", "staleness-clocks",
                            "staleness-gradients", "gaps-0", "timeline-0", "rates"])
         said = self.browser.evaluate("return [...document.querySelectorAll('.card')].map((card) => card.innerText)")
         self.assertRegex(said[0], r"(?s)crashed unfinished.*no summary.json.*phases.csv:1: header is 'node,thread', expected")
@@ -376,15 +376,15 @@ class ReportPage(unittest.TestCase):
     def test_the_page_of_a_long_run_stays_small_and_keeps_its_peaks(self):
         run = self.folder / "long"
         shutil.copytree(self.runs[1], run)
-        rows = [f"{i * 0.36},{i},{3 + i // 20000},{i % 97 / 10},{1 + 1e-9 * i},{0.5 + 1e-7 * i}," for i in range(100_000)]
-        rows[54_321] = "19555.56,54321,5,0.1,7.25,0.5,"
+        rows = [f"{i * 0.36},{i},{3 + i // 20000},{i % 97 / 10},{1 + 1e-9 * i},{0.5 + 1e-7 * i},,,{4 * i}" for i in range(100_000)]
+        rows[54_321] = "19555.56,54321,5,0.1,7.25,0.5,,,217284"
         (run / "curve.csv").write_text("\n".join([(run / "curve.csv").read_text(encoding="utf-8").split("\n")[0], *rows, ""]),
                                        encoding="utf-8")
         page = self.report("long.html", *[run] * 4)
         self.assertLess(page.stat().st_size, 3_000_000)
         self.browser.show(page)
         rows = self.browser.evaluate(TABLE, "#loss-time details")
-        self.assertIn(["long", "training loss", "19555.6", "54321", "7.25"], [[row[0].split("/")[-1], *row[1:]] for row in rows])
+        self.assertIn(["long", "training", "19555.6", "54321", "217284", "7.25"], [[row[0].split("/")[-1], *row[1:]] for row in rows])
         self.assert_quiet(page)
 
 

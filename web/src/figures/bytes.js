@@ -58,7 +58,8 @@ export function rates(parent, page) {
     linesOfRuns(parent, { ...page, runs }, {
       id: 'rates', title,
       caption: 'What the servers have pushed, pulled and shared in each stretch, at least three clocks long.',
-      nothing: '', unit: 'MB/s', digits: 3, fromZero: true, drawings: [{ key: 'rate', name: 'moved', step: 'end' }],
+      nothing: '', unit: 'MB/s', digits: 3, fromZero: true, secondsOnly: true,
+      drawings: [{ key: 'rate', name: 'moved', step: 'end' }],
     }, kSeconds);
   }
   nothingOf(parent, page, 'rates-nothing', title, lacking, 'progress.csv, which a run leaves as it ends');

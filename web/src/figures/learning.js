@@ -1,5 +1,5 @@
-// How learning went, against time and against versions, and how the threshold followed it: the rows of curve.csv.
-import { kSeconds, kVersions, linesOfRuns } from './lines.js';
+// How learning went, against time and against iterations, and how the threshold followed it: the rows of curve.csv.
+import { kIterations, kSeconds, linesOfRuns } from './lines.js';
 
 const kAccuracy = {
   caption: 'With symbols: of the test set, at each evaluation. Thin: of the mini-batches since the row before.',
@@ -9,10 +9,10 @@ const kAccuracy = {
              { key: 'train_accuracy', name: 'training', scale: 100, thin: true }],
 };
 const kLoss = {
-  caption: 'Of the mini-batches since the row before, mean over their samples.',
+  caption: 'Mean over the samples. With symbols: of the test set, at each evaluation. Thin: of the mini-batches since the row before.',
   nothing: 'No run has recorded a loss: curve.csv has no row with one.',
-  unit: 'training loss', digits: 4,
-  drawings: [{ key: 'train_loss', name: 'training loss' }],
+  unit: 'loss', digits: 4,
+  drawings: [{ key: 'test_loss', name: 'test' }, { key: 'train_loss', name: 'training', thin: true }],
 };
 const kThreshold = {
   id: 'threshold', title: 'Threshold against time',
@@ -31,9 +31,9 @@ const kLpr = {
 
 export function learning(parent, page) {
   linesOfRuns(parent, page, { ...kAccuracy, id: 'accuracy-time', title: 'Accuracy against time' }, kSeconds);
-  linesOfRuns(parent, page, { ...kAccuracy, id: 'accuracy-version', title: 'Accuracy against versions' }, kVersions);
+  linesOfRuns(parent, page, { ...kAccuracy, id: 'accuracy-iterations', title: 'Accuracy against iterations' }, kIterations);
   linesOfRuns(parent, page, { ...kLoss, id: 'loss-time', title: 'Loss against time' }, kSeconds);
-  linesOfRuns(parent, page, { ...kLoss, id: 'loss-version', title: 'Loss against versions' }, kVersions);
+  linesOfRuns(parent, page, { ...kLoss, id: 'loss-iterations', title: 'Loss against iterations' }, kIterations);
 }
 
 export function progress(parent, page) {

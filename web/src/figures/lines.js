@@ -1,14 +1,17 @@
 // Numbers along a run: accuracy, loss, threshold and LPR, of all runs in one chart.
 import { addFigure, addNothing, axis, tooltip } from '../chart.js';
-import { fixed, isNumber, plain } from '../format.js';
+import { fixed, isNumber, kNone, plain } from '../format.js';
 import { runStyle } from '../theme.js';
 
 const kSymbolsMax = 60;  // points of a line that have symbols each
-export const kSeconds = { name: 'seconds since the first grant', short: 's', column: 0 };
-export const kVersions = { name: 'version (clocks complete in the global parameters)', short: 'version', column: 1 };
+export const kSeconds = { name: 'seconds since the first grant', short: 's', column: 0, needs: '' };
+export const kIterations = {
+  name: 'iterations (gradients of all workers in the global parameters)', short: 'iterations', column: 2,
+  needs: ' A row needs its iterations, too, which those of older versions lack.',
+};
 
-// A point's place in curve.csv's columns: [seconds, version, value].
-const kValue = 2;
+// A point is [seconds, version, iterations, value].
+const kValue = 3;
 
 function series(run, index, theme, drawing, along) {
   const style = runStyle(index, theme);
@@ -18,18 +21,19 @@ function series(run, index, theme, drawing, along) {
     symbol: style.symbol, symbolSize: 6, showSymbol: !drawing.thin && !drawing.step && points.length <= kSymbolsMax,
     itemStyle: { color: style.color },
     lineStyle: { color: style.color, type: style.dash, width: drawing.thin ? 1 : 2, opacity: drawing.thin ? 0.8 : 1 },
-    data: points.map((point) => [point[along.column],
+    data: points.filter((point) => isNumber(point[along.column])).map((point) => [point[along.column],
                                  isNumber(point[kValue]) ? point[kValue] * (drawing.scale ?? 1) : null]),
   };
 }
 
-// about: {id, title, caption, nothing, unit, digits, integers, fromZero, drawings: [{key, name, thin, step, scale, none}]}, along: of the
-// two above.
+// about: {id, title, caption, nothing, unit, digits, integers, fromZero, secondsOnly, drawings: [{key, name, thin, step, scale, none}]},
+// along: of the two above.
 export function linesOfRuns(parent, page, about, along) {
-  const has = (run, drawing) => (run.curve?.[drawing.key]?.points.some((point) => isNumber(point[kValue])) ?? false);
+  const shown = (point) => isNumber(point[kValue]) && isNumber(point[along.column]);
+  const has = (run, drawing) => run.curve?.[drawing.key]?.points.some(shown) ?? false;
   const runs = page.runs.map((run, index) => ({ run, index }))
       .filter(({ run }) => about.drawings.some((drawing) => has(run, drawing)));
-  if (runs.length === 0) return addNothing(parent, about.id, about.title, about.nothing);
+  if (runs.length === 0) return addNothing(parent, about.id, about.title, about.nothing + along.needs);
   const lines = runs.flatMap(({ run, index }) => about.drawings.filter((drawing) => has(run, drawing))
       .map((drawing) => ({ run, index, drawing })));
   const thinned = lines.some(({ run, drawing }) => run.curve[drawing.key].points.length < run.curve[drawing.key].of);
@@ -51,9 +55,10 @@ export function linesOfRuns(parent, page, about, along) {
       },
       series: lines.map(({ run, index, drawing }) => series(run, index, theme, drawing, along)),
     }),
-    columns: ['run', 'what', 'seconds', 'version', about.unit],
+    columns: ['run', 'what', 'seconds', ...(about.secondsOnly ? [] : ['version', 'iterations']), about.unit],
     rows: () => lines.flatMap(({ run, drawing }) => run.curve[drawing.key].points.map((point) => [
-      run.label, drawing.name, plain(point[0]), String(point[1]),
-      point[kValue] === null ? drawing.none ?? '–' : plain(point[kValue] * (drawing.scale ?? 1))])),
+      run.label, drawing.name, plain(point[0]),
+      ...(about.secondsOnly ? [] : [String(point[1]), isNumber(point[2]) ? String(point[2]) : kNone]),
+      point[kValue] === null ? drawing.none ?? kNone : plain(point[kValue] * (drawing.scale ?? 1))])),
   });
 }
