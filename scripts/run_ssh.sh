@@ -10,7 +10,8 @@
 # else by new keys for this run, of which each host gets its part (its own secrets and the others' public keys). Only
 # security.allow_insecure=true runs without. What a host is given, configuration and keys, lies in a new folder of its own
 # under its /tmp (or TMPDIR) for as long as the run lasts.
-# The run directory is run.out on every host; the authority's (first server) holds the reports.
+# The run directory is run.out on every host; the authority's (first server) holds the reports. With run.trace=true the parts of
+# the trace that other hosts have are copied there when the run is over, and trace.json is made of all.
 # Ctrl-C or SIGTERM once: the run stops in order and keeps its model. Twice: the daemons are ended at once. Three times:
 # so are the connections. Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
 set -uo pipefail
@@ -60,7 +61,7 @@ node_counts "$nodes"
 nodes=${#workers[@]}
 
 quoted=$(printf '%q' "$dir")
-log=$(printf '%q' "$out/server.log")
+run_dir=$(printf '%q' "$out") log=$(printf '%q' "$out/server.log")
 mapfile -t every_host <<<"$(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort -u)"
 # A daemon runs in its ssh session, whose input, a pipe for each, says which signals it is to get, one to a line. Its end
 # is a TERM, so that a broken connection leaves nothing running there. The session ends when nobody holds its output
@@ -132,6 +133,28 @@ arguments_on() {
   [ -z "$new_keys" ] || words+=("security.keys=$(yaml_string "${folders[$1]}/keys")")
   printf '%q ' "${words[@]}"
 }
+# fetch_trace HOST FOLDER: the parts of its trace, into a folder here. None there: none here. What a login prints comes first.
+fetch_trace() {
+  # shellcheck disable=SC2086
+  $ssh "$1" "cd $quoted && cd $run_dir 2>/dev/null && echo trace-parts && ls trace-*.json >/dev/null 2>&1 &&
+    tar -czf - trace-*.json | base64" </dev/null >"$2.base64"
+  grep -q '^trace-parts$' "$2.base64" || return 1
+  sed '1,/^trace-parts$/d' "$2.base64" | base64 -d >"$2.tar.gz" || return 1
+  [ -s "$2.tar.gz" ] || return 0
+  mkdir -p "$2" && tar -C "$2" -xzf "$2.tar.gz" --no-same-owner --wildcards 'trace-*.json'
+}
+# gather_trace: the parts of all hosts, to the authority's, where they become one trace.
+gather_trace() {
+  local host folder=$pipes/trace
+  for host in "${every_host[@]}"; do
+    [ "$host" != "${servers[0]}" ] || continue
+    fetch_trace "$host" "$folder" || say "no part of the trace from $host"
+  done
+  [ -d "$folder" ] || return 0
+  # shellcheck disable=SC2086
+  tar -C "$folder" -czf - . | $ssh "${servers[0]}" "cd $quoted && tar -C $run_dir -xzf - --no-same-owner &&
+    build/release/bin/paceline trace $run_dir" || say "the trace on ${servers[0]} lacks the other hosts' parts"
+}
 if [ -n "$new_keys" ]; then
   "$bin/paceline" keygen --out "$pipes/keys" --nodes "$nodes_max" >/dev/null || exit 1
 fi
@@ -153,6 +176,7 @@ trap stop INT TERM
 attend
 result=$?
 pids=()
+[ "$(get run.trace)" != true ] || gather_trace
 [ "$result" -ne 0 ] || exit 0
 # Status 2, wrong usage or configuration, is passed on from whichever daemon said it first.
 [ "$result" -ne 2 ] && [ "$early" != 2 ] || exit 2

@@ -186,6 +186,31 @@ class RunScripts(ScriptTest):
         self.assertEqual((script.end(), script.errors()), (1, ["run_ssh: cannot copy the configuration to beta"]))
         self.assertEqual(list(remote.iterdir()), [])
 
+    def test_run_ssh_makes_one_trace_of_all_hosts(self):
+        ssh = self.folder / "ssh"
+        ssh.write_text(f'#!/bin/sh\necho Welcome to $1\ncd {self.folder}/$1 || exit 255\nshift\nexec sh -c "$*"\n',
+                       encoding="utf-8")
+        ssh.chmod(0o755)
+        hosts = self.folder / "hosts"
+        hosts.write_text("server alpha\nnode alpha\nnode beta\n", encoding="utf-8")
+        for host in ("alpha", "beta", "checkout"):  # each with folders of its own
+            (self.folder / host / "build/release").mkdir(parents=True)
+            (self.folder / host / "build/release/bin").symlink_to(harness.BIN)
+        (self.folder / "checkout/scripts").symlink_to(harness.SOURCE / "scripts")
+        arguments = ("bash", self.folder / "checkout/scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--dir", ".",
+                     "train.total_iterations=40", "run.trace=true", "run.out=the run")
+        script = self.start(*arguments)
+        self.assertEqual((script.end(), script.errors()), (0, []))
+        self.assertTrue((self.folder / "beta/the run/trace-node-1.json").exists())
+        trace = json.loads((self.folder / "alpha/the run/trace.json").read_text(encoding="utf-8"))
+        names = {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
+        self.assertTrue(any("node 1" in name for name in names), names)
+        # A host that has nothing to give is named; the run is none the worse.
+        ssh.write_text(ssh.read_text(encoding="utf-8").replace("shift\n", 'case "$1 $2" in beta*base64*) exit 1;; esac\nshift\n'),
+                       encoding="utf-8")
+        script = self.start(*arguments, "--force")
+        self.assertEqual((script.end(), script.errors()), (0, ["run_ssh: no part of the trace from beta"]))
+
     def test_compare_policies_prints_one_table(self):
         configs = []
         for policy in ("bsp", "ssp", "asp"):
