@@ -10,8 +10,9 @@
 # else by new keys for this run, of which each host gets its part (its own secrets and the others' public keys). Only
 # security.allow_insecure=true runs without. What a host is given, configuration and keys, lies in a new folder of its own
 # under its /tmp (or TMPDIR) for as long as the run lasts.
-# The run directory is run.out on every host; the authority's (first server) holds the reports. With run.trace=true the parts of
-# the trace that other hosts have are copied there when the run is over, and trace.json is made of all.
+# The run directory is run.out on every host; the authority's (first server) holds the reports, whose phase table is printed at
+# the end. With run.trace=true the parts of the trace that other hosts have are copied there when the run is over, and trace.json
+# is made of all.
 # Ctrl-C or SIGTERM once: the run stops in order and keeps its model. Twice: the daemons are ended at once. Three times:
 # so are the connections. Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
 set -uo pipefail
@@ -177,6 +178,8 @@ attend
 result=$?
 pids=()
 [ "$(get run.trace)" != true ] || gather_trace
+# shellcheck disable=SC2086
+$ssh "${servers[0]}" "cd $quoted && [ ! -e $run_dir/summary.json ] || build/release/bin/paceline report $run_dir" </dev/null
 [ "$result" -ne 0 ] || exit 0
 # Status 2, wrong usage or configuration, is passed on from whichever daemon said it first.
 [ "$result" -ne 2 ] && [ "$early" != 2 ] || exit 2

@@ -273,6 +273,7 @@ void World::reported(std::uint32_t worker, Ticks now) {
   if (!is_live(worker)) return;
   const Node& node = node_at(worker);
   const std::uint32_t thread = thread_of(worker);
+  if (node.fault(thread).empty()) trained_ += node.metric(thread);
   step(sync::StepReported{worker_of(worker), node.clock(thread), node.metric(thread),
                           node.computed_version(thread), node.computed_revision(thread),
                           !node.fault(thread).empty(), node.fault(thread), node.own_updates(thread)},

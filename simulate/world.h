@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/metric.h"
 #include "common/params/model_file.h"
 #include "common/report/batch_sizes.h"
 #include "common/report/curve.h"
@@ -120,6 +121,7 @@ class World {
   void applied(ShardId shard, std::uint32_t decision, Ticks now);
 
   // The model.
+  void note_trained(CurveRow& row);
   void evaluate(Version version, std::size_t row, Ticks now);
   void finish_model(Outcome& out);
 
@@ -163,6 +165,8 @@ class World {
   std::map<std::pair<ShardId, std::uint32_t>, std::string>
       faults_;                                           // found by shards, on their way; by worker
   std::optional<std::pair<Version, Metric>> evaluated_;  // last
+  Metric trained_;                                       // of all reports
+  Metric trained_evaluated_;                             // as of the last version that is evaluated
   std::int64_t events_taken_ = 0;
   StalenessRecord staleness_;
   ProgressRecord progress_;

@@ -7,16 +7,6 @@
 #include "simulate/world.h"
 
 namespace paceline::simulate {
-namespace {
-
-double accuracy_of(const Metric& metric) {
-  return metric.samples > 0 ? static_cast<double>(metric.correct) / static_cast<double>(metric.samples) : 0.0;
-}
-double loss_of(const Metric& metric) {
-  return metric.loss_sum / static_cast<double>(std::max<std::int64_t>(1, metric.samples));
-}
-
-}  // namespace
 
 // What the authority says, and that a version is to be evaluated, as it decides both. None is skipped: an
 // evaluation takes no time.
@@ -30,8 +20,16 @@ void World::tell(Decision& decision, Ticks now) {
     decision.row = curve_.size();
     curve_.push_back({to_seconds(now - first_grant_), version, engine_.threshold()});
     curve_.back().iterations = decision.apply.revision_after.value;
+    note_trained(curve_.back());
   }
   decided_ = version;
+}
+
+// In the row of an evaluation: how training went since the one before.
+void World::note_trained(CurveRow& row) {
+  const Metric since = trained_ - std::exchange(trained_evaluated_, trained_);
+  row.train_loss = loss_of(since);
+  row.train_accuracy = accuracy_of(since);
 }
 
 void World::evaluate(Version version, std::size_t row, Ticks now) {
@@ -53,6 +51,7 @@ void World::finish_model(Outcome& out) {
       evaluated_ = {engine_.version(), training_->evaluate_now()};
       curve_.push_back({summary_.wall_seconds, engine_.version(), engine_.threshold()});
       curve_.back().iterations = engine_.iterations_applied();
+      note_trained(curve_.back());
       curve_.back().test_accuracy = accuracy_of(evaluated_->second);
       curve_.back().test_loss = loss_of(evaluated_->second);
     }

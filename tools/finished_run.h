@@ -1,6 +1,7 @@
 // A run as `paceline report` has read it, and what its tables say of it. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,6 +34,9 @@ struct FinishedRun {
   bool has_workers = true;                // which workers reported
   std::vector<std::string> missing = {};  // "no curve.csv", a line for each thing that the directory lacks
   std::vector<std::string> lacking = {};  // keys that its summary does not have, of an older version
+  bool lacks(const std::string& key) const {
+    return std::find(lacking.begin(), lacking.end(), key) != lacking.end();
+  }
   std::vector<std::pair<std::string, std::string>> configuration = {};  // effective_values(); empty: unknown
   std::vector<Difference> differs = {};                                 // of several runs: from the first
 };

@@ -20,8 +20,9 @@
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
 #include "common/timing/histogram.h"
-#include "common/trace/trace_file.h"
+#include "common/trace/merge.h"
 #include "tools/page_trace.h"
+#include "tools/read_run.h"
 
 namespace paceline {
 namespace {
@@ -32,7 +33,7 @@ constexpr std::size_t kPointsMax = 20'000;  // of all curves on the page
 constexpr std::size_t kWorkersMax = 1'000;  // of all runs on the page
 constexpr std::size_t kSpansMax = 12'000;   // of all runs on the page
 constexpr std::size_t kCellsMax = 40'000;   // of all heat maps
-constexpr std::size_t kCurves = 5;          // of a run
+constexpr std::size_t kCurves = 6;          // of a run
 constexpr std::size_t kSummaryBytesMax = std::size_t{1} << 20;
 constexpr std::size_t kConfigBytesMax = std::size_t{1} << 18;
 constexpr std::int64_t kExactInJavaScript = std::int64_t{1} << 53;  // every integer up to it is a double
@@ -55,6 +56,7 @@ class RunReader {
     add(run, "staleness", staleness());
     add_trace(run);
     add_config(run);
+    add_known(run);
     add_progress(run);
     run["missing"] = missing_;
     return run;
@@ -88,13 +90,14 @@ class RunReader {
   void add_progress(Json& run);
   void add_trace(Json& run);
   void add_config(Json& run);
+  void add_known(Json& run);
 
   std::string folder_;
   SpanLimits spans_;
   std::size_t cells_max_;
   std::size_t points_max_;
   std::size_t workers_max_;
-  std::uint32_t threads_per_node_ = 1;  // as config.yaml says
+  std::optional<std::uint32_t> threads_per_node_;  // as the summary says, or config.yaml
   std::vector<std::string> missing_;
 };
 
@@ -120,8 +123,16 @@ Result<Json> RunReader::summary() {
   PACELINE_RETURN_IF_ERROR(text.status());
   Json json = parse_shallow<Json>(*text, /*throws=*/false);
   if (!json.is_object()) return data_loss("summary.json: no JSON object, nothing of it is shown");
-  if (const Status known = parse_summary(json.dump()).status(); !known) {
-    miss(Status(known).with_context("summary.json is not quite of this version"));
+  if (Result<SummaryThere> there = read_summary_there(folder_); there.is_ok()) {
+    if (!there->lacking.empty()) {
+      std::string keys;
+      for (const std::string& key : there->lacking) keys += (keys.empty() ? "" : ", ") + key;
+      miss(data_loss("summary.json is of another version: it lacks " + keys));
+    }
+    const std::uint32_t threads = there->summary.threads_per_node;
+    if (threads > 0) threads_per_node_ = threads;
+  } else {
+    miss(there.status());
   }
   spell_large_integers(json);
   return json;
@@ -242,12 +253,10 @@ Json settings_json(const RunConfig& config) {
   return json;
 }
 
-// Only of a run that was traced; of any other nothing is missing.
+// Only of a run that was traced, be it what its parts come to; of any other nothing is missing.
 void RunReader::add_trace(Json& run) {
-  std::error_code ignored;
-  const std::filesystem::path file = std::filesystem::path(folder_) / trace::kTraceFile;
-  if (!std::filesystem::exists(file, ignored)) return;
-  const Result<trace::Trace> recorded = trace::read_trace_file(file);
+  const Result<trace::Trace> recorded = trace::read_run(folder_);
+  if (recorded.status().code() == StatusCode::kNotFound) return;
   if (!recorded.is_ok()) return miss(recorded.status());
   PageTraceLimits limits;
   limits.spans = spans_;
@@ -265,7 +274,9 @@ void RunReader::add_progress(Json& run) {
   const std::size_t every = (read->size() + PageTraceLimits().stretches - 1) / PageTraceLimits().stretches;
   Json json{{"workers", Json::array()}};
   for (std::uint32_t r = 0; r < workers; ++r) {
-    json["workers"].push_back(to_string(WorkerId(NodeId(r / threads_per_node_), r % threads_per_node_)));
+    json["workers"].push_back(
+        threads_per_node_ ? to_string(WorkerId(NodeId(r / *threads_per_node_), r % *threads_per_node_))
+                          : "rank " + std::to_string(r));
   }
   for (std::size_t i = 0; i < read->size(); i += every) {
     const ProgressRow& row = (*read)[i];
@@ -279,19 +290,44 @@ void RunReader::add_progress(Json& run) {
   run["progress"] = std::move(json);
 }
 
-// Key by key, or, where this version cannot read it, as it is.
+// Key by key, or, where this version cannot read it, as it is. What a run of another version has besides is
+// named.
 void RunReader::add_config(Json& run) {
   const std::filesystem::path path = std::filesystem::path(folder_) / "config.yaml";
   const Result<std::string> text = read_file(path, kConfigBytesMax);
+  if (text.status().code() == StatusCode::kNotFound) return miss(not_found("no config.yaml"));
   if (!text.is_ok()) return miss(text.status());
-  const Result<RunConfig> config = parse_config(*text, "config.yaml", {});
-  if (config.is_ok()) {
-    run["settings"] = settings_json(*config);
-    threads_per_node_ = config->cluster.threads_per_node;
+  const Result<RecordedConfig> recorded = load_recorded_config(path.string());
+  if (recorded.is_ok()) {
+    run["settings"] = settings_json(recorded->config);
+    threads_per_node_ = recorded->config.cluster.threads_per_node;
+    for (const std::string& key : recorded->unknown_keys) {
+      miss(data_loss("config.yaml is of another version: unknown key " + key));
+    }
   } else {
     run["config"] = *text;
-    miss(config.status());
+    miss(recorded.status());
   }
+}
+
+// What is known of a run without a summary: a card has it instead.
+void RunReader::add_known(Json& run) {
+  if (run.contains("summary")) return;
+  const Result<FinishedRun> read = read_run(folder_);
+  if (!read.is_ok()) return;
+  const RunSummary& s = read->summary;
+  Json& known = run["known"] = Json{{"status", s.status}};
+  if (read->has_config) {
+    known["policy"] = s.policy;
+    known["nodes"] = s.nodes;
+    known["threads_per_node"] = s.threads_per_node;
+  }
+  if (read->has_progress) {
+    known["seconds"] = s.wall_seconds;
+    known["version"] = s.final_version.value;
+    known["threshold"] = s.final_threshold.is_infinite() ? Json() : Json(s.final_threshold.value());
+  }
+  if (s.test_accuracy) known["test_accuracy"] = *s.test_accuracy;
 }
 
 // JSON has these only inside its texts, where they may as well be spelled by number.

@@ -81,23 +81,20 @@ std::vector<WorkerId> shown_workers(const trace::Trace& trace, std::size_t most)
   return shown;
 }
 
-}  // namespace
-
-Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
-  if (trace.decisions.empty() || trace.workers.empty()) return Json::object();
-  const Ticks origin = trace.first_grant.value_or(trace.decisions.front().at);
+// The heat map, of the decisions.
+void add_gaps(Json& page, const trace::Trace& trace, const std::vector<WorkerId>& workers, Ticks origin,
+              const PageTraceLimits& limits) {
   // Of what is rare older ones are kept than of the iterations' own (decision_log.h).
   const auto first = std::find_if(trace.decisions.begin(), trace.decisions.end(), [](const Decision& d) {
     return d.kind == DecisionKind::kReported || d.kind == DecisionKind::kGranted;
   });
-  if (first == trace.decisions.end()) return Json::object();
+  if (first == trace.decisions.end()) return;
   const Ticks begin = std::max(origin, first->at);
   const Ticks end = trace.decisions.back().at;
   const std::size_t stretches = std::max<std::size_t>(limits.stretches, 1);
   const auto stretch = std::max((end - begin) / static_cast<std::int64_t>(stretches), nanoseconds(1));
-  const std::vector<WorkerId> workers = shown_workers(trace, limits.workers);
-  Json page{{"from", to_seconds(begin - origin)}, {"stretch", to_seconds(stretch)}};
-  for (const WorkerId worker : workers) page["workers"].push_back(to_string(worker));
+  page["from"] = to_seconds(begin - origin);
+  page["stretch"] = to_seconds(stretch);
 
   Standing standing;
   auto next = trace.decisions.begin();
@@ -109,6 +106,29 @@ Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
     }
     page["gaps"].push_back(standing.gaps(workers));
   }
+}
+
+// Of a trace without decisions, whose authority was killed: its earliest phase.
+Ticks origin_of(const trace::Trace& trace) {
+  if (trace.first_grant) return *trace.first_grant;
+  if (!trace.decisions.empty()) return trace.decisions.front().at;
+  std::optional<Ticks> first;
+  for (const trace::WorkerSpans& worker : trace.workers) {
+    if (!worker.spans.empty())
+      first = std::min(first.value_or(worker.spans.front().begin), worker.spans.front().begin);
+  }
+  return first.value_or(Ticks());
+}
+
+}  // namespace
+
+Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
+  if (trace.workers.empty()) return Json::object();
+  const Ticks origin = origin_of(trace);
+  const std::vector<WorkerId> workers = shown_workers(trace, limits.workers);
+  Json page = Json::object();
+  for (const WorkerId worker : workers) page["workers"].push_back(to_string(worker));
+  add_gaps(page, trace, workers, origin, limits);
 
   std::vector<const trace::WorkerSpans*> spans;
   for (const WorkerId worker : workers) spans.push_back(trace.find(worker));

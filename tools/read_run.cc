@@ -28,13 +28,18 @@ std::string enumerated_keys(const std::vector<std::string>& keys) {
   return text;
 }
 
+bool lacks(const FinishedRun& run, std::initializer_list<const char*> keys) {
+  return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return run.lacks(key); });
+}
+
 // What it was to be. What its summary says stands.
 void add_config(FinishedRun& run, const std::filesystem::path& folder) {
   const Result<RecordedConfig> recorded = load_recorded_config((folder / "config.yaml").string());
   if (!recorded.is_ok()) {
     // A run that has ended needs none to be shown; one that is there and cannot be read is still named.
-    if (run.finished && recorded.status().code() == StatusCode::kNotFound) return;
-    return run.missing.push_back(recorded.status().message());
+    const bool none = recorded.status().code() == StatusCode::kNotFound;
+    if (run.finished && none) return;
+    return run.missing.push_back(none ? "no config.yaml" : recorded.status().message());
   }
   if (!recorded->unknown_keys.empty()) {
     run.missing.push_back("config.yaml is of another version: unknown " +
@@ -44,15 +49,10 @@ void add_config(FinishedRun& run, const std::filesystem::path& folder) {
   run.configuration = effective_values(config);
   if (run.has_config) return;
   run.has_config = true;
-  run.summary.policy = name_of(config.sync.policy);
-  run.summary.nodes = config.cluster.nodes;
-  run.summary.threads_per_node = config.cluster.threads_per_node;
-}
-
-bool lacks(const FinishedRun& run, std::initializer_list<const char*> keys) {
-  return std::any_of(keys.begin(), keys.end(), [&](const char* key) {
-    return std::find(run.lacking.begin(), run.lacking.end(), key) != run.lacking.end();
-  });
+  const auto needs = [&](const char* key) { return !run.finished || lacks(run, {key}); };
+  if (needs("policy")) run.summary.policy = name_of(config.sync.policy);
+  if (needs("nodes")) run.summary.nodes = config.cluster.nodes;
+  if (needs("threads_per_node")) run.summary.threads_per_node = config.cluster.threads_per_node;
 }
 
 // How far it came. What its summary says stands.
@@ -89,7 +89,7 @@ void add_summary(FinishedRun& run, SummaryThere there) {
   run.has_progress = !lacks(run, {"wall_seconds", "final_version", "final_threshold"});
   if (run.lacking.empty()) return;
   run.missing.push_back("summary.json is of another version: no " + enumerated_keys(run.lacking) +
-                        "; what is said of them here is 0 or comes from other files");
+                        "; what is said of them here comes from other files");
 }
 
 void add_phases(FinishedRun& run, const std::filesystem::path& folder) {

@@ -202,7 +202,7 @@ ReportJson run_json(const FinishedRun& run) {
                   {"missing", run.missing},
                   {"summary", summary_json(run)},
                   {"status", s.status},
-                  {"policy", if_known(run.has_config, s.policy)},
+                  {"policy", if_known(!s.policy.empty(), s.policy)},
                   {"version", if_known(run.has_progress, s.final_version.value)},
                   {"wall_seconds", optional_number(times_of(run).total)},
                   {"test_accuracy", optional_number(s.test_accuracy)},

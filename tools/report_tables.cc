@@ -115,26 +115,51 @@ std::string so_far(const FinishedRun& run) {
   return text;
 }
 
+// "  a, b, c", of those that say something.
+std::string listed(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) {
+    if (!part.empty()) text += (text.empty() ? "  " : ", ") + part;
+  }
+  return text.empty() ? text : text + "\n";
+}
+
+// What a summary of an older version lacks, and no other file says, is left out.
+std::string what_it_was(const FinishedRun& run) {
+  const RunSummary& s = run.summary;
+  const std::optional<std::int64_t> iterations = iterations_of(run);
+  std::string done = (iterations ? std::to_string(*iterations) : "unknown") + " iterations";
+  if (run.has_progress) done += line(" in %.3f s", s.wall_seconds);
+  return listed({s.policy.empty() ? "" : "policy " + s.policy,
+                 run.has_config ? line("%u nodes x %u threads", s.nodes, s.threads_per_node) : "", done,
+                 run.has_progress ? "version " + to_string(s.final_version) : "",
+                 run.has_progress ? "threshold " + to_string(s.final_threshold) : ""});
+}
+
+std::string what_it_moved(const FinishedRun& run) {
+  const RunSummary& s = run.summary;
+  const auto known = [&](const char* key, std::string text) { return run.lacks(key) ? "" : text; };
+  const auto megabytes = [](std::int64_t bytes) {
+    return line("%.1f MB", static_cast<double>(bytes) * 1e-6);
+  };
+  std::string pulled = known("bytes_pulled", "pulled " + megabytes(s.bytes_pulled));
+  if (!pulled.empty()) pulled += known("pulls", line(" in %lld pulls", static_cast<long long>(s.pulls)));
+  return listed({known("bytes_pushed", "pushed " + megabytes(s.bytes_pushed)), pulled,
+                 s.bytes_shared > 0 ? "shared " + megabytes(s.bytes_shared) : "",
+                 s.bytes_pushed_early > 0  // of either
+                     ? "early " + megabytes(s.bytes_pushed_early) + " of gradients, sent or shared"
+                     : "",
+                 known("lost_nodes", line("lost nodes %lld", static_cast<long long>(s.lost_nodes))),
+                 known("overruns", line("overruns %lld", static_cast<long long>(s.overruns)))});
+}
+
 std::string ending(const FinishedRun& run) {
   const RunSummary& s = run.summary;
   std::string text = run.name + ": " + s.status + (s.reason.empty() ? "" : " (" + s.reason + ")");
   if (s.simulated_seed) text += ", simulated with seed " + std::to_string(*s.simulated_seed);
   text += "\n";
   if (!run.finished) return text + so_far(run);
-  const std::optional<std::int64_t> iterations = iterations_of(run);
-  text += line("  policy %s, %u nodes x %u threads, %s iterations in %.3f s, version %s, threshold %s\n",
-               s.policy.c_str(), s.nodes, s.threads_per_node,
-               iterations ? std::to_string(*iterations).c_str() : "unknown", s.wall_seconds,
-               to_string(s.final_version).c_str(), to_string(s.final_threshold).c_str());
-  text += line("  pushed %.1f MB, pulled %.1f MB in %lld pulls", static_cast<double>(s.bytes_pushed) * 1e-6,
-               static_cast<double>(s.bytes_pulled) * 1e-6, static_cast<long long>(s.pulls));
-  if (s.bytes_shared > 0) text += line(", shared %.1f MB", static_cast<double>(s.bytes_shared) * 1e-6);
-  if (s.bytes_pushed_early > 0) {  // of either
-    text += line(", early %.1f MB of gradients, sent or shared",
-                 static_cast<double>(s.bytes_pushed_early) * 1e-6);
-  }
-  text += line(", lost nodes %lld, overruns %lld\n", static_cast<long long>(s.lost_nodes),
-               static_cast<long long>(s.overruns));
+  text += what_it_was(run) + what_it_moved(run);
   if (s.resumed_from) {
     text +=
         line("  resumed from version %lld, generation %llu: phases, bytes and reads are of that alone\n",

@@ -29,7 +29,8 @@ class Changes {
     if (seconds_text(first) == seconds_text(now)) return {};
     const Tone tone = *now < *first ? Tone::kGood : *now > *first ? Tone::kBad : Tone::kPlain;
     if (seconds_text(first) == seconds_text(0.0)) return {"new", tone};
-    return {line("%+.1f %%", 100.0 * (*now - *first) / *first), tone};
+    const double change = 100.0 * (*now - *first) / *first;
+    return {line("%+.1f %%", change), std::fabs(change) < 0.05 ? Tone::kPlain : tone};
   }
   // More is better.
   TextCell points(const std::optional<double>& first, const std::optional<double>& now) const {

@@ -90,7 +90,8 @@ struct RunStatus {
   std::int64_t nodes_lost = 0;
   CountsBefore before = {};               // these are in the counts above
   std::int64_t curve_rows = 0;            // of curve.csv, written by this generation
-  std::vector<std::string> waits = {};    // what is waited for, and why it does not come
+  std::vector<std::string> waits = {};    // what is waited for, and why it does not come: the first
+  std::int64_t waits_total = 0;           // how many such waits there are
   std::string stall = {};                 // the wait that has become long; empty: none
   std::vector<WorkerId> stragglers = {};  // the slowest first, at most kStragglersMax
   std::vector<MemberStatus> nodes = {};

@@ -116,6 +116,7 @@ RunStatus status_from(const Json& json) {
               before.at("nodes_lost").get<std::int64_t>()};
   s.curve_rows = json.at("curve_rows").get<std::int64_t>();
   s.waits = json.at("waits").get<std::vector<std::string>>();
+  s.waits_total = json.at("waits_total").get<std::int64_t>();
   s.stall = json.at("stall").get<std::string>();
   for (const Json& worker : json.at("stragglers")) s.stragglers.push_back(worker_from(worker));
   s.nodes = members_from("node", json.at("nodes"));
@@ -170,6 +171,7 @@ std::string to_json(const RunStatus& s) {
                     {"nodes_lost", s.before.nodes_lost}};
   json["curve_rows"] = s.curve_rows;
   json["waits"] = s.waits;
+  json["waits_total"] = s.waits_total;
   json["stall"] = s.stall;
   json["stragglers"] = Json::array();
   for (const WorkerId worker : s.stragglers) json["stragglers"].push_back(to_string(worker));

@@ -171,15 +171,16 @@ void add_wrapped(std::vector<std::string>& lines, const std::vector<std::string>
 }
 
 // As many as there is room for in a third of the rows, with the table of workers below.
-void add_waits(std::vector<std::string>& lines, const std::vector<std::string>& waits, std::size_t rows) {
+void add_waits(std::vector<std::string>& lines, const RunStatus& s, std::size_t rows) {
   constexpr std::size_t kRowsBelow = 4;  // an empty one, the heading, a worker, how many more there are
   const std::size_t taken = lines.size() + kRowsBelow;
   const std::size_t room = std::min(rows > taken ? rows - taken : 0, rows / 3);
-  const std::size_t shown = waits.size() <= room ? waits.size() : room - std::min<std::size_t>(room, 1);
-  for (std::size_t i = 0; i < shown; ++i) lines.push_back(printable(waits[i]));
-  if (shown < waits.size() && room > 0) {
-    lines.push_back(text_of("and %zu more waits", waits.size() - shown));
-  }
+  const std::size_t all =
+      std::max(s.waits.size(), static_cast<std::size_t>(std::max<std::int64_t>(s.waits_total, 0)));
+  const std::size_t shown =
+      std::min(s.waits.size(), all <= room ? all : room - std::min<std::size_t>(room, 1));
+  for (std::size_t i = 0; i < shown; ++i) lines.push_back(printable(s.waits[i]));
+  if (shown < all && room > 0) lines.push_back(text_of("and %zu more waits", all - shown));
 }
 
 struct Column {
@@ -275,7 +276,7 @@ std::string status_table(const RunStatus& s, std::size_t columns, std::size_t ro
   add_wrapped(lines, facts(s), columns);
   add_wrapped(lines, time_shares(s), columns);
   if (!s.stragglers.empty()) lines.push_back("slow: " + stragglers_text(s));
-  add_waits(lines, s.waits, rows);
+  add_waits(lines, s, rows);
   lines.push_back("");
   const std::size_t room = rows > lines.size() + 3 ? rows - lines.size() - 2 : 1;
   const std::vector<const WorkerStatus*> shown = shown_workers(s, room);

@@ -3,10 +3,12 @@
 // may stand after rows of later seconds.
 //
 //   seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations
-//   12.5,400,3,,,,0.561,1.31,6412          an evaluation
-//   14.75,460,4,6.2,1.1,0.605,,,7377       a window: LPR 6.2 % raised the threshold to 4
+//   12.5,400,3,,1.204,0.57,0.561,1.31,6412    an evaluation
+//   14.75,460,4,6.2,1.1,0.605,,,7377          a window: LPR 6.2 % raised the threshold to 4
 //
-// A cell is empty where the row has no such number; infinity is inf.
+// How training went is of the window's iterations in a window's row, and of those reported since the version
+// of the evaluation before in an evaluation's. A cell is empty where the row has no such number; infinity is
+// inf.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +29,7 @@ struct CurveRow {
   Version version;
   Threshold threshold;                        // in force from here on
   std::optional<double> lpr = {};             // per cent
-  std::optional<double> train_loss = {};      // mean over the samples since the row before
+  std::optional<double> train_loss = {};      // mean over the samples
   std::optional<double> train_accuracy = {};  // 0..1
   std::optional<double> test_accuracy = {};   // 0..1
   std::optional<double> test_loss = {};       // mean over the samples of the test set

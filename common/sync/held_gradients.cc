@@ -13,7 +13,7 @@ namespace paceline::sync {
 void HeldGradients::add(const Contributor& gradient, std::int64_t iteration, const Metric& metric) {
   OpenClock& clock = at(gradient.clock);
   clock.given.contributors.push_back(gradient);
-  add_to(clock.given.metric, metric);
+  clock.given.metric += metric;
   clock.iterations.push_back(iteration);
 }
 

@@ -18,12 +18,6 @@ double learning_progress_ratio(LprMetric metric, double previous, double current
   return gain / std::fabs(previous) * 100.0;
 }
 
-void add_to(Metric& sum, const Metric& metric) {
-  sum.loss_sum += metric.loss_sum;
-  sum.correct += metric.correct;
-  sum.samples += metric.samples;
-}
-
 LprTracker::LprTracker(LprMetric metric, std::int64_t window_clocks)
     : metric_(metric), window_clocks_(window_clocks) {
   PACELINE_ASSERT(window_clocks >= 1, "an LPR window has at least one clock");
@@ -33,7 +27,7 @@ void LprTracker::add(Clock stamp, const Metric& metric) {
   const std::int64_t place = stamp.value / window_clocks_ - first_open_;
   PACELINE_ASSERT(place >= 0, "a metric stamped " + to_string(stamp) + " belongs to a closed window");
   while (static_cast<std::int64_t>(open_.size()) <= place) open_.emplace_back();
-  add_to(open_[static_cast<std::size_t>(place)], metric);
+  open_[static_cast<std::size_t>(place)] += metric;
 }
 
 LprState LprTracker::state() const {

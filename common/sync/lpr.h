@@ -37,9 +37,6 @@ struct WindowResult {
   std::optional<double> lpr;  // per cent; none for the first window with data
 };
 
-// Adds what one iteration measured, or several, to those of others.
-void add_to(Metric& sum, const Metric& metric);
-
 // What an LprTracker remembers, for a checkpoint.
 struct LprState {
   std::int64_t window_clocks = 1;  // W

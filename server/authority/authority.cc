@@ -123,15 +123,20 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   const Cluster cluster = config_.cluster.cluster();
   const Ticks granted =
       cluster.contains(report.worker) ? granted_at_[cluster.rank_of(report.worker).value] : now;
-  PACELINE_RETURN_IF_ERROR(
+  const Metric trained = trained_;
+  if (!report.skipped) trained_ += report.metric;  // the version that it completes counts it
+  const Status taken =
       step(sync::StepReported{report.worker, report.clock, report.metric, report.computed_version,
                               report.computed_revision, report.skipped, report.fault, report.own_updates},
-           now));
+           now);
+  if (!taken) {
+    trained_ = trained;
+    return taken;
+  }
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
   iterations_[cluster.rank_of(report.worker).value].took(now - granted);
   if (!report.skipped) {
     scores_.took(cluster.rank_of(report.worker), report.compute, report.metric.samples);
-    samples_ += report.metric.samples;
   }
   return Status::ok();
 }
@@ -361,7 +366,7 @@ void Authority::tick(Ticks now) {
     status = step(sync::Tick{}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
     iteration_rate_.read(engine_.iterations_applied(), now);
-    sample_rate_.read(samples_, now);
+    sample_rate_.read(trained_.samples, now);
     look_for_stragglers(now);
     expel_who_is_not_welcomed(now);
   }

@@ -29,6 +29,7 @@
 #include "common/live/run_status.h"
 #include "common/log/log.h"
 #include "common/log/stall_log.h"
+#include "common/metric.h"
 #include "common/params/layout.h"
 #include "common/pause.h"
 #include "common/status.h"
@@ -104,7 +105,8 @@ class Authority {
   // What a node's heartbeat says of its workers' time so far, for status(). Errors: kInvalidArgument it has
   // not as many workers.
   Status heard(NodeId from, const wire::Heartbeat& beat);
-  // How the run goes now, for progress.csv, when it is time to note that.
+  // How the run goes now, for progress.csv, when it is time to note that; now and then also what of the
+  // results a killed run leaves.
   void note_progress(const Traffic& moved, Ticks now);
   // The process stood still: no worker was slow for that.
   void forgive(const Pause& pause);
@@ -206,6 +208,7 @@ class Authority {
   void not_evaluated(Version version, const std::string& why);
   void file();
   void write_results();
+  void write_so_far(Ticks now);
   void on_filed(const Status& written);
 
   // The trace (authority_trace.cc).
@@ -282,7 +285,10 @@ class Authority {
   std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
   EvaluationSchedule evaluation_;
-  Ticks evaluation_asked_at_;       // of the one under way
+  Ticks evaluation_asked_at_;  // of the one under way
+  double so_far_due_ = 1.0;    // seconds of training: write_so_far()
+  bool writing_so_far_ = false;
+  bool so_far_failed_ = false;
   UsualTime evaluations_;           // until its report
   Version evaluated_ = kNoVersion;  // last
   Checkpoints checkpoints_;
@@ -296,7 +302,7 @@ class Authority {
   Status result_;                  // not OK: why the run is not ok
   // What it says of itself.
   CountsBefore before_;
-  std::int64_t samples_ = 0;       // in the iterations reported
+  Metric trained_;                 // of the iterations reported, of this generation
   std::vector<PhaseTimes> times_;  // by rank: of its process so far, as last heard
   RecentRate iteration_rate_;
   RecentRate sample_rate_;

@@ -67,7 +67,7 @@ void Authority::carry_out(const sync::Started&, Ticks now) {
   record_.begin(now, engine_.threshold());
   checkpoints_.begin_training(engine_.version(), now);
   iteration_rate_.read(engine_.iterations_applied(), now);
-  sample_rate_.read(samples_, now);
+  sample_rate_.read(trained_.samples, now);
   const std::string begins =
       resumed_ ? "training goes on at version " + to_string(engine_.version()) : "training begins";
   const std::uint32_t workers = joined() * config_.cluster.threads_per_node;
@@ -80,8 +80,8 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
   wire::ApplyDecision decision = apply_decision(config_, action, decided_);
   if (action.version_after > decided_) {
     const std::int64_t skipped = evaluation_.skipped();
-    decision.retain = evaluation_.reached(
-        action.version_after, {record_.seconds(now), engine_.threshold(), action.revision_after.value});
+    decision.retain = evaluation_.reached(action.version_after, {record_.seconds(now), engine_.threshold(),
+                                                                 action.revision_after.value, trained_});
     if (evaluation_.skipped() > skipped) {
       log_.info("version " + to_string(action.version_after) +
                 " is not evaluated: two evaluations are under way");

@@ -111,7 +111,7 @@ void Authority::advance_end(Ticks now) {
         record_.last_evaluation_is_final();
       } else if (run_status_ != "failed" && !nobody_left_) {
         evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold(),
-                                                      engine_.iterations_applied()});
+                                                      engine_.iterations_applied(), trained_});
       }
       ask_evaluation(now);
     }

@@ -129,6 +129,20 @@ void Authority::note_progress(const Traffic& moved, Ticks now) {
     if (!engine_.is_live(worker)) return std::nullopt;
     return (engine_.clock_of(worker) - slowest).value;
   });
+  write_so_far(now);
+}
+
+// After 1 s, 2 s, 4 s, 8 s, and then every ten: what a short run has is soon there, too.
+void Authority::write_so_far(Ticks now) {
+  const double seconds = record_.seconds(now);
+  if (writing_so_far_ || seconds < so_far_due_) return;
+  so_far_due_ = seconds + std::clamp(seconds, 1.0, 10.0);
+  writing_so_far_ = true;
+  background_.run(record_.writer_so_far(), [this](const Status& written, Ticks) {
+    writing_so_far_ = false;
+    if (!written && !so_far_failed_) log_.warn(written.message() + "; it is tried again");
+    so_far_failed_ = !written;
+  });
 }
 
 RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
@@ -152,14 +166,14 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   s.skipped = engine_.iterations_skipped();
   s.dropped = engine_.iterations_dropped();
   s.iterations_lost = engine_.iterations_lost();
-  s.samples = samples_;
+  s.samples = trained_.samples;
   s.nodes_lost = record_.lost_nodes();
   s.before = before_;
   s.curve_rows = record_.curve_rows();
   s.done = std::min(static_cast<double>(s.iterations) / static_cast<double>(s.iterations_total), 1.0);
   if (training()) {
     s.iterations_per_second = iteration_rate_.per_second(s.iterations, now);
-    s.samples_per_second = sample_rate_.per_second(samples_, now);
+    s.samples_per_second = sample_rate_.per_second(trained_.samples, now);
     if (s.iterations_per_second && *s.iterations_per_second > 0) {
       const auto left = static_cast<double>(std::max<std::int64_t>(s.iterations_total - s.iterations, 0));
       s.seconds_left = left / *s.iterations_per_second;
@@ -172,6 +186,7 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
       s.seconds_left = std::min(s.seconds_left.value_or(limit), std::max(limit - s.seconds, 0.0));
   }
   for (Wait& wait : waits(last_seen)) {
+    ++s.waits_total;
     if (s.waits.size() < kWaitsMax) s.waits.push_back(std::move(wait.text));
   }
   for (const StragglerSummary& slow : stragglers()) {

@@ -15,6 +15,7 @@
 
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/metric.h"
 #include "common/wire/messages.h"
 
 namespace paceline::server {
@@ -24,6 +25,7 @@ struct Moment {
   double seconds = 0.0;  // since the first grant
   Threshold threshold;
   std::int64_t iterations = 0;  // gradients in the parameters
+  Metric trained = {};          // of all reports by then
 };
 
 class EvaluationSchedule {

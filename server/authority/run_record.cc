@@ -19,10 +19,6 @@ void note(std::vector<std::string>& named, std::string who) {
   if (named.size() < kNamedMax) named.push_back(std::move(who));
 }
 
-double accuracy_of(const Metric& metric) {
-  return metric.samples > 0 ? static_cast<double>(metric.correct) / static_cast<double>(metric.samples) : 0.0;
-}
-
 // The curve gone on with, or, where what is there is no curve any more, a new one: what a crash of the
 // machine or a hand has done to a plot is no reason not to go on with the model.
 Result<CurveWriter> curve_gone_on_with(const std::filesystem::path& run, Version version, const Log& log) {
@@ -61,6 +57,7 @@ Result<RunRecord> RunRecord::resume(const RunConfig& config, Saved saved, const 
   record.totals_.late = std::move(state.late);
   record.staleness_.resume(std::move(state.staleness));
   if (record.batch_sizes_ && state.batch_sizes) record.batch_sizes_->resume(*std::move(state.batch_sizes));
+  record.train_loss_ = state.train_loss;
   record.train_accuracy_ = state.train_accuracy;
   record.test_accuracy_ = state.test_accuracy;
   record.lpr_ = state.lpr;
@@ -81,6 +78,7 @@ RunRecordState RunRecord::state() const {
   state.late = totals_.late;
   state.staleness = staleness_.workers();
   if (batch_sizes_) state.batch_sizes = batch_sizes_->sizes();
+  state.train_loss = train_loss_;
   state.train_accuracy = train_accuracy_;
   state.test_accuracy = test_accuracy_;
   state.lpr = lpr_;
@@ -155,7 +153,12 @@ void RunRecord::switched(const sync::PolicySwitched& action, Ticks now) {
 void RunRecord::evaluation(Version version, const Moment& reached, const Metric& metric) {
   last_metric_ = metric;
   test_accuracy_ = accuracy_of(metric);
+  const Metric trained = reached.trained - std::exchange(trained_, reached.trained);
   CurveRow row{reached.seconds, version, reached.threshold};
+  row.train_loss = loss_of(trained);
+  row.train_accuracy = accuracy_of(trained);
+  if (row.train_loss) train_loss_ = row.train_loss;
+  if (row.train_accuracy) train_accuracy_ = row.train_accuracy;
   row.test_accuracy = test_accuracy_;
   row.test_loss = test_loss();
   row.iterations = reached.iterations;
@@ -163,8 +166,7 @@ void RunRecord::evaluation(Version version, const Moment& reached, const Metric&
 }
 
 std::optional<double> RunRecord::test_loss() const {
-  if (!last_metric_ || last_metric_->samples == 0) return std::nullopt;
-  return last_metric_->loss_sum / static_cast<double>(last_metric_->samples);
+  return last_metric_ ? loss_of(*last_metric_) : std::nullopt;
 }
 
 void RunRecord::lost(NodeId node, const std::string& why) {
@@ -227,7 +229,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   summary.max_clock_gap = engine.max_clock_gap();
   if (final_metric_ && final_metric_->samples > 0) {
     summary.test_accuracy = accuracy_of(*final_metric_);
-    summary.test_loss = final_metric_->loss_sum / static_cast<double>(final_metric_->samples);
+    summary.test_loss = loss_of(*final_metric_);
   }
   std::vector<WorkerPhases> phases = phases_;
   std::sort(phases.begin(), phases.end(), [](const auto& a, const auto& b) { return a.worker < b.worker; });
@@ -236,16 +238,25 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   set_phases(summary, merged);
   set_staleness(summary, staleness_.workers());
   if (batch_sizes_) summary.batch_sizes = batch_sizes_->sizes();
-  return [out = config_.run.out, phases = std::move(phases), staleness = staleness_.workers(),
-          progress = progress_.rows(), summary = std::move(summary), events = events_, log = log_] {
+  return [out = config_.run.out, phases = std::move(phases), so_far = writer_so_far(),
+          summary = std::move(summary), events = events_, log = log_] {
     if (events) {
       const Status added = events->append(phases, summary.final_version, summary.wall_seconds);
       if (!added.is_ok()) log->warn(added.message() + kNoMoreEvents);
     }
     if (!phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, phases));
-    if (summary.staleness) PACELINE_RETURN_IF_ERROR(write_staleness(out, staleness));
-    if (!progress.empty()) PACELINE_RETURN_IF_ERROR(write_progress(out, progress));
+    PACELINE_RETURN_IF_ERROR(so_far());
     return write_summary(out, summary);
+  };
+}
+
+std::function<Status()> RunRecord::writer_so_far() const {
+  return [out = config_.run.out, staleness = staleness_.workers(), progress = progress_.rows()] {
+    const auto counted = [](const WorkerStaleness& worker) { return worker.clocks.count > 0; };
+    if (std::any_of(staleness.begin(), staleness.end(), counted)) {
+      PACELINE_RETURN_IF_ERROR(write_staleness(out, staleness));
+    }
+    return progress.empty() ? Status::ok() : write_progress(out, progress);
   };
 }
 

@@ -114,6 +114,9 @@ class RunRecord {
   // `status`: "ok", "stopped", "failed", "invalid". Its errors: common/files/atomic_file.h.
   std::function<Status()> writer(const sync::Engine& engine, const std::string& status,
                                  const std::string& reason) const;
+  // What of that a run leaves that is killed: writes staleness.csv and progress.csv, as things are now. Its
+  // errors: as above.
+  std::function<Status()> writer_so_far() const;
 
  private:
   RunRecord(const RunConfig& config, CurveWriter curve, const Log& log);
@@ -136,6 +139,7 @@ class RunRecord {
   std::optional<double> lpr_;
   std::optional<double> train_loss_;
   std::int64_t curve_rows_ = 0;
+  Metric trained_;  // as of the last evaluation
   std::optional<Metric> last_metric_;
   std::optional<Metric> final_metric_;
   std::vector<WorkerPhases> phases_;

@@ -102,6 +102,7 @@ std::string to_bytes(const RunRecordState& state) {
     for (const std::int64_t size : state.batch_sizes->smallest) out.add_smallest_batch_sizes(size);
     for (const std::int64_t size : state.batch_sizes->largest) out.add_largest_batch_sizes(size);
   }
+  if (state.train_loss) out.set_train_loss(*state.train_loss);
   if (state.train_accuracy) out.set_train_accuracy(*state.train_accuracy);
   if (state.test_accuracy) out.set_test_accuracy(*state.test_accuracy);
   if (state.lpr) out.set_lpr(*state.lpr);
@@ -143,6 +144,7 @@ Result<RunRecordState> run_record_from_bytes(std::string_view bytes, Cluster clu
     PACELINE_ASSIGN_OR_RETURN(worker.gradients, counts_of(in.staleness(static_cast<int>(r)).gradients()));
   }
   PACELINE_RETURN_IF_ERROR(get_batch_sizes(in, cluster, state));
+  if (in.has_train_loss()) state.train_loss = in.train_loss();
   if (in.has_train_accuracy()) state.train_accuracy = in.train_accuracy();
   if (in.has_test_accuracy()) state.test_accuracy = in.test_accuracy();
   if (in.has_lpr()) state.lpr = in.lpr();

@@ -29,7 +29,8 @@ struct RunRecordState {
   std::vector<std::string> late;
   std::vector<WorkerStaleness> staleness;       // by rank
   std::optional<WorkerBatchSizes> batch_sizes;  // balanced batches alone
-  // The newest, 0..1 and per cent.
+  // The newest; accuracies 0..1, LPR in per cent.
+  std::optional<double> train_loss;
   std::optional<double> train_accuracy;
   std::optional<double> test_accuracy;
   std::optional<double> lpr;

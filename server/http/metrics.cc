@@ -111,7 +111,7 @@ void add_synchronisation(Exposition& out, const RunStatus& s) {
   out.gauge("paceline_test_accuracy_ratio", "Accuracy on the test set at the last evaluation.",
             s.test_accuracy);
   out.gauge("paceline_waits", "How many things the run waits for now; /status has them in words.",
-            static_cast<double>(s.waits.size()));
+            static_cast<double>(s.waits_total));
 }
 
 void add_members(Exposition& out, const char* what, const std::vector<MemberStatus>& members) {

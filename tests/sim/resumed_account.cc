@@ -83,7 +83,7 @@ void ResumedAccount::judge(const WindowClosed& w) {
   const std::int64_t clocks = window_clocks_of(config_);
   Metric sum;
   for (const LoggedIteration& done : log_) {
-    if (done.grant.clock.value / clocks == w.index && !done.skipped) add_to(sum, done.metric);
+    if (done.grant.clock.value / clocks == w.index && !done.skipped) sum += done.metric;
   }
   const auto samples = static_cast<double>(w.samples);
   const std::string name = "window " + std::to_string(w.index);

@@ -153,8 +153,28 @@ TEST_CASE("an evaluation's row says when its version was reached, not when it wa
   CHECK(curve->back().version == Version(1));
   CHECK(curve->back().seconds == Approx(2.0));
   CHECK(curve->back().iterations == 2);  // one of each worker
+  CHECK((curve->back().train_loss == 0.1 && curve->back().train_accuracy == 0.5));
   CHECK(curve->back().test_accuracy == 0.5);
   CHECK(curve->back().test_loss == 0.1);
+}
+
+TEST_CASE("a run that is killed leaves how it went and how old its parameters were") {
+  Run run;
+  run.gather();
+  run.train(0, 2);
+  for (int i = 0; i < 12; ++i) {
+    run.now = run.now + 100ms;
+    run.authority->note_progress({100 * i, 200 * i, 0}, run.now);
+  }
+  run.errands.do_all(run.now);
+  const auto progress = read_progress(run.config.run.out);
+  REQUIRE(progress.is_ok());
+  CHECK(progress->size() >= 10);
+  CHECK(progress->back().moved.pushed >= 900);
+  const auto staleness = read_staleness(run.config.run.out);
+  REQUIRE(staleness.is_ok());
+  CHECK(staleness->size() == 2);
+  CHECK_FALSE(std::filesystem::exists(run.folder / "summary.json"));
 }
 
 TEST_CASE("evaluations that nobody is left to do make room for the final model") {

@@ -94,6 +94,19 @@ TEST_CASE("what_the_summary_lacks_the_other_files_say") {
   CHECK(older.json()["seconds_of_a_worker"]["barrier"] == 0.2);
 }
 
+TEST_CASE("what_nobody_says_is_left_out_rather_than_said_to_be_nothing") {
+  const OlderRun older;
+  older.change_summary([](auto& json) {
+    for (const char* key : {"nodes", "bytes_pushed", "bytes_pulled", "pulls", "lost_nodes", "wall_seconds"}) {
+      json.erase(key);
+    }
+  });
+  const std::string said = older.report();
+  CHECK_THAT(said, Contains("  policy ssp, ") && !Contains(" nodes x ") && !Contains("0.0 MB"));
+  CHECK_THAT(said, !Contains("lost nodes") && !Contains("0.000 s") && Contains("  overruns 0\n"));
+  CHECK(older.json()["policy"] == "ssp");
+}
+
 TEST_CASE("a_summary_without_a_status_or_that_is_none_is_still_unreadable") {
   const OlderRun older;
   older.change_summary([](auto& json) { json.erase("status"); });

@@ -69,6 +69,18 @@ TEST_CASE("a_timeline_shows_the_newest_steps_or_those_that_were_asked_for") {
   CHECK(page.at("spans").at(1).at(0) == ordered_json::parse("[1, 1000, 5000, 3]"));
 }
 
+TEST_CASE("of_a_trace_whose_authority_was_killed_the_timeline_is_there") {
+  trace::Trace trace = two_workers();
+  trace.decisions.clear();
+  trace.first_grant.reset();
+  const ordered_json page = page_of(trace, {.clocks = ClockRange{Clock(3), Clock(4)}});
+  CHECK(page.at("workers").size() == 2);
+  CHECK(clocks_of(page) == std::multiset<int>{3, 3, 3, 3, 4, 4, 4, 4});
+  CHECK_FALSE(page.contains("gaps"));
+  trace.workers.clear();
+  CHECK(page_of(trace, {}).empty());
+}
+
 TEST_CASE("of_a_stretch_that_is_too_long_the_first_phases_are_shown_and_all_are_counted") {
   const ordered_json page = page_of(two_workers(), {.most = 5, .clocks = ClockRange{Clock(2), Clock(9)}});
   CHECK(clocks_of(page) == std::multiset<int>{2, 2, 2, 2, 3});

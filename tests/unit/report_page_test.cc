@@ -12,6 +12,7 @@
 #include "common/files/atomic_file.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
+#include "common/report/progress.h"
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
 #include "common/timing/histogram.h"
@@ -142,14 +143,46 @@ TEST_CASE("what_a_run_directory_lacks_is_named_and_the_rest_is_there") {
   const json runs = json::parse(data->json).at("runs");
   CHECK(runs.at(0).at("summary").at("nodes") == 3);
   CHECK(runs.at(0).at("phases").at("of") == 1);
-  CHECK(runs.at(0).at("config") == "no: such key\n");
-  CHECK(runs.at(1).size() == 2);  // its name, and what is missing
+  CHECK(runs.at(1).size() == 3);  // its name, what is missing, and that it is unfinished
+  CHECK(runs.at(1).at("known") == json{{"status", "unfinished"}});
   std::string missing;
   for (const std::string& line : data->missing) missing += line + "\n";
-  CHECK_THAT(missing, Contains("old: summary.json is not quite of this version: key 'policy' not found\n") &&
-                          Contains("old: cannot read curve.csv: No such file") &&
-                          Contains("old: config.yaml:1: no: ") &&
-                          Contains("empty/: no summary.json: the run is unfinished"));
+  CHECK_THAT(missing,
+             Contains("old: summary.json is of another version: it lacks policy, threads_per_node, ") &&
+                 Contains("old: cannot read curve.csv: No such file") &&
+                 Contains("old: config.yaml is of another version: unknown key no\n") &&
+                 Contains("empty/: no config.yaml\n") &&
+                 Contains("empty/: no summary.json: the run is unfinished"));
+}
+
+TEST_CASE("a_killed_run_is_known_as_far_as_it_came_and_its_workers_by_their_names") {
+  const TempFolder folder;
+  REQUIRE(
+      write_file_atomically(folder / "config.yaml",
+                            "cluster: {nodes: 2, threads_per_node: 2, colour: red}\nsync: {policy: ssp}\n"));
+  CurveRow row{2.5, Version(20), Threshold(3)};
+  row.test_accuracy = 0.5;
+  REQUIRE(write_curve(folder.path(), std::vector{row}));
+  const std::vector<std::optional<std::int64_t>> gaps = {0, 1, 2, std::nullopt};
+  const std::vector<ProgressRow> progress = {{0.0, {}, gaps}, {0.5, {100, 200, 0}, gaps}};
+  REQUIRE(write_progress(folder.path(), progress));
+  const json run = run_of(folder.path());
+  CHECK(run.at("known") == json{{"status", "unfinished"},
+                                {"policy", "ssp"},
+                                {"nodes", 2},
+                                {"threads_per_node", 2},
+                                {"seconds", 2.5},
+                                {"version", 20},
+                                {"threshold", 3},
+                                {"test_accuracy", 0.5}});
+  CHECK(run.at("progress").at("workers") == json{"0.0", "0.1", "1.0", "1.1"});
+  CHECK(run.contains("settings"));
+  std::filesystem::remove(folder / "config.yaml");  // then nobody knows how many threads a node has
+  CHECK(run_of(folder.path()).at("progress").at("workers") == json{"rank 0", "rank 1", "rank 2", "rank 3"});
+  REQUIRE(write_file_atomically(folder / "summary.json", R"({"status": "ok", "threads_per_node": 2})"));
+  const json ended = run_of(folder.path());
+  CHECK(ended.at("progress").at("workers") == json{"0.0", "0.1", "1.0", "1.1"});
+  CHECK_FALSE(ended.contains("known"));
 }
 
 TEST_CASE("a_summary_that_is_no_object_or_nested_without_an_end_is_refused_or_cut") {

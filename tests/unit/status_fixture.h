@@ -33,6 +33,7 @@ inline RunStatus full_status() {
   s.nodes_lost = 1;
   s.curve_rows = 12;
   s.waits = {"1 worker waits for version 118: worker 1.0 has not reported"};
+  s.waits_total = 1;
   s.stall = "for 10.3 s: worker 0.1 waits for version 118";
   s.stragglers = {WorkerId(1, 0)};
   s.nodes = {{0, true, 0.2}, {1, true, 0.4}, {2, false, {}}};

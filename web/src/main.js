@@ -36,7 +36,8 @@ function label(page) {
 
 // What the runs would have to have recorded for figures against time.
 function unrecorded(time, page) {
-  nothingOf(time, page, 'gaps', kGapsTitle, page.runs.filter((run) => !gapsOf(run)), 'progress.csv, which a run leaves as it ends');
+  nothingOf(time, page, 'gaps', kGapsTitle, page.runs.filter((run) => !gapsOf(run)),
+            'progress.csv, which a run writes from its first second on');
   nothingOf(time, page, 'timeline', kTimelineTitle, page.runs.filter((run) => !stepsOf(run)), 'trace.json, which run.trace: true records');
 }
 

@@ -166,6 +166,7 @@ class RunScripts(ScriptTest):
                             "train.total_iterations=100")
         self.assertEqual(script.end(), 0, script.errors())
         self.assertEqual(self.summary()["status"], "ok")
+        self.assertIn("all nodes (4 workers)", script.output())
         # Nobody said anything of security: there were keys for this run alone.
         self.assertRegex((self.run_dir / "config.yaml").read_text(), rf'keys: "{remote}/paceline\.\w{{6}}/keys"')
         self.assertEqual(list(remote.iterdir()), [])

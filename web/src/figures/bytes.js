@@ -62,5 +62,5 @@ export function rates(parent, page) {
       drawings: [{ key: 'rate', name: 'moved', step: 'end' }],
     }, kSeconds);
   }
-  nothingOf(parent, page, 'rates-nothing', title, lacking, 'progress.csv, which a run leaves as it ends');
+  nothingOf(parent, page, 'rates-nothing', title, lacking, 'progress.csv, which a run writes from its first second on');
 }

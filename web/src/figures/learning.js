@@ -2,14 +2,16 @@
 import { kIterations, kSeconds, linesOfRuns } from './lines.js';
 
 const kAccuracy = {
-  caption: 'With symbols: of the test set, at each evaluation. Thin: of the mini-batches since the row before.',
+  caption: 'With symbols: of the test set, at each evaluation. ' +
+           'Thin: of the mini-batches of an LPR window, or since the evaluation before.',
   nothing: 'No run has measured an accuracy: curve.csv has no row with one.',
   unit: 'accuracy, %', digits: 2,
   drawings: [{ key: 'test_accuracy', name: 'test', scale: 100 },
              { key: 'train_accuracy', name: 'training', scale: 100, thin: true }],
 };
 const kLoss = {
-  caption: 'Mean over the samples. With symbols: of the test set, at each evaluation. Thin: of the mini-batches since the row before.',
+  caption: 'Mean over the samples. With symbols: of the test set, at each evaluation. ' +
+           'Thin: of the mini-batches of an LPR window, or since the evaluation before.',
   nothing: 'No run has recorded a loss: curve.csv has no row with one.',
   unit: 'loss', digits: 4,
   drawings: [{ key: 'test_loss', name: 'test' }, { key: 'train_loss', name: 'training', thin: true }],
