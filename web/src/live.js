@@ -1,5 +1,5 @@
-// A run that goes (docs/LIVE.md): what the server's events say, each second. What there was before the page was opened is
-// in the sums and in the curves below; the figures against time here begin with the first event.
+// A run that goes (docs/LIVE.md): what the server's events say, each second, behind what its server had written of it when the
+// page was opened (progress.csv, which has no speeds and no thresholds).
 import { addFigure, axis, forgetFigures, redraw, tooltip } from './chart.js';
 import { element, table } from './dom.js';
 import { gaps } from './figures/gaps.js';
@@ -101,12 +101,27 @@ function phasesOf(s, phases) {
            workers: told.map(({ worker, phases_ns: ns, wall_ns: wall }) => ({ worker, ...totals(ns, wall * 1e-9) })) };
 }
 
+// The run before the page was opened, as points like those of events; each stands for the time up to the next.
+function pointsBefore({ progress }) {
+  if (!progress) return [];
+  const { workers: names, rows } = progress;
+  return rows.slice(1).map(([seconds, bytes, gaps], i) => {
+    const known = gaps.filter(isNumber);
+    const since = seconds - rows[i][0];
+    return { seconds, stands: true, gap: known.length > 0 ? Math.max(...known) : null, threshold: null, samples_per_second: null,
+             megabytes: since > 0 ? (bytes - rows[i][1]) * 1e-6 / since : null, names, gaps };
+  });
+}
+
 // How far each worker was ahead, in stretches of one length: what the last event within each said.
 function gapsOf(points) {
   const [first, last] = [points[0].seconds, points[points.length - 1].seconds];
   const stretch = Math.max((last - first) / kStretches, 2);  // of two events: each stretch has one
   const columns = Array.from({ length: Math.max(Math.ceil((last - first) / stretch), 1) }, () => null);
-  for (const point of points) columns[Math.min(Math.floor((point.seconds - first) / stretch), columns.length - 1)] = point;
+  const column = ({ seconds }) => Math.min(Math.floor((seconds - first) / stretch), columns.length - 1);
+  points.forEach((point, i) => {
+    columns.fill(point, column(point), (point.stands && i + 1 < points.length ? column(points[i + 1]) : column(point)) + 1);
+  });
   const none = points[0].gaps.map(() => null);
   return { from: first, stretch, workers: points[points.length - 1].names, gaps: columns.map((point) => point?.gaps ?? none) };
 }
@@ -117,7 +132,7 @@ export function live(parent, page, draw) {
   const current = element('div', { class: 'cards live' });
   const rows = element('div', { class: 'workers' });
   parent.append(said, current);
-  const points = [];
+  const points = pointsBefore(page.runs[0]);
   addLines(parent, points, { id: 'live-gap', title: 'Clock gap and threshold', unit: 'iterations', integers: true,
                              caption: 'How far the fastest worker is ahead of the slowest, each second, and how far it may be ' +
                                  'when it is granted an iteration. An infinite threshold (ASP) is not drawn.',
@@ -128,7 +143,7 @@ export function live(parent, page, draw) {
                              lines: [{ name: 'samples / s', value: (s) => s.samples_per_second }] });
   addLines(parent, points, { id: 'live-bytes', title: 'Bytes per second', unit: 'MB / s',
                              caption: 'Header and payload bytes of gradients and parameters, and payload bytes in memory that ' +
-                                 'both sides see, since the event before.',
+                                 'both sides see, since the event before; before the page was opened, of longer stretches.',
                              lines: [{ name: 'moved', value: (s) => s.megabytes }] });
   const soFar = element('div');
   parent.append(element('h3', {}, 'Workers'), rows, element('p', { class: 'note' },
