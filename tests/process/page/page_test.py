@@ -1,6 +1,7 @@
 """The page of `paceline report --html` in a real browser: what it shows is what the run directories say, in both themes, on a
 phone and on paper, and it asks for nothing from anywhere. Skipped where there is no Chromium (scripts/install_deps.sh --browser has it)."""
 
+import csv
 import json
 import pathlib
 import shutil
@@ -217,6 +218,49 @@ class ReportPage(unittest.TestCase):
             trained = sum(number(text) for text in row[1:-2])
             self.assertAlmostEqual(number(row[-2]), max(summary["wall_seconds"] - trained, 0), delta=0.01)
         self.assertGreater(max(number(row[-2]) for row in rows), 1)  # ASP's fast workers are done long before the slow ones
+
+    def test_the_table_behind_the_bytes_is_the_summaries(self):
+        self.browser.show(self.page)
+        heading, *rows = self.browser.evaluate(TABLE, "#bytes details")
+        self.assertEqual(heading, ["run", "pushed (gradients), MB", "pulled (parameters), MB", "pushed and pulled, MB for each iteration"])
+        for run, row in zip(self.runs, rows, strict=True):
+            summary = self.summary(run)
+            self.assertEqual(row[0], run.name)
+            for text, key in zip(row[1:3], ("bytes_pushed", "bytes_pulled"), strict=True):
+                self.assertAlmostEqual(number(text), summary[key] * 1e-6, delta=0.000501, msg=key)
+            expected = (summary["bytes_pushed"] + summary["bytes_pulled"]) * 1e-6 / summary["iterations"]
+            self.assertAlmostEqual(number(row[3]) / expected, 1, delta=1e-5)
+            for key in ("bytes_shared", "bytes_pushed_early"):  # of which there is no column
+                self.assertEqual(summary[key], 0)
+
+    def test_the_tables_behind_the_phases_of_nodes_and_workers_are_the_files(self):
+        self.browser.show(self.page)
+        for place, run in enumerate(self.runs):
+            with open(run / "phases.csv", encoding="utf-8") as file:
+                said = {(row["node"], row["thread"], row["phase"]): row for row in csv.DictReader(file)}
+            heading, *rows = self.browser.evaluate(TABLE, f"#phases-nodes-{place} details")
+            columns = [name.removesuffix(" s") for name in heading[1:]]
+            self.assertEqual((columns[-2:], {*columns[:-1]}), (["unaccounted", "all"], {phase for _, _, phase in said}))
+            self.assertEqual([row[0] for row in rows], ["node 0, 2 workers", "node 1, 2 workers"])
+            for node, row in enumerate(rows):
+                expected = [sum(float(said[str(node), str(thread), phase]["total_seconds"]) for thread in range(2)) / 2
+                            for phase in columns[:-1]]
+                for text, seconds, phase in zip(row[1:], [*expected, sum(expected)], columns, strict=True):
+                    self.assertAlmostEqual(number(text), seconds, delta=0.000501, msg=phase)
+            for column, phase in enumerate(columns[:-2], 1):  # four workers, each of them off by half a millisecond at most
+                self.assertAlmostEqual(2 * sum(number(row[column]) for row in rows),
+                                       self.summary(run)["phases"][phase]["total_seconds"], delta=0.00201, msg=phase)
+
+            heading, *rows = self.browser.evaluate(TABLE, f"#phases-workers-{place} details")
+            self.assertEqual(heading[2:], ["count", "total s", "share %", "mean ms", "p50 ms", "p95 ms", "hidden s"])
+            self.assertEqual(len(rows), 4 * 9)
+            for worker, phase, *numbers in rows:
+                of = said[(*worker.split("."), phase)]
+                self.assertEqual(numbers[0], of["count"])
+                for text, key, scale in zip(numbers[1:], ("total_seconds", "share", "mean_ms", "p50_ms", "p95_ms", "hidden_seconds"),
+                                            (1, 100, 1, 1, 1, 1), strict=True):
+                    digits = len(text.partition(".")[2])
+                    self.assertAlmostEqual(number(text), float(of[key]) * scale, delta=0.501 * 10 ** -digits, msg=(worker, phase, key))
 
     def test_the_gaps_are_those_of_the_trace(self):
         """Counted again from the decisions: where every worker stands at the end of each stretch of time."""
