@@ -99,7 +99,8 @@ export function tooltip(title, lines) {
 //   columns, rows()      of the table
 // }
 export function addFigure(parent, figure) {
-  const box = element('div', { class: figure.edges === 'sharp' ? 'chart sharp' : 'chart', role: 'img', 'aria-label': `${figure.title}. ${figure.caption}` });
+  const box = element('div', { class: figure.edges === 'sharp' ? 'chart sharp' : 'chart', role: 'img',
+                               'aria-label': `${figure.title}. ${figure.caption}` });
   parent.append(element('figure', { id: figure.id },
       element('h3', {}, figure.title), box, element('figcaption', {}, figure.caption),
       details('Table', () => table(figure.columns, figure.rows()))));
