@@ -23,13 +23,13 @@ try:
 except ImportError as error:
     sys.exit(f"plot_run: {error}; scripts/install_deps.sh --plots installs pandas and matplotlib")
 
-# As on the page of `paceline report --html` (web/src/theme.js): Okabe and Ito's colours, never alone but with a pattern.
+# As on the page of `paceline report --html` (web/src/theme.js says how they were chosen); daemons.Colours compares.
 PHASES = {
-    "BATCH": ("#999999", ""), "COMPUTE_GRADS": ("#0072b2", ""), "APPLY_GRADS": ("#56b4e9", "//"),
-    "PS_APPLY_GRADS": ("#009e73", ".."), "STEP": ("#f0e442", ""), "BARRIER": ("#d55e00", "\\\\"), "PS_PARAM": ("#e69f00", "||"),
-    "P_CACHE_PARAM": ("#cc79a7", ""), "T_CACHE_PARAM": ("#9b5f8a", "--"), "unaccounted": ("#e4e4e4", "////"),
+    "BATCH": ("#b3aba4", ""), "COMPUTE_GRADS": ("#0063a2", ""), "APPLY_GRADS": ("#59bbf3", "//"),
+    "PS_APPLY_GRADS": ("#269961", ".."), "STEP": ("#f6e02f", ""), "BARRIER": ("#c85300", "\\\\"), "PS_PARAM": ("#dd9900", "||"),
+    "P_CACHE_PARAM": ("#c27cb0", ""), "T_CACHE_PARAM": ("#864d75", "--"), "unaccounted": ("#e4e4e4", "////"),
 }
-RUN_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+RUN_COLOURS = ("#00619f", "#d25c00", "#0b976b", "#c578a6", "#e9a100", "#4db9f3", "#000000")
 RUN_DASHES = ("-", "--", ":", "-.")
 RUN_MARKERS = ("o", "s", "^", "D", "v")
 BARS_MAX = 128  # in one chart; phases.csv has all

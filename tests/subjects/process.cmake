@@ -54,7 +54,7 @@ endforeach()
 # scripts, for sweeps and reports (processes of one thread), for bad input and for a run that is looked at (http_server_test
 # has its thread); the thread sanitizer sees the daemons' threads in
 # whole runs and in stops; a sanitizer's own memory would be measured by what looks at a server's.
-set_tests_properties(daemons.BadInput daemons.DtsspExperiment daemons.Live daemons.LivePage daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
+set_tests_properties(daemons.BadInput daemons.CardsOfRuns daemons.Colours daemons.Dashboard daemons.DtsspExperiment daemons.Live daemons.LivePage daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
 set_tests_properties(daemons.Chaos daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Resume daemons.Starts daemons.TensorBoard

@@ -99,7 +99,8 @@ export function tooltip(title, lines) {
 //   columns, rows()      of the table
 // }
 export function addFigure(parent, figure) {
-  const box = element('div', { class: figure.edges === 'sharp' ? 'chart sharp' : 'chart', role: 'img', 'aria-label': `${figure.title}. ${figure.caption}` });
+  const box = element('div', { class: figure.edges === 'sharp' ? 'chart sharp' : 'chart', role: 'img',
+                               'aria-label': `${figure.title}. ${figure.caption}` });
   parent.append(element('figure', { id: figure.id },
       element('h3', {}, figure.title), box, element('figcaption', {}, figure.caption),
       details('Table', () => table(figure.columns, figure.rows()))));
@@ -140,8 +141,9 @@ function draw(drawn, paper = false) {
   drawn.chart.resize({ width, height });
   const { tooltip: tip, ...option } = drawn.figure.option(theme, width);
   const common = frame(theme, drawn.figure.names, width);
-  // For tests: what the marks of the data look like.
+  // For tests: what the marks of the data look like, and how far below the box's edge the plot begins, in px; above it is the legend.
   drawn.box.dataset.colours = JSON.stringify(option.series.map((of) => of.itemStyle.color));
+  drawn.box.dataset.plot = top;
   drawn.chart.setOption(
       { ...common, ...option, tooltip: { ...common.tooltip, ...tip }, grid: { top, ...option.grid } }, { notMerge: true });
 }

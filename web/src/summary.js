@@ -1,4 +1,5 @@
-// The numbers of each run at the top of the page, and all of summary.json in a table.
+// The numbers of each run at the top of the page, and all of summary.json in a table. Of a run without one: what tools/page_data.cc
+// knows of it from its other files.
 import { details, element, table } from './dom.js';
 import { exact, fixed, isNumber, kNone, megabytes, percent, seconds, threshold } from './format.js';
 
@@ -26,6 +27,22 @@ function numbers(run) {
   ];
 }
 
+// Of a run without a summary: any may be missing or null, which says that nobody knows it. An infinite threshold is 'inf'.
+function knownNumbers(known) {
+  const has = (value) => value !== undefined && value !== null;
+  const part = (value) => (has(value) ? fixed(value, 0) : kNone);
+  const cluster = has(known.nodes) || has(known.threads_per_node);
+  return [
+    ['policy', has(known.policy) ? String(known.policy) : kNone, '', 'known.policy'],
+    ['nodes × threads', cluster ? `${part(known.nodes)} × ${part(known.threads_per_node)}` : kNone, '', 'known.cluster'],
+    ['workers', part(known.workers), '', 'known.workers'],
+    ['time', seconds(known.seconds), 's', 'known.seconds'],
+    ['version', part(known.version), '', 'known.version'],
+    ['threshold', known.threshold === 'inf' ? '∞' : part(known.threshold), '', 'known.threshold'],
+    ['test accuracy', percent(known.test_accuracy), '%', 'known.test_accuracy'],
+  ];
+}
+
 // What a reader must know before trusting the numbers.
 function caveats(run) {
   const s = run.summary ?? {};
@@ -50,14 +67,14 @@ function list(name, said) {
 
 export function card(run) {
   const s = run.summary;
-  const state = s ? s.status ?? 'unknown' : 'unfinished';
-  const shown = s ? numbers(run).filter(([, text]) => text !== kNone) : [];
+  const state = s ? s.status ?? 'unknown' : run.known?.status ?? 'unfinished';
+  const shown = (s ? numbers(run) : knownNumbers(run.known ?? {})).filter(([, text]) => text !== kNone);
   return element('section', { class: 'card' },
       element('h3', {}, element('span', { class: 'name', title: run.name }, run.label), ' ',
           element('span', { class: state === 'ok' ? 'state ok' : 'state bad' }, state),
           s?.simulated ? element('span', { class: 'state' }, `simulated, seed ${exact(s.seed)}`) : null),
-      element('dl', {}, ...shown.map(([name, text, unit, key]) => element('div', {}, element('dt', {}, name),
-          element('dd', {}, element('span', key ? { 'data-key': key } : {}, text), unit ? ` ${unit}` : '')))),
+      shown.length > 0 ? element('dl', {}, ...shown.map(([name, text, unit, key]) => element('div', {}, element('dt', {}, name),
+          element('dd', {}, element('span', key ? { 'data-key': key } : {}, text), unit ? ` ${unit}` : '')))) : null,
       list('stragglers', stragglers(run)), list('caveats', caveats(run)));
 }
 
@@ -67,9 +84,10 @@ function leaves(value, path = '') {
   return Object.entries(value).flatMap(([key, inner]) => leaves(inner, path ? `${path}.${key}` : key));
 }
 
-// Every key of every run's summary.json, to the last digit.
+// Every key of every run's summary.json, to the last digit; null where no run has one.
 export function wholeSummaries(page) {
   const runs = page.runs.filter((run) => run.summary);
+  if (runs.length === 0) return null;
   return details('All of summary.json', () => {
     const values = runs.map((run) => new Map(leaves(run.summary)));
     const keys = [...new Set(values.flatMap((of) => [...of.keys()]))];

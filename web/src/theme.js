@@ -1,17 +1,19 @@
-// Colours. Both palettes are those of Okabe and Ito (2008), which all kinds of colour vision tell apart, with two more
-// for the phases. Colour is never alone: phases also differ by pattern and stand in one order, runs by dash and symbol.
+// Colours. Both palettes are those of Okabe and Ito (2008), with two more for the phases, moved until any two of the phases and
+// any two of the runs are at least 20 apart (CIE76), to normal vision and without any one of the three kinds of cones (Machado
+// et al. 2009), as tests/process/page/colours_test.py measures: unmoved, grey and purple were 7 apart to deuteranopes. Bars also
+// differ by pattern and stand in one order, lines by dash and symbol.
 
 const kDark = window.matchMedia('(prefers-color-scheme: dark)');
 
 // runs: yellow is left out, of which a thin line cannot be seen on white, and the first is the blue that is seen best.
 const kLightTheme = {
   text: '#1b1f24', muted: '#57606a', line: '#d0d7de', background: '#ffffff', pale: '#f3f5f7',
-  runs: ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'],
+  runs: ['#00619f', '#d25c00', '#0b976b', '#c578a6', '#e9a100', '#4db9f3', '#000000'],
   bands: ['#00204c', '#273d65', '#515a6e', '#797873', '#a09775', '#cab969'],
 };
 const kDarkTheme = {
   text: '#e6edf3', muted: '#9aa4af', line: '#3a424c', background: '#12161b', pale: '#222930',
-  runs: ['#56b4e9', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#0072b2', '#f0f0f0'],
+  runs: ['#5fc3fb', '#d35c00', '#19a072', '#c578a8', '#eaa101', '#116aa8', '#efefef'],
   bands: ['#4c566e', '#6f7172', '#908b77', '#b5a86f', '#dac75e', '#ffe945'],
 };
 
@@ -24,7 +26,7 @@ export function onThemeChange(listener) {
   kDark.addEventListener('change', listener);
 }
 
-// Patterns in the words of ECharts' decals: dashes along and across, turned.
+// Patterns of bars, in the words of ECharts' decals: dashes along and across, turned.
 const kShade = 'rgba(0, 0, 0, 0.4)';
 const lines = (rotation, gap = 5) => (
   { symbol: 'rect', color: kShade, dashArrayX: [1, 0], dashArrayY: [2, gap], rotation });
@@ -41,16 +43,17 @@ const kPatterns = {
   T_CACHE_PARAM: lines(0),
   unaccounted: lines(Math.PI / 4, 3),
 };
+// The timeline's boxes are too small for patterns: there colour is all they have.
 const kPhaseColours = {
-  BATCH: '#999999',
-  COMPUTE_GRADS: '#0072b2',
-  APPLY_GRADS: '#56b4e9',
-  PS_APPLY_GRADS: '#009e73',
-  STEP: '#f0e442',
-  BARRIER: '#d55e00',
-  PS_PARAM: '#e69f00',
-  P_CACHE_PARAM: '#cc79a7',
-  T_CACHE_PARAM: '#9b5f8a',
+  BATCH: '#b3aba4',
+  COMPUTE_GRADS: '#0063a2',
+  APPLY_GRADS: '#59bbf3',
+  PS_APPLY_GRADS: '#269961',
+  STEP: '#f6e02f',
+  BARRIER: '#c85300',
+  PS_PARAM: '#dd9900',
+  P_CACHE_PARAM: '#c27cb0',
+  T_CACHE_PARAM: '#864d75',
   unaccounted: '#e4e4e4',
 };
 

@@ -1,6 +1,7 @@
 """The page of `paceline report --html` in a real browser: what it shows is what the run directories say, in both themes, on a
 phone and on paper, and it asks for nothing from anywhere. Skipped where there is no Chromium (scripts/install_deps.sh --browser has it)."""
 
+import csv
 import json
 import pathlib
 import shutil
@@ -23,16 +24,22 @@ simulate: {mode: training}
 data: {kind: synthetic, path: DATA}
 """
 
-# Of every chart: how many shapes it has drawn in the colours of its data, and whether they are as large as to be seen.
+# Of every chart: the colour of each line that it has drawn of its data, how many filled shapes it has of each colour, and its texts.
+# The legend, which has the same colours, is above the plot. What cannot be seen does not count: a bar of nothing, a line of one point.
 MARKS = """
   return [...document.querySelectorAll('figure .chart')].map((chart) => {
-    const colours = JSON.parse(chart.dataset.colours);
-    const marks = [...chart.querySelectorAll('svg path')].filter((mark) => {
-      const box = mark.getBoundingClientRect();
-      return box.width + box.height > 1 &&
-          (colours.includes(mark.getAttribute('fill')) || colours.includes(mark.getAttribute('stroke')));
-    });
-    return {id: chart.parentElement.id, marks: marks.length, series: colours.length,
+    const series = JSON.parse(chart.dataset.colours);
+    const plot = chart.getBoundingClientRect().top + Number(chart.dataset.plot);
+    const lines = [];
+    const filled = {};
+    for (const path of chart.querySelectorAll('svg path')) {
+      const { bottom, width, height } = path.getBoundingClientRect();
+      if (!(bottom >= plot)) continue;
+      const [fill, stroke] = [path.getAttribute('fill'), path.getAttribute('stroke')];
+      if (fill === 'none' && series.includes(stroke) && width + height > 1) lines.push(stroke);
+      if (series.includes(fill) && width > 0.1 && height > 0.1) filled[fill] = (filled[fill] ?? 0) + 1;
+    }
+    return {id: chart.parentElement.id, series, lines, filled,
             labels: [...chart.querySelectorAll('svg text')].map((text) => text.textContent)};
   });"""
 OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -116,8 +123,14 @@ class ReportPage(unittest.TestCase):
     def assert_marks(self, figures):
         charts = {chart["id"]: chart for chart in self.browser.evaluate(MARKS)}
         self.assertEqual(sorted(charts), sorted(figures))
-        for chart in charts.values():
-            self.assertGreaterEqual(chart["marks"], chart["series"], chart)
+        for name, chart in charts.items():
+            if name.startswith("phases-"):  # of most phases these runs have next to nothing
+                bars = {"runs": len(self.runs), "nodes": 2, "workers": 4}[name.split("-")[1]]
+                self.assertEqual(max(chart["filled"].values(), default=0), bars, chart)
+            elif name.startswith(("gaps-", "timeline-", "staleness-")) or name == "bytes":
+                self.assertEqual(sorted(chart["filled"]), sorted(set(chart["series"])), chart)
+            else:
+                self.assertEqual(sorted(chart["lines"]), sorted(chart["series"]), chart)
             self.assertGreater(len(chart["labels"]), 4, chart)  # the axes' numbers and units
 
     # ---- what is drawn
@@ -205,6 +218,49 @@ class ReportPage(unittest.TestCase):
             trained = sum(number(text) for text in row[1:-2])
             self.assertAlmostEqual(number(row[-2]), max(summary["wall_seconds"] - trained, 0), delta=0.01)
         self.assertGreater(max(number(row[-2]) for row in rows), 1)  # ASP's fast workers are done long before the slow ones
+
+    def test_the_table_behind_the_bytes_is_the_summaries(self):
+        self.browser.show(self.page)
+        heading, *rows = self.browser.evaluate(TABLE, "#bytes details")
+        self.assertEqual(heading, ["run", "pushed (gradients), MB", "pulled (parameters), MB", "pushed and pulled, MB for each iteration"])
+        for run, row in zip(self.runs, rows, strict=True):
+            summary = self.summary(run)
+            self.assertEqual(row[0], run.name)
+            for text, key in zip(row[1:3], ("bytes_pushed", "bytes_pulled"), strict=True):
+                self.assertAlmostEqual(number(text), summary[key] * 1e-6, delta=0.000501, msg=key)
+            expected = (summary["bytes_pushed"] + summary["bytes_pulled"]) * 1e-6 / summary["iterations"]
+            self.assertAlmostEqual(number(row[3]) / expected, 1, delta=1e-5)
+            for key in ("bytes_shared", "bytes_pushed_early"):  # of which there is no column
+                self.assertEqual(summary[key], 0)
+
+    def test_the_tables_behind_the_phases_of_nodes_and_workers_are_the_files(self):
+        self.browser.show(self.page)
+        for place, run in enumerate(self.runs):
+            with open(run / "phases.csv", encoding="utf-8") as file:
+                said = {(row["node"], row["thread"], row["phase"]): row for row in csv.DictReader(file)}
+            heading, *rows = self.browser.evaluate(TABLE, f"#phases-nodes-{place} details")
+            columns = [name.removesuffix(" s") for name in heading[1:]]
+            self.assertEqual((columns[-2:], {*columns[:-1]}), (["unaccounted", "all"], {phase for _, _, phase in said}))
+            self.assertEqual([row[0] for row in rows], ["node 0, 2 workers", "node 1, 2 workers"])
+            for node, row in enumerate(rows):
+                expected = [sum(float(said[str(node), str(thread), phase]["total_seconds"]) for thread in range(2)) / 2
+                            for phase in columns[:-1]]
+                for text, seconds, phase in zip(row[1:], [*expected, sum(expected)], columns, strict=True):
+                    self.assertAlmostEqual(number(text), seconds, delta=0.000501, msg=phase)
+            for column, phase in enumerate(columns[:-2], 1):  # four workers, each of them off by half a millisecond at most
+                self.assertAlmostEqual(2 * sum(number(row[column]) for row in rows),
+                                       self.summary(run)["phases"][phase]["total_seconds"], delta=0.00201, msg=phase)
+
+            heading, *rows = self.browser.evaluate(TABLE, f"#phases-workers-{place} details")
+            self.assertEqual(heading[2:], ["count", "total s", "share %", "mean ms", "p50 ms", "p95 ms", "hidden s"])
+            self.assertEqual(len(rows), 4 * 9)
+            for worker, phase, *numbers in rows:
+                of = said[(*worker.split("."), phase)]
+                self.assertEqual(numbers[0], of["count"])
+                for text, key, scale in zip(numbers[1:], ("total_seconds", "share", "mean_ms", "p50_ms", "p95_ms", "hidden_seconds"),
+                                            (1, 100, 1, 1, 1, 1), strict=True):
+                    digits = len(text.partition(".")[2])
+                    self.assertAlmostEqual(number(text), float(of[key]) * scale, delta=0.501 * 10 ** -digits, msg=(worker, phase, key))
 
     def test_the_gaps_are_those_of_the_trace(self):
         """Counted again from the decisions: where every worker stands at the end of each stretch of time."""
@@ -314,7 +370,7 @@ class ReportPage(unittest.TestCase):
         iteration = summary["wall_seconds"] / summary["final_version"]
         self.assertGreater(len(rows), 10)
         self.assertGreater(min(after - before for before, after in zip(begins, begins[1:])), 2.5 * iteration)
-        moved = [number(row[4]) for row in rows]
+        moved = [number(row[-1]) for row in rows]
         self.assertGreater(min(moved), max(moved) / 2.5)
 
     def test_stragglers_are_named_with_their_scores(self):
@@ -386,6 +442,56 @@ class ReportPage(unittest.TestCase):
         rows = self.browser.evaluate(TABLE, "#loss-time details")
         self.assertIn(["long", "training", "19555.6", "54321", "217284", "7.25"], [[row[0].split("/")[-1], *row[1:]] for row in rows])
         self.assert_quiet(page)
+
+
+@unittest.skipIf(browser.missing(), f"not installed: {', '.join(browser.missing())} (scripts/install_deps.sh --browser)")
+class CardsOfRuns(unittest.TestCase):
+    """What the top of the page makes of data that is written here, rather than read from runs."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(harness.temporary_folder())
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.browser = browser.Browser().__enter__()
+        cls.addClassCleanup(cls.browser.__exit__)
+
+    def cards(self, *runs):
+        """Of each run its state and what its card says, by name."""
+        data = {"phases": ["BATCH"], "defaults": [], "runs": [{"name": f"runs/{i}", "missing": [], **run} for i, run in enumerate(runs)]}
+        page = (harness.SOURCE / "web/dist/page.html").read_text(encoding="utf-8")
+        (self.folder / "page.html").write_text(page.replace("@PACELINE_DATA@", json.dumps(data).replace("<", "\\u003c")), encoding="utf-8")
+        self.browser.show(self.folder / "page.html")
+        self.assertEqual(self.browser.log(), [])
+        return self.browser.evaluate("""return [...document.querySelectorAll('.card')].map((card) => [
+            card.querySelector('.state').textContent, Object.fromEntries([...card.querySelectorAll('dl > div')].map((shown) => [
+                shown.querySelector('dt').textContent, shown.querySelector('dd').textContent]))])""")
+
+    def has_whole_summaries(self):
+        return self.browser.evaluate("return document.getElementById('whole-summaries') !== null")
+
+    def test_a_run_without_a_summary_shows_what_is_known_of_it(self):
+        known = {"status": "stopped", "policy": "dtssp", "nodes": 2, "threads_per_node": 3, "workers": 6, "seconds": 12.5, "version": 1234,
+                 "threshold": 4, "test_accuracy": 0.7345}
+        self.assertEqual(self.cards({"known": known}), [["stopped", {
+            "policy": "dtssp", "nodes × threads": "2 × 3", "workers": "6", "time": "12.500 s", "version": "1\u202f234", "threshold": "4",
+            "test accuracy": "73.45 %"}]])
+        self.assertFalse(self.has_whole_summaries())
+
+    def test_what_is_not_known_is_left_out(self):
+        some = {"status": None, "policy": "<b>asp</b>", "nodes": 2, "seconds": None, "version": 0, "threshold": "inf"}
+        nothing = dict.fromkeys(("status", "policy", "nodes", "threads_per_node", "workers", "seconds", "version", "threshold"))
+        self.assertEqual(self.cards({"known": some}, {"known": nothing}, {"known": {}}, {}), [
+            ["unfinished", {"policy": "<b>asp</b>", "nodes × threads": "2 × –", "version": "0", "threshold": "∞"}],
+            ["unfinished", {}], ["unfinished", {}], ["unfinished", {}]])
+        self.assertEqual(self.browser.evaluate("return document.querySelectorAll('.card dl, .card b').length"), 1)
+
+    def test_a_summary_says_it_all(self):
+        summary = {"status": "ok", "policy": "bsp", "nodes": 1, "threads_per_node": 2, "final_threshold": None}
+        (state, said), (other, _) = self.cards({"summary": summary, "known": {"status": "stopped", "policy": "asp"}}, {})
+        self.assertEqual((state, said["policy"], said["final threshold"], other), ("ok", "bsp", "∞", "unfinished"))
+        self.assertTrue(self.has_whole_summaries())
+        heading, *_ = self.browser.evaluate(TABLE, "#whole-summaries")
+        self.assertEqual(heading, ["key", "0"])
 
 
 if __name__ == "__main__":
