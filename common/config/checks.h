@@ -4,6 +4,7 @@
 // Thread: any.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <string>
 
@@ -33,6 +34,10 @@ class Judge {
   const Given& given_;
   Status verdict_;
 };
+
+// What is said of nodes is one value for all, or one for each: `count` of `what` ("factor") at `key`.
+void check_one_or_each(Judge& judge, const RunConfig& c, const char* key, std::size_t count,
+                       const std::string& what);
 
 // sync:, and what goes with a policy.
 void check_sync(Judge& judge, const RunConfig& c);

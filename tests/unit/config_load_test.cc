@@ -201,6 +201,8 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
            "train: {eval_every_clocks: 3, optimizer: {kind: adam, lr: 0.1, epsilon: 1e-9}}",
            "emulate: {base_step: 1500us, slowdown: [1.1, 0.3333333333333333], jitter: lognormal}\ncluster: "
            "{nodes: 2}",
+           "simulate: {network: {bandwidth: 1GiB}}",
+           "cluster: {nodes: 2}\nsimulate: {network: {bandwidth: [1GiB, null]}}",
            "train: {model: layers, layers: [{kind: conv, out: 3, kernel: 3}, {kind: relu},\n"
            "  {kind: pool, kernel: 3, stride: 2, padding: 1}, {kind: flatten}, {kind: dropout, rate: 0.1}, "
            "{kind: dense, out: "
@@ -211,6 +213,20 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
     CHECK(loaded(yaml) == config);
     CHECK(to_yaml(loaded(yaml)) == yaml);
   }
+}
+
+TEST_CASE("links_have_one_bandwidth_or_one_for_each_node_and_are_written_as_they_were_given") {
+  const std::string key = "simulate.network.bandwidth";
+  for (const auto& [given, written] :
+       std::vector<std::pair<std::string, std::string>>{{"1048576KiB", "1GiB"},
+                                                        {"[1GiB]", "1GiB"},
+                                                        {"null", "null"},
+                                                        {"[1GiB, null]", "[1GiB, null]"},
+                                                        {"[1GiB, 1GiB]", "[1GiB, 1GiB]"}}) {
+    CHECK(*value_of(loaded("cluster: {nodes: 2}", {key + "=" + given}), key) == written);
+  }
+  const std::string file = "cluster: {nodes: 2}\nsimulate: {network: {bandwidth: [1GiB, 1MiB]}}";
+  CHECK(loaded(file, {key + "=null"}).simulate == loaded("run: {}").simulate);
 }
 
 TEST_CASE("a_run_may_begin_with_fewer_nodes_than_it_may_grow_to") {
