@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "common/config/document.h"
 #include "common/config/run_config.h"
@@ -50,6 +51,8 @@ void check_simulation(Judge& judge, const RunConfig& c);
 
 // Keys that are given where nobody reads them.
 void check_readers(Judge& judge, const RunConfig& c);
+// Whether `key` is one that only some of the kinds beside it read: null means not given.
+bool has_readers(std::string_view key);
 
 // Whether progress moves a threshold in this run.
 bool follows_progress(const SyncSection& sync);

@@ -334,7 +334,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"emulate: {slowdown: [2]}", "emulate.slowdown: a slowdown without emulate.base_step"},
            {"train: {optimizer: {kind: sgd, momentum: 0.5}}",
             "train.optimizer.momentum: nobody reads it, got 0.5, "
-            "expected kind: momentum, or no value"},
+            "expected kind: momentum, or no value (null)"},
            {"train: {optimizer: {kind: momentum, beta1: 0.1}}", "train.optimizer.beta1: nobody reads it"},
            {"train: {optimizer: {beta2: 0.1}}", "train.optimizer.beta2: nobody reads it"},
            {"train: {optimizer: {epsilon: 0.1}}", "train.optimizer.epsilon: nobody reads it"},
@@ -449,9 +449,9 @@ TEST_CASE("checkpoints_come_by_clocks_or_by_time_and_at_least_one_is_kept") {
       refusal("checkpoint: {every_clocks: 10, keep: 0}"),
       StartsWith("run.yaml:1: checkpoint.keep: out of range, got \"0\", expected a whole number from 1"));
   CHECK_THAT(refusal("checkpoint: {every_clocks: 0}"), StartsWith("run.yaml:1: checkpoint.every_clocks: "));
-  CHECK(
-      refusal("checkpoint: {keep: 3}") ==
-      "run.yaml:1: checkpoint.keep: nobody reads it, got 3, expected an every_clocks or every, or no value");
+  CHECK(refusal("checkpoint: {keep: 3}") ==
+        "run.yaml:1: checkpoint.keep: nobody reads it, got 3, expected an every_clocks or every, or no value "
+        "(null)");
   CHECK_THAT(refusal("simulate:\n  network:\n    bandwidth: [1GiB,\n      slow]"),
              StartsWith("run.yaml:4: simulate.network.bandwidth[1]: wrong type, got \"slow\""));
   CHECK_THAT(refusal("cluster: {reconnect_timeout: 10}"),
