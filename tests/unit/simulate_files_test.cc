@@ -256,6 +256,29 @@ TEST_CASE("a_trace_gives_each_worker_its_own_computations_again") {
   }
 }
 
+TEST_CASE("under_a_traced_run_s_computations_seeds_draw_nothing_and_five_of_them_are_no_sample") {
+  Command paceline;
+  REQUIRE(paceline("real", {"run.trace=true", "sync.policy=bsp", "simulate.compute.slowdown=[1, 1.5]",
+                            "simulate.compute.distribution=lognormal"}) == 0);
+  ReportOptions options{.compare = true};
+  for (const char* policy : {"bsp", "asp"}) {
+    for (const char* seed : {"1", "2", "3", "4", "77"}) {
+      const std::string out = std::string(policy) + "-" + seed;
+      REQUIRE(paceline(out,
+                       {kAsTraced[0], kAsTraced[1], std::string("sync.policy=") + policy,
+                        std::string("run.seed=") + seed},
+                       (paceline / "real").string()) == 0);
+      options.runs.push_back((paceline / out).string());
+    }
+  }
+  CHECK(files_of(paceline / "bsp-1").at("phases.csv") == files_of(paceline / "bsp-77").at("phases.csv"));
+  std::ostringstream out, err;
+  REQUIRE(report(options, out, err) == 0);
+  CHECK_THAT(out.str(), Contains(" (the same with each seed)\n") &&
+                            Contains("5 seeds: no verdict: the same with each seed, so one run each") &&
+                            Contains("no winner: the seeds draw nothing"));
+}
+
 TEST_CASE("a_run_between_machines_is_simulated_and_traced_without_keys") {
   Command paceline;
   const std::string between = "cluster.endpoints=[\"tcp://alpha:5555\"]";
