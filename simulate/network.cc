@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
+#include "common/assert.h"
 #include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
@@ -13,13 +15,25 @@ std::optional<double> ns_per_byte(const std::optional<std::int64_t>& bandwidth) 
   return 1e9 / static_cast<double>(*bandwidth);
 }
 
+// Of each node, where one value serves all, too.
+std::vector<std::optional<double>> ns_per_byte(const std::vector<std::optional<std::int64_t>>& bandwidths,
+                                               std::uint32_t nodes) {
+  PACELINE_ASSERT(bandwidths.size() == 1 || bandwidths.size() == nodes,
+                  std::to_string(bandwidths.size()) + " bandwidths for " + std::to_string(nodes) + " nodes");
+  std::vector<std::optional<double>> of_nodes;
+  for (std::uint32_t n = 0; n < nodes; ++n) {
+    of_nodes.push_back(ns_per_byte(bandwidths[bandwidths.size() == 1 ? 0 : n]));
+  }
+  return of_nodes;
+}
+
 std::chrono::nanoseconds whole_ns(double ns) { return length_of(std::ceil(ns)); }
 
 }  // namespace
 
 Network::Network(const SimulatedNetwork& settings, std::uint32_t nodes, std::uint32_t servers, Events& events)
     : latency_(settings.latency),
-      node_ns_per_byte_(ns_per_byte(settings.bandwidth)),
+      node_ns_per_byte_(ns_per_byte(settings.bandwidth, nodes)),
       server_ns_per_byte_(ns_per_byte(settings.server_bandwidth)),
       events_(events),
       node_up_free_(nodes),
@@ -27,19 +41,20 @@ Network::Network(const SimulatedNetwork& settings, std::uint32_t nodes, std::uin
       links_(std::size_t{2} * servers) {}
 
 Ticks Network::to_server(NodeId from, ShardId to, std::int64_t bytes, Event arrived, Ticks now) {
-  return transfer(node_up_free_[from.value], 2 * to.value, bytes, arrived, now);
+  return transfer(from, node_up_free_[from.value], 2 * to.value, bytes, arrived, now);
 }
 
 Ticks Network::to_node(ShardId from, NodeId to, std::int64_t bytes, Event arrived, Ticks now) {
-  return transfer(node_down_free_[to.value], 2 * from.value + 1, bytes, arrived, now);
+  return transfer(to, node_down_free_[to.value], 2 * from.value + 1, bytes, arrived, now);
 }
 
-Ticks Network::transfer(Ticks& node_free, std::uint32_t link, std::int64_t bytes, Event arrived, Ticks now) {
+Ticks Network::transfer(NodeId node, Ticks& node_free, std::uint32_t link, std::int64_t bytes, Event arrived,
+                        Ticks now) {
   Ticks begins = now;
   Ticks through = now;
-  if (node_ns_per_byte_) {
+  if (const std::optional<double>& ns_per_byte = node_ns_per_byte_[node.value]) {
     begins = std::max(now, node_free);
-    through = node_free = after(begins, whole_ns(static_cast<double>(bytes) * *node_ns_per_byte_));
+    through = node_free = after(begins, whole_ns(static_cast<double>(bytes) * *ns_per_byte));
   }
   if (!server_ns_per_byte_) {
     events_.at(through + latency_, arrived);

@@ -2,7 +2,8 @@
 //
 // Every process has one link, with a bandwidth of its own in each direction. A transfer between a node and a
 // server needs both links, and has arrived, `latency` later, when both are through with it:
-//   a node's link     one transfer after another: the threads of a node hand theirs to one I/O thread
+//   a node's link     one transfer after another: the threads of a node hand theirs to one I/O thread. Each
+//                     node's may be of another bandwidth
 //   a server's link   all at once, each with an equal share of what it has (processor sharing): ZeroMQ and
 //                     TCP serve the nodes in turn, a frame each
 // A link without a limit is through at once. So K transfers of b bytes through one server's link take K b /
@@ -69,13 +70,15 @@ class Network {
     std::priority_queue<Present, std::vector<Present>, std::greater<>> present;
   };
 
-  Ticks transfer(Ticks& node_free, std::uint32_t link, std::int64_t bytes, Event arrived, Ticks now);
+  // `node_free`: when the node's link, in this direction, is through with what was handed to it before.
+  Ticks transfer(NodeId node, Ticks& node_free, std::uint32_t link, std::int64_t bytes, Event arrived,
+                 Ticks now);
   void serve(SharedLink& link, Ticks now);
   void look_again(std::uint32_t link, Ticks now);
   std::uint32_t new_flow(Flow flow);
 
   const std::chrono::nanoseconds latency_;
-  const std::optional<double> node_ns_per_byte_;
+  const std::vector<std::optional<double>> node_ns_per_byte_;
   const std::optional<double> server_ns_per_byte_;
   Events& events_;
   std::vector<Ticks> node_up_free_;

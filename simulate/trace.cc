@@ -142,6 +142,10 @@ Status check_sizes(const fs::path& run, const RunConfig& traced) {
 
 Status check_workers(const fs::path& run, const RunConfig& config, std::span<const WorkerPhases> workers) {
   const Cluster cluster = config.cluster.cluster();
+  if (workers.size() > static_cast<std::size_t>(cluster.workers())) {
+    return failed_precondition(run.string() + ": no trace: phases.csv has " + std::to_string(workers.size()) +
+                               " workers, expected " + std::to_string(cluster.workers()));
+  }
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
     const WorkerId worker = cluster.worker_at(Rank(r));
     const bool there = r < workers.size() && workers[r].worker == worker &&
@@ -183,23 +187,45 @@ std::optional<double> one_pass(const PhaseStat& stat, std::int64_t floats) {
   return static_cast<double>(quantile_ns(passes, 0.1)) / static_cast<double>(floats);
 }
 
-// What is measured takes the place of what was assumed; what was not stays.
-void calibrate(RunConfig& config, const PhaseTotals& all, std::int64_t floats) {
-  SimulatedCosts& costs = config.simulate.costs;
-  costs.batch = Duration(std::llround(mean_ns(all[Phase::kBatch])));
-  costs.message = Duration(quantile_ns(all[Phase::kStep], 0.5) / 2);
-  costs.local_apply = one_pass(all[Phase::kApplyGrads], floats).value_or(costs.local_apply);
-  costs.copy = one_pass(all[Phase::kPCacheParam], floats).value_or(costs.copy);
+// The bandwidth of a link by the exchanges of those who share it. Those that met nobody, less their messages
+// and latency, are a gradient's way through it; none where nothing is left.
+std::optional<std::int64_t> link_bandwidth(const RunConfig& config, const PhaseStat& exchanges,
+                                           std::int64_t floats) {
   double messages = 2.0;  // the grant, and what follows it
   double bytes = 0.0;
   for (const ShardSizes& shard : message_sizes(config.cluster, floats)) {
     messages += static_cast<double>(shard.gradient.messages);
     bytes += static_cast<double>(shard.gradient.bytes);
   }
-  const double alone = static_cast<double>(quantile_ns(all[Phase::kPsApplyGrads], 0.1));
+  const double alone = static_cast<double>(quantile_ns(exchanges, 0.1));
   const double latency = 2.0 * static_cast<double>(config.simulate.network.latency.count());
-  const double on_its_way = alone - latency - messages * static_cast<double>(costs.message.count());
-  if (on_its_way > 0.0) config.simulate.network.bandwidth = std::llround(bytes / on_its_way * 1e9);
+  const double on_its_way =
+      alone - latency - messages * static_cast<double>(config.simulate.costs.message.count());
+  if (on_its_way <= 0.0) return std::nullopt;
+  return std::llround(bytes / on_its_way * 1e9);
+}
+
+// What is measured takes the place of what was assumed; what was not stays.
+void calibrate(RunConfig& config, std::span<const WorkerPhases> workers, std::int64_t floats) {
+  PhaseTotals all;
+  std::vector<PhaseTotals> of_nodes(config.cluster.nodes);
+  for (const WorkerPhases& worker : workers) {
+    merge(all, worker.totals);
+    merge(of_nodes[worker.worker.node.value], worker.totals);
+  }
+  SimulatedCosts& costs = config.simulate.costs;
+  costs.batch = Duration(std::llround(mean_ns(all[Phase::kBatch])));
+  costs.message = Duration(quantile_ns(all[Phase::kStep], 0.5) / 2);
+  costs.local_apply = one_pass(all[Phase::kApplyGrads], floats).value_or(costs.local_apply);
+  costs.copy = one_pass(all[Phase::kPCacheParam], floats).value_or(costs.copy);
+  // Links that the configuration has one by one are measured one by one.
+  std::vector<std::optional<std::int64_t>>& bandwidth = config.simulate.network.bandwidth;
+  for (std::size_t n = 0; n < bandwidth.size(); ++n) {
+    const PhaseTotals& exchanges = bandwidth.size() == 1 ? all : of_nodes[n];
+    if (const auto measured = link_bandwidth(config, exchanges[Phase::kPsApplyGrads], floats)) {
+      bandwidth[n] = measured;
+    }
+  }
 }
 
 }  // namespace
@@ -221,14 +247,10 @@ Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
   PACELINE_ASSIGN_OR_RETURN(const std::string histograms,
                             read_file(run / "phases_histogram.csv", kHistogramBytesMax));
   Trace trace{config, nullptr, fnv1a(histograms)};
-  PhaseTotals all;
   std::vector<PhaseStat> computations;
-  for (const WorkerPhases& worker : workers) {
-    merge(all, worker.totals);
-    computations.push_back(worker.totals[Phase::kComputeGrads]);
-  }
+  for (const WorkerPhases& worker : workers) computations.push_back(worker.totals[Phase::kComputeGrads]);
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
-  calibrate(trace.calibrated, all, network.layout.size());
+  calibrate(trace.calibrated, workers, network.layout.size());
   if (config.emulate.base_step) return trace;
   const fs::path recorded = run / trace::kTraceFile;
   std::error_code ignored;

@@ -14,7 +14,8 @@
 //                   over the number of floats: one pass, while most also add own updates again. Without the
 //                   reads that were over at once: their parameters had landed in their place.
 //   network.bandwidth      what is left of the PS_APPLY_GRADS that 10 % were not longer than, the exchanges
-//                   that met nobody, is the gradient's way through its link
+//                   that met nobody, is the gradient's way through its link. Of all nodes together, or, where
+//                   the configuration has a bandwidth for each node, of each by its own workers
 // What the run has no phase for (costs.apply, network.server_bandwidth, network.latency) stays as configured.
 #pragma once
 

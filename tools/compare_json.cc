@@ -1,4 +1,3 @@
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/timing/histogram.h"
@@ -10,15 +9,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 using statistics::Verdict;
 
-Json finite(double number) { return std::isfinite(number) ? Json(number) : Json(nullptr); }
-
-Json interval_json(const statistics::Estimate& e) {
-  const bool any = e.n > 0;
-  return {{"mean", any ? Json(e.mean) : Json(nullptr)}, {"low", finite(e.low())}, {"high", finite(e.high())}};
+Json interval_json(const statistics::Estimate& e, bool has_interval) {
+  return {{"mean", e.n > 0 ? Json(e.mean) : Json(nullptr)},
+          {"low", has_interval ? Json(e.low()) : Json(nullptr)},
+          {"high", has_interval ? Json(e.high()) : Json(nullptr)}};
 }
 
 Json values_json(const statistics::Sample& sample, const statistics::Estimate& mean) {
-  Json json = interval_json(mean);
+  Json json = interval_json(mean, mean.has_interval());
   json["by_seed"] = Json::object();
   for (const statistics::Observation& o : sample) {
     json["by_seed"][std::to_string(o.seed)] = o.value ? Json(*o.value) : Json(nullptr);
@@ -28,7 +26,7 @@ Json values_json(const statistics::Sample& sample, const statistics::Estimate& m
 
 Json pair_json(const ComparedTable& table, const statistics::Comparison& c) {
   Json json{{"first", c.first}, {"second", c.second}, {"seeds", c.difference.n}};
-  json.update(interval_json(c.difference));
+  json.update(interval_json(c.difference, c.scatters && c.difference.has_interval()));
   const std::optional<double> relative = relative_change(table, c);
   json["relative"] = relative ? Json(*relative) : Json(nullptr);
   json["p"] = c.scatters ? Json(c.difference.p) : Json(nullptr);

@@ -20,8 +20,8 @@ std::string comparison_text(const PolicyComparison& comparison);
 //                         "adjusted_p", "verdict", "inside_margin"}],
 //              "winner": name or null, "censored": ["runs/b: ..."]}]}
 // "relative": relative_change(), null where there is none; p and adjusted_p are null where the verdict is
-// "no_scatter". An end of an interval that is infinite (one seed) is null; so is the split of a group without
-// a run that counts.
+// "no_scatter". The ends of an interval are null where there is none (one seed, or the same with each); so is
+// the split of a group without a run that counts.
 std::string comparison_json(const PolicyComparison& comparison);
 
 // "undecided", "equivalent", "first_is_better", ...: as in JSON.

@@ -37,16 +37,17 @@ int name_width(const PolicyComparison& all) {
   return static_cast<int>(width);
 }
 
-// "412.310 [405.122, 419.498]"; without an interval where there is none.
+// "412.310 [405.122, 419.498]"; without an interval where there is none, and where seeds draw nothing.
 std::string interval(const Estimate& e) {
   if (e.n == 0) return text_of("%10s", "none");
-  if (!std::isfinite(e.half_width)) return text_of("%10.3f", e.mean);
+  if (!e.has_interval()) return text_of("%10.3f%s", e.mean, e.n > 1 ? " (the same with each seed)" : "");
   return text_of("%10.3f [%.3f, %.3f]", e.mean, e.low(), e.high());
 }
 
-std::string signed_interval(const Estimate& e) {
+std::string signed_interval(const Comparison& c) {
+  const Estimate& e = c.difference;
   if (e.n == 0) return text_of("%10s", "none");
-  if (!std::isfinite(e.half_width)) return text_of("%+10.3f", e.mean);
+  if (!e.has_interval() || !c.scatters) return text_of("%+10.3f", e.mean);
   return text_of("%+10.3f [%+.3f, %+.3f]", e.mean, e.low(), e.high());
 }
 
@@ -91,7 +92,7 @@ std::string verdict_text(const PolicyComparison& all, const ComparedTable& table
 std::string pair_text(const PolicyComparison& all, const ComparedTable& table, const Comparison& c,
                       int width) {
   const std::string names = all.groups[c.second].name + " - " + all.groups[c.first].name;
-  std::string text = text_of("  %-*s %s", width, names.c_str(), signed_interval(c.difference).c_str());
+  std::string text = text_of("  %-*s %s", width, names.c_str(), signed_interval(c).c_str());
   const std::optional<double> relative = relative_change(table, c);
   if (relative) text += text_of("  %+.2f %%", 100.0 * *relative);
   if (c.difference.n >= 2 && c.scatters) text += text_of("  p %.2g", c.adjusted_p);

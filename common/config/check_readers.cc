@@ -1,5 +1,9 @@
 // Keys that only some of the kinds beside them read. Their defaults stand in every written configuration,
-// whatever the kind, and say nothing.
+// whatever the kind, and say nothing. Null is no value, so that an argument can take one of the file back
+// with the kind that read it.
+#include <algorithm>
+#include <iterator>
+
 #include "common/config/checks.h"
 #include "common/config/schema.h"
 
@@ -72,6 +76,11 @@ const Reader kReaders[] = {
 
 }  // namespace
 
+bool has_readers(std::string_view key) {
+  return std::any_of(std::begin(kReaders), std::end(kReaders),
+                     [&](const Reader& reader) { return key == reader.key; });
+}
+
 void check_readers(Judge& judge, const RunConfig& c) {
   static const RunConfig defaults;
   for (const Reader& reader : kReaders) {
@@ -79,7 +88,7 @@ void check_readers(Judge& judge, const RunConfig& c) {
     const std::string got = key->write(c);
     const bool given = judge.given().has(reader.key) && got != key->write(defaults);
     judge.refuse_if(given && !reader.reads(c), {reader.key}, "nobody reads it", got,
-                    std::string(reader.who) + ", or no value");
+                    std::string(reader.who) + ", or no value (null)");
   }
 }
 

@@ -86,9 +86,8 @@ void check_simulation(Judge& judge, const RunConfig& c) {
   const SimulatedCompute& compute = c.simulate.compute;
   const bool emulated = compute.distribution == ComputeKind::kEmulated;
   const std::size_t factors = compute.slowdown.size();
-  judge.refuse_if(factors > 1 && factors != c.cluster.nodes, {"simulate.compute.slowdown", "cluster.nodes"},
-                  "one factor, or one for each node", std::to_string(factors) + " factors",
-                  "1 or " + std::to_string(c.cluster.nodes));
+  check_one_or_each(judge, c, "simulate.compute.slowdown", factors, "factor");
+  check_one_or_each(judge, c, "simulate.network.bandwidth", c.simulate.network.bandwidth.size(), "bandwidth");
   judge.refuse_if(emulated && factors > 0, {"simulate.compute.slowdown", "simulate.compute.distribution"},
                   "emulated computations have emulate.slowdown", std::to_string(factors) + " factors",
                   "emulate.slowdown, or another distribution");

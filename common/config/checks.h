@@ -4,8 +4,10 @@
 // Thread: any.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "common/config/document.h"
 #include "common/config/run_config.h"
@@ -34,6 +36,10 @@ class Judge {
   Status verdict_;
 };
 
+// What is said of nodes is one value for all, or one for each: `count` of `what` ("factor") at `key`.
+void check_one_or_each(Judge& judge, const RunConfig& c, const char* key, std::size_t count,
+                       const std::string& what);
+
 // sync:, and what goes with a policy.
 void check_sync(Judge& judge, const RunConfig& c);
 
@@ -45,6 +51,8 @@ void check_simulation(Judge& judge, const RunConfig& c);
 
 // Keys that are given where nobody reads them.
 void check_readers(Judge& judge, const RunConfig& c);
+// Whether `key` is one that only some of the kinds beside it read: null means not given.
+bool has_readers(std::string_view key);
 
 // Whether progress moves a threshold in this run.
 bool follows_progress(const SyncSection& sync);

@@ -136,4 +136,28 @@ Domain<std::vector<T>> list_of(Domain<T> domain) {
           }};
 }
 
+// `4`, or `[1, 2, 3]`: one value for all, or a list that has one for each. How many that are, a check of the
+// whole configuration knows (check_one_or_each). In the field: never empty.
+template <typename T>
+Domain<std::vector<T>> one_or_each(Domain<T> domain, const std::string& of_what) {
+  const std::string expected = domain.expected + "; or a list of such, one for each " + of_what;
+  const Domain<std::vector<T>> list = list_of(domain);
+  return {expected,
+          [domain, list, expected](const Value& value, std::vector<T>& field) -> std::optional<Fault> {
+            if (value.kind == Value::Kind::kList) {
+              return value.items.empty() ? fault(value, "an empty list", expected) : list.read(value, field);
+            }
+            T all{};
+            if (auto wrong = domain.read(value, all)) {
+              wrong->expected = expected;
+              return wrong;
+            }
+            field.assign(1, std::move(all));
+            return std::nullopt;
+          },
+          [domain, list](const std::vector<T>& field) {
+            return field.size() == 1 ? domain.write(field.front()) : list.write(field);
+          }};
+}
+
 }  // namespace paceline::config

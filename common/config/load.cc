@@ -6,6 +6,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "common/config/checks.h"
 #include "common/config/document.h"
 #include "common/config/schema.h"
 #include "common/config/suggest.h"
@@ -108,7 +109,8 @@ Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string
   RunConfig result;
   Given given(source);
   for (const Entry& entry : entries) {
-    if (entry.key->by_policy && entry.value.kind == Value::Kind::kNull) continue;  // null: as if not given
+    const bool may_be_taken_back = entry.key->by_policy || config::has_readers(entry.key->path);
+    if (may_be_taken_back && entry.value.kind == Value::Kind::kNull) continue;  // null: as if not given
     if (const std::optional<Fault> wrong = entry.key->read(entry.value, result)) {
       return invalid_argument(format_error(wrong->place, entry.key->path + wrong->within, wrong->what,
                                            wrong->got, wrong->expected));

@@ -226,8 +226,9 @@ struct SimulatedCompute {
 // simulate.network: what lies between the processes. null: without a limit.
 struct SimulatedNetwork {
   Duration latency = std::chrono::microseconds(100);  // one way, of every message between two processes
-  std::optional<std::int64_t> bandwidth;              // bytes per second of a node's link, in each direction
-  std::optional<std::int64_t> server_bandwidth;       // the same of a server's link, which the nodes share
+  // Bytes per second of a node's link, in each direction: one value for all, or one for each node.
+  std::vector<std::optional<std::int64_t>> bandwidth = {std::nullopt};
+  std::optional<std::int64_t> server_bandwidth;  // the same of a server's link, which the nodes share
   bool operator==(const SimulatedNetwork&) const = default;
 };
 

@@ -68,10 +68,12 @@ void add_network_and_costs(std::vector<Key>& keys) {
                      Scope::kOneDaemon,
                      {.effect = "One way, of every message between two processes.",
                       .trade_off = "An iteration is one round trip: two of these."}));
-  keys.push_back(row(PACELINE_FIELD(simulate.network.bandwidth), bytes_per_second(), Scope::kOneDaemon,
-                     {.unit = "bytes per second",
-                      .effect = "Of a node's link, in each direction; null: unlimited.",
-                      .trade_off = "The threads of a node share it: one transfer after another."}));
+  keys.push_back(row(
+      PACELINE_FIELD(simulate.network.bandwidth), one_or_each(bytes_per_second(), "node"), Scope::kOneDaemon,
+      {.unit = "bytes per second",
+       .effect = "Of a node's link, in each direction; null: unlimited.",
+       .trade_off = "The threads of a node share it: one transfer after another. One slow link "
+                    "sets the pace of bsp."}));
   keys.push_back(row(PACELINE_FIELD(simulate.network.server_bandwidth), bytes_per_second(), Scope::kOneDaemon,
                      {.unit = "bytes per second",
                       .effect = "Of a server's link, in each direction; null: unlimited.",

@@ -151,9 +151,7 @@ void check_data(Judge& judge, const DataSection& data) {
 void check_emulation(Judge& judge, const RunConfig& c) {
   const EmulateSection& emulate = c.emulate;
   const std::size_t factors = emulate.slowdown.size();
-  judge.refuse_if(factors > 1 && factors != c.cluster.nodes, {"emulate.slowdown", "cluster.nodes"},
-                  "one factor, or one for each node", std::to_string(factors) + " factors",
-                  "1 or " + std::to_string(c.cluster.nodes));
+  check_one_or_each(judge, c, "emulate.slowdown", factors, "factor");
   // `base_step: null` says that emulation is off on purpose; a slowdown or jitter alone is a forgotten
   // base_step.
   const bool forgotten = !emulate.base_step && !judge.given().has("emulate.base_step");
@@ -182,6 +180,13 @@ void check_applies(Judge& judge, const RunConfig& c) {
 }
 
 }  // namespace
+
+void check_one_or_each(Judge& judge, const RunConfig& c, const char* key, std::size_t count,
+                       const std::string& what) {
+  judge.refuse_if(count > 1 && count != c.cluster.nodes, {key, "cluster.nodes"},
+                  "one " + what + ", or one for each node", std::to_string(count) + " " + what + "s",
+                  "1 or " + std::to_string(c.cluster.nodes));
+}
 
 std::string Given::first(std::initializer_list<const char*> keys) const {
   for (const char* key : keys) {

@@ -21,6 +21,11 @@ double t_quantile(double probability, double degrees) {
   return boost::math::quantile(boost::math::students_t(degrees), probability);
 }
 
+bool Estimate::has_interval() const {
+  return std::isfinite(half_width) &&
+         half_width > 8 * std::numeric_limits<double>::epsilon() * std::abs(mean);
+}
+
 Estimate estimate(std::span<const double> numbers) {
   Estimate e;
   e.n = numbers.size();

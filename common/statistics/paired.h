@@ -25,6 +25,9 @@ struct Estimate {
   // numbers. Where all numbers are equal 0, or 1 if they are 0: such numbers do not scatter.
   double p = 1.0;
 
+  // Whether there is an interval: of two numbers or more that differ by more than rounding. Copies of one
+  // number are no sample, and what their mean may be off by is not known.
+  bool has_interval() const;
   double low() const { return mean - half_width; }
   double high() const { return mean + half_width; }
 };

@@ -97,7 +97,62 @@ def existing(out, pattern):
     return Comparison(path) if path.exists() else None
 
 
+def configuration(run):
+    """Every key of a run's config.yaml with its value as it is written."""
+    path, values = [], {}
+    for line in (run / "config.yaml").read_text(encoding="utf-8").splitlines():
+        match = re.match(r"( *)(\w+):(?: (.*))?$", line)
+        if match:
+            path = [*path[:len(match.group(1)) // 2], match.group(2)]
+            values[".".join(path)] = match.group(3)
+    return values
+
+
+def assumed_cluster(values):
+    """What the simulator was told of the cluster, in lines: figures are of this cluster, and of no other."""
+    compute = {key.rpartition(".")[2]: value for key, value in values.items() if key.startswith("simulate.compute.")}
+    kind, mean, slowdown = compute["distribution"], compute["mean"], compute["slowdown"]
+    spread = {"constant": "without jitter", "pareto": f"Pareto with exponent {compute['shape']}"}.get(
+        kind, f"{kind} with a coefficient of variation of {compute['cv']}")
+    if kind == "emulated":
+        mean, slowdown = "null", "[]"
+        spread = f"jitter {values['emulate.jitter']}, spread {values['emulate.jitter_spread']}"
+    mean = values["emulate.base_step"] if mean == "null" else mean
+    slowdown = values["emulate.slowdown"] if slowdown == "[]" else slowdown
+    speeds = " : ".join(slowdown.strip("[]").split(", ")) if slowdown != "[]" else "1 for all"
+    yield f"{values['cluster.nodes']} nodes, a computation of {mean} x {speeds}, {spread}"
+    if float(compute["slow_share"]) > 0:
+        yield f"slow periods: {compute['slow_share']} of the time, {compute['slow_length']} long, x {compute['slow_factor']}"
+    if compute["pause_every"] != "null":
+        yield f"pauses: {compute['pause_length']} every {compute['pause_every']}"
+    network = {key: values[f"simulate.network.{key}"] for key in ("latency", "bandwidth", "server_bandwidth")}
+    node, server = ("without limit" if network[key] == "null" else f"{network[key]} per second"
+                    for key in ("bandwidth", "server_bandwidth"))
+    yield (f"latency {network['latency']}; a node's link {node}, the server's {server}, each direction; "
+           f"servers: {values['cluster.shards']}")
+    yield metric_of(values)
+
+
+def metric_of(values):
+    metric = {key.rpartition(".")[2]: value for key, value in values.items() if key.startswith("simulate.metric.")}
+    if metric["curve"] != "null":
+        return f"training accuracy, which DTSSP follows: the curve in {metric['curve']}, noise {metric['noise']}"
+    if metric["final_accuracy"] == "null":
+        return "training accuracy, which DTSSP follows: measured (training mode)"
+    return (f"training accuracy, which DTSSP follows: from {metric['initial_accuracy']} towards {metric['final_accuracy']}, half of the "
+            f"way after {metric['half_samples']} samples, noise {metric['noise']}")
+
+
+def print_assumed_cluster(run):
+    print("\nThe cluster is assumed, not measured (configs/dtssp_paper.yaml):")
+    for line in assumed_cluster(configuration(run)):
+        print(f"  {line}")
+
+
 def table1(out):
+    any_run = next(iter(sorted(out.glob("table1/*/*/config.yaml"))), None)
+    if any_run:
+        print_assumed_cluster(any_run.parent)
     for refresh in ("null", "1"):
         found = [(threads, existing(out, f"table1-{refresh}-{threads}.json")) for threads in (1, 2, 4)]
         found = [(threads, c) for threads, c in found if c]

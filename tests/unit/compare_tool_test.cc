@@ -263,6 +263,13 @@ TEST_CASE("runs_of_which_every_seed_is_a_copy_have_no_p_and_no_winner") {
   CHECK(table["pairs"][0]["p"].is_null());
   CHECK(table["pairs"][0]["adjusted_p"].is_null());
   CHECK(table["winner"].is_null());
+  for (const auto& estimate : {table["pairs"][0], table["values"][0], table["values"][1]}) {
+    CHECK(estimate["low"].is_null());
+    CHECK(estimate["high"].is_null());
+  }
+  CHECK(table["values"][1]["mean"].get<double>() == Approx(19.99));
+  CHECK_THAT(lab.compare().out,
+             Contains("  19.990 (the same with each seed)\n") && Contains("  -0.010  -0.05 %"));
   CHECK_THAT(lab.compare().out, Contains("5 seeds: no verdict: the same with each seed, so one run each") &&
                                     Contains("no winner: the seeds draw nothing") && !Contains("  p 0"));
 }

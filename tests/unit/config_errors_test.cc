@@ -150,6 +150,9 @@ TEST_CASE("wrong_types_and_impossible_values_are_refused_key_by_key") {
                          {"train.dropout=1", "out of range"},
                          {"emulate.slowdown=[0]", "slowdown[0]: out of range"},
                          {"emulate.base_step=0s", "out of range"},
+                         {"simulate.network.bandwidth=fast", "; or a list of such, one for each"},
+                         {"simulate.network.bandwidth=[]", "bandwidth: an empty list"},
+                         {"simulate.network.bandwidth=[1GiB, 3]", "bandwidth[1]: impossible size"},
                          {"emulate.jitter_spread=-1", "out of range"},
                          {"sync={policy: bsp}", "a section, not a key"},
                          {"bsp", "not an override"},
@@ -326,10 +329,12 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"data: {kind: cifar10, path: null}", "data.kind: cifar10 without data.path"},
            {"data: {kind: synthetic}", "data.kind: synthetic without data.path"},
            {"cluster: {nodes: 3}\nemulate: {base_step: 1s, slowdown: [1, 2]}", "emulate.slowdown: "},
+           {"cluster: {nodes: 3}\nsimulate: {network: {bandwidth: [1GiB, 1GiB]}}",
+            "simulate.network.bandwidth: one bandwidth, or one for each node, got 2 bandwidths"},
            {"emulate: {slowdown: [2]}", "emulate.slowdown: a slowdown without emulate.base_step"},
            {"train: {optimizer: {kind: sgd, momentum: 0.5}}",
             "train.optimizer.momentum: nobody reads it, got 0.5, "
-            "expected kind: momentum, or no value"},
+            "expected kind: momentum, or no value (null)"},
            {"train: {optimizer: {kind: momentum, beta1: 0.1}}", "train.optimizer.beta1: nobody reads it"},
            {"train: {optimizer: {beta2: 0.1}}", "train.optimizer.beta2: nobody reads it"},
            {"train: {optimizer: {epsilon: 0.1}}", "train.optimizer.epsilon: nobody reads it"},
@@ -444,9 +449,11 @@ TEST_CASE("checkpoints_come_by_clocks_or_by_time_and_at_least_one_is_kept") {
       refusal("checkpoint: {every_clocks: 10, keep: 0}"),
       StartsWith("run.yaml:1: checkpoint.keep: out of range, got \"0\", expected a whole number from 1"));
   CHECK_THAT(refusal("checkpoint: {every_clocks: 0}"), StartsWith("run.yaml:1: checkpoint.every_clocks: "));
-  CHECK(
-      refusal("checkpoint: {keep: 3}") ==
-      "run.yaml:1: checkpoint.keep: nobody reads it, got 3, expected an every_clocks or every, or no value");
+  CHECK(refusal("checkpoint: {keep: 3}") ==
+        "run.yaml:1: checkpoint.keep: nobody reads it, got 3, expected an every_clocks or every, or no value "
+        "(null)");
+  CHECK_THAT(refusal("simulate:\n  network:\n    bandwidth: [1GiB,\n      slow]"),
+             StartsWith("run.yaml:4: simulate.network.bandwidth[1]: wrong type, got \"slow\""));
   CHECK_THAT(refusal("cluster: {reconnect_timeout: 10}"),
              StartsWith("run.yaml:1: cluster.reconnect_timeout: a duration without a unit"));
 }

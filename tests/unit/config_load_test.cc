@@ -4,10 +4,13 @@
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
 #include "common/config/names.h"
+#include "tests/unit/config_refusal.h"
 
 namespace paceline {
 namespace {
 
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -201,6 +204,8 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
            "train: {eval_every_clocks: 3, optimizer: {kind: adam, lr: 0.1, epsilon: 1e-9}}",
            "emulate: {base_step: 1500us, slowdown: [1.1, 0.3333333333333333], jitter: lognormal}\ncluster: "
            "{nodes: 2}",
+           "simulate: {network: {bandwidth: 1GiB}}",
+           "cluster: {nodes: 2}\nsimulate: {network: {bandwidth: [1GiB, null]}}",
            "train: {model: layers, layers: [{kind: conv, out: 3, kernel: 3}, {kind: relu},\n"
            "  {kind: pool, kernel: 3, stride: 2, padding: 1}, {kind: flatten}, {kind: dropout, rate: 0.1}, "
            "{kind: dense, out: "
@@ -211,6 +216,37 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
     CHECK(loaded(yaml) == config);
     CHECK(to_yaml(loaded(yaml)) == yaml);
   }
+}
+
+TEST_CASE("null_takes_a_value_back_that_nobody_reads_any_more") {
+  const std::string file = "simulate: {metric: {final_accuracy: 0.8, half_samples: 400000}}";
+  const std::vector<std::string> both{"simulate.metric.final_accuracy=null",
+                                      "simulate.metric.half_samples=null"};
+  CHECK_THAT(testing::refusal(file, {both[0]}),
+             EndsWith("nobody reads it, got 400000, expected a final_accuracy, or "
+                      "no value (null)"));
+  CHECK(loaded(file, both) == loaded("run: {}"));
+  // Where it is read, it is the default.
+  CHECK(loaded(file, {both[1]}).simulate.metric.half_samples == SimulatedMetric{}.half_samples);
+  CHECK(loaded("train: {optimizer: {kind: momentum, momentum: 0.5}}",
+               {"train.optimizer.kind=adam", "train.optimizer.momentum=null"}) ==
+        loaded("train: {optimizer: {kind: adam}}"));
+  CHECK_THAT(testing::refusal("train: {batch_size: 8}", {"train.batch_size=null"}),
+             Contains("wrong type, got null"));
+}
+
+TEST_CASE("links_have_one_bandwidth_or_one_for_each_node_and_are_written_as_they_were_given") {
+  const std::string key = "simulate.network.bandwidth";
+  for (const auto& [given, written] :
+       std::vector<std::pair<std::string, std::string>>{{"1048576KiB", "1GiB"},
+                                                        {"[1GiB]", "1GiB"},
+                                                        {"null", "null"},
+                                                        {"[1GiB, null]", "[1GiB, null]"},
+                                                        {"[1GiB, 1GiB]", "[1GiB, 1GiB]"}}) {
+    CHECK(*value_of(loaded("cluster: {nodes: 2}", {key + "=" + given}), key) == written);
+  }
+  const std::string file = "cluster: {nodes: 2}\nsimulate: {network: {bandwidth: [1GiB, 1MiB]}}";
+  CHECK(loaded(file, {key + "=null"}).simulate == loaded("run: {}").simulate);
 }
 
 TEST_CASE("a_run_may_begin_with_fewer_nodes_than_it_may_grow_to") {

@@ -91,6 +91,20 @@ TEST_CASE("the_same_seed_gives_the_same_bytes_of_every_file_and_another_seed_oth
   CHECK(files_of(paceline / "run").at("phases.csv") != first.at("phases.csv"));
 }
 
+TEST_CASE("a_bandwidth_for_each_node_is_one_for_all_where_they_are_equal") {
+  Command paceline;
+  std::vector<std::string> one = kBusy, each = kBusy;
+  one.emplace_back("simulate.network.bandwidth=20MiB");
+  each.emplace_back("simulate.network.bandwidth=[20MiB, 20MiB, 20MiB]");
+  REQUIRE(paceline("one", one) == 0);
+  REQUIRE(paceline("each", each) == 0);
+  auto files = files_of(paceline / "one"), same = files_of(paceline / "each");
+  CHECK_THAT(files["config.yaml"], Contains("bandwidth: 20MiB\n"));
+  CHECK_THAT(same["config.yaml"], Contains("bandwidth: [20MiB, 20MiB, 20MiB]\n"));
+  for (auto* of : {&files, &same}) of->erase("config.yaml");
+  CHECK(same == files);
+}
+
 TEST_CASE("paceline_report_reads_a_simulated_run_and_says_that_it_is_one") {
   Command paceline;
   REQUIRE(paceline("ssp", {"sync.policy=ssp", "simulate.compute.slowdown=[1, 2]"}) == 0);
@@ -157,6 +171,8 @@ TEST_CASE("what_cannot_be_simulated_is_refused_in_one_line_that_names_it") {
            {{"simulate.compute.slow_share=1"}, "simulate.compute.slow_share: out of range"},
            {{"simulate.compute.slow_factor=3"}, "simulate.compute.slow_factor: nobody reads it"},
            {{"simulate.network.bandwidth=-5"}, "simulate.network.bandwidth: impossible size"},
+           {{"simulate.network.bandwidth=[1MiB, 2MiB, 3MiB]"},
+            "command line: simulate.network.bandwidth: one bandwidth, or one for each node, got 3"},
            {{"simulate.network.bandwith=1MiB"}, "did you mean simulate.network.bandwidth?"},
            {{"simulate.costs.apply=.nan"}, "simulate.costs.apply: not a finite number"},
            {{"simulate.events=[{at: 1s, node: 2, kind: crash}]"}, "there is no such node"},
@@ -240,6 +256,29 @@ TEST_CASE("a_trace_gives_each_worker_its_own_computations_again") {
   }
 }
 
+TEST_CASE("under_a_traced_run_s_computations_seeds_draw_nothing_and_five_of_them_are_no_sample") {
+  Command paceline;
+  REQUIRE(paceline("real", {"run.trace=true", "sync.policy=bsp", "simulate.compute.slowdown=[1, 1.5]",
+                            "simulate.compute.distribution=lognormal"}) == 0);
+  ReportOptions options{.compare = true};
+  for (const char* policy : {"bsp", "asp"}) {
+    for (const char* seed : {"1", "2", "3", "4", "77"}) {
+      const std::string out = std::string(policy) + "-" + seed;
+      REQUIRE(paceline(out,
+                       {kAsTraced[0], kAsTraced[1], std::string("sync.policy=") + policy,
+                        std::string("run.seed=") + seed},
+                       (paceline / "real").string()) == 0);
+      options.runs.push_back((paceline / out).string());
+    }
+  }
+  CHECK(files_of(paceline / "bsp-1").at("phases.csv") == files_of(paceline / "bsp-77").at("phases.csv"));
+  std::ostringstream out, err;
+  REQUIRE(report(options, out, err) == 0);
+  CHECK_THAT(out.str(), Contains(" (the same with each seed)\n") &&
+                            Contains("5 seeds: no verdict: the same with each seed, so one run each") &&
+                            Contains("no winner: the seeds draw nothing"));
+}
+
 TEST_CASE("a_run_between_machines_is_simulated_and_traced_without_keys") {
   Command paceline;
   const std::string between = "cluster.endpoints=[\"tcp://alpha:5555\"]";
@@ -268,6 +307,24 @@ TEST_CASE("a_trace_of_a_simulated_run_gives_its_costs_back_and_so_does_a_trace_o
     CHECK(assumed->simulate.costs.local_apply == Approx(2.0).epsilon(0.05));
     traced = (paceline / out).string();
   }
+}
+
+TEST_CASE("a_trace_gives_links_their_bandwidths_back_one_for_each_node_where_they_are_asked_for") {
+  Command paceline;
+  REQUIRE(paceline("real", {"simulate.network.bandwidth=[64MiB, 4MiB]"}) == 0);
+  const auto traced = [&](const std::string& given) {
+    REQUIRE(paceline("again", {kAsTraced[0], kAsTraced[1], "simulate.network.bandwidth=" + given},
+                     (paceline / "real").string(), true) == 0);
+    return load_config((paceline / "again" / "config.yaml").string(), {})->simulate.network.bandwidth;
+  };
+  const auto each = traced("[1GiB, null]");
+  REQUIRE(each.size() == 2);
+  CHECK(static_cast<double>(each[0].value()) == Approx(64 << 20).epsilon(0.03));
+  CHECK(static_cast<double>(each[1].value()) == Approx(4 << 20).epsilon(0.03));
+  // One for all is that of the exchanges that were quickest.
+  const auto all = traced("1GiB");
+  REQUIRE(all.size() == 1);
+  CHECK(static_cast<double>(all[0].value()) == Approx(64 << 20).epsilon(0.03));
 }
 
 TEST_CASE("what_would_go_unread_beside_a_trace_is_refused_by_name") {

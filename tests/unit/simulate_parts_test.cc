@@ -122,7 +122,7 @@ Event arrives(std::uint32_t transfer) { return {EventKind::kPushArrives, transfe
 SimulatedNetwork links(std::optional<std::int64_t> node, std::optional<std::int64_t> server,
                        Duration latency) {
   SimulatedNetwork network;
-  network.bandwidth = node;
+  network.bandwidth = {node};
   network.server_bandwidth = server;
   network.latency = latency;
   return network;
@@ -184,6 +184,18 @@ TEST_CASE("a_node_s_link_carries_one_transfer_after_another_and_each_direction_h
   network.to_server(NodeId(0), ShardId(1), 100, arrives(1), Ticks(0));
   network.to_node(ShardId(0), NodeId(0), 100, arrives(2), Ticks(0));
   CHECK(arrivals(events, network, 3) == std::vector<std::int64_t>{207, 407, 207});
+}
+
+TEST_CASE("each_node_s_link_may_have_a_bandwidth_of_its_own") {
+  SimulatedNetwork settings = links({}, {}, Duration(0));
+  settings.bandwidth = {500'000'000, std::nullopt, 250'000'000};  // 2 ns a byte, at once, 4 ns a byte
+  Events events;
+  Network network(settings, 3, 1, events);
+  for (std::uint32_t n = 0; n < 3; ++n) {
+    network.to_server(NodeId(n), ShardId(0), 100, arrives(2 * n), Ticks(0));
+    network.to_node(ShardId(0), NodeId(n), 50, arrives(2 * n + 1), Ticks(0));
+  }
+  CHECK(arrivals(events, network, 6) == std::vector<std::int64_t>{200, 100, 0, 0, 400, 200});
 }
 
 TEST_CASE("the_slower_of_the_two_links_decides_when_a_transfer_arrives") {

@@ -151,6 +151,32 @@ TEST_CASE("a_server_s_link_that_is_too_narrow_sets_the_pace_k_gradients_and_k_an
   CHECK(simulated(more).summary.wall_seconds == Approx(run.summary.wall_seconds).epsilon(1e-6));
 }
 
+TEST_CASE("a_node_with_a_slow_link_sets_bsp_s_pace_and_under_asp_the_others_do_not_wait_for_it") {
+  const std::vector<std::string> given{"cluster.nodes=3", "train.total_iterations=30",
+                                       "simulate.network.bandwidth=[null, 1MiB, null]"};
+  const simulate::ShardSizes sizes = simulate::message_sizes(plain_config(given).cluster, kPlainFloats)[0];
+  const double there = static_cast<double>(sizes.gradient.bytes) / (1 << 20);
+  const double back = static_cast<double>(sizes.parameters.bytes) / (1 << 20);
+  std::vector<std::string> bsp = given, asp = given;
+  bsp.emplace_back("sync.policy=bsp");
+  asp.insert(asp.end(), {"sync.policy=asp", "sync.refresh_clocks=1"});
+  // Its parameters come, it computes, its gradient goes; the last clock's answer is nobody's.
+  const Outcome lockstep = simulated(bsp);
+  CHECK(lockstep.summary.wall_seconds == Approx(10 * (back + 0.1 + there)).epsilon(1e-6));
+  CHECK(barrier(lockstep, 1) == 0.0);
+  // The others have theirs at once, and wait for its way back and there.
+  CHECK(barrier(lockstep, 0) == Approx(9 * (there + back)).epsilon(1e-6));
+  const Outcome alone = simulated(asp);
+  CHECK(alone.summary.wall_seconds == Approx(10 * (back + 0.1 + there)).epsilon(1e-6));
+  for (const std::size_t worker : {0, 2}) {
+    std::int64_t all = 0;
+    for (const PhaseStat& phase : alone.phases[worker].totals.phases) all += phase.total_ns;
+    CHECK(all == 10 * 100'000'000);
+  }
+  check_accounted(lockstep);
+  check_accounted(alone);
+}
+
 TEST_CASE("an_iteration_is_one_round_trip_of_latency_and_its_exchange_is_told_apart") {
   const Outcome run = simulated({"sync.policy=bsp", "simulate.network.latency=2ms"});
   // First the parameters: a grant, a pull and an answer; then compute, push, grant. The parameters come with

@@ -270,7 +270,7 @@ TEST_CASE("a_gradient_of_a_node_that_crashes_is_in_all_shards_or_in_none") {
   config.sync.threshold = 2;
   config.train.optimizer.lr = 1.0;
   config.train.total_iterations = 600;
-  config.simulate.network.bandwidth = 2000;  // most of the time a push is on its way
+  config.simulate.network.bandwidth = {2000};  // most of the time a push is on its way
   config.simulate.network.server_bandwidth = 20'000;
   config.cluster.lease = std::chrono::seconds(1);
   config.cluster.heartbeat = std::chrono::milliseconds(100);

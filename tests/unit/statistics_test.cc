@@ -173,6 +173,15 @@ TEST_CASE("a_difference_that_would_count_alone_does_not_among_many") {
   CHECK(one.verdict == Verdict::kUndecided);
 }
 
+TEST_CASE("copies_of_one_number_have_a_mean_and_no_interval") {
+  const std::vector<double> copies{19.99, 19.99, 19.99, 19.99, 19.99}, zeros{0, 0, 0}, one{7}, two{7, 8};
+  CHECK(estimate(copies).mean == Approx(19.99));
+  CHECK_FALSE(estimate(copies).has_interval());
+  CHECK_FALSE(estimate(zeros).has_interval());
+  CHECK_FALSE(estimate(one).has_interval());
+  CHECK(estimate(two).has_interval());
+}
+
 TEST_CASE("seeds_that_draw_nothing_are_one_run_and_have_no_p_whatever_their_number") {
   const std::vector<Sample> copies{sample({100, 100, 100, 100, 100}), sample({99.9, 99.9, 99.9, 99.9, 99.9}),
                                    sample({50, 51, 52.1, 50, 51})};

@@ -33,6 +33,13 @@ class DtsspExperiment(ScriptTest):
         script = self.reproduce("--iterations", "1600", "--seeds", "1", "table1")
         self.assertEqual(script.end(), 0, script.errors())
         said = script.output()
+        # The cluster is that of the configuration, whatever it says.
+        self.assertTrue(said.lstrip().startswith(
+            "The cluster is assumed, not measured (configs/dtssp_paper.yaml):\n"
+            "  4 nodes, a computation of 150ms x 1 : 1 : 1.3 : 1.6, lognormal with a coefficient of variation of 0.3\n"
+            "  latency 100us; a node's link 1192MiB per second, the server's 1192MiB per second, each direction; servers: 1\n"
+            "  training accuracy, which DTSSP follows: from 0.1 towards 0.81, half of the way after 100000 samples, noise binomial\n"
+            "\nTable 1, "), said)
         for refresh in ("null", "1"):
             for threads, published in ((1, "-1.49"), (2, "-8.52"), (4, "-14.72")):
                 folder = f"table1/{refresh}-{threads}"
@@ -124,10 +131,40 @@ exec {harness.BIN}/paceline "$@"
         self.assertEqual(re.findall(r"winner with \d+ workers: (\S+)", table), ["none"] * 3)
         self.assertEqual(re.findall(r"(?m)^ +\d+ workers  (.*)", table)[:6], ["censored"] * 6)
 
-    def test_a_change_is_of_the_seeds_that_both_have_and_of_censored_runs_none(self):
+    def tables_module(self):
         spec = importlib.util.spec_from_file_location("dtssp_tables", harness.SOURCE / "scripts/lib/dtssp_tables.py")
         tables = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(tables)
+        return tables
+
+    def test_the_assumed_cluster_is_read_from_the_configuration_that_was_run(self):
+        tables = self.tables_module()
+        for overrides, lines in (
+                (("simulate.compute.distribution=pareto", "simulate.compute.shape=2.5", "simulate.compute.slowdown=[2]",
+                  "simulate.compute.slow_share=0.1", "simulate.compute.slow_factor=3", "simulate.compute.pause_every=1m"),
+                 ["4 nodes, a computation of 150ms x 2, Pareto with exponent 2.5",
+                  "slow periods: 0.1 of the time, 10s long, x 3", "pauses: 1s every 1m"]),
+                (("simulate.compute.distribution=constant", "simulate.network.bandwidth=[1GiB, 1GiB, 1GiB, 1MiB]",
+                  "simulate.network.server_bandwidth=null", "simulate.metric.final_accuracy=null",
+                  "simulate.metric.curve=some.csv"),
+                 ["4 nodes, a computation of 150ms x 1 : 1 : 1.3 : 1.6, without jitter",
+                  "latency 100us; a node's link [1GiB, 1GiB, 1GiB, 1MiB] per second, the server's without limit, each direction; "
+                  "servers: 1",
+                  'training accuracy, which DTSSP follows: the curve in "some.csv", noise binomial']),
+                (("simulate.compute.distribution=emulated", "simulate.compute.mean=null", "simulate.compute.slowdown=[]",
+                  "emulate.base_step=20ms", "emulate.jitter=uniform", "simulate.mode=training",
+                  "simulate.metric.final_accuracy=null"),
+                 ["4 nodes, a computation of 20ms x 1 for all, jitter uniform, spread 0.1",
+                  "training accuracy, which DTSSP follows: measured (training mode)"])):
+            checked = self.start(harness.BIN / "paceline", "check-config", harness.SOURCE / "configs/dtssp_paper.yaml",
+                                 *overrides, "--print")
+            self.assertEqual(checked.end(), 0, checked.errors())
+            (self.folder / "config.yaml").write_text(checked.output(), encoding="utf-8")
+            said = list(tables.assumed_cluster(tables.configuration(self.folder)))
+            self.assertEqual([line for line in said if line in lines], lines, said)
+
+    def test_a_change_is_of_the_seeds_that_both_have_and_of_censored_runs_none(self):
+        tables = self.tables_module()
 
         def table(key, pair, **by_seed):
             return {"key": key, "pairs": [{"first": 0, "second": 1, "inside_margin": False, **pair}],
