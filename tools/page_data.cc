@@ -325,7 +325,7 @@ void RunReader::add_known(Json& run) {
   if (read->has_progress) {
     known["seconds"] = s.wall_seconds;
     known["version"] = s.final_version.value;
-    known["threshold"] = s.final_threshold.is_infinite() ? Json() : Json(s.final_threshold.value());
+    known["threshold"] = s.final_threshold.is_infinite() ? Json("inf") : Json(s.final_threshold.value());
   }
   if (s.test_accuracy) known["test_accuracy"] = *s.test_accuracy;
 }
