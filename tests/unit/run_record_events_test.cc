@@ -32,7 +32,8 @@ struct RecordedWindows {
     const testing::FileSizeLimit disk(file_bytes_max);
     record->begin(Ticks(0), Threshold(3));
     for (std::int64_t k = 0; k < 15; ++k) {
-      record->window({k, Version(10 * (k + 1)), 1.5, 0.5, 80, 2.0, Threshold(3)}, Ticks(k * 1'000'000'000));
+      record->window({k, Version(10 * (k + 1)), 1.5, 0.5, 80, 2.0, Threshold(3)}, 20 * (k + 1),
+                     Ticks(k * 1'000'000'000));
     }
   }
 
