@@ -3,6 +3,7 @@
 // blame for it. Pure. Thread: any.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 #include "common/instant.h"
@@ -11,13 +12,11 @@ namespace paceline {
 
 struct Pause {
   std::chrono::nanoseconds length{0};
-  Ticks known_at;  // its end, or a little later: what happened in between was not held up by it
+  Ticks known_at;  // its end, or a little later
 
-  // What has lasted since `since`, without the pause; never later than known_at.
-  constexpr Ticks forgiven(Ticks since) const {
-    const Ticks later = since + length;
-    return later <= known_at ? later : since;
-  }
+  // Since when something has lasted, without the pause. Not later than known_at: some of it, or all, may have
+  // come behind the pause, and nothing begins in the future.
+  constexpr Ticks forgiven(Ticks since) const { return std::min(since + length, std::max(since, known_at)); }
 };
 
 }  // namespace paceline
