@@ -134,27 +134,53 @@ arguments_on() {
   [ -z "$new_keys" ] || words+=("security.keys=$(yaml_string "${folders[$1]}/keys")")
   printf '%q ' "${words[@]}"
 }
-# fetch_trace HOST FOLDER: the parts of its trace, into a folder here. None there: none here. What a login prints comes first.
-fetch_trace() {
-  # shellcheck disable=SC2086
-  $ssh "$1" "cd $quoted && cd $run_dir 2>/dev/null && echo trace-parts && ls trace-*.json >/dev/null 2>&1 &&
-    tar -czf - trace-*.json | base64" </dev/null >"$2.base64"
-  grep -q '^trace-parts$' "$2.base64" || return 1
-  sed '1,/^trace-parts$/d' "$2.base64" | base64 -d >"$2.tar.gz" || return 1
-  [ -s "$2.tar.gz" ] || return 0
-  mkdir -p "$2" && tar -C "$2" -xzf "$2.tar.gz" --no-same-owner --wildcards 'trace-*.json'
+# parts_of HOST: the names of the parts of the trace that its daemons write.
+parts_of() {
+  local k i
+  for ((k = 0; k < shards; k++)); do [ "${servers[$k]}" != "$1" ] || echo "trace-shard-$k.json"; done
+  for ((i = 0; i < nodes; i++)); do [ "${workers[$i]}" != "$1" ] || echo "trace-node-$i.json"; done
 }
-# gather_trace: the parts of all hosts, to the authority's, where they become one trace.
+# this_run FILE: in a condition for the authority's host, whether that file in the run directory is of this run.
+this_run() { echo "$run_dir/$1 -nt $(printf '%q' "${folders[${servers[0]}]}/run.yaml")"; }
+# fetch_trace HOST FOLDER: its parts that are newer than its part of the configuration, into a new folder here. Whatever a
+# login prints comes first; nothing else of what it sends is taken.
+fetch_trace() {
+  local names part
+  mapfile -t names <<<"$(parts_of "$1")"
+  mkdir "$2" "$2/sent" || return 1
+  # shellcheck disable=SC2086
+  timeout "$fetch_seconds" $ssh "$1" "cd $quoted && cd $run_dir && parts= && for part in ${names[*]}; do
+      [ ! \$part -nt $(printf '%q' "${folders[$1]}/run.yaml") ] || parts=\"\$parts \$part\"; done &&
+    echo trace-parts && { [ -z \"\$parts\" ] || tar -czf - \$parts | base64; } && echo trace-whole" </dev/null >"$2/base64" || return 1
+  [ "$(tail -n 1 "$2/base64")" = trace-whole ] || return 1
+  sed '1,/^trace-parts$/d; $d' "$2/base64" | base64 -d >"$2/tar.gz" || return 1
+  [ -s "$2/tar.gz" ] || return 0
+  tar -C "$2/sent" -xzf "$2/tar.gz" --no-same-owner --no-same-permissions "${names[@]}" 2>/dev/null # those that are there
+  for part in "${names[@]}"; do
+    [ ! -f "$2/sent/$part" ] || [ -L "$2/sent/$part" ] || mv "$2/sent/$part" "$parts/" || return 1
+  done
+}
+# gather_trace: the parts of all other hosts, to the authority's, where they become one trace.
+fetch_seconds=600
 gather_trace() {
-  local host folder=$pipes/trace
+  local host place=0 parts=$pipes/parts there
+  mkdir "$parts"
   for host in "${every_host[@]}"; do
     [ "$host" != "${servers[0]}" ] || continue
-    fetch_trace "$host" "$folder" || say "no part of the trace from $host"
+    place=$((place + 1))
+    fetch_trace "$host" "$pipes/trace-$place" || say "no part of the trace from $host"
   done
-  [ -d "$folder" ] || return 0
+  there=$(cd "$parts" && echo *)
+  [ "$there" != '*' ] || return 0
   # shellcheck disable=SC2086
-  tar -C "$folder" -czf - . | $ssh "${servers[0]}" "cd $quoted && tar -C $run_dir -xzf - --no-same-owner &&
-    build/release/bin/paceline trace $run_dir" || say "the trace on ${servers[0]} lacks the other hosts' parts"
+  tar -C "$parts" -czf - $there | timeout "$fetch_seconds" $ssh "${servers[0]}" \
+    "cd $quoted && tar -C $run_dir -xzf - --no-same-owner && build/release/bin/paceline trace $run_dir" ||
+    say "the trace on ${servers[0]} lacks the other hosts' parts"
+}
+# report: the phase table, where this run has come to one.
+report() {
+  # shellcheck disable=SC2086
+  $ssh "${servers[0]}" "cd $quoted && { [ ! $(this_run summary.json) ] || build/release/bin/paceline report $run_dir; }" </dev/null
 }
 if [ -n "$new_keys" ]; then
   "$bin/paceline" keygen --out "$pipes/keys" --nodes "$nodes_max" >/dev/null || exit 1
@@ -178,8 +204,7 @@ attend
 result=$?
 pids=()
 [ "$(get run.trace)" != true ] || gather_trace
-# shellcheck disable=SC2086
-$ssh "${servers[0]}" "cd $quoted && [ ! -e $run_dir/summary.json ] || build/release/bin/paceline report $run_dir" </dev/null
+report
 [ "$result" -ne 0 ] || exit 0
 # Status 2, wrong usage or configuration, is passed on from whichever daemon said it first.
 [ "$result" -ne 2 ] && [ "$early" != 2 ] || exit 2

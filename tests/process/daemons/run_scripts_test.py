@@ -206,6 +206,20 @@ class RunScripts(ScriptTest):
         trace = json.loads((self.folder / "alpha/the run/trace.json").read_text(encoding="utf-8"))
         names = {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
         self.assertTrue(any("node 1" in name for name in names), names)
+        # What another host has of an earlier run, or under a name that is not its own, is not taken.
+        (self.folder / "beta/the run/trace-node-1.json").unlink()
+        for name in ("trace-authority.json", "trace-shard-0.json", "trace-node-0.json"):
+            (self.folder / "beta/the run" / name).write_text("junk", encoding="utf-8")
+        mode = (self.folder / "alpha/the run").stat().st_mode
+        script = self.start(*arguments, "--force", "run.trace_events=2000")
+        self.assertEqual((script.end(), script.errors()), (0, []))
+        trace = json.loads((self.folder / "alpha/the run/trace.json").read_text(encoding="utf-8"))
+        self.assertTrue(any("node 1" in event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"))
+        self.assertEqual((self.folder / "alpha/the run").stat().st_mode, mode)
+        # Refused, since there is a run: what that one has come to is not told again.
+        script = self.start(*arguments)
+        self.assertEqual(script.end(), 2)
+        self.assertNotIn("all nodes", script.output())
         # A host that has nothing to give is named; the run is none the worse.
         ssh.write_text(ssh.read_text(encoding="utf-8").replace("shift\n", 'case "$1 $2" in beta*base64*) exit 1;; esac\nshift\n'),
                        encoding="utf-8")
