@@ -48,4 +48,9 @@ inline void check_accounted(const simulate::Outcome& outcome) {
   }
 }
 
+// Seconds in BARRIER of a worker, by its place.
+inline double barrier(const simulate::Outcome& outcome, std::size_t worker) {
+  return static_cast<double>(outcome.phases.at(worker).totals[Phase::kBarrier].total_ns) * 1e-9;
+}
+
 }  // namespace paceline::test
