@@ -316,6 +316,7 @@ void World::carry_out(const sync::Started&, Ticks now) {
 
 void World::carry_out(sync::Apply& action, Ticks now) {
   staleness_.add(action);
+  revision_ = action.revision_after;
   note_progress(now);
   Decision decided{std::move(action), static_cast<std::uint32_t>(servers_.size())};
   if (training_ != nullptr) tell(decided, now);
@@ -367,7 +368,7 @@ void World::carry_out(const sync::FinishWorker& action, Ticks now) {
 
 void World::carry_out(const sync::WindowClosed& action, Ticks now) {
   CurveRow row{to_seconds(now - first_grant_), action.version, action.threshold};
-  row.iterations = engine_.iterations_applied();
+  row.iterations = revision_.value;
   if (plan_.metric || training_ != nullptr) {  // else nobody knows how well training goes
     row.lpr = action.lpr;
     row.train_loss = action.loss_mean;

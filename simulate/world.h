@@ -162,6 +162,7 @@ class World {
   Ticks first_grant_;
   std::int64_t sequence_ = 0;  // of the next decision
   Version decided_;            // what the last one led to
+  Revision revision_;          // the same
   std::map<std::pair<ShardId, std::uint32_t>, std::string>
       faults_;                                           // found by shards, on their way; by worker
   std::optional<std::pair<Version, Metric>> evaluated_;  // last

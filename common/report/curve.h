@@ -7,8 +7,8 @@
 //   14.75,460,4,6.2,1.1,0.605,,,7377          a window: LPR 6.2 % raised the threshold to 4
 //
 // How training went is of the window's iterations in a window's row, and of those reported since the version
-// of the evaluation before in an evaluation's. A cell is empty where the row has no such number; infinity is
-// inf.
+// of the evaluation before, or since the run was resumed, in an evaluation's. A cell is empty where the row
+// has no such number; infinity is inf.
 #pragma once
 
 #include <cstdint>

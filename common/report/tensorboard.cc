@@ -77,12 +77,15 @@ Result<EventFile> EventFile::begin(const std::filesystem::path& run_dir, double 
 
 Status EventFile::append(const CurveRow& row) {
   tensorboard::Event event = event_at(second_zero_ + row.seconds, row.version);
-  add(event, "train/loss", row.train_loss);
-  add(event, "train/accuracy", row.train_accuracy);
+  // An evaluation's row may come behind those of later versions, and a series that steps back is begun anew.
+  if (row.version > train_until_ && row.train_loss) {
+    add(event, "train/loss", row.train_loss);
+    add(event, "train/accuracy", row.train_accuracy);
+    train_until_ = row.version;
+  }
   add(event, "test/loss", row.test_loss);
   add(event, "test/accuracy", row.test_accuracy);
   add(event, "sync/lpr", row.lpr);
-  // An evaluation's row may come behind those of later versions, and a series that steps back is begun anew.
   if (row.version > threshold_until_ && !row.threshold.is_infinite()) {
     add(event, "sync/threshold", static_cast<double>(row.threshold.value()));
     threshold_until_ = row.version;

@@ -58,6 +58,7 @@ class EventFile {
   std::ofstream file_;
   double second_zero_ = 0.0;
   Version threshold_until_ = kNoVersion;  // the newest version with a threshold
+  Version train_until_ = kNoVersion;      // and with a training loss
 };
 
 }  // namespace paceline

@@ -53,6 +53,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
   }
   before_ = {engine_.iterations_applied(), engine_.iterations_skipped(), engine_.iterations_dropped(),
              engine_.iterations_lost(), record_.lost_nodes()};
+  revision_ = Revision(before_.iterations);
   shards_[kAuthority.value].joined = true;
 }
 

@@ -286,7 +286,8 @@ class Authority {
   Ticks ending_since_;
   EvaluationSchedule evaluation_;
   Ticks evaluation_asked_at_;  // of the one under way
-  double so_far_due_ = 1.0;    // seconds of training: write_so_far()
+  double so_far_from_ = 0.0;   // seconds of training at which this generation began: write_so_far()
+  double so_far_due_ = 0.0;
   bool writing_so_far_ = false;
   bool so_far_failed_ = false;
   UsualTime evaluations_;           // until its report
@@ -302,6 +303,7 @@ class Authority {
   Status result_;                  // not OK: why the run is not ok
   // What it says of itself.
   CountsBefore before_;
+  Revision revision_;              // what the last decision led to
   Metric trained_;                 // of the iterations reported, of this generation
   std::vector<PhaseTimes> times_;  // by rank: of its process so far, as last heard
   RecentRate iteration_rate_;

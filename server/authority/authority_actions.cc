@@ -65,6 +65,8 @@ void Authority::begin_checkpoint(Ticks now) {
 void Authority::carry_out(const sync::Started&, Ticks now) {
   first_grant_ = now;
   record_.begin(now, engine_.threshold());
+  so_far_from_ = record_.seconds(now);
+  so_far_due_ = so_far_from_ + 1.0;
   checkpoints_.begin_training(engine_.version(), now);
   iteration_rate_.read(engine_.iterations_applied(), now);
   sample_rate_.read(trained_.samples, now);
@@ -77,6 +79,7 @@ void Authority::carry_out(const sync::Started&, Ticks now) {
 
 void Authority::carry_out(const sync::Apply& action, Ticks now) {
   record_.applied(action);
+  revision_ = action.revision_after;
   wire::ApplyDecision decision = apply_decision(config_, action, decided_);
   if (action.version_after > decided_) {
     const std::int64_t skipped = evaluation_.skipped();
@@ -126,7 +129,7 @@ void Authority::carry_out(const sync::PolicySwitched& action, Ticks now) {
 }
 
 void Authority::carry_out(const sync::WindowClosed& action, Ticks now) {
-  record_.window(action, engine_.iterations_applied(), now);
+  record_.window(action, revision_.value, now);
   log_.info("window " + std::to_string(action.index) + " closed at version " + to_string(action.version) +
             ": train accuracy " + per_cent(action.accuracy * 100) + ", loss " +
             std::to_string(action.loss_mean) + (action.lpr ? ", LPR " + per_cent(*action.lpr) : ""));

@@ -132,11 +132,11 @@ void Authority::note_progress(const Traffic& moved, Ticks now) {
   write_so_far(now);
 }
 
-// After 1 s, 2 s, 4 s, 8 s, and then every ten: what a short run has is soon there, too.
+// After 1 s, 2 s, 4 s, 8 s, 16 s, and then every ten: what a short run has is soon there, too.
 void Authority::write_so_far(Ticks now) {
   const double seconds = record_.seconds(now);
   if (writing_so_far_ || seconds < so_far_due_) return;
-  so_far_due_ = seconds + std::clamp(seconds, 1.0, 10.0);
+  so_far_due_ = seconds + std::clamp(seconds - so_far_from_, 1.0, 10.0);
   writing_so_far_ = true;
   background_.run(record_.writer_so_far(), [this](const Status& written, Ticks) {
     writing_so_far_ = false;

@@ -11,8 +11,9 @@ inline constexpr const char* kResults[] = {"summary.json",  "phases.csv",   "pha
                                            "staleness.csv", "progress.csv", "model.bin",
                                            "trace.json"};
 
-// The run in this folder goes on: what an end of it said is no longer so. Its log, curve and checkpoints
-// stay. Errors: kUnavailable a file cannot be removed; the others have been. Thread: any.
+// The run in this folder goes on: what an end of it said is no longer so, and what its processes have
+// recorded (the parts of a trace) neither. Its log, curve and checkpoints stay. Errors: kUnavailable a file
+// cannot be removed; the others have been. Thread: any.
 [[nodiscard]] Status forget_results(const std::filesystem::path& run);
 
 }  // namespace paceline::server

@@ -135,15 +135,22 @@ void RunRecord::append(const CurveRow& row) {
 }
 
 void RunRecord::window(const sync::WindowClosed& window, std::int64_t iterations, Ticks now) {
-  train_accuracy_ = window.accuracy;
-  train_loss_ = window.loss_mean;
   if (window.lpr) lpr_ = window.lpr;
   CurveRow row{seconds(now), window.version, window.threshold};
   row.lpr = window.lpr;
   row.train_loss = window.loss_mean;
   row.train_accuracy = window.accuracy;
   row.iterations = iterations;
+  note_trained(row);
   append(row);
+}
+
+// A report of an evaluation may be late: then a window's numbers are newer.
+void RunRecord::note_trained(const CurveRow& row) {
+  if (!row.train_loss || row.version < trained_until_) return;
+  trained_until_ = row.version;
+  train_loss_ = row.train_loss;
+  train_accuracy_ = row.train_accuracy;
 }
 
 void RunRecord::switched(const sync::PolicySwitched& action, Ticks now) {
@@ -157,8 +164,7 @@ void RunRecord::evaluation(Version version, const Moment& reached, const Metric&
   CurveRow row{reached.seconds, version, reached.threshold};
   row.train_loss = loss_of(trained);
   row.train_accuracy = accuracy_of(trained);
-  if (row.train_loss) train_loss_ = row.train_loss;
-  if (row.train_accuracy) train_accuracy_ = row.train_accuracy;
+  note_trained(row);
   row.test_accuracy = test_accuracy_;
   row.test_loss = test_loss();
   row.iterations = reached.iterations;
@@ -253,10 +259,10 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
 std::function<Status()> RunRecord::writer_so_far() const {
   return [out = config_.run.out, staleness = staleness_.workers(), progress = progress_.rows()] {
     const auto counted = [](const WorkerStaleness& worker) { return worker.clocks.count > 0; };
-    if (std::any_of(staleness.begin(), staleness.end(), counted)) {
-      PACELINE_RETURN_IF_ERROR(write_staleness(out, staleness));
-    }
-    return progress.empty() ? Status::ok() : write_progress(out, progress);
+    const bool any = std::any_of(staleness.begin(), staleness.end(), counted);
+    Status first = any ? write_staleness(out, staleness) : Status::ok();
+    Status second = progress.empty() ? Status::ok() : write_progress(out, progress);
+    return first.is_ok() ? second : first;
   };
 }
 

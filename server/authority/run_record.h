@@ -122,6 +122,7 @@ class RunRecord {
   RunRecord(const RunConfig& config, CurveWriter curve, const Log& log);
   void append(const CurveRow& row);
   void begin_events();
+  void note_trained(const CurveRow& row);
 
   RunConfig config_;
   CurveWriter curve_;
@@ -139,7 +140,8 @@ class RunRecord {
   std::optional<double> lpr_;
   std::optional<double> train_loss_;
   std::int64_t curve_rows_ = 0;
-  Metric trained_;  // as of the last evaluation
+  Metric trained_;         // as of the last evaluation
+  Version trained_until_;  // what train_loss_ and train_accuracy_ are of
   std::optional<Metric> last_metric_;
   std::optional<Metric> final_metric_;
   std::vector<WorkerPhases> phases_;

@@ -103,9 +103,13 @@ void add_synchronisation(Exposition& out, const RunStatus& s) {
                                       : static_cast<double>(s.threshold.value()));
   const auto lpr = s.lpr ? std::optional<double>(*s.lpr / 100) : std::nullopt;
   out.gauge("paceline_lpr_ratio", "Learning progress ratio of the last window; above 0 is progress.", lpr);
-  out.gauge("paceline_train_loss", "Loss of the last window's mini-batches, mean over samples.",
-            s.train_loss);
-  out.gauge("paceline_train_accuracy_ratio", "Accuracy on the last window's mini-batches.", s.train_accuracy);
+  out.gauge(
+      "paceline_train_loss",
+      "Loss of the mini-batches of the last window, or between the last evaluations, mean over samples.",
+      s.train_loss);
+  out.gauge("paceline_train_accuracy_ratio",
+            "Accuracy on the mini-batches of the last window, or between the last evaluations.",
+            s.train_accuracy);
   out.gauge("paceline_test_loss", "Loss on the test set at the last evaluation, mean over samples.",
             s.test_loss);
   out.gauge("paceline_test_accuracy_ratio", "Accuracy on the test set at the last evaluation.",
