@@ -55,8 +55,7 @@ Times times_of(const FinishedRun& run) {
 }
 
 std::optional<std::int64_t> iterations_of(const FinishedRun& run) {
-  const bool lacks = std::find(run.lacking.begin(), run.lacking.end(), "iterations") != run.lacking.end();
-  return run.finished && !lacks ? std::optional(run.summary.iterations) : std::nullopt;
+  return run.finished && !run.lacks("iterations") ? std::optional(run.summary.iterations) : std::nullopt;
 }
 
 bool is_comparable(const FinishedRun& run) {

@@ -29,8 +29,9 @@ struct FinishedRun {
   std::vector<WorkerPhases> workers;
   bool finished = true;
   // False where nothing says them, and the summary's are only what it begins with:
-  bool has_config = true;                 // policy, nodes, threads
-  bool has_progress = true;               // version, threshold, wall
+  bool has_config = true;    // policy, nodes, threads
+  bool has_progress = true;  // version, wall
+  bool has_threshold = true;
   bool has_workers = true;                // which workers reported
   std::vector<std::string> missing = {};  // "no curve.csv", a line for each thing that the directory lacks
   std::vector<std::string> lacking = {};  // keys that its summary does not have, of an older version

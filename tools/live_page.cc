@@ -1,5 +1,6 @@
 #include "tools/live_page.h"
 
+#include <optional>
 #include <span>
 
 #include "common/assert.h"
@@ -16,7 +17,7 @@ constexpr std::string_view kAskThisServer = "default-src 'none'; connect-src 'se
 }  // namespace
 
 Result<std::string> live_data(const std::string& folder) {
-  const Result<PageData> made = page_data(std::span(&folder, 1));
+  const Result<PageData> made = page_data(std::span(&folder, 1), std::nullopt, PageOf::kLiveRun);
   PACELINE_RETURN_IF_ERROR(made.status());
   const std::string& json = made->json;
   PACELINE_ASSERT(json.starts_with("{"), "the page's data is no object");

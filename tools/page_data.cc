@@ -41,8 +41,9 @@ constexpr std::int64_t kExactInJavaScript = std::int64_t{1} << 53;  // every int
 // One run as it becomes JSON.
 class RunReader {
  public:
-  RunReader(const std::string& folder, std::size_t runs, const std::optional<ClockRange>& clocks)
+  RunReader(const std::string& folder, std::size_t runs, const std::optional<ClockRange>& clocks, PageOf what)
       : folder_(folder),
+        what_(what),
         spans_{kSpansMax / runs, clocks},
         cells_max_(kCellsMax / runs),
         points_max_(std::max<std::size_t>(kPointsMax / kCurves / runs, 4)),
@@ -54,9 +55,10 @@ class RunReader {
     add(run, "phases", phases());
     add(run, "curve", curve());
     add(run, "staleness", staleness());
-    add_trace(run);
+    const bool goes_on = what_ == PageOf::kLiveRun && !run.contains("summary");
+    if (!goes_on) add_trace(run);
     add_config(run);
-    add_known(run);
+    if (!goes_on) add_known(run);
     add_progress(run);
     run["missing"] = missing_;
     return run;
@@ -93,6 +95,7 @@ class RunReader {
   void add_known(Json& run);
 
   std::string folder_;
+  PageOf what_;
   SpanLimits spans_;
   std::size_t cells_max_;
   std::size_t points_max_;
@@ -300,7 +303,7 @@ void RunReader::add_config(Json& run) {
   const Result<RecordedConfig> recorded = load_recorded_config(path.string());
   if (recorded.is_ok()) {
     run["settings"] = settings_json(recorded->config);
-    threads_per_node_ = recorded->config.cluster.threads_per_node;
+    if (!threads_per_node_) threads_per_node_ = recorded->config.cluster.threads_per_node;
     for (const std::string& key : recorded->unknown_keys) {
       miss(data_loss("config.yaml is of another version: unknown key " + key));
     }
@@ -321,10 +324,13 @@ void RunReader::add_known(Json& run) {
     known["policy"] = s.policy;
     known["nodes"] = s.nodes;
     known["threads_per_node"] = s.threads_per_node;
+    known["workers"] = s.workers();
   }
   if (read->has_progress) {
     known["seconds"] = s.wall_seconds;
     known["version"] = s.final_version.value;
+  }
+  if (read->has_threshold) {
     known["threshold"] = s.final_threshold.is_infinite() ? Json("inf") : Json(s.final_threshold.value());
   }
   if (s.test_accuracy) known["test_accuracy"] = *s.test_accuracy;
@@ -372,7 +378,8 @@ std::vector<CurvePoint> thinned(std::span<const CurvePoint> points, std::size_t 
   return kept;
 }
 
-Result<PageData> page_data(std::span<const std::string> folders, const std::optional<ClockRange>& clocks) {
+Result<PageData> page_data(std::span<const std::string> folders, const std::optional<ClockRange>& clocks,
+                           PageOf what) {
   PACELINE_ASSERT(!folders.empty(), "a page of at least one run");
   PageData data;
   Json runs = Json::array();
@@ -381,7 +388,7 @@ Result<PageData> page_data(std::span<const std::string> folders, const std::opti
     if (!std::filesystem::is_directory(folder, ignored)) {
       return not_found(folder + ": no such run directory; give the run.out of a run");
     }
-    RunReader reader(folder, folders.size(), clocks);
+    RunReader reader(folder, folders.size(), clocks, what);
     runs.push_back(reader.read());
     for (const std::string& missing : reader.missing()) data.missing.push_back(folder + ": " + missing);
   }

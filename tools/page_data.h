@@ -28,6 +28,9 @@ struct CurvePoint {
 // the greatest value, so that a line through them shows every peak. All of them where there are no more.
 std::vector<CurvePoint> thinned(std::span<const CurvePoint> points, std::size_t most);
 
+// Of a live run, whose page is asked for again and again, no trace is read before it is over.
+enum class PageOf { kReport, kLiveRun };
+
 struct PageData {
   // ASCII, without < > &: it may stand in an HTML element and cannot end it.
   std::string json;
@@ -39,6 +42,7 @@ struct PageData {
 // only in the sums of their nodes. `clocks`: the iterations that timelines show; none, the newest. Errors:
 // kNotFound, no such directory.
 Result<PageData> page_data(std::span<const std::string> folders,
-                           const std::optional<ClockRange>& clocks = std::nullopt);
+                           const std::optional<ClockRange>& clocks = std::nullopt,
+                           PageOf what = PageOf::kReport);
 
 }  // namespace paceline

@@ -127,6 +127,7 @@ Json page_trace(const trace::Trace& trace, const PageTraceLimits& limits) {
   const Ticks origin = origin_of(trace);
   const std::vector<WorkerId> workers = shown_workers(trace, limits.workers);
   Json page = Json::object();
+  if (!trace.first_grant && trace.decisions.empty()) page["origin"] = "the earliest phase that was kept";
   for (const WorkerId worker : workers) page["workers"].push_back(to_string(worker));
   add_gaps(page, trace, workers, origin, limits);
 

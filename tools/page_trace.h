@@ -19,7 +19,7 @@ struct PageTraceLimits {
 //  "gaps": [[clock - min clock of each worker, null where it takes no part], … at the end of each stretch],
 //  and what add_spans() says}
 // Seconds since the first grant. Of a trace without workers: an empty object; without decisions, since its
-// authority was killed: what add_spans() says alone, its seconds since the earliest phase.
+// authority was killed: what add_spans() says alone, and "origin", what its seconds count from instead.
 nlohmann::ordered_json page_trace(const trace::Trace& trace, const PageTraceLimits& limits);
 
 }  // namespace paceline

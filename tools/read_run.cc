@@ -66,11 +66,16 @@ void add_progress(FinishedRun& run, const std::filesystem::path& folder) {
     run.missing.push_back("curve.csv is of an older version: no column " + column);
   }
   if (curve->last_line_cut) run.missing.push_back("curve.csv: the last line is cut, and left out");
+  Version threshold_of;
   for (const CurveRow& row : curve->rows) {
     if (row.version >= run.summary.final_version) {
       run.summary.final_version = row.version;
-      run.summary.final_threshold = row.threshold;
       run.summary.wall_seconds = row.seconds;
+    }
+    if (row.version >= threshold_of) {
+      threshold_of = row.version;
+      run.summary.final_threshold = row.threshold;
+      run.has_threshold = true;
     }
     if (row.test_accuracy) run.summary.test_accuracy = row.test_accuracy;
   }
@@ -86,7 +91,8 @@ void add_summary(FinishedRun& run, SummaryThere there) {
   run.summary = std::move(there.summary);
   run.lacking = std::move(there.lacking);
   run.has_config = !lacks(run, {"policy", "nodes", "threads_per_node"});
-  run.has_progress = !lacks(run, {"wall_seconds", "final_version", "final_threshold"});
+  run.has_progress = !lacks(run, {"wall_seconds", "final_version"});
+  run.has_threshold = !lacks(run, {"final_threshold"});
   if (run.lacking.empty()) return;
   run.missing.push_back("summary.json is of another version: no " + enumerated_keys(run.lacking) +
                         "; what is said of them here comes from other files");
@@ -134,11 +140,10 @@ Result<FinishedRun> read_run(const std::string& folder) {
     run.missing.push_back(none
                               ? "no summary.json: the run is unfinished, or it was killed; see its server.log"
                               : summary.status().message());
-    run.has_config = false;
-    run.has_progress = false;
+    run.has_config = run.has_progress = run.has_threshold = false;
   }
   add_config(run, folder);
-  if (!run.has_progress) add_progress(run, folder);
+  if (!run.has_progress || !run.has_threshold) add_progress(run, folder);
   add_phases(run, folder);
   return run;
 }

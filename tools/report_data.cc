@@ -121,7 +121,7 @@ std::string csv_of_several(std::span<const FinishedRun> runs) {
                                       run.has_workers ? std::to_string(run.workers.size()) : "",
                                       iterations ? std::to_string(*iterations) : "",
                                       run.has_progress ? to_string(s.final_version) : "",
-                                      run.has_progress ? to_string(s.final_threshold) : "",
+                                      run.has_threshold ? to_string(s.final_threshold) : "",
                                       optional_text(times.total),
                                       optional_text(times.barrier),
                                       optional_text(times.network),

@@ -133,7 +133,7 @@ std::string what_it_was(const FinishedRun& run) {
   return listed({s.policy.empty() ? "" : "policy " + s.policy,
                  run.has_config ? line("%u nodes x %u threads", s.nodes, s.threads_per_node) : "", done,
                  run.has_progress ? "version " + to_string(s.final_version) : "",
-                 run.has_progress ? "threshold " + to_string(s.final_threshold) : ""});
+                 run.has_threshold ? "threshold " + to_string(s.final_threshold) : ""});
 }
 
 std::string what_it_moved(const FinishedRun& run) {

@@ -77,6 +77,8 @@ TEST_CASE("of_a_trace_whose_authority_was_killed_the_timeline_is_there") {
   CHECK(page.at("workers").size() == 2);
   CHECK(clocks_of(page) == std::multiset<int>{3, 3, 3, 3, 4, 4, 4, 4});
   CHECK_FALSE(page.contains("gaps"));
+  CHECK(page.contains("origin"));
+  CHECK_FALSE(page_of(two_workers(), {}).contains("origin"));
   trace.workers.clear();
   CHECK(page_of(trace, {}).empty());
 }

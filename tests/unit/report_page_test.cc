@@ -171,6 +171,7 @@ TEST_CASE("a_killed_run_is_known_as_far_as_it_came_and_its_workers_by_their_name
                                 {"policy", "ssp"},
                                 {"nodes", 2},
                                 {"threads_per_node", 2},
+                                {"workers", 4},
                                 {"seconds", 2.5},
                                 {"version", 20},
                                 {"threshold", 3},

@@ -106,11 +106,16 @@ function pointsBefore({ progress }) {
   if (!progress) return [];
   const { workers: names, rows } = progress;
   return rows.slice(1).map(([seconds, bytes, gaps], i) => {
-    const known = gaps.filter(isNumber);
+    const known = names.length < kGapsMax ? gaps.filter(isNumber) : [];  // else others may be further ahead
     const since = seconds - rows[i][0];
     return { seconds, stands: true, gap: known.length > 0 ? Math.max(...known) : null, threshold: null, samples_per_second: null,
              megabytes: since > 0 ? (bytes - rows[i][1]) * 1e-6 / since : null, names, gaps };
   });
+}
+
+function lastMoved({ progress }) {
+  const [seconds, bytes] = progress?.rows[progress.rows.length - 1] ?? [];
+  return isNumber(seconds) ? { seconds, bytes } : null;
 }
 
 // How far each worker was ahead, in stretches of one length: what the last event within each said.
@@ -134,8 +139,8 @@ export function live(parent, page, draw) {
   parent.append(said, current);
   const points = pointsBefore(page.runs[0]);
   addLines(parent, points, { id: 'live-gap', title: 'Clock gap and threshold', unit: 'iterations', integers: true,
-                             caption: 'How far the fastest worker is ahead of the slowest, each second, and how far it may be ' +
-                                 'when it is granted an iteration. An infinite threshold (ASP) is not drawn.',
+                             caption: 'How far the fastest worker is ahead of the slowest, each second since the page was opened, ' +
+                                 'and how far it may be when it is granted an iteration. An infinite threshold (ASP) is not drawn.',
                              lines: [{ name: 'clock gap', value: (s) => s.gap },
                                      { name: 'threshold', value: (s) => s.threshold, step: 'end' }] });
   addLines(parent, points, { id: 'live-rate', title: 'Speed', unit: 'samples / s',
@@ -210,7 +215,7 @@ export function live(parent, page, draw) {
     }
   };
 
-  let moved = null;  // {seconds, bytes} of the event before
+  let moved = lastMoved(page.runs[0]);  // {seconds, bytes} of the event before
   const rate = ({ seconds, moved: { pushed, pulled, shared } }) => {
     const bytes = pushed + pulled + shared;
     const since = moved && seconds > moved.seconds ? (bytes - moved.bytes) * 1e-6 / (seconds - moved.seconds) : null;

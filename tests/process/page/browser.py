@@ -28,6 +28,12 @@ PLACE = """
   const boxes = arguments[0].map((id) => document.getElementById(id).getBoundingClientRect());
   const place = (edge, room) => Math.round(edge + window.scrollY + room);
   return [place(Math.min(...boxes.map((box) => box.top)), -12), place(Math.max(...boxes.map((box) => box.bottom)), 12)];"""
+# For Browser.evaluate(): opens the <details> that arguments[0] selects; the texts of its table, row by row.
+TABLE = """
+  const details = document.querySelector(arguments[0]);
+  details.open = true;
+  return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(
+      [...details.querySelectorAll('tr')].map((row) => [...row.cells].map((cell) => cell.textContent))))));"""
 
 
 def missing():

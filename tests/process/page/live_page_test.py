@@ -69,6 +69,10 @@ class LivePage(DaemonTest):
                     for name, paths in before.items():
                         self.wait(window, f"const now = (() => {{ {DRAWN % name} }})(); return now && now !== '{paths}';")
                     self.assertEqual(window.evaluate(OUT_OF_SIGHT), [])
+                    if not dark:  # by now its server has written how the run went before the page was opened
+                        rows = window.evaluate(browser.TABLE, "#live-bytes details")[1:]
+                        self.assertLess(float(rows[0][0]), 2.0, rows[:3])
+                        self.assertTrue(all(moved != "–" for _, moved in rows), rows)
                     for name in SO_FAR:
                         self.wait(window, FILLED % name)
                     self.assertEqual(len(window.evaluate("return [...document.querySelectorAll('.workers tbody tr')].length "

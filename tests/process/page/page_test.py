@@ -44,11 +44,6 @@ MARKS = """
   });"""
 OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 OPEN_ALL = "document.querySelectorAll('details').forEach((details) => { details.open = true; });"
-TABLE = """
-  const details = document.querySelector(arguments[0]);
-  details.open = true;
-  return new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(
-      [...details.querySelectorAll('tr')].map((row) => [...row.cells].map((cell) => cell.textContent))))));"""
 FIGURES = ["phases-runs", "accuracy-time", "accuracy-iterations", "loss-time", "loss-iterations", "threshold", "lpr", "staleness-clocks",
            "staleness-gradients", "bytes", "rates"]
 
@@ -195,7 +190,7 @@ class ReportPage(unittest.TestCase):
 
     def test_all_of_the_summaries_is_there_to_the_last_digit(self):
         self.browser.show(self.page)
-        heading, *rows = self.browser.evaluate(TABLE, "#whole-summaries")
+        heading, *rows = self.browser.evaluate(browser.TABLE, "#whole-summaries")
         self.assertEqual(heading, ["key", "bsp", "dtssp", "asp"])
         for place, run in enumerate(self.runs, 1):
             shown = {row[0]: row[place] for row in rows if row[place] != "–"}
@@ -206,7 +201,7 @@ class ReportPage(unittest.TestCase):
 
     def test_the_table_behind_the_phases_is_the_summary_for_each_worker(self):
         self.browser.show(self.page)
-        heading, *rows = self.browser.evaluate(TABLE, "#phases-runs details")
+        heading, *rows = self.browser.evaluate(browser.TABLE, "#phases-runs details")
         for run, row in zip(self.runs, rows):
             summary = self.summary(run)
             self.assertEqual(heading[-3:], ["unaccounted s", "not training s", "all s"])
@@ -221,7 +216,7 @@ class ReportPage(unittest.TestCase):
 
     def test_the_table_behind_the_bytes_is_the_summaries(self):
         self.browser.show(self.page)
-        heading, *rows = self.browser.evaluate(TABLE, "#bytes details")
+        heading, *rows = self.browser.evaluate(browser.TABLE, "#bytes details")
         self.assertEqual(heading, ["run", "pushed (gradients), MB", "pulled (parameters), MB", "pushed and pulled, MB for each iteration"])
         for run, row in zip(self.runs, rows, strict=True):
             summary = self.summary(run)
@@ -238,7 +233,7 @@ class ReportPage(unittest.TestCase):
         for place, run in enumerate(self.runs):
             with open(run / "phases.csv", encoding="utf-8") as file:
                 said = {(row["node"], row["thread"], row["phase"]): row for row in csv.DictReader(file)}
-            heading, *rows = self.browser.evaluate(TABLE, f"#phases-nodes-{place} details")
+            heading, *rows = self.browser.evaluate(browser.TABLE, f"#phases-nodes-{place} details")
             columns = [name.removesuffix(" s") for name in heading[1:]]
             self.assertEqual((columns[-2:], {*columns[:-1]}), (["unaccounted", "all"], {phase for _, _, phase in said}))
             self.assertEqual([row[0] for row in rows], ["node 0, 2 workers", "node 1, 2 workers"])
@@ -251,7 +246,7 @@ class ReportPage(unittest.TestCase):
                 self.assertAlmostEqual(2 * sum(number(row[column]) for row in rows),
                                        self.summary(run)["phases"][phase]["total_seconds"], delta=0.00201, msg=phase)
 
-            heading, *rows = self.browser.evaluate(TABLE, f"#phases-workers-{place} details")
+            heading, *rows = self.browser.evaluate(browser.TABLE, f"#phases-workers-{place} details")
             self.assertEqual(heading[2:], ["count", "total s", "share %", "mean ms", "p50 ms", "p95 ms", "hidden s"])
             self.assertEqual(len(rows), 4 * 9)
             for worker, phase, *numbers in rows:
@@ -270,7 +265,7 @@ class ReportPage(unittest.TestCase):
         decisions = sorted((event for event in trace["traceEvents"] if event["ph"] == "i"),
                            key=lambda event: (event["ts"], event["name"] != "report"))
         first_grant = (trace["otherData"]["first_grant_ns"] - trace["otherData"]["origin_ns"]) * 1e-3
-        heading, *rows = self.browser.evaluate(TABLE, "#gaps-2 details")
+        heading, *rows = self.browser.evaluate(browser.TABLE, "#gaps-2 details")
         self.assertEqual((heading, len(rows)), (["until s", "0.0", "0.1", "1.0", "1.1"], 96))
         self.assertEqual(self.browser.evaluate("return getComputedStyle(document.querySelector('#gaps-2 svg path')).shapeRendering"),
                          "crispedges")  # no seam between cells
@@ -309,7 +304,7 @@ class ReportPage(unittest.TestCase):
         self.browser.show(self.page)
         trace = json.loads((self.runs[0] / "trace.json").read_text(encoding="utf-8"))
         spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-        _, *rows = self.browser.evaluate(TABLE, "#timeline-0 details")
+        _, *rows = self.browser.evaluate(browser.TABLE, "#timeline-0 details")
         self.assertTrue(1000 < len(rows) <= 4000, len(rows))
         last = max((row for row in rows if row[:1] + row[2:3] == ["1.1", "COMPUTE_GRADS"]), key=lambda row: number(row[1]))
         real = [event for event in spans if event["tid"] == 1001002 and event["name"] == "COMPUTE_GRADS"][-1]
@@ -322,7 +317,7 @@ class ReportPage(unittest.TestCase):
         trace = json.loads((self.runs[1] / "trace.json").read_text(encoding="utf-8"))
         expected = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["cat"] == "phase"
                     and 100 <= event["args"]["clock"] <= 104]
-        _, *rows = self.browser.evaluate(TABLE, "#timeline-1 details")
+        _, *rows = self.browser.evaluate(browser.TABLE, "#timeline-1 details")
         self.assertEqual(len(rows), len(expected))
         self.assertEqual({row[1] for row in rows}, {"100", "101", "102", "103", "104"})
         self.assertEqual(self.title("timeline-1"), "Timeline of clocks 100 to 104")
@@ -330,7 +325,7 @@ class ReportPage(unittest.TestCase):
 
         page = self.report("all_clocks.html", "--clocks", "0..100000", *self.runs)
         self.browser.show(page)
-        _, *rows = self.browser.evaluate(TABLE, "#timeline-0 details")
+        _, *rows = self.browser.evaluate(browser.TABLE, "#timeline-0 details")
         self.assertEqual((rows[0][1], len(rows)), ("0", 4000))
         self.assertRegex(self.text("timeline-0"), "room for the first 4\\s000 of their [0-9\\s]+ phases: ask for fewer clocks")
 
@@ -364,7 +359,7 @@ class ReportPage(unittest.TestCase):
         run = self.folder / "short"  # 96 stretches of it are shorter than a clock
         self.paceline("simulate", self.config, "--out", run, "sync.policy=bsp", "train.total_iterations=300")
         self.browser.show(self.report("short.html", run))
-        _, *rows = self.browser.evaluate(TABLE, "#rates details")
+        _, *rows = self.browser.evaluate(browser.TABLE, "#rates details")
         begins = [number(row[2]) for row in rows]
         summary = self.summary(run)
         iteration = summary["wall_seconds"] / summary["final_version"]
@@ -391,7 +386,7 @@ class ReportPage(unittest.TestCase):
             self.assertNotIn(same, rows)
         clipped = """return [...document.querySelectorAll('.wrapped td')].filter((cell) => cell.scrollWidth > cell.clientWidth).length"""
         self.assertEqual(self.browser.evaluate(clipped), 0)
-        rows = dict((row[0], row[1:]) for row in self.browser.evaluate(TABLE, "#changed-settings"))
+        rows = dict((row[0], row[1:]) for row in self.browser.evaluate(browser.TABLE, "#changed-settings"))
         self.assertEqual(rows["cluster.nodes"][:3], ["2", "2", "2"])
 
     # ---- what may be wrong with a run
@@ -439,7 +434,7 @@ class ReportPage(unittest.TestCase):
         page = self.report("long.html", *[run] * 4)
         self.assertLess(page.stat().st_size, 3_000_000)
         self.browser.show(page)
-        rows = self.browser.evaluate(TABLE, "#loss-time details")
+        rows = self.browser.evaluate(browser.TABLE, "#loss-time details")
         self.assertIn(["long", "training", "19555.6", "54321", "217284", "7.25"], [[row[0].split("/")[-1], *row[1:]] for row in rows])
         self.assert_quiet(page)
 
@@ -490,7 +485,7 @@ class CardsOfRuns(unittest.TestCase):
         (state, said), (other, _) = self.cards({"summary": summary, "known": {"status": "stopped", "policy": "asp"}}, {})
         self.assertEqual((state, said["policy"], said["final threshold"], other), ("ok", "bsp", "∞", "unfinished"))
         self.assertTrue(self.has_whole_summaries())
-        heading, *_ = self.browser.evaluate(TABLE, "#whole-summaries")
+        heading, *_ = self.browser.evaluate(browser.TABLE, "#whole-summaries")
         self.assertEqual(heading, ["key", "0"])
 
 

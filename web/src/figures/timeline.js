@@ -14,18 +14,19 @@ function headline(asked) {
   return asked ? `Timeline of ${clocksText(asked.clocks)}` : 'Timeline of the newest steps';
 }
 
-function caption(asked, shown) {
+function caption(asked, shown, origin) {
   const all = 'Every phase of each worker (node.thread). The bar below chooses the stretch; ';
+  if (origin) return `${all}paceline trace makes a trace.json of the parts that are there, for Perfetto.`;
   if (!asked) return `${all}trace.json has the whole run, for Perfetto, and paceline report --html --clocks A..B draws any other.`;
   const fits = asked.phases > shown
-    ? `this page has room for the first ${fixed(shown, 0)} of their ${fixed(asked.phases, 0)} phases: ask for fewer clocks to see the others.`
+    ? `this page has room for the first ${fixed(shown, 0)} of their ${fixed(asked.phases, 0)} phases: ask for fewer clocks to see others.`
     : `trace.json has the whole run, for Perfetto.`;
   return all + fits;
 }
 
-// of: {workers, spans, spans_from, asked}
+// of: {workers, spans, spans_from, asked, origin}, the last where there is no first grant that seconds count from
 export function timeline(parent, phases, of, index) {
-  const { workers, spans, spans_from: from, asked } = of;
+  const { workers, spans, spans_from: from, asked, origin } = of;
   const id = `timeline-${index}`;
   const flat = spans.flatMap((own, row) => own.map(([phase, begin, length, clock]) => (
     { phase, begin: from + begin * 1e-6, end: from + (begin + length) * 1e-6, row, clock })));
@@ -41,11 +42,11 @@ export function timeline(parent, phases, of, index) {
   const first = flat.filter(({ clock }) => clock >= least && clock <= most);
   const left = (width) => namesWidth(workers, width);
   addFigure(parent, {
-    id, title: headline(asked), names: used.map(({ name }) => name), caption: caption(asked, flat.length),
+    id, title: headline(asked), names: used.map(({ name }) => name), caption: caption(asked, flat.length, origin),
     height: () => workers.length * 22 + 92,
     option: (theme, width) => ({
       grid: { left: left(width), right: 18, bottom: 84 },
-      xAxis: axis(theme, 'seconds since the first grant', { type: 'value', nameGap: 28, scale: true,
+      xAxis: axis(theme, `seconds since ${origin ?? 'the first grant'}`, { type: 'value', nameGap: 28, scale: true,
                                                             splitNumber: width < 500 ? 3 : 6 }),
       yAxis: workerRows(workers, theme, left, width),
       dataZoom: [{ type: 'slider', filterMode: 'weakFilter', bottom: 8, height: 22, left: left(width), right: 18,
