@@ -352,7 +352,7 @@ class ReportPage(unittest.TestCase):
         page = self.report("older.html", untraced[0])
         self.browser.show(page)
         for figure in ("gaps", "rates-nothing"):
-            self.assertIn("drawn from progress.csv, which a run leaves as it ends: this one lacks it.", self.text(figure))
+            self.assertIn("drawn from progress.csv, which a run writes from its first second on: this one lacks it.", self.text(figure))
 
     def test_bytes_per_second_of_whole_clocks_are_no_comb(self):
         """BSP's workers move everything at once: a stretch shorter than a clock would have all or nothing of it."""
@@ -413,14 +413,18 @@ class ReportPage(unittest.TestCase):
         summary = self.summary(run)
         summary.update(status="failed", reason=f"{EVIL}/script>", policy="<b>bold</b>", lost=["<!-- <script>"], seed=2**64 - 1)
         (run / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
-        (run / "config.yaml").write_text(f"# </script><script>\n{EVIL}: 1\n", encoding="utf-8")
-        page = self.report("evil.html", run, self.runs[0])
+        (run / "config.yaml").write_text(f"# </script><script>\n{EVIL}: [1\n", encoding="utf-8")  # no YAML, so it is shown as it is
+        other = self.folder / "other"
+        shutil.copytree(self.runs[0], other)
+        (other / "config.yaml").write_text(f"{EVIL}: 1\n", encoding="utf-8")  # as of a version that knew that key
+        page = self.report("evil.html", run, other)
         self.browser.show(page)
         self.browser.evaluate(OPEN_ALL)
         self.assertEqual(self.browser.evaluate("return document.title"), "Paceline report")
         self.assertEqual(self.browser.evaluate("return document.querySelectorAll('img, b, script').length"), 3)
         text = self.browser.evaluate("return document.body.innerText")
-        for shown in (run.name, "<b>bold</b>", "lost <!-- <script>", f"{EVIL}/script>", str(2**64 - 1), f"{EVIL}: 1"):
+        for shown in (run.name, "<b>bold</b>", "lost <!-- <script>", f"{EVIL}/script>", str(2**64 - 1), f"{EVIL}: [1",
+                      f"unknown key {EVIL}"):
             self.assertIn(shown, text)
         self.assert_quiet(page)
 
