@@ -1,7 +1,10 @@
 """What scripts/simulator_vs_reality.sh reads off runs.
 
     reality.py metric RUN           the accuracy of a real run by samples, as `simulate.metric.curve` takes it
-    reality.py table OUT CELL…      the pairs OUT/CELL and OUT/CELL-simulated as a table, and OUT/pairs.json
+    reality.py table OUT CALIBRATION… -- CELL…
+                                    the pairs OUT/CELL and OUT/CELL-simulated as a table, and OUT/pairs.json; those that
+                                    were simulated in training mode, too (OUT/CELL-trained), with their thresholds, window
+                                    by window
 
 An error is (simulated - real) / real. Its target: 10 % of the wall time, 15 % of the barrier time and of the pulls. Barrier
 times that are both below 1 % of the real wall time are not judged: what is left there is no waiting for others. pairs.json
@@ -13,6 +16,9 @@ import csv
 import json
 import os
 import sys
+from pathlib import Path
+
+from dtssp_tables import lpr_deviation, value_of, windows
 
 TARGETS = {"wall": 0.10, "barrier": 0.15, "pulls": 0.15}
 NO_WAITING = 0.01  # of the wall time
@@ -71,9 +77,17 @@ def compare(name, real, simulated):
     return error, abs(error) <= TARGETS[name]
 
 
-def pair(out, cell):
-    real, simulated = figures(os.path.join(out, cell)), figures(os.path.join(out, cell + "-simulated"))
-    row = {"cell": cell, "real": real, "simulated": simulated}
+def pairs_of(out, cell):
+    """A row for each way in which the cell was simulated."""
+    rows = [pair(out, cell, cell, cell + "-simulated")]
+    if os.path.exists(os.path.join(out, cell + "-trained")):
+        rows.append(pair(out, cell + ", trained", cell, cell + "-trained"))
+    return rows
+
+
+def pair(out, name, cell, run):
+    real, simulated = figures(os.path.join(out, cell)), figures(os.path.join(out, run))
+    row = {"cell": name, "real": real, "simulated": simulated}
     for name in TARGETS:
         error, kept = compare(name, real, simulated)
         row[name] = {"error": error, "target": TARGETS[name], "kept": kept}
@@ -87,16 +101,54 @@ def cells_of(row, name, form):
             {True: "kept", False: "MISSED", None: "not judged"}[row[name]["kept"]]]
 
 
-def phases(out):
+def phases(out, calibration):
     """What the run that the costs were taken from gives back of itself."""
-    real, simulated = (read_json(os.path.join(out, run)) for run in ("calibration", "calibration-simulated"))
-    print("calibration, s of all workers: phase, real, simulated")
+    real, simulated = (read_json(os.path.join(out, run)) for run in (calibration, calibration + "-simulated"))
+    print(f"{calibration}, s of all workers: phase, real, simulated")
     for phase, was in real["phases"].items():
         print(f"{phase:<15}  {was['total_seconds']:>9.3f}  {simulated['phases'][phase]['total_seconds']:>9.3f}")
 
 
-def table(out, cells):
-    pairs = [pair(out, cell) for cell in ["calibration", *cells]]
+def path(run):
+    """DTSSP's windows, by version: what it saw, what that made it decide (1: up, -1: down, 0: neither, whether or not the
+    threshold was at its end; None: it had no window before) and the threshold from there on."""
+    above, below = (float(value_of(Path(run), key)) for key in ("increase_above", "decrease_below"))
+    seen = {}
+    for row in windows(Path(run)):
+        lpr = float(row["lpr"]) if row["lpr"] else None
+        seen[int(row["version"])] = {"accuracy": float(row["train_accuracy"]), "lpr": lpr, "threshold": int(row["threshold"]),
+                                     "decision": None if lpr is None else (lpr > above) - (lpr < below)}
+    return seen
+
+
+def paths(out, cell):
+    """The threshold of a cell, window by window: real, predicted from the calibrating run's curve, and trained."""
+    runs = {"real": cell, "timing": cell + "-simulated", "training": cell + "-trained"}
+    by_run = {name: path(os.path.join(out, run)) for name, run in runs.items()}
+    workers = read_json(os.path.join(out, cell))["workers"]
+    batch, clocks = (int(value_of(Path(out, cell), key)) for key in ("batch_size", "window_clocks"))
+    samples = workers * batch * clocks
+    versions = sorted(set.intersection(*(set(seen) for seen in by_run.values())))
+    print(f"{cell}, windows of {clocks} clocks, {samples} samples: real, in timing mode (by the calibrating run's curve), in training "
+          "mode; noise is LPR's standard deviation by chance alone (binomial)")
+    columns = ["version", *(f"{what}{name}" for what in ("accuracy ", "LPR ", "threshold ") for name in runs), "noise"]
+    print("  ".join(columns))
+    for version in versions:
+        seen = [by_run[name][version] for name in runs]
+        cells = [str(version), *(f"{100 * s['accuracy']:.1f} %" for s in seen),
+                 *("" if s["lpr"] is None else f"{s['lpr']:+.1f} %" for s in seen), *(str(s["threshold"]) for s in seen),
+                 f"{lpr_deviation(max(seen[0]['accuracy'], 1 / samples), samples):.1f} %"]
+        print("  ".join(f"{cell:>{len(column)}}" for cell, column in zip(cells, columns)))
+    decided = [version for version in versions if by_run["real"][version]["decision"] is not None]
+    same = {name: sum(by_run[name][version]["decision"] == by_run["real"][version]["decision"] for version in decided)
+            for name in runs}
+    print(f"the decision (up, down or neither) is the real run's in {same['timing']} of {len(decided)} windows in timing mode, in "
+          f"{same['training']} in training mode")
+    return {"windows": by_run, "decided": len(decided), "same": same}
+
+
+def table(out, calibrations, cells):
+    pairs = [row for cell in [*calibrations, *cells] for row in pairs_of(out, cell)]
     header = ["cell", "wall s", "simulated", "error", "10 %", "barrier s", "simulated", "error", "15 %", "pulls",
               "simulated", "error", "15 %", "threshold", "simulated", "overruns"]
     rows = [header]
@@ -108,11 +160,17 @@ def table(out, cells):
     for row in rows:
         print("  ".join(f"{cell:>{width}}" if i else f"{cell:<{width}}"
                         for i, (cell, width) in enumerate(zip(row, widths))))
-    predicted = pairs[1:]
+    predicted = pairs[len(calibrations):]
     judged = [row[name]["kept"] for row in predicted for name in TARGETS if row[name]["kept"] is not None]
     print(f"{sum(judged)} of {len(judged)} judged figures within their targets, of {len(TARGETS) * len(predicted)} predicted; "
-          "the first line is the run that the costs were taken from")
-    phases(out)
+          + ("the first line is the run that the costs were taken from" if len(calibrations) == 1 else
+             f"the first {len(calibrations)} lines are the runs that the costs were taken from"))
+    for calibration in calibrations:
+        phases(out, calibration)
+    for cell in cells:
+        trained = next((row for row in pairs if row["cell"] == cell + ", trained"), None)
+        if trained:
+            trained["path"] = paths(out, cell)
     with open(os.path.join(out, "pairs.json"), "w", encoding="utf-8") as file:
         json.dump(pairs, file, indent=1)
         file.write("\n")
@@ -121,7 +179,8 @@ def table(out, cells):
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "metric":
         metric(sys.argv[2])
-    elif len(sys.argv) > 2 and sys.argv[1] == "table":
-        table(sys.argv[2], sys.argv[3:])
+    elif len(sys.argv) > 2 and sys.argv[1] == "table" and "--" in sys.argv:
+        end = sys.argv.index("--")
+        table(sys.argv[2], sys.argv[3:end], sys.argv[end + 1:])
     else:
         raise SystemExit(__doc__)

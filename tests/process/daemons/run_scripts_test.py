@@ -1,6 +1,7 @@
 """scripts/ that start runs: run_local, run_ssh, compare_policies, the learning experiment and simulator_vs_reality. See
 harness.py."""
 
+import csv
 import json
 import os
 import re
@@ -333,6 +334,38 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
                 for cell in ("calibration", "dtssp")]
         again = compare("dtssp")
         self.assertEqual((again.errors(), again.output()), (kept, script.output()))
+
+    def test_a_threshold_that_follows_what_is_learned_is_predicted_by_a_curve_and_by_training(self):
+        out = self.folder / "pairs"
+        script = self.script("simulator_vs_reality.sh", "--out", out, "--bin", harness.BIN, "dtssp-learns",
+                             f"data.path={self.data}", "cluster.nodes=2", "cluster.threads_per_node=1",
+                             "emulate.base_step=300ms", "emulate.slowdown=[1,2]", "train.total_iterations=12",
+                             "sync.lpr.window_clocks=2", "train.batch_size=8",
+                             "train.layers=[{kind: flatten}, {kind: dense, out: 10}]")
+        self.assertEqual(script.end(), 0, script.errors())
+        said = script.output().splitlines()
+        # A calibrating run of its own, and no other.
+        self.assertEqual([line.split("  ")[0] for line in said[1:4]], ["calibration-learns", "dtssp-learns", "dtssp-learns, trained"])
+        self.assertFalse((out / "calibration").exists())
+        self.assertRegex(said[4], "of 6 predicted; the first line is the run that the costs were taken from$")
+        begin = next(i for i, line in enumerate(said) if line.startswith("dtssp-learns, windows of 2 clocks, 32 samples: real, "))
+        curves = {}
+        for run in ("dtssp-learns", "dtssp-learns-simulated", "dtssp-learns-trained"):
+            with open(out / run / "curve.csv", encoding="utf-8") as file:
+                curves[run] = [row for row in csv.DictReader(file) if row["train_accuracy"]]
+        for i, line in enumerate(said[begin + 2:begin + 5]):
+            rows = [curve[i] for curve in curves.values()]
+            cells = line.replace(" %", "").split()
+            self.assertEqual((cells[0], cells[1:4]), (str(2 * (i + 1)), [f"{100 * float(row['train_accuracy']):.1f}" for row in rows]))
+            self.assertEqual(cells[-4:-1], [row["threshold"] for row in rows])
+            self.assertEqual(len(cells), 8 if i == 0 else 11)  # the first window has none before it
+        last = re.fullmatch(r"the decision \(up, down or neither\) is the real run's in (\d) of 2 windows in timing mode, in (\d) in "
+                            "training mode", said[begin + 5])
+        path = json.loads((out / "pairs.json").read_text(encoding="utf-8"))[2]["path"]
+        self.assertEqual((path["decided"], path["same"]["timing"], path["same"]["training"]),
+                         (2, int(last.group(1)), int(last.group(2))))
+        decided = [path["windows"]["real"]["4"]["lpr"], path["windows"]["real"]["4"]["decision"]]
+        self.assertEqual(decided[1], (decided[0] > 5) - (decided[0] < -5))
 
     def test_an_unchecked_configuration_is_no_reason_to_keep_a_run(self):
         self.run_dir.mkdir()
