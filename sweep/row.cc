@@ -28,6 +28,14 @@ double last(std::span<const CurveRow> curve, std::optional<double> CurveRow::*co
   return kNone;
 }
 
+// Of the last LPR window; where none has ended, of what was reported between the last evaluations.
+double last_trained(std::span<const CurveRow> curve, std::optional<double> CurveRow::*column) {
+  std::vector<CurveRow> windows(curve.begin(), curve.end());
+  std::erase_if(windows, [](const CurveRow& row) { return row.test_accuracy.has_value(); });
+  const double of_window = last(windows, column);
+  return std::isnan(of_window) ? last(curve, column) : of_window;
+}
+
 // The thresholds that a policy began with count as rows: a switch changes the threshold where no window ends.
 std::vector<CurveRow> with_switches(std::vector<CurveRow> curve, const RunSummary& summary) {
   for (const PolicyChange& change : summary.switches) {
@@ -105,8 +113,8 @@ Result<Row> read_row(const std::filesystem::path& run, std::span<const std::stri
   set("max_grant_gap", static_cast<double>(s.max_grant_gap.value));
   set("lost_nodes", static_cast<double>(s.lost_nodes));
   set("dropped", static_cast<double>(s.dropped));
-  set("train_accuracy", last(curve, &CurveRow::train_accuracy));
-  set("train_loss", last(curve, &CurveRow::train_loss));
+  set("train_accuracy", last_trained(curve, &CurveRow::train_accuracy));
+  set("train_loss", last_trained(curve, &CurveRow::train_loss));
   set("test_accuracy", s.test_accuracy.value_or(last(curve, &CurveRow::test_accuracy)));
   if (target) set("s_to_target", seconds_to_target(curve, *target));
   return row;

@@ -194,8 +194,9 @@ def phases(c, title):
 
 
 def windows(run):
+    """The rows of curve.csv that are an LPR window's; one of an evaluation may say how training went, too."""
     with open(run / "curve.csv", encoding="utf-8") as file:
-        return [line for line in csv.DictReader(file) if line["train_accuracy"]]
+        return [line for line in csv.DictReader(file) if line["train_accuracy"] and not line["test_accuracy"]]
 
 
 def lpr_deviation(accuracy, samples):

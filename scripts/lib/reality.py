@@ -12,7 +12,6 @@ has the time in the network (PS_APPLY_GRADS + STEP + PS_PARAM) beside them, whic
 the barrier's.
 """
 
-import csv
 import json
 import os
 import sys
@@ -35,8 +34,7 @@ def metric(run):
     with open(os.path.join(run, "config.yaml"), encoding="utf-8") as file:
         batch = next(int(line.split(":")[1]) for line in file if line.startswith("  batch_size:"))
     samples_per_version = batch * summary["workers"]
-    with open(os.path.join(run, "curve.csv"), encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["train_accuracy"]]
+    rows = windows(Path(run))
     if not rows:
         raise SystemExit(f"reality.py: {run}/curve.csv has no window with a training accuracy; lower "
                          "sync.lpr.window_clocks")

@@ -352,7 +352,7 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
         curves = {}
         for run in ("dtssp-learns", "dtssp-learns-simulated", "dtssp-learns-trained"):
             with open(out / run / "curve.csv", encoding="utf-8") as file:
-                curves[run] = [row for row in csv.DictReader(file) if row["train_accuracy"]]
+                curves[run] = [row for row in csv.DictReader(file) if row["train_accuracy"] and not row["test_accuracy"]]
         for i, line in enumerate(said[begin + 2:begin + 5]):
             rows = [curve[i] for curve in curves.values()]
             cells = line.replace(" %", "").split()
