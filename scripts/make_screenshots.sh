@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes the pictures of the README again, of real runs: BSP, DTSSP and ASP on four emulated nodes of different speeds (about a
-# minute each), their page, and that in a headless Chromium, light, dark and as on a phone: its top (report-*.png), and the clock
-# gaps and some steps of DTSSP (steps-*.png). And once more DTSSP, whose live page is looked at when half of it is done (live-*.png).
+# minute each), their page, and that in a headless Chromium, light, dark and, light alone, as on a phone: its top (report-*.png),
+# and the clock gaps and some steps of DTSSP (steps-*.png). And once more DTSSP, whose live page is looked at when half of it is done
+# (live-*.png).
 #   scripts/make_screenshots.sh [--out DIR] [--runs DIR] [--bin DIR] [key.path=value …]
 #     --out DIR    where the pictures go (default docs/images)
 #     --runs DIR   where the runs are (default runs/screenshots); those that are there and have this configuration are kept
@@ -40,7 +41,7 @@ run_child "$root/scripts/compare_policies.sh" "${configs[@]}" --out "$runs" --bi
   fail "${stopped:+stopped: }no pictures: a run has failed" 1
 "$bin/paceline" report --html "$runs/report.html" --clocks 60..75 "$runs/bsp" "$runs/dtssp" "$runs/asp" ||
   fail "no page of the runs" 1
-/usr/bin/python3 "$pictures" "$runs/report.html" "$out" --prefix report- --top 1240 ||
+/usr/bin/python3 "$pictures" "$runs/report.html" "$out" --prefix report- --top 1240 --windows light dark phone ||
   fail "no pictures of the top of $runs/report.html" 1
 /usr/bin/python3 "$pictures" "$runs/report.html" "$out" --prefix steps- --figures gaps-1 timeline-1 --windows light dark ||
   fail "no pictures of the steps in $runs/report.html" 1

@@ -57,7 +57,7 @@ export function timeline(parent, phases, of, index) {
         formatter: ({ color, seriesName, value }) => tooltip(`${workers[value[2]]}, clock ${value[3]}`, [
           [color, `${seriesName} ${fixed((value[1] - value[0]) * 1e3, 3)} ms`], [null, `from ${seconds(value[0])} s`]]),
       },
-      series: used.map(({ name, phase }) => boxes(name, phaseStyle(name, theme), 0.7,
+      series: used.map(({ name, phase }) => boxes(name, { color: phaseStyle(name, theme).color }, 0.7,  // bare, as its boxes are
           flat.filter((span) => span.phase === phase).map(({ begin, end, row, clock }) => [begin, end, row, clock]))),
     }),
     columns: ['worker', 'clock', 'phase', 'from s', 'ms'],
