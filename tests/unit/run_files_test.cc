@@ -355,7 +355,7 @@ TEST_CASE("a_broken_curve_is_refused_with_file_and_line") {
   const TempFolder folder;
   REQUIRE(write_curve(folder.path(), std::vector<CurveRow>(2)));
   std::string bad = text_of(folder / "curve.csv");
-  replace(bad, "0,0,0,,,,\n0,0,0,", "0,0,0,,,,\n0,0,many,");
+  replace(bad, "0,0,0,,,,,,\n0,0,0,", "0,0,0,,,,,,\n0,0,many,");
   REQUIRE(write_file_atomically(folder / "curve.csv", bad));
   CHECK_THAT(read_curve(folder.path()).status().message(),
              Contains("curve.csv:3: threshold is 'many', expected an integer"));

@@ -230,7 +230,7 @@ export function live(parent, page, draw) {
     rows.replaceChildren(workers(s));
     if (s.state === 'over') return finish();
     said.textContent = 'Live: updated each second.';
-    if (s.state === 'training') {
+    if (s.state === 'training' && s.seconds > (points[points.length - 1]?.seconds ?? -1)) {  // the first may be from before
       const shown = s.workers.slice(0, kGapsMax);
       const gone = ({ state }) => state === 'lost' || state === 'finished' || state === 'absent';
       add({ seconds: s.seconds, gap: s.gap, threshold: s.threshold, samples_per_second: s.samples_per_second,
