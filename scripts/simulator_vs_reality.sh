@@ -8,7 +8,7 @@
 #     --out DIR   holds the real runs, the simulated ones (CELL-simulated; CELL-trained in training mode) and pairs.json
 #                 (default runs/reality)
 #     CELL        ssp1, ssp10, bsp, dtssp, asp, ssp-even, ssp-steep, bsp-steep, dtssp-steep, dtssp-learns (with a
-#                 calibrating run of its own, two to three minutes in all); all when none is named
+#                 calibrating run of its own, about two minutes in all); all when none is named
 # key.path=value is given to every run. Missing generated data is made first. Ctrl-C or SIGTERM stops the run in order.
 # Exit status: 0 every pair was compared (a figure beyond its target is no failure here), 1 a run failed, was stopped or lost
 # nodes, 2 wrong usage or configuration.
