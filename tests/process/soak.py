@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
 """A long run with faults and checkpoints: memory and file descriptors of every process stay flat.
 
-    soak.py BIN [--seconds 3600] [--faults 8]
+    soak.py BIN [--seconds 3600] [--faults 16] [key.path=value …]
 
-Three nodes of two threads train over two shards, which save a checkpoint every few seconds. FAULTS times, evenly spread over
-the first third of the time, all servers are killed and started again with --resume; every second time a node is killed
-with them and started again, too. So whatever runs at the end has lived for two thirds of the time or more. Each second the
-resident memory and the open descriptors of every process are looked at. Of a process that lived long enough, without its
-first part, in which all is used for the first time, the last third must not have more (medians) than the first but for
-MEMORY_MAX and DESCRIPTORS_MAX: in an hour a process that grows by more than 13 MB per hour is found, one that grows by less
-is not.
-
-No single node joins or leaves, but with the servers.
+Three nodes of two threads train over two shards, which save a checkpoint every few seconds; there is room for a fourth. FAULTS
+times, evenly spread over the first third of the time, one of these happens, in turn: all servers are killed and started again
+with --resume; so they are, and a node with them; a node is killed alone, and comes back; the fourth node joins late, or, where
+it has, leaves in order (SIGTERM) and comes back. So whatever runs at the end has lived for two thirds of the time or more. Each
+second the resident memory and the open descriptors of every process are looked at. Of the time behind the last fault (before, a
+shard has more where a node comes), without its first part, in which all is used for the first time, the last third must not have
+more (medians) than the first but for MEMORY_MAX and DESCRIPTORS_MAX: in an hour a process that grows by more than 13 MB per hour
+is found, one that grows less is not.
 
 Prints a line for each process, with how much its memory grew and at what rate. Exit status 0: all flat and the run ended in
 order; 1: not; 2: wrong usage.
@@ -19,6 +18,7 @@ order; 1: not; 2: wrong usage.
 import argparse
 import json
 import pathlib
+import re
 import shutil
 import signal
 import statistics
@@ -30,14 +30,14 @@ import harness  # noqa: E402 (after the path is known)
 
 MEMORY_MAX = 4 << 20  # bytes; 100,000 steps may take 1 MB for good (memory_test), a longest burst so far a little more
 DESCRIPTORS_MAX = 2
-WARM_UP = 0.25  # of a process's life is not judged
+WARM_UP = 0.25  # of the time behind the last fault is not judged
 SAMPLES_MIN = 12  # fewer say nothing
-NODES, SHARDS = 3, 2
+NODES, NODES_MAX, SHARDS = 3, 4, 2
 
 CONFIG = """\
 run: {{seed: 3, out: {folder}/run}}
 cluster:
-  nodes: {nodes}
+  nodes: {{min: {nodes}, max: {most}}}
   threads_per_node: 2
   shards: {shards}
   endpoints: [{endpoints}]
@@ -63,6 +63,7 @@ class Watched:
         self.program = harness.Program(*command)
         self.resident = []  # bytes
         self.descriptors = []
+        self.calm_from = None  # place of the first sample behind the last fault; None: it did not live to see that
 
     def look(self):
         process = pathlib.Path(f"/proc/{self.program.pid}")
@@ -77,11 +78,14 @@ class Watched:
                 self.descriptors.append(descriptors)
 
     def judge(self):
-        """What is to be said of it, and whether it is flat; None where it did not live for long enough."""
-        warm = int(len(self.resident) * WARM_UP)
+        """What is to be said of it, and whether it is flat."""
+        if self.calm_from is None:
+            return f"{self.name}: {len(self.resident)} s, ended by a fault", True
+        calm = len(self.resident) - self.calm_from
+        if calm < SAMPLES_MIN:
+            return f"{self.name}: {calm} s, too short to be judged", True
+        warm = self.calm_from + int(calm * WARM_UP)
         third = (len(self.resident) - warm) // 3
-        if len(self.resident) < SAMPLES_MIN:
-            return f"{self.name}: {len(self.resident)} s, too short to be judged", True
         (memory, more_memory), (open_files, more_open) = (
             (first := statistics.median(of[warm:warm + third]), statistics.median(of[-third:]) - first)
             for of in (self.resident, self.descriptors))
@@ -94,12 +98,13 @@ class Watched:
 
 
 class Soak:
-    def __init__(self, programs, folder):
+    def __init__(self, programs, folder, overrides):
         self.programs = programs
+        self.overrides = overrides
         self.folder = folder
         self.config = folder / "soak.yaml"
         endpoints = ", ".join(f'"ipc://{folder}/{k}"' for k in range(SHARDS))
-        self.config.write_text(CONFIG.format(folder=folder, nodes=NODES, shards=SHARDS, endpoints=endpoints),
+        self.config.write_text(CONFIG.format(folder=folder, nodes=NODES, most=NODES_MAX, shards=SHARDS, endpoints=endpoints),
                                encoding="utf-8")
         self.ended = []
         self.servers = [self.server(k) for k in range(SHARDS)]
@@ -108,11 +113,11 @@ class Soak:
 
     def server(self, shard, *arguments):
         name = f"shard {shard}{' (resumed)' if arguments else ''}"
-        return Watched(name, self.programs / "paceline-server", self.config, "--shard", shard, *arguments)
+        return Watched(name, self.programs / "paceline-server", self.config, *self.overrides, "--shard", shard, *arguments)
 
     def node(self, number, *arguments):
         name = f"node {number}{' (anew)' if arguments else ''}"
-        return Watched(name, self.programs / "paceline-worker", self.config, "--node", number, *arguments)
+        return Watched(name, self.programs / "paceline-worker", self.config, *self.overrides, "--node", number, *arguments)
 
     def running(self):
         return [*self.servers, *self.nodes]
@@ -135,13 +140,44 @@ class Soak:
         self.ended += those
 
     def fault(self, number):
-        """All servers, and now and then a node, die and come back."""
-        node = number // 2 % NODES if number % 2 == 1 else None
+        """One of the four kinds."""
+        node, kind = number // 4 % NODES, number % 4
+        if kind == 0:
+            self.servers_die()
+        elif kind == 1:
+            self.servers_die(node)
+        elif kind == 2:
+            self.kill(self.nodes[node])
+            self.come(node)
+        else:
+            if len(self.nodes) == NODES_MAX:
+                self.leave(NODES)
+            self.come(NODES)
+
+    def servers_die(self, node=None):
+        """With a node, or alone; and come back."""
         self.kill(*self.servers, *([] if node is None else [self.nodes[node]]))
         self.servers = [self.server(k, "--resume") for k in range(SHARDS)]
         if node is not None:
             self.nodes[node] = self.node(node, "--resume")
         self.servers[0].program.wait_for_line(harness.PROGRESS.pattern)
+
+    def leave(self, number):
+        self.nodes[number].program.send(signal.SIGTERM)
+        self.nodes[number].program.end()
+        self.ended.append(self.nodes[number])
+
+    def come(self, number):
+        """A node while training goes on: until it takes part."""
+        arrivals = re.compile(f"node {number} (is back|has come)")
+        log = self.folder / "run/server.log"
+        before = len(arrivals.findall(log.read_text(encoding="utf-8")))
+        end = time.monotonic() + harness.DEADLINE
+        self.nodes[number:number + 1] = [self.node(number, "--resume")]
+        while len(arrivals.findall(log.read_text(encoding="utf-8"))) == before:
+            if time.monotonic() > end:
+                raise AssertionError(f"node {number} takes no part within {harness.DEADLINE} s: {self.nodes[number].program.errors()}")
+            self.watch(0.2)
 
     def stop(self):
         """The orderly end; returns the summary."""
@@ -162,8 +198,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("bin", type=pathlib.Path, help="the folder of the programs")
     parser.add_argument("--seconds", type=float, default=3600)
-    parser.add_argument("--faults", type=int, default=8)
-    arguments = parser.parse_args()
+    parser.add_argument("--faults", type=int, default=16)
+    parser.add_argument("overrides", nargs="*", help="key.path=value, for every daemon")
+    arguments = parser.parse_intermixed_args()
     if arguments.seconds < 30 or arguments.faults < 0:
         parser.error("expected 30 seconds or more, and no negative number of faults")
     programs = arguments.bin.resolve()
@@ -172,10 +209,12 @@ def main():
     try:
         harness.subprocess.run([programs / "paceline", "data", "synthesize", "--out", folder / "data", "--train", "400",
                                 "--test", "100"], check=True, stdout=harness.subprocess.DEVNULL)
-        soak = Soak(programs, folder)
+        soak = Soak(programs, folder, arguments.overrides)
         for number in range(arguments.faults):
             soak.watch(arguments.seconds / 3 / arguments.faults)
             soak.fault(number)
+        for watched in soak.running():
+            watched.calm_from = len(watched.resident)
         soak.watch(arguments.seconds * (2 / 3 if arguments.faults > 0 else 1))
         summary = soak.stop()
     except AssertionError as error:
@@ -192,7 +231,8 @@ def main():
         flat = flat and is_flat
     in_order = (summary["status"], summary["reason"]) == ("stopped", "stopped by a signal")
     print(f"{summary['iterations']} iterations, {summary.get('checkpoints', 0)} checkpoints in the last generation, generation "
-          f"{summary.get('generation', 1)}, {summary['lost_nodes']} nodes lost, {summary['status']}: {summary['reason']}")
+          f"{summary.get('generation', 1)}, {summary['lost_nodes']} nodes lost, "
+          f"{summary.get('returned_nodes', 0)} came back, {summary.get('late_nodes', 0)} late, {summary['status']}: {summary['reason']}")
     sys.exit(0 if flat and in_order else 1)
 
 
