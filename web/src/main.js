@@ -74,7 +74,9 @@ function wholeRuns(main, page) {
 // Of a run that goes: what it says of itself now, where its time has gone so far, and, below it, what its curve says, drawn
 // anew when that has grown. Once it is over: the whole report.
 function showLive(main, page) {
-  main.append(element('header', {}, element('h1', {}, 'Paceline'), element('p', {}, page.runs[0].name)));
+  label(page);
+  const { name, label: folder } = page.runs[0];
+  main.append(element('header', {}, element('h1', {}, 'Paceline'), element('p', { title: name }, folder)));
   const now = section(main, 'Now');
   const curves = element('div');
   main.append(curves);
