@@ -69,21 +69,29 @@ def leaves(value, path=""):
 
 
 @unittest.skipIf(browser.missing(), f"not installed: {', '.join(browser.missing())} (scripts/install_deps.sh --browser)")
-class ReportPage(unittest.TestCase):
-    """Runs of three policies on one page, and runs that something is wrong with."""
+class PageTest(unittest.TestCase):
+    """Has a folder and a browser for all of a class."""
 
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(harness.temporary_folder())
         cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.browser = browser.Browser().__enter__()
+        cls.addClassCleanup(cls.browser.__exit__)
+
+
+class ReportPage(PageTest):
+    """Runs of three policies on one page, and runs that something is wrong with."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
         cls.config = cls.folder / "simulate.yaml"
         cls.config.write_text(SIMULATION.replace("DATA", str(cls.folder / "data")), encoding="utf-8")
         cls.paceline("data", "synthesize", "--out", cls.folder / "data", "--train", "400", "--test", "100")
         cls.runs = [cls.folder / "runs" / policy for policy in ("bsp", "dtssp", "asp")]
         for run in cls.runs:
             cls.paceline("simulate", cls.config, "--out", run, f"sync.policy={run.name}")
-        cls.browser = browser.Browser().__enter__()
-        cls.addClassCleanup(cls.browser.__exit__)
         cls.page = cls.report("three.html", *cls.runs)
 
     @staticmethod
@@ -443,16 +451,8 @@ class ReportPage(unittest.TestCase):
         self.assert_quiet(page)
 
 
-@unittest.skipIf(browser.missing(), f"not installed: {', '.join(browser.missing())} (scripts/install_deps.sh --browser)")
-class CardsOfRuns(unittest.TestCase):
+class CardsOfRuns(PageTest):
     """What the top of the page makes of data that is written here, rather than read from runs."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = pathlib.Path(harness.temporary_folder())
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.browser = browser.Browser().__enter__()
-        cls.addClassCleanup(cls.browser.__exit__)
 
     def cards(self, *runs):
         """Of each run its state and what its card says, by name."""
