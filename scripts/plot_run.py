@@ -40,6 +40,7 @@ COLUMNS = {
     "curve.csv": ("seconds", "version", "threshold", "lpr", "train_loss", "train_accuracy", "test_accuracy", "test_loss",
                   "iterations"),
     "phases.csv": ("node", "thread", "phase", "total_seconds"),
+    "phases_so_far.csv": ("node", "thread", "phase", "total_seconds"),
     "staleness.csv": ("unit", "staleness", "count"),
 }
 SPARED = COLUMNS["curve.csv"][1:]  # without one of these the rest can be drawn
@@ -58,7 +59,7 @@ class Run:
         self.missing = []
         self.summary = self._summary()
         self.curve = self._table("curve.csv")
-        self.phases = self._table("phases.csv")
+        self.phases = self._phases()
         self.staleness = self._table("staleness.csv")
         if self.curve is not None:  # an evaluation's row comes when it is done, and says when its version was reached
             self.curve = self.curve.sort_values("seconds", kind="stable")
@@ -77,6 +78,14 @@ class Run:
         except (ValueError, TypeError, RecursionError) as error:
             self.missing.append(f"summary.json: no JSON object: {error}")
             return None
+
+    def _phases(self):
+        """Of a run that was killed, what its nodes last said."""
+        so_far = "phases_so_far.csv"
+        if (self.folder / "phases.csv").exists() or not (self.folder / so_far).exists():
+            return self._table("phases.csv")
+        self.missing.append(f"phases.csv: not there, so drawn from {so_far}, which has what the nodes' last heartbeats said")
+        return self._table(so_far)
 
     def _table(self, name):
         text = self._text(name)
@@ -172,6 +181,9 @@ def draw(chart, runs, column, along, scale=1.0, thin=False, step=False, suffix="
         if run.curve is None:
             continue
         rows = run.curve[run.curve[along].notna() & run.curve[column].notna() & run.curve[column].abs().ne(math.inf)]
+        # Of training the windows where there are any: means since the evaluation before are of other lengths.
+        if thin and rows["test_accuracy"].isna().any():
+            rows = rows[rows["test_accuracy"].isna()]
         if rows.empty:
             continue
         chart.plot(rows[along], rows[column] * scale, color=RUN_COLOURS[place % len(RUN_COLOURS)],

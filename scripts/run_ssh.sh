@@ -145,19 +145,26 @@ this_run() { echo "$run_dir/$1 -nt $(printf '%q' "${folders[${servers[0]}]}/run.
 # fetch_trace HOST FOLDER: its parts that are newer than its part of the configuration, into a new folder here. Whatever a
 # login prints comes first; nothing else of what it sends is taken.
 fetch_trace() {
-  local names part
+  local names sent part folder
+  folder=$(printf '%q' "${folders[$1]}")
   mapfile -t names <<<"$(parts_of "$1")"
   mkdir "$2" "$2/sent" || return 1
   # shellcheck disable=SC2086
-  timeout "$fetch_seconds" $ssh "$1" "cd $quoted && cd $run_dir && parts= && for part in ${names[*]}; do
-      [ ! \$part -nt $(printf '%q' "${folders[$1]}/run.yaml") ] || parts=\"\$parts \$part\"; done &&
-    echo trace-parts && { [ -z \"\$parts\" ] || tar -czf - \$parts | base64; } && echo trace-whole" </dev/null >"$2/base64" || return 1
+  timeout --foreground "$fetch_seconds" $ssh "$1" "cd $quoted && cd $run_dir && parts= && for part in ${names[*]}; do
+      [ ! \$part -nt $folder/run.yaml ] || parts=\"\$parts \$part\"; done && [ -n \"\$parts\" ] &&
+    tar -czf $folder/trace.tar.gz \$parts && echo trace-parts && base64 $folder/trace.tar.gz && echo trace-whole" \
+    </dev/null >"$2/base64" || return 1
   [ "$(tail -n 1 "$2/base64")" = trace-whole ] || return 1
   sed '1,/^trace-parts$/d; $d' "$2/base64" | base64 -d >"$2/tar.gz" || return 1
-  [ -s "$2/tar.gz" ] || return 0
-  tar -C "$2/sent" -xzf "$2/tar.gz" --no-same-owner --no-same-permissions "${names[@]}" 2>/dev/null # those that are there
+  mapfile -t sent < <(tar -tzf "$2/tar.gz" | grep -Fx -f <(printf '%s\n' "${names[@]}"))
+  [ ${#sent[@]} -gt 0 ] || return 1
+  tar -C "$2/sent" -xzf "$2/tar.gz" --no-same-owner --no-same-permissions "${sent[@]}" || return 1
   for part in "${names[@]}"; do
-    [ ! -f "$2/sent/$part" ] || [ -L "$2/sent/$part" ] || mv "$2/sent/$part" "$parts/" || return 1
+    if [ -f "$2/sent/$part" ] && [ ! -L "$2/sent/$part" ]; then
+      mv "$2/sent/$part" "$parts/" || return 1
+    else
+      say "no $part from $1"
+    fi
   done
 }
 # gather_trace: the parts of all other hosts, to the authority's, where they become one trace.
@@ -173,7 +180,7 @@ gather_trace() {
   there=$(cd "$parts" && echo *)
   [ "$there" != '*' ] || return 0
   # shellcheck disable=SC2086
-  tar -C "$parts" -czf - $there | timeout "$fetch_seconds" $ssh "${servers[0]}" \
+  tar -C "$parts" -czf - $there | timeout --foreground "$fetch_seconds" $ssh "${servers[0]}" \
     "cd $quoted && tar -C $run_dir -xzf - --no-same-owner && build/release/bin/paceline trace $run_dir" ||
     say "the trace on ${servers[0]} lacks the other hosts' parts"
 }
@@ -203,6 +210,7 @@ trap stop INT TERM
 attend
 result=$?
 pids=()
+trap 'exit 1' INT TERM # nothing is left to stop: what is fetched now can be had later, too
 [ "$(get run.trace)" != true ] || gather_trace
 report
 [ "$result" -ne 0 ] || exit 0

@@ -52,6 +52,10 @@ Status Membership::check(const wire::Join& join) const {
     return mismatch(who, "parameter layout", hex(join.layout_hash),
                     hex(first_->layout_hash) + " as node " + to_string(first_->node) + " has");
   }
+  if (expected_data_ && join.data_fingerprint != *expected_data_) {
+    return mismatch(who, "data fingerprint", hex(join.data_fingerprint),
+                    hex(*expected_data_) + " as the checkpoint has: go on with the training data of the run");
+  }
   if (first_ && join.data_fingerprint != first_->data_fingerprint) {
     return mismatch(who, "data fingerprint", hex(join.data_fingerprint),
                     hex(first_->data_fingerprint) + " as node " + to_string(first_->node) +
@@ -94,8 +98,7 @@ Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerI
     return failed_precondition(to_string(peer) +
                                ": this process of it has gone, and is not taken back; start it anew");
   }
-  // A join said twice is harmless; a second connection is an intruder, even of the same process: what was
-  // sent over the broken one is missing.
+  // A join said twice is harmless; of another connection of the same process go_on() knows what to make.
   const bool same = member.incarnation == incarnation && member.connection == connection;
   if (member.state == State::kPresent && !same) {
     return failed_precondition(to_string(peer) +
@@ -106,7 +109,41 @@ Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerI
   if (known != connections_.end() && known->second != peer) {
     return failed_precondition(to_string(peer) + ": this connection is " + to_string(known->second));
   }
-  member = {State::kPresent, incarnation, connection, now, now};
+  if (member.state != State::kPresent) member = {};
+  member.state = State::kPresent;
+  member.incarnation = incarnation;
+  member.connection = connection;
+  member.last_seen = member.joined_at = now;
+  connections_[connection] = peer;
+  return Status::ok();
+}
+
+bool Membership::is_here(const wire::Join& join) const {
+  if (join.protocol_version != wire::kProtocolVersion || join.node.value >= nodes_.size()) return false;
+  const Member& member = nodes_[join.node.value];
+  return member.state == State::kPresent && member.incarnation == join.incarnation;
+}
+
+Status Membership::go_on(const wire::Join& join, const wire::PeerId& connection, Ticks now) {
+  PACELINE_RETURN_IF_ERROR(check(join));
+  const Peer peer = Peer::of(join.node);
+  if (!is_here(join)) return failed_precondition(to_string(peer) + " has gone from this run");
+  if (const std::optional<Peer> known = who(connection); known && *known != peer) {
+    return failed_precondition(to_string(peer) + ": this connection is " + to_string(*known));
+  }
+  Member& member = at(peer);
+  if (member.moves_lately == 0 || now - member.lately_since > cluster_.lease) {
+    member.moves_lately = 0;
+    member.lately_since = now;
+  }
+  if (++member.moves_lately > kMovesMax) {
+    return resource_exhausted(to_string(peer) + ": its connection broke " +
+                              std::to_string(member.moves_lately) + " times within a lease");
+  }
+  connections_.erase(member.connection);
+  member.connection = connection;
+  member.last_seen = member.joined_at = now;
+  ++member.moves;
   connections_[connection] = peer;
   return Status::ok();
 }

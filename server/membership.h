@@ -1,10 +1,10 @@
 // Membership: which connections belong to which nodes and shards, and when each was last heard from. Pure:
 // time is passed in, so leases are tested without waiting.
 //
-// Who has joined stays the only one of its number: another process (told apart by its incarnation) and
-// another connection are intruders. A connection that breaks is a loss, and who has gone (lost, or left) does
-// not come back; another process of the same node may, once the one before is forgotten (forget();
-// server_loop_return.cc says when).
+// Who has joined stays the only one of its number: another process (told apart by its incarnation) is an
+// intruder. The same process may move to another connection (go_on()), since one may break while both ends
+// live. Who has gone (lost, or left) does not come back, over whatever connection; another process of the
+// same node may, once the one before is forgotten (forget(); server_loop_return.cc says when).
 //
 // Thread: one at a time (the server's loop).
 #pragma once
@@ -37,13 +37,25 @@ class Membership {
   // its hash or differs from that of the first node; kFailedPrecondition the number is taken, or its node has
   // gone.
   Result<Layout> admit(const wire::Join& join, const wire::PeerId& connection, Ticks now);
-  // The same for another shard, at the authority.
+  // Whether this is the process that is here: it says so over another connection, since the one before broke.
+  bool is_here(const wire::Join& join) const;
+  // From now on it is behind `connection`; what its connection before still says is a stranger's. Errors:
+  // kInvalidArgument as admit(), of a layout as it said before; kFailedPrecondition it is not here, or
+  // `connection` is somebody else's; kResourceExhausted it has done so kMovesMax times within a lease, which
+  // no network does to it: it is to be lost.
+  static constexpr int kMovesMax = 64;
+  [[nodiscard]] Status go_on(const wire::Join& join, const wire::PeerId& connection, Ticks now);
+  // How often that process has.
+  std::int64_t moves_of(NodeId node) const { return nodes_[node.value].moves; }
+  // The same as the first for another shard, at the authority.
   [[nodiscard]] Status admit(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now);
   // What admit() says of the join itself, wherever it comes from.
   [[nodiscard]] Status check(const wire::Join& join) const;
 
   // The run is resumed: every node must have this layout, that of the checkpoint.
   void expect_layout(std::uint64_t hash) { expected_layout_ = hash; }
+  // And these data, where it says them.
+  void expect_data(std::uint64_t fingerprint) { expected_data_ = fingerprint; }
 
   std::optional<Peer> who(const wire::PeerId& connection) const;
   // Where to send to; nullptr when the peer has not joined or has gone.
@@ -85,6 +97,9 @@ class Membership {
     wire::PeerId connection;
     Ticks last_seen;
     Ticks joined_at;
+    std::int64_t moves = 0;
+    int moves_lately = 0;  // since
+    Ticks lately_since{};
   };
   Member& at(Peer peer) { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
   const Member& at(Peer peer) const { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
@@ -104,6 +119,7 @@ class Membership {
   };
   std::optional<FirstNode> first_;
   std::optional<std::uint64_t> expected_layout_;
+  std::optional<std::uint64_t> expected_data_;
 };
 
 }  // namespace paceline::server

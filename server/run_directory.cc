@@ -9,7 +9,6 @@
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
 #include "common/report/tensorboard.h"
-#include "common/trace/trace_file.h"
 #include "server/authority/results.h"
 #include "server/checkpoint/folder.h"
 
@@ -32,16 +31,6 @@ std::optional<std::uint64_t> daemon_of(const std::string& name, const std::strin
   const bool number =
       !digits.empty() && digits.size() < 10 && digits.find_first_not_of("0123456789") == std::string::npos;
   return number ? std::optional(std::stoull(digits)) : std::nullopt;
-}
-
-// What an earlier run's processes recorded, each for itself.
-std::vector<fs::path> parts_of_traces(const RunConfig& config) {
-  std::vector<fs::path> parts;
-  std::error_code error;
-  for (fs::directory_iterator it(config.run.out, error), end; !error && it != end; it.increment(error)) {
-    if (trace::is_part(it->path().filename().string())) parts.push_back(it->path());
-  }
-  return parts;
 }
 
 // The logs of nodes and shards that the new run does not have. Those that it has begin theirs anew, and may
@@ -93,7 +82,9 @@ std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
   files.push_back(fs::path(config.run.out) / "curve.csv.broken");
   for (const fs::path& log : logs_of_others(config)) files.push_back(log);
   for (const fs::path& events : event_files(config)) files.push_back(events);
-  for (const fs::path& part : parts_of_traces(config)) files.push_back(part);
+  if (const auto parts = parts_of_traces(config.run.out); parts.is_ok()) {
+    files.insert(files.end(), parts->begin(), parts->end());
+  }
   for (const char* name : kResults) files.push_back(fs::path(config.run.out) / name);
   return files;
 }

@@ -29,7 +29,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       background_(io, [this] { drain(); }),
       comers_(config.cluster.nodes),
       timer_(io),
-      display_(options_.progress, options_.progress_style, terminal_columns) {}
+      display_(options_.progress, options_.progress_style, terminal_size) {}
 
 ServerLoop::~ServerLoop() { replies_left_->close(); }
 
@@ -124,9 +124,9 @@ void ServerLoop::refuse_stranger(const wire::PeerId& from, const wire::Body& bod
   const bool broken = router_->said_in_vain(from);
   if (broken || std::holds_alternative<wire::Leave>(body)) return;  // whose join was refused says goodbye
   refuse(from,
-         failed_precondition(std::string(wire::name_of(body)) +
-                             " before a join on this connection (a process of a node that was lost with the "
-                             "one before is not let in again)"),
+         not_found(std::string(wire::name_of(body)) +
+                   " before a join on this connection (a process of a node that was lost with the one before "
+                   "is not let in again)"),
          /*fatal=*/true);
 }
 
@@ -155,6 +155,7 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), own_key.message());
     return refuse_join(from, own_key);
   }
+  if (goes_on(from, join)) return on_rejoin(from, join, now);
   // Before it counts: its number is another process's in this run.
   const bool is_new = ours && join.protocol_version == wire::kProtocolVersion &&
                       membership_.last_connection_of(Peer::of(join.node)).empty();
@@ -228,7 +229,7 @@ void ServerLoop::welcome(const wire::Join& join, const Layout& layout, Ticks now
   service_.on_welcome(join.node);
   send_to(*connection, wire::Welcome{shard_, service_.shard()->range(), generation_,
                                      service_.is_initialized(), authority_ && authority_->training()});
-  if (authority_) authority_->node_joined(join.node, layout, now, join.incarnation);
+  if (authority_) authority_->node_joined(join.node, layout, now, join.incarnation, join.data_fingerprint);
 }
 
 // What it has pushed and is not applied yet keeps its memory mapped.
@@ -257,6 +258,7 @@ Status ServerLoop::settle_sharing(const wire::PeerId& from, Peer peer, const wir
 
 Status ServerLoop::judge_sharing(NodeId node, const Status& shared) {
   const std::string who = "node " + to_string(node);
+  if (shared.is_ok() && membership_.moves_of(node) > 0) return shared;  // it says so of each connection
   if (shared.is_ok()) {
     log_.info(who + " shares memory with shard " + to_string(shard_));
   } else if (config_.cluster.shared_memory == SharedMemory::kOn) {
@@ -334,7 +336,9 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   const Status status = authority_->handle(from, message, now);
   if (leaves) return remove(from);
   // What was said twice is ignored; anything else wrong is a node that this run cannot go on with.
-  if (!status.is_ok()) {
+  if (status.code() == StatusCode::kOutOfOrder && membership_.moves_of(from.node()) > 0) {
+    ++repeated_;  // as it may: it does not know that it was heard
+  } else if (!status.is_ok()) {
     refuse(*membership_.connection_of(from), status, /*fatal=*/status.code() != StatusCode::kOutOfOrder);
   }
 }

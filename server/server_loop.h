@@ -93,6 +93,14 @@ class ServerLoop {
   [[nodiscard]] Status check_generation(const wire::Join& join) const;
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);
 
+  // Nodes that go on over another connection (server_loop_rejoin.cc).
+  static constexpr std::chrono::seconds kComesBackWithin{1};  // on one machine
+  static constexpr std::int64_t kReconnectsLogged = 20;       // of a node
+  bool goes_on(const wire::PeerId& from, const wire::Join& join) const;
+  void on_rejoin(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  void welcome_again(const wire::Join& join);
+  std::chrono::nanoseconds given_to_come_back(Peer peer) const;
+
   // Nodes that come while training goes on (server_loop_return.cc).
   [[nodiscard]] Status may_enter(const wire::PeerId& from, const wire::Join& join, Ticks now);
   [[nodiscard]] Status may_follow(const wire::Join& join, Ticks now);
@@ -226,7 +234,9 @@ class ServerLoop {
   Unreachable unreachable_;                              // found while sending
   std::vector<std::pair<Peer, std::string>> expelled_;   // refused for good in this handler, and why
   std::int64_t refused_ = 0;
-  bool works_ahead_ = false;  // work_ahead() is to be called
+  std::int64_t repeated_ = 0;    // messages to the authority, of nodes that say them again
+  std::int64_t reconnects_ = 0;  // of nodes
+  bool works_ahead_ = false;     // work_ahead() is to be called
   bool ended_ = false;
   Status result_ = internal_error("the server's loop ended before the run");
 };

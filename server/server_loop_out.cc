@@ -66,14 +66,15 @@ Status ServerLoop::check_room(const wire::PeerId& connection) const {
 // Called from within handlers, so what follows waits for the next tick. A shard cannot tell whether a node
 // whose connection broke had said all that it had to say to the authority, so there the lease tells.
 void ServerLoop::cannot_send(Peer to, const Status& why) {
-  if (is_authority() || why.code() != StatusCode::kUnavailable) unreachable_.add(to, why, steady_now());
+  if (!is_authority() && why.code() == StatusCode::kUnavailable) return;
+  unreachable_.add(to, why, steady_now(), given_to_come_back(to));
 }
 
 void ServerLoop::check_unreachable(Ticks now) {
   const auto heard = [this](Peer peer, Ticks when) { return membership_.heard_since(peer, when); };
   for (const Unreachable::Entry& lost : unreachable_.take_lost(now, heard)) {
     lose(lost.peer, lost.why, now);
-    if (lost.dropped && lost.peer.is_node()) disconnect(lost.peer.node());  // what waits for it goes, too
+    if (lost.peer.is_node()) disconnect(lost.peer.node());  // what waits for it, or was lent to it, goes, too
   }
 }
 
@@ -167,8 +168,13 @@ void ServerLoop::on_tick() {
 // Whoever fills this process's memory with a message that does not end, or is not let in.
 void ServerLoop::keep_out(Ticks now) {
   for (const std::string& line : router_->keep_out(now)) log_.warn("kept out " + line);
-  const int broken = router_->break_unfinished();
+  std::vector<wire::PeerId> whose;
+  const int broken = router_->break_unfinished(&whose);
   if (broken == 0) return;
+  for (const wire::PeerId& connection : whose) {  // else it would come back over another one
+    const std::optional<Peer> peer = membership_.who(connection);
+    if (peer) expelled_.emplace_back(*peer, "refused: it sent a message without an end");
+  }
   log_.warn("broke " + std::to_string(broken) + " connection" + (broken == 1 ? "" : "s") +
             " that sent a message without an end");
 }
@@ -219,6 +225,12 @@ void ServerLoop::report_shard() {
   report.bytes_shared = counted.shared_bytes;
   report.pulls = service_.pulls();
   report.malformed = counted.malformed + service_.refused() + refused_;
+  report.reconnects = reconnects_;
+  if (reconnects_ > 0) {
+    log_.info("of nodes whose connections broke " + std::to_string(service_.repeated() + repeated_) +
+              " messages came twice, and " + std::to_string(counted.too_late) +
+              " were read too late, and dropped");
+  }
   shard_port_.send(Peer::of(kAuthority), {report, {}});
 }
 

@@ -100,8 +100,13 @@ Status ServerLoop::begin_resumed(ResumePoint point, Ticks now) {
           config_, {std::move(point.record), from.version, point.manifest.seconds_trained, point.generation},
           log_));
   membership_.expect_layout(point.manifest.layout_hash);
-  Authority::Resumed resumed{from, point.generation, point.manifest.decisions, point.manifest.layout_hash,
-                             std::move(point.engine)};
+  if (point.manifest.data_fingerprint) membership_.expect_data(*point.manifest.data_fingerprint);
+  Authority::Resumed resumed{from,
+                             point.generation,
+                             point.manifest.decisions,
+                             point.manifest.layout_hash,
+                             std::move(point.engine),
+                             point.manifest.data_fingerprint};
   authority_.emplace(config_, std::move(record), authority_port_, background_, log_, now, std::move(resumed));
   for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) {
     const wire::PeerId* connection = membership_.connection_of(Peer::of(ShardId(k)));

@@ -59,6 +59,10 @@ Status ServerLoop::may_follow(const wire::Join& join, Ticks now) {
   }
   if (now - comer.asked < config_.cluster.heartbeat) return not_yet;
   const bool heard = membership_.heard_since(peer, comer.asked);
+  if (!heard && unreachable_.is_missing(peer)) {
+    lose(peer, "its connection broke, and another process of it has come", now);
+    return not_yet;
+  }
   const bool twice = heard && comer.heard_before;
   comer.asked = now;
   comer.heard_before = heard;

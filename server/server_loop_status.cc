@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/config/names.h"
+#include "common/config/shown_name.h"
 #include "common/ticks.h"
 #include "server/server_loop.h"
 
@@ -19,7 +20,7 @@ RunStatus ServerLoop::status(Ticks now) const {
     status = authority_->status(last_seen(now), now);
   } else {
     // A resumed run whose checkpoint is not chosen yet: its numbers are in there.
-    status.run = config_.run.name;
+    status.run = shown_name(config_.run);
     status.policy = name_of(config_.sync.policy);
     status.state = "resuming";
     status.iterations_total = config_.train.total_iterations;

@@ -21,6 +21,9 @@ namespace {
 
 // A peer that sends nothing but nonsense must not fill the disk.
 constexpr std::int64_t kRefusalsLogged = 100;
+// So often a connection may break in the middle of an answer, without a whole gradient of the node in
+// between.
+constexpr int kCutAnswersMax = 16;
 
 // How long a lost node may go on reading what was sent to it.
 constexpr std::chrono::seconds kFarewellMax{2};
@@ -254,6 +257,7 @@ Status ShardService::on(Peer from, const wire::Push& push, wire::Payload payload
   const bool ahead = push.last && may_hold_next();
   const auto prepare = ahead ? Shard::Prepare::kWhole : Shard::Prepare::kNothing;
   PACELINE_ASSIGN_OR_RETURN(auto arrived, shard_->push(push, std::move(payload), prepare));
+  if (push.last) nodes_[from.number].cut_answers = 0;
   if (!arrived) return Status::ok();
   withheld_.push_back(*std::move(arrived));
   announce_withheld();
@@ -423,7 +427,30 @@ void ShardService::on_welcome(NodeId node) {
   leaving_.forget(node);
 }
 
+Status ShardService::may_rejoin(NodeId node, Ticks now) {
+  Node& member = nodes_[node.value];
+  if (leaving_.to(node) == 0) return Status::ok();
+  if (member.cut_answers++ == 0) member.cut_since = now;
+  if (member.cut_answers <= kCutAnswersMax || now - member.cut_since <= config_.cluster.lease)
+    return Status::ok();
+  return resource_exhausted(
+      "node " + to_string(node) + ": its connection broke " + std::to_string(member.cut_answers) +
+      " times before it had what it was answered with, and it has pushed nothing since");
+}
+
+// What it had asked for and not got it asks for again.
+void ShardService::on_rejoin(NodeId node) {
+  nodes_[node.value].repeats = true;
+  pending_.drop(Peer::of(node));
+  leaving_.rejoined(node);
+  if (shard_) shard_->rejoined(node);
+}
+
 void ShardService::refuse(Peer from, const Status& why) {
+  if (from.is_node() && nodes_[from.number].repeats && why.code() == StatusCode::kOutOfOrder) {
+    ++repeated_;
+    return;
+  }
   ++refused_;
   if (refused_ <= kRefusalsLogged) log_.warn("refused: " + why.message());
   if (refused_ == kRefusalsLogged) log_.warn("further refusals are counted, not logged");

@@ -89,6 +89,15 @@ class ShardService {
   // A node is welcomed: where one of its processes was lost, and has_parted_with() it, it is served again.
   void on_welcome(NodeId node);
 
+  // Whether a node whose connection broke may go on over another one: not where that breaks again and again
+  // in the middle of what it is answered, and it comes no further. Errors: kResourceExhausted, then it is
+  // lost.
+  [[nodiscard]] Status may_rejoin(NodeId node, Ticks now);
+  // The node's connection broke, and it goes on over another one, behind this: it says again what it is not
+  // known to have been heard with, and asks again for what it has not got. From here on what it says twice is
+  // no mistake of its: it is dropped, and counted (repeated()).
+  void on_rejoin(NodeId node);
+
   // Time passes: a node that has taken nothing of what it asked for during a lease is reported as lost, and
   // the connection of a lost one that leaves its replies lying is broken.
   void tick(Ticks now);
@@ -103,6 +112,8 @@ class ShardService {
   // Pull requests answered or held, and messages refused.
   std::int64_t pulls() const { return pulls_; }
   std::int64_t refused() const { return refused_; }
+  // Messages that had come before, of nodes that said them again behind a connection that broke.
+  std::int64_t repeated() const { return repeated_; }
   const Shard* shard() const { return shard_ ? &*shard_ : nullptr; }
 
  private:
@@ -156,8 +167,11 @@ class ShardService {
   // granted nothing that it would push here. At most one per worker.
   std::vector<wire::GradientArrived> withheld_;
   struct Node {
-    bool stuck = false;                // it took nothing for a lease, or too long
-    bool lost = false;                 // as the authority says
+    bool stuck = false;   // it took nothing for a lease, or too long
+    bool lost = false;    // as the authority says
+    int cut_answers = 0;  // connections that broke while it was answered, since a gradient of it was whole
+    Ticks cut_since;
+    bool repeats = false;              // since its connection broke
     std::optional<Ticks> leaves_from;  // when it was first seen lost, with replies still to be read
   };
   std::vector<Node> nodes_;
@@ -174,6 +188,7 @@ class ShardService {
   Ticks leaves_since_;
   std::int64_t pulls_ = 0;
   std::int64_t refused_ = 0;
+  std::int64_t repeated_ = 0;
   std::optional<Newest<trace::ApplySpan>> applied_;
 };
 

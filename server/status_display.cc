@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <ostream>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/live/status_text.h"
 
@@ -16,8 +18,11 @@ namespace {
 
 constexpr std::chrono::seconds kLineEvery{5};
 constexpr std::chrono::seconds kRewriteEvery{1};
-// Back to the line's begin, and clear it to its end.
-constexpr std::string_view kClearLine = "\r\033[K";
+// Back to the line's begin, and clear all from there on.
+constexpr std::string_view kClear = "\r\033[J";
+// Of a terminal's rows the nodes have this part at most, and no more than there is something to see at once.
+constexpr std::size_t kRowsOfTerminal = 3;
+constexpr std::size_t kNodeRowsMax = 8;
 
 // Whether standard error takes text now: a terminal that was stopped does not, and a write would wait for it.
 bool takes_text() {
@@ -42,23 +47,37 @@ void StatusDisplay::show(const RunStatus& status, Ticks now) {
   }
   if (!takes_text()) return;
   // The last column is left free: a cursor there may have gone to the next line.
-  const std::size_t columns = std::max<std::size_t>(columns_(), 2) - 1;
-  std::string line = training ? status_line(status, columns) : printable(status.state);
-  // Who is waited for, where the run has not come so far as to say it in numbers.
-  if (!training && !status.waits.empty()) line += ": " + printable(status.waits.front());
-  *out_ << kClearLine << fitted(line, columns) << std::flush;
+  const Size size = size_();
+  const std::size_t columns = std::max<std::size_t>(size.columns, 2) - 1;
+  std::vector<std::string> lines;
+  if (training) {
+    for (std::string& row : status_rows(status, columns)) lines.push_back(std::move(row));
+    const std::size_t room = std::min(size.rows / kRowsOfTerminal, kNodeRowsMax);
+    for (std::string& node : node_lines(status, columns, room)) lines.push_back(std::move(node));
+  } else {
+    // Who is waited for, where the run has not come so far as to say it in numbers.
+    const std::string whom = status.waits.empty() ? "" : ": " + printable(status.waits.front());
+    lines.push_back(fitted(printable(status.state) + whom, columns));
+  }
+  std::string text(kClear);
+  for (const std::string& line : lines) text += (&line == &lines.front() ? "" : "\n") + line;
+  if (lines.size() > 1) text += "\r\033[" + std::to_string(lines.size() - 1) + "A";  // up to the first line
+  *out_ << text << std::flush;
   shown_ = true;
 }
 
 void StatusDisplay::end() {
-  if (shown_ && takes_text()) *out_ << kClearLine << std::flush;
+  if (shown_ && takes_text()) *out_ << kClear << std::flush;
   shown_ = false;
 }
 
-std::size_t terminal_columns() {
-  constexpr std::size_t kUsual = 80;
+StatusDisplay::Size terminal_size() {
+  StatusDisplay::Size known;
   winsize size = {};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0) return known;
+  if (size.ws_col > 0) known.columns = size.ws_col;
+  if (size.ws_row > 0) known.rows = size.ws_row;
+  return known;
 }
 
 bool on_terminal() {

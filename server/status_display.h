@@ -1,7 +1,7 @@
-// StatusDisplay: what a server shows of its run where it was started. On a terminal one line that is
-// rewritten each second; elsewhere, in a file or a pipe, a line every few seconds. What the log says on
-// standard error meanwhile takes the line's place (common/log/log.cc), and the next status is written below
-// it.
+// StatusDisplay: what a server shows of its run where it was started. On a terminal two lines of the run and
+// one of each node, rewritten each second; elsewhere, in a file or a pipe, a line every few seconds. The
+// cursor stays in the first of these lines: what the log says on standard error meanwhile takes their place
+// (common/log/log.cc), and the next status is written below it.
 //
 // Thread: the loop's.
 #pragma once
@@ -21,9 +21,15 @@ class StatusDisplay {
  public:
   enum class Style { kLines, kTerminal };
 
-  // Shows it at `out` (nullptr: nowhere), which outlives this; `columns` says how wide a terminal is now.
-  StatusDisplay(std::ostream* out, Style style, std::function<std::size_t()> columns)
-      : out_(out), style_(style), columns_(std::move(columns)) {}
+  // Characters.
+  struct Size {
+    std::size_t columns = 80;
+    std::size_t rows = 24;
+  };
+
+  // Shows it at `out` (nullptr: nowhere), which outlives this; `size` says how large a terminal is now.
+  StatusDisplay(std::ostream* out, Style style, std::function<Size()> size)
+      : out_(out), style_(style), size_(std::move(size)) {}
 
   // How often there is something new to show; of training alone where only lines are written.
   std::chrono::seconds every() const;
@@ -31,19 +37,19 @@ class StatusDisplay {
 
   // A terminal that takes no text just now (Ctrl-S) is left out: it must not hold up the run.
   void show(const RunStatus& status, Ticks now);
-  // There is no more to show: a terminal's line is cleared for what comes.
+  // There is no more to show: a terminal's lines are cleared for what comes.
   void end();
 
  private:
   std::ostream* out_;
   Style style_;
-  std::function<std::size_t()> columns_;
+  std::function<Size()> size_;
   Ticks next_;
   bool shown_ = false;
 };
 
-// How many columns the terminal behind standard error has; 80 where it does not say.
-std::size_t terminal_columns();
+// How large the terminal behind standard error is; 80 x 24 where it does not say.
+StatusDisplay::Size terminal_size();
 // Whether standard error is one that obeys (TERM is not "dumb").
 bool on_terminal();
 

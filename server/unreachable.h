@@ -1,15 +1,16 @@
-// Peers that could not be sent to, from the first refusal of a socket until they are lost. A message to them
-// is missing, so they cannot go on with this run.
+// Peers that could not be sent to, from the first refusal of a socket until they are lost, or are back.
 //
 // A connection that broke (kUnavailable): what the peer said before may still be queued here, its last report
-// say, so it is lost only when nothing more has come from it for kQuietTicks. Any other refusal, a full queue
-// (kResourceExhausted) say, dropped a message that is never sent again, however much the peer still says: it
-// is lost at the next tick.
+// say, and a node that lives comes back over another one, to which what is missing is said again. So it is
+// lost only when nothing more has come from it for kQuietTicks, and for as long as it is given for that. Any
+// other refusal, a full queue (kResourceExhausted) say, dropped a message that is never sent again, however
+// much the peer still says: it is lost at the next tick.
 //
 // Pure. Thread: one at a time (the server's loop).
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,13 +31,15 @@ class Unreachable {
     std::string why;
     bool dropped = false;  // a message, by a connection that still stands
     Ticks since;
+    std::chrono::nanoseconds given{0};
     int ticks = 0;
   };
 
-  // A message to `peer` was refused with `why`.
-  void add(Peer peer, const Status& why, Ticks now) {
+  // A message to `peer` was refused with `why`. `given`: how long it may take to come back.
+  void add(Peer peer, const Status& why, Ticks now,
+           std::chrono::nanoseconds given = std::chrono::nanoseconds(0)) {
     const bool dropped = why.code() != StatusCode::kUnavailable;
-    const Entry entry{peer, dropped ? why.message() : "its connection broke", dropped, now};
+    const Entry entry{peer, dropped ? why.message() : "its connection broke", dropped, now, given};
     const auto known =
         std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.peer == peer; });
     if (known == entries_.end()) {
@@ -46,7 +49,21 @@ class Unreachable {
     }
   }
 
-  // Another process has come in its place.
+  // Whether its connection broke, and it is not back.
+  bool is_missing(Peer peer) const {
+    return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.peer == peer; });
+  }
+
+  // A message to it was dropped by a connection that stood: it cannot go on, whatever connection it comes
+  // over.
+  Status dropped(Peer peer) const {
+    for (const Entry& entry : entries_) {
+      if (entry.peer == peer && entry.dropped) return resource_exhausted(to_string(peer) + ": " + entry.why);
+    }
+    return Status::ok();
+  }
+
+  // It is back, or another process has come in its place.
   void forget(Peer peer) {
     std::erase_if(entries_, [peer](const Entry& entry) { return entry.peer == peer; });
   }
@@ -62,7 +79,8 @@ class Unreachable {
         entry.since = now;
         entry.ticks = 0;
       }
-      const bool waits = !entry.dropped && ++entry.ticks <= kQuietTicks;
+      const bool quiet = ++entry.ticks > kQuietTicks && now - entry.since >= entry.given;
+      const bool waits = !entry.dropped && !quiet;
       (waits ? still : lost).push_back(std::move(entry));
     }
     entries_ = std::move(still);

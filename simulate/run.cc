@@ -26,8 +26,9 @@ constexpr const char* kMarks[] = {"summary.json", "curve.csv", "server.log"};
 
 // What would contradict the new run if it stayed.
 bool is_leftover(const std::string& name) {
-  for (const char* file : {"summary.json", "curve.csv", "phases.csv", "phases_histogram.csv", "progress.csv",
-                           "staleness.csv", "model.bin", trace::kTraceFile}) {
+  for (const char* file :
+       {"summary.json", "curve.csv", "phases.csv", "phases_histogram.csv", kPhasesSoFarFile, "progress.csv",
+        "staleness.csv", "model.bin", trace::kTraceFile}) {
     if (name == file) return true;
   }
   if (is_event_file(name)) return true;

@@ -1,6 +1,7 @@
 #include "tools/comparable.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,11 +12,12 @@ namespace {
 
 using Values = std::vector<std::pair<std::string, std::string>>;
 
-std::string value_of_key(const Values& values, const std::string& key) {
+// None: its configuration does not say it.
+std::optional<std::string> value_of_key(const Values& values, const std::string& key) {
   for (const auto& [path, value] : values) {
     if (path == key) return value;
   }
-  return "null";
+  return std::nullopt;
 }
 
 // Without configurations. Policies that drop gradients apply some more or fewer than they were to.
@@ -48,8 +50,8 @@ std::vector<Difference> differences(const FinishedRun& first, const FinishedRun&
   }
   for (const auto& [key, there] : first.configuration) {
     if (!is_of_the_work(key) && !is_of_the_cluster(key, simulated)) continue;
-    const std::string got = value_of_key(run.configuration, key);
-    if (got != there) differs.push_back({key, got, there});
+    const std::optional<std::string> got = value_of_key(run.configuration, key);
+    if (got && *got != there) differs.push_back({key, *got, there});
   }
   return differs;
 }

@@ -27,8 +27,11 @@ std::string difference_text(const Difference& d) {
   return d.key + " is " + d.got + ", there " + d.there;
 }
 
-std::string differences_text(const std::vector<Difference>& differs) {
+}  // namespace
+
+std::string differences_of(const FinishedRun& run) {
   constexpr std::size_t kNamed = 4;
+  const std::vector<Difference>& differs = run.differs;
   std::string text;
   for (std::size_t i = 0; i < std::min(differs.size(), kNamed); ++i) {
     text += (i == 0 ? "" : "; ") + difference_text(differs[i]);
@@ -36,8 +39,6 @@ std::string differences_text(const std::vector<Difference>& differs) {
   if (differs.size() > kNamed) text += "; and " + std::to_string(differs.size() - kNamed) + " more keys";
   return text;
 }
-
-}  // namespace
 
 std::optional<double> per_worker(const FinishedRun& run, double total_seconds) {
   const std::size_t workers = workers_summed(run);
@@ -101,8 +102,7 @@ std::vector<std::string> warnings_of(const FinishedRun& run) {
                        std::to_string(s.workers()) + " workers, so without changes");
   }
   if (!run.differs.empty()) {
-    warnings.push_back("other work than the first run's, so without changes: " +
-                       differences_text(run.differs));
+    warnings.push_back("other work than the first run's, so without changes: " + differences_of(run));
   }
   if (s.overruns > 0 && s.status != "invalid") {
     warnings.push_back(s.overruns == 1 ? "1 emulated step overran"

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/config/engine_config.h"
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
 #include "common/files/shallow_json.h"
@@ -19,8 +20,10 @@
 #include "common/report/progress.h"
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
+#include "common/sync/policy.h"
 #include "common/timing/histogram.h"
 #include "common/trace/merge.h"
+#include "tools/comparable.h"
 #include "tools/page_trace.h"
 #include "tools/read_run.h"
 
@@ -53,11 +56,11 @@ class RunReader {
     Json run{{"name", folder_}};
     add(run, "summary", summary());
     add(run, "phases", phases());
+    add_config(run);
     add(run, "curve", curve());
     add(run, "staleness", staleness());
     const bool goes_on = what_ == PageOf::kLiveRun && !run.contains("summary");
     if (!goes_on) add_trace(run);
-    add_config(run);
     if (!goes_on) add_known(run);
     add_progress(run);
     run["missing"] = missing_;
@@ -101,6 +104,7 @@ class RunReader {
   std::size_t points_max_;
   std::size_t workers_max_;
   std::optional<std::uint32_t> threads_per_node_;  // as the summary says, or config.yaml
+  std::optional<Threshold> first_threshold_;       // where config.yaml says the policy
   std::vector<std::string> missing_;
 };
 
@@ -149,11 +153,12 @@ void add_totals(Json& json, const PhaseTotals& totals) {
   json["wall"] = seconds_from(totals.wall_ns);
   json["unaccounted"] = seconds_from(unaccounted_ns(totals));
   for (const PhaseStat& stat : totals.phases) {
+    const auto if_counted = [&](auto value) { return is_counted(stat) ? Json(value) : Json(nullptr); };
     json["phases"].push_back({{"seconds", seconds_from(stat.total_ns)},
-                              {"count", stat.count},
-                              {"hidden", seconds_from(stat.hidden_ns)},
-                              {"p50_ms", ms_from(quantile_ns(stat, 0.5))},
-                              {"p95_ms", ms_from(quantile_ns(stat, 0.95))}});
+                              {"count", if_counted(stat.count)},
+                              {"hidden", if_counted(seconds_from(stat.hidden_ns))},
+                              {"p50_ms", if_counted(ms_from(quantile_ns(stat, 0.5)))},
+                              {"p95_ms", if_counted(ms_from(quantile_ns(stat, 0.95)))}});
   }
 }
 
@@ -178,6 +183,7 @@ Result<Json> RunReader::phases() {
     add_totals(nodes.back(), of.second);
   }
   return Json{{"of", read.size()},
+              {"so_far", there.so_far},
               {"of_nodes", sums.size()},
               {"nodes", std::move(nodes)},
               {"workers", std::move(workers)}};
@@ -219,10 +225,24 @@ Result<Json> RunReader::curve() {
   };
   put("test_accuracy", [](const CurveRow& row) { return row.test_accuracy; });
   put("test_loss", [](const CurveRow& row) { return row.test_loss; });
-  put("train_accuracy", [](const CurveRow& row) { return row.train_accuracy; });
-  put("train_loss", [](const CurveRow& row) { return row.train_loss; });
+  // Where there are windows, theirs: means since the evaluation before are of other lengths.
+  const bool windows = std::any_of(rows.begin(), rows.end(), [](const CurveRow& row) {
+    return !row.test_accuracy && (row.train_accuracy || row.train_loss);
+  });
+  const auto trained = [windows](const CurveRow& row, const std::optional<double>& value) {
+    return windows && row.test_accuracy ? std::nullopt : value;
+  };
+  put("train_accuracy", [&](const CurveRow& row) { return trained(row, row.train_accuracy); });
+  put("train_loss", [&](const CurveRow& row) { return trained(row, row.train_loss); });
   put("lpr", [](const CurveRow& row) { return row.lpr; });
-  // Only where it changed, and to the end: between, a line stays where it is.
+  // Only where it changed, and to the end: between, a line stays where it is. A row says what is in force
+  // from it on; before the first it is what the policy begins with.
+  if (first_threshold_ && !rows.empty() && rows.front().seconds > 0) {
+    CurveRow begin;
+    begin.threshold = *first_threshold_;
+    begin.iterations = 0;
+    rows.insert(rows.begin(), begin);
+  }
   std::optional<double> before;
   const CurveRow* const last = rows.empty() ? nullptr : &rows.back();
   put("threshold", [&](const CurveRow& row) -> std::optional<double> {
@@ -250,9 +270,12 @@ Result<Json> RunReader::staleness() const {
   return Json{{"clocks", histogram_json(clocks)}, {"gradients", histogram_json(gradients)}};
 }
 
-Json settings_json(const RunConfig& config) {
+// But for those that a recorded one does not say.
+Json settings_json(const RecordedConfig& recorded) {
   Json json = Json::array();
-  for (const auto& [key, value] : effective_values(config)) json.push_back({key, value});
+  for (const auto& [key, value] : effective_values(recorded.config)) {
+    if (recorded.says(key)) json.push_back({key, value});
+  }
   return json;
 }
 
@@ -302,11 +325,14 @@ void RunReader::add_config(Json& run) {
   if (!text.is_ok()) return miss(text.status());
   const Result<RecordedConfig> recorded = load_recorded_config(path.string());
   if (recorded.is_ok()) {
-    run["settings"] = settings_json(recorded->config);
-    if (!threads_per_node_) threads_per_node_ = recorded->config.cluster.threads_per_node;
-    for (const std::string& key : recorded->unknown_keys) {
-      miss(data_loss("config.yaml is of another version: unknown key " + key));
+    run["settings"] = settings_json(*recorded);
+    if (!threads_per_node_ && recorded->says("cluster.threads_per_node")) {
+      threads_per_node_ = recorded->config.cluster.threads_per_node;
     }
+    if (recorded->says("sync.policy") && recorded->says("sync.threshold")) {
+      first_threshold_ = sync::make_policy(engine_config(recorded->config).policy)->threshold();
+    }
+    for (const std::string& fault : faults_of(*recorded)) miss(data_loss(fault));
   } else {
     run["config"] = *text;
     miss(recorded.status());
@@ -334,6 +360,22 @@ void RunReader::add_known(Json& run) {
     known["threshold"] = s.final_threshold.is_infinite() ? Json("inf") : Json(s.final_threshold.value());
   }
   if (s.test_accuracy) known["test_accuracy"] = *s.test_accuracy;
+}
+
+// Of several runs, what tells the work of each from that of the first: their numbers stand beside each other.
+void add_differences(Json& runs, std::span<const std::string> folders) {
+  if (folders.size() < 2) return;
+  std::vector<FinishedRun> read;
+  for (const std::string& folder : folders) {
+    Result<FinishedRun> run = read_run(folder);
+    if (!run.is_ok()) return;
+    read.push_back(std::move(run).value());
+  }
+  mark_differences(read);
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    make_printable(read[i]);
+    if (!read[i].differs.empty()) runs[i]["differs"] = differences_of(read[i]);
+  }
 }
 
 // JSON has these only inside its texts, where they may as well be spelled by number.
@@ -392,8 +434,9 @@ Result<PageData> page_data(std::span<const std::string> folders, const std::opti
     runs.push_back(reader.read());
     for (const std::string& missing : reader.missing()) data.missing.push_back(folder + ": " + missing);
   }
+  add_differences(runs, folders);
   const Json page{
-      {"phases", kPhaseNames}, {"defaults", settings_json(RunConfig{})}, {"runs", std::move(runs)}};
+      {"phases", kPhaseNames}, {"defaults", settings_json({RunConfig{}})}, {"runs", std::move(runs)}};
   data.json = harmless_in_html(page.dump(-1, ' ', true, Json::error_handler_t::replace));
   return data;
 }

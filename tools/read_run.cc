@@ -32,6 +32,23 @@ bool lacks(const FinishedRun& run, std::initializer_list<const char*> keys) {
   return std::any_of(keys.begin(), keys.end(), [&](const char* key) { return run.lacks(key); });
 }
 
+}  // namespace
+
+std::vector<std::string> faults_of(const RecordedConfig& recorded) {
+  std::vector<std::string> faults;
+  if (!recorded.unknown_keys.empty()) {
+    faults.push_back("config.yaml is cut, or of another version: unknown " +
+                     enumerated_keys(recorded.unknown_keys));
+  }
+  if (!recorded.missing_keys.empty()) {
+    faults.push_back("config.yaml is cut, or of another version: no " +
+                     enumerated_keys(recorded.missing_keys));
+  }
+  return faults;
+}
+
+namespace {
+
 // What it was to be. What its summary says stands.
 void add_config(FinishedRun& run, const std::filesystem::path& folder) {
   const Result<RecordedConfig> recorded = load_recorded_config((folder / "config.yaml").string());
@@ -41,18 +58,27 @@ void add_config(FinishedRun& run, const std::filesystem::path& folder) {
     if (run.finished && none) return;
     return run.missing.push_back(none ? "no config.yaml" : recorded.status().message());
   }
-  if (!recorded->unknown_keys.empty()) {
-    run.missing.push_back("config.yaml is of another version: unknown " +
-                          enumerated_keys(recorded->unknown_keys));
-  }
+  for (std::string& fault : faults_of(*recorded)) run.missing.push_back(std::move(fault));
   const RunConfig& config = recorded->config;
   run.configuration = effective_values(config);
+  std::erase_if(run.configuration, [&](const auto& entry) { return !recorded->says(entry.first); });
   if (run.has_config) return;
   run.has_config = true;
-  const auto needs = [&](const char* key) { return !run.finished || lacks(run, {key}); };
-  if (needs("policy")) run.summary.policy = name_of(config.sync.policy);
-  if (needs("nodes")) run.summary.nodes = config.cluster.nodes;
-  if (needs("threads_per_node")) run.summary.threads_per_node = config.cluster.threads_per_node;
+  const auto knows = [&](const char* key, const char* path) {
+    if (run.finished && !lacks(run, {key})) return false;
+    const bool says = recorded->says(path);
+    if (!says) run.has_config = false;
+    return says;
+  };
+  if (knows("policy", "sync.policy")) {
+    run.summary.policy = name_of(config.sync.policy);
+  } else if (!run.finished) {
+    run.summary.policy.clear();
+  }
+  if (knows("nodes", "cluster.nodes")) run.summary.nodes = config.cluster.nodes;
+  if (knows("threads_per_node", "cluster.threads_per_node")) {
+    run.summary.threads_per_node = config.cluster.threads_per_node;
+  }
 }
 
 // How far it came. What its summary says stands.
@@ -100,6 +126,7 @@ void add_summary(FinishedRun& run, SummaryThere there) {
 
 void add_phases(FinishedRun& run, const std::filesystem::path& folder) {
   Result<PhasesThere> phases = read_phases_there(folder);
+  const bool so_far = phases.is_ok() && phases->so_far;
   if (phases.is_ok()) {
     run.workers = std::move(phases->workers);
     run.missing.insert(run.missing.end(), phases->lacking.begin(), phases->lacking.end());
@@ -108,7 +135,8 @@ void add_phases(FinishedRun& run, const std::filesystem::path& folder) {
     run.has_workers = false;
     run.missing.push_back(phases.status().message());
   }
-  if (run.finished && !lacks(run, {"phases", "unaccounted_seconds"})) return;
+  // Of a run that failed before its nodes could report the summary has none.
+  if (run.finished && !so_far && !lacks(run, {"phases", "unaccounted_seconds"})) return;
   PhaseTotals merged;
   for (const WorkerPhases& worker : run.workers) merge(merged, worker.totals);
   set_phases(run.summary, merged);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "common/config/load.h"
 #include "common/report/run_summary.h"
 #include "common/status.h"
 #include "tools/finished_run.h"
@@ -12,6 +14,9 @@ namespace paceline {
 // What the summary of a finished run says. Errors: kNotFound no such directory; kFailedPrecondition
 // unfinished, it has no summary.json; those of read_summary().
 Result<RunSummary> read_finished(const std::string& folder);
+
+// What is wrong with a recorded configuration, a line for each: keys of another version, keys that it lacks.
+std::vector<std::string> faults_of(const RecordedConfig& recorded);
 
 // Whatever the directory has, with what it lacks named. Errors: kNotFound no such directory.
 Result<FinishedRun> read_run(const std::string& folder);

@@ -67,11 +67,12 @@ std::string phase_lines(const std::string& run, const std::string& node, const P
   std::string lines;
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const PhaseStat& stat = totals.phases[i];
-    lines +=
-        csv_line({run, node, kPhaseNames[i], std::to_string(stat.count), csv::seconds_of(stat.total_ns),
-                  csv::text_of(mean_ms_of(stat)), csv::text_of(ms_of(quantile_ns(stat, 0.5))),
-                  csv::text_of(ms_of(quantile_ns(stat, 0.95))),
-                  csv::text_of(share_of(stat.total_ns, totals.wall_ns)), csv::seconds_of(stat.hidden_ns)});
+    const auto if_counted = [&](std::string text) { return is_counted(stat) ? std::move(text) : ""; };
+    lines += csv_line(
+        {run, node, kPhaseNames[i], if_counted(std::to_string(stat.count)), csv::seconds_of(stat.total_ns),
+         if_counted(csv::text_of(mean_ms_of(stat))), if_counted(csv::text_of(ms_of(quantile_ns(stat, 0.5)))),
+         if_counted(csv::text_of(ms_of(quantile_ns(stat, 0.95)))),
+         csv::text_of(share_of(stat.total_ns, totals.wall_ns)), if_counted(csv::seconds_of(stat.hidden_ns))});
   }
   const std::int64_t rest_ns = unaccounted_ns(totals);
   return lines + csv_line({run, node, "unaccounted", "", csv::seconds_of(rest_ns), "", "", "",
@@ -152,13 +153,14 @@ ReportJson sum_json(const WorkerSum& sum) {
   ReportJson json{{"workers", sum.workers}, {"wall_seconds", ms_of(sum.totals.wall_ns) / 1e3}};
   for (std::size_t i = 0; i < kPhaseCount; ++i) {
     const PhaseStat& stat = sum.totals.phases[i];
-    json["phases"][kPhaseNames[i]] = {{"count", stat.count},
+    const bool counted = is_counted(stat);
+    json["phases"][kPhaseNames[i]] = {{"count", if_known(counted, stat.count)},
                                       {"total_seconds", ms_of(stat.total_ns) / 1e3},
-                                      {"mean_ms", mean_ms_of(stat)},
-                                      {"p50_ms", ms_of(quantile_ns(stat, 0.5))},
-                                      {"p95_ms", ms_of(quantile_ns(stat, 0.95))},
+                                      {"mean_ms", if_known(counted, mean_ms_of(stat))},
+                                      {"p50_ms", if_known(counted, ms_of(quantile_ns(stat, 0.5)))},
+                                      {"p95_ms", if_known(counted, ms_of(quantile_ns(stat, 0.95)))},
                                       {"share", share_of(stat.total_ns, sum.totals.wall_ns)},
-                                      {"hidden_seconds", ms_of(stat.hidden_ns) / 1e3}};
+                                      {"hidden_seconds", if_known(counted, ms_of(stat.hidden_ns) / 1e3)}};
   }
   json["unaccounted_seconds"] = ms_of(unaccounted_ns(sum.totals)) / 1e3;
   return json;

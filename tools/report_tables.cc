@@ -23,16 +23,21 @@ using Row = std::vector<TextCell>;
 // The longest phase stands out, those that never occurred step back.
 Row phase_row(const char* name, const PhaseStat& stat, std::int64_t wall_ns, std::int64_t longest_ns) {
   const std::int64_t mean = stat.count == 0 ? 0 : stat.total_ns / stat.count;
+  const auto if_counted = [&](std::string text) {
+    return TextCell{is_counted(stat) ? std::move(text) : "-"};
+  };
   Row row{{name},
-          {ms(mean)},
-          {ms(quantile_ns(stat, 0.5))},
-          {ms(quantile_ns(stat, 0.95))},
+          if_counted(ms(mean)),
+          if_counted(ms(quantile_ns(stat, 0.5))),
+          if_counted(ms(quantile_ns(stat, 0.95))),
           {seconds(stat.total_ns)},
           {percent(stat.total_ns, wall_ns)},
-          {std::to_string(stat.count)},
-          {seconds(stat.hidden_ns)}};
+          if_counted(std::to_string(stat.count)),
+          if_counted(seconds(stat.hidden_ns))};
   const bool longest = stat.total_ns > 0 && stat.total_ns == longest_ns;
-  const Tone tone = longest ? Tone::kStrong : stat.count == 0 ? Tone::kFaint : Tone::kPlain;
+  const Tone tone = longest                                 ? Tone::kStrong
+                    : stat.total_ns == 0 && stat.count == 0 ? Tone::kFaint
+                                                            : Tone::kPlain;
   for (TextCell& cell : row) cell.tone = tone;
   return row;
 }
@@ -104,7 +109,9 @@ std::string so_far(const FinishedRun& run) {
   const RunSummary& s = run.summary;
   std::string text;
   if (!s.policy.empty()) {
-    text += line("  policy %s, %u nodes x %u threads\n", s.policy.c_str(), s.nodes, s.threads_per_node);
+    text += "  policy " + s.policy;
+    if (run.has_config) text += line(", %u nodes x %u threads", s.nodes, s.threads_per_node);
+    text += "\n";
   }
   if (s.final_version > Version(0)) {
     text += line("  version %s after %.3f s, threshold %s\n", to_string(s.final_version).c_str(),
@@ -193,6 +200,10 @@ std::string ending(const FinishedRun& run) {
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
   for (const std::string& returned : s.returned) text += "  came back: " + returned + "\n";
   for (const std::string& late : s.late) text += "  came late: " + late + "\n";
+  if (s.reconnects > 0) {
+    text += line("  connections that broke, and nodes went on over others: %lld\n",
+                 static_cast<long long>(s.reconnects));
+  }
   text += "  test accuracy " + accuracy_text(s.test_accuracy);
   if (s.test_loss) text += line(", test loss %.4f", *s.test_loss);
   text += "\n";

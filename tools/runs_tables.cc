@@ -132,6 +132,25 @@ TextTable narrow_runs(std::span<const FinishedRun> runs) {
   return table;
 }
 
+// What is left up to the run's total: a worker had finished while others still trained, took no part yet, or
+// the run stood still. No row where no run has any.
+void add_rest(TextTable& table, std::span<const FinishedRun> runs) {
+  constexpr double kLeast = 0.001;
+  TableRow row{{"not training"}};
+  bool any = false;
+  for (const FinishedRun& run : runs) {
+    double in_phases = run.summary.unaccounted_seconds;
+    for (const PhaseSum& sum : run.summary.phases) in_phases += sum.total_seconds;
+    const std::optional<double> own = per_worker(run, in_phases), total = times_of(run).total;
+    std::optional<double> rest;
+    if (own && total) rest = std::max(*total - *own, 0.0);
+    any = any || (rest && *rest > kLeast);
+    row.push_back({seconds_text(rest)});
+    row.push_back({});
+  }
+  if (any) table.rows.push_back(std::move(row));
+}
+
 // The nine phases, a column for each of the runs from `from` up to `until`.
 TextTable phases_of(std::span<const FinishedRun> runs, std::size_t from, std::size_t until) {
   TextTable table{.columns = {{"phase s", Align::kLeft}}};
@@ -154,6 +173,7 @@ TextTable phases_of(std::span<const FinishedRun> runs, std::size_t from, std::si
     add(kPhaseNames[i], [i](const RunSummary& s) { return s.phases[i].total_seconds; });
   }
   add("unaccounted", [](const RunSummary& s) { return s.unaccounted_seconds; });
+  add_rest(table, runs.subspan(from, until - from));
   return table;
 }
 

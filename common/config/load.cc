@@ -149,7 +149,16 @@ Result<RecordedConfig> load_recorded_config(const std::string& path) {
   std::vector<Entry> entries;
   PACELINE_RETURN_IF_ERROR(collect(root, "", entries, &recorded.unknown_keys));
   PACELINE_ASSIGN_OR_RETURN(recorded.config, config_of(entries, path, LoadFor::kReading));
+  for (const Key& key : schema().keys) {
+    const bool there =
+        std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == &key; });
+    if (!there) recorded.missing_keys.push_back(key.path);
+  }
   return recorded;
+}
+
+bool RecordedConfig::says(std::string_view key) const {
+  return std::find(missing_keys.begin(), missing_keys.end(), key) == missing_keys.end();
 }
 
 }  // namespace paceline

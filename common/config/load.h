@@ -36,11 +36,15 @@ Result<RunConfig> load_config(const std::string& path, std::span<const std::stri
 Result<RunConfig> parse_config(std::string_view text, const std::string& source,
                                std::span<const std::string> overrides, LoadFor what = LoadFor::kDaemons);
 
-// The configuration that a run was recorded with, maybe by another version: keys that this one does not know
-// are left out and named. Errors: those of load_config() for anything else.
+// The configuration that a run was recorded with, maybe by another version, and maybe cut: keys that this one
+// does not know are left out and named, and so are those that the file does not have, whose values here are
+// defaults and say nothing of the run. Errors: those of load_config() for anything else.
 struct RecordedConfig {
   RunConfig config;
   std::vector<std::string> unknown_keys = {};
+  std::vector<std::string> missing_keys = {};  // in the schema's order
+
+  bool says(std::string_view key) const;
 };
 Result<RecordedConfig> load_recorded_config(const std::string& path);
 

@@ -52,10 +52,11 @@ class File {
     file_.set_pattern("%Y-%m-%d %H:%M:%S.%e %-5l %v");
     file_.flush_on(spdlog::level::info);
     terminal_.set_level(spdlog::level::warn);
-    // On a terminal a status may stand in this line (server/status_display.h): what is said takes its place.
+    // On a terminal a status may stand from this line on (server/status_display.h): what is said takes its
+    // place.
     const char* const term = std::getenv("TERM");
     const bool obeys = isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
-    terminal_.set_pattern(obeys ? "\r\033[K%n: %v" : "%n: %v");
+    terminal_.set_pattern(obeys ? "\r\033[J%n: %v" : "%n: %v");
   }
 
   void write(LogLevel level, const std::string& text) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "common/files/atomic_file.h"
 #include "common/report/csv.h"
@@ -20,6 +21,7 @@ constexpr std::size_t kPhasesRequired = 5;  // up to total_seconds
 constexpr const char* kHistogramHeader = "node,thread,phase,ns,count";
 constexpr const char* kPhasesFile = "phases.csv";
 constexpr const char* kHistogramFile = "phases_histogram.csv";
+constexpr const char* kSoFarHeader = "node,thread,phase,total_seconds";
 constexpr const char* kUnaccounted = "unaccounted";
 
 std::string ms(double ns) { return csv::text_of(ns / 1e6); }
@@ -77,19 +79,26 @@ Result<Phase> phase_at(const csv::Table& table, std::size_t row, std::size_t col
   return table.error(row, column, "one of the nine phases");
 }
 
+// Takes the seconds in that column of a row, to the worker's wall, too, which is the sum of its rows by the
+// definition of unaccounted. The row's phase; null: it is unaccounted.
+Result<PhaseStat*> take_total(const csv::Table& table, std::size_t row, std::size_t column, Reader& reader) {
+  PACELINE_ASSIGN_OR_RETURN(WorkerPhases* const worker, reader.worker_at(table, row));
+  PACELINE_ASSIGN_OR_RETURN(const std::int64_t total_ns, table.nanoseconds(row, column));
+  worker->totals.wall_ns += total_ns;
+  if (table.cell(row, 2) == kUnaccounted) return nullptr;
+  PACELINE_ASSIGN_OR_RETURN(const Phase phase, phase_at(table, row, 2));
+  PhaseStat& stat = worker->totals[phase];
+  stat.total_ns = total_ns;
+  return &stat;
+}
+
 Status read_rows(const csv::Table& table, Reader& reader) {
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    PACELINE_ASSIGN_OR_RETURN(WorkerPhases* const worker, reader.worker_at(table, row));
-    PACELINE_ASSIGN_OR_RETURN(const std::int64_t total_ns, table.nanoseconds(row, 4));
-    // The wall is the sum of the rows, by the definition of unaccounted.
-    worker->totals.wall_ns += total_ns;
-    if (table.cell(row, 2) == kUnaccounted) continue;
-    PACELINE_ASSIGN_OR_RETURN(const Phase phase, phase_at(table, row, 2));
-    PhaseStat& stat = worker->totals[phase];
-    stat.total_ns = total_ns;
-    PACELINE_ASSIGN_OR_RETURN(stat.count, table.integer(row, 3));
+    PACELINE_ASSIGN_OR_RETURN(PhaseStat* const stat, take_total(table, row, 4, reader));
+    if (stat == nullptr) continue;
+    PACELINE_ASSIGN_OR_RETURN(stat->count, table.integer(row, 3));
     if (table.has(9)) {
-      PACELINE_ASSIGN_OR_RETURN(stat.hidden_ns, table.nanoseconds(row, 9));
+      PACELINE_ASSIGN_OR_RETURN(stat->hidden_ns, table.nanoseconds(row, 9));
     }
   }
   return Status::ok();
@@ -141,17 +150,45 @@ Result<csv::Table> read_phase_rows(const std::filesystem::path& run_dir) {
   return csv::Table::read(run_dir / kPhasesFile, kPhasesHeader, csv::LastLine::kWhole, kPhasesRequired);
 }
 
-Status check_all(const std::filesystem::path& run_dir, const Reader& reader) {
+Status check_all(const std::filesystem::path& file, const Reader& reader) {
   for (const auto& [worker, totals] : reader.workers) {
     if (Status status = check(totals); !status) {
-      return data_loss((run_dir / kPhasesFile).string() + ": worker " + to_string(worker) + ": " +
-                       status.message());
+      return data_loss(file.string() + ": worker " + to_string(worker) + ": " + status.message());
     }
   }
   return Status::ok();
 }
 
+// Of a run that has not ended.
+Result<PhasesThere> read_so_far(const std::filesystem::path& run_dir) {
+  const std::filesystem::path file = run_dir / kPhasesSoFarFile;
+  PACELINE_ASSIGN_OR_RETURN(const csv::Table table, csv::Table::read(file, kSoFarHeader));
+  Reader reader;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    PACELINE_RETURN_IF_ERROR(take_total(table, row, 3, reader).status());
+  }
+  PACELINE_RETURN_IF_ERROR(check_all(file, reader));
+  return PhasesThere{std::move(reader.workers),
+                     {std::string("no ") + kPhasesFile +
+                      ": what phases took is as the nodes' last heartbeats said, without counts, medians and "
+                      "percentiles"},
+                     true};
+}
+
 }  // namespace
+
+Status write_phases_so_far(const std::filesystem::path& run_dir, std::span<const WorkerTimes> workers) {
+  std::string rows = std::string(kSoFarHeader) + "\n";
+  for (const auto& [worker, times] : workers) {
+    std::int64_t rest_ns = times.wall;
+    for (std::size_t i = 0; i < kPhaseCount; ++i) {
+      rows += prefix(worker) + kPhaseNames[i] + "," + csv::seconds_of(times.phases[i]) + "\n";
+      rest_ns -= times.phases[i];
+    }
+    rows += prefix(worker) + kUnaccounted + "," + csv::seconds_of(rest_ns) + "\n";
+  }
+  return write_file_atomically(run_dir / kPhasesSoFarFile, rows);
+}
 
 Status write_phases(const std::filesystem::path& run_dir, std::span<const WorkerPhases> workers) {
   std::string rows = std::string(kPhasesHeader) + "\n";
@@ -167,7 +204,10 @@ Status write_phases(const std::filesystem::path& run_dir, std::span<const Worker
     rows += prefix(worker) + kUnaccounted + "," + unaccounted_row(totals);
   }
   PACELINE_RETURN_IF_ERROR(write_file_atomically(run_dir / kHistogramFile, histogram));
-  return write_file_atomically(run_dir / kPhasesFile, rows);
+  PACELINE_RETURN_IF_ERROR(write_file_atomically(run_dir / kPhasesFile, rows));
+  std::error_code still_there;  // which harms nobody: phases.csv is read first
+  std::filesystem::remove(run_dir / kPhasesSoFarFile, still_there);
+  return Status::ok();
 }
 
 Result<std::vector<WorkerPhases>> read_phases(const std::filesystem::path& run_dir) {
@@ -177,12 +217,18 @@ Result<std::vector<WorkerPhases>> read_phases(const std::filesystem::path& run_d
   Reader reader;
   PACELINE_RETURN_IF_ERROR(read_rows(rows, reader));
   PACELINE_RETURN_IF_ERROR(read_histogram(histogram, reader));
-  PACELINE_RETURN_IF_ERROR(check_all(run_dir, reader));
+  PACELINE_RETURN_IF_ERROR(check_all(run_dir / kPhasesFile, reader));
   return std::move(reader.workers);
 }
 
 Result<PhasesThere> read_phases_there(const std::filesystem::path& run_dir) {
-  PACELINE_ASSIGN_OR_RETURN(const csv::Table rows, read_phase_rows(run_dir));
+  const Result<csv::Table> whole = read_phase_rows(run_dir);
+  if (whole.status().code() == StatusCode::kNotFound) {
+    Result<PhasesThere> so_far = read_so_far(run_dir);
+    return so_far.status().code() == StatusCode::kNotFound ? whole.status() : std::move(so_far);
+  }
+  PACELINE_RETURN_IF_ERROR(whole.status());
+  const csv::Table& rows = *whole;
   PhasesThere there;
   for (const std::string& column : rows.lacking()) {
     there.lacking.push_back(std::string(kPhasesFile) + " is of an older version: no column " + column);
@@ -199,7 +245,7 @@ Result<PhasesThere> read_phases_there(const std::filesystem::path& run_dir) {
     PACELINE_RETURN_IF_ERROR(histogram.status());
     PACELINE_RETURN_IF_ERROR(read_histogram(*histogram, reader));
   }
-  PACELINE_RETURN_IF_ERROR(check_all(run_dir, reader));
+  PACELINE_RETURN_IF_ERROR(check_all(run_dir / kPhasesFile, reader));
   there.workers = std::move(reader.workers);
   return there;
 }

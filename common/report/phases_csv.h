@@ -9,6 +9,9 @@
 // share: of the worker's wall, which is the sum of its rows. Beside it phases_histogram.csv (node, thread,
 // phase, ns, count: how many occurrences were about ns long), from which quantiles over several workers are
 // taken: those cannot be had from the workers' quantiles.
+//
+// While a run goes, and where it was killed, there is phases_so_far.csv instead (node, thread, phase,
+// total_seconds): sums alone, as the nodes last said.
 #pragma once
 
 #include <filesystem>
@@ -18,6 +21,7 @@
 
 #include "common/ids.h"
 #include "common/status.h"
+#include "common/timing/phase_times.h"
 #include "common/timing/phase_totals.h"
 
 namespace paceline {
@@ -27,7 +31,18 @@ struct WorkerPhases {
   PhaseTotals totals;
 };
 
-// Both files into run_dir, in the order given. Errors: common/files/atomic_file.h.
+struct WorkerTimes {
+  WorkerId worker;
+  PhaseTimes times;
+};
+
+inline constexpr const char* kPhasesSoFarFile = "phases_so_far.csv";
+
+// Into run_dir, in the order given. Errors: common/files/atomic_file.h.
+[[nodiscard]] Status write_phases_so_far(const std::filesystem::path& run_dir,
+                                         std::span<const WorkerTimes> workers);
+
+// Both files into run_dir, in the order given; phases_so_far.csv goes. Errors: common/files/atomic_file.h.
 [[nodiscard]] Status write_phases(const std::filesystem::path& run_dir,
                                   std::span<const WorkerPhases> workers);
 
@@ -35,12 +50,18 @@ struct WorkerPhases {
 // there. Errors: kNotFound a file is missing; kDataLoss naming file, line, got and expected.
 Result<std::vector<WorkerPhases>> read_phases(const std::filesystem::path& run_dir);
 
-// What there is of them, and in `lacking` a line for each thing that is not, of an older version: without
+// Whether it says how often, and how long each time, as of a run that was killed nothing does: its time is
+// known, but not what makes it up.
+inline bool is_counted(const PhaseStat& stat) { return stat.count > 0 || stat.total_ns == 0; }
+
+// What there is of them, and in `lacking` a line for each thing that is not. Of an older version: without
 // phases_histogram.csv, the quantiles of a worker are those of phases.csv (or its means), and quantiles over
-// several are taken from these. Errors: kNotFound no phases.csv; kDataLoss as above.
+// several are taken from these. Of a run that has not ended: sums alone (is_counted()). Errors: kNotFound
+// neither phases.csv nor phases_so_far.csv; kDataLoss as above.
 struct PhasesThere {
   std::vector<WorkerPhases> workers;
   std::vector<std::string> lacking;
+  bool so_far = false;  // of phases_so_far.csv
 };
 Result<PhasesThere> read_phases_there(const std::filesystem::path& run_dir);
 

@@ -167,6 +167,7 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
   keys.get_if_there("returned", s.returned);
   keys.get_if_there("late_nodes", s.late_nodes);
   keys.get_if_there("late", s.late);
+  keys.get_if_there("reconnects", s.reconnects);
   keys.get("overruns", s.overruns);
   keys.get("skipped", s.skipped);
   keys.get_if_there("iterations_lost", s.iterations_lost);
@@ -264,6 +265,7 @@ std::string to_json(const RunSummary& summary) {
   if (!s.returned.empty()) json["returned"] = s.returned;
   if (s.late_nodes > 0) json["late_nodes"] = s.late_nodes;
   if (!s.late.empty()) json["late"] = s.late;
+  if (s.reconnects > 0) json["reconnects"] = s.reconnects;
   json["overruns"] = s.overruns;
   json["skipped"] = s.skipped;
   json["iterations_lost"] = s.iterations_lost;

@@ -100,6 +100,9 @@ struct RunSummary {
   std::vector<std::string> returned;
   std::int64_t late_nodes = 0;
   std::vector<std::string> late;
+  // How often a node's connection to a server broke and the node went on over another one; the key is absent
+  // when 0.
+  std::int64_t reconnects = 0;
   std::int64_t overruns = 0;         // emulated steps that did not fit
   std::int64_t skipped = 0;          // iterations without a gradient (NaN under on_nan: skip)
   std::int64_t iterations_lost = 0;  // begun by a worker that was lost, and not applied
@@ -107,7 +110,7 @@ struct RunSummary {
   std::int64_t malformed = 0;        // messages the servers refused
   // 1, and one more with each resume; and the version that the last one went on from. Both keys are absent
   // for a run that was never resumed. What nodes and shards report (phases, bytes, reads, overruns,
-  // malformed) is of the last generation alone.
+  // malformed, reconnects) is of the last generation alone.
   std::uint64_t generation = 1;
   std::optional<Version> resumed_from = {};
   // In all generations; the keys "checkpoints" and "checkpoints_failed" are absent where none are configured.

@@ -77,6 +77,8 @@ class Engine {
   Clock clock_of(WorkerId worker) const;
   bool is_live(WorkerId worker) const;
   bool is_held(WorkerId worker) const;
+  // That a worker of this run is held, as it would be announced at `now`; nothing where it is not.
+  std::optional<Held> held_now(WorkerId worker, Ticks now) const;
   // Whom the held ones wait for: the slowest live worker, the first of them in worker order. There is one.
   WorkerId waited_for() const;
   // The threshold that a grant to this worker would have now.

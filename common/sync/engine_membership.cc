@@ -190,16 +190,22 @@ void Engine::finish(Rank rank) {
 // Announces grants that are held for long: a worker's deadline is for silence, not for holding (DESIGN 4).
 Status Engine::on(const Tick&) {
   if (held_.size() == 0) return Status::ok();
-  const Clock slowest = clocks_.min_clock();
-  const WorkerId waits_for = waited_for();
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {
     Worker& w = at(Rank(r));
     if (w.phase != Phase::kHeld || now_ < w.next_notice) continue;
     w.next_notice = now_ + config_.held_notice_every;
-    emit(Held{id(Rank(r)), w.clock, w.clock - slowest, waits_for, policy_->threshold_for(Rank(r)),
-              now_ - w.since});
+    emit(*held_now(id(Rank(r)), now_));
   }
   return Status::ok();
+}
+
+std::optional<Held> Engine::held_now(WorkerId worker, Ticks now) const {
+  if (!is_held(worker)) return std::nullopt;
+  const Rank rank = config_.cluster.rank_of(worker);
+  const Worker& w = at(rank);
+  return Held{
+      worker,       w.clock, w.clock - clocks_.min_clock(), waited_for(), policy_->threshold_for(rank),
+      now - w.since};
 }
 
 WorkerId Engine::waited_for() const {

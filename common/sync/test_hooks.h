@@ -87,6 +87,10 @@ enum class Mutant {
   kLentTakenTooLate,         // parameters that lie in a server's memory are let go of before they are taken
   kLentCopiedTooLate,        // ... or before they are copied for those who take them later
   kLentKept,                 // ... or not when they have been taken
+  kRepeatedPushTaken,        // behind a connection that broke a gradient that is here whole is taken again
+  kLentReadAfterBreak,       // ... or what a worker lent is read on in its memory
+  kNotSaidAgain,             // a node does not say its gradient again over the next connection
+  kNotAskedAgain,            // ... or does not ask again for the parameters that have not come
   kCount
 };
 

@@ -10,6 +10,8 @@
 //   {"ph":"i","s":"t","cat":"decision","name":"grant","ts":…,"args":{"worker":"1.2","clock":8, …}}
 //   ]}
 //
+// and what viewers draw beside them (viewer_marks.h), of which nothing is read back.
+//
 // One event a line (the first line is as far as the [), by which a reader names the place of a fault. ts,
 // counted from origin_ns, and dur are µs with three decimals: exact nanoseconds, so that a trace that is
 // read back is the one that was written.

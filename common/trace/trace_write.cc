@@ -12,6 +12,7 @@
 #include "common/ticks.h"
 #include "common/trace/trace_file.h"
 #include "common/trace/trace_names.h"
+#include "common/trace/viewer_marks.h"
 
 namespace paceline::trace {
 namespace {
@@ -138,8 +139,27 @@ class Writer {
     if (d.by) args.name("by", to_string(*d.by));
     close(args);
   }
+  void point(const CurvePoint& p) {
+    Args args = instant("C", p.curve, p.at, pid_of(kAuthority), 0);
+    args.real(p.unit, p.value);
+    close(args);
+  }
+  void arrow(const Arrow& a, std::int64_t number) {
+    const std::string id = ",\"id\":" + std::to_string(number);
+    Args from = instant("s", "let go", a.left, pid_of(a.from.node), tid_of(a.from), id);
+    close(from);
+    Args to = instant("f", "let go", a.arrived, pid_of(a.to.node), tid_of(a.to), id + ",\"bp\":\"e\"");
+    close(to);
+  }
 
  private:
+  Args instant(const char* ph, const char* name, Ticks at, std::int64_t pid, std::int64_t tid,
+               const std::string& more = "") {
+    begin(ph, "viewer", name);
+    text_ += more + ",\"ts\":";
+    append_us(text_, (at - origin_).count());
+    return place(pid, tid);
+  }
   void begin(const char* ph, const char* category, const char* name) {
     text_ += first_ ? "\n{\"ph\":\"" : ",\n{\"ph\":\"";
     first_ = false;
@@ -251,6 +271,7 @@ Status write_trace(const std::filesystem::path& file, const Trace& trace) {
     writer.thread(pid_of(kAuthority), decisions_tid(kAuthority), "decisions", trace.decisions_left_out);
   }
   for (const Decision& decision : trace.decisions) writer.decision(decision);
+  for (const CurvePoint& point : curves_of(trace)) writer.point(point);
   for (const ShardSpans& shard : trace.shards) {
     writer.thread(pid_of(shard.shard), shard_tid(shard.shard), "shard " + to_string(shard.shard),
                   shard.left_out);
@@ -261,6 +282,8 @@ Status write_trace(const std::filesystem::path& file, const Trace& trace) {
     writer.thread(pid, tid_of(worker.worker), "worker " + to_string(worker.worker), worker.left_out);
     for (const PhaseSpan& s : worker.spans) writer.span(s, pid, tid_of(worker.worker));
   }
+  std::int64_t number = 0;
+  for (const Arrow& arrow : arrows_of(trace)) writer.arrow(arrow, ++number);
   PACELINE_RETURN_IF_ERROR(writer.end());
   return out.commit();
 }

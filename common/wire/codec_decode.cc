@@ -35,6 +35,8 @@ Body read(Fields& f, const proto::Join& in) {
   m.layout_hash = in.layout_hash();
   m.data_fingerprint = in.data_fingerprint();
   m.last_generation = generation_of(f, in.last_generation(), "last_generation", 0);
+  m.goes_on = generation_of(f, in.goes_on(), "goes_on", 0);
+  m.gradients_again = f.number("gradients_again", in.gradients_again(), 0, kCountMax);
   if (!f.length("tensors", in.tensors_size(), 1, kTensorsMax)) return m;
   std::int64_t offset = 0;
   for (const proto::Tensor& tensor : in.tensors()) {
@@ -314,7 +316,8 @@ Body read(Fields& f, const proto::ShardReport& in) {
                      f.number("bytes_pulled", in.bytes_pulled(), 0, kCountMax),
                      f.number("pulls", in.pulls(), 0, kCountMax),
                      f.number("malformed", in.malformed(), 0, kCountMax),
-                     f.number("bytes_shared", in.bytes_shared(), 0, kCountMax)};
+                     f.number("bytes_shared", in.bytes_shared(), 0, kCountMax),
+                     f.number("reconnects", in.reconnects(), 0, kCountMax)};
 }
 
 // `last`: the last of the encodings that this message may come in.

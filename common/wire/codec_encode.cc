@@ -47,6 +47,8 @@ void put(const Join& m, proto::Header& header) {
   out.set_layout_hash(m.layout_hash);
   out.set_data_fingerprint(m.data_fingerprint);
   out.set_last_generation(m.last_generation);
+  out.set_goes_on(m.goes_on);
+  out.set_gradients_again(m.gradients_again);
   for (const Tensor& tensor : m.tensors) {
     proto::Tensor& t = *out.add_tensors();
     t.set_name(tensor.name);
@@ -329,6 +331,7 @@ void put(const ShardReport& m, proto::Header& header) {
   out.set_pulls(m.pulls);
   out.set_malformed(m.malformed);
   out.set_bytes_shared(m.bytes_shared);
+  out.set_reconnects(m.reconnects);
 }
 
 // The codes travel as their position; a change of either list must show here.

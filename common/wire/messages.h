@@ -86,6 +86,10 @@ struct Join {
   std::vector<Tensor> tensors{};       // the layout itself; offsets are not sent
   std::uint64_t data_fingerprint = 0;  // common/task: what the nodes' data must agree on
   std::uint64_t last_generation = 0;   // of the last Welcome of this process; 0: it has had none
+  // Not 0: this server has welcomed this process into that generation, over a connection that broke, and the
+  // process goes on where it stood; so many gradients it says again behind its Welcome, as far as it knows.
+  std::uint64_t goes_on = 0;
+  std::int64_t gradients_again = 0;
 };
 
 // A server accepts a node: the range of the flat vector it holds. `generation` of the run: 1, and one more
@@ -392,6 +396,7 @@ struct ShardReport {
   std::int64_t pulls = 0;
   std::int64_t malformed = 0;     // messages refused by the codec or by their meaning
   std::int64_t bytes_shared = 0;  // payload bytes that were not given to ZeroMQ: they lie in shared memory
+  std::int64_t reconnects = 0;    // of nodes, over another connection than the one that broke
 };
 
 using Body = std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged,

@@ -114,14 +114,11 @@ std::optional<Region> Sharing::lend(const Payload& payload) {
   return Region{number, *offset, static_cast<std::int64_t>(payload.size)};
 }
 
-void Sharing::gone() {
-  gone_ = true;
-  they_read_ = false;
-  lent_.clear();
+std::shared_ptr<const void> Sharing::keep_lent() const {
+  return std::make_shared<const decltype(lent_)>(lent_);
 }
 
 Status Sharing::heard(const Beside& beside) {
-  if (gone_) return Status::ok();
   if (beside.reads_segment && announced_) they_read_ = true;
   for (const std::uint64_t number : beside.let_go) {
     if (lent_.erase(number) == 0) {

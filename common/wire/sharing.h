@@ -10,9 +10,10 @@
 // What is let go of is said together: on the next message that leaves anyway, or in one of its own when
 // nothing is held any more, when kSaidAtOnce numbers have gathered, or after kSaidAfter.
 //
-// A peer that dies lets go of nothing; when it is found gone(), or its connection is given up and its Sharing
-// with it, all that is lent comes back. What is borrowed outlives both, and the peer: what it had said before
-// it died can still be read. Once no more of that is wanted, unmap() gives its memory back to the system.
+// A peer that dies lets go of nothing; when its connection is given up, and its Sharing with it, all that is
+// lent comes back. That a connection broke is no reason: the peer may live and read. What is borrowed
+// outlives both, and the peer: what it had said before it died can still be read. Once no more of that is
+// wanted, unmap() gives its memory back to the system.
 //
 // Payloads are shared in both directions or in none: whoever cannot read the other's memory says so by saying
 // nothing, and gets and sends frames.
@@ -68,9 +69,8 @@ class Sharing {
   // Where the payload lies, if it can be lent to the peer; its owner is kept. For a header that say() was
   // called with.
   std::optional<Region> lend(const Payload& payload);
-  // The peer is gone: what is lent comes back, and nothing is lent any more. What it said while it was there
-  // may still come.
-  void gone();
+  // What is lent now, for whoever has to keep it when this is gone, since the peer may go on reading it.
+  std::shared_ptr<const void> keep_lent() const;
 
   // What came in a header. Errors: kInvalidArgument the peer lets go of what was not lent to it.
   Status heard(const Beside& beside);
@@ -94,7 +94,6 @@ class Sharing {
   bool announced_ = false;  // our segment
   bool said_that_we_read_ = false;
   bool they_read_ = false;
-  bool gone_ = false;
   bool unmapped_ = false;
   std::uint64_t next_number_ = 1;
   std::unordered_map<std::uint64_t, std::shared_ptr<const void>> lent_;

@@ -52,6 +52,10 @@ struct TransportOptions {
   // A dealer's: the server does not let it in, or is none, and why (handshake.h). ZeroMQ does not try again
   // after some of these faults. May close the socket.
   std::function<void(const Status& why)> on_denied = [](const Status&) {};
+  // A dealer's: a connection whose handshake had ended well is no more; what had come over it has been handed
+  // out before. What was queued and has not left leaves over the next one, which ZeroMQ tries for by itself
+  // and which is a stranger's to the server. May close the socket.
+  std::function<void()> on_broken = [] {};
 };
 
 // Header and payload bytes and messages given to and got from ZeroMQ, for the kinds that `bytes_*` count.
@@ -64,6 +68,7 @@ struct TrafficCounters {
   std::int64_t messages_received = 0;
   std::int64_t malformed = 0;
   std::int64_t kept_out = 0;  // a router's: connections not let in, or broken, as of its last keep_out()
+  std::int64_t too_late = 0;  // a router's: messages dropped unread that came over a connection given up
 };
 
 // One ZeroMQ context: one per process (or per test). Must outlive its sockets.
@@ -103,7 +108,7 @@ class RouterSocket {
   // Only from within the handler.
   virtual void remember(const PeerId& from) = 0;
   // Shares `memory` with the sender of the message being handled, which announced its own with it, of at most
-  // `theirs_bytes_max`; what is lent to it is kept until it lets go, or is disconnected, or is found gone.
+  // `theirs_bytes_max`; what is lent to it is kept until it lets go, or is disconnected.
   // Only from within the handler, once it is known who the sender is. Errors: why payloads will come in
   // frames; the sender then does not learn where `memory` is.
   virtual Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory,
@@ -120,10 +125,16 @@ class RouterSocket {
   // remembered, or is closed already; kResourceExhausted it stands, since this process can open no more files
   // now: to be tried again.
   virtual Status disconnect(const PeerId& peer) = 0;
+  // The same of a connection whose peer has given it up for another one: what it still says over it is
+  // dropped unread and counted (TrafficCounters::too_late), and what was lent over it is back at once, since
+  // the peer reads no more of it.
+  virtual void give_up(const PeerId& peer) = 0;
   // Breaks the TCP connections that send a message without an end (unfinished.h), counts each as malformed,
   // and returns how many. To be called several times a second: what arrives between two calls is held in
   // memory.
-  virtual int break_unfinished() = 0;
+  // `whose`, if not null, is given those of them that were remembered.
+  virtual int break_unfinished(std::vector<PeerId>* whose) = 0;
+  int break_unfinished() { return break_unfinished(nullptr); }
   // Breaks the connections beyond options.connections_max: of those that were not remembered the first to
   // have come (connections.h). Returns what is to be said about them and about connections that were not let
   // in, each in a line, few however many there were (denials.h). To be called several times a second.
@@ -164,6 +175,9 @@ class DealerSocket {
   // Whether payloads are shared with the server in both directions, and if not, why. Decided with the first
   // message that the server sends.
   virtual Status shares_memory() const = 0;
+  // Keeps what the server was lent and has not let go of, also when this socket is gone: for as long as the
+  // server may read it (it lets go of all when it welcomes this node over another connection).
+  virtual std::shared_ptr<const void> lent() const = 0;
   virtual const TrafficCounters& counters() const = 0;
   virtual void close(Queued queued) = 0;
   void close() { close(Queued::kLeaves); }

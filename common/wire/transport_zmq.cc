@@ -30,7 +30,8 @@ class ZmqRouter final : public RouterSocket {
   Status shares_memory(const PeerId& peer) const override { return pump_->shares_memory(peer); }
   void unmap(const PeerId& peer) override { pump_->unmap(peer); }
   Status disconnect(const PeerId& peer) override { return pump_->disconnect(peer); }
-  int break_unfinished() override { return pump_->break_unfinished(); }
+  void give_up(const PeerId& peer) override { pump_->give_up(peer); }
+  int break_unfinished(std::vector<PeerId>* whose) override { return pump_->break_unfinished(whose); }
   std::vector<std::string> keep_out(Ticks now) override { return pump_->keep_out(now); }
   std::string key_name() const override { return pump_->key_name(); }
   bool said_malformed(const PeerId& from) override { return pump_->said_malformed(from); }
@@ -51,6 +52,7 @@ class ZmqDealer final : public DealerSocket {
   Status send(Message message) override { return pump_->send(nullptr, message); }
   Ticks received_at() const override { return pump_->received_at(); }
   Status shares_memory() const override { return pump_->shares_memory(PeerId()); }
+  std::shared_ptr<const void> lent() const override { return pump_->lent(); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close(Queued queued) override {
     if (queued == Queued::kIsDropped) pump_->do_not_linger();

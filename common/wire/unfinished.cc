@@ -28,7 +28,7 @@ void Unfinished::accepted(int descriptor) {
   if (socket) connections_.insert_or_assign(descriptor, Connection{*socket});
 }
 
-int Unfinished::break_up(const std::function<bool()>& all_read) {
+int Unfinished::break_up(const std::function<bool()>& all_read, std::vector<SocketId>& which) {
   for (auto it = connections_.begin(); it != connections_.end();) {
     const std::optional<std::int64_t> taken = taken_from(it->first);
     const bool there = taken && SocketId::of(it->first) == it->second.socket;  // not closed, and TCP
@@ -44,6 +44,7 @@ int Unfinished::break_up(const std::function<bool()>& all_read) {
     const bool breaks = connection.taken - connection.taken_before > allowed &&
                         connection.socket.reset() != SocketId::ShutDown::kNoDescriptor;
     broken += breaks ? 1 : 0;
+    if (breaks) which.push_back(connection.socket);
     it = breaks ? connections_.erase(it) : std::next(it);
   }
   read_from_.clear();

@@ -24,6 +24,7 @@
 #include <functional>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "common/wire/socket_id.h"
 
@@ -41,9 +42,10 @@ class Unfinished {
   // A whole message that came over it was read.
   void read_from(int descriptor) { read_from_.insert(descriptor); }
 
-  // Breaks the connections that are beyond their bound; returns how many. Every accepted() must have been
-  // said. `all_read`, asked once behind the measuring: whether no finished message waits to be read.
-  int break_up(const std::function<bool()>& all_read);
+  // Breaks the connections that are beyond their bound, and names them in `which`; returns how many. Every
+  // accepted() must have been said. `all_read`, asked once behind the measuring: whether no finished message
+  // waits to be read.
+  int break_up(const std::function<bool()>& all_read, std::vector<SocketId>& which);
 
  private:
   struct Connection {

@@ -9,13 +9,18 @@ namespace paceline::wire {
 namespace {
 
 constexpr int kHandshakeKinds = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-                                ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+                                ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                                ZMQ_EVENT_DISCONNECTED;
 
 }  // namespace
 
 Handshakes::Handshakes(Context::Impl& context, boost::asio::io_context& io, zmq::socket_t& socket,
-                       std::string own_name, std::function<void(const Status&)> on_denied)
-    : wake_(io), own_name_(std::move(own_name)), on_denied_(std::move(on_denied)) {
+                       std::string own_name, std::function<void(const Status&)> on_denied,
+                       std::function<void()> on_broken)
+    : wake_(io),
+      own_name_(std::move(own_name)),
+      on_denied_(std::move(on_denied)),
+      on_broken_(std::move(on_broken)) {
   monitor_.emplace(context, socket, kHandshakeKinds);
   wake_.assign(monitor_->descriptor());
 }
@@ -32,6 +37,11 @@ void Handshakes::read() {
   while (monitor_) {
     const std::optional<ZmqMonitor::Event> event = monitor_->next();
     if (!event) break;
+    if (event->kind == ZMQ_EVENT_DISCONNECTED) {  // handshakes that fail end in it, too
+      if (std::exchange(stands_, false)) on_broken_();
+      continue;
+    }
+    if (event->kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) stands_ = true;
     if (const auto fault = fault_of(*event)) on_denied_(handshake_failed(*fault, own_name_));
   }
   if (!monitor_) return;  // closed by whom it told

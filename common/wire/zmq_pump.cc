@@ -26,6 +26,8 @@ constexpr int kBatch = 64;
 constexpr int kHandshakeMs = 10'000;
 // Of how many broken connections what was received before is still dropped: that is over in a moment.
 constexpr std::size_t kDroppedMax = 64;
+// And of those that were given up for another connection. What is read of older ones is a stranger's.
+constexpr std::size_t kGivenUpMax = 256;
 
 Status not_sent(const char* name, int error) {
   const std::string what = std::string("sending ") + name + ": ";
@@ -119,7 +121,13 @@ void Pump::watch_accepted() {
 
 void Pump::watch_handshakes(const TransportOptions& options) {
   const std::string own_name = options.client_keys ? options.client_keys->own_name : "";
-  handshakes_ = std::make_shared<Handshakes>(context_, io_, socket_, own_name, options.on_denied);
+  // While it calls, this is there: closing ends it.
+  const auto broken = [this, tell = options.on_broken] {
+    const auto self = shared_from_this();
+    read_rest();
+    if (!closed_) tell();
+  };
+  handshakes_ = std::make_shared<Handshakes>(context_, io_, socket_, own_name, options.on_denied, broken);
 }
 
 void Pump::hear_of_connections() {
@@ -134,10 +142,15 @@ void Pump::hear_of_connections() {
   }
 }
 
-int Pump::break_unfinished() {
+int Pump::break_unfinished(std::vector<PeerId>* whose) {
   if (!accepted_) return 0;
   hear_of_connections();
-  const int broken = unfinished_.break_up([this] { return !has_input(); });
+  std::vector<SocketId> sockets;
+  const int broken = unfinished_.break_up([this] { return !has_input(); }, sockets);
+  for (const auto& [peer, socket] : connections_) {
+    const bool theirs = std::find(sockets.begin(), sockets.end(), socket) != sockets.end();
+    if (theirs && whose != nullptr) whose->push_back(peer);
+  }
   read_soon();  // asking may have swallowed the descriptor's notice
   counters_.malformed += broken;
   return broken;
@@ -204,7 +217,6 @@ Status Pump::send(const PeerId* to, const Message& message) {
                                   : 0;
   if (sharing != nullptr && (sent != 0 || !header.is_ok())) sharing->unsay(beside);
   PACELINE_RETURN_IF_ERROR(header.status());
-  if (sent == EHOSTUNREACH && sharing != nullptr) sharing->gone();
   read_soon();  // the send, also a vain one, may have swallowed the descriptor's notice
   if (sent != 0) return not_sent(name, sent);
   ++counters_.messages_sent;
@@ -272,6 +284,21 @@ Status Pump::disconnect(const PeerId& peer) {
                                            : not_found("disconnecting: the connection is closed already");
 }
 
+void Pump::give_up(const PeerId& peer) {
+  // Its peer's kernel has been told: where no descriptor is free it ends by that.
+  (void)disconnect(peer);
+  sharings_->end(peer);
+  connections_.erase(peer);
+  unread_.forget(peer);
+  given_up_.push_back(peer);
+  if (given_up_.size() > kGivenUpMax) given_up_.pop_front();
+}
+
+std::shared_ptr<const void> Pump::lent() const {
+  const Sharing* const sharing = sharings_->with(PeerId());
+  return sharing == nullptr ? nullptr : sharing->keep_lent();
+}
+
 bool Pump::has_input() {
   return repeat_if_interrupted([&] { return (socket_.get(zmq::sockopt::events) & ZMQ_POLLIN) != 0; });
 }
@@ -312,6 +339,15 @@ void Pump::drain() {
   read < kBatch ? wait() : schedule();
 }
 
+// A connection has broken: what had come over it is here, and is handed out before anybody hears of that.
+void Pump::read_rest() {
+  draining_ = true;
+  for (int read = 0; read < 2 * kReceiveQueueMessages && !closed_ && read_one(); ++read) {
+  }
+  draining_ = false;
+  if (!closed_) schedule();
+}
+
 bool Pump::read_one() {
   received_at_ = steady_now();
   PeerId from;
@@ -340,6 +376,10 @@ bool Pump::read_one() {
   ++counters_.messages_received;
   if (!dropped_.empty() && std::find(dropped_.begin(), dropped_.end(), from) != dropped_.end()) {
     ++counters_.malformed;
+    return true;
+  }
+  if (!given_up_.empty() && std::find(given_up_.begin(), given_up_.end(), from) != given_up_.end()) {
+    ++counters_.too_late;
     return true;
   }
   handled_ = &frames[0];

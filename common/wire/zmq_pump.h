@@ -71,7 +71,9 @@ class Pump : public std::enable_shared_from_this<Pump> {
   Status shares_memory(const PeerId& peer) const { return sharings_->state(peer); }
   void unmap(const PeerId& peer) { sharings_->unmap(peer); }
   Status disconnect(const PeerId& peer);
-  int break_unfinished();
+  void give_up(const PeerId& peer);
+  std::shared_ptr<const void> lent() const;
+  int break_unfinished(std::vector<PeerId>* whose);
   std::vector<std::string> keep_out(Ticks now);
   std::string key_name() const;
   bool said_malformed(const PeerId& from) { return said_wrong(from, Wrong::kMalformed); }
@@ -95,6 +97,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   void schedule();
   void wait();
   void drain();
+  void read_rest();
   bool read_one();  // false: nothing was there, or the socket is at its end
   Result<std::optional<Message>> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
   void deliver(const PeerId& from, Result<Message> message);
@@ -120,10 +123,11 @@ class Pump : public std::enable_shared_from_this<Pump> {
   zmq::message_t* handled_ = nullptr;                 // the header of the message being handled
   std::optional<SegmentRef> handled_segment_;         // and what it announces
   std::unordered_map<PeerId, SocketId> connections_;  // those remembered
-  std::deque<PeerId> dropped_;  // the last whose connections were broken for what they said
-  bool scheduled_ = false;      // a drain() is posted
-  bool waiting_ = false;        // the descriptor is being waited for
-  bool draining_ = false;       // messages are being read
+  std::deque<PeerId> dropped_;   // the last whose connections were broken for what they said
+  std::deque<PeerId> given_up_;  // and the last that were given up for others
+  bool scheduled_ = false;       // a drain() is posted
+  bool waiting_ = false;         // the descriptor is being waited for
+  bool draining_ = false;        // messages are being read
   bool in_handler_ = false;
   bool closed_ = false;
 };

@@ -31,9 +31,7 @@ def read_json(run):
 def metric(run):
     """A row for each LPR window: the samples in the parameters at its end. A window says what came before it."""
     summary = read_json(run)
-    with open(os.path.join(run, "config.yaml"), encoding="utf-8") as file:
-        batch = next(int(line.split(":")[1]) for line in file if line.startswith("  batch_size:"))
-    samples_per_version = batch * summary["workers"]
+    samples_per_version = int(value_of(Path(run), "batch_size")) * summary["workers"]
     rows = windows(Path(run))
     if not rows:
         raise SystemExit(f"reality.py: {run}/curve.csv has no window with a training accuracy; lower "

@@ -40,6 +40,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       sequence_(resumed_ ? resumed_->decisions : 0),
       decided_(resumed_ ? resumed_->from.version : Version(0)),
       granted_at_(config.cluster.cluster().workers()),
+      told_(config.cluster.cluster().workers()),
       iterations_(config.cluster.cluster().workers()),
       evaluation_(config.train.eval_every_clocks),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
@@ -54,15 +55,18 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
   before_ = {engine_.iterations_applied(), engine_.iterations_skipped(), engine_.iterations_dropped(),
              engine_.iterations_lost(), record_.lost_nodes()};
   revision_ = Revision(before_.iterations);
+  if (resumed_) data_fingerprint_ = resumed_->data_fingerprint;
   shards_[kAuthority.value].joined = true;
 }
 
-void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation) {
+void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation,
+                            std::uint64_t data) {
   NodeState& state = nodes_[node.value];
   if (state == NodeState::kJoined || state == NodeState::kComing) return;  // it said so twice
   const bool had_gone = state == NodeState::kGone;
   comings_[node.value].incarnation = incarnation;
   if (layout_.size() == 0) layout_ = layout;
+  data_fingerprint_ = data;
   for (std::uint32_t k = 1; k < shards_.size(); ++k) say_admitted(node, ShardId(k));
   if (stage_ == Stage::kTraining) return admit_late(node, now);
   if (had_gone && resumed_ && is_awaited(node)) record_.returned(node, engine_.version());
@@ -132,6 +136,8 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
            now);
   if (!taken) {
     trained_ = trained;
+    if (taken.code() != StatusCode::kOutOfOrder) return taken;
+    answer_again(report.worker, now);
     return taken;
   }
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);

@@ -22,6 +22,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "common/config/run_config.h"
@@ -71,6 +72,7 @@ class Authority {
     std::int64_t decisions = 0;
     std::uint64_t layout_hash = 0;
     sync::EngineState engine;
+    std::optional<std::uint64_t> data_fingerprint = {};
   };
   // Gathering begins now and may take cluster.start_timeout; a resumed run, of which that begins when its
   // shards have read their checkpoint, then goes on without the nodes that have not come. `outbox`,
@@ -86,10 +88,16 @@ class Authority {
   bool may_lose(NodeId node) const;
   // The peer has been let in (server/membership.h). While training() the node takes part from its NodeReady
   // on.
-  void node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation = 0);
+  // `data`: what its training data come to; a checkpoint says it.
+  void node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation = 0,
+                   std::uint64_t data = 0);
   void shard_joined(ShardId shard);
   // The join of a peer of this run was refused, and why: the usual cause of a run that does not begin.
   void join_refused(Peer peer, const std::string& why);
+
+  // The same process of a node goes on over another connection, since the one before broke: it is told again
+  // what it may not have heard.
+  void node_rejoined(NodeId node);
 
   // A message from a peer that is in. The Status is what the peer is to be told when it was wrong.
   [[nodiscard]] Status handle(Peer from, const wire::Message& message, Ticks now);
@@ -122,7 +130,9 @@ class Authority {
   bool training() const { return stage_ == Stage::kTraining; }
   // What is waited for now, and why it does not come (authority_waits.cc): the start for who is missing, the
   // workers for the slowest, the end for what belongs to it.
-  std::vector<Wait> waits(const LastSeen& last_seen) const;
+  // kOfSomebody leaves out what no worker is held for: a clock that all are computing is no news.
+  enum class WaitsFor { kAnything, kOfSomebody };
+  std::vector<Wait> waits(const LastSeen& last_seen, WaitsFor which = WaitsFor::kAnything) const;
   // What the run says of itself now, but for what only the loop knows (authority_status.cc). O(workers).
   RunStatus status(const LastSeen& last_seen, Ticks now) const;
 
@@ -149,6 +159,10 @@ class Authority {
   void begin_fresh(Ticks now);
   std::string missing() const;
   std::string refusals() const;
+
+  // What is said again (authority_again.cc).
+  void answer_again(WorkerId worker, Ticks now);
+  void instruct_again(WorkerId worker);
 
   // Who comes late, or back (authority_comers.cc).
   void say_admitted(NodeId node, ShardId shard);
@@ -226,7 +240,7 @@ class Authority {
 
   // What is waited for (authority_waits.cc).
   void coming_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
-  void training_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
+  void training_waits(const LastSeen& last_seen, WaitsFor which, std::vector<Wait>& waits) const;
   void ending_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
   void closing_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
   void checkpoint_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
@@ -274,12 +288,15 @@ class Authority {
   };
   std::vector<ShardState> shards_;
   Layout layout_;
-  std::map<Peer, std::string> refused_;  // who was not let in, and why the last time
+  std::optional<std::uint64_t> data_fingerprint_;  // of the nodes, which have the same
+  std::map<Peer, std::string> refused_;            // who was not let in, and why the last time
 
   std::int64_t sequence_ = 0;  // of the next decision
   Version decided_;            // of the last decision
   Ticks first_grant_;
-  std::vector<Ticks> granted_at_;                  // by rank: the last grant
+  std::vector<Ticks> granted_at_;  // by rank: the last grant
+  // By rank: what it was told last, for one who may not have heard it.
+  std::vector<std::variant<std::monostate, sync::Grant, sync::FinishWorker>> told_;
   std::chrono::nanoseconds longest_iteration_{0};  // from a grant to its report
   std::vector<UsualTime> iterations_;              // by rank: the same
   std::optional<Ticks> stopping_since_;

@@ -54,6 +54,7 @@ void Authority::begin_checkpoint(Ticks now) {
   manifest.revision = engine_.revision();
   manifest.decisions = sequence_;
   manifest.layout_hash = layout_.hash();
+  manifest.data_fingerprint = data_fingerprint_;
   manifest.seconds_trained = record_.seconds(now);
   manifest.engine = checkpoint::to_bytes(engine_.state());
   record_.checkpoints(checkpoints_.written(), checkpoints_.failed());
@@ -103,7 +104,9 @@ void Authority::send_decision(wire::ApplyDecision decision) {
 
 void Authority::carry_out(const sync::Grant& action, Ticks now) {
   record_.granted(action);
-  granted_at_[config_.cluster.cluster().rank_of(action.worker).value] = now;
+  const Rank rank = config_.cluster.cluster().rank_of(action.worker);
+  granted_at_[rank.value] = now;
+  told_[rank.value] = action;
   to_node(action.worker.node, grant_of(config_, action));
 }
 
@@ -148,6 +151,7 @@ void Authority::carry_out(const sync::Discard& action, Ticks) {
 
 void Authority::carry_out(const sync::FinishWorker& action, Ticks) {
   log_.info("worker " + to_string(action.worker) + " is finished: " + action.reason);
+  told_[config_.cluster.cluster().rank_of(action.worker).value] = action;
   if (nodes_[action.worker.node.value] != NodeState::kJoined) return;
   to_node(action.worker.node, wire::FinishWorker{action.worker, action.reason, action.held});
 }

@@ -84,6 +84,7 @@ Status Authority::on_ready(NodeId node, Ticks now) {
   const bool returns = comings_[node.value].takes_part || comings_[node.value].took_part;
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     const WorkerId worker(node, thread);
+    told_[config_.cluster.cluster().rank_of(worker).value] = {};  // that was its process before
     const Status status = step(sync::Joined{worker}, now);
     if (!status.is_ok()) {
       expel(node, status, now);

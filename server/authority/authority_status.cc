@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/config/names.h"
+#include "common/config/shown_name.h"
 #include "common/timing/histogram.h"
 #include "server/authority/authority.h"
 
@@ -138,7 +139,11 @@ void Authority::write_so_far(Ticks now) {
   if (writing_so_far_ || seconds < so_far_due_) return;
   so_far_due_ = seconds + std::clamp(seconds - so_far_from_, 1.0, 10.0);
   writing_so_far_ = true;
-  background_.run(record_.writer_so_far(), [this](const Status& written, Ticks) {
+  std::vector<WorkerTimes> times;
+  for (std::uint32_t r = 0; r < times_.size(); ++r) {
+    if (times_[r].wall > 0) times.push_back({config_.cluster.cluster().worker_at(Rank(r)), times_[r]});
+  }
+  background_.run(record_.writer_so_far(std::move(times)), [this](const Status& written, Ticks) {
     writing_so_far_ = false;
     if (!written && !so_far_failed_) log_.warn(written.message() + "; it is tried again");
     so_far_failed_ = !written;
@@ -149,7 +154,7 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   constexpr const char* kStages[] = {"gathering", "training", "ending", "closing", "filing", "over"};
   const Cluster cluster = config_.cluster.cluster();
   RunStatus s;
-  s.run = config_.run.name;
+  s.run = shown_name(config_.run);
   s.policy = name_of(config_.sync.policy);
   s.state = kStages[static_cast<std::size_t>(stage_)];
   if (over()) s.outcome = result_.is_ok() ? run_status_ : run_status_ + ": " + result_.message();
@@ -185,7 +190,7 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
     if (training())
       s.seconds_left = std::min(s.seconds_left.value_or(limit), std::max(limit - s.seconds, 0.0));
   }
-  for (Wait& wait : waits(last_seen)) {
+  for (Wait& wait : waits(last_seen, WaitsFor::kOfSomebody)) {
     ++s.waits_total;
     if (s.waits.size() < kWaitsMax) s.waits.push_back(std::move(wait.text));
   }

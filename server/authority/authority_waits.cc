@@ -40,7 +40,7 @@ std::string shards_lacking(std::uint64_t lacking, std::uint32_t shards, const La
 
 }  // namespace
 
-std::vector<Wait> Authority::waits(const LastSeen& last_seen) const {
+std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
   std::vector<Wait> found;
   switch (stage_) {
     case Stage::kGathering:
@@ -49,7 +49,7 @@ std::vector<Wait> Authority::waits(const LastSeen& last_seen) const {
       break;
     case Stage::kTraining:
       coming_waits(last_seen, found);
-      training_waits(last_seen, found);
+      training_waits(last_seen, which, found);
       evaluation_waits(last_seen, found);
       checkpoint_waits(last_seen, found);
       break;
@@ -86,20 +86,20 @@ void Authority::coming_waits(const LastSeen& last_seen, std::vector<Wait>& found
 // Under backup one may be late, in an iteration whose clock has closed without it: it is waited for only
 // where nobody else is. Who is asked to stop waits for everybody. Where nobody is held, the version still
 // waits for the slowest.
-void Authority::training_waits(const LastSeen& last_seen, std::vector<Wait>& found) const {
+void Authority::training_waits(const LastSeen& last_seen, WaitsFor which, std::vector<Wait>& found) const {
   const Cluster cluster = config_.cluster.cluster();
   const Clock open = engine_.min_clock();
   std::vector<WorkerId> held;
   std::map<std::uint64_t, Laggards> by_lacking;  // kNotReported, or which shards lack the gradient
   constexpr std::uint64_t kNotReported = 0;
   enum class Of { kTheirClock, kAnOlderOne };
-  const auto gather = [&](Of which) {
+  const auto gather = [&](Of clock) {
     for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
       const WorkerId worker = cluster.worker_at(Rank(r));
       const auto iteration = engine_.iteration_of(worker);
       if (!iteration || (engine_.clock_of(worker) > open && !engine_.stopping())) continue;
       const bool late = iteration->clock < engine_.clock_of(worker);
-      if (late != (which == Of::kAnOlderOne)) continue;
+      if (late != (clock == Of::kAnOlderOne)) continue;
       Laggards& laggards = by_lacking[iteration->reported ? iteration->lacking : kNotReported];
       laggards.usual = std::max(laggards.usual, iterations_[r].usual());
       // Where clocks differ (a stop; a late worker of backup) each has its own.
@@ -112,6 +112,7 @@ void Authority::training_waits(const LastSeen& last_seen, std::vector<Wait>& fou
     const WorkerId worker = cluster.worker_at(Rank(r));
     if (engine_.is_held(worker)) held.push_back(worker);
   }
+  if (which == WaitsFor::kOfSomebody && held.empty() && !engine_.stopping()) return;
   gather(Of::kTheirClock);
   if (by_lacking.empty() || engine_.stopping()) gather(Of::kAnOlderOne);
   const std::string what = engine_.stopping() ? "the stop" : "version " + std::to_string(open.value + 1);

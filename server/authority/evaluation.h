@@ -79,6 +79,12 @@ class EvaluationSchedule {
     return Asked{*asked_, current_->version};
   }
 
+  // The same as it was asked; nothing where nothing is asked of this node.
+  std::optional<wire::Evaluate> asked_of(NodeId node) const {
+    if (asked_ != node) return std::nullopt;
+    return wire::Evaluate{current_->version, final_};
+  }
+
   // Nobody waits for that report any longer: its version may be released.
   void give_up() {
     given_up_ = asked();

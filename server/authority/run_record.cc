@@ -147,7 +147,7 @@ void RunRecord::window(const sync::WindowClosed& window, std::int64_t iterations
 
 // A report of an evaluation may be late: then a window's numbers are newer.
 void RunRecord::note_trained(const CurveRow& row) {
-  if (!row.train_loss || row.version < trained_until_) return;
+  if (!row.train_loss || row.version <= trained_until_) return;
   trained_until_ = row.version;
   train_loss_ = row.train_loss;
   train_accuracy_ = row.train_accuracy;
@@ -208,6 +208,7 @@ void RunRecord::add(const wire::ShardReport& report) {
   totals_.bytes_shared += report.bytes_shared;
   totals_.pulls += report.pulls;
   totals_.malformed += report.malformed;
+  totals_.reconnects += report.reconnects;
 }
 
 std::string RunRecord::invalid_because() const {
@@ -256,13 +257,15 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   };
 }
 
-std::function<Status()> RunRecord::writer_so_far() const {
-  return [out = config_.run.out, staleness = staleness_.workers(), progress = progress_.rows()] {
+std::function<Status()> RunRecord::writer_so_far(std::vector<WorkerTimes> times) const {
+  return [out = config_.run.out, times = std::move(times), staleness = staleness_.workers(),
+          progress = progress_.rows()] {
     const auto counted = [](const WorkerStaleness& worker) { return worker.clocks.count > 0; };
     const bool any = std::any_of(staleness.begin(), staleness.end(), counted);
     Status first = any ? write_staleness(out, staleness) : Status::ok();
     Status second = progress.empty() ? Status::ok() : write_progress(out, progress);
-    return first.is_ok() ? second : first;
+    Status third = times.empty() ? Status::ok() : write_phases_so_far(out, times);
+    return !first.is_ok() ? first : !second.is_ok() ? second : third;
   };
 }
 

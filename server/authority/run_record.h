@@ -114,9 +114,9 @@ class RunRecord {
   // `status`: "ok", "stopped", "failed", "invalid". Its errors: common/files/atomic_file.h.
   std::function<Status()> writer(const sync::Engine& engine, const std::string& status,
                                  const std::string& reason) const;
-  // What of that a run leaves that is killed: writes staleness.csv and progress.csv, as things are now. Its
-  // errors: as above.
-  std::function<Status()> writer_so_far() const;
+  // What of that a run leaves that is killed: writes staleness.csv, progress.csv and, of the nodes that have
+  // said where the time went, phases_so_far.csv, as things are now. Its errors: as above.
+  std::function<Status()> writer_so_far(std::vector<WorkerTimes> times = {}) const;
 
  private:
   RunRecord(const RunConfig& config, CurveWriter curve, const Log& log);
@@ -140,8 +140,8 @@ class RunRecord {
   std::optional<double> lpr_;
   std::optional<double> train_loss_;
   std::int64_t curve_rows_ = 0;
-  Metric trained_;         // as of the last evaluation
-  Version trained_until_;  // what train_loss_ and train_accuracy_ are of
+  Metric trained_;                      // as of the last evaluation
+  Version trained_until_ = kNoVersion;  // what train_loss_ and train_accuracy_ are of
   std::optional<Metric> last_metric_;
   std::optional<Metric> final_metric_;
   std::vector<WorkerPhases> phases_;

@@ -36,6 +36,7 @@ proto::Manifest to_proto(const Manifest& manifest) {
   out.set_seconds_trained(manifest.seconds_trained);
   out.set_engine(manifest.engine);
   out.set_record(manifest.record);
+  if (manifest.data_fingerprint) out.set_data_fingerprint(*manifest.data_fingerprint);
   return out;
 }
 
@@ -70,6 +71,7 @@ Result<Manifest> from_proto(proto::Manifest& in) {
   manifest.seconds_trained = in.seconds_trained();
   manifest.engine = std::move(*in.mutable_engine());
   manifest.record = std::move(*in.mutable_record());
+  if (in.has_data_fingerprint()) manifest.data_fingerprint = in.data_fingerprint();
   PACELINE_RETURN_IF_ERROR(check(manifest));
   return manifest;
 }

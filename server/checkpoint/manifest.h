@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Manifest {
   std::int64_t decisions = 0;  // of every shard's file
   std::uint64_t layout_hash = 0;
   std::uint64_t fingerprint = 0;
+  std::optional<std::uint64_t> data_fingerprint = {};  // of the nodes' data; none: of an older version
   std::vector<FileDigest> shards;  // by shard; their names follow from their numbers (folder.h)
   double seconds_trained = 0.0;    // in all generations so far
   std::string engine;              // the core's state (common/checkpoint/engine_state.h)

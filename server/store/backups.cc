@@ -13,7 +13,8 @@ void Backups::sent(NodeId node, Revision revision, const BlockRange& state, cons
   const auto not_pushed = [&](const State& held) {
     return !gradients.was_computed_with(WorkerId(node, 0), held.revision);
   };
-  if (std::count_if(states.begin(), states.end(), not_pushed) <= kNotPushedMax) return;
+  const std::ptrdiff_t max = kNotPushedMax + again_[node.value];
+  if (std::count_if(states.begin(), states.end(), not_pushed) <= max) return;
   states.erase(std::find_if(states.begin(), states.end(), not_pushed));
 }
 
@@ -29,6 +30,7 @@ const BlockRange* Backups::find(WorkerId worker, Revision revision) const {
 std::vector<BlockRange*> Backups::lacking(WorkerId worker, Revision computed, Revision applied,
                                           const GradientStore& gradients) {
   std::deque<State>& states = by_node_[worker.node.value];
+  again_[worker.node.value] = 0;
   std::erase_if(states, [&](const State& state) {
     return state.revision < computed && !gradients.was_computed_with(worker, state.revision);
   });

@@ -20,6 +20,7 @@
 // Thread: one at a time (the server's loop); step() may have different blocks in several.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -39,8 +40,15 @@ class Backups {
   // applied (its iterations are skipped, say) the oldest of these goes.
   static constexpr std::ptrdiff_t kNotPushedMax = 3;
 
+  // And so many more, until a gradient of the worker is applied, as its connection broke meanwhile: each time
+  // it may ask again for what it has not got, and be sent a newer state.
+  static constexpr std::ptrdiff_t kAgainMax = 4;
+
   // Of this many workers, one on each node.
-  explicit Backups(std::uint32_t workers) : by_node_(workers) {}
+  explicit Backups(std::uint32_t workers) : by_node_(workers), again_(workers, 0) {}
+
+  // The node's connection broke, and it goes on over another one.
+  void rejoined(NodeId node) { again_[node.value] = std::min(again_[node.value] + 1, kAgainMax); }
 
   // The node is sent this state. `gradients`: what is held.
   void sent(NodeId node, Revision revision, const BlockRange& state, const GradientStore& gradients);
@@ -63,6 +71,7 @@ class Backups {
     BlockRange parameters;
   };
   std::vector<std::deque<State>> by_node_;  // revisions ascending
+  std::vector<std::ptrdiff_t> again_;       // by node: since its last gradient was applied
 };
 
 }  // namespace paceline::server

@@ -24,6 +24,15 @@ std::string range_of(std::int64_t begin, std::int64_t end) {
   return "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
 }
 
+wire::Payload in_our_memory(wire::Payload payload) {
+  const std::shared_ptr<std::byte[]> copy(new std::byte[payload.size]);
+  std::copy_n(payload.data, payload.size, copy.get());
+  payload.owner = copy;
+  payload.data = copy.get();
+  payload.borrowed = false;
+  return payload;
+}
+
 }  // namespace
 
 GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max,
@@ -220,6 +229,19 @@ void GradientStore::drop_partial(NodeId node) {
        ++thread) {
     Inbox& box = inbox(WorkerId(node, thread));
     if (box.partial) drop_partial(box);
+  }
+}
+
+void GradientStore::copy_borrowed(NodeId node) {
+  for (std::uint32_t thread = 0; node.value < cluster_.nodes && thread < cluster_.threads_per_node;
+       ++thread) {
+    if (sync::broken(sync::Mutant::kRepeatedPushTaken)) inbox(WorkerId(node, thread)).next = Clock(0);
+    if (sync::broken(sync::Mutant::kLentReadAfterBreak)) continue;
+    for (Gradient& gradient : inbox(WorkerId(node, thread)).gradients) {
+      for (Gradient::Piece& piece : gradient.pieces_) {
+        if (piece.payload.borrowed) piece.payload = in_our_memory(std::move(piece.payload));
+      }
+    }
   }
 }
 

@@ -65,6 +65,9 @@ class GradientStore {
   Status withdraw(const wire::Withdraw& withdraw);
   // Forgets what `node` has sent in part. Whole gradients stay: the authority decides about them.
   void drop_partial(NodeId node);
+  // Copies what lies in `node`'s own memory of what is here of it: its connection broke, and with this what
+  // it lent over it is its own again.
+  void copy_borrowed(NodeId node);
 
   // Whether this worker of the cluster has as many gradients here as it may have.
   bool is_full(WorkerId worker) const { return inbox(worker).gradients.size() >= gradients_max_; }

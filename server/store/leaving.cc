@@ -98,6 +98,12 @@ Leaving::Reply Leaving::begin(Peer to, const Snapshot& state) {
   return begun;
 }
 
+void Leaving::rejoined(NodeId node) {
+  Held answered = std::move(readers_[node.value].answered);
+  readers_[node.value] = Reader();
+  readers_[node.value].answered = std::move(answered);
+}
+
 void Leaving::confirm(Peer to, const Snapshot& state) {
   if (!to.is_node()) return;
   Held& answered = readers_[to.number].answered;

@@ -115,6 +115,11 @@ class Leaving {
   // Another process of the node has come, that has nothing; all pieces to the one before have left.
   void forget(NodeId node) { readers_[node.value] = Reader(); }
 
+  // The node's connection broke, and it goes on over another one: nothing of what is still on its way to it
+  // will be read, and its transport drops that. What it was answered with it may have got, or not: it is not
+  // answered with anything older.
+  void rejoined(NodeId node);
+
   // Whether an older state than `now` is alive in replies.
   bool keeps_older(const Snapshot& now);
 

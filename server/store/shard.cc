@@ -64,6 +64,13 @@ Status Shard::initialize(const wire::InitialParameters& piece, std::span<const f
   return Status::ok();
 }
 
+void Shard::rejoined(NodeId node) {
+  drop_partial(node);
+  gradients_.copy_borrowed(node);
+  backups_.rejoined(node);
+  if (node == NodeId(0) && !ready()) initialized_ = 0;
+}
+
 ShardImage Shard::image() const {
   PACELINE_ASSERT(ready(), "an image of shard " + to_string(id_) + " before the initial parameters");
   return {now_.version, now_.revision, next_sequence_, now_.blocks, next_.optimizer(), next_.mean_square()};

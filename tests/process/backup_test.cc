@@ -69,7 +69,8 @@ void check_end(const RunConfig& config, Goes goes, const ClusterRun& run, std::i
 
 // Runs `run`; what is wrong with it, as sentences.
 std::vector<std::string> violations_of(const CrashRun& run, std::uint64_t seed, Goes goes,
-                                       std::atomic<std::int64_t>* lost = nullptr) {
+                                       std::atomic<std::int64_t>* lost = nullptr,
+                                       const std::optional<Breaks>& breaks = {}) {
   const RunConfig& config = run.config;
   const Cluster cluster = config.cluster.cluster();
   std::vector<std::string> wrong;
@@ -126,7 +127,7 @@ std::vector<std::string> violations_of(const CrashRun& run, std::uint64_t seed, 
     };
     return std::make_unique<CountingFactory>(options);
   };
-  const auto result = run_cluster(config, tasks, start_other);
+  const auto result = run_cluster(config, tasks, start_other, {}, {}, breaks);
   if (!result) return {describe(seed, config) + ": " + result.status().message()};
   if (lost != nullptr) *lost += result->summary.lost_nodes;
   check_end(config, goes, *result, computed, report);
@@ -136,6 +137,15 @@ std::vector<std::string> violations_of(const CrashRun& run, std::uint64_t seed, 
 TEST_CASE("a_clock_takes_the_first_n_gradients_and_every_other_one_is_dropped_on_all_shards") {
   const auto violations = violations_of_all({1, kBackupRuns}, kAtATime, [](std::uint64_t seed) {
     return violations_of(whole_backup_run(seed), seed, Goes::kNobody);
+  });
+  CHECK(violations == std::vector<std::string>{});
+}
+
+TEST_CASE("so_it_does_though_connections_break_and_a_late_gradient_is_said_again") {
+  const auto violations = violations_of_all({1, kBackupRuns}, kAtATime, [](std::uint64_t seed) {
+    CrashRun run = whole_backup_run(seed);
+    run.config.cluster.lease = std::chrono::seconds(3);  // who does not hear the end waits for that
+    return violations_of(run, seed, Goes::kNobody, nullptr, Breaks{seed, 6, 200, 8000});
   });
   CHECK(violations == std::vector<std::string>{});
 }

@@ -113,11 +113,16 @@ TEST_CASE("the_slow_node_gets_smaller_mini_batches_and_every_clock_all_of_its_sa
   REQUIRE(write_synthetic(options).is_ok());
   const RunConfig config = emulated_config((folder.path() / "data").string());
   Batches batches;
-  const auto run = run_cluster(config, [&](NodeId, const StopNode&) {
-    auto tasks = make_network_tasks(config);
-    REQUIRE(tasks.is_ok());
-    return std::make_unique<NotingTasks>(std::move(tasks).value(), batches);
-  });
+  // Connections that break change nothing of it.
+  const std::optional<Breaks> breaks = GENERATE(std::optional<Breaks>(), Breaks{5, 10, 1000, 40'000});
+  const auto run = run_cluster(
+      config,
+      [&](NodeId, const StopNode&) {
+        auto tasks = make_network_tasks(config);
+        REQUIRE(tasks.is_ok());
+        return std::make_unique<NotingTasks>(std::move(tasks).value(), batches);
+      },
+      {}, {}, {}, breaks);
   INFO(run.status().message());
   REQUIRE(run.is_ok());
   INFO(run->summary.reason);

@@ -2,6 +2,7 @@
 // share, shard count, kind of optimizer, transport and encoding in which the counting model is exact, with
 // jitter, nodes that finish early and nodes that leave; every single read of the counting model is checked,
 // and every grant. A failure prints the seed; seeds.h says how to run that schedule alone.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -16,8 +17,10 @@ namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kSchedules = 150;
+constexpr std::uint64_t kBreakingSchedules = 72;
 #else
 constexpr std::uint64_t kSchedules = 1800;  // 50 of each way to synchronise
+constexpr std::uint64_t kBreakingSchedules = 720;
 #endif
 constexpr int kAtATime = 8;
 
@@ -32,6 +35,19 @@ TEST_CASE("every_read_of_every_schedule_keeps_the_guarantees") {
   REQUIRE(violations.empty());
   INFO(coverage.to_string());
   CHECK(coverage.missing() == std::vector<std::string>{});
+}
+
+// The same schedules, in which connections break, everything that is on its way over them is lost, in both
+// directions, and the nodes go on over others.
+TEST_CASE("every_read_keeps_the_guarantees_though_connections_break") {
+  const Seeds range = seeds(kBreakingSchedules);
+  std::atomic<std::int64_t> broken{0};
+  const std::vector<std::string> violations = violations_of_all(range, kAtATime, [&](std::uint64_t seed) {
+    return violations_of(seed, nullptr, Network::kBreaks, &broken);
+  });
+  for (const std::string& violation : violations) UNSCOPED_INFO(violation);
+  REQUIRE(violations.empty());
+  CHECK(broken > static_cast<std::int64_t>(range.count) / 2);
 }
 
 }  // namespace paceline::testing

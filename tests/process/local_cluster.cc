@@ -16,7 +16,8 @@ namespace paceline::testing {
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
     const std::function<void(const RunConfig&)>& elsewhere,
-    const std::function<void(const wire::Body&)>& overhear, const NodeOptions& node_options) {
+    const std::function<void(const wire::Body&)>& overhear, const NodeOptions& node_options,
+    const std::optional<Breaks>& breaks) {
   const TempFolder folder;
   config.run.out = (folder.path() / "run").string();
   std::filesystem::create_directory(config.run.out);
@@ -45,6 +46,14 @@ Result<ClusterRun> run_cluster(
                   });
     of_nodes.cluster.endpoints[0] = relay->endpoint();
   }
+  std::vector<std::unique_ptr<BreakingRelay>> breaking;
+  for (std::uint32_t k = 0; breaks && k < config.cluster.shards; ++k) {
+    Breaks of_server = *breaks;
+    of_server.seed += k;
+    breaking.push_back(std::make_unique<BreakingRelay>(config.cluster.endpoints[k],
+                                                       address("breaks-" + std::to_string(k)), of_server));
+    of_nodes.cluster.endpoints[k] = breaking.back()->endpoint();
+  }
   std::vector<std::unique_ptr<Node>> nodes(config.cluster.nodes);
   const StopNode stop = [&nodes](NodeId node, const std::string& reason) {
     nodes[node.value]->request_stop(reason);
@@ -67,6 +76,7 @@ Result<ClusterRun> run_cluster(
     if (nodes[i] != nullptr) threads.emplace_back([&, i] { run.nodes[i] = nodes[i]->run(); });
   }
   for (std::thread& thread : threads) thread.join();
+  for (const auto& each : breaking) run.broken += each->broken();
   relay.reset();  // whatever was said has been heard
 
   auto summary = read_summary(config.run.out);

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "common/status.h"
 #include "common/task/task.h"
 #include "common/wire/messages.h"
+#include "tests/process/breaking_relay.h"
 #include "worker/node.h"
 
 namespace paceline::testing {
@@ -28,6 +30,7 @@ struct ClusterRun {
   RunSummary summary;                // as read back from summary.json
   ModelFile model;                   // as read back from model.bin
   std::vector<WorkerPhases> phases;  // as read back from phases.csv; empty where no node reported
+  std::int64_t broken = 0;           // connections, by relays
 };
 
 // Runs `config` (its endpoints and run.out are replaced) to the end on Tasks from `tasks`: over tcp where
@@ -40,9 +43,14 @@ struct ClusterRun {
 // With an `overhear`, what the nodes here and the authority say to each other goes through a Relay, over the
 // same transport, that shows it every message. A Relay sends all payloads: with cluster.shared_memory `auto`
 // the nodes here share memory with the other shards alone, with `on` the run fails.
+//
+// With `breaks`, what the nodes here and each server say to each other goes through a BreakingRelay of its
+// own, and connections break: so many for each server. Not together with an `overhear`, which cannot tell
+// what is said twice.
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
     const std::function<void(const RunConfig&)>& elsewhere = {},
-    const std::function<void(const wire::Body&)>& overhear = {}, const NodeOptions& node_options = {});
+    const std::function<void(const wire::Body&)>& overhear = {}, const NodeOptions& node_options = {},
+    const std::optional<Breaks>& breaks = {});
 
 }  // namespace paceline::testing

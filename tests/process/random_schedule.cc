@@ -12,10 +12,26 @@
 
 namespace paceline::testing {
 
-std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage) {
+namespace {
+
+// Where payloads are lent little is sent, and a small run says little.
+Breaks random_breaks(std::uint64_t seed, const RunConfig& config) {
+  CounterRandom random(seed, Stream::kTest, 78);
+  Breaks breaks{seed, 1 + static_cast<std::int64_t>(random.next_below(4 * config.cluster.nodes))};
+  breaks.least = 100 + static_cast<std::int64_t>(random.next_below(600));
+  breaks.most = breaks.least + 100 + static_cast<std::int64_t>(random.next_below(12'000));
+  return breaks;
+}
+
+}  // namespace
+
+std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, Network network,
+                                       std::atomic<std::int64_t>* broken) {
   RunConfig config = random_run(seed);
   CountingOptions counting;
   counting.blocks = random_rows(seed, config);
+  const bool breaks = network == Network::kBreaks;
+  if (breaks) config.cluster.lease = std::chrono::seconds(3);  // who does not hear the end waits for that
   GuaranteeChecker checker(config);
   GrantChecker grants(config);
   counting.cluster = config.cluster.cluster();
@@ -47,10 +63,11 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage) {
     return std::make_unique<CountingFactory>(options);
   };
   // Between two that must share memory nobody can stand and listen.
-  const bool heard = config.cluster.shared_memory != SharedMemory::kOn;
+  const bool heard = config.cluster.shared_memory != SharedMemory::kOn && !breaks;
   std::function<void(const wire::Body&)> overhear;
   if (heard) overhear = [&grants](const wire::Body& message) { grants.hear(message); };
-  const auto run = run_cluster(config, tasks, {}, overhear);
+  const auto run = run_cluster(config, tasks, {}, overhear, {},
+                               breaks ? std::optional(random_breaks(seed, config)) : std::nullopt);
 
   std::vector<std::string> violations;
   if (!run) {
@@ -63,6 +80,18 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage) {
     const bool lends = config.cluster.shared_memory != SharedMemory::kOff;
     if (lends != (run->summary.bytes_shared > 0)) {
       violations.push_back(std::to_string(run->summary.bytes_shared) + " bytes were shared");
+    }
+    if (broken != nullptr) *broken += run->broken;
+    if (breaks && !one_leaves && run->summary.lost_nodes > 0) {
+      violations.push_back("a node was lost: " + run->summary.lost.front());
+    }
+    for (const Status& node : run->nodes) {
+      // Who does not hear how the run ended, since that was on its way, ends by the servers' silence.
+      const bool ends_alone =
+          node.message().find("silent for") != std::string::npos && run->servers[0].is_ok();
+      if (breaks && !one_leaves && !node.is_ok() && !ends_alone) {
+        violations.push_back("a node: " + node.message());
+      }
     }
     if (coverage != nullptr) coverage->count(config, run->summary);
     checker.on_end(run->summary, run->model.parameters, counting.blocks);

@@ -2,6 +2,7 @@
 // that finish early and nodes that leave, every read of the counting model checked.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,8 +11,15 @@ namespace paceline::testing {
 
 class Coverage;
 
+// Whether connections break meanwhile (breaking_relay.h), each of a node with a server a few times, and the
+// nodes go on over others.
+enum class Network { kStands, kBreaks };
+
 // Runs the schedule of `seed`; every violation of a guarantee, and whatever else went wrong, as sentences.
-// What has run is counted in `coverage`, if there is one. Thread: any; several may run at a time.
-std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage = nullptr);
+// What has run is counted in `coverage`, if there is one, and the connections that broke in `broken`. Thread:
+// any; several may run at a time.
+std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage = nullptr,
+                                       Network network = Network::kStands,
+                                       std::atomic<std::int64_t>* broken = nullptr);
 
 }  // namespace paceline::testing

@@ -119,6 +119,17 @@ class ScriptedNode {
   std::vector<std::vector<wire::Message>> inbox_;
 };
 
+// What worker 0.0 says at the end of an iteration of a run of one worker, computed with version `clock`.
+inline wire::StepReport report_at(std::int64_t clock) {
+  wire::StepReport report;
+  report.worker = WorkerId(0, 0);
+  report.clock = Clock(clock);
+  report.metric = {1.0, 2, 4};
+  report.computed_version = Version(clock);
+  report.computed_revision = Revision(clock);
+  return report;
+}
+
 inline wire::Join join_of(const RunConfig& config, std::uint32_t node, std::int64_t floats) {
   Layout layout;
   REQUIRE(layout.add("w", {floats}).is_ok());

@@ -42,13 +42,7 @@ void push_and_report(ScriptedNode& node, std::int64_t clock) {
     const wire::Push push{WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)};
     node.say(k, push, std::vector<float>(kFloatsOf[k], static_cast<float>(k + 1)));
   }
-  wire::StepReport report;
-  report.worker = WorkerId(0, 0);
-  report.clock = Clock(clock);
-  report.metric = {1.0, 2, 4};
-  report.computed_version = Version(clock);
-  report.computed_revision = Revision(clock);
-  node.say(0, report);
+  node.say(0, report_at(clock));
 }
 
 // A run of which version 1 is saved, and whose second shard then goes. With a context of its own: once that

@@ -37,17 +37,6 @@ RunConfig config_in(const testing::TempFolder& folder, std::uint32_t shards) {
   return config;
 }
 
-// What worker 0.0 says at the end of an iteration under BSP, computed with version `clock`.
-wire::StepReport report_at(std::int64_t clock) {
-  wire::StepReport report;
-  report.worker = WorkerId(0, 0);
-  report.clock = Clock(clock);
-  report.metric = {1.0, 2, 4};
-  report.computed_version = Version(clock);
-  report.computed_revision = Revision(clock);
-  return report;
-}
-
 // Joins a run of one node over one server, in which training then begins.
 void begin(ScriptedNode& node, const RunConfig& config, std::int64_t floats = kFloats) {
   node.say(0, join_of(config, 0, floats));

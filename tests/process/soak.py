@@ -61,6 +61,7 @@ class Watched:
     def __init__(self, name, *command):
         self.name = name
         self.program = harness.Program(*command)
+        self.looked_at = []  # s, as time.monotonic() has it: when what follows was so
         self.resident = []  # bytes
         self.descriptors = []
         self.calm_from = None  # place of the first sample behind the last fault; None: it did not live to see that
@@ -74,25 +75,29 @@ class Watched:
             return
         for line in text.splitlines():
             if line.startswith("VmRSS:"):
+                self.looked_at.append(time.monotonic())
                 self.resident.append(int(line.split()[1]) * 1024)
                 self.descriptors.append(descriptors)
 
     def judge(self):
         """What is to be said of it, and whether it is flat."""
+        def seconds(first, last=-1):
+            return self.looked_at[last] - self.looked_at[first] if self.looked_at[first:] else 0
+
         if self.calm_from is None:
-            return f"{self.name}: {len(self.resident)} s, ended by a fault", True
+            return f"{self.name}: {seconds(0):.0f} s, ended by a fault or left", True
         calm = len(self.resident) - self.calm_from
         if calm < SAMPLES_MIN:
-            return f"{self.name}: {calm} s, too short to be judged", True
+            return f"{self.name}: {seconds(self.calm_from):.0f} s, too short to be judged", True
         warm = self.calm_from + int(calm * WARM_UP)
         third = (len(self.resident) - warm) // 3
         (memory, more_memory), (open_files, more_open) = (
             (first := statistics.median(of[warm:warm + third]), statistics.median(of[-third:]) - first)
             for of in (self.resident, self.descriptors))
         flat = more_memory <= MEMORY_MAX and more_open <= DESCRIPTORS_MAX
-        apart = max(1, len(self.resident) - warm - third)  # the middles of the two thirds, in seconds
+        apart = seconds(warm + third // 2, -1 - third // 2)  # the middles of the two thirds
         per_hour = more_memory * 3600 / apart
-        return (f"{self.name}: {len(self.resident)} s, {memory / 1e6:.1f} MB {more_memory / 1e6:+.2f} "
+        return (f"{self.name}: {seconds(self.calm_from):.0f} s behind the last fault, {memory / 1e6:.1f} MB {more_memory / 1e6:+.2f} "
                 f"({per_hour / 1e6:+.1f} per hour), "
                 f"{open_files:.0f} descriptors {more_open:+.0f}{'' if flat else '   GROWS'}"), flat
 
@@ -164,8 +169,15 @@ class Soak:
 
     def leave(self, number):
         self.nodes[number].program.send(signal.SIGTERM)
-        self.nodes[number].program.end()
+        self.in_order(self.nodes[number])
         self.ended.append(self.nodes[number])
+
+    @staticmethod
+    def in_order(watched):
+        """Waits for the end of a process that was stopped by a signal, or whose run was."""
+        got = watched.program.end()
+        if got != 1:
+            raise AssertionError(f"{watched.name} ended with status {got}, expected 1: {watched.program.errors()}")
 
     def come(self, number):
         """A node while training goes on: until it takes part."""
@@ -183,7 +195,7 @@ class Soak:
         """The orderly end; returns the summary."""
         self.servers[0].program.send(signal.SIGTERM)
         for watched in self.running():
-            watched.program.end()
+            self.in_order(watched)
         self.ended += self.running()
         return json.loads((self.folder / "run/summary.json").read_text(encoding="utf-8"))
 
@@ -230,7 +242,7 @@ def main():
         print(line)
         flat = flat and is_flat
     in_order = (summary["status"], summary["reason"]) == ("stopped", "stopped by a signal")
-    print(f"{summary['iterations']} iterations, {summary.get('checkpoints', 0)} checkpoints in the last generation, generation "
+    print(f"{summary['iterations']} iterations, {summary.get('checkpoints', 0)} checkpoints, generation "
           f"{summary.get('generation', 1)}, {summary['lost_nodes']} nodes lost, "
           f"{summary.get('returned_nodes', 0)} came back, {summary.get('late_nodes', 0)} late, {summary['status']}: {summary['reason']}")
     sys.exit(0 if flat and in_order else 1)

@@ -1,4 +1,4 @@
-add_library(paceline_test_cluster STATIC process/grant_checker.cc process/guarantee_checker.cc
+add_library(paceline_test_cluster STATIC process/breaking_relay.cc process/grant_checker.cc process/guarantee_checker.cc
   process/local_cluster.cc process/random_schedule.cc process/relay.cc)
 paceline_options(paceline_test_cluster)
 target_link_libraries(paceline_test_cluster PUBLIC paceline_server paceline_worker paceline_params paceline_report)

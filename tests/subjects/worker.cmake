@@ -7,7 +7,7 @@ paceline_test(worker_train_test
           unit/worker_pulls_test.cc unit/worker_train_test.cc
   LIBS paceline_train LABELS core)
 paceline_test(worker_client_test
-  SOURCES unit/client_evaluation_test.cc unit/client_joining_test.cc unit/client_silence_test.cc unit/client_state_test.cc
+  SOURCES unit/client_evaluation_test.cc unit/client_joining_test.cc unit/client_rejoin_test.cc unit/client_silence_test.cc unit/client_state_test.cc
           unit/gradient_encoder_test.cc unit/gradient_sender_test.cc unit/worker_client_test.cc
           unit/worker_deadlines_test.cc
   LIBS paceline_client LABELS core)

@@ -87,6 +87,7 @@ TEST_CASE("the manifest says what the run goes on from: versions, the core's sta
   CHECK(manifest.revision == Revision(2));
   CHECK(manifest.decisions == 1);
   CHECK(manifest.layout_hash == layout_of(8).hash());
+  CHECK(manifest.data_fingerprint == kData);
   CHECK(manifest.shards == std::vector<FileDigest>{{5, 1}, {5, 2}});
   CHECK(manifest.seconds_trained == Approx(2.0));
   const auto engine = checkpoint::engine_state_from_bytes(manifest.engine);

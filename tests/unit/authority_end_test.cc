@@ -162,6 +162,10 @@ TEST_CASE("a run that is killed leaves how it went and how old its parameters we
   Run run;
   run.gather();
   run.train(0, 2);
+  PhaseTimes times;
+  times[Phase::kComputeGrads] = 700'000'000;
+  times.wall = 900'000'000;
+  REQUIRE(run.authority->heard(NodeId(1), wire::Heartbeat{{times}}));
   for (int i = 0; i < 12; ++i) {
     run.now = run.now + 100ms;
     run.authority->note_progress({100 * i, 200 * i, 0}, run.now);
@@ -174,6 +178,9 @@ TEST_CASE("a run that is killed leaves how it went and how old its parameters we
   const auto staleness = read_staleness(run.config.run.out);
   REQUIRE(staleness.is_ok());
   CHECK(staleness->size() == 2);
+  const auto phases = read_phases_there(run.config.run.out);
+  REQUIRE((phases.is_ok() && phases->workers.size() == 1));  // node 0 has not said where its time went
+  CHECK((phases->workers[0].worker == WorkerId(1, 0) && times_of(phases->workers[0].totals) == times));
   CHECK_FALSE(std::filesystem::exists(run.folder / "summary.json"));
 }
 

@@ -23,6 +23,8 @@ const Peer kNode0 = Peer::of(NodeId(0));
 const Peer kNode1 = Peer::of(NodeId(1));
 const Peer kShard0 = Peer::of(ShardId(0));
 const Peer kShard1 = Peer::of(ShardId(1));
+// What the nodes' training data come to.
+constexpr std::uint64_t kData = 0xda7a;
 
 // Two nodes with one thread each, two shards of four floats, BSP, three versions.
 RunConfig small_run() {
@@ -59,8 +61,8 @@ struct Run {
   void gather() {
     const Layout layout = layout_of(8);
     authority->shard_joined(ShardId(1));
-    authority->node_joined(NodeId(0), layout, now);
-    authority->node_joined(NodeId(1), layout, now);
+    authority->node_joined(NodeId(0), layout, now, 0, kData);
+    authority->node_joined(NodeId(1), layout, now, 0, kData);
     for (std::uint32_t k = 0; k < 2; ++k)
       say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout.hash()});
   }

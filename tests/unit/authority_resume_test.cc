@@ -99,6 +99,24 @@ TEST_CASE("a curve that cannot be read is put aside with a warning, and the run 
   CHECK(run.authority->training());
 }
 
+TEST_CASE("what was recorded before goes when training goes on, and other files stay") {
+  SavedRun run;
+  const std::filesystem::path part = run.folder / "trace-node-1.json",
+                              other = run.folder / "trace-of-mine.json";
+  for (const auto& file : {part, other, run.folder / "trace.json"})
+    REQUIRE(write_file_atomically(file, "{}"));
+  run.resume();
+  run.shards_ready();
+  CHECK(std::filesystem::exists(part));
+  run.come(0);
+  run.come(1);
+  REQUIRE(run.authority->training());
+  run.errands.do_all(run.now);
+  CHECK_FALSE(std::filesystem::exists(part));
+  CHECK_FALSE(std::filesystem::exists(run.folder / "trace.json"));
+  CHECK(std::filesystem::exists(other));
+}
+
 TEST_CASE("a shard that is ready before any node has come here is no mistake; one of another layout is") {
   SavedRun run;
   run.resume();

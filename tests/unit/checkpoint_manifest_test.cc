@@ -23,6 +23,7 @@ Manifest some_manifest() {
   manifest.seconds_trained = 61.5;
   manifest.engine = std::string("any\0bytes", 9);
   manifest.record = "\xff more";
+  manifest.data_fingerprint = 0xda7a;
   return manifest;
 }
 

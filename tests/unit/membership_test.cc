@@ -101,6 +101,11 @@ TEST_CASE("what does not fit is refused with both values named") {
     got = "data fingerprint 0x000000000000da7b";
     expected = "0x000000000000da7a as node 0 has";
   }
+  SECTION("other data than the run that is resumed has learned from") {
+    membership.expect_data(0xDA7B);
+    got = "data fingerprint 0x000000000000da7a";
+    expected = "0x000000000000da7b as the checkpoint has";
+  }
   SECTION("a layout that is not the one it says") {
     join.tensors[0].shape = {9};
     got = "parameter layout 0x";
@@ -172,6 +177,46 @@ TEST_CASE("the authority takes the other shards, each once, and not itself") {
   CHECK(join(1, "x", 5) == StatusCode::kInvalidArgument);
   CHECK(join(1, "x") == StatusCode::kOk);
   CHECK(join(1, "y") == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE(
+    "the same process goes on over another connection, and who speaks over the one before is a stranger") {
+  Membership membership = at_the_authority();
+  REQUIRE(membership.admit(join_of(1, 7), "before", at(0s)).is_ok());
+  CHECK_FALSE(membership.is_here(join_of(1, 8)));
+  REQUIRE(membership.is_here(join_of(1, 7)));
+  REQUIRE(membership.go_on(join_of(1, 7), "after", at(5s)).is_ok());
+  CHECK(membership.who("after") == Peer::of(NodeId(1)));
+  CHECK_FALSE(membership.who("before").has_value());
+  CHECK(*membership.connection_of(Peer::of(NodeId(1))) == "after");
+  CHECK(membership.moves_of(NodeId(1)) == 1);
+  CHECK(membership.silent(at(12s)).empty());
+}
+
+TEST_CASE(
+    "nobody goes on who is another process, has gone, does not fit, or speaks over another's connection") {
+  Membership membership = at_the_authority();
+  REQUIRE(membership.admit(join_of(0, 7), "zero", at(0s)).is_ok());
+  REQUIRE(membership.admit(join_of(1, 7), "one", at(0s)).is_ok());
+  CHECK(membership.go_on(join_of(1, 8), "x", at(0s)).code() == StatusCode::kFailedPrecondition);
+  CHECK(membership.go_on(join_of(1, 7), "zero", at(0s)).code() == StatusCode::kFailedPrecondition);
+  CHECK(membership.go_on(join_of(1, 7, 9), "x", at(0s)).code() == StatusCode::kInvalidArgument);
+  membership.remove(Peer::of(NodeId(1)));
+  const Status gone = membership.go_on(join_of(1, 7), "x", at(0s));
+  CHECK(gone.message() == "node 1 has gone from this run");
+  CHECK(*membership.connection_of(Peer::of(NodeId(0))) == "zero");
+  CHECK_FALSE(membership.who("x").has_value());
+}
+
+TEST_CASE("a connection that breaks more often than any network breaks it is not taken back") {
+  Membership membership = at_the_authority();
+  REQUIRE(membership.admit(join_of(1), "0", at(0s)).is_ok());
+  int times = 0;
+  for (; times < Membership::kMovesMax; ++times) {
+    REQUIRE(membership.go_on(join_of(1), std::to_string(times + 1), at(1s)).is_ok());
+  }
+  CHECK(membership.go_on(join_of(1), "more", at(2s)).code() == StatusCode::kResourceExhausted);
+  CHECK(membership.go_on(join_of(1), "later", at(20s)).is_ok());
 }
 
 }  // namespace

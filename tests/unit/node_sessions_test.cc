@@ -60,9 +60,15 @@ struct Run {
     node = std::make_unique<Node>(config, NodeId(0), context, std::make_unique<OnesTasks>());
     ended = std::async(std::launch::async, [this] { return node->run(); });
   }
-  // A Join, which is answered by a server of that generation.
+  // A Join, which is answered by a server of that generation. One of a node that only lost its connection, as
+  // it must think at first, is refused as a server does.
   wire::Join welcome(std::uint64_t generation) {
-    const auto join = server->expect<wire::Join>();
+    auto join = server->expect<wire::Join>();
+    while (join && join->goes_on != 0) {
+      CHECK(join->goes_on < generation);
+      server->send(wire::Error{StatusCode::kFailedPrecondition, "node 0 has gone from this run", true});
+      join = server->expect<wire::Join>();
+    }
     REQUIRE(join);
     server->send(wire::Welcome{ShardId(0), kAll, generation, generation > 1});
     return *join;

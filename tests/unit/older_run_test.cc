@@ -85,7 +85,8 @@ TEST_CASE("what_the_summary_lacks_the_other_files_say") {
       json.erase(key);
     }
   });
-  write_older(older.folder / "run/config.yaml", "cluster: {nodes: 2}\nsync: {policy: dtssp}\n");
+  write_older(older.folder / "run/config.yaml",
+              "cluster: {nodes: 2, threads_per_node: 1}\nsync: {policy: dtssp}\n");
   const std::vector<CurveRow> rows = {{3.5, Version(30), Threshold(4), 5.5, 1.5, {}, {}}};
   REQUIRE(write_curve(older.folder / "run", rows));
   const std::string said = older.report();
@@ -116,11 +117,39 @@ TEST_CASE("a_summary_without_a_status_or_that_is_none_is_still_unreadable") {
 TEST_CASE("unknown_keys_of_a_configuration_are_named_and_the_others_count") {
   const OlderRun older;
   std::filesystem::remove(older.folder / "run/summary.json");
-  write_older(older.folder / "run/config.yaml",
-              "cluster: {nodes: 3, colour: red}\nsync: {policy: dtssp}\nweather: {rain: 1}\n");
-  CHECK_THAT(older.report(),
-             Contains("policy dtssp, 3 nodes x 1 threads") &&
-                 Contains("config.yaml is of another version: unknown keys cluster.colour, weather"));
+  write_older(
+      older.folder / "run/config.yaml",
+      "cluster: {nodes: 3, threads_per_node: 1, colour: red}\nsync: {policy: dtssp}\nweather: {rain: 1}\n");
+  CHECK_THAT(older.report(), Contains("policy dtssp, 3 nodes x 1 threads") &&
+                                 Contains("config.yaml is cut, or of another version: unknown keys "
+                                          "cluster.colour, weather"));
+}
+
+TEST_CASE("what_a_cut_configuration_does_not_say_is_not_made_up") {
+  const OlderRun older;
+  std::filesystem::remove(older.folder / "run/summary.json");
+  write_older(older.folder / "run/config.yaml", "run: {seed: 3}\ncluster:\n  nodes: 3\n  t");
+  CHECK_THAT(older.report(), !Contains("policy") && !Contains(" nodes x "));
+  CHECK_THAT(older.report(), Contains("config.yaml"));
+  write_older(older.folder / "run/config.yaml", "run: {seed: 3}\ncluster: {nodes: 3, t: }\n");
+  const std::string said = older.report();
+  CHECK_THAT(said, !Contains("policy") && !Contains(" nodes x "));
+  CHECK_THAT(said, Contains("config.yaml is cut, or of another version: unknown key cluster.t\n") &&
+                       Contains("config.yaml is cut, or of another version: no keys run.name, ") &&
+                       Contains(" more\n"));
+  CHECK(older.json()["policy"].is_null());
+  // Nor the rest where the policy is known.
+  write_older(older.folder / "run/config.yaml", "cluster: {nodes: 3}\nsync: {policy: dtssp, threshold: 3}\n");
+  CHECK_THAT(older.report(), Contains("  policy dtssp\n") && !Contains(" nodes x "));
+  CHECK(older.json()["policy"] == "dtssp");
+  // Nor does it differ in that from another run.
+  write_run(older.folder / "other", two_nodes("other"));
+  write_older(older.folder / "other/config.yaml",
+              "cluster: {nodes: 3}\ntrain: {batch_size: 16}\nsync: {policy: bsp}\n");
+  const auto both = nlohmann::json::parse(
+      run_report({.runs = {(older.folder / "other").string(), older.run}, .format = ReportFormat::kJson})
+          .out);
+  CHECK(both["runs"][1]["differs_in"].empty());
 }
 
 TEST_CASE("a_curve_of_fewer_or_more_columns_is_read_by_their_names") {

@@ -80,6 +80,17 @@ TEST_CASE("of_too_many_workers_the_sums_of_their_nodes_have_all") {
   CHECK(phases.at("nodes").at(0).at("unaccounted") == 0.02);
 }
 
+TEST_CASE("how_training_goes_is_drawn_of_windows_where_there_are_any") {
+  const TempFolder folder;
+  const CurveRow window = {1.0, Version(10), Threshold(3), {}, 2.0, 0.1, {}, {}, 40};
+  const CurveRow evaluated = {1.0, Version(10), Threshold(3), {}, 2.5, 0.2, 0.5, 1.0, 40};
+  REQUIRE(write_curve(folder.path(), std::vector{window, evaluated}));
+  CHECK(run_of(folder.path()).at("curve").at("train_loss").at("points") == json::parse("[[1.0,10,40,2.0]]"));
+  CHECK(run_of(folder.path()).at("curve").at("train_accuracy").at("of") == 1);
+  REQUIRE(write_curve(folder.path(), std::vector{evaluated}));
+  CHECK(run_of(folder.path()).at("curve").at("train_loss").at("points") == json::parse("[[1.0,10,40,2.5]]"));
+}
+
 TEST_CASE("a_curve_goes_in_order_of_time_and_a_threshold_says_only_where_it_changed") {
   const TempFolder folder;
   const std::vector<CurveRow> rows = {{1.0, Version(10), Threshold(3), {}, 2.0, {}, {}, {}, 40},
@@ -94,6 +105,12 @@ TEST_CASE("a_curve_goes_in_order_of_time_and_a_threshold_says_only_where_it_chan
   CHECK(curve.at("lpr").at("of") == 1);
   CHECK(curve.at("threshold").at("points") ==
         json::parse("[[1.0,10,40,3.0],[4.0,40,null,null],[5.0,50,null,null]]"));
+
+  // What is in force before the first row is what the policy begins with.
+  REQUIRE(write_file_atomically(folder / "config.yaml", "sync: {policy: ssp, threshold: 3}\n"));
+  CHECK(run_of(folder.path()).at("curve").at("threshold").at("points") ==
+        json::parse("[[0.0,0,0,3.0],[4.0,40,null,null],[5.0,50,null,null]]"));
+  std::filesystem::remove(folder / "config.yaml");
 
   std::ofstream(folder / "curve.csv", std::ios::app) << "9.25,1";  // by a run that was killed
   const json killed = run_of(folder.path());
@@ -131,6 +148,21 @@ TEST_CASE("a_thinned_curve_keeps_its_ends_and_every_peak") {
   CHECK(thinned(kept, 100) == kept);  // few enough already
 }
 
+TEST_CASE("of_several_runs_the_page_says_which_did_other_work_than_the_first") {
+  const TempFolder folder;
+  for (const char* name : {"a", "b", "c"}) write_page_run(folder / name, 1);
+  for (const char* name : {"a", "b"})
+    REQUIRE(write_file_atomically(folder / name / "config.yaml", "train: {batch_size: 32}\n"));
+  REQUIRE(write_file_atomically(folder / "c/config.yaml", "train: {batch_size: 64}\n"));
+  std::vector<std::string> folders;
+  for (const char* name : {"a", "b", "c"}) folders.push_back((folder / name).string());
+  const Result<PageData> data = page_data(folders);
+  REQUIRE(data.is_ok());
+  const json runs = json::parse(data->json).at("runs");
+  CHECK_FALSE((runs.at(0).contains("differs") || runs.at(1).contains("differs")));
+  CHECK(runs.at(2).at("differs") == "train.batch_size is 64, there 32");
+}
+
 TEST_CASE("what_a_run_directory_lacks_is_named_and_the_rest_is_there") {
   const TempFolder folder;
   write_page_run(folder / "old", 1);
@@ -150,7 +182,7 @@ TEST_CASE("what_a_run_directory_lacks_is_named_and_the_rest_is_there") {
   CHECK_THAT(missing,
              Contains("old: summary.json is of another version: it lacks policy, threads_per_node, ") &&
                  Contains("old: cannot read curve.csv: No such file") &&
-                 Contains("old: config.yaml is of another version: unknown key no\n") &&
+                 Contains("old: config.yaml is cut, or of another version: unknown key no\n") &&
                  Contains("empty/: no config.yaml\n") &&
                  Contains("empty/: no summary.json: the run is unfinished"));
 }

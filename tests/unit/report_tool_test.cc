@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "common/files/atomic_file.h"
@@ -194,7 +195,9 @@ TEST_CASE("runs_of_other_work_are_not_held_against_the_first") {
   const auto a_is = [&](const std::string& config) {
     REQUIRE(write_file_atomically(folder / "a/config.yaml", config));
   };
-  a_is("train: {total_iterations: 1600, batch_size: 32}\n");
+  a_is(
+      "cluster: {threads_per_node: 1}\ntrain: {total_iterations: 1600, batch_size: 32}\n"
+      "emulate: {base_step: 10ms}\n");
   const std::string other = run_b("train: {total_iterations: 320, batch_size: 32}\n");
   CHECK(line_of(other, "run", b) == b + " ok ssp 20 0.050 0.000 0.200 0.500 80.00 %");
   CHECK_THAT(other, Contains(b + ": other work than the first run's, so without changes: "
@@ -301,7 +304,8 @@ TEST_CASE("a_crashed_run_is_shown_as_far_as_it_came_and_what_it_lacks_is_named")
                                       {3.5, Version(30), Threshold(4), 5.5, 1.5, {}, {}},
                                       {2.0, Version(20), Threshold(3), {}, {}, {}, 0.5}};
   REQUIRE(write_curve(folder.path(), rows));
-  REQUIRE(write_file_atomically(folder / "config.yaml", "cluster: {nodes: 3}\nsync: {policy: dtssp}\n"));
+  REQUIRE(write_file_atomically(folder / "config.yaml",
+                                "cluster: {nodes: 3, threads_per_node: 1}\nsync: {policy: dtssp}\n"));
   const std::string name = folder.path().string();
   const Outcome r = run_report({name});
   CHECK(r.status == 0);
@@ -315,6 +319,35 @@ TEST_CASE("a_crashed_run_is_shown_as_far_as_it_came_and_what_it_lacks_is_named")
   const std::string cut = run_report({name}).out;
   CHECK_THAT(cut, Contains("  version 30 after 3.500 s, threshold 4\n") &&
                       Contains("  curve.csv: the last line is cut, and left out\n"));
+}
+
+TEST_CASE("a_run_that_was_killed_says_where_its_time_went_as_far_as_its_nodes_had_said") {
+  const TempFolder folder;
+  PhaseTimes times;
+  times[Phase::kComputeGrads] = 6'000'000'000;
+  times[Phase::kBarrier] = 2'000'000'000;
+  times.wall = 8'000'000'000;
+  REQUIRE(write_phases_so_far(folder.path(), std::vector<WorkerTimes>{{WorkerId(0, 0), times}}));
+  REQUIRE(write_file_atomically(folder / "config.yaml", "cluster: {nodes: 1}\nsync: {policy: bsp}\n"));
+  const std::string name = folder.path().string();
+  const Outcome r = run_report({name});
+  CHECK(r.status == 0);
+  CHECK_THAT(r.out, Contains("no phases.csv: what phases took is as the nodes' last heartbeats said"));
+  CHECK(line_of(r.out, "phase", "BARRIER") == "BARRIER - - - 2.000 25.00 % - -");
+  CHECK(line_of(r.out, "phase", "STEP") == "STEP 0.000 0.000 0.000 0.000 0.00 % 0 0.000");
+  const Outcome csv = run_report(ReportOptions{.runs = {name}, .format = ReportFormat::kCsv});
+  CHECK_THAT(csv.out, Contains(",all,BARRIER,,2.000000000,,,,0.25,\n"));
+  const auto json =
+      nlohmann::json::parse(run_report(ReportOptions{.runs = {name}, .format = ReportFormat::kJson}).out);
+  const auto& barrier = json["runs"][0]["all"]["phases"]["BARRIER"];
+  CHECK((barrier["total_seconds"] == 2.0 && barrier["count"].is_null() && barrier["p95_ms"].is_null()));
+
+  // One that failed as all its nodes were lost has a summary, with phases of nobody.
+  FinishedRun failed;
+  failed.summary.status = "failed";
+  failed.summary.policy = "bsp";
+  REQUIRE(write_summary(folder.path(), failed.summary));
+  CHECK(line_of(run_report({name}).out, "phase", "COMPUTE_GRADS") == "COMPUTE_GRADS - - - 6.000 75.00 % - -");
 }
 
 TEST_CASE("beside_other_runs_what_is_wrong_with_one_is_named_below_and_nothing_is_compared_with_it") {

@@ -138,6 +138,15 @@ TEST_CASE("a_run_into_which_nodes_came_says_which_and_when_and_others_do_not") {
   CHECK((read->returned == s.returned && read->late == s.late));
 }
 
+TEST_CASE("a_run_whose_connections_broke_says_how_often_nodes_went_on_and_others_do_not") {
+  RunSummary s = some_summary();
+  CHECK(to_json(s).find("reconnects") == std::string::npos);
+  s.reconnects = 3;
+  const auto read = parse_summary(to_json(s));
+  REQUIRE(read.is_ok());
+  CHECK(read->reconnects == 3);
+}
+
 TEST_CASE("the_keys_of_a_summary_are_the_contracts_in_its_order") {
   const std::string json = to_json(some_summary());
   std::size_t at = 0;
@@ -260,6 +269,37 @@ TEST_CASE("phases_csv_has_a_row_for_each_worker_and_phase_and_one_for_the_rest")
   CHECK(std::count(text.begin(), text.end(), '\n') == 1 + 9 + 1);
   CHECK_THAT(text, Contains("\n1,3,BATCH,4,0.008000000,2,2.015232,2.015232,0.8,0.500000000\n"));
   CHECK_THAT(text, Contains("\n1,3,unaccounted,0,0.002000000,0,0,0,0.2,"));
+}
+
+TEST_CASE("what_phases_took_so_far_is_read_where_a_run_did_not_come_to_its_end") {
+  const TempFolder folder;
+  PhaseTimes times;
+  times[Phase::kBatch] = 8'000'000;
+  times[Phase::kBarrier] = 1;
+  times.wall = 10'000'000;
+  REQUIRE(write_phases_so_far(folder.path(), std::vector<WorkerTimes>{{WorkerId(1, 3), times}}));
+  CHECK_THAT(text_of(folder / "phases_so_far.csv"),
+             Contains("node,thread,phase,total_seconds\n1,3,BATCH,0.008000000\n") &&
+                 Contains("\n1,3,unaccounted,0.001999999\n"));
+  CHECK(read_phases(folder.path()).status().code() == StatusCode::kNotFound);
+  const auto there = read_phases_there(folder.path());
+  REQUIRE(there.is_ok());
+  REQUIRE((there->so_far && there->workers.size() == 1 && there->lacking.size() == 1));
+  CHECK_THAT(there->lacking.front(), Contains("no phases.csv"));
+  const auto& [worker, totals] = there->workers.front();
+  CHECK((worker == WorkerId(1, 3) && times_of(totals) == times));
+  CHECK_FALSE(is_counted(totals[Phase::kBatch]));
+  CHECK(is_counted(totals[Phase::kStep]));
+
+  std::string bad = text_of(folder / "phases_so_far.csv");
+  replace(bad, "BARRIER", "LUNCH");
+  REQUIRE(write_file_atomically(folder / "phases_so_far.csv", bad));
+  CHECK_THAT(read_phases_there(folder.path()).status().message(),
+             Contains("phases_so_far.csv:7: phase is 'LUNCH', expected one of the nine"));
+
+  REQUIRE(write_phases(folder.path(), some_workers()));  // the end
+  CHECK_FALSE(std::filesystem::exists(folder / "phases_so_far.csv"));
+  CHECK_FALSE(read_phases_there(folder.path())->so_far);
 }
 
 TEST_CASE("broken_phases_are_refused_with_file_line_and_cell") {

@@ -68,37 +68,47 @@ TEST_CASE("the line says what there is to say, in one line") {
   CHECK(status_line(RunStatus{}) == "version 0  clock 0  gap 0/0  0 % done");
 }
 
-TEST_CASE("on 80 columns the line says how long it still takes, who is slow and who is waited for") {
+TEST_CASE("on a terminal the numbers stay in their places, and who waits has a row alone") {
+  using Rows = std::array<std::string, 2>;
   RunStatus s = full_status();
   s.stall.clear();
-  s.lpr = -15.8;
   s.workers[2].score = StragglerScore{0.36, 0.9, 0.5};
-  s.min_clock = Clock(37);
-  s.max_clock = Clock(42);
-  s.threshold = Threshold(5);
-  s.seconds_left = 102;
-  CHECK(status_line(s, 79) ==
-        "37..42 gap 5/5 loss 0.81 test 70.1 % 1:42 left slow 1.0 (0.36) 1 waits for 1.0");
-  // With room for all words there are all, and with hardly any those that matter.
-  CHECK(status_line(s, 1'000) == status_line(s));
-  CHECK_THAT(status_line(s, 100), Contains("LPR -15.8") && Contains("1440/s"));
-  CHECK(status_line(s, 33) == "37..42 1:42 left 1 waits for 1.0");
-  // A long run's numbers are wider.
+  CHECK(status_rows(s, 1'000) ==
+        Rows{"version 117  clock 117..120  gap  3/3  LPR    1.2 %  loss  0.8123  train accuracy  71.2 %  "
+             "test accuracy  70.1 %   1440 samples/s   34 % done     1:12 left",
+             "1 waits for 1.0  slow: 1.0 (0.36)"});
+  // On 80 columns all that a reader looks for is there: clocks, gap, LPR, loss, accuracy, speed, time left.
+  const std::string narrow = status_rows(s, 79)[0], wide = status_rows(s, 1'000)[0];
+  CHECK(narrow == "117..120 gap  3/3 LPR   1.2 loss  0.81 test  70.1 %  1440/s  34 %    1:12 left");
+  // Whatever the numbers and whoever waits: nothing comes or goes, and nothing moves.
+  s.min_clock = s.max_clock;
+  s.lpr = -15.8;
+  s.train_loss = 10.02;
+  s.train_accuracy = 1.0;
+  s.test_accuracy = 0.095;
+  s.samples_per_second = 341.7;
+  s.done = 1.0;
+  s.seconds_left = 3'725;
+  s.stragglers.clear();
+  for (WorkerStatus& worker : s.workers) worker.waits_for.clear();
+  CHECK(status_rows(s, 79) ==
+        Rows{"120..120 gap  0/3 LPR -15.8 loss 10.02 test   9.5 % 341.7/s 100 % 1:02:05 left", ""});
+  CHECK((status_rows(s, 79)[0].size() == narrow.size() && status_rows(s, 1'000)[0].size() == wide.size()));
+  // A long run's numbers are wider; with hardly any room there are those that matter.
   s.min_clock = Clock(131'370);
   s.max_clock = Clock(131'420);
   s.seconds_left = 37'250;
-  const std::string line = status_line(s, 79);
-  CHECK(line.size() <= 79);
-  CHECK_THAT(line, Contains("131370..131420 gap 50/5") && Contains("10:20:50 left") &&
-                       Contains("test 70.1 %") && Contains("1 waits for 1.0"));
+  CHECK(status_rows(s, 79)[0] ==
+        "131370..131420 gap 50/3 LPR -15.8 loss 10.02 test   9.5 % 341.7/s 10:20:50 left");
+  CHECK(status_rows(s, 30)[0] == "131370..131420 10:20:50 left");
 }
 
-TEST_CASE("a wait that has become long stands on 80 columns, too, whole as far as there is room") {
-  const std::string line = status_line(full_status(), 79);
-  CHECK_THAT(line, Contains("1:12 left") && Contains("for 10.3 s: worker 0.1 waits for version 118"));
+TEST_CASE("a wait that has become long stands on a terminal, whole as far as there is room") {
+  CHECK(status_rows(full_status(), 79)[1] == "for 10.3 s: worker 0.1 waits for version 118  slow: 1.0");
   for (std::size_t columns = 0; columns < 200; ++columns) {
-    const std::string text = status_line(full_status(), columns);
-    CHECK(text.size() <= columns + 2);  // an ellipsis is one character of three bytes
+    for (const std::string& row : status_rows(full_status(), columns)) {
+      CHECK(row.size() <= columns + 2);  // an ellipsis is one character of three bytes
+    }
   }
 }
 
@@ -115,6 +125,54 @@ TEST_CASE("the table has a row for each worker and no line wider than the termin
       CHECK(end - begin <= columns + 2);  // an ellipsis is one character of three bytes
     }
   }
+}
+
+TEST_CASE("on a narrow terminal a worker's row still says for whom it waits") {
+  CHECK_THAT(status_table(full_status(), 60, 40),
+             Contains("\nworker        clock    gap  state       relative  waits for\n") &&
+                 Contains("\n0.1             120      3  held            0.90  worker 1.0\n"));
+  CHECK_THAT(status_table(full_status(), 45, 40),
+             Contains("\n0.1             120  held        worker 1.0\n"));
+  CHECK_THAT(status_table(full_status(), 20, 40), Contains("\n0.1       worker 1.0\n"));
+}
+
+TEST_CASE("each node has a line: where it is, who of it is slow or waits, and where its time goes") {
+  RunStatus s = full_status();
+  s.nodes[1].silent_seconds = 3.4;
+  CHECK(node_lines(s, 100, 8) ==
+        std::vector<std::string>{
+            "node 0  clock 118..120  1 waits for 1.0  COMPUTE_GRADS 60 %  BARRIER 10 %  PS_APPLY_GRADS 8 %",
+            "node 1  clock 117  silent for 3 s  slow: 1.0  1 waits for shard 1", "node 2  not here"});
+  s.workers[0].state = s.workers[1].state = "finished";
+  s.workers[2].state = "lost";
+  s.nodes[1].up = false;
+  CHECK(node_lines(s, 100, 8) ==
+        std::vector<std::string>{"node 0  finished", "node 1  lost", "node 2  not here"});
+  for (const std::string& line : node_lines(full_status(), 20, 8)) CHECK(line.size() <= 20 + 2);
+  s.nodes.resize(1);
+  CHECK(node_lines(s, 100, 8).empty());
+}
+
+TEST_CASE("of more nodes than there is room for, the slowest have a line") {
+  RunStatus s = full_status();
+  s.stragglers.clear();
+  s.nodes.clear();
+  s.workers.clear();
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    s.nodes.push_back({i, true, 0.1});
+    for (std::uint32_t thread = 0; thread < 2; ++thread) {
+      s.workers.push_back({WorkerId(i, thread), Clock(1), "computing", "",
+                           StragglerScore{i >= 57 && i < 59 && thread == 1 ? 0.2 : 1.0, 1.0, 1.0}});
+    }
+  }
+  CHECK(node_lines(s, 100, 3) ==
+        std::vector<std::string>{"node 57  clock 1", "node 58  clock 1", "and 98 more nodes"});
+  CHECK((node_lines(s, 100, 1).empty() && node_lines(s, 100, 0).empty()));
+  // Of more workers than a status lists the stragglers are known all the same.
+  s.workers.resize(20);
+  s.stragglers = {WorkerId(80, 1), WorkerId(70, 0)};
+  CHECK(node_lines(s, 100, 3) ==
+        std::vector<std::string>{"node 70  slow: 70.0", "node 80  slow: 80.1", "and 98 more nodes"});
 }
 
 TEST_CASE("where there is no room for all workers, the slowest are shown") {
@@ -136,7 +194,9 @@ TEST_CASE("what another machine says moves no cursor") {
   s.run = "a\033[2Jb\r\n\xc2\x9b";
   s.waits = {"x\ay"};
   s.stall = "\033]0;title\a";
-  for (const std::string& text : {status_table(s, 100, 40), status_line(s)}) {
+  s.workers[2].waits_for = "worker \033[2J";
+  for (const std::string& text :
+       {status_table(s, 100, 40), status_line(s), node_lines(s, 100, 8).at(1), status_rows(s, 100)[1]}) {
     for (const char c : text) CHECK((static_cast<unsigned char>(c) >= 0x20 || c == '\n'));
     CHECK(text.find("\xc2\x9b") == std::string::npos);
   }

@@ -53,7 +53,7 @@ struct SavingRun : Run {
     authority.emplace(config, std::move(record).value(), sent, errands, log, now, std::move(resumed));
     authority->shard_joined(ShardId(1));
   }
-  void come(std::uint32_t node) { authority->node_joined(NodeId(node), layout_of(8), now); }
+  void come(std::uint32_t node) { authority->node_joined(NodeId(node), layout_of(8), now, 0, kData); }
   void shards_ready() {
     for (const std::uint32_t k : {0U, 1U}) {
       say(Peer::of(ShardId(k)), wire::ShardReady{ShardId(k), layout_of(8).hash()});

@@ -59,6 +59,14 @@ class ScriptedServer {
   std::optional<Body> expect() {
     return expect<Body>([](const wire::Body&) { return true; });
   }
+  // The next one of this kind for which that holds.
+  template <typename Body, typename Holds>
+  std::optional<Body> expect_that(Holds holds) {
+    for (;;) {
+      std::optional<Body> next = expect<Body>();
+      if (!next || holds(*next)) return next;
+    }
+  }
   // The same, but nothing may come before it except heartbeats, and goodbyes over another connection; nullopt
   // when something does.
   template <typename Body>
@@ -69,6 +77,19 @@ class ScriptedServer {
   }
   // Of the message that expect() gave last.
   const wire::Payload& payload() const { return payload_; }
+
+  // Breaks the connection of whoever said what expect() gave last, as a network may; what else came over it
+  // is thrown away.
+  void break_connection() {
+    std::promise<void> broken;
+    boost::asio::post(io_, [&] {
+      (void)socket_->disconnect(answers_);
+      broken.set_value();
+    });
+    broken.get_future().wait();
+    const std::lock_guard lock(mutex_);
+    std::erase_if(messages_, [&](const Said& said) { return said.from == answers_; });
+  }
 
   // To whoever said what expect() gave last.
   void send(wire::Body body, wire::Payload payload = {}) {
@@ -99,6 +120,7 @@ class ScriptedServer {
     }
   }
   void receive(const wire::PeerId& from, Result<wire::Message> message) {
+    socket_->remember(from);  // so that its connection can be broken
     std::lock_guard lock(mutex_);
     if (message.is_ok()) messages_.push_back({from, std::move(message).value()});
     arrived_.notify_all();

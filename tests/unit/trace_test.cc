@@ -11,6 +11,7 @@
 #include "common/trace/decision_log.h"
 #include "common/trace/merge.h"
 #include "common/trace/trace_file.h"
+#include "common/trace/viewer_marks.h"
 #include "tests/unit/temp_folder.h"
 
 namespace paceline::trace {
@@ -241,6 +242,45 @@ TEST_CASE("a_trace_comes_back_as_it_was_to_the_nanosecond") {
   CHECK(read->left_out() == 22);
   REQUIRE(read->processes.size() == 2);
   CHECK(read->processes[0].machine == "m");
+}
+
+TEST_CASE("viewers_have_curves_and_an_arrow_to_the_end_of_each_wait") {
+  const auto decision = [](std::int64_t at, DecisionKind kind, WorkerId worker, std::int64_t clock) {
+    Decision d{.at = Ticks(at), .kind = kind, .worker = worker, .clock = Clock(clock)};
+    if (kind == DecisionKind::kHeld) d.threshold = Threshold(1);
+    return d;
+  };
+  Trace trace;
+  trace.decisions = {
+      decision(100, DecisionKind::kHeld, kFast, 4),
+      decision(150, DecisionKind::kHeld, kSlow, 9),
+      decision(200, DecisionKind::kGranted, kFast, 4),
+      decision(300, DecisionKind::kHeld, kFast, 5),
+      {.at = Ticks(350), .kind = DecisionKind::kLost, .node = kSlow.node},
+      {.at = Ticks(360), .kind = DecisionKind::kWindow, .threshold = Threshold::infinite(), .lpr = 2.5}};
+  trace.decisions[2].release = Release::kWorker;
+  trace.decisions[2].by = kSlow;
+  const std::vector<CurvePoint> points = curves_of(trace);
+  std::vector<std::pair<std::int64_t, double>> held, threshold, lpr;
+  for (const CurvePoint& point : points) {
+    const std::string curve = point.curve;
+    (curve == "LPR" ? lpr : curve == "threshold" ? threshold : held).emplace_back(point.at.ns, point.value);
+  }
+  CHECK(held == decltype(held){{100, 1}, {150, 2}, {200, 1}, {300, 2}, {350, 1}});
+  CHECK(threshold == decltype(held){{100, 1}});
+  CHECK(lpr == decltype(held){{360, 2.5}});
+
+  CHECK(arrows_of(trace).empty());
+  trace.workers = {
+      {kFast,
+       {{Ticks(110), 95ns, Clock(4), Phase::kBarrier}, {Ticks(310), 60ns, Clock(5), Phase::kBarrier}}}};
+  const std::vector<Arrow> arrows = arrows_of(trace);
+  REQUIRE(arrows.size() == 1);
+  CHECK((arrows[0].from == kSlow && arrows[0].left == Ticks(200)));
+  CHECK((arrows[0].to == kFast && arrows[0].arrived == Ticks(204)));
+  // The clocks of two machines may be apart: an arrow goes forward all the same.
+  trace.decisions[2].at = Ticks(207);
+  CHECK(arrows_of(trace).at(0).left == Ticks(204));
 }
 
 TEST_CASE("a_damaged_trace_is_refused_with_file_and_line") {

@@ -34,8 +34,25 @@ TEST_CASE("a peer whose connection broke is lost once nothing more has come from
 TEST_CASE("a dropped message ends the wait for a broken connection") {
   Unreachable unreachable;
   unreachable.add(kNode, unavailable("no route"), Ticks(1));
+  CHECK(unreachable.dropped(kNode).is_ok());  // it may come back
   unreachable.add(kNode, resource_exhausted("full"), Ticks(1));
+  CHECK(unreachable.dropped(kNode).code() == StatusCode::kResourceExhausted);
   CHECK(unreachable.take_lost(Ticks(2), kTalking).size() == 1);
+}
+
+TEST_CASE("a node whose connection broke is given time to come back, and is forgotten when it has") {
+  Unreachable unreachable;
+  const auto late = [&](std::int64_t ns) { return unreachable.take_lost(Ticks(ns), kSilent).size(); };
+  unreachable.add(kNode, unavailable("no route"), Ticks(1), std::chrono::nanoseconds(100));
+  for (int i = 0; i < 10; ++i) CHECK(late(100) == 0);
+  CHECK(unreachable.is_missing(kNode));
+  unreachable.forget(kNode);
+  CHECK_FALSE(unreachable.is_missing(kNode));
+  CHECK(late(1000) == 0);
+  unreachable.add(kNode, unavailable("no route"), Ticks(1000), std::chrono::nanoseconds(100));
+  while (late(1099) > 0) FAIL("too soon");
+  for (int i = 0; i < Unreachable::kQuietTicks; ++i) REQUIRE(late(1099) == 0);
+  CHECK(late(1100) == 1);
 }
 
 }  // namespace

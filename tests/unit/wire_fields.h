@@ -16,7 +16,10 @@ namespace paceline::wire {
 template <typename M>
 auto fields(M& m) {
   using T = std::remove_const_t<M>;
-  if constexpr (std::is_same_v<T, Join> || std::is_same_v<T, ApplyDecision>) {
+  if constexpr (std::is_same_v<T, Join>) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
+  } else if constexpr (std::is_same_v<T, ApplyDecision>) {
     auto& [a, b, c, d, e, f, g, h, i] = m;
     return std::tie(a, b, c, d, e, f, g, h, i);
   } else if constexpr (std::is_same_v<T, Grant>) {
@@ -28,11 +31,10 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, Push>) {
     auto& [a, b, c, d, e, f, g, h] = m;
     return std::tie(a, b, c, d, e, f, g, h);
-  } else if constexpr (std::is_same_v<T, Parameters>) {
+  } else if constexpr (std::is_same_v<T, Parameters> || std::is_same_v<T, ShardReport>) {
     auto& [a, b, c, d, e, f, g] = m;
     return std::tie(a, b, c, d, e, f, g);
-  } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, ShardReport> ||
-                       std::is_same_v<T, WorkerReport>) {
+  } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, WorkerReport>) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
   } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived> ||
@@ -190,6 +192,7 @@ struct Generator {
     if constexpr (requires { m.protocol_version; }) m.protocol_version = kProtocolVersion;
     if constexpr (requires { m.generation; }) m.generation = static_cast<std::uint64_t>(1 + number());
     if constexpr (requires { m.last_generation; }) m.last_generation = static_cast<std::uint64_t>(number());
+    if constexpr (requires { m.goes_on; }) m.goes_on = static_cast<std::uint64_t>(number());
     if constexpr (requires { m.offset; }) m.offset %= std::int64_t{1} << 39;
     if constexpr (requires { m.samples; }) m.samples = std::min(m.samples, std::int64_t{1} << 32);
     if constexpr (std::is_same_v<T, Grant>) m.samples = std::max<std::int64_t>(m.samples, 1);

@@ -304,6 +304,9 @@ TEST_CASE("generations count from one, and nobody has been in generation minus o
   proto::Header h = join();
   h.mutable_join()->set_last_generation(~std::uint64_t{0});
   CHECK(refusal(h) == "Join.last_generation: got -1, expected 0 to 1152921504606846976");
+  h.mutable_join()->set_last_generation(0);
+  h.mutable_join()->set_goes_on(~std::uint64_t{0});
+  CHECK(refusal(h) == "Join.goes_on: got -1, expected 0 to 1152921504606846976");
   h.mutable_welcome();
   CHECK(refusal(h) == "Welcome.generation: got 0, expected 1 to 1152921504606846976");
   h.mutable_shard_welcome();

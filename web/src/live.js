@@ -13,6 +13,8 @@ const kRetry = 3000;      // ms after which the curves are asked for again where
 const kSoFarEvery = 5;    // s: how often the sums so far are drawn anew
 const kStretches = 96;    // of the heat map, and
 const kGapsMax = 64;      // workers: as on the page of a traced run
+const kGapDrawn = 2;      // s: what is not known between the run's file and the first event is not drawn as a line
+const kNothing = { gap: null, threshold: null, samples_per_second: null, megabytes: null, names: [], gaps: [] };
 
 // Seconds as a clock shows them: 1:02:33.
 function clockTime(value) {
@@ -41,7 +43,7 @@ function numbers(s) {
     ['training loss', fixed(s.train_loss, 4), '', 'train_loss'],
     ['training accuracy', percent(s.train_accuracy), '%', 'train_accuracy'],
     ['test accuracy', percent(s.test_accuracy), '%', 'test_accuracy'],
-    ['nodes', `${s.nodes.filter((node) => node.up).length} of ${s.nodes.length}`, '', 'nodes'],
+    ['nodes', s.state === 'over' ? `${s.nodes.length}` : `${s.nodes.filter((node) => node.up).length} of ${s.nodes.length}`, '', 'nodes'],
     ['stragglers', s.stragglers.join(', ') || 'none', '', 'stragglers'],
   ];
 }
@@ -55,9 +57,9 @@ function card(s) {
 
 function workers(s) {
   const share = (value) => fixed(value, 2);
-  const rows = s.workers.map((worker) => [worker.worker, String(worker.clock), share(worker.relative_score),
-    share(worker.individual_score), fixed(worker.iteration_seconds, 3), worker.state, worker.waits_for]);
-  const all = table(['worker', 'clock', '/ fastest', '/ best', 's / it.', 'state', 'waits for'], rows);
+  const rows = s.workers.map((worker) => [worker.worker, String(worker.clock), worker.state, worker.waits_for,
+    share(worker.relative_score), share(worker.individual_score), fixed(worker.iteration_seconds, 3)]);
+  const all = table(['worker', 'clock', 'state', 'waits for', '/ fastest', '/ best', 's / it.'], rows);
   if (s.workers_total <= s.workers.length) return all;
   return element('div', {}, all, element('p', {}, `and ${s.workers_total - s.workers.length} more workers`));
 }
@@ -128,7 +130,7 @@ function gapsOf(points) {
     columns.fill(point, column(point), (point.stands && i + 1 < points.length ? column(points[i + 1]) : column(point)) + 1);
   });
   const none = points[0].gaps.map(() => null);
-  return { from: first, stretch, workers: points[points.length - 1].names, gaps: columns.map((point) => point?.gaps ?? none) };
+  return { from: first, stretch, workers: points[points.length - 1].names, gaps: columns.map((point) => (point?.gaps.length > 0 ? point.gaps : none)) };
 }
 
 // Fills `parent`, and calls `draw` with the page's data whenever the run's curve has grown, and when it is over.
@@ -139,12 +141,13 @@ export function live(parent, page, draw) {
   parent.append(said, current);
   const points = pointsBefore(page.runs[0]);
   addLines(parent, points, { id: 'live-gap', title: 'Clock gap and threshold', unit: 'iterations', integers: true,
-                             caption: 'How far the fastest worker is ahead of the slowest, each second since the page was opened, ' +
-                                 'and how far it may be when it is granted an iteration. An infinite threshold (ASP) is not drawn.',
+                             caption: 'How far the fastest worker is ahead of the slowest, each second; before the page was opened, as often ' +
+                                 `as progress.csv says, of runs of fewer than ${kGapsMax} workers. And how far it may be when it is ` +
+                                 'granted an iteration, since then. An infinite threshold (ASP) is not drawn.',
                              lines: [{ name: 'clock gap', value: (s) => s.gap },
                                      { name: 'threshold', value: (s) => s.threshold, step: 'end' }] });
   addLines(parent, points, { id: 'live-rate', title: 'Speed', unit: 'samples / s',
-                             caption: 'Samples in the iterations that workers have reported, over the last ten seconds.',
+                             caption: 'Samples in the iterations that workers have reported, over the last ten seconds; since the page was opened.',
                              lines: [{ name: 'samples / s', value: (s) => s.samples_per_second }] });
   addLines(parent, points, { id: 'live-bytes', title: 'Bytes per second', unit: 'MB / s',
                              caption: 'Header and payload bytes of gradients and parameters, and payload bytes in memory that ' +
@@ -223,6 +226,23 @@ export function live(parent, page, draw) {
     return since;
   };
 
+  // What an event says is drawn where it is of a later time: the first may be of before the page's data. Servers that went on
+  // with the run from a checkpoint (--resume) begin again at its time, and what came after it is no longer part of the run.
+  let heard = false;
+  const isNew = ({ seconds }) => {
+    const last = points[points.length - 1]?.seconds ?? -1;
+    const back = heard && seconds < last;
+    heard = true;
+    if (!back) {
+      if (seconds - last > kGapDrawn && points[points.length - 1]?.stands) points.push({ ...kNothing, seconds: last });
+      return seconds > last;
+    }
+    while (points.length > 0 && points[points.length - 1].seconds >= seconds) points.pop();
+    moved = null;
+    drawnAt = -Infinity;
+    return true;
+  };
+
   const events = new EventSource('events');
   events.addEventListener('status', ({ data }) => {
     const s = JSON.parse(data);
@@ -230,7 +250,7 @@ export function live(parent, page, draw) {
     rows.replaceChildren(workers(s));
     if (s.state === 'over') return finish();
     said.textContent = 'Live: updated each second.';
-    if (s.state === 'training' && s.seconds > (points[points.length - 1]?.seconds ?? -1)) {  // the first may be from before
+    if (s.state === 'training' && isNew(s)) {
       const shown = s.workers.slice(0, kGapsMax);
       const gone = ({ state }) => state === 'lost' || state === 'finished' || state === 'absent';
       add({ seconds: s.seconds, gap: s.gap, threshold: s.threshold, samples_per_second: s.samples_per_second,

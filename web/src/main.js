@@ -10,7 +10,7 @@ import { stalenessFigures } from './figures/staleness.js';
 import { kTimelineTitle, timeline } from './figures/timeline.js';
 import { live } from './live.js';
 import { settings } from './settings.js';
-import { gapsOf, nothingOf, stepsOf } from './sources.js';
+import { gapsOf, largestGap, nothingOf, stepsOf } from './sources.js';
 import { card, wholeSummaries } from './summary.js';
 
 // The last part of each run's path where that tells them apart, else all of it; a run given twice is numbered.
@@ -29,6 +29,15 @@ function section(parent, title, ...more) {
   return made;
 }
 
+// A link to each section, below the page's title.
+function contents(main) {
+  const links = [...main.querySelectorAll('section > h2')].map((heading, i) => {
+    heading.id = `section-${i}`;
+    return element('a', { href: `#${heading.id}` }, heading.textContent);
+  });
+  main.querySelector('header').append(element('nav', { 'aria-label': 'Contents' }, ...links));
+}
+
 function label(page) {
   const labels = labelsOf(page.runs.map((run) => run.name));
   page.runs.forEach((run, i) => { run.label = labels[i]; });
@@ -45,10 +54,11 @@ function timeSection(main, page) {
   const time = section(main, 'Time');
   phasesOfRuns(time, page);
   if (page.runs.length > 1) unrecorded(time, page);
+  const largest = largestGap(page.runs);
   page.runs.forEach((run, i) => {
     const parent = page.runs.length === 1 ? time : section(time, run.label);
     phasesOfRun(parent, page, run, i);
-    if (gapsOf(run)) gaps(parent, gapsOf(run), i);
+    if (gapsOf(run)) gaps(parent, gapsOf(run), i, largest);
     if (stepsOf(run)) timeline(parent, page.phases, stepsOf(run), i);
   });
   if (page.runs.length === 1) unrecorded(time, page);
@@ -103,6 +113,7 @@ function show(page) {
       element('p', {}, page.runs.length === 1 ? page.runs[0].name : `${page.runs.length} runs`)));
   wholeRuns(main, page);
   settings(section(main, 'Configuration'), page);
+  contents(main);
 }
 
 show(JSON.parse(document.getElementById('data').textContent));

@@ -13,6 +13,12 @@ export function gapsOf(run) {
   return { from, stretch: (to - from) / (rows.length - 1), workers, gaps: rows.slice(1).map(([, , gaps]) => gaps) };
 }
 
+// Of all these runs: their maps have the same colours.
+export function largestGap(runs) {
+  const gaps = runs.flatMap((run) => gapsOf(run)?.gaps ?? []).flat();
+  return gaps.reduce((most, gap) => Math.max(most, gap ?? 0), 0);
+}
+
 // For timeline().
 export function stepsOf(run) {
   return run.trace?.spans ? run.trace : null;

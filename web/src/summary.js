@@ -47,6 +47,7 @@ function knownNumbers(known) {
 function caveats(run) {
   const s = run.summary ?? {};
   const said = [...run.missing];
+  if (run.differs) said.push(`other work than the first run's: ${run.differs}`);
   if (s.reason) said.push(s.reason);
   for (const lost of Array.isArray(s.lost) ? s.lost : []) said.push(`lost ${lost}`);
   if (s.overruns > 0) said.push(`${fixed(s.overruns, 0)} emulated steps took longer than they were to`);

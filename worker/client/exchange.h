@@ -44,8 +44,8 @@ struct Finished {
 };
 using Instruction = std::variant<Granted, Finished>;
 
-// A gradient on its way out. The values are shared with the exchange until every byte has left or is encoded,
-// and do not change.
+// A gradient on its way out. The values are shared with the exchange until every byte has left, and the
+// worker is granted past it (before that it may have to be said again), or is encoded, and do not change.
 struct LocalGradient {
   WorkerId worker;
   Clock clock;

@@ -11,10 +11,28 @@ Status GradientPart::send(ServerLink& link, std::int64_t frame_bytes) const {
   if (!floats[shard]) return Status::ok();
   wire::Push to_shard = push;
   if (!slices.empty()) to_shard.computed_revision = slices[shard];
-  if (!encoded.empty()) return link.send_encoded(to_shard, encoded[shard]);
+  if (!encoded.empty()) return link.send_encoded(to_shard, part, encoded[shard]);
   const bool in_place = link.socket->shares_memory().is_ok();
   return link.send_gradient(to_shard, in_place ? values.owner : part, values.floats.data() + link.range.begin,
                             frame_bytes, *floats[shard]);
+}
+
+GradientPart GradientPart::kept() const {
+  GradientPart copy = *this;
+  copy.whole.reset();
+  copy.part.reset();
+  return copy;
+}
+
+void GradientPart::leaves_again() {
+  if (encoded.empty()) {
+    whole = std::make_shared<const SharedFloats>(values);
+  } else {  // each frame holds all of its gradient's bytes
+    const auto some = std::find_if(encoded.begin(), encoded.end(), [](const auto& f) { return !f.empty(); });
+    whole = std::make_shared<const std::shared_ptr<const void>>(
+        some == encoded.end() ? nullptr : some->front().payload.owner);
+  }
+  part = whole;
 }
 
 GradientSender::GradientSender(const std::vector<Range>& shards, std::int64_t frame_floats,
@@ -36,7 +54,7 @@ GradientPart GradientSender::part_of(const LocalGradient& gradient, ShardParts f
   part.slices = gradient.slices;
   if (encoder_) {
     part.encoded = encoder_->encode(gradient.values.floats, floats);
-    if (!whole_) whole_ = encoder_->bytes();
+    if (!whole_) whole_ = std::make_shared<const std::shared_ptr<const void>>(encoder_->bytes());
   } else {
     part.values = gradient.values;
     // An owner of its own: it says when this push has left, whoever else holds the gradient.
@@ -56,9 +74,8 @@ std::optional<GradientPart> GradientSender::early(const LocalGradient& gradient,
   for (const auto& shard : part.floats) {
     if (shard && !encoder_) early_bytes_ += shard->size() * static_cast<std::int64_t>(sizeof(float));
   }
-  for (auto& frames : part.encoded) {
-    for (EncodedFrame& frame : frames) {
-      frame.payload.owner = part.part;
+  for (const auto& frames : part.encoded) {
+    for (const EncodedFrame& frame : frames) {
       early_bytes_ += static_cast<std::int64_t>(frame.payload.size);
     }
   }

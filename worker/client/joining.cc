@@ -65,6 +65,7 @@ bool Joining::welcomed(ServerLink& link, const wire::Welcome& welcome, Ticks now
 
 void Joining::turned_away(ServerLink& link, const std::string& why, Ticks now) {
   if (link.connects_anew) return;
+  link.broken.reset();
   link.generation = 0;
   link.connects_anew = now + std::min<std::chrono::nanoseconds>(kAgainAfter, lease_);
   state_.stands(link.shard, {0, why});

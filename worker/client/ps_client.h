@@ -10,6 +10,9 @@
 // a busy trainer is not taken for a lost node, and a held grant not for a dead server: any message counts as
 // life.
 //
+// A connection that breaks while its server lives is made anew, and what may have been lost with it is said
+// again (ps_client_rejoin.cc): nobody above notices.
+//
 // The first thing that closes the client, a fault, a stop or the end of the run, releases every waiter with
 // its status. A client has one life, with servers of one generation of the run; where it was closed because
 // they are lost (lost()), the node may join the next ones with another client (worker/session.h).

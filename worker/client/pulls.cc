@@ -30,7 +30,8 @@ Pulls::Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding)
     : cache_(cache),
       threads_(threads),
       encoding_(encoding),
-      decoded_(largest(cache.ranges()), kSlicesKept * cache.ranges().size()) {}
+      decoded_(largest(cache.ranges()), kSlicesKept * cache.ranges().size()),
+      lent_landing_(cache.ranges().size(), 0) {}
 
 Pulls::Request Pulls::request(Version min_version, Ticks now) { return request(min_version, false, now); }
 Pulls::Request Pulls::request_ahead(Version min_version, Ticks now) {
@@ -60,7 +61,7 @@ Pulls::Request Pulls::start(Version version, bool exact, Ticks now) {
   Request request{next_++, {}};
   const std::size_t shards = cache_.ranges().size();
   pulls_.emplace(request.ticket, Pull{version, exact, std::vector<Answer>(shards), shards, Status::ok(),
-                                      false, now, std::nullopt});
+                                      false, false, now, std::nullopt});
   for (std::uint32_t k = 0; k < shards; ++k) {
     const auto held = exact ? nullptr : cache_.slice(ShardId(k));
     request.pulls.push_back({request.ticket, version, exact, held ? held->stamp.revision : kNoRevision});
@@ -224,6 +225,42 @@ Result<wire::Payload> Pulls::decoded(Answer& answer, const wire::Parameters& pie
                        floats.size_bytes()};
 }
 
+void Pulls::asked(Ticket ticket) {
+  const std::lock_guard lock(mutex_);
+  if (const auto pull = pulls_.find(ticket); pull != pulls_.end()) pull->second.asked = true;
+}
+
+bool Pulls::part_with(ShardId shard) {
+  const std::lock_guard lock(mutex_);
+  if (lent_landing_[shard.value] > 0) return false;
+  const Range range = cache_.ranges()[shard.value];
+  for (auto& [ticket, pull] : pulls_) {
+    Answer& answer = pull.answers[shard.value];
+    if (answer.slice == nullptr) continue;
+    if (!answer.whole) {
+      answer = Answer();
+      continue;
+    }
+    for (SlicePiece& piece : answer.slice->pieces) {
+      if (piece.payload.borrowed) piece.payload = in_own_memory(std::move(piece.payload), range);
+    }
+  }
+  return true;
+}
+
+std::vector<wire::Pull> Pulls::ask_again(ShardId shard) {
+  const std::lock_guard lock(mutex_);
+  std::vector<wire::Pull> again;
+  if (sync::broken(sync::Mutant::kNotAskedAgain)) return again;
+  for (auto& [ticket, pull] : pulls_) {
+    if (!pull.asked || pull.answers[shard.value].whole) continue;
+    const auto held = pull.exact ? nullptr : cache_.slice(shard);
+    again.push_back({ticket, pull.min_version, pull.exact, held ? held->stamp.revision : kNoRevision});
+    pull.silent_since.reset();
+  }
+  return again;
+}
+
 bool Pulls::refuse_exact(ShardId shard, Status why) {
   std::lock_guard lock(mutex_);
   for (auto& [ticket, pull] : pulls_) {
@@ -257,7 +294,7 @@ Result<Ticks> Pulls::await(Ticket ticket, ParameterLanding& landing) {
 
 Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& unneeded, Ticket ticket,
                                                  ParameterLanding& landing) {
-  std::vector<std::size_t> taken(cache_.ranges().size(), 0);
+  std::vector<Taken> taken(cache_.ranges().size());
   std::unique_lock lock(mutex_);
   for (;;) {
     if (!closed_.is_ok()) return closed_;
@@ -282,6 +319,8 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
 // With one thread the slice keeps nothing of what is in its place, and a copy of what is not and was lent.
 void Pulls::land(Arrived arrived, ParameterLanding& landing, std::unique_lock<std::mutex>& lock) {
   wire::Payload& payload = arrived.piece.payload;
+  const int lent = payload.borrowed ? 1 : 0;
+  lent_landing_[arrived.shard.value] += lent;
   if (sync::broken(sync::Mutant::kLentTakenTooLate)) {
     payload.owner = arrived.slice->pieces[arrived.place].payload.owner = nullptr;
   }
@@ -292,6 +331,7 @@ void Pulls::land(Arrived arrived, ParameterLanding& landing, std::unique_lock<st
     payload = in_own_memory(std::move(payload), arrived.slice->range);
   }
   lock.lock();
+  lent_landing_[arrived.shard.value] -= lent;
   if (threads_ == 1 && !sync::broken(sync::Mutant::kLentKept)) {
     std::swap(arrived.slice->pieces[arrived.place].payload, payload);
   }
@@ -301,15 +341,19 @@ void Pulls::land(Arrived arrived, ParameterLanding& landing, std::unique_lock<st
 void Pulls::give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock) {
   pull.lands = false;
   std::vector<Arrived> lent;
-  std::vector<std::size_t> none(pull.answers.size(), 0);
+  std::vector<Taken> none(pull.answers.size());
   while (auto piece = arrived(pull, none)) {
     if (piece->piece.payload.borrowed) lent.push_back(*std::move(piece));
   }
+  for (const Arrived& each : lent) ++lent_landing_[each.shard.value];  // part_with() waits
   lock.unlock();
   for (Arrived& each : lent)
     each.piece.payload = in_own_memory(std::move(each.piece.payload), each.slice->range);
   lock.lock();
-  for (Arrived& each : lent) each.slice->pieces[each.place].payload = each.piece.payload;
+  for (Arrived& each : lent) {
+    each.slice->pieces[each.place].payload = each.piece.payload;
+    --lent_landing_[each.shard.value];
+  }
 }
 
 void Pulls::wake() {
@@ -317,11 +361,12 @@ void Pulls::wake() {
   changed_.notify_all();
 }
 
-std::optional<Pulls::Arrived> Pulls::arrived(const Pull& pull, std::vector<std::size_t>& taken) {
+std::optional<Pulls::Arrived> Pulls::arrived(const Pull& pull, std::vector<Taken>& taken) {
   for (std::uint32_t k = 0; k < taken.size(); ++k) {
     const std::shared_ptr<Slice>& slice = pull.answers[k].slice;
-    while (slice != nullptr && taken[k] < slice->pieces.size()) {
-      const std::size_t place = taken[k]++;
+    if (slice != taken[k].of) taken[k] = {slice, 0};
+    while (slice != nullptr && taken[k].pieces < slice->pieces.size()) {
+      const std::size_t place = taken[k].pieces++;
       const SlicePiece& piece = slice->pieces[place];
       // Nothing is in it, or it landed before it was said that nobody needs it.
       if (!piece.payload.empty()) return Arrived{ShardId(k), slice, place, piece};

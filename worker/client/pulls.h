@@ -66,6 +66,16 @@ class Pulls {
   Status accept(ShardId shard, const wire::Parameters& piece, wire::Payload payload, Ticks now);
   Status accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now);
 
+  // The connection to `shard` broke. Nothing of what it has lent is read any more once this says true: what
+  // is here of whole answers is copied, what of others is forgotten. False while a thread is landing a piece
+  // of it: to be asked again soon. Thread: as accept().
+  bool part_with(ShardId shard);
+  // That the pulls of this request leave now. Thread: as accept().
+  void asked(Ticket ticket);
+  // What is to be asked of it again over another connection: all that was, and that it has not answered
+  // whole. Behind part_with(). Thread: as accept().
+  std::vector<wire::Pull> ask_again(ShardId shard);
+
   // kDeadlineExceeded, naming pull and shard, when nothing more of an answer has come for longer than
   // `allowed` although the version is known to exist: until then the servers hold the pull. To be called now
   // and then: a pull waits from the first call that sees it.
@@ -109,6 +119,7 @@ class Pulls {
     std::vector<Answer> answers;  // per shard
     std::size_t open = 0;         // shards that have not answered whole
     Status refused;               // by the first shard that did, if one did
+    bool asked = false;           // or about to be, by whoever asks
     bool lands = false;           // the node's only thread waits for it, or does so next
     Ticks asked_at;
     std::optional<Ticks> silent_since;  // as check() first saw it, or the last frame of an answer
@@ -121,7 +132,12 @@ class Pulls {
     std::size_t place = 0;  // among its pieces
     SlicePiece piece;
   };
-  static std::optional<Arrived> arrived(const Pull& pull, std::vector<std::size_t>& taken);
+  // What a thread has taken of an answer; one that is given anew is taken from its begin.
+  struct Taken {
+    std::shared_ptr<const Slice> of;
+    std::size_t pieces = 0;
+  };
+  static std::optional<Arrived> arrived(const Pull& pull, std::vector<Taken>& taken);
   Request request(Version min_version, bool lands, Ticks now);
   void land(Arrived arrived, ParameterLanding& landing, std::unique_lock<std::mutex>& lock);
   void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
@@ -139,6 +155,7 @@ class Pulls {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Ticket, Pull> pulls_;
+  std::vector<int> lent_landing_;     // by shard: pieces that it has lent, and that a thread is reading now
   std::map<Ticket, Ticks> finished_;  // the latest kFinishedKept, and when
   UsualTime answers_;                 // that bring parameters, from the request to the last frame
   Ticket next_ = 1;

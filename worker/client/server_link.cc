@@ -58,9 +58,12 @@ Status ServerLink::send_gradient(const wire::Push& push, const std::shared_ptr<c
   return Status::ok();
 }
 
-Status ServerLink::send_encoded(const wire::Push& push, const std::vector<EncodedFrame>& frames) {
+Status ServerLink::send_encoded(const wire::Push& push, const std::shared_ptr<const void>& owner,
+                                const std::vector<EncodedFrame>& frames) {
   for (const EncodedFrame& frame : frames) {
-    PACELINE_RETURN_IF_ERROR(send_piece(push, frame.offset, frame.payload));
+    wire::Payload payload = frame.payload;
+    payload.owner = owner;
+    PACELINE_RETURN_IF_ERROR(send_piece(push, frame.offset, std::move(payload)));
   }
   return Status::ok();
 }

@@ -40,6 +40,19 @@ struct ServerLink {
   bool was_welcomed = false;    // in this session, whatever has become of that
   bool waits_its_turn = false;  // the server cannot let the node in yet, and that is in the log
 
+  // Its connection broke, and the node connects anew (rejoining.h). Until it is welcomed again nothing else
+  // is sent there.
+  struct Broken {
+    Ticks since;
+    int attempts = 0;        // connections that were tried
+    bool connected = false;  // with the last of them; else what still comes counts for nothing
+    // What the server was lent over those that broke, and may still read: it reads none of it once it has
+    // welcomed the node again.
+    std::vector<std::shared_ptr<const void>> lent{};
+  };
+  std::optional<Broken> broken{};
+  std::uint64_t connection = 0;  // how many there have been
+
   bool welcomed() const { return generation != 0; }
 
   // "server shard 1 (tcp://10.0.0.1:5556)", as in every message about it.
@@ -59,8 +72,10 @@ struct ServerLink {
   // a tail whose frame leaves with it is not cut off.
   Status send_gradient(const wire::Push& push, const std::shared_ptr<const void>& owner, const float* values,
                        std::int64_t frame_bytes, Range part);
-  // Sends what is encoded already, frame by frame, likewise.
-  Status send_encoded(const wire::Push& push, const std::vector<EncodedFrame>& frames);
+  // Sends what is encoded already, frame by frame, likewise; `owner` is kept until each has left, and keeps
+  // the frames' bytes.
+  Status send_encoded(const wire::Push& push, const std::shared_ptr<const void>& owner,
+                      const std::vector<EncodedFrame>& frames);
 
  private:
   Status send_piece(wire::Push push, std::int64_t offset, wire::Payload payload);

@@ -1,8 +1,9 @@
 // Gradients are sent without a copy, so a gradient's memory belongs to the transport until its last byte has
 // left. These are a training thread's few buffers: computed into, shared with the transport and, under SGD,
-// with the thread cache, and back here when both let go: the transport once ZeroMQ has sent it, or, where it
-// is read in place (wire/sharing.h), once the servers have applied it; the thread cache, which keeps one at
-// most while the next is computed, once its parameters contain it or its difference is kept instead.
+// with the thread cache, and back here when both let go: the transport once ZeroMQ has sent it and the thread
+// is granted past it, or, where it is read in place (wire/sharing.h), once the servers have applied it; the
+// thread cache, which keeps one at most while the next is computed, once its parameters contain it or its
+// difference is kept instead.
 //
 // Thread: acquire() by the training thread; a buffer may be dropped on any thread, also after the pool is
 // gone.

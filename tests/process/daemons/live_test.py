@@ -187,17 +187,19 @@ class Live(DaemonTest):
         for line in re.sub(r"\033\[\d*[HJK]", "", top.shown).split("\n"):
             self.assertLessEqual(len(line.rstrip("\r")), 60)
 
-    def test_on_a_terminal_a_server_shows_one_line_and_rewrites_it(self):
+    def test_on_a_terminal_a_server_shows_two_lines_of_the_run_and_one_of_each_node_and_rewrites_them(self):
         server = Terminal(harness.BIN / "paceline-server", self.config, "--shard", "0")
         self.assertNotIn("\n", server.wait_for("gathering: training has not begun: node 0"))
         nodes = [self.node(i) for i in range(2)]
-        self.assertNotIn("\n", server.wait_for(r"\033\[K[1-9]\d*(\.\.\d+)? gap .*\033\[K[1-9]"))
+        rewritten = r"\r\033\[J[1-9]\d*(\.\.\d+)? gap [^\r\n]*\r\n[^\r\n]*" + "".join(
+            rf"\r\nnode {i}  clock [1-9][^\r\n]*[A-Z_]+ \d+ %[^\r\n]*" for i in range(2)) + r"\r\033\[3A"
+        server.wait_for(f"({rewritten}){{2}}")
         os.kill(server.pid, signal.SIGTERM)
-        server.wait_for(r"\r\033\[Kpaceline-server: stopping: stopped by a signal")
+        server.wait_for(r"\033\[3A\r\033\[Jpaceline-server: stopping: stopped by a signal")
         for node in nodes:
             node.end()
         self.assertEqual(server.end(), 1)
-        for shown in re.split(r"\r\033\[K|\n", server.shown):
+        for shown in re.split(r"(?:\r\033\[3A)?\r\033\[J|\r\n", server.shown):
             if not shown.startswith("paceline-server"):
                 self.assertLess(len(shown), 60)
 

@@ -115,12 +115,13 @@ class Plots(DaemonTest):
             def column(along, name, scale=1.0, of=rows):
                 return [(float(row[along]), float(row[name]) * scale) for row in of if row[name] not in ("", "inf")]
 
+            windows = [row for row in rows if not row["test_accuracy"]] or rows
             for chart, along in zip(self.figure("accuracy").axes, ("seconds", "iterations"), strict=True):
                 self.assert_line(chart, f"{run.name}, test", column(along, "test_accuracy", 100.0))
-                self.assert_line(chart, f"{run.name}, training", column(along, "train_accuracy", 100.0))
+                self.assert_line(chart, f"{run.name}, training", column(along, "train_accuracy", 100.0, windows))
             for chart, along in zip(self.figure("loss").axes, ("seconds", "iterations"), strict=True):
                 self.assert_line(chart, f"{run.name}, test", column(along, "test_loss"))
-                self.assert_line(chart, f"{run.name}, training", column(along, "train_loss"))
+                self.assert_line(chart, f"{run.name}, training", column(along, "train_loss", of=windows))
         rows = rows_of(self.runs[0] / "curve.csv")
         threshold, lpr = self.figure("threshold_lpr").axes
         self.assertEqual(len(threshold.lines), 1)  # that of asp is infinite
@@ -171,9 +172,25 @@ class Plots(DaemonTest):
                 "phases.csv: No such file or directory",
                 "staleness.csv: no column unit, staleness, count; it is of another version")])
         self.assertEqual(sorted(file.stem for file in (crashed / "plots").glob("*.png")), ["accuracy", "loss", "threshold_lpr"])
-        rows = [row for row in curve.splitlines()[1:] if row.split(",")[4]]
+        rows = [row for row in curve.splitlines()[1:] if row.split(",")[4] and not row.split(",")[6]]
         training, = (line for line in self.figure("loss", crashed).axes[0].lines if line.get_label().endswith(", training"))
         self.assertEqual(len(training.get_xdata()), len(rows))
+
+    def test_of_a_killed_run_phases_are_drawn_as_its_nodes_had_said(self):
+        killed = self.folder / "killed"
+        shutil.copytree(self.runs[0], killed)
+        rows = rows_of(killed / "phases.csv")
+        for name in ("summary.json", "phases.csv", "phases_histogram.csv"):
+            (killed / name).unlink()
+        (killed / "phases_so_far.csv").write_text("node,thread,phase,total_seconds\n" + "".join(
+            f"{row['node']},{row['thread']},{row['phase']},{row['total_seconds']}\n" for row in rows), encoding="utf-8")
+        done = self.plot(killed)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("phases.csv: not there, so drawn from phases_so_far.csv", done.stderr)
+        widths = [[bar.get_width() for bars in self.figure("phases_workers", run).axes[1].containers for bar in bars]
+                  for run in (killed, self.runs[0])]
+        self.assertEqual(*widths)
+        self.assertTrue(any(width > 0 for width in widths[0]))
 
     def test_a_column_that_a_curve_lacks_costs_only_what_is_drawn_of_it(self):
         old = self.folder / "old"

@@ -267,6 +267,21 @@ class Resume(DaemonTest):
                 self.assertEqual((summary["status"], summary["generation"]), ("ok", 2))
                 self.assertEqual(summary["iterations"], ITERATIONS)
 
+    def test_other_training_data_are_refused(self):
+        self.killed()
+        other = self.folder / "other"
+        self.assertEqual(self.paceline("data", "synthesize", "--out", other, "--train", 400, "--test", 100, "--seed", 9).returncode, 0)
+        server = self.server(0, "--resume", *self.saves)
+        node = self.node(0, "--resume", *self.saves, f"data.path={other}")
+        self.assertEqual(node.end(), 1)
+        self.assertRegex("\n".join(node.errors()), r"data fingerprint 0x\w{16}, expected 0x\w{16} as the checkpoint has: go on with the "
+                                                   r"training data of the run")
+        server.send(signal.SIGTERM)
+        self.assertEqual(server.end(), 1)
+        servers, nodes = self.resume()  # nothing of it is lost
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
+
     def test_a_node_that_does_not_come_back_is_lost_and_the_run_goes_on(self):
         self.killed()
         timeout = "cluster.start_timeout=2s"

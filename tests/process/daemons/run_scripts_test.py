@@ -217,12 +217,20 @@ class RunScripts(ScriptTest):
         trace = json.loads((self.folder / "alpha/the run/trace.json").read_text(encoding="utf-8"))
         self.assertTrue(any("node 1" in event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"))
         self.assertEqual((self.folder / "alpha/the run").stat().st_mode, mode)
+        # What is older than the run is of an earlier one.
+        whole = ssh.read_text(encoding="utf-8")
+        ssh.write_text(whole.replace("shift\n", 'case "$1 $2" in beta*base64*) touch -d 2000-01-01 the*run/trace-node-1.json;; esac\nshift\n'),
+                       encoding="utf-8")
+        script = self.start(*arguments, "--force")
+        self.assertEqual((script.end(), script.errors()), (0, ["run_ssh: no part of the trace from beta"]))
+        trace = json.loads((self.folder / "alpha/the run/trace.json").read_text(encoding="utf-8"))
+        self.assertFalse(any("node 1" in event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"))
         # Refused, since there is a run: what that one has come to is not told again.
         script = self.start(*arguments)
         self.assertEqual(script.end(), 2)
         self.assertNotIn("all nodes", script.output())
         # A host that has nothing to give is named; the run is none the worse.
-        ssh.write_text(ssh.read_text(encoding="utf-8").replace("shift\n", 'case "$1 $2" in beta*base64*) exit 1;; esac\nshift\n'),
+        ssh.write_text(whole.replace("shift\n", 'case "$1 $2" in beta*base64*) exit 1;; esac\nshift\n'),
                        encoding="utf-8")
         script = self.start(*arguments, "--force")
         self.assertEqual((script.end(), script.errors()), (0, ["run_ssh: no part of the trace from beta"]))
@@ -364,8 +372,10 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
         path = json.loads((out / "pairs.json").read_text(encoding="utf-8"))[2]["path"]
         self.assertEqual((path["decided"], path["same"]["timing"], path["same"]["training"]),
                          (2, int(last.group(1)), int(last.group(2))))
-        decided = [path["windows"]["real"]["4"]["lpr"], path["windows"]["real"]["4"]["decision"]]
-        self.assertEqual(decided[1], (decided[0] > 5) - (decided[0] < -5))
+        decisions = {run: [(float(row["lpr"]) > 5) - (float(row["lpr"]) < -5) for row in rows[1:3]] for run, rows in curves.items()}
+        for run, mode in (("dtssp-learns-simulated", "timing"), ("dtssp-learns-trained", "training")):
+            same = sum(one == other for one, other in zip(decisions["dtssp-learns"], decisions[run], strict=True))
+            self.assertEqual(path["same"][mode], same)
 
     def test_an_unchecked_configuration_is_no_reason_to_keep_a_run(self):
         self.run_dir.mkdir()

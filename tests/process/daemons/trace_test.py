@@ -45,7 +45,7 @@ class Traces(DaemonTest):
         trace = self.traced_run()
         summary = self.summary()
         self.assertEqual((summary["status"], summary["trace_events_left_out"]), ("ok", 0))
-        events = [event for event in trace["traceEvents"] if event["ph"] != "M"]
+        events = [event for event in trace["traceEvents"] if event["ph"] in "Xi"]
         self.assertEqual(len(events), summary["trace_events"])
         self.assertEqual(trace["otherData"]["events"], summary["trace_events"])
         self.assertEqual(sorted(self.workers()), ["0.0", "0.1", "1.0", "1.1"])
@@ -54,6 +54,7 @@ class Traces(DaemonTest):
         self.assert_sums_are_those_of_the_phases()
         self.assert_every_iteration_was_granted()
         self.assert_every_wait_has_a_decision()
+        self.assert_viewers_have_curves_and_arrows(trace["traceEvents"])
         self.assert_shards_applied_what_was_decided()
         self.assertEqual(len(self.decisions["report"]), 200)
         asked = [event["args"]["version"] for event in self.decisions["evaluate"]]
@@ -90,6 +91,27 @@ class Traces(DaemonTest):
             self.assertEqual([span["args"]["clock"] for span in computed], list(range(50)))
             for span in computed:
                 self.assertLessEqual(granted[worker, span["args"]["clock"]], span["ts"], (worker, span))
+
+    def assert_viewers_have_curves_and_arrows(self, events):
+        points = [event for event in events if event["ph"] == "C"]
+        self.assertEqual({point["name"] for point in points if point["name"] != "LPR"}, {"workers held", "threshold"})
+        held = [point["args"]["workers"] for point in points if point["name"] == "workers held"]
+        self.assertEqual((min(held), max(held) <= 3), (0, True))  # of four workers one is waited for
+        starts = {event["id"]: event for event in events if event["ph"] == "s"}
+        waits = {(worker, span["args"]["clock"]): span for worker, spans in self.workers().items() for span in spans
+                 if span["name"] == "BARRIER" and span["dur"] > 0}
+        grants = {(event["args"]["worker"], event["args"]["clock"]): event for event in self.decisions["grant"]}
+        ends = [event for event in events if event["ph"] == "f"]
+        self.assertEqual(len(ends), len(starts))
+        let_go = [key for key in waits if key in grants and grants[key]["args"].get("released_by") == "worker"]
+        self.assertEqual(len(ends), len(let_go))
+        for end in ends:
+            worker = self.names[end["tid"]].removeprefix("worker ")
+            clock, = (clock for (of, clock), span in waits.items()
+                      if of == worker and span["ts"] <= end["ts"] < span["ts"] + span["dur"])
+            start = starts[end["id"]]
+            self.assertEqual(self.names[start["tid"]], "worker " + grants[worker, clock]["args"]["by"])
+            self.assertLessEqual(start["ts"], end["ts"])
 
     def assert_every_wait_has_a_decision(self):
         """One who stood at a barrier was held by a decision, for somebody, and let go by another."""

@@ -1,9 +1,11 @@
 """The page of `paceline report --html` in a real browser: what it shows is what the run directories say, in both themes, on a
 phone and on paper, and it asks for nothing from anywhere. Skipped where there is no Chromium (scripts/install_deps.sh --browser has it)."""
 
+import collections
 import csv
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import browser
 import harness
 
+PHASES = ("BATCH", "COMPUTE_GRADS", "APPLY_GRADS", "PS_APPLY_GRADS", "STEP", "BARRIER", "PS_PARAM", "P_CACHE_PARAM", "T_CACHE_PARAM")
 EVIL = "</script><script>document.title='taken over'<"  # a folder's name: without a slash but for the one of a folder in it
 SIMULATION = """\
 run: {seed: 7, trace: true}
@@ -42,6 +45,15 @@ MARKS = """
     return {id: chart.parentElement.id, series, lines, filled,
             labels: [...chart.querySelectorAll('svg text')].map((text) => text.textContent)};
   });"""
+# What is said where the pointer is in the middle of a chart's plot.
+HOVER = """
+  const chart = document.querySelector(`#${arguments[0]} .chart`);
+  chart.scrollIntoView({block: 'center'});
+  const { left, top, width, height } = chart.getBoundingClientRect();
+  const plot = top + Number(chart.dataset.plot);
+  const at = { clientX: left + width / 2, clientY: (plot + top + height) / 2, bubbles: true };
+  chart.firstElementChild.dispatchEvent(new MouseEvent('mousemove', at));
+  return new Promise((done) => setTimeout(() => done(chart.querySelector('.tip')?.parentElement.innerText ?? ''), 0));"""
 OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 OPEN_ALL = "document.querySelectorAll('details').forEach((details) => { details.open = true; });"
 FIGURES = ["phases-runs", "accuracy-time", "accuracy-iterations", "loss-time", "loss-iterations", "threshold", "lpr", "staleness-clocks",
@@ -130,11 +142,35 @@ class ReportPage(PageTest):
             if name.startswith("phases-"):  # of most phases these runs have next to nothing
                 bars = {"runs": len(self.runs), "nodes": 2, "workers": 4}[name.split("-")[1]]
                 self.assertEqual(max(chart["filled"].values(), default=0), bars, chart)
+                for colour, expected in zip(chart["series"], self.bars_to_see(name), strict=False):
+                    self.assertGreaterEqual(chart["filled"].get(colour, 0), expected, chart)
+            elif name.startswith("gaps-") and name != f"gaps-{len(self.runs) - 1}":  # the last, asp, has the largest
+                self.assertGreater(len(chart["filled"]), 1, chart)
             elif name.startswith(("gaps-", "timeline-", "staleness-")) or name == "bytes":
                 self.assertEqual(sorted(chart["filled"]), sorted(set(chart["series"])), chart)
             else:
                 self.assertEqual(sorted(chart["lines"]), sorted(chart["series"]), chart)
             self.assertGreater(len(chart["labels"]), 4, chart)  # the axes' numbers and units
+
+    def bars_to_see(self, figure):
+        """Of each phase, in how many bars of a chart it is a twentieth or more."""
+        shown = dict.fromkeys(PHASES, 0)
+        if figure == "phases-runs":
+            for run in self.runs:
+                said = self.summary(run)
+                for phase, of in said["phases"].items():
+                    shown[phase] += of["total_seconds"] > 0.05 * said["wall_seconds"] * said["workers"]
+            return list(shown.values())
+        _, kind, place = figure.split("-")
+        with open(self.runs[int(place)] / "phases.csv", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        bars = collections.defaultdict(collections.Counter)
+        for row in rows:
+            bars[row["node"] if kind == "nodes" else (row["node"], row["thread"])][row["phase"]] += float(row["total_seconds"])
+        for bar in bars.values():
+            for phase in PHASES:
+                shown[phase] += bar[phase] > 0.05 * bar.total()
+        return list(shown.values())
 
     # ---- what is drawn
 
@@ -148,6 +184,59 @@ class ReportPage(PageTest):
                 self.browser.evaluate(OPEN_ALL)
                 self.assertEqual(self.browser.evaluate(OVERFLOW), 0)
                 self.assert_quiet(self.page)
+
+    def test_a_line_says_its_numbers_under_the_pointer_and_no_axis_a_raw_one(self):
+        self.browser.show(self.page)
+        for figure, pattern in (("threshold", r"\d+\.\d s\nbsp: threshold 0\ndtssp: threshold \d+$"),
+                                ("loss-time", r"\d+\.\d s\n" + r"\n".join(
+                                    rf"{run}: {what} \d\.\d{{4}} at \d+\.\d" for run in ("bsp", "dtssp", "asp")
+                                    for what in ("test", "training"))),
+                                ("accuracy-iterations", r"[^\n]* iterations\nbsp: test \d+\.\d\d % at [\s\S]*asp: training [^\n]* % at ")):
+            with self.subTest(figure=figure):
+                self.assertRegex(self.browser.evaluate(HOVER, figure), "^" + pattern)
+        for chart in self.browser.evaluate(MARKS):
+            raw = [label for label in chart["labels"] if re.search(r"\.\d{4}", label)]
+            self.assertEqual(raw, [], chart["id"])
+
+    def test_a_run_whose_nodes_could_not_report_shows_what_they_had_said(self):
+        failed = self.folder / "failed"
+        shutil.copytree(self.runs[0], failed)
+        said = self.summary(failed)
+        for phase in said["phases"].values():
+            phase.update(total_seconds=0.0, count=0, mean_ms=0.0)
+        said.update(status="failed", unaccounted_seconds=0.0)
+        (failed / "summary.json").write_text(json.dumps(said), encoding="utf-8")
+        with open(failed / "phases.csv", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        (failed / "phases_so_far.csv").write_text("node,thread,phase,total_seconds\n" + "".join(
+            f"{row['node']},{row['thread']},{row['phase']},{row['total_seconds']}\n" for row in rows), encoding="utf-8")
+        for name in ("phases.csv", "phases_histogram.csv"):
+            (failed / name).unlink()
+        self.browser.show(self.report("failed.html", failed, self.runs[0]))
+        tables = self.browser.evaluate(browser.TABLE, "#phases-runs details")
+        self.assertEqual(tables[1][1:], tables[2][1:])
+        self.assertGreater(number(tables[1][2]), 0.0)
+
+    def test_its_sections_can_be_gone_to(self):
+        self.browser.show(self.page)
+        links = self.browser.evaluate("""return [...document.querySelectorAll('nav a')].map((link) => (
+            [link.textContent, document.getElementById(link.hash.slice(1)).textContent]))""")
+        self.assertEqual([name for name, _ in links],
+                         ["Summary", "Time", "bsp", "dtssp", "asp", "Learning", "Synchronisation", "Traffic", "Configuration"])
+        self.assertTrue(all(name == heading for name, heading in links), links)
+
+    def test_charts_of_several_runs_have_one_scale(self):
+        self.browser.show(self.page)
+        charts = {chart["id"]: chart for chart in self.browser.evaluate(MARKS)}
+        for kind in ("nodes", "workers"):
+            numbers = [[label for label in charts[f"phases-{kind}-{i}"]["labels"] if re.fullmatch(r"[\d.\u202f]+", label)
+                        and label not in ("0.0", "0.1", "1.0", "1.1")] for i in range(3)]
+            self.assertEqual(numbers[0], numbers[1])
+            self.assertEqual(numbers[0], numbers[2])
+        bands = [[label for label in charts[f"gaps-{i}"]["labels"] if "ahead" in label] for i in range(3)]
+        self.assertTrue(bands[0])
+        self.assertEqual(bands[0], bands[1])
+        self.assertEqual(bands[0], bands[2])
 
     def test_axes_have_units(self):
         self.browser.show(self.page)

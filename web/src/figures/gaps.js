@@ -7,15 +7,17 @@ import { bandColour } from '../theme.js';
 export const kGapsTitle = 'Clock gap of each worker against time';
 const kBandsMax = 6;
 
-// The colours: [{name, from, to}]. Who is the slowest has a band alone, and so has each gap while there are few.
+// The colours: [{name, from, to}]. Who is the slowest has a band alone, and so has each gap while there are few; of more the bands
+// grow with the gap, so that a policy that keeps workers together is told from one that does not, and both show what they do.
 function bandsOf(largest) {
-  const width = Math.ceil(largest / (kBandsMax - 1));
-  const slowest = { from: 0, to: 0, name: '0: the slowest' };
-  if (largest === 0) return [slowest];
-  return [slowest, ...Array.from({ length: Math.ceil(largest / width) }, (_, i) => {
-    const [from, to] = [i * width + 1, (i + 1) * width];
-    return { from, to, name: width === 1 ? `${from} ahead` : `${from}–${to} ahead` };
-  })];
+  const bands = [{ from: 0, to: 0, name: '0: the slowest' }];
+  for (let i = 1; i < kBandsMax; i += 1) {
+    const from = bands[bands.length - 1].to + 1;
+    if (from > largest) break;
+    const to = largest < kBandsMax ? from : Math.max(from, Math.round(largest ** (i / (kBandsMax - 1))));
+    bands.push({ from, to, name: from === to ? `${from} ahead` : `${from}–${to} ahead` });
+  }
+  return bands;
 }
 
 // The axis of a chart that has a row for each worker.
@@ -23,11 +25,12 @@ export const workerRows = (workers, theme, left, width) => axis(theme, '', {
   type: 'category', inverse: true, data: workers, label: { width: left(width) - 12, overflow: 'truncate' } });
 
 // of: {from, stretch, workers, gaps: [[gap of each worker, or null], …] of one stretch after another}, in seconds.
-export function gaps(parent, of, index) {
+// largest: of all runs whose maps are to be compared.
+export function gaps(parent, of, index, largest = 0) {
   const { from, stretch, workers, gaps: all } = of;
   const cells = all.flatMap((column, i) => column.flatMap((gap, row) => (
     gap === null ? [] : [{ begin: from + i * stretch, end: from + (i + 1) * stretch, row, gap }])));
-  const bands = bandsOf(Math.max(0, ...cells.map(({ gap }) => gap)));
+  const bands = bandsOf(cells.reduce((most, { gap }) => Math.max(most, gap), largest));
   const left = (width) => namesWidth(workers, width);
   const drawn = bands.map(({ from: least, to }) => cells.filter(({ gap }) => gap >= least && gap <= to));
   addFigure(parent, {

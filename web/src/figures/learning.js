@@ -3,15 +3,15 @@ import { kIterations, kSeconds, linesOfRuns } from './lines.js';
 
 const kAccuracy = {
   caption: 'With symbols: of the test set, at each evaluation. ' +
-           'Thin: of the mini-batches of an LPR window, or since the evaluation before.',
+           'Thin: of the mini-batches of an LPR window; of a run without windows, of those since the evaluation before.',
   nothing: 'No run has measured an accuracy: curve.csv has no row with one.',
-  unit: 'accuracy, %', digits: 2,
+  unit: 'accuracy, %', suffix: ' %', digits: 2,
   drawings: [{ key: 'test_accuracy', name: 'test', scale: 100 },
              { key: 'train_accuracy', name: 'training', scale: 100, thin: true }],
 };
 const kLoss = {
   caption: 'Mean over the samples. With symbols: of the test set, at each evaluation. ' +
-           'Thin: of the mini-batches of an LPR window, or since the evaluation before.',
+           'Thin: of the mini-batches of an LPR window; of a run without windows, of those since the evaluation before.',
   nothing: 'No run has recorded a loss: curve.csv has no row with one.',
   unit: 'loss', digits: 4,
   drawings: [{ key: 'test_loss', name: 'test' }, { key: 'train_loss', name: 'training', thin: true }],
@@ -27,7 +27,7 @@ const kLpr = {
   id: 'lpr', title: 'Learning progress ratio (LPR) against time',
   caption: 'Relative change of the training metric from one window to the next; above 0 is progress.',
   nothing: 'No run has recorded an LPR: curve.csv has no row with one.',
-  unit: 'LPR, %', digits: 2,
+  unit: 'LPR, %', suffix: ' %', digits: 2,
   drawings: [{ key: 'lpr', name: 'LPR' }],
 };
 

@@ -13,6 +13,21 @@ export const kIterations = {
 // A point is [seconds, version, iterations, value].
 const kValue = 3;
 
+function data(run, drawing, along) {
+  return run.curve[drawing.key].points.filter((point) => isNumber(point[along.column])).map((point) => [
+    point[along.column], isNumber(point[kValue]) ? point[kValue] * (drawing.scale ?? 1) : null]);
+}
+
+// Of a line the point that is nearest to a place, or, where it holds until the next, the last one before it.
+function pointAt(points, place, step) {
+  const behind = points.findIndex(([at]) => at > place);
+  if (step && (behind === 0 || place > points[points.length - 1][0])) return [place, undefined];
+  if (behind === 0) return points[0];
+  const before = points[behind === -1 ? points.length - 1 : behind - 1];
+  if (step || behind === -1) return before;
+  return place - before[0] <= points[behind][0] - place ? before : points[behind];
+}
+
 function series(run, index, theme, drawing, along) {
   const style = runStyle(index, theme);
   const { points } = run.curve[drawing.key];
@@ -21,14 +36,14 @@ function series(run, index, theme, drawing, along) {
     symbol: style.symbol, symbolSize: 6, showSymbol: !drawing.thin && !drawing.step && points.length <= kSymbolsMax,
     itemStyle: { color: style.color },
     lineStyle: { color: style.color, type: style.dash, width: drawing.thin ? 1 : 2, opacity: drawing.thin ? 0.8 : 1 },
-    data: points.filter((point) => isNumber(point[along.column])).map((point) => [point[along.column],
-                                 isNumber(point[kValue]) ? point[kValue] * (drawing.scale ?? 1) : null]),
+    data: data(run, drawing, along),
   };
 }
 
-// about: {id, title, caption, nothing, unit, digits, integers, fromZero, secondsOnly, drawings: [{key, name, thin, step, scale, none}]},
+// about: {id, title, caption, nothing, unit, suffix (behind a number), digits, integers, fromZero, secondsOnly, drawings: [{key, name, thin, step, scale, none}]},
 // along: of the two above.
 export function linesOfRuns(parent, page, about, along) {
+  const place = (value) => fixed(value, along.column === 0 ? 1 : 0);
   const shown = (point) => isNumber(point[kValue]) && isNumber(point[along.column]);
   const has = (run, drawing) => run.curve?.[drawing.key]?.points.some(shown) ?? false;
   const runs = page.runs.map((run, index) => ({ run, index }))
@@ -46,12 +61,15 @@ export function linesOfRuns(parent, page, about, along) {
       grid: { left: 58, right: 18, bottom: 48 },
       xAxis: axis(theme, along.name, { type: 'value', nameGap: 28, splitNumber: width < 500 ? 3 : 6, scale: false }),
       yAxis: axis(theme, about.unit, { type: 'value', nameGap: 42, scale: !about.integers && !about.fromZero,
-                                       minInterval: about.integers ? 1 : undefined }),
+                                       minInterval: about.integers ? 1 : undefined,
+                                       max: about.integers ? ({ max }) => max + 1 : undefined }),
       tooltip: {
-        trigger: 'item',
-        formatter: ({ seriesName, seriesIndex, value, color }) => tooltip(seriesName, [
-          [color, `${lines[seriesIndex].drawing.name} ${fixed(value[1], about.digits)} ${about.unit}`],
-          [null, `${along.short} ${fixed(value[0], along.column === 0 ? 3 : 0)}`]]),
+        trigger: 'axis',
+        formatter: ([{ axisValue }]) => tooltip(`${place(axisValue)} ${along.short}`, lines.map(({ run, index, drawing }) => {
+          const [at, value] = pointAt(data(run, drawing, along), axisValue, drawing.step);
+          const number = isNumber(value) ? `${fixed(value, about.digits)}${about.suffix ?? ''}` : (value === null && drawing.none) || kNone;
+          return [runStyle(index, theme).color, `${run.label}: ${drawing.name} ${number}${drawing.step ? '' : ` at ${place(at)}`}`];
+        })),
       },
       series: lines.map(({ run, index, drawing }) => series(run, index, theme, drawing, along)),
     }),

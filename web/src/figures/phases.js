@@ -1,6 +1,6 @@
 // Where the time goes: the nine phases, stacked, of each run (DTSSP paper, Fig. 10), each node and each worker (Fig. 9).
 import { addFigure, addNothing, axis, namesWidth, tooltip } from '../chart.js';
-import { isNumber, kNone, percent, seconds } from '../format.js';
+import { fixed, isNumber, kNone, percent, seconds } from '../format.js';
 import { phaseStyle } from '../theme.js';
 
 const kUnaccounted = 'unaccounted';
@@ -9,7 +9,8 @@ const kLeast = 0.001;  // s that are worth a part of their own
 const kBarsMax = 128;  // in one chart; beyond it the table has the rest
 
 // row: {label, title, parts: [seconds of each phase …, unaccounted, and of what `more` names]}
-function stacked(id, title, caption, phases, rows, more = []) {
+// most: what the axis reaches to, where several charts are to be compared.
+function stacked(id, title, caption, phases, rows, { more = [], most } = {}) {
   const names = [...phases, kUnaccounted, ...more];
   const bars = rows.slice(0, kBarsMax);
   const left = (width) => namesWidth(bars.map((bar) => bar.label), width);
@@ -20,7 +21,8 @@ function stacked(id, title, caption, phases, rows, more = []) {
     height: () => bars.length * step + 52,
     option: (theme, width) => ({
       grid: { left: left(width), right: 18, bottom: 48 },
-      xAxis: axis(theme, 'seconds of a worker', { type: 'value', nameGap: 28 }),
+      xAxis: axis(theme, 'seconds of a worker', { type: 'value', nameGap: 28, max: most ? ({ max }) => Math.max(max, most) : undefined,
+                                                  label: { showMaxLabel: most ? false : undefined } }),
       yAxis: axis(theme, '', { type: 'category', inverse: true, data: bars.map((bar) => bar.label),
                                label: { width: left(width) - 12, overflow: 'truncate', interval: 0 } }),
       tooltip: {
@@ -54,21 +56,31 @@ function summaryParts(run, phases) {
   return [...parts, isNumber(run.summary.wall_seconds) ? Math.max(run.summary.wall_seconds - own, 0) : null];
 }
 
+// Of a run without a summary, or whose nodes could not report at its end, as they had said: of all of them.
+function partsSoFar(run, phases) {
+  const nodes = run.phases?.nodes ?? [];
+  if (nodes.length === 0 || nodes.length < run.phases.of_nodes) return null;
+  const each = (of) => nodes.reduce((sum, node) => sum + of(node), 0) / run.phases.of;
+  return [...phases.map((_, i) => each((node) => node.phases[i].seconds)), each((node) => node.unaccounted),
+          isNumber(run.summary?.wall_seconds) ? Math.max(run.summary.wall_seconds - each((node) => node.wall), 0) : null];
+}
+
 // One bar for each run.
 export function phasesOfRuns(parent, page) {
   const named = (run, policy) => (run.label.includes(policy) ? run.label : `${policy}: ${run.label}`);
-  const rows = page.runs.filter((run) => run.summary).map((run) => {
-    const name = named(run, String(run.summary.policy ?? kNone));
-    return { label: name, title: name, parts: summaryParts(run, page.phases) };
+  const rows = page.runs.map((run) => {
+    const policy = run.summary?.policy ?? run.known?.policy;
+    const name = policy ? named(run, String(policy)) : run.label;
+    return { label: name, title: name, parts: run.summary && !run.phases?.so_far ? summaryParts(run, page.phases) : partsSoFar(run, page.phases) };
   }).filter((row) => row.parts !== null);
   const title = 'Where the time goes, by run';
-  if (rows.length === 0) return addNothing(parent, 'phases-runs', title, 'No run says in its summary.json where its time went.');
+  if (rows.length === 0) return addNothing(parent, 'phases-runs', title, 'No run says where its time went.');
   const someRest = rows.some(({ parts }) => parts[parts.length - 1] > kLeast);
   if (!someRest) for (const { parts } of rows) parts.pop();
   addFigure(parent, stacked('phases-runs', title,
       'Seconds of a worker in each phase, mean over the workers of the run (DTSSP paper, Fig. 10).' +
           (someRest ? ' Pale, up to the time of the run: a worker had finished while others still trained, or took no part yet.' : ''),
-      page.phases, rows, someRest ? [kNotTraining] : []));
+      page.phases, rows, { more: someRest ? [kNotTraining] : [] }));
 }
 
 function partsOf(totals, workers, phases) {
@@ -78,10 +90,18 @@ function partsOf(totals, workers, phases) {
 function quantiles(totals, phases, name) {
   return phases.map((phase, i) => {
     const of = totals.phases[i];
-    return [name, phase, String(of.count), seconds(of.seconds), percent(totals.wall > 0 ? of.seconds / totals.wall : 0),
-            seconds(of.count > 0 ? 1e3 * of.seconds / of.count : 0), seconds(of.p50_ms), seconds(of.p95_ms), seconds(of.hidden)];
+    return [name, phase, fixed(of.count, 0), seconds(of.seconds), percent(totals.wall > 0 ? of.seconds / totals.wall : 0),
+            seconds(of.count > 0 ? 1e3 * of.seconds / of.count : of.count), seconds(of.p50_ms), seconds(of.p95_ms), seconds(of.hidden)];
   });
 }
+
+// The longest bars of all runs: those of one chart are compared with another's.
+function longest(page, of) {
+  const runs = page.runs.filter((run) => run.phases);
+  return runs.length < 2 ? undefined : Math.max(...runs.flatMap((run) => of(run.phases)));
+}
+const longestWorker = (page) => longest(page, ({ workers }) => workers.map(({ wall }) => wall));
+const longestNode = (page) => longest(page, ({ nodes }) => nodes.map(({ wall, workers }) => wall / workers));
 
 // A chart of the run's nodes and one of its workers. Of a live run there are the sums alone.
 export function phasesOfRun(parent, page, run, index, live = false) {
@@ -95,11 +115,12 @@ export function phasesOfRun(parent, page, run, index, live = false) {
   addFigure(parent, stacked(`phases-nodes-${index}`, 'Where the time goes, by node',
       'Seconds of a worker in each phase, mean over the workers of the node.' + leftOut(nodes, ofNodes, 'nodes'), page.phases,
       nodes.map((node) => ({ label: `node ${node.node}`, title: `node ${node.node}, ${node.workers} workers`,
-                             parts: partsOf(node, node.workers, page.phases) }))));
+                             parts: partsOf(node, node.workers, page.phases) })), { most: longestNode(page) }));
   const figure = stacked(`phases-workers-${index}`, 'Where the time goes, by worker',
       'Seconds of each worker (node.thread) in each phase (DTSSP paper, Fig. 9).' + leftOut(workers, of, 'workers'),
       page.phases,
-      workers.map((worker) => ({ label: worker.worker, title: worker.worker, parts: partsOf(worker, 1, page.phases) })));
+      workers.map((worker) => ({ label: worker.worker, title: worker.worker, parts: partsOf(worker, 1, page.phases) })),
+      { most: longestWorker(page) });
   if (live) return addFigure(parent, figure);
   addFigure(parent, { ...figure,
     columns: ['worker', 'phase', 'count', 'total s', 'share %', 'mean ms', 'p50 ms', 'p95 ms', 'hidden s'],

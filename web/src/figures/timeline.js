@@ -47,7 +47,9 @@ export function timeline(parent, phases, of, index) {
     option: (theme, width) => ({
       grid: { left: left(width), right: 18, bottom: 84 },
       xAxis: axis(theme, `seconds since ${origin ?? 'the first grant'}`, { type: 'value', nameGap: 28, scale: true,
-                                                            splitNumber: width < 500 ? 3 : 6 }),
+                                                            splitNumber: width < 500 ? 3 : 6,
+                                                            // What the bar chose is no round number.
+                                                            label: { showMinLabel: false, showMaxLabel: false } }),
       yAxis: workerRows(workers, theme, left, width),
       dataZoom: [{ type: 'slider', filterMode: 'weakFilter', bottom: 8, height: 22, left: left(width), right: 18,
                    startValue: Math.min(...first.map(({ begin }) => begin)), endValue: Math.max(...first.map(({ end }) => end)),

@@ -1,0 +1,46 @@
+// What is said again to a node whose connection broke: what it may not have heard. It knows what it has heard
+// (a grant by its clock, an evaluation by its version), and does nothing twice.
+//
+//   it comes over another connection     each worker's grant that is not reported, that it is finished; the
+//                                        evaluation that it was asked for; how the run ended
+//   it reports an iteration that it has  likewise, from the present state: granted, held or finished
+//   reported
+#include "server/authority/authority.h"
+#include "server/store/decision.h"
+
+namespace paceline::server {
+
+void Authority::node_rejoined(NodeId node) {
+  const NodeState state = nodes_[node.value];
+  if (state == NodeState::kGone && concluded()) {  // it was told, and is not lost
+    return to_node(node, wire::RunOver{result_.code(), result_.message(), resumable_});
+  }
+  if (state != NodeState::kJoined || stage_ == Stage::kGathering) return;
+  for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
+    instruct_again(WorkerId(node, thread));
+  }
+  if (const auto asked = evaluation_.asked_of(node)) to_node(node, *asked);
+}
+
+// A report that the core has taken before. Who has not completed its iteration yet hears when it has.
+void Authority::answer_again(WorkerId worker, Ticks now) {
+  if (const auto held = engine_.held_now(worker, now)) return carry_out(*held, now);
+  instruct_again(worker);
+}
+
+// A grant stands as it was given, whatever the threshold is now; what exists may be newer.
+void Authority::instruct_again(WorkerId worker) {
+  const auto& told = told_[config_.cluster.cluster().rank_of(worker).value];
+  if (const auto* finished = std::get_if<sync::FinishWorker>(&told)) {
+    return to_node(worker.node, wire::FinishWorker{worker, finished->reason, finished->held});
+  }
+  const auto running = engine_.iteration_of(worker);
+  const auto* const granted = std::get_if<sync::Grant>(&told);
+  if (granted == nullptr || !running || running->reported || running->clock != granted->clock) return;
+  sync::Grant again = *granted;
+  again.version = engine_.version();
+  again.revision = engine_.revision();
+  to_node(worker.node, grant_of(config_, again));
+}
+
+}  // namespace paceline::server

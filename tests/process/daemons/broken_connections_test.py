@@ -1,0 +1,173 @@
+"""Connections that break while both ends live: a relay resets them in the midst of a run. See harness.py."""
+
+import random
+import socket
+import struct
+import threading
+
+import harness
+from harness import DaemonTest
+
+ITERATIONS = 1200  # 300 versions of four workers
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+class Breaker:
+    """Stands between nodes and a server at 127.0.0.1, and resets each connection after as many bytes as chance wants:
+    what is on its way then, in either direction, is lost. After `breaks` of them it breaks no more."""
+
+    def __init__(self, port, seed, breaks, least, most):
+        self._server = port
+        self._random = random.Random(seed)
+        self._left = breaks
+        self._range = (least, most)
+        self._lock = threading.Lock()
+        self._sockets = []
+        self._threads = []
+        self.broken = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._start(self._accept)
+
+    def close(self):
+        with self._lock:
+            sockets = [self._listener, *self._sockets]
+        for one in sockets:
+            self._end(one)
+        for thread in self._threads:
+            thread.join()
+
+    def _start(self, target, *arguments):
+        self._threads.append(threading.Thread(target=target, args=arguments, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self):
+        while True:
+            try:
+                near = self._listener.accept()[0]
+            except OSError:
+                return  # closed
+            try:
+                far = socket.create_connection(("127.0.0.1", self._server))
+            except OSError:  # the server has gone, or is not there yet
+                self._end(near)
+                continue
+            with self._lock:
+                self._sockets += [near, far]
+                budget = [None]
+                if self._left > 0:
+                    self._left -= 1
+                    budget = [self._random.randint(*self._range)]
+            for source, sink in ((near, far), (far, near)):
+                self._start(self._pass_on, source, sink, budget)
+
+    def _pass_on(self, source, sink, budget):
+        try:
+            while data := source.recv(16384):
+                with self._lock:
+                    breaks = budget[0] is not None and budget[0] <= len(data)
+                    if budget[0] is not None:
+                        data, budget[0] = data[:budget[0]], max(0, budget[0] - len(data))
+                    self.broken += breaks
+                sink.sendall(data)
+                if breaks:
+                    break
+            else:
+                sink.shutdown(socket.SHUT_WR)
+                return
+        except OSError:
+            pass  # one side has gone
+        self._end(source)
+        self._end(sink)
+
+    @staticmethod
+    def _end(one):
+        """By a reset."""
+        try:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            one.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        one.close()
+
+
+class BrokenConnections(DaemonTest):
+    """Two nodes and two shards over tcp, under bsp: the same bits as without."""
+
+    run_of = (f"train.total_iterations={ITERATIONS}", "cluster.lease=20s", "cluster.heartbeat=100ms",
+              "sync.policy=bsp")
+    after_bytes = (3_000, 150_000)
+
+    def setUp(self):
+        super().setUp()
+        self.breakers = []
+        self.configure(shards=2)
+
+    def tearDown(self):
+        for breaker in self.breakers:
+            breaker.close()
+        super().tearDown()
+
+    def run_over(self, breaks, *overrides):
+        """To the end; connections break that often in all, for each server."""
+        ports = [free_port(), free_port()]
+        at = "cluster.endpoints=[" + ",".join(f"tcp://127.0.0.1:{p}" for p in ports) + "]"
+        settings = (*self.run_of, *overrides)
+        servers = [self.server(k, *settings, at) for k in range(2)]
+        self.breakers = [Breaker(port, seed, breaks, *self.after_bytes) for seed, port in enumerate(ports)]
+        near = "cluster.endpoints=[" + ",".join(f"tcp://127.0.0.1:{b.port}" for b in self.breakers) + "]"
+        nodes = [self.node(i, *settings, near) for i in range(2)]
+        for program in nodes + servers:
+            self.assertEqual(program.end(), 0, program.errors())
+        for breaker in self.breakers:
+            breaker.close()
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", ITERATIONS, 0))
+        model = (self.run_dir / "model.bin").read_bytes()
+        self.run_dir.rename(self.folder / f"with-{breaks}")
+        return summary, model
+
+    def assert_same_bits(self, *overrides):
+        calm, model = self.run_over(0, *overrides)
+        self.assertNotIn("reconnects", calm)
+        summary, broken_model = self.run_over(12, *overrides)
+        self.assertEqual(broken_model, model)
+        self.assertGreater(sum(b.broken for b in self.breakers), 12)
+        self.assertGreater(summary["reconnects"], 12)
+        self.assertEqual(summary["malformed"], 0)
+        folder = self.folder / "with-12"
+        said = (folder / "worker-0.log").read_text(encoding="utf-8")
+        self.assertRegex(said, r"the connection to server shard \d \(tcp://.*\) is of no further use: it broke; "
+                               r"joining again over another one")
+        self.assertRegex(said, r"server shard \d \(tcp://.*\) has welcomed this node over another connection after "
+                               r"\d+\.\d{3} s: \d+ gradients? and \d+ pulls? said again")
+        said = (folder / "server.log").read_text(encoding="utf-8")
+        self.assertRegex(said, r"node \d's connection to shard 0 broke, and it goes on over another one: it says \d "
+                               r"gradients? again")
+        report = self.paceline("report", folder)
+        self.assertEqual((report.returncode, report.stderr), (0, ""))
+        self.assertIn(f"connections that broke, and nodes went on over others: {summary['reconnects']}", report.stdout)
+
+    def test_a_run_whose_connections_are_reset_ends_in_the_same_bits(self):
+        self.assert_same_bits("cluster.shared_memory=off")
+
+    def test_it_does_with_lent_gradients_and_parameters(self):
+        self.after_bytes = (2_000, 20_000)  # the rest is not sent
+        self.assert_same_bits("cluster.shared_memory=on")
+
+    def test_it_does_with_error_feedback(self):
+        self.assert_same_bits("cluster.gradient_encoding=int8")
+
+    def test_it_does_with_keys(self):
+        made = self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2)
+        self.assertEqual((made.returncode, made.stderr), (0, ""))
+        self.assert_same_bits(f"security.keys={self.folder}/keys", "cluster.shared_memory=off")
+
+
+if __name__ == "__main__":
+    harness.main()

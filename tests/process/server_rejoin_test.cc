@@ -1,0 +1,137 @@
+// A server and a node whose connection breaks, over real sockets: who is taken back over another one.
+#include <catch2/catch.hpp>
+
+#include "common/report/run_summary.h"
+#include "tests/process/scripted_node.h"
+#include "tests/unit/temp_folder.h"
+
+namespace paceline::server {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+constexpr std::int64_t kFiveFloats = 5;
+
+// One node with one thread, two iterations; SGD with rate 1. The node is there, and training has begun.
+struct BrokenRun {
+  BrokenRun() {
+    config.run.out = folder.path();
+    config.cluster.endpoints = {"ipc://" + (folder / "s0").string()};
+    config.cluster.heartbeat = 50ms;
+    config.cluster.frame_bytes = 8;
+    config.train.total_iterations = 2;
+    config.train.optimizer.lr = 1.0;
+    server.emplace(config, ShardId(0), context);
+    REQUIRE(server->started().is_ok());
+    before.emplace(context, config.cluster.endpoints);
+    before->say(0, join_of(config, 0, kFiveFloats));
+    before->hear<wire::Welcome>(0);
+    before->say(0, wire::InitialParameters{0, true}, std::vector<float>(5, 10));
+    CHECK(before->hear<wire::Grant>(0).clock == Clock(0));
+    after.emplace(context, config.cluster.endpoints);
+  }
+  wire::Join rejoin(std::uint64_t goes_on = 1) const {
+    wire::Join join = join_of(config, 0, kFiveFloats);
+    join.goes_on = goes_on;
+    return join;
+  }
+  static wire::Push push_at(std::int64_t clock) {
+    return {WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)};
+  }
+  // The iteration, said twice over.
+  static void iterate(ScriptedNode& node, std::int64_t clock) {
+    for (int times = 0; times < 2; ++times) {
+      node.say(0, push_at(clock), std::vector<float>(5, 1));
+      node.say(0, report_at(clock));
+    }
+  }
+  // What the parameters are after it; all else that was said before is passed over.
+  static float after_clock(ScriptedNode& node, std::int64_t clock) {
+    node.say(0, wire::Pull{9, Version(clock + 1), false, kNoRevision});
+    wire::Payload payload;
+    node.hear<wire::Parameters>(0, &payload);
+    return payload.floats()[0];
+  }
+
+  testing::TempFolder folder;
+  RunConfig config;
+  wire::Context context;
+  std::optional<RunningServer> server;
+  std::optional<ScriptedNode> before;
+  std::optional<ScriptedNode> after;
+};
+
+TEST_CASE("the process that is here goes on over another connection, and what it says again counts once") {
+  BrokenRun run;
+  run.before->say(0, BrokenRun::push_at(0), std::vector<float>(5, 1));
+  run.before->say(0, report_at(0));
+  CHECK(run.before->hear<wire::Grant>(0).clock == Clock(1));
+  run.after->say(0, run.rejoin());
+  const auto welcome = run.after->hear<wire::Welcome>(0);
+  CHECK((welcome.initialized && welcome.under_way && welcome.generation == 1));
+  CHECK(run.after->hear<wire::Grant>(0).clock == Clock(1));  // it may not have heard it
+  run.iterate(*run.after, 0);
+  CHECK(run.after->hear<wire::Grant>(0).clock == Clock(1));  // and is answered again
+  CHECK(run.after_clock(*run.after, 0) == 9.0F);
+  run.iterate(*run.after, 1);
+  CHECK(run.after->hear<wire::FinishWorker>(0).reason == "share done");
+  const auto evaluate = run.after->hear<wire::Evaluate>(0);
+  CHECK(run.after_clock(*run.after, 1) == 8.0F);
+  run.after->say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
+  wire::NodeReport report;
+  report.workers.push_back({WorkerId(0, 0), {}, 2, 0, 0});
+  run.after->say(0, report);
+  CHECK(run.after->hear<wire::RunOver>(0).code == StatusCode::kOk);
+  CHECK(run.server->result().is_ok());
+  const auto summary = read_summary(run.folder.path());
+  REQUIRE(summary.is_ok());
+  CHECK((summary->reconnects == 1 && summary->iterations == 2 && summary->malformed == 0));
+}
+
+TEST_CASE("what is said over a connection that was given up counts for nothing") {
+  BrokenRun run;
+  run.after->say(0, run.rejoin());
+  run.after->hear<wire::Welcome>(0);
+  run.before->say(0, BrokenRun::push_at(0), std::vector<float>(5, 1));
+  run.before->say(0, wire::Leave{"it would end the run"});
+  run.iterate(*run.after, 0);
+  CHECK(run.after_clock(*run.after, 0) == 9.0F);
+}
+
+TEST_CASE("a process whose welcome was lost says no more than its join again") {
+  BrokenRun run;
+  run.after->say(0, run.rejoin(0));
+  run.after->hear<wire::Welcome>(0);
+  CHECK(run.after->hear<wire::Grant>(0).clock == Clock(0));
+}
+
+TEST_CASE("nobody goes on who is another process, of another generation, or has gone") {
+  BrokenRun run;
+  const auto refused = [&](const wire::Join& join) {
+    ScriptedNode stranger(run.context, run.config.cluster.endpoints);
+    stranger.say(0, join);
+    const auto error = stranger.hear<wire::Error>(0);
+    return error.fatal && error.code == StatusCode::kFailedPrecondition ? error.message : "";
+  };
+  wire::Join other = run.rejoin();
+  other.incarnation += 1;
+  CHECK(refused(other) == "node 0 has gone from this run");
+  CHECK(refused(run.rejoin(2)) == "node 0 has gone from this run");
+  wire::Join has_been_here = run.rejoin(0);
+  has_been_here.last_generation = 1;  // and has left it
+  CHECK_THAT(refused(has_been_here), Contains("already taken"));
+}
+
+TEST_CASE("a node whose connection broke and that does not come back is lost, though nothing else tells") {
+  BrokenRun run;
+  run.after.reset();
+  run.before.reset();  // its process ends
+  CHECK(run.server->result().code() == StatusCode::kUnavailable);
+  const auto summary = read_summary(run.folder.path());
+  REQUIRE(summary->lost.size() == 1);
+  CHECK(summary->lost[0] == "node 0: its connection broke");
+}
+
+}  // namespace
+}  // namespace paceline::server

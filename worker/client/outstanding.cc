@@ -1,0 +1,72 @@
+#include "worker/client/outstanding.h"
+
+#include <algorithm>
+
+#include "common/sync/test_hooks.h"
+
+namespace paceline {
+
+void Outstanding::pushed(const GradientPart& part) {
+  std::vector<GradientPart>& parts = threads_.at(part.push.worker.thread).parts;
+  if (!parts.empty() && parts.front().push.clock != part.push.clock) parts.clear();
+  if (!sync::broken(sync::Mutant::kNotSaidAgain)) parts.push_back(part.kept());
+}
+
+bool Outstanding::granted(std::uint32_t thread, Clock clock) {
+  Thread& of = threads_.at(thread);
+  if (of.finished || (of.granted && clock <= *of.granted)) return false;
+  of.granted = clock;
+  heard(of);
+  initial_.reset();
+  ready_ = false;
+  return true;
+}
+
+bool Outstanding::finished(std::uint32_t thread) {
+  Thread& of = threads_.at(thread);
+  if (of.finished) return false;
+  of.finished = true;
+  heard(of);
+  return true;
+}
+
+void Outstanding::heard(Thread& thread) {
+  thread.parts.clear();
+  thread.report.reset();
+}
+
+bool Outstanding::asked(const wire::Evaluate& request) {
+  if (asked_ && asked_->version == request.version && asked_->final_model == request.final_model)
+    return false;
+  asked_ = request;
+  evaluated_.reset();
+  return true;
+}
+
+void Outstanding::forget_what_was_said() {
+  for (Thread& thread : threads_) {
+    thread.granted.reset();
+    thread.finished = false;
+  }
+  asked_.reset();
+}
+
+std::int64_t Outstanding::gradients() const {
+  return std::count_if(threads_.begin(), threads_.end(), [](const Thread& t) { return !t.parts.empty(); });
+}
+
+Status Outstanding::say_rest_again(ServerLink& link, std::int64_t frame_bytes) const {
+  if (initial_ != nullptr) {
+    PACELINE_RETURN_IF_ERROR(link.send_initial(initial_, initial_->data() + link.range.begin, frame_bytes));
+  }
+  if (link.shard != kAuthority) return Status::ok();
+  const auto say = [&](const auto& message) {
+    return message ? link.socket->send({*message, {}}).with_context("to " + link.name()) : Status::ok();
+  };
+  if (ready_) PACELINE_RETURN_IF_ERROR(link.socket->send({wire::NodeReady{}, {}}));
+  for (const Thread& thread : threads_) PACELINE_RETURN_IF_ERROR(say(thread.report));
+  PACELINE_RETURN_IF_ERROR(say(evaluated_));
+  return say(done_);
+}
+
+}  // namespace paceline

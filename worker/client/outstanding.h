@@ -1,0 +1,82 @@
+// What a node has said to its servers and is not known to have been heard with: after a connection broke it
+// is said again over the next one (rejoining.h). The servers drop what they had heard.
+//
+//   of each thread   the gradient that it has not been granted past: what has left of it, in the same bytes
+//                    its report
+//   of the node      initial parameters, until something is granted; that it is ready, likewise
+//                    the evaluation that was asked for last; its report at the end
+//
+// A grant past a clock says that every shard has that gradient whole, and that its report is taken. What a
+// server may say again after a break is told here, too: a grant by its clock, an evaluation by its version.
+//
+// Memory: of each thread one gradient, whose buffer it would not use before that grant anyway (or the bytes
+// it was encoded in); of node 0 its initial values until training begins. Thread: the I/O thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/wire/messages.h"
+#include "worker/client/gradient_sender.h"
+#include "worker/client/server_link.h"
+
+namespace paceline {
+
+class Outstanding {
+ public:
+  explicit Outstanding(std::uint32_t threads) : threads_(threads) {}
+
+  // ---- what the node says
+  void pushed(const GradientPart& part);
+  void withdrawn(std::uint32_t thread) { threads_.at(thread).parts.clear(); }
+  void reported(const wire::StepReport& report) { threads_.at(report.worker.thread).report = report; }
+  void initial(std::shared_ptr<const std::vector<float>> values) { initial_ = std::move(values); }
+  void ready() { ready_ = true; }
+  void evaluated(const wire::EvaluationReport& report) { evaluated_ = report; }
+  void done(const wire::NodeReport& report) { done_ = report; }
+
+  // ---- what the authority says; false where it has said so before
+  bool granted(std::uint32_t thread, Clock clock);
+  bool finished(std::uint32_t thread);
+  bool asked(const wire::Evaluate& request);
+  // That it is the authority of another generation: what was said before was another's.
+  void forget_what_was_said();
+
+  // How many gradients there are that have left, in part or whole.
+  std::int64_t gradients() const;
+  // Says all of it again that is for this server. `left`: called with each gradient's thread and owner, as
+  // GradientPart::whole. Errors: those of the socket.
+  template <typename Left>
+  Status say_again(ServerLink& link, std::int64_t frame_bytes, const Left& left) {
+    for (std::uint32_t t = 0; t < threads_.size(); ++t) {
+      for (GradientPart part : threads_[t].parts) {
+        part.leaves_again();
+        left(t, part.whole);
+        PACELINE_RETURN_IF_ERROR(part.send(link, frame_bytes));
+      }
+    }
+    return say_rest_again(link, frame_bytes);
+  }
+
+ private:
+  struct Thread {
+    std::vector<GradientPart> parts;  // of one gradient
+    std::optional<wire::StepReport> report;
+    std::optional<Clock> granted;
+    bool finished = false;
+  };
+  void heard(Thread& thread);
+  Status say_rest_again(ServerLink& link, std::int64_t frame_bytes) const;
+
+  std::vector<Thread> threads_;
+  std::shared_ptr<const std::vector<float>> initial_;
+  bool ready_ = false;
+  std::optional<wire::Evaluate> asked_;
+  std::optional<wire::EvaluationReport> evaluated_;
+  std::optional<wire::NodeReport> done_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,243 @@
+// PsClient's inside: what the training threads, the evaluator and the I/O thread share. What they call is
+// here; what happens on the I/O thread is in ps_client_io.cc, how it goes on over another connection in
+// ps_client_rejoin.cc.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <span>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include "common/ticks.h"
+#include "worker/client/client_waits.h"
+#include "worker/client/evaluation_queue.h"
+#include "worker/client/gradient_sender.h"
+#include "worker/client/joining.h"
+#include "worker/client/mailboxes.h"
+#include "worker/client/outstanding.h"
+#include "worker/client/ps_client.h"
+#include "worker/client/pulls.h"
+#include "worker/client/server_link.h"
+
+namespace paceline {
+
+// Members named io_* belong to the I/O thread, each of senders_ to its training thread; everything else is
+// atomic or behind a lock of its own.
+class PsClient::Impl {
+ public:
+  Impl(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache)
+      : options_(std::move(options)),
+        layout_(layout),
+        context_(context),
+        state_(cache.ranges().size()),
+        pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding),
+        mailboxes_(options_.cluster.threads_per_node),
+        heartbeat_(io_),
+        io_joining_(io_links_, state_, options_.lost, options_.last_generation, options_.cluster),
+        io_waits_(options_.node, options_.cluster, options_.log, pulls_),
+        io_outstanding_(options_.cluster.threads_per_node),
+        io_times_(options_.cluster.threads_per_node) {
+    for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {
+      io_links_.push_back(
+          {ShardId(k), options_.cluster.endpoints.at(k), cache.ranges()[k], nullptr, 0, false, {}, {}});
+    }
+    const Encoding encoding = options_.cluster.gradient_encoding;
+    std::optional<Encoder> encoder;
+    if (encoding != Encoding::kFp32) encoder = {encoding, options_.cluster.top_k_share.value_or(1.0)};
+    for (std::uint32_t t = 0; t < options_.cluster.threads_per_node; ++t) {
+      senders_.emplace_back(cache.ranges(), frame_floats(options_.cluster.frame_bytes), encoder, steady_now);
+    }
+  }
+
+  ~Impl() {
+    close(aborted("the client was destroyed"));
+    if (!thread_.joinable()) return;
+    boost::asio::post(io_, [this] { io_shut_down(); });
+    thread_.join();
+  }
+
+  Status start() {
+    boost::asio::post(io_, [this] { io_connect_all(); });
+    thread_ = std::thread([this] {
+      const auto until_stopped = boost::asio::make_work_guard(io_);
+      io_.run();
+    });
+    const std::chrono::nanoseconds timeout = io_joining_.timeout(options_.cluster);
+    PACELINE_ASSIGN_OR_RETURN(const auto servers, state_.await_welcomes(timeout));
+    PACELINE_RETURN_IF_ERROR(io_joining_.check_joined(servers, options_.node, timeout));
+    generation_ = servers.front().generation;
+    return Status::ok();
+  }
+
+  // Sends what is to be asked, if it is not asked already.
+  Ticket ask(Pulls::Request request) {
+    if (!request.pulls.empty()) {
+      boost::asio::post(io_, [this, ticket = request.ticket, pulls = std::move(request.pulls)] {
+        pulls_.asked(ticket);
+        io_on_links([&](ServerLink& link) { return link.socket->send({pulls[link.shard.value], {}}); });
+      });
+    }
+    return request.ticket;
+  }
+
+  // All on the training thread, whose sender it is, until a part of the gradient is posted.
+  void push(const LocalGradient& gradient) { send(sender_of(gradient.worker).rest(gradient)); }
+  void push_early(const LocalGradient& gradient, std::int64_t begin) {
+    if (auto part = sender_of(gradient.worker).early(gradient, begin)) send(*std::move(part));
+  }
+  void withdraw(const LocalGradient& gradient) {
+    auto has_left = sender_of(gradient.worker).withdraw();
+    if (!has_left) return;
+    const wire::Withdraw withdraw{gradient.worker, gradient.clock};
+    boost::asio::post(io_, [this, withdraw, has_left = *std::move(has_left)] {
+      io_outstanding_.withdrawn(withdraw.worker.thread);
+      io_on_links([&](ServerLink& link) {
+        if (!has_left[link.shard.value]) return Status::ok();
+        return link.socket->send({withdraw, {}}).with_context("to " + link.name());
+      });
+    });
+  }
+  GradientSender& sender_of(WorkerId worker) { return senders_.at(worker.thread); }
+
+  void send(GradientPart part) {
+    boost::asio::post(io_, [this, part = std::move(part)] {
+      io_waits_.grants().pushed(part.push.worker.thread, part.whole);
+      io_outstanding_.pushed(part);
+      io_on_links([&](ServerLink& link) { return part.send(link, options_.cluster.frame_bytes); });
+    });
+  }
+
+  void report(wire::StepReport report) {
+    boost::asio::post(io_, [this, report = std::move(report)] {
+      const Ticks begun = steady_now();
+      io_waits_.grants().reported(report.worker.thread, report.clock, begun);
+      io_outstanding_.reported(report);
+      io_on_links([&](ServerLink& link) { return io_send_to_authority(link, report); });
+      io_times_[report.worker.thread] = steady_now() - begun;
+    });
+  }
+
+  // Behind its report a node needs nothing of the other shards, which go before the nodes are told.
+  void finish(wire::NodeReport report) {
+    boost::asio::post(io_, [this, report = std::move(report)] {
+      io_waits_.only_authority();
+      io_outstanding_.done(report);
+      io_on_links([&](ServerLink& link) { return io_send_to_authority(link, report); });
+    });
+  }
+
+  void report_evaluation(wire::EvaluationReport report) {
+    boost::asio::post(io_, [this, report = std::move(report)] {
+      io_outstanding_.evaluated(report);
+      io_on_links([&](ServerLink& link) { return io_send_to_authority(link, report); });
+    });
+  }
+
+  void send_initial_parameters(std::shared_ptr<const std::vector<float>> values) {
+    boost::asio::post(io_, [this, values = std::move(values)] {
+      io_outstanding_.initial(values);
+      io_on_links([&](ServerLink& link) {
+        return link.send_initial(values, values->data() + link.range.begin, options_.cluster.frame_bytes);
+      });
+    });
+  }
+
+  void close(Status why, Lost lost = Lost::kNothing) {
+    if (!state_.close(why, lost)) return;
+    mailboxes_.close(why);
+    evaluations_.close(why);
+    pulls_.close(std::move(why));
+    options_.on_closed();
+  }
+
+  void leave(const Status& why, Lost lost = Lost::kNothing) {
+    if (left_.exchange(true)) return;
+    boost::asio::post(io_, [this, fault = why.message()] { io_leave(fault); });
+    close(why, lost);
+  }
+
+  const PsClientOptions options_;
+  const Layout& layout_;
+  wire::Context& context_;
+  ClientState state_;
+  Pulls pulls_;
+  Mailboxes mailboxes_;
+  EvaluationQueue evaluations_;
+  std::atomic<bool> shares_ = false;     // memory, with a server
+  std::uint64_t generation_ = 0;         // of all servers, once started
+  std::vector<GradientSender> senders_;  // by thread, which alone uses its own
+
+ private:
+  // ---- on the I/O thread
+
+  // What a server whose connection broke would not get it gets when it has welcomed the node again.
+  template <typename Send>
+  void io_on_links(const Send& send) {
+    for (ServerLink& link : io_links_) {
+      if (link.socket == nullptr) continue;  // never connected, or shut down
+      if (link.broken) continue;
+      if (Status sent = send(link); !sent.is_ok()) return io_lose(lost_with(link), sent);
+    }
+  }
+  static Status io_send_to_authority(ServerLink& link, const wire::Body& body);
+  void io_leave(const std::string& fault);
+
+  void io_connect_all();
+  Status io_connect(ServerLink& link);
+  Status io_ask(ServerLink& link);
+  Status io_join(ServerLink& link);
+  void io_denied(ServerLink& link, const Status& why);
+  void io_beat();
+
+  void io_receive(ServerLink& link, Result<wire::Message> message);
+  Status io_handle(ServerLink& link, wire::Welcome& welcome, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Grant& grant, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::FinishWorker& finish, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Held& held, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload);
+  Status io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Evaluate& request, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Heartbeat&, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Error& error, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::RunOver& over, wire::Payload&);
+  template <typename Body>
+  Status io_handle(ServerLink& link, Body& body, wire::Payload&);
+  Status io_check_sharing(ServerLink& link);
+  Status io_check_ours(WorkerId worker) const;
+  ReportTime io_report_time(const ServerLink& link, WorkerId worker) const;
+  Status io_instruct(std::uint32_t thread, Instruction instruction);
+  Status io_refused(ServerLink& link, const wire::Error& error);
+
+  // A connection that broke (ps_client_rejoin.cc).
+  void io_broken(ServerLink& link, std::uint64_t connection, const std::string& how);
+  void io_rejoin_in(ServerLink& link, std::chrono::nanoseconds delay);
+  void io_rejoin(ServerLink& link);
+  Status io_back(ServerLink& link, const wire::Welcome& welcome);
+
+  static Lost lost_with(const ServerLink& link) {
+    return link.shard == kAuthority ? Lost::kTheAuthority : Lost::kShard;
+  }
+  void io_lose(Lost lost, const Status& why);
+  void io_shut_down();
+
+  std::atomic<bool> left_ = false;
+
+  boost::asio::io_context io_;
+  boost::asio::steady_timer heartbeat_;
+  std::vector<ServerLink> io_links_;
+  Joining io_joining_;
+  ClientWaits io_waits_;
+  Outstanding io_outstanding_;
+  std::vector<std::chrono::nanoseconds> io_times_;  // per thread: what sending its last report took
+  std::int64_t io_reconnects_ = 0;
+  bool io_shut_ = false;
+  std::thread thread_;
+};
+
+}  // namespace paceline

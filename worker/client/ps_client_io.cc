@@ -1,0 +1,284 @@
+// What a client does on its I/O thread: joins, heartbeats, what comes in, and the end.
+#include "common/wire/segment_sizes.h"
+#include "worker/client/ps_client_impl.h"
+
+namespace paceline {
+
+using Queued = wire::DealerSocket::Queued;
+
+Status PsClient::Impl::io_send_to_authority(ServerLink& link, const wire::Body& body) {
+  return link.shard == kAuthority ? link.socket->send({body, {}}).with_context("to " + link.name())
+                                  : Status::ok();
+}
+
+// Over a connection that is not welcomed yet, too: behind its Join the server knows who leaves.
+void PsClient::Impl::io_leave(const std::string& fault) {
+  for (ServerLink& link : io_links_) {
+    if (link.socket != nullptr) (void)link.socket->send({wire::Leave{fault}, {}});
+  }
+}
+
+void PsClient::Impl::io_connect_all() {
+  for (ServerLink& link : io_links_) {
+    if (Status asked = io_connect(link); !asked.is_ok()) return close(std::move(asked));
+  }
+  io_waits_.begin(steady_now());
+  io_beat();
+}
+
+Status PsClient::Impl::io_connect(ServerLink& link) {
+  wire::TransportOptions transport;
+  transport.memory = options_.memory;
+  transport.their_memory_bytes_max = wire::parameter_segment_bytes(link.range.size());
+  transport.client_keys = options_.keys;
+  transport.on_denied = [this, &link](const Status& why) { io_denied(link, why); };
+  const std::uint64_t number = ++link.connection;
+  transport.on_broken = [this, &link, number] {
+    boost::asio::post(io_, [this, &link, number] { io_broken(link, number, "it broke"); });
+  };
+  auto socket = wire::DealerSocket::connect(
+      context_, io_, link.endpoint, transport,
+      [this, &link](Result<wire::Message> message) { io_receive(link, std::move(message)); });
+  if (!socket.is_ok()) return Status(socket.status()).with_context(link.name());
+  link.socket = std::move(socket).value();
+  return io_ask(link);
+}
+
+Status PsClient::Impl::io_ask(ServerLink& link) {
+  io_joining_.asked(link, steady_now());
+  return link.socket->send(
+      {wire::Join{wire::kProtocolVersion, options_.node, options_.incarnation,
+                  options_.cluster.threads_per_node, options_.config_fingerprint, layout_.hash(),
+                  layout_.tensors(), options_.data_fingerprint, options_.last_generation, link.generation,
+                  io_outstanding_.gradients()},
+       {}});
+}
+
+// What is due of a join that has not been answered, or not well.
+Status PsClient::Impl::io_join(ServerLink& link) {
+  if (!state_.closed().is_ok()) return Status::ok();
+  switch (io_joining_.due(link, steady_now())) {
+    case Joining::Due::kNothing:
+      return Status::ok();
+    case Joining::Due::kJoin:
+      return io_ask(link);
+    case Joining::Due::kConnection:
+      (void)link.socket->send({wire::Leave{"it joins again over another connection"}, {}});
+      link.socket->close();
+      return io_connect(link);
+  }
+  return Status::ok();
+}
+
+// One that welcomed this node once is as good as its lease.
+void PsClient::Impl::io_denied(ServerLink& link, const Status& why) {
+  Status denied = Status(why).with_context(link.name());
+  if (link.welcomed()) return options_.log.warn(denied.message());
+  if (!io_joining_.keeps_asking()) return close(std::move(denied));
+  io_joining_.turned_away(link, why.message(), steady_now());
+}
+
+// Every cluster.heartbeat: says that we live, and looks who does not.
+void PsClient::Impl::io_beat() {
+  io_waits_.forgive_pause(steady_now(), io_links_);
+  if (state_.closed().is_ok()) {  // else nobody waits any more
+    if (Status answered = io_waits_.check(steady_now(), io_links_); !answered.is_ok()) return leave(answered);
+    io_waits_.tell(steady_now(), io_links_);
+  }
+  for (ServerLink& link : io_links_) {
+    if (Status alive = link.check_silence(steady_now(), options_.cluster.lease); !alive.is_ok()) {
+      if (io_joining_.keeps_asking()) {
+        io_joining_.turned_away(link, alive.message(), steady_now());
+      } else if (io_waits_.needs(link.shard)) {
+        return io_lose(lost_with(link), alive);
+      }
+    }
+    if (Status asked = io_join(link); !asked.is_ok()) return close(std::move(asked));
+    // A full queue is no reason to give up: what fills it will show as silence soon enough.
+    if (!link.welcomed() || link.broken || !link.socket || left_) continue;
+    const bool says_more = link.shard == kAuthority && options_.heartbeat;
+    (void)link.socket->send({says_more ? options_.heartbeat() : wire::Heartbeat{}, {}});
+  }
+  heartbeat_.expires_after(
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_.cluster.heartbeat));
+  heartbeat_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && !io_shut_) io_beat();
+  });
+}
+
+void PsClient::Impl::io_receive(ServerLink& link, Result<wire::Message> message) {
+  if (link.connects_anew || (link.broken && !link.broken->connected)) return;
+  link.heard = steady_now();
+  // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
+  if (!message.is_ok()) {
+    return close(invalid_argument(link.name() + " sent a malformed message: " + message.status().message()));
+  }
+  Status handled =
+      std::visit([&](auto& body) { return io_handle(link, body, message->payload); }, message->body);
+  if (!handled.is_ok()) close(std::move(handled).with_context(link.name()));
+}
+
+Status PsClient::Impl::io_handle(ServerLink& link, wire::Welcome& welcome, wire::Payload&) {
+  PACELINE_RETURN_IF_ERROR(link.check(welcome));
+  if (link.welcomed()) return link.broken ? io_back(link, welcome) : Status::ok();
+  link.broken.reset();
+  PACELINE_RETURN_IF_ERROR(io_check_sharing(link));
+  if (link.shard == kAuthority) {  // what one of another generation has said before
+    mailboxes_.clear();
+    evaluations_.clear();
+    io_outstanding_.forget_what_was_said();
+  }
+  const bool says_ready = io_joining_.welcomed(link, welcome, steady_now());
+  if (!says_ready) return Status::ok();
+  io_outstanding_.ready();
+  ServerLink& authority = io_links_[kAuthority.value];
+  return authority.broken ? Status::ok() : io_send_to_authority(authority, wire::NodeReady{});
+}
+
+// Whether its payloads and ours are shared is settled with its first message.
+Status PsClient::Impl::io_check_sharing(ServerLink& link) {
+  if (options_.cluster.shared_memory == SharedMemory::kOff) return Status::ok();
+  const Status shares = link.socket->shares_memory();
+  if (!shares.is_ok() && options_.cluster.shared_memory == SharedMemory::kOn) {
+    return Status(shares).with_context("cluster.shared_memory is on, but no memory can be shared");
+  }
+  if (shares.is_ok()) shares_ = true;
+  if (link.broken) return Status::ok();  // it is in the log
+  options_.log.info("node " + to_string(options_.node) +
+                    (shares.is_ok() ? " shares memory with " + link.name()
+                                    : " shares no memory with " + link.name() + ": " + shares.message()));
+  return Status::ok();
+}
+
+Status PsClient::Impl::io_handle(ServerLink& link, wire::Grant& grant, wire::Payload&) {
+  PACELINE_RETURN_IF_ERROR(io_check_ours(grant.worker));
+  if (!io_outstanding_.granted(grant.worker.thread, grant.clock)) return Status::ok();  // said again
+  return io_instruct(grant.worker.thread, Granted{grant, steady_now(), io_report_time(link, grant.worker)});
+}
+
+Status PsClient::Impl::io_handle(ServerLink& link, wire::FinishWorker& finish, wire::Payload&) {
+  PACELINE_RETURN_IF_ERROR(io_check_ours(finish.worker));
+  if (!io_outstanding_.finished(finish.worker.thread)) return Status::ok();  // said again
+  return io_instruct(finish.worker.thread,
+                     Finished{finish.reason, finish.held, steady_now(), io_report_time(link, finish.worker)});
+}
+
+Status PsClient::Impl::io_check_ours(WorkerId worker) const {
+  if (worker.node == options_.node && worker.thread < options_.cluster.threads_per_node) return Status::ok();
+  return invalid_argument("an instruction for worker " + to_string(worker) + " sent to node " +
+                          to_string(options_.node) + " with " +
+                          std::to_string(options_.cluster.threads_per_node) + " thread(s)");
+}
+
+// The report that is answered was encoded on this thread, the answer decoded.
+ReportTime PsClient::Impl::io_report_time(const ServerLink& link, WorkerId worker) const {
+  return {io_times_[worker.thread], steady_now() - link.socket->received_at()};
+}
+
+Status PsClient::Impl::io_instruct(std::uint32_t thread, Instruction instruction) {
+  io_waits_.grants().instructed(thread, steady_now());
+  const bool wakes = std::holds_alternative<Finished>(instruction);
+  PACELINE_RETURN_IF_ERROR(mailboxes_.put(thread, std::move(instruction)));
+  if (wakes) pulls_.wake();
+  return Status::ok();
+}
+
+Status PsClient::Impl::io_handle(ServerLink&, wire::Held& held, wire::Payload&) {
+  PACELINE_RETURN_IF_ERROR(io_check_ours(held.worker));
+  io_waits_.grants().held(held, steady_now());
+  options_.log.debug("worker " + to_string(held.worker) + " held at clock " + to_string(held.clock) + ": " +
+                     to_string(held.lead) + " ahead of " + to_string(held.waits_for) + ", threshold " +
+                     to_string(held.threshold));
+  return Status::ok();
+}
+
+Status PsClient::Impl::io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload) {
+  return pulls_.accept(link.shard, piece, std::move(payload), steady_now());
+}
+
+Status PsClient::Impl::io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&) {
+  return pulls_.accept(link.shard, unchanged, steady_now());
+}
+
+Status PsClient::Impl::io_handle(ServerLink&, wire::Evaluate& request, wire::Payload&) {
+  if (io_outstanding_.asked(request)) evaluations_.put(request);
+  return Status::ok();
+}
+
+Status PsClient::Impl::io_handle(ServerLink&, wire::Heartbeat&, wire::Payload&) { return Status::ok(); }
+Status PsClient::Impl::io_handle(ServerLink& link, wire::Error& error, wire::Payload&) {
+  if (error.fatal) return io_refused(link, error);
+  // The exact version that the evaluator waits for has been released: it came too late.
+  if (error.code == StatusCode::kNotFound &&
+      pulls_.refuse_exact(link.shard, {error.code, link.name() + ": " + error.message})) {
+    return Status::ok();
+  }
+  if (io_joining_.waits_its_turn(link, error, options_.log, steady_now())) return Status::ok();
+  options_.log.warn(link.name() + " refused a message: " + error.message);
+  return Status::ok();
+}
+
+// What may pass does so before all servers have welcomed this node; afterwards it says that the server is
+// another process than the one that did, or has lost this node.
+Status PsClient::Impl::io_refused(ServerLink& link, const wire::Error& error) {
+  Status refusal(error.code, "refuses us: " + error.message);
+  if (link.broken && !io_waits_.needs(link.shard)) return Status::ok();
+  if (io_joining_.may_pass(link, error)) {
+    io_joining_.turned_away(link, refusal.message(), steady_now());
+    return Status::ok();
+  }
+  const bool unknown = error.code == StatusCode::kNotFound;  // it knows this node, but not this connection
+  if (io_joining_.over() && unknown && !link.broken) {
+    io_broken(link, link.connection, refusal.message());
+    return Status::ok();
+  }
+  if (!io_joining_.over() || (error.code != StatusCode::kFailedPrecondition && !unknown)) return refusal;
+  io_lose(lost_with(link), std::move(refusal).with_context(link.name()));
+  return Status::ok();
+}
+
+Status PsClient::Impl::io_handle(ServerLink& link, wire::RunOver& over, wire::Payload&) {
+  Status how(over.code, over.message);
+  const bool goes_on = over.resumable && options_.cluster.reconnect_timeout > Duration(0);
+  if (goes_on && io_joining_.keeps_asking()) {
+    io_joining_.turned_away(link, how.message(), steady_now());
+  } else if (goes_on) {
+    io_lose(Lost::kShard, how);
+  } else {
+    state_.over(how);
+    close(how.is_ok() ? aborted("the run is over") : std::move(how));
+  }
+  return Status::ok();
+}
+
+template <typename Body>
+Status PsClient::Impl::io_handle(ServerLink& link, Body& body, wire::Payload&) {
+  options_.log.warn(link.name() + " sent a " + wire::name_of(wire::Body(body)) +
+                    ", which no server sends to a node");
+  return Status::ok();
+}
+
+// Its sockets go at once, and with them what is lent to servers that will never give it back: a training
+// thread may wait for that.
+void PsClient::Impl::io_lose(Lost lost, const Status& why) {
+  if (!state_.closed().is_ok()) return;
+  leave(why, lost);
+  boost::asio::post(io_, [this] { io_shut_down(); });
+}
+
+void PsClient::Impl::io_shut_down() {
+  io_shut_ = true;
+  heartbeat_.cancel();
+  // After the end of the run the servers are going: a heartbeat on its way to one that has gone would hold
+  // up this process's end for the linger time. A goodbye before it must still leave, but not to one that
+  // has not come back.
+  const bool over = state_.run_over().has_value() && !left_;
+  for (ServerLink& link : io_links_) {
+    const bool gone = io_joining_.keeps_asking() && !link.welcomed();
+    if (link.socket) link.socket->close(over || gone ? Queued::kIsDropped : Queued::kLeaves);
+    link.socket.reset();
+  }
+  io_.stop();
+}
+
+}  // namespace paceline

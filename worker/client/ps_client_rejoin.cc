@@ -1,0 +1,101 @@
+// A connection that broke while its server lives: how the node goes on over another one.
+//
+//   ZeroMQ tells that it broke, or the server says that it does not know it
+//        what came over it has been handled; nothing that it has lent is read any more (Pulls::part_with)
+//   another connection, and over it the Join with the same incarnation: once at once, and after each that
+//   breaks, too, a while later
+//   Welcome   what may not have been heard is said again (outstanding.h), what has not come is asked for
+//   again
+//             (Pulls::ask_again); what the authority may have said it says again by itself
+//   refused, or silent for a lease: these servers are lost, as they would have been before
+//
+// Not ZeroMQ's own new connection: what was queued would leave over it before the Join, as a stranger's.
+// Before all servers have welcomed the node nothing has been said yet: then it just joins again.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "worker/client/ps_client_impl.h"
+
+namespace paceline {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A thread is copying what the server has lent: that is over in a moment.
+constexpr milliseconds kLandsWithin{1};
+// Between one connection and the next that is tried: doubling from this to a second.
+constexpr milliseconds kTriesAgainAfter{50};
+constexpr milliseconds kTriesAgainAtMostAfter{1000};
+constexpr std::int64_t kReconnectsLogged = 100;
+
+std::chrono::nanoseconds wait_before(int attempt) {
+  if (attempt == 0) return std::chrono::nanoseconds(0);
+  return std::min(kTriesAgainAfter * (1 << std::min(attempt - 1, 10)), kTriesAgainAtMostAfter);
+}
+
+}  // namespace
+
+void PsClient::Impl::io_broken(ServerLink& link, std::uint64_t connection, const std::string& how) {
+  const bool over = io_shut_ || left_ || !state_.closed().is_ok();
+  if (over || connection != link.connection || link.socket == nullptr || link.connects_anew) return;
+  if (!link.broken) {
+    link.broken = {steady_now()};
+    const bool may_have_ended = !io_waits_.needs(link.shard);  // as it is to, behind this node's report
+    if (io_reconnects_ < kReconnectsLogged && !may_have_ended) {
+      options_.log.info("the connection to " + link.name() + " is of no further use: " + how +
+                        "; joining again over another one");
+    }
+  }
+  if (!io_joining_.over() && link.welcomed()) {
+    link.generation = 0;
+    state_.stands(link.shard, {0, "its connection broke"});
+  }
+  link.broken->connected = false;
+  io_rejoin_in(link, wait_before(link.broken->attempts++));
+}
+
+void PsClient::Impl::io_rejoin_in(ServerLink& link, std::chrono::nanoseconds delay) {
+  auto timer = std::make_shared<boost::asio::steady_timer>(
+      io_, std::chrono::duration_cast<std::chrono::steady_clock::duration>(delay));
+  timer->async_wait([this, &link, timer](const boost::system::error_code& error) {
+    if (!error) io_rejoin(link);
+  });
+}
+
+void PsClient::Impl::io_rejoin(ServerLink& link) {
+  const bool over = io_shut_ || !state_.closed().is_ok();
+  if (over || !link.broken || link.broken->connected || link.socket == nullptr) return;
+  if (!pulls_.part_with(link.shard)) return io_rejoin_in(link, kLandsWithin);
+  if (auto lent = link.socket->lent()) link.broken->lent.push_back(std::move(lent));
+  link.socket->close(wire::DealerSocket::Queued::kIsDropped);
+  link.broken->connected = true;
+  if (Status asked = io_connect(link); !asked.is_ok()) close(std::move(asked));
+}
+
+Status PsClient::Impl::io_back(ServerLink& link, const wire::Welcome& welcome) {
+  if (welcome.generation != link.generation) {  // which it should have refused
+    io_lose(lost_with(link), unavailable(link.name() + " is of another generation now"));
+    return Status::ok();
+  }
+  PACELINE_RETURN_IF_ERROR(io_check_sharing(link));
+  const Ticks since = link.broken->since;
+  link.broken.reset();  // with what was lent
+  link.initialized = welcome.initialized;
+  const std::int64_t gradients = io_outstanding_.gradients();
+  PACELINE_RETURN_IF_ERROR(io_outstanding_.say_again(
+      link, options_.cluster.frame_bytes,
+      [this](std::uint32_t thread, const auto& whole) { io_waits_.grants().pushed(thread, whole); }));
+  const std::vector<wire::Pull> pulls = pulls_.ask_again(link.shard);
+  for (const wire::Pull& pull : pulls) PACELINE_RETURN_IF_ERROR(link.socket->send({pull, {}}));
+  if (++io_reconnects_ > kReconnectsLogged) return Status::ok();
+  char text[128];
+  std::snprintf(text, sizeof text, " after %.3f s: %lld gradient%s and %zu pull%s said again",
+                to_seconds(steady_now() - since), static_cast<long long>(gradients),
+                gradients == 1 ? "" : "s", pulls.size(), pulls.size() == 1 ? "" : "s");
+  options_.log.info(link.name() + " has welcomed this node over another connection" + text +
+                    (io_reconnects_ == kReconnectsLogged ? "; further ones are not logged" : ""));
+  return Status::ok();
+}
+
+}  // namespace paceline
