@@ -77,6 +77,7 @@ Result<Layout> Membership::admit(const wire::Join& join, const wire::PeerId& con
                     hex(layout.hash()) + " as its tensors say");
   }
   PACELINE_RETURN_IF_ERROR(enter(Peer::of(join.node), join.incarnation, connection, now));
+  at(Peer::of(join.node)).connection_number = join.connection;
   if (!first_) first_ = {join.node, join.layout_hash, join.data_fingerprint};
   return layout;
 }
@@ -124,6 +125,10 @@ bool Membership::is_here(const wire::Join& join) const {
   return member.state == State::kPresent && member.incarnation == join.incarnation;
 }
 
+bool Membership::is_behind(const wire::Join& join) const {
+  return is_here(join) && join.connection < nodes_[join.node.value].connection_number;
+}
+
 Status Membership::go_on(const wire::Join& join, const wire::PeerId& connection, Ticks now) {
   PACELINE_RETURN_IF_ERROR(check(join));
   const Peer peer = Peer::of(join.node);
@@ -142,6 +147,7 @@ Status Membership::go_on(const wire::Join& join, const wire::PeerId& connection,
   }
   connections_.erase(member.connection);
   member.connection = connection;
+  member.connection_number = join.connection;
   member.last_seen = member.joined_at = now;
   ++member.moves;
   connections_[connection] = peer;

@@ -39,6 +39,8 @@ class Membership {
   Result<Layout> admit(const wire::Join& join, const wire::PeerId& connection, Ticks now);
   // Whether this is the process that is here: it says so over another connection, since the one before broke.
   bool is_here(const wire::Join& join) const;
+  // Whether that process has joined over a later connection than this one already.
+  bool is_behind(const wire::Join& join) const;
   // From now on it is behind `connection`; what its connection before still says is a stranger's. Errors:
   // kInvalidArgument as admit(), of a layout as it said before; kFailedPrecondition it is not here, or
   // `connection` is somebody else's; kResourceExhausted it has done so kMovesMax times within a lease, which
@@ -95,6 +97,7 @@ class Membership {
     State state = State::kMissing;
     std::uint64_t incarnation = 0;
     wire::PeerId connection;
+    std::int64_t connection_number = 0;  // as its process counts them
     Ticks last_seen;
     Ticks joined_at;
     std::int64_t moves = 0;

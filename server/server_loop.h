@@ -94,7 +94,8 @@ class ServerLoop {
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);
 
   // Nodes that go on over another connection (server_loop_rejoin.cc).
-  static constexpr std::chrono::seconds kComesBackWithin{1};  // on one machine
+  static constexpr std::chrono::seconds kComesBackWithin{1};
+  static constexpr int kBeatsToComeBack = 2;  // and as many heartbeats, over a network
   static constexpr std::int64_t kReconnectsLogged = 20;       // of a node
   bool goes_on(const wire::PeerId& from, const wire::Join& join) const;
   void on_rejoin(const wire::PeerId& from, const wire::Join& join, Ticks now);

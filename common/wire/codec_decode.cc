@@ -37,6 +37,7 @@ Body read(Fields& f, const proto::Join& in) {
   m.last_generation = generation_of(f, in.last_generation(), "last_generation", 0);
   m.goes_on = generation_of(f, in.goes_on(), "goes_on", 0);
   m.gradients_again = f.number("gradients_again", in.gradients_again(), 0, kCountMax);
+  m.connection = f.number("connection", in.connection(), 1, kCountMax);
   if (!f.length("tensors", in.tensors_size(), 1, kTensorsMax)) return m;
   std::int64_t offset = 0;
   for (const proto::Tensor& tensor : in.tensors()) {

@@ -49,6 +49,7 @@ void put(const Join& m, proto::Header& header) {
   out.set_last_generation(m.last_generation);
   out.set_goes_on(m.goes_on);
   out.set_gradients_again(m.gradients_again);
+  out.set_connection(m.connection);
   for (const Tensor& tensor : m.tensors) {
     proto::Tensor& t = *out.add_tensors();
     t.set_name(tensor.name);

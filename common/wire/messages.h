@@ -90,6 +90,9 @@ struct Join {
   // process goes on where it stood; so many gradients it says again behind its Welcome, as far as it knows.
   std::uint64_t goes_on = 0;
   std::int64_t gradients_again = 0;
+  // Which of this process's connections to this server it is said over, counted from 1: of two that are read
+  // in another order than they were made, the later one counts.
+  std::int64_t connection = 1;
 };
 
 // A server accepts a node: the range of the flat vector it holds. `generation` of the run: 1, and one more

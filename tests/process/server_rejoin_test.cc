@@ -34,7 +34,24 @@ struct BrokenRun {
   wire::Join rejoin(std::uint64_t goes_on = 1) const {
     wire::Join join = join_of(config, 0, kFiveFloats);
     join.goes_on = goes_on;
+    join.connection = 3;
     return join;
+  }
+  // From `clock` on, heard by `node`; `strange`: what strangers had refused.
+  void finish(ScriptedNode& node, std::int64_t clock, std::int64_t strange = 0) {
+    for (; clock < 2; ++clock) iterate(node, clock);
+    CHECK(node.hear<wire::FinishWorker>(0).reason == "share done");
+    const auto evaluate = node.hear<wire::Evaluate>(0);
+    CHECK(after_clock(node, 1) == 8.0F);
+    node.say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
+    wire::NodeReport report;
+    report.workers.push_back({WorkerId(0, 0), {}, 2, 0, 0});
+    node.say(0, report);
+    CHECK(node.hear<wire::RunOver>(0).code == StatusCode::kOk);
+    CHECK(server->result().is_ok());
+    const auto summary = read_summary(folder.path());
+    REQUIRE(summary.is_ok());
+    CHECK((summary->reconnects == 1 && summary->iterations == 2 && summary->malformed == strange));
   }
   static wire::Push push_at(std::int64_t clock) {
     return {WorkerId(0, 0), Clock(clock), 0, true, 4, Version(clock), Revision(clock)};
@@ -74,19 +91,23 @@ TEST_CASE("the process that is here goes on over another connection, and what it
   run.iterate(*run.after, 0);
   CHECK(run.after->hear<wire::Grant>(0).clock == Clock(1));  // and is answered again
   CHECK(run.after_clock(*run.after, 0) == 9.0F);
-  run.iterate(*run.after, 1);
-  CHECK(run.after->hear<wire::FinishWorker>(0).reason == "share done");
-  const auto evaluate = run.after->hear<wire::Evaluate>(0);
-  CHECK(run.after_clock(*run.after, 1) == 8.0F);
-  run.after->say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
-  wire::NodeReport report;
-  report.workers.push_back({WorkerId(0, 0), {}, 2, 0, 0});
-  run.after->say(0, report);
-  CHECK(run.after->hear<wire::RunOver>(0).code == StatusCode::kOk);
-  CHECK(run.server->result().is_ok());
-  const auto summary = read_summary(run.folder.path());
-  REQUIRE(summary.is_ok());
-  CHECK((summary->reconnects == 1 && summary->iterations == 2 && summary->malformed == 0));
+  run.finish(*run.after, 1);
+}
+
+TEST_CASE("a join that is read behind that of a later connection moves the node nowhere") {
+  BrokenRun run;
+  run.after->say(0, run.rejoin());
+  run.after->hear<wire::Welcome>(0);
+  ScriptedNode late(run.context, run.config.cluster.endpoints);
+  wire::Join join = run.rejoin();
+  join.connection = 2;
+  late.say(0, join);
+  late.say(0, wire::Leave{"it would end the run"});
+  // A stranger behind it is answered, so the late one has been read.
+  ScriptedNode stranger(run.context, run.config.cluster.endpoints);
+  stranger.say(0, wire::Heartbeat{});
+  stranger.hear<wire::Error>(0);
+  run.finish(*run.after, 0, 1);
 }
 
 TEST_CASE("what is said over a connection that was given up counts for nothing") {

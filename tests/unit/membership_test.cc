@@ -60,6 +60,21 @@ TEST_CASE("who is forgotten may come again, as another process, and its connecti
   CHECK(membership.who("after") == Peer::of(NodeId(1)));
 }
 
+TEST_CASE("of two connections of a process the later one counts, in whichever order they are read") {
+  Membership membership = at_the_authority();
+  wire::Join join = join_of(1);
+  REQUIRE(membership.admit(join, "first", at(0s)).is_ok());
+  CHECK_FALSE(membership.is_behind(join));
+  wire::Join third = join;
+  third.connection = 3;
+  CHECK_FALSE(membership.is_behind(third));
+  REQUIRE(membership.go_on(third, "third", at(0s)).is_ok());
+  wire::Join second = join;
+  second.connection = 2;
+  CHECK((membership.is_behind(join) && membership.is_behind(second)));
+  CHECK_FALSE(membership.is_behind(join_of(1, 2)));  // another process
+}
+
 TEST_CASE("what does not fit is refused with both values named") {
   Membership membership = at_the_authority();
   REQUIRE(membership.admit(join_of(0), "first", at(0s)).is_ok());

@@ -17,8 +17,8 @@ template <typename M>
 auto fields(M& m) {
   using T = std::remove_const_t<M>;
   if constexpr (std::is_same_v<T, Join>) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
   } else if constexpr (std::is_same_v<T, ApplyDecision>) {
     auto& [a, b, c, d, e, f, g, h, i] = m;
     return std::tie(a, b, c, d, e, f, g, h, i);
@@ -193,6 +193,7 @@ struct Generator {
     if constexpr (requires { m.generation; }) m.generation = static_cast<std::uint64_t>(1 + number());
     if constexpr (requires { m.last_generation; }) m.last_generation = static_cast<std::uint64_t>(number());
     if constexpr (requires { m.goes_on; }) m.goes_on = static_cast<std::uint64_t>(number());
+    if constexpr (std::is_same_v<T, Join>) m.connection = std::max<std::int64_t>(m.connection, 1);
     if constexpr (requires { m.offset; }) m.offset %= std::int64_t{1} << 39;
     if constexpr (requires { m.samples; }) m.samples = std::min(m.samples, std::int64_t{1} << 32);
     if constexpr (std::is_same_v<T, Grant>) m.samples = std::max<std::int64_t>(m.samples, 1);

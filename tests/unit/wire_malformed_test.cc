@@ -53,6 +53,7 @@ proto::Header join() {
   proto::Header h;
   h.mutable_join()->set_protocol_version(kProtocolVersion);
   h.mutable_join()->set_threads(4);
+  h.mutable_join()->set_connection(1);
   proto::Tensor& tensor = *h.mutable_join()->add_tensors();
   tensor.set_name("w");
   tensor.add_shape(8);
@@ -307,6 +308,9 @@ TEST_CASE("generations count from one, and nobody has been in generation minus o
   h.mutable_join()->set_last_generation(0);
   h.mutable_join()->set_goes_on(~std::uint64_t{0});
   CHECK(refusal(h) == "Join.goes_on: got -1, expected 0 to 1152921504606846976");
+  h.mutable_join()->set_goes_on(0);
+  h.mutable_join()->set_connection(0);
+  CHECK(refusal(h) == "Join.connection: got 0, expected 1 to 1152921504606846976");
   h.mutable_welcome();
   CHECK(refusal(h) == "Welcome.generation: got 0, expected 1 to 1152921504606846976");
   h.mutable_shard_welcome();

@@ -215,7 +215,7 @@ class PsClient::Impl {
   Status io_refused(ServerLink& link, const wire::Error& error);
 
   // A connection that broke (ps_client_rejoin.cc).
-  void io_broken(ServerLink& link, std::uint64_t connection, const std::string& how);
+  void io_broken(ServerLink& link, std::int64_t connection, const std::string& how);
   void io_rejoin_in(ServerLink& link, std::chrono::nanoseconds delay);
   void io_rejoin(ServerLink& link);
   Status io_back(ServerLink& link, const wire::Welcome& welcome);

@@ -32,7 +32,7 @@ Status PsClient::Impl::io_connect(ServerLink& link) {
   transport.their_memory_bytes_max = wire::parameter_segment_bytes(link.range.size());
   transport.client_keys = options_.keys;
   transport.on_denied = [this, &link](const Status& why) { io_denied(link, why); };
-  const std::uint64_t number = ++link.connection;
+  const std::int64_t number = ++link.connection;
   transport.on_broken = [this, &link, number] {
     boost::asio::post(io_, [this, &link, number] { io_broken(link, number, "it broke"); });
   };
@@ -50,7 +50,7 @@ Status PsClient::Impl::io_ask(ServerLink& link) {
       {wire::Join{wire::kProtocolVersion, options_.node, options_.incarnation,
                   options_.cluster.threads_per_node, options_.config_fingerprint, layout_.hash(),
                   layout_.tensors(), options_.data_fingerprint, options_.last_generation, link.generation,
-                  io_outstanding_.gradients()},
+                  io_outstanding_.gradients(), link.connection},
        {}});
 }
 

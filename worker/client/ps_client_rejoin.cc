@@ -36,7 +36,7 @@ std::chrono::nanoseconds wait_before(int attempt) {
 
 }  // namespace
 
-void PsClient::Impl::io_broken(ServerLink& link, std::uint64_t connection, const std::string& how) {
+void PsClient::Impl::io_broken(ServerLink& link, std::int64_t connection, const std::string& how) {
   const bool over = io_shut_ || left_ || !state_.closed().is_ok();
   if (over || connection != link.connection || link.socket == nullptr || link.connects_anew) return;
   if (!link.broken) {

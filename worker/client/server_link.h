@@ -51,7 +51,7 @@ struct ServerLink {
     std::vector<std::shared_ptr<const void>> lent{};
   };
   std::optional<Broken> broken{};
-  std::uint64_t connection = 0;  // how many there have been
+  std::int64_t connection = 0;  // how many there have been
 
   bool welcomed() const { return generation != 0; }
 
