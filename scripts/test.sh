@@ -1,28 +1,36 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the tests: all of them in the debug build, then under the address + undefined
-# sanitizer and under the thread sanitizer what these can add to (docs/TESTING.md says what is left out, and why).
-#   scripts/test.sh [debug|asan|tsan]…      all three when not said
+# Installs what is missing, builds, and runs the tests: under the address + undefined sanitizer and under the thread
+# sanitizer what these can add to, and without a sanitizer, in the debug build, what is only to be had so
+# (docs/TESTING.md says what is run where, and why).
+#   scripts/test.sh [plain|asan|tsan|debug]…      plain, asan and tsan when not said; debug: all tests, no sanitizer
 # Ctrl-C or SIGTERM once: what is under way is stopped. Twice: it is ended at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/lib/processes.sh
 trap end_whole INT TERM
 
-presets=("$@")
-[ ${#presets[@]} -gt 0 ] || presets=(debug asan tsan)
-run_whole scripts/install_deps.sh --browser --plots || exit
-for preset in "${presets[@]}"; do
-  started=$SECONDS
-  echo "== build $preset"
-  run_whole scripts/build.sh "$preset" || exit
-  echo "== test $preset (built in $((SECONDS - started)) s)"
-  # The labels are given in tests/subjects/process.cmake.
-  case "$preset" in
-    debug) left_out=() ;;
-    asan) left_out=(-LE plain) ;;
-    tsan) left_out=(-LE 'plain|not_tsan') ;;
+parts=("$@")
+[ ${#parts[@]} -gt 0 ] || parts=(plain asan tsan)
+for part in "${parts[@]}"; do
+  case "$part" in
+    plain | asan | tsan | debug) ;;
+    *) echo "test.sh: unknown part '$part', expected plain, asan, tsan or debug" >&2; exit 2 ;;
   esac
+done
+run_whole scripts/install_deps.sh --browser --plots || exit
+for part in "${parts[@]}"; do
+  # The labels are given in tests/CMakeLists.txt and tests/subjects/process.cmake.
+  preset=$part targets=() chosen=()
+  case "$part" in
+    plain) preset=debug targets=(plain_tests) chosen=(-L plain) ;;
+    asan) chosen=(-LE plain) ;;
+    tsan) chosen=(-LE 'plain|not_tsan') ;;
+  esac
+  started=$SECONDS
+  echo "== build $part"
+  run_whole scripts/build.sh "$preset" "${targets[@]}" || exit
+  echo "== test $part (built in $((SECONDS - started)) s)"
   # Whatever started this may ignore SIGINT, as a process in the background does; tests of that signal cannot.
   run_whole env --default-signal=INT,QUIT ctest --preset "$preset" -j "$(nproc)" --no-tests=error \
-    "${left_out[@]}" || exit
+    "${chosen[@]}" || exit
 done

@@ -3,8 +3,7 @@ find_package(Boost 1.74 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 paceline_test(live_test
   SOURCES unit/straggler_scores_test.cc unit/run_status_test.cc unit/http_answers_test.cc unit/prometheus_text.cc
-  LIBS paceline_live paceline_http nlohmann_json::nlohmann_json
-  LABELS core)
+  LIBS paceline_live paceline_http nlohmann_json::nlohmann_json)
 target_compile_definitions(live_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 paceline_test(http_server_test SOURCES process/http_server_test.cc
   LIBS paceline_http Boost::headers)

@@ -2,13 +2,12 @@
 paceline_test(params_test
   SOURCES unit/layout_test.cc unit/optimizer_test.cc unit/optimizer_plain.cc unit/schedule_test.cc
           unit/vector_ops_test.cc unit/blocks_test.cc unit/model_file_test.cc unit/atomic_file_test.cc
-  LIBS paceline_params paceline_files Threads::Threads
-  LABELS core)
+  LIBS paceline_params paceline_files Threads::Threads)
 # The tests' truth is compiled as it is written: one element after another.
 set_source_files_properties(unit/optimizer_plain.cc PROPERTIES COMPILE_OPTIONS "-O1;-fno-tree-vectorize")
 
-paceline_test(kernels_test SOURCES unit/kernels_test.cc LIBS paceline_params LABELS core)
-paceline_test(encode_test SOURCES unit/encode_test.cc unit/conversions_test.cc LIBS paceline_encode paceline_params LABELS core)
+paceline_test(kernels_test ONE_THREAD SOURCES unit/kernels_test.cc LIBS paceline_params)
+paceline_test(encode_test ONE_THREAD SOURCES unit/encode_test.cc unit/conversions_test.cc LIBS paceline_encode paceline_params)
 # Sanitizers add symbols of their own.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND AND CMAKE_NM AND NOT PACELINE_SANITIZE AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
@@ -17,4 +16,5 @@ if(Python3_FOUND AND CMAKE_NM AND NOT PACELINE_SANITIZE AND CMAKE_SYSTEM_PROCESS
     kernels_avx2.cc.o=paceline::kernels::kAvx2Kernels kernels_avx512.cc.o=paceline::kernels::kAvx512Kernels)
   add_test(NAME conversion_symbols_test COMMAND ${symbols} $<TARGET_FILE:paceline_encode>
     conversions_avx2.cc.o=paceline::conversions::kAvx2Conversions)
+  set_tests_properties(kernel_symbols_test conversion_symbols_test PROPERTIES LABELS plain)
 endif()

@@ -15,7 +15,7 @@ add_executable(counting_node process/counting_node.cc)
 paceline_options(counting_node)
 target_link_libraries(counting_node PRIVATE paceline_worker)
 set_target_properties(counting_node PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-paceline_test(backup_test SOURCES process/backup_test.cc LIBS paceline_test_cluster LABELS sanitizer TIMEOUT 300)
+paceline_test(backup_test SOURCES process/backup_test.cc LIBS paceline_test_cluster TIMEOUT 300)
 target_compile_definitions(backup_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(backup_test counting_node)
 
@@ -26,7 +26,7 @@ target_link_libraries(mutated_messages PRIVATE paceline_wire Boost::headers)
 set_target_properties(mutated_messages PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
 paceline_test(balance_test SOURCES process/balance_test.cc
-  LIBS paceline_test_cluster paceline_network_task paceline_data LABELS sanitizer)
+  LIBS paceline_test_cluster paceline_network_task paceline_data)
 
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/, process/chaos/
 # and, with a browser, process/page/.

@@ -1,19 +1,15 @@
 # The simulator: its parts, runs worked out by hand, its files, what it refuses.
-paceline_test(simulate_test
+paceline_test(simulate_test ONE_THREAD
   SOURCES unit/simulate_parts_test.cc unit/simulate_run_test.cc unit/simulate_links_test.cc
           unit/simulate_files_test.cc unit/simulate_trace_test.cc unit/staleness_test.cc
           sim/authority_checker.cc sim/authority_judge.cc
-  LIBS paceline_simulate paceline_tools paceline_config paceline_report paceline_files paceline_wire
-  LABELS core)
+  LIBS paceline_simulate paceline_tools paceline_config paceline_report paceline_files paceline_wire)
 # Training mode, beside real runs over sockets.
 set(training_libs paceline_simulate paceline_tools paceline_test_cluster paceline_network_task paceline_data paceline_config
   paceline_report paceline_files paceline_encode)
 paceline_test(simulate_training_test
   SOURCES unit/simulate_training_test.cc unit/simulate_training_files_test.cc unit/optimizer_plain.cc
-  LIBS ${training_libs}
-  LABELS core TIMEOUT 300)
-# All of one thread.
-paceline_test(simulate_members_test
+  LIBS ${training_libs} TIMEOUT 300)
+paceline_test(simulate_members_test ONE_THREAD
   SOURCES unit/simulate_balance_test.cc unit/simulate_joins_test.cc unit/optimizer_plain.cc
-  LIBS ${training_libs}
-  LABELS core not_tsan TIMEOUT 300)
+  LIBS ${training_libs} TIMEOUT 300)

@@ -1,11 +1,11 @@
 # The pure core and the cache rules.
-paceline_test(sync_scenario_test
+paceline_test(sync_scenario_test ONE_THREAD
   SOURCES scenario/scenario_test.cc scenario/render.cc
   LIBS paceline_sync)
 target_compile_definitions(sync_scenario_test PRIVATE
   PACELINE_SCENARIO_DIR="${CMAKE_CURRENT_SOURCE_DIR}/scenario")
 
-paceline_test(sync_purity_test SOURCES unit/purity_test.cc)
+paceline_test(sync_purity_test ONE_THREAD SOURCES unit/purity_test.cc)
 target_compile_definitions(sync_purity_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 # The other half of purity: the two libraries link to nothing at all.
 foreach(library paceline_sync paceline_cache)
@@ -21,32 +21,31 @@ endforeach()
 set(SIM_SOURCES sim/authority_checker.cc sim/authority_judge.cc sim/node_model.cc sim/run_plan.cc sim/shard_model.cc
                 sim/world.cc)
 set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)
-paceline_test(sync_sim_test
+paceline_test(sync_sim_test ONE_THREAD
   SOURCES sim/sim_test.cc ${SIM_SOURCES}
   LIBS paceline_sync paceline_cache)
 
 # The core saved and resumed, through its bytes.
-paceline_test(sync_resume_test
+paceline_test(sync_resume_test ONE_THREAD
   SOURCES sim/resume_test.cc sim/run_plan.cc ${RESUMED_SOURCES} unit/checkpoint_state_test.cc unit/engine_state_test.cc
-  LIBS paceline_checkpoint_state paceline_sync
-  LABELS sanitizer)
+  LIBS paceline_checkpoint_state paceline_sync)
 
 # The core once more, with each rule breakable: only this program is compiled with the hooks.
 get_target_property(SYNC_SOURCES paceline_sync SOURCES)
 list(TRANSFORM SYNC_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/sync/)
 get_target_property(CACHE_SOURCES paceline_cache SOURCES)
 list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
-paceline_test(sync_mutant_test
+paceline_test(sync_mutant_test PLAIN
   SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${RESUMED_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES}
   TIMEOUT 300)
 target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
 
-paceline_test(sync_unit_test
+paceline_test(sync_unit_test ONE_THREAD
   SOURCES unit/batch_balance_test.cc unit/clock_table_test.cc unit/come_and_go_test.cc unit/dssp_test.cc unit/engine_test.cc unit/even_share_test.cc unit/order_test.cc unit/freshness_test.cc unit/lpr_test.cc
           unit/policy_switch_test.cc unit/random_walk_test.cc unit/engine_staleness_test.cc scenario/render.cc
   LIBS paceline_sync paceline_cache)
 
 # One case per claim of the DTSSP paper.
-paceline_test(sync_paper_test
+paceline_test(sync_paper_test ONE_THREAD
   SOURCES paper/dtssp_paper_test.cc
   LIBS paceline_sync paceline_cache)

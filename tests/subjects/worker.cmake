@@ -1,18 +1,17 @@
 # The worker: caches, emulation, client, one iteration and where its time goes.
-paceline_test(worker_cache_test SOURCES unit/worker_cache_test.cc unit/optimizer_plain.cc LIBS paceline_worker_cache paceline_params
-  LABELS core)
-paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate LABELS core)
+paceline_test(worker_cache_test ONE_THREAD SOURCES unit/worker_cache_test.cc unit/optimizer_plain.cc LIBS paceline_worker_cache paceline_params)
+paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate)
 paceline_test(worker_train_test
   SOURCES unit/leaving_gradient_test.cc unit/worker_attribution_test.cc unit/worker_batches_test.cc
           unit/worker_pulls_test.cc unit/worker_train_test.cc
-  LIBS paceline_train LABELS core)
+  LIBS paceline_train)
 paceline_test(worker_client_test
   SOURCES unit/client_evaluation_test.cc unit/client_joining_test.cc unit/client_rejoin_test.cc unit/client_silence_test.cc unit/client_state_test.cc
           unit/gradient_encoder_test.cc unit/gradient_sender_test.cc unit/worker_client_test.cc
           unit/worker_deadlines_test.cc
-  LIBS paceline_client LABELS core)
+  LIBS paceline_client)
 paceline_test(evaluate_test SOURCES unit/evaluate_test.cc
   LIBS paceline_tools paceline_network_task paceline_config paceline_data paceline_params)
 paceline_test(own_task_test SOURCES process/own_task_test.cc
-  LIBS paceline_example_linear paceline_worker paceline_server paceline_config paceline_params LABELS core)
-paceline_test(node_test SOURCES unit/node_log_test.cc unit/node_sessions_test.cc unit/node_totals_test.cc LIBS paceline_worker LABELS core)
+  LIBS paceline_example_linear paceline_worker paceline_server paceline_config paceline_params)
+paceline_test(node_test SOURCES unit/node_log_test.cc unit/node_sessions_test.cc unit/node_totals_test.cc LIBS paceline_worker)
