@@ -76,8 +76,7 @@ Result<Layout> Membership::admit(const wire::Join& join, const wire::PeerId& con
     return mismatch(who, "parameter layout", hex(join.layout_hash),
                     hex(layout.hash()) + " as its tensors say");
   }
-  PACELINE_RETURN_IF_ERROR(enter(Peer::of(join.node), join.incarnation, connection, now));
-  at(Peer::of(join.node)).connection_number = join.connection;
+  PACELINE_RETURN_IF_ERROR(enter(Peer::of(join.node), join.incarnation, connection, join.connection, now));
   if (!first_) first_ = {join.node, join.layout_hash, join.data_fingerprint};
   return layout;
 }
@@ -90,10 +89,12 @@ Status Membership::admit(const wire::ShardJoin& join, const wire::PeerId& connec
                             std::to_string(cluster_.shards - 1));
   }
   PACELINE_RETURN_IF_ERROR(check_fingerprint(who, join.config_fingerprint, fingerprint_));
-  return enter(Peer::of(join.shard), 0, connection, now);
+  if (join.incarnation == 0) return mismatch(who, "incarnation", hex(0), "another: 0 is no process");
+  return enter(Peer::of(join.shard), join.incarnation, connection, join.connection, now);
 }
 
-Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerId& connection, Ticks now) {
+Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerId& connection,
+                         std::int64_t number, Ticks now) {
   Member& member = at(peer);
   if (member.state == State::kGone) {
     return failed_precondition(to_string(peer) +
@@ -114,25 +115,48 @@ Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerI
   member.state = State::kPresent;
   member.incarnation = incarnation;
   member.connection = connection;
+  member.connection_number = number;
   member.last_seen = member.joined_at = now;
   connections_[connection] = peer;
   return Status::ok();
 }
 
+bool Membership::is_here(Peer peer, std::uint64_t incarnation) const {
+  return at(peer).state == State::kPresent && at(peer).incarnation == incarnation;
+}
+
 bool Membership::is_here(const wire::Join& join) const {
   if (join.protocol_version != wire::kProtocolVersion || join.node.value >= nodes_.size()) return false;
-  const Member& member = nodes_[join.node.value];
-  return member.state == State::kPresent && member.incarnation == join.incarnation;
+  return is_here(Peer::of(join.node), join.incarnation);
+}
+
+bool Membership::is_here(const wire::ShardJoin& join) const {
+  if (join.protocol_version != wire::kProtocolVersion || join.shard.value >= shards_.size()) return false;
+  return is_here(Peer::of(join.shard), join.incarnation);
 }
 
 bool Membership::is_behind(const wire::Join& join) const {
-  return is_here(join) && join.connection < nodes_[join.node.value].connection_number;
+  return is_here(join) && join.connection < at(Peer::of(join.node)).connection_number;
+}
+
+bool Membership::is_behind(const wire::ShardJoin& join) const {
+  return is_here(join) && join.connection < at(Peer::of(join.shard)).connection_number;
 }
 
 Status Membership::go_on(const wire::Join& join, const wire::PeerId& connection, Ticks now) {
   PACELINE_RETURN_IF_ERROR(check(join));
   const Peer peer = Peer::of(join.node);
   if (!is_here(join)) return failed_precondition(to_string(peer) + " has gone from this run");
+  return move(peer, connection, join.connection, now);
+}
+
+Status Membership::go_on(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now) {
+  const Peer peer = Peer::of(join.shard);
+  if (!is_here(join)) return failed_precondition(to_string(peer) + " has gone from this run");
+  return move(peer, connection, join.connection, now);
+}
+
+Status Membership::move(Peer peer, const wire::PeerId& connection, std::int64_t number, Ticks now) {
   if (const std::optional<Peer> known = who(connection); known && *known != peer) {
     return failed_precondition(to_string(peer) + ": this connection is " + to_string(*known));
   }
@@ -147,7 +171,7 @@ Status Membership::go_on(const wire::Join& join, const wire::PeerId& connection,
   }
   connections_.erase(member.connection);
   member.connection = connection;
-  member.connection_number = join.connection;
+  member.connection_number = number;
   member.last_seen = member.joined_at = now;
   ++member.moves;
   connections_[connection] = peer;

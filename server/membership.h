@@ -39,16 +39,20 @@ class Membership {
   Result<Layout> admit(const wire::Join& join, const wire::PeerId& connection, Ticks now);
   // Whether this is the process that is here: it says so over another connection, since the one before broke.
   bool is_here(const wire::Join& join) const;
+  bool is_here(const wire::ShardJoin& join) const;
   // Whether that process has joined over a later connection than this one already.
   bool is_behind(const wire::Join& join) const;
+  bool is_behind(const wire::ShardJoin& join) const;
   // From now on it is behind `connection`; what its connection before still says is a stranger's. Errors:
   // kInvalidArgument as admit(), of a layout as it said before; kFailedPrecondition it is not here, or
   // `connection` is somebody else's; kResourceExhausted it has done so kMovesMax times within a lease, which
   // no network does to it: it is to be lost.
   static constexpr int kMovesMax = 64;
   [[nodiscard]] Status go_on(const wire::Join& join, const wire::PeerId& connection, Ticks now);
+  [[nodiscard]] Status go_on(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now);
   // How often that process has.
-  std::int64_t moves_of(NodeId node) const { return nodes_[node.value].moves; }
+  std::int64_t moves_of(Peer peer) const { return at(peer).moves; }
+  std::int64_t moves_of(NodeId node) const { return moves_of(Peer::of(node)); }
   // The same as the first for another shard, at the authority.
   [[nodiscard]] Status admit(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now);
   // What admit() says of the join itself, wherever it comes from.
@@ -106,7 +110,10 @@ class Membership {
   };
   Member& at(Peer peer) { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
   const Member& at(Peer peer) const { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
-  [[nodiscard]] Status enter(Peer peer, std::uint64_t incarnation, const wire::PeerId& connection, Ticks now);
+  [[nodiscard]] Status enter(Peer peer, std::uint64_t incarnation, const wire::PeerId& connection,
+                             std::int64_t number, Ticks now);
+  bool is_here(Peer peer, std::uint64_t incarnation) const;
+  [[nodiscard]] Status move(Peer peer, const wire::PeerId& connection, std::int64_t number, Ticks now);
 
   ClusterSection cluster_;
   std::uint64_t fingerprint_;

@@ -29,6 +29,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       background_(io, [this] { drain(); }),
       comers_(config.cluster.nodes),
       timer_(io),
+      rejoin_timer_(io),
       display_(options_.progress, options_.progress_style, terminal_size) {}
 
 ServerLoop::~ServerLoop() { replies_left_->close(); }
@@ -40,15 +41,6 @@ Result<wire::TransportOptions> ServerLoop::listening() const {
   PACELINE_ASSIGN_OR_RETURN(wire::ServerKeys keys,
                             wire::read_server_keys(config_.security.keys, config_.cluster.nodes));
   options.server_keys = std::make_shared<const wire::ServerKeys>(std::move(keys));
-  return options;
-}
-
-Result<wire::TransportOptions> ServerLoop::connecting() {
-  wire::TransportOptions options;
-  options.on_denied = [this](const Status& why) { on_denied(why); };
-  if (config_.security.keys.empty()) return options;
-  PACELINE_ASSIGN_OR_RETURN(wire::ClientKeys keys, wire::read_shard_keys(config_.security.keys));
-  options.client_keys = std::make_shared<const wire::ClientKeys>(std::move(keys));
   return options;
 }
 
@@ -71,16 +63,7 @@ Status ServerLoop::open(wire::Context& context) {
     PACELINE_ASSIGN_OR_RETURN(RunRecord record, RunRecord::open(config_, log_));
     authority_.emplace(config_, std::move(record), authority_port_, background_, log_, now);
   } else {
-    PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions connects, connecting());
-    PACELINE_ASSIGN_OR_RETURN(dealer_,
-                              wire::DealerSocket::connect(context, io_, endpoints[kAuthority.value], connects,
-                                                          [this](Result<wire::Message> message) {
-                                                            on_dealer(std::move(message));
-                                                            drain();
-                                                          }));
-    PACELINE_RETURN_IF_ERROR(dealer_->send(
-        {wire::ShardJoin{wire::kProtocolVersion, shard_, fingerprint_, options_.resume, own_files_.intact},
-         {}}));
+    PACELINE_RETURN_IF_ERROR(connect_to_authority(context));
   }
   log_.info("shard " + to_string(shard_) + " listens on " + router_->endpoint());
   PACELINE_RETURN_IF_ERROR(open_http(now));
@@ -95,8 +78,8 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   if (!message.is_ok()) {
     log_.debug("malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " +
                message.status().message());
-    // The socket has counted it.
-    if (router_->said_malformed(from)) {
+    // The socket has counted it. A shard's may have been one that counts (shard_talk.h).
+    if (router_->said_malformed(from) || (peer && !peer->is_node())) {
       if (peer) expelled_.emplace_back(*peer, "refused: it went on sending malformed messages");
       return;
     }
@@ -269,48 +252,12 @@ Status ServerLoop::judge_sharing(NodeId node, const Status& shared) {
   return Status::ok();
 }
 
-// A shard says it once, and what it says a second time is not answered.
-bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& join) {
-  const std::optional<Peer> known = membership_.who(from);
-  if (!known) return false;  // counted if it is refused
-  const bool present = !membership_.is_gone(*known);
-  const bool broken = router_->joined_in_vain(from);
-  if (broken && present) expelled_.emplace_back(*known, "refused: it went on joining");
-  return broken || (present && *known == Peer::of(join.shard));
-}
-
-void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
-  if (joins_in_vain(from, join)) return;
-  if (!is_authority()) {
-    return refuse_join(from, failed_precondition("shard " + to_string(join.shard) + " joined shard " +
-                                                 to_string(shard_) + ", which is not the authority"));
-  }
-  const std::string key = router_->key_name();
-  const Status own_key = check_key(wire::may_be_server(key), "shard " + to_string(join.shard));
-  if (!own_key.is_ok()) return refuse_join(from, own_key);
-  Status status;
-  if (join.protocol_version == wire::kProtocolVersion && join.resumes != options_.resume) {
-    status = failed_precondition(
-        "shard " + to_string(join.shard) + " was started " +
-        (join.resumes ? "with --resume, the authority without" : "without --resume, the authority with it"));
-  } else {
-    status = membership_.admit(join, from, now);
-  }
-  if (!status.is_ok()) {
-    const bool ours = authority_ && join.shard.value < config_.cluster.shards;
-    if (ours) authority_->join_refused(Peer::of(join.shard), status.message());
-    return refuse_join(from, status);
-  }
-  router_->remember(from);
-  if (options_.resume) return on_resuming_shard(from, join, now);
-  send_to(from, wire::ShardWelcome{generation_, {}});
-  authority_->shard_joined(join.shard);
-}
-
 void ServerLoop::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
   if (!authority_) return;
   if (!from.is_node()) {
     moved_elsewhere_[from.shard()] = beat.traffic;
+    const Status heard = talks_[from.shard()].other_heard(beat.heard);
+    if (!heard.is_ok()) refuse(*membership_.connection_of(from), heard, /*fatal=*/true);
     return;
   }
   const Status status = authority_->heard(from.node(), beat);
@@ -343,56 +290,6 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   }
 }
 
-void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
-  if (!authority_) {
-    if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
-      return cannot_resume(unavailable(to_string(from) + " has left: " + leave->fault));
-    }
-    if (const auto* asked = std::get_if<wire::StopRun>(&message.body)) {
-      return cannot_resume(aborted(to_string(from) + ": " + asked->reason));
-    }
-    if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
-      if (lost->node.value < config_.cluster.nodes) remove(Peer::of(lost->node));
-    }
-    return;
-  }
-  const Status status = authority_->handle(from, message, now);
-  if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/false);
-}
-
-void ServerLoop::on_denied(const Status& why) {
-  if (ended_) return;
-  const Status status =
-      Status(why).with_context("the authority (" + config_.cluster.endpoints[kAuthority.value] + ")");
-  if (!welcomed_) return end(status);
-  log_.warn(status.message());
-}
-
-void ServerLoop::on_dealer(Result<wire::Message> message) {
-  if (ended_) return;
-  authority_seen_ = steady_now();
-  if (!message.is_ok()) return end(message.status());
-  const wire::Body& body = message->body;
-  if (std::holds_alternative<wire::Heartbeat>(body)) return;
-  if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
-    if (!options_.resume && !std::exchange(welcomed_, true)) shard_checkpoints_.forget_all();
-    welcomed_ = true;
-    log_.info("joined the authority at " + config_.cluster.endpoints[kAuthority.value]);
-    if (options_.resume && welcome->resume_from && !resumed_) {
-      go_on_from(*welcome->resume_from, welcome->generation);
-    }
-  } else if (const auto* over = std::get_if<wire::RunOver>(&body)) {
-    run_over(*over);
-  } else if (const auto* error = std::get_if<wire::Error>(&body)) {
-    const Status status(error->code,
-                        "the authority refuses shard " + to_string(shard_) + ": " + error->message);
-    if (error->fatal) return end(status);
-    log_.warn(status.message());
-  } else {
-    to_service(Peer::of(kAuthority), std::move(*message));
-  }
-}
-
 void ServerLoop::to_service(Peer from, wire::Message message) {
   if (const auto* admitted = std::get_if<wire::NodeAdmitted>(&message.body)) return on_admitted(*admitted);
   if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
@@ -421,8 +318,7 @@ void ServerLoop::judge(const Status& shard_state) {
     return;
   }
   if (is_authority()) return cannot_resume(shard_state);
-  const Status said = dealer_->send({wire::Leave{shard_state.message()}, {}});
-  if (!said.is_ok()) log_.warn(said.message());
+  to_authority({wire::Leave{shard_state.message()}, {}});
   end(shard_state);
 }
 
@@ -443,7 +339,9 @@ void ServerLoop::run_over(const wire::RunOver& over) {
 
 void ServerLoop::shard_is_done(const wire::RunOver& over) {
   report_shard();
-  if (!authority_) end(Status(over.code, over.message));
+  if (authority_) return;
+  over_ = Status(over.code, over.message);
+  end_if_heard();
 }
 
 // What the two speakers of this process have said to each other, in order, until nothing is left; and whom

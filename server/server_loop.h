@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/config/run_config.h"
+#include "common/incarnation.h"
 #include "common/instant.h"
 #include "common/log/log.h"
 #include "common/log/stall_log.h"
@@ -36,6 +37,7 @@
 #include "server/server.h"
 #include "server/shard_checkpoints.h"
 #include "server/shard_service.h"
+#include "server/shard_talk.h"
 #include "server/status_display.h"
 #include "server/unreachable.h"
 #include "server/wake.h"
@@ -77,30 +79,41 @@ class ServerLoop {
   using Speaker = Port::Speaker;
 
   Result<wire::TransportOptions> listening() const;
-  Result<wire::TransportOptions> connecting();
 
   // What came in (server_loop.cc).
   void on_router(const wire::PeerId& from, Result<wire::Message> message);
-  void on_dealer(Result<wire::Message> message);
-  void on_denied(const Status& why);
   [[nodiscard]] Status check_key(bool may, const std::string& who) const;
   void refuse_stranger(const wire::PeerId& from, const wire::Body& body);
   void refuse_gone(const wire::PeerId& from, Peer peer);
   void on_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
   [[nodiscard]] bool joins_in_vain(const wire::PeerId& from, const wire::Join& join, Ticks now);
-  [[nodiscard]] bool joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& join);
   void refuse_join(const wire::PeerId& from, const Status& why);
   [[nodiscard]] Status check_generation(const wire::Join& join) const;
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);
 
   // Nodes that go on over another connection (server_loop_rejoin.cc).
-  static constexpr std::chrono::seconds kComesBackWithin{1};
-  static constexpr int kBeatsToComeBack = 2;  // and as many heartbeats, over a network
-  static constexpr std::int64_t kReconnectsLogged = 20;       // of a node
+  static constexpr std::chrono::seconds kComesBackWithin{2};
+  static constexpr int kBeatsToComeBack = 2;             // and as many heartbeats, over a network
+  static constexpr std::int64_t kReconnectsLogged = 20;  // of a node
   bool goes_on(const wire::PeerId& from, const wire::Join& join) const;
   void on_rejoin(const wire::PeerId& from, const wire::Join& join, Ticks now);
   void welcome_again(const wire::Join& join);
-  std::chrono::nanoseconds given_to_come_back(Peer peer) const;
+  std::chrono::nanoseconds given_to_come_back() const;
+
+  // The authority and the other shards (server_loop_shards.cc).
+  [[nodiscard]] bool joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& join);
+  void on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
+  void on_shard_rejoin(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
+  void on_shard(Peer from, const wire::Message& message, Ticks now);
+  void tell_heard(Peer shard);
+  [[nodiscard]] Status connect_to_authority(wire::Context& context);
+  void on_authority_broken(std::int64_t connection);
+  void on_denied(const Status& why);
+  void on_dealer(Result<wire::Message> message);
+  void on_shard_welcome(const wire::ShardWelcome& welcome);
+  void on_authority_error(const wire::Error& error);
+  void to_authority(wire::Message message);
+  void end_if_heard();
 
   // Nodes that come while training goes on (server_loop_return.cc).
   [[nodiscard]] Status may_enter(const wire::PeerId& from, const wire::Join& join, Ticks now);
@@ -114,12 +127,10 @@ class ServerLoop {
   [[nodiscard]] Status share_memory(const wire::PeerId& with, NodeId node);
   [[nodiscard]] Status settle_sharing(const wire::PeerId& from, Peer peer, const wire::Body& body);
   [[nodiscard]] Status judge_sharing(NodeId node, const Status& shared);
-  void on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
   // By all shards, as far as this one has heard.
   Traffic moved() const;
   void on_heartbeat(Peer from, const wire::Heartbeat& beat);
   void on_node(Peer from, wire::Message message, Ticks now);
-  void on_shard(Peer from, const wire::Message& message, Ticks now);
   void to_service(Peer from, wire::Message message);
   void on_replies_left();
   void judge(const Status& shard_state);
@@ -194,12 +205,26 @@ class ServerLoop {
 
   std::unique_ptr<wire::RouterSocket> router_;
   std::unique_ptr<wire::DealerSocket> dealer_;  // other shards: to the authority
+  wire::Context* context_ = nullptr;            // what it connects in
   bool welcomed_ = false;                       // other shards: the authority has answered
-  std::uint64_t generation_ = 1;                // of the run; of one that is resumed, once resumed_
+  const std::uint64_t incarnation_ = new_incarnation();
+  ShardTalk talk_;                      // other shards: with the authority
+  std::map<ShardId, ShardTalk> talks_;  // the authority's, with each other shard
+  std::int64_t connection_ = 0;         // other shards: how many to the authority there have been
+  // The one to the authority broke, and it has not welcomed this shard over another one.
+  struct Broken {
+    int attempts = 0;        // connections that were tried
+    bool connected = false;  // with the last of them; else what still comes counts for nothing
+  };
+  std::optional<Broken> broken_;
+  std::optional<Status>
+      over_;  // other shards: how the run went, once there is nothing left to do but to be heard
+  std::uint64_t generation_ = 1;  // of the run; of one that is resumed, once resumed_
   // A run that is resumed.
   OwnFiles own_files_;
   std::optional<ResumeChoice> choice_;  // the authority's, until it is made
   bool resumed_ = false;                // this shard has what it goes on from
+  std::optional<CheckpointId> resume_point_;
   struct Waiting {
     wire::PeerId connection;
     wire::Join join;
@@ -220,6 +245,7 @@ class ServerLoop {
   Ticks authority_seen_;
 
   boost::asio::steady_timer timer_;
+  boost::asio::steady_timer rejoin_timer_;  // other shards: to the authority, over another connection
   Ticks started_at_;
   Ticks last_tick_;
   Ticks next_heartbeat_;
@@ -236,7 +262,7 @@ class ServerLoop {
   std::vector<std::pair<Peer, std::string>> expelled_;   // refused for good in this handler, and why
   std::int64_t refused_ = 0;
   std::int64_t repeated_ = 0;    // messages to the authority, of nodes that say them again
-  std::int64_t reconnects_ = 0;  // of nodes
+  std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
   bool works_ahead_ = false;     // work_ahead() is to be called
   bool ended_ = false;
   Status result_ = internal_error("the server's loop ended before the run");

@@ -34,17 +34,14 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
     local_.emplace_back(speaker, std::move(message));
     return;
   }
-  if (!to.is_node() && !is_authority()) {
-    const Status status = dealer_->send(std::move(message));
-    if (!status.is_ok()) end(Status(status).with_context("to the authority"));
-    return;
-  }
+  if (!to.is_node() && !is_authority()) return to_authority(std::move(message));
   const wire::PeerId* connection = membership_.connection_of(to);
   if (connection == nullptr) return;                                           // it has gone, or never came
   const bool says_nothing = std::holds_alternative<wire::Held>(message.body);  // it comes again
   if (says_nothing && router_->waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) expelled_.emplace_back(to, "refused: " + error->message);
+  if (!to.is_node()) talks_[to.shard()].says(message);
   Status status = check_room(*connection);
   if (status.is_ok()) status = router_->send(*connection, std::move(message));
   if (!status.is_ok()) cannot_send(to, status);
@@ -67,7 +64,7 @@ Status ServerLoop::check_room(const wire::PeerId& connection) const {
 // whose connection broke had said all that it had to say to the authority, so there the lease tells.
 void ServerLoop::cannot_send(Peer to, const Status& why) {
   if (!is_authority() && why.code() == StatusCode::kUnavailable) return;
-  unreachable_.add(to, why, steady_now(), given_to_come_back(to));
+  unreachable_.add(to, why, steady_now(), given_to_come_back());
 }
 
 void ServerLoop::check_unreachable(Ticks now) {
@@ -89,10 +86,9 @@ void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
     if (!peer.is_node()) cannot_resume(unavailable(to_string(peer) + " was lost: " + why));
     return;
   }
-  const Status said = dealer_->send({wire::NodeLost{peer.node(), "shard " + to_string(shard_) + ": " + why,
-                                                    membership_.incarnation_of(peer.node())},
-                                     {}});
-  if (!said.is_ok()) end(Status(said).with_context("to the authority"));
+  to_authority({wire::NodeLost{peer.node(), "shard " + to_string(shard_) + ": " + why,
+                               membership_.incarnation_of(peer.node())},
+                {}});
 }
 
 void ServerLoop::send_to(const wire::PeerId& connection, wire::Body body) {
@@ -186,12 +182,13 @@ void ServerLoop::heartbeat(Ticks now) {
     Status status = check_room(connection);  // who has asked for too much need not ask again to be found
     if (status.is_ok()) {
       if (router_->waiting(connection) >= kHeartbeatsBehind) continue;
-      status = router_->send(connection, {wire::Heartbeat{}, {}});
+      const std::int64_t heard = peer.is_node() ? 0 : talks_[peer.shard()].tell();
+      status = router_->send(connection, {wire::Heartbeat{{}, {}, heard}, {}});
     }
     if (!status.is_ok()) cannot_send(peer, status);
   }
-  if (!dealer_) return;
-  const Status status = dealer_->send({wire::Heartbeat{{}, moved()}, {}});
+  if (!dealer_ || broken_) return;
+  const Status status = dealer_->send({wire::Heartbeat{{}, moved(), talk_.tell()}, {}});
   if (!status.is_ok()) log_.debug(status.message());  // it is not there yet, or its lease will tell
 }
 
@@ -211,6 +208,7 @@ void ServerLoop::check_authority(Ticks now) {
     return end(
         deadline_exceeded(who + " has not answered within " + in_seconds(config_.cluster.start_timeout)));
   }
+  if (over_ && now - authority_seen_ > given_to_come_back()) return end(*over_);  // it may have gone, too
   if (welcomed_ && now - authority_seen_ > config_.cluster.lease) {
     return end(unavailable(who + " was silent for " + in_seconds(now - authority_seen_)));
   }
@@ -238,13 +236,13 @@ void ServerLoop::report_shard() {
 // saves, for which this shard has to be there. An authority that is gone, too, is silent for a lease at most.
 void ServerLoop::ask_to_stop(const std::string& reason) {
   if (!welcomed_) return leave_authority(reason);
-  if (const Status said = dealer_->send({wire::StopRun{reason}, {}}); !said.is_ok()) return end(said);
+  to_authority({wire::StopRun{reason}, {}});
   log_.warn("stopping: " + reason + "; the authority ends the run for this shard, too");
 }
 
 void ServerLoop::leave_authority(const std::string& reason) {
-  const Status said = dealer_->send({wire::Leave{reason}, {}});
-  end(said.is_ok() ? aborted(reason) : said);
+  to_authority({wire::Leave{reason}, {}});
+  end(aborted(reason));
 }
 
 void ServerLoop::leave(const std::string& reason) {
@@ -276,6 +274,7 @@ void ServerLoop::end(Status result) {
   display_.end();
   if (!is_authority() && !result_.is_ok()) log_.error(result_.message());  // the authority has said it
   timer_.cancel();
+  rejoin_timer_.cancel();
   if (const std::int64_t kept_out = router_->counters().kept_out; kept_out > 0) {
     log_.info("connections that were kept out: " + std::to_string(kept_out));
   }

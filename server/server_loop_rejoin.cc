@@ -67,11 +67,11 @@ void ServerLoop::welcome_again(const wire::Join& join) {
                         authority_ && authority_->training()});
 }
 
-// How long a node whose connection broke may take to come back. That it broke it notices at once, or where
-// the network has not told it, with its next heartbeat; so who is killed is missed sooner than by its lease.
-// On one machine nothing breaks a connection but the end of one of its processes, or this one.
-std::chrono::nanoseconds ServerLoop::given_to_come_back(Peer peer) const {
-  if (!peer.is_node()) return std::chrono::nanoseconds(0);
+// How long a node, or another shard, whose connection broke may take to come back. That it broke it notices
+// at once, or where the network has not told it, with its next heartbeat; so who is killed is missed sooner
+// than by its lease. On one machine nothing breaks a connection but the end of one of its processes, or this
+// one.
+std::chrono::nanoseconds ServerLoop::given_to_come_back() const {
   const std::chrono::nanoseconds lease = config_.cluster.lease;
   const bool one_machine = config_.cluster.endpoints[shard_.value].starts_with("ipc://");
   const int beats = one_machine ? 0 : kBeatsToComeBack;

@@ -111,7 +111,7 @@ Status ServerLoop::begin_resumed(ResumePoint point, Ticks now) {
   for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) {
     const wire::PeerId* connection = membership_.connection_of(Peer::of(ShardId(k)));
     if (connection == nullptr) return unavailable("shard " + std::to_string(k) + " has gone");
-    send_to(*connection, wire::ShardWelcome{point.generation, from});
+    send_to(*connection, wire::ShardWelcome{point.generation, from, talks_[ShardId(k)].tell()});
     authority_->shard_joined(ShardId(k));
   }
   go_on_from(from, point.generation);
@@ -120,6 +120,7 @@ Status ServerLoop::begin_resumed(ResumePoint point, Ticks now) {
 
 void ServerLoop::go_on_from(CheckpointId id, std::uint64_t generation) {
   generation_ = generation;
+  resume_point_ = id;
   shard_checkpoints_.set_generation(generation);
   const std::filesystem::path path = CheckpointFolder(config_.run.out, fingerprint_).shard_file(id, shard_);
   const auto file = std::make_shared<std::optional<ShardFile>>();

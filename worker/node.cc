@@ -3,9 +3,9 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <utility>
 
+#include "common/incarnation.h"
 #include "common/wire/memory.h"
 #include "worker/node_memory.h"
 #include "worker/node_totals.h"
@@ -14,13 +14,6 @@
 
 namespace paceline {
 namespace {
-
-std::uint64_t new_incarnation() {
-  std::random_device entropy;
-  std::uint64_t drawn = 0;  // which is nobody's
-  while (drawn == 0) drawn = (std::uint64_t{entropy()} << 32) | entropy();
-  return drawn;
-}
 
 // Null where the run has no keys.
 Result<std::shared_ptr<const wire::ClientKeys>> keys_of(const RunConfig& config, NodeId node) {

@@ -219,6 +219,7 @@ Body read(Fields& f, const proto::Heartbeat& in) {
   m.traffic = {f.number("bytes_pushed", in.bytes_pushed(), 0, kCountMax),
                f.number("bytes_pulled", in.bytes_pulled(), 0, kCountMax),
                f.number("bytes_shared", in.bytes_shared(), 0, kCountMax)};
+  m.heard = f.number("heard", in.heard(), 0, kCountMax);
   return m;
 }
 
@@ -238,12 +239,17 @@ Body read(Fields& f, const proto::ShardJoin& in) {
   for (const proto::IntactFile& file : in.intact()) {
     m.intact.push_back({checkpoint_of(f, file, "intact.checkpoint"), digest_of(f, file, "intact.digest")});
   }
+  m.incarnation = in.incarnation();
+  m.goes_on = generation_of(f, in.goes_on(), "goes_on", 0);
+  m.connection = f.number("connection", in.connection(), 1, kCountMax);
+  m.heard = f.number("heard", in.heard(), 0, kCountMax);
   return m;
 }
 
 Body read(Fields& f, const proto::ShardWelcome& in) {
   ShardWelcome m{generation_of(f, in.generation()), {}};
   if (in.has_resume_from()) m.resume_from = checkpoint_of(f, in.resume_from());
+  m.heard = f.number("heard", in.heard(), 0, kCountMax);
   return m;
 }
 

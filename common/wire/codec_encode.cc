@@ -228,6 +228,7 @@ void put(const Heartbeat& m, proto::Header& header) {
   out.set_bytes_pushed(m.traffic.pushed);
   out.set_bytes_pulled(m.traffic.pulled);
   out.set_bytes_shared(m.traffic.shared);
+  out.set_heard(m.heard);
 }
 
 void put(const Error& m, proto::Header& header) {
@@ -248,12 +249,17 @@ void put(const ShardJoin& m, proto::Header& header) {
     put(file.checkpoint, *f.mutable_checkpoint());
     put(file.digest, *f.mutable_digest());
   }
+  out.set_incarnation(m.incarnation);
+  out.set_goes_on(m.goes_on);
+  out.set_connection(m.connection);
+  out.set_heard(m.heard);
 }
 
 void put(const ShardWelcome& m, proto::Header& header) {
   proto::ShardWelcome& out = *header.mutable_shard_welcome();
   out.set_generation(m.generation);
   if (m.resume_from) put(*m.resume_from, *out.mutable_resume_from());
+  out.set_heard(m.heard);
 }
 
 void put(const ShardReady& m, proto::Header& header) {

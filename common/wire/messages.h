@@ -280,10 +280,12 @@ struct RunOver {
 
 // The sender lives. A node's to the authority says where the time of its workers has gone so far, for whoever
 // looks on: the times of each thread, in order; or nothing of it.
-// A shard's to the authority says what it has moved so far.
+// A shard's to the authority says what it has moved so far, and each of these two how many messages of the
+// other it has heard (server/shard_talk.h).
 struct Heartbeat {
   std::vector<PhaseTimes> workers{};
   Traffic traffic{};
+  std::int64_t heard = 0;
 };
 
 // The peer's message was refused; fatal when the connection is of no further use.
@@ -308,11 +310,19 @@ struct ShardJoin {
   std::uint64_t config_fingerprint = 0;
   bool resumes = false;              // the server was started to resume a run
   std::vector<IntactFile> intact{};  // then: what it has, the newest first
+  // As a node's Join: a random number of this process, not 0; the generation that it goes on in, over another
+  // connection; which of its connections that is. `heard`: how many messages of the authority.
+  std::uint64_t incarnation = 0;
+  std::uint64_t goes_on = 0;
+  std::int64_t connection = 1;
+  std::int64_t heard = 0;
 };
-// The run's generation, and the checkpoint that it goes on from; none: it begins.
+// The run's generation, and the checkpoint that it goes on from; none: it begins. `heard`: how many messages
+// of the shard.
 struct ShardWelcome {
   std::uint64_t generation = 1;
   std::optional<CheckpointId> resume_from{};
+  std::int64_t heard = 0;
 };
 
 // The shard holds node 0's initial parameters whole: training may begin.

@@ -28,13 +28,28 @@ Result<ClusterRun> run_cluster(
   config.cluster.endpoints.clear();
 
   wire::Context context;
-  std::vector<std::unique_ptr<server::Server>> servers;
+  std::vector<std::unique_ptr<BreakingRelay>> breaking;
+  // Where whoever is to go through it finds server `k`: another relay for the nodes than for the other
+  // servers.
+  const auto through_relay = [&](std::uint32_t k, const std::string& whose) {
+    Breaks of_these = *breaks;
+    of_these.seed += breaking.size();
+    breaking.push_back(std::make_unique<BreakingRelay>(
+        config.cluster.endpoints[k], address("breaks-" + whose + std::to_string(k)), of_these));
+    return breaking.back()->endpoint();
+  };
   for (std::uint32_t k = 0; k < config.cluster.shards; ++k) {
     config.cluster.endpoints.push_back(address(std::to_string(k)));
+  }
+  std::vector<std::unique_ptr<server::Server>> servers;
+  RunConfig of_servers = config;
+  for (std::uint32_t k = 0; k < config.cluster.shards; ++k) {
     servers.push_back(
-        std::make_unique<server::Server>(config, ShardId(k), context, Log(), server::ServerOptions{}));
+        std::make_unique<server::Server>(of_servers, ShardId(k), context, Log(), server::ServerOptions{}));
     PACELINE_RETURN_IF_ERROR(servers.back()->start());
-    config.cluster.endpoints.back() = servers.back()->endpoint();
+    config.cluster.endpoints[k] = servers.back()->endpoint();
+    if (k == 0)
+      of_servers.cluster.endpoints[0] = breaks ? through_relay(0, "servers-") : servers.back()->endpoint();
   }
   std::optional<Relay> relay;
   RunConfig of_nodes = config;
@@ -46,13 +61,8 @@ Result<ClusterRun> run_cluster(
                   });
     of_nodes.cluster.endpoints[0] = relay->endpoint();
   }
-  std::vector<std::unique_ptr<BreakingRelay>> breaking;
   for (std::uint32_t k = 0; breaks && k < config.cluster.shards; ++k) {
-    Breaks of_server = *breaks;
-    of_server.seed += k;
-    breaking.push_back(std::make_unique<BreakingRelay>(config.cluster.endpoints[k],
-                                                       address("breaks-" + std::to_string(k)), of_server));
-    of_nodes.cluster.endpoints[k] = breaking.back()->endpoint();
+    of_nodes.cluster.endpoints[k] = through_relay(k, "nodes-");
   }
   std::vector<std::unique_ptr<Node>> nodes(config.cluster.nodes);
   const StopNode stop = [&nodes](NodeId node, const std::string& reason) {

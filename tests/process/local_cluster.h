@@ -44,8 +44,8 @@ struct ClusterRun {
 // same transport, that shows it every message. A Relay sends all payloads: with cluster.shared_memory `auto`
 // the nodes here share memory with the other shards alone, with `on` the run fails.
 //
-// With `breaks`, what the nodes here and each server say to each other goes through a BreakingRelay of its
-// own, and connections break: so many for each server. Not together with an `overhear`, which cannot tell
+// With `breaks`, what the nodes here and each server, and the other servers and the authority, say to each other
+// goes through a BreakingRelay of its own, and connections break: so many for each of these relays. Not together with an `overhear`, which cannot tell
 // what is said twice.
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,

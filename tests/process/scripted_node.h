@@ -112,6 +112,21 @@ class ScriptedNode {
       io_.run_one_for(std::chrono::milliseconds(20));
     }
   }
+  // The name of the next message from `server` that is no heartbeat.
+  std::string hear_name(std::size_t server) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < deadline) {
+      std::vector<wire::Message>& box = inbox_[server];
+      while (!box.empty()) {
+        const wire::Body body = std::move(box.front().body);
+        box.erase(box.begin());
+        if (!std::holds_alternative<wire::Heartbeat>(body)) return wire::name_of(body);
+      }
+      io_.restart();
+      io_.run_one_for(std::chrono::milliseconds(20));
+    }
+    return "nothing";
+  }
 
  private:
   boost::asio::io_context io_;

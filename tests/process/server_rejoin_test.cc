@@ -120,6 +120,60 @@ TEST_CASE("what is said over a connection that was given up counts for nothing")
   CHECK(run.after_clock(*run.after, 0) == 9.0F);
 }
 
+// What the authority says to shard 1 over a connection that breaks, and over the next one.
+TEST_CASE("another shard goes on over another connection: each end says again what the other has not heard") {
+  testing::TempFolder folder;
+  RunConfig config;
+  config.run.out = folder.path();
+  config.cluster.shards = 2;
+  config.cluster.endpoints = {"ipc://" + (folder / "s0").string(), "ipc://" + (folder / "s1").string()};
+  config.cluster.heartbeat = 50ms;
+  config.train.total_iterations = 2;
+  wire::Context context;
+  RunningServer authority(config, ShardId(0), context);
+  REQUIRE(authority.started().is_ok());
+  const std::vector<std::string> there = {config.cluster.endpoints[0]};
+  wire::ShardJoin join{.shard = ShardId(1), .config_fingerprint = fingerprint(config), .incarnation = 5};
+
+  ScriptedNode before(context, there);
+  before.say(0, join);
+  CHECK(before.hear<wire::ShardWelcome>(0).heard == 0);
+  ScriptedNode node(context, there);
+  const wire::Join of_node = join_of(config, 0, kFiveFloats);
+  node.say(0, of_node);
+  node.hear<wire::Welcome>(0);
+  CHECK(before.hear<wire::NodeAdmitted>(0).node == NodeId(0));
+  before.say(0, wire::ShardReady{ShardId(1), of_node.layout_hash});
+  // It is heard of, with the next heartbeat.
+  while (before.hear<wire::Heartbeat>(0).heard == 0) continue;
+
+  ScriptedNode after(context, there);
+  join.goes_on = 1;
+  join.connection = 2;
+  SECTION("which has heard nothing") {
+    after.say(0, join);
+    CHECK(after.hear<wire::ShardWelcome>(0).heard == 1);
+    CHECK(after.hear<wire::NodeAdmitted>(0).node == NodeId(0));
+  }
+  SECTION("which has heard what was said") {
+    join.heard = 1;
+    after.say(0, join);
+    CHECK(after.hear<wire::ShardWelcome>(0).heard == 1);
+    after.say(0, wire::NodeLost{NodeId(0), "by the test", 1000});
+    CHECK(after.hear_name(0) != "NodeAdmitted");
+  }
+  SECTION("not another process of it, nor in another generation, nor with words that were not said") {
+    join.heard = 2;
+    std::string expected = "expected 0 to 1";
+    if (GENERATE(true, false)) {
+      join.incarnation = 6;
+      expected = "shard 1 has gone from this run";
+    }
+    after.say(0, join);
+    CHECK_THAT(after.hear<wire::Error>(0).message, Contains(expected));
+  }
+}
+
 TEST_CASE("a process whose welcome was lost says no more than its join again") {
   BrokenRun run;
   run.after->say(0, run.rejoin(0));

@@ -4,7 +4,7 @@ paceline_test(next_state_test SOURCES unit/next_state_test.cc unit/next_state.cc
   LIBS paceline_store)
 paceline_test(compensation_test SOURCES unit/compensation_test.cc unit/compensation_walk.cc LIBS paceline_store)
 paceline_test(shard_service_test ONE_THREAD
-  SOURCES unit/membership_test.cc unit/shard_rejoin_test.cc unit/shard_service_test.cc unit/shard_waits_test.cc unit/unreachable_test.cc
+  SOURCES unit/membership_test.cc unit/shard_rejoin_test.cc unit/shard_service_test.cc unit/shard_talk_test.cc unit/shard_waits_test.cc unit/unreachable_test.cc
   LIBS paceline_authority paceline_config)
 paceline_test(slow_readers_test ONE_THREAD SOURCES unit/slow_readers_test.cc unit/slow_readers.cc LIBS paceline_authority)
 find_package(Boost 1.74 REQUIRED)

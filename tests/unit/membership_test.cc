@@ -184,7 +184,8 @@ TEST_CASE("the authority takes the other shards, each once, and not itself") {
   Membership membership = at_the_authority();
   const auto join = [&](std::uint32_t shard, const char* connection, std::uint64_t print = kFingerprint) {
     return membership
-        .admit(wire::ShardJoin{wire::kProtocolVersion, ShardId(shard), print}, connection, at(0s))
+        .admit(wire::ShardJoin{.shard = ShardId(shard), .config_fingerprint = print, .incarnation = 1},
+               connection, at(0s))
         .code();
   };
   CHECK(join(0, "x") == StatusCode::kInvalidArgument);

@@ -19,7 +19,7 @@ auto fields(M& m) {
   if constexpr (std::is_same_v<T, Join>) {
     auto& [a, b, c, d, e, f, g, h, i, j, k, l] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
-  } else if constexpr (std::is_same_v<T, ApplyDecision>) {
+  } else if constexpr (std::is_same_v<T, ApplyDecision> || std::is_same_v<T, ShardJoin>) {
     auto& [a, b, c, d, e, f, g, h, i] = m;
     return std::tie(a, b, c, d, e, f, g, h, i);
   } else if constexpr (std::is_same_v<T, Grant>) {
@@ -38,7 +38,7 @@ auto fields(M& m) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
   } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived> ||
-                       std::is_same_v<T, ShardJoin> || std::is_same_v<T, Welcome>) {
+                       std::is_same_v<T, Welcome>) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
@@ -48,7 +48,8 @@ auto fields(M& m) {
     return std::tie(a, b, c, d);
   } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||
                        std::is_same_v<T, Error> || std::is_same_v<T, RunOver> || std::is_same_v<T, Metric> ||
-                       std::is_same_v<T, Tensor> || std::is_same_v<T, NodeLost>) {
+                       std::is_same_v<T, Tensor> || std::is_same_v<T, NodeLost> ||
+                       std::is_same_v<T, Heartbeat> || std::is_same_v<T, ShardWelcome>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||
@@ -193,7 +194,7 @@ struct Generator {
     if constexpr (requires { m.generation; }) m.generation = static_cast<std::uint64_t>(1 + number());
     if constexpr (requires { m.last_generation; }) m.last_generation = static_cast<std::uint64_t>(number());
     if constexpr (requires { m.goes_on; }) m.goes_on = static_cast<std::uint64_t>(number());
-    if constexpr (std::is_same_v<T, Join>) m.connection = std::max<std::int64_t>(m.connection, 1);
+    if constexpr (requires { m.connection; }) m.connection = std::max<std::int64_t>(m.connection, 1);
     if constexpr (requires { m.offset; }) m.offset %= std::int64_t{1} << 39;
     if constexpr (requires { m.samples; }) m.samples = std::min(m.samples, std::int64_t{1} << 32);
     if constexpr (std::is_same_v<T, Grant>) m.samples = std::max<std::int64_t>(m.samples, 1);

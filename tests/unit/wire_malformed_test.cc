@@ -332,6 +332,8 @@ TEST_CASE("which checkpoint, and of what file, is said whole") {
   h.mutable_saved()->mutable_digest()->set_bytes(~std::uint64_t{0});
   CHECK(refusal(h) == "Saved.digest.bytes: got -1, expected 0 to 1152921504606846976");
   h.mutable_shard_join()->set_protocol_version(kProtocolVersion);
+  CHECK(refusal(h) == "ShardJoin.connection: got 0, expected 1 to 1152921504606846976");
+  h.mutable_shard_join()->set_connection(1);
   proto::IntactFile& file = *h.mutable_shard_join()->add_intact();
   CHECK(refusal(h) == "ShardJoin.intact.checkpoint: got nothing, expected a value");
   file.mutable_checkpoint()->set_generation(1);

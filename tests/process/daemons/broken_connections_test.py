@@ -97,7 +97,7 @@ class Breaker:
 
 
 class BrokenConnections(DaemonTest):
-    """Two nodes and two shards over tcp, under bsp: the same bits as without."""
+    """Two nodes and two shards over tcp, under bsp, those between the two shards, too: the same bits as without."""
 
     run_of = (f"train.total_iterations={ITERATIONS}", "cluster.lease=20s", "cluster.heartbeat=100ms",
               "sync.policy=bsp")
@@ -115,13 +115,14 @@ class BrokenConnections(DaemonTest):
 
     def run_over(self, breaks, *overrides):
         """To the end; connections break that often in all, for each server."""
+        def at(*ports):
+            return "cluster.endpoints=[" + ",".join(f"tcp://127.0.0.1:{port}" for port in ports) + "]"
         ports = [free_port(), free_port()]
-        at = "cluster.endpoints=[" + ",".join(f"tcp://127.0.0.1:{p}" for p in ports) + "]"
         settings = (*self.run_of, *overrides)
-        servers = [self.server(k, *settings, at) for k in range(2)]
         self.breakers = [Breaker(port, seed, breaks, *self.after_bytes) for seed, port in enumerate(ports)]
-        near = "cluster.endpoints=[" + ",".join(f"tcp://127.0.0.1:{b.port}" for b in self.breakers) + "]"
-        nodes = [self.node(i, *settings, near) for i in range(2)]
+        self.breakers.append(Breaker(ports[0], 2, breaks, 1_000, 30_000))  # for shard 1, to the authority
+        servers = [self.server(0, *settings, at(*ports)), self.server(1, *settings, at(self.breakers[2].port, ports[1]))]
+        nodes = [self.node(i, *settings, at(*(breaker.port for breaker in self.breakers[:2]))) for i in range(2)]
         for program in nodes + servers:
             self.assertEqual(program.end(), 0, program.errors())
         for breaker in self.breakers:
@@ -149,6 +150,9 @@ class BrokenConnections(DaemonTest):
         said = (folder / "server.log").read_text(encoding="utf-8")
         self.assertRegex(said, r"node \d's connection to shard 0 broke, and it goes on over another one: it says \d "
                                r"gradients? again")
+        self.assertGreater(self.breakers[2].broken, 6)
+        self.assertRegex(said, r"shard 1's connection to the authority broke, and it goes on over another one: \d+ "
+                               r"messages are said again")
         report = self.paceline("report", folder)
         self.assertEqual((report.returncode, report.stderr), (0, ""))
         self.assertIn(f"connections that broke, and nodes went on over others: {summary['reconnects']}", report.stdout)

@@ -1,0 +1,242 @@
+// The authority and the other shards: how these join, what they say to each other (shard_talk.h), and how a
+// shard goes on over another connection where the one before broke while both live. A shard that does not
+// come back is lost, as one that is silent for a lease.
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "common/ticks.h"
+#include "server/server_loop.h"
+
+namespace paceline::server {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Between one connection and the next that is tried: doubling from this to a second.
+constexpr milliseconds kTriesAgainAfter{50};
+constexpr milliseconds kTriesAgainAtMostAfter{1000};
+
+milliseconds wait_before(int attempt) {
+  if (attempt == 0) return milliseconds(0);
+  return std::min(kTriesAgainAfter * (1 << std::min(attempt - 1, 10)), kTriesAgainAtMostAfter);
+}
+
+}  // namespace
+
+// ---- at the authority
+
+// A shard says it once over a connection, and what it says a second time is not answered.
+bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& join) {
+  const std::optional<Peer> known = membership_.who(from);
+  if (!known) return false;  // counted if it is refused
+  const bool present = !membership_.is_gone(*known);
+  const bool broken = router_->joined_in_vain(from);
+  if (broken && present) expelled_.emplace_back(*known, "refused: it went on joining");
+  return broken || (present && *known == Peer::of(join.shard));
+}
+
+void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
+  if (joins_in_vain(from, join)) return;
+  if (!is_authority()) {
+    return refuse_join(from, failed_precondition("shard " + to_string(join.shard) + " joined shard " +
+                                                 to_string(shard_) + ", which is not the authority"));
+  }
+  const std::string key = router_->key_name();
+  const Status own_key = check_key(wire::may_be_server(key), "shard " + to_string(join.shard));
+  if (!own_key.is_ok()) return refuse_join(from, own_key);
+  if (join.goes_on != 0 || membership_.is_here(join)) return on_shard_rejoin(from, join, now);
+  Status status;
+  if (join.protocol_version == wire::kProtocolVersion && join.resumes != options_.resume) {
+    status = failed_precondition(
+        "shard " + to_string(join.shard) + " was started " +
+        (join.resumes ? "with --resume, the authority without" : "without --resume, the authority with it"));
+  } else {
+    status = membership_.admit(join, from, now);
+  }
+  if (!status.is_ok()) {
+    const bool ours = authority_ && join.shard.value < config_.cluster.shards;
+    if (ours) authority_->join_refused(Peer::of(join.shard), status.message());
+    return refuse_join(from, status);
+  }
+  router_->remember(from);
+  talks_[join.shard] = {};
+  if (options_.resume) return on_resuming_shard(from, join, now);
+  send_to(from, wire::ShardWelcome{generation_, {}, 0});
+  authority_->shard_joined(join.shard);
+}
+
+// One that says nothing of going on had not heard its welcome, or waits for it: the checkpoint is not chosen
+// yet.
+void ServerLoop::on_shard_rejoin(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
+  const Peer shard = Peer::of(join.shard);
+  const bool other_run = join.goes_on != 0 && (!authority_ || join.goes_on != generation_);
+  if (other_run || !membership_.is_here(join)) {
+    return refuse_join(from, failed_precondition(to_string(shard) + " has gone from this run"));
+  }
+  if (membership_.is_behind(join)) return router_->give_up(from);  // it is gone, and was read late
+  const wire::PeerId before = *membership_.connection_of(shard);
+  Status moved = unreachable_.dropped(shard);
+  if (moved.is_ok()) moved = talks_[join.shard].other_heard(join.heard);
+  if (moved.is_ok()) moved = membership_.go_on(join, from, now);
+  if (!moved.is_ok()) {
+    expelled_.emplace_back(shard, moved.message());
+    return refuse_join(from, moved);
+  }
+  router_->give_up(before);
+  unreachable_.forget(shard);
+  router_->remember(from);
+  ++reconnects_;
+  if (membership_.moves_of(shard) <= kReconnectsLogged) {
+    log_.warn(to_string(shard) + "'s connection to the authority broke, and it goes on over another one: " +
+              std::to_string(talks_[join.shard].unheard().size()) + " messages are said again");
+  }
+  if (!authority_) return;
+  send_to(from, wire::ShardWelcome{generation_, resume_point_, talks_[join.shard].tell()});
+  for (const wire::Message& message : talks_[join.shard].unheard()) {
+    const Status said = router_->send(from, message);
+    if (!said.is_ok()) return cannot_send(shard, said);
+  }
+}
+
+void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
+  if (talks_[from.shard()].hears(message)) tell_heard(from);
+  if (!authority_) {
+    if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
+      return cannot_resume(unavailable(to_string(from) + " has left: " + leave->fault));
+    }
+    if (const auto* asked = std::get_if<wire::StopRun>(&message.body)) {
+      return cannot_resume(aborted(to_string(from) + ": " + asked->reason));
+    }
+    if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
+      if (lost->node.value < config_.cluster.nodes) remove(Peer::of(lost->node));
+    }
+    return;
+  }
+  const Status status = authority_->handle(from, message, now);
+  if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/false);
+}
+
+void ServerLoop::tell_heard(Peer shard) {
+  const wire::PeerId* connection = membership_.connection_of(shard);
+  if (connection != nullptr) send_to(*connection, wire::Heartbeat{{}, {}, talks_[shard.shard()].tell()});
+}
+
+// ---- at another shard
+
+Status ServerLoop::connect_to_authority(wire::Context& context) {
+  context_ = &context;
+  wire::TransportOptions options;
+  options.on_denied = [this](const Status& why) { on_denied(why); };
+  const std::int64_t number = ++connection_;
+  options.on_broken = [this, number] {
+    boost::asio::post(io_, [this, number] { on_authority_broken(number); });
+  };
+  if (!config_.security.keys.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(wire::ClientKeys keys, wire::read_shard_keys(config_.security.keys));
+    options.client_keys = std::make_shared<const wire::ClientKeys>(std::move(keys));
+  }
+  PACELINE_ASSIGN_OR_RETURN(
+      dealer_, wire::DealerSocket::connect(context, io_, config_.cluster.endpoints[kAuthority.value], options,
+                                           [this](Result<wire::Message> message) {
+                                             on_dealer(std::move(message));
+                                             drain();
+                                           }));
+  wire::ShardJoin join{.shard = shard_,
+                       .config_fingerprint = fingerprint_,
+                       .resumes = options_.resume,
+                       .intact = own_files_.intact,
+                       .incarnation = incarnation_,
+                       .goes_on = welcomed_ ? generation_ : 0,
+                       .connection = number,
+                       .heard = talk_.tell()};
+  return dealer_->send({std::move(join), {}});
+}
+
+// What came over it has been handled. ZeroMQ itself would connect anew, but what is queued would then leave
+// before the join, as a stranger's.
+void ServerLoop::on_authority_broken(std::int64_t connection) {
+  if (ended_ || connection != connection_ || (broken_ && !broken_->connected)) return;
+  if (!broken_) {
+    broken_.emplace();
+    log_.warn("the connection to the authority broke; joining it again over another one");
+  }
+  broken_->connected = false;
+  rejoin_timer_.expires_after(wait_before(broken_->attempts++));
+  rejoin_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || ended_ || !broken_) return;
+    dealer_->close(wire::DealerSocket::Queued::kIsDropped);
+    broken_->connected = true;
+    if (const Status asked = connect_to_authority(*context_); !asked.is_ok()) end(asked);
+  });
+}
+
+void ServerLoop::on_denied(const Status& why) {
+  if (ended_) return;
+  const Status status =
+      Status(why).with_context("the authority (" + config_.cluster.endpoints[kAuthority.value] + ")");
+  if (!welcomed_) return end(status);
+  log_.warn(status.message());
+}
+
+void ServerLoop::on_dealer(Result<wire::Message> message) {
+  if (ended_ || (broken_ && !broken_->connected)) return;
+  authority_seen_ = steady_now();
+  if (!message.is_ok()) return end(message.status());
+  const bool tells = talk_.hears(*message);
+  const wire::Body& body = message->body;
+  if (const auto* beat = std::get_if<wire::Heartbeat>(&body)) {
+    const Status heard = talk_.other_heard(beat->heard);
+    if (!heard.is_ok()) end(Status(heard).with_context("from the authority"));
+  } else if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
+    on_shard_welcome(*welcome);
+  } else if (const auto* over = std::get_if<wire::RunOver>(&body)) {
+    run_over(*over);
+  } else if (const auto* error = std::get_if<wire::Error>(&body)) {
+    on_authority_error(*error);
+  } else {
+    to_service(Peer::of(kAuthority), std::move(*message));
+  }
+  if (tells && !ended_) to_authority({wire::Heartbeat{{}, moved(), talk_.tell()}, {}});
+  end_if_heard();
+}
+
+void ServerLoop::on_shard_welcome(const wire::ShardWelcome& welcome) {
+  const bool first = !std::exchange(welcomed_, true);
+  if (const Status heard = talk_.other_heard(welcome.heard); !heard.is_ok()) {
+    return end(Status(heard).with_context("from the authority"));
+  }
+  if (std::exchange(broken_, std::nullopt)) {
+    log_.info("the authority has welcomed this shard over another connection: " +
+              std::to_string(talk_.unheard().size()) + " messages are said again");
+    for (const wire::Message& message : talk_.unheard()) {
+      if (const Status said = dealer_->send(message); !said.is_ok()) return end(said);
+    }
+  }
+  if (!first) return;
+  log_.info("joined the authority at " + config_.cluster.endpoints[kAuthority.value]);
+  if (!options_.resume) return shard_checkpoints_.forget_all();
+  if (welcome.resume_from) go_on_from(*welcome.resume_from, welcome.generation);
+}
+
+void ServerLoop::on_authority_error(const wire::Error& error) {
+  const Status status(error.code, "the authority refuses shard " + to_string(shard_) + ": " + error.message);
+  const bool unknown = error.code == StatusCode::kNotFound;  // it knows this shard, but not this connection
+  if (error.fatal && unknown && welcomed_ && !broken_) return on_authority_broken(connection_);
+  if (error.fatal) return end(status);
+  log_.warn(status.message());
+}
+
+// The run is over, and the authority has this shard's last word.
+void ServerLoop::end_if_heard() {
+  if (over_ && talk_.unheard().empty()) end(*over_);
+}
+
+void ServerLoop::to_authority(wire::Message message) {
+  talk_.says(message);
+  if (broken_) return;
+  const Status said = dealer_->send(std::move(message));
+  if (!said.is_ok()) end(Status(said).with_context("to the authority"));
+}
+
+}  // namespace paceline::server

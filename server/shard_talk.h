@@ -1,0 +1,78 @@
+// What the authority and another shard say to each other, in order, as one of the two sees it: where their
+// connection breaks while both live, nothing of it is lost or heard twice. Each end keeps what it has said
+// until the other has heard it, and both count.
+//
+//   (connection 1 breaks)
+//   shard      ShardJoin{goes_on, heard 17} over connection 2   ->   authority: gives connection 1 up
+//         <-   ShardWelcome{heard 41}, its 18th, 19th … again
+//   its 42nd, 43rd … again                                      ->
+//
+// What belongs to one connection does not count: joins, welcomes, refusals, and heartbeats, which say how
+// many were heard.
+//
+// Memory: what was said since the other's last word of it, which comes with each heartbeat, after kTellAfter
+// messages, with each payload, and at once of a shard's last word, which waits for that to end.
+//
+// Pure. Thread: one at a time (the server's loop).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <variant>
+
+#include "common/status.h"
+#include "common/wire/messages.h"
+
+namespace paceline::server {
+
+class ShardTalk {
+ public:
+  static constexpr std::int64_t kTellAfter = 64;
+
+  static bool counts(const wire::Body& body) {
+    return !(std::holds_alternative<wire::Heartbeat>(body) || std::holds_alternative<wire::Error>(body) ||
+             std::holds_alternative<wire::ShardJoin>(body) ||
+             std::holds_alternative<wire::ShardWelcome>(body));
+  }
+
+  // This end says it, over a connection or when there is one again.
+  void says(const wire::Message& message) {
+    if (counts(message.body)) unheard_.push_back(message);
+  }
+
+  // This end has heard it. True: the other end is to be told so now.
+  bool hears(const wire::Message& message) {
+    if (!counts(message.body)) return false;
+    ++heard_;
+    const bool last = std::holds_alternative<wire::ShardReport>(message.body);
+    return heard_ - told_ >= kTellAfter || !message.payload.empty() || last;
+  }
+
+  // How many this end has heard, to be told to the other.
+  std::int64_t tell() { return told_ = heard_; }
+
+  // The other end has heard so many of ours. Errors: kInvalidArgument fewer than it has said before, or more
+  // than there were.
+  [[nodiscard]] Status other_heard(std::int64_t count) {
+    const std::int64_t most = known_ + static_cast<std::int64_t>(unheard_.size());
+    if (count < known_ || count > most) {
+      return invalid_argument("messages heard: got " + std::to_string(count) + ", expected " +
+                              std::to_string(known_) + " to " + std::to_string(most));
+    }
+    unheard_.erase(unheard_.begin(), unheard_.begin() + (count - known_));
+    known_ = count;
+    return Status::ok();
+  }
+
+  // What is to be said again over another connection, in order.
+  const std::deque<wire::Message>& unheard() const { return unheard_; }
+
+ private:
+  std::deque<wire::Message> unheard_;
+  std::int64_t known_ = 0;  // of ours, that the other end has heard
+  std::int64_t heard_ = 0;
+  std::int64_t told_ = 0;  // of those, that it knows
+};
+
+}  // namespace paceline::server
