@@ -92,7 +92,7 @@ class ServerLoop {
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);
 
   // Nodes that go on over another connection (server_loop_rejoin.cc).
-  static constexpr std::chrono::seconds kComesBackWithin{2};
+  static constexpr std::chrono::milliseconds kComesBackWithin{1500};
   static constexpr int kBeatsToComeBack = 2;             // and as many heartbeats, over a network
   static constexpr std::int64_t kReconnectsLogged = 20;  // of a node
   bool goes_on(const wire::PeerId& from, const wire::Join& join) const;

@@ -159,7 +159,7 @@ void ServerLoop::on_authority_broken(std::int64_t connection) {
   if (ended_ || connection != connection_ || (broken_ && !broken_->connected)) return;
   if (!broken_) {
     broken_.emplace();
-    log_.warn("the connection to the authority broke; joining it again over another one");
+    log_.info("the connection to the authority broke; joining it again over another one");
   }
   broken_->connected = false;
   rejoin_timer_.expires_after(wait_before(broken_->attempts++));
