@@ -8,7 +8,7 @@ import threading
 import harness
 from harness import DaemonTest
 
-ITERATIONS = 1200  # 300 versions of four workers
+ITERATIONS = 480  # 120 versions of four workers
 
 
 def free_port():
