@@ -78,8 +78,13 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   if (!message.is_ok()) {
     log_.debug("malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " +
                message.status().message());
-    // The socket has counted it. A shard's may have been one that counts (shard_talk.h).
-    if (router_->said_malformed(from) || (peer && !peer->is_node())) {
+    // The socket has counted it.
+    if (peer && !peer->is_node()) {  // it may have been one that counts (shard_talk.h)
+      send_to(from, wire::Error{message.status().code(), message.status().message(), /*fatal=*/true});
+      expelled_.emplace_back(*peer, "refused: " + message.status().message());
+      return;
+    }
+    if (router_->said_malformed(from)) {
       if (peer) expelled_.emplace_back(*peer, "refused: it went on sending malformed messages");
       return;
     }
@@ -138,6 +143,7 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), own_key.message());
     return refuse_join(from, own_key);
   }
+  if (membership_.is_behind(join)) return router_->give_up(from);  // it has gone, and was read late
   if (goes_on(from, join)) return on_rejoin(from, join, now);
   // Before it counts: its number is another process's in this run.
   const bool is_new = ours && join.protocol_version == wire::kProtocolVersion &&
@@ -318,8 +324,7 @@ void ServerLoop::judge(const Status& shard_state) {
     return;
   }
   if (is_authority()) return cannot_resume(shard_state);
-  to_authority({wire::Leave{shard_state.message()}, {}});
-  end(shard_state);
+  leave_with(shard_state);
 }
 
 // The authority ends the run for this shard. What it recorded is there before it says that it is done, so

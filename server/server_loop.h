@@ -98,7 +98,7 @@ class ServerLoop {
   bool goes_on(const wire::PeerId& from, const wire::Join& join) const;
   void on_rejoin(const wire::PeerId& from, const wire::Join& join, Ticks now);
   void welcome_again(const wire::Join& join);
-  std::chrono::nanoseconds given_to_come_back() const;
+  std::chrono::nanoseconds given_to_come_back(ShardId server) const;
 
   // The authority and the other shards (server_loop_shards.cc).
   [[nodiscard]] bool joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& join);
@@ -108,11 +108,14 @@ class ServerLoop {
   void tell_heard(Peer shard);
   [[nodiscard]] Status connect_to_authority(wire::Context& context);
   void on_authority_broken(std::int64_t connection);
+  void connect_again();
+  static std::string said_again(const ShardTalk& talk, std::int64_t times);
   void on_denied(const Status& why);
   void on_dealer(Result<wire::Message> message);
   void on_shard_welcome(const wire::ShardWelcome& welcome);
   void on_authority_error(const wire::Error& error);
   void to_authority(wire::Message message);
+  void leave_with(const Status& why);
   void end_if_heard();
 
   // Nodes that come while training goes on (server_loop_return.cc).
@@ -208,15 +211,17 @@ class ServerLoop {
   wire::Context* context_ = nullptr;            // what it connects in
   bool welcomed_ = false;                       // other shards: the authority has answered
   const std::uint64_t incarnation_ = new_incarnation();
-  ShardTalk talk_;                      // other shards: with the authority
-  std::map<ShardId, ShardTalk> talks_;  // the authority's, with each other shard
-  std::int64_t connection_ = 0;         // other shards: how many to the authority there have been
+  std::shared_ptr<const wire::ClientKeys> client_keys_;  // other shards, where the run has keys
+  ShardTalk talk_{ShardTalk::End::kShard};               // other shards: with the authority
+  std::map<ShardId, ShardTalk> talks_;                   // the authority's, with each other shard
+  std::int64_t connection_ = 0;  // other shards: how many to the authority there have been
   // The one to the authority broke, and it has not welcomed this shard over another one.
   struct Broken {
     int attempts = 0;        // connections that were tried
     bool connected = false;  // with the last of them; else what still comes counts for nothing
   };
   std::optional<Broken> broken_;
+  std::int64_t authority_breaks_ = 0;
   std::optional<Status>
       over_;  // other shards: how the run went, once there is nothing left to do but to be heard
   std::uint64_t generation_ = 1;  // of the run; of one that is resumed, once resumed_

@@ -64,7 +64,7 @@ Status ServerLoop::check_room(const wire::PeerId& connection) const {
 // whose connection broke had said all that it had to say to the authority, so there the lease tells.
 void ServerLoop::cannot_send(Peer to, const Status& why) {
   if (!is_authority() && why.code() == StatusCode::kUnavailable) return;
-  unreachable_.add(to, why, steady_now(), given_to_come_back());
+  unreachable_.add(to, why, steady_now(), given_to_come_back(shard_));
 }
 
 void ServerLoop::check_unreachable(Ticks now) {
@@ -187,7 +187,7 @@ void ServerLoop::heartbeat(Ticks now) {
     }
     if (!status.is_ok()) cannot_send(peer, status);
   }
-  if (!dealer_ || broken_) return;
+  if (!dealer_ || (broken_ && !broken_->connected)) return;
   const Status status = dealer_->send({wire::Heartbeat{{}, moved(), talk_.tell()}, {}});
   if (!status.is_ok()) log_.debug(status.message());  // it is not there yet, or its lease will tell
 }
@@ -208,7 +208,8 @@ void ServerLoop::check_authority(Ticks now) {
     return end(
         deadline_exceeded(who + " has not answered within " + in_seconds(config_.cluster.start_timeout)));
   }
-  if (over_ && now - authority_seen_ > given_to_come_back()) return end(*over_);  // it may have gone, too
+  if (over_ && now - authority_seen_ > given_to_come_back(kAuthority))
+    return end(*over_);  // it may have gone, too
   if (welcomed_ && now - authority_seen_ > config_.cluster.lease) {
     return end(unavailable(who + " was silent for " + in_seconds(now - authority_seen_)));
   }
@@ -240,10 +241,7 @@ void ServerLoop::ask_to_stop(const std::string& reason) {
   log_.warn("stopping: " + reason + "; the authority ends the run for this shard, too");
 }
 
-void ServerLoop::leave_authority(const std::string& reason) {
-  to_authority({wire::Leave{reason}, {}});
-  end(aborted(reason));
-}
+void ServerLoop::leave_authority(const std::string& reason) { leave_with(aborted(reason)); }
 
 void ServerLoop::leave(const std::string& reason) {
   boost::asio::post(io_, [this, reason] {
@@ -269,7 +267,7 @@ void ServerLoop::end(Status result) {
   if (ended_) return;
   ended_ = true;
   for (const std::string& line : stalls_.look({}, steady_now())) log_.info(line);
-  result_ = std::move(result);
+  result_ = over_ ? *over_ : std::move(result);  // what it could not say any more changes nothing
   if (is_shown()) show_status(steady_now());
   display_.end();
   if (!is_authority() && !result_.is_ok()) log_.error(result_.message());  // the authority has said it

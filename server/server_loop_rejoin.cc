@@ -31,7 +31,6 @@ void ServerLoop::on_rejoin(const wire::PeerId& from, const wire::Join& join, Tic
   const bool other_run = waits_for_resume() || (join.goes_on != 0 && join.goes_on != generation_);
   if (other_run || !membership_.is_here(join)) return refuse_join(from, failed_precondition(gone));
   const Peer node = Peer::of(join.node);
-  if (membership_.is_behind(join)) return router_->give_up(from);  // it is gone, and was read late
   const wire::PeerId before = *membership_.connection_of(node);
   if (before == from) return welcome_again(join);  // it says so twice
   Status moved =
@@ -71,9 +70,9 @@ void ServerLoop::welcome_again(const wire::Join& join) {
 // at once, or where the network has not told it, with its next heartbeat; so who is killed is missed sooner
 // than by its lease. On one machine nothing breaks a connection but the end of one of its processes, or this
 // one.
-std::chrono::nanoseconds ServerLoop::given_to_come_back() const {
+std::chrono::nanoseconds ServerLoop::given_to_come_back(ShardId server) const {
   const std::chrono::nanoseconds lease = config_.cluster.lease;
-  const bool one_machine = config_.cluster.endpoints[shard_.value].starts_with("ipc://");
+  const bool one_machine = config_.cluster.endpoints[server.value].starts_with("ipc://");
   const int beats = one_machine ? 0 : kBeatsToComeBack;
   return std::min<std::chrono::nanoseconds>(lease, beats * config_.cluster.heartbeat + kComesBackWithin);
 }

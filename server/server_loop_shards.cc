@@ -1,29 +1,14 @@
 // The authority and the other shards: how these join, what they say to each other (shard_talk.h), and how a
 // shard goes on over another connection where the one before broke while both live. A shard that does not
 // come back is lost, as one that is silent for a lease.
-#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
 
 #include "common/ticks.h"
+#include "common/wire/reconnect_pause.h"
 #include "server/server_loop.h"
 
 namespace paceline::server {
-namespace {
-
-using std::chrono::milliseconds;
-
-// Between one connection and the next that is tried: doubling from this to a second.
-constexpr milliseconds kTriesAgainAfter{50};
-constexpr milliseconds kTriesAgainAtMostAfter{1000};
-
-milliseconds wait_before(int attempt) {
-  if (attempt == 0) return milliseconds(0);
-  return std::min(kTriesAgainAfter * (1 << std::min(attempt - 1, 10)), kTriesAgainAtMostAfter);
-}
-
-}  // namespace
-
 // ---- at the authority
 
 // A shard says it once over a connection, and what it says a second time is not answered.
@@ -60,10 +45,17 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
     return refuse_join(from, status);
   }
   router_->remember(from);
-  talks_[join.shard] = {};
+  talks_[join.shard] = ShardTalk();
   if (options_.resume) return on_resuming_shard(from, join, now);
   send_to(from, wire::ShardWelcome{generation_, {}, 0});
   authority_->shard_joined(join.shard);
+}
+
+// For the log, of the `times`-th time.
+std::string ServerLoop::said_again(const ShardTalk& talk, std::int64_t times) {
+  const std::size_t count = talk.unheard().size();
+  return std::to_string(count) + (count == 1 ? " message is" : " messages are") + " said again" +
+         (times == kReconnectsLogged ? "; what else breaks of it is counted, not logged" : "");
 }
 
 // One that says nothing of going on had not heard its welcome, or waits for it: the checkpoint is not chosen
@@ -74,7 +66,7 @@ void ServerLoop::on_shard_rejoin(const wire::PeerId& from, const wire::ShardJoin
   if (other_run || !membership_.is_here(join)) {
     return refuse_join(from, failed_precondition(to_string(shard) + " has gone from this run"));
   }
-  if (membership_.is_behind(join)) return router_->give_up(from);  // it is gone, and was read late
+  if (membership_.is_behind(join)) return router_->give_up(from);  // it has gone, and was read late
   const wire::PeerId before = *membership_.connection_of(shard);
   Status moved = unreachable_.dropped(shard);
   if (moved.is_ok()) moved = talks_[join.shard].other_heard(join.heard);
@@ -89,7 +81,7 @@ void ServerLoop::on_shard_rejoin(const wire::PeerId& from, const wire::ShardJoin
   ++reconnects_;
   if (membership_.moves_of(shard) <= kReconnectsLogged) {
     log_.warn(to_string(shard) + "'s connection to the authority broke, and it goes on over another one: " +
-              std::to_string(talks_[join.shard].unheard().size()) + " messages are said again");
+              said_again(talks_[join.shard], membership_.moves_of(shard)));
   }
   if (!authority_) return;
   send_to(from, wire::ShardWelcome{generation_, resume_point_, talks_[join.shard].tell()});
@@ -132,10 +124,11 @@ Status ServerLoop::connect_to_authority(wire::Context& context) {
   options.on_broken = [this, number] {
     boost::asio::post(io_, [this, number] { on_authority_broken(number); });
   };
-  if (!config_.security.keys.empty()) {
+  if (!config_.security.keys.empty() && client_keys_ == nullptr) {
     PACELINE_ASSIGN_OR_RETURN(wire::ClientKeys keys, wire::read_shard_keys(config_.security.keys));
-    options.client_keys = std::make_shared<const wire::ClientKeys>(std::move(keys));
+    client_keys_ = std::make_shared<const wire::ClientKeys>(std::move(keys));
   }
+  options.client_keys = client_keys_;
   PACELINE_ASSIGN_OR_RETURN(
       dealer_, wire::DealerSocket::connect(context, io_, config_.cluster.endpoints[kAuthority.value], options,
                                            [this](Result<wire::Message> message) {
@@ -157,17 +150,27 @@ Status ServerLoop::connect_to_authority(wire::Context& context) {
 // before the join, as a stranger's.
 void ServerLoop::on_authority_broken(std::int64_t connection) {
   if (ended_ || connection != connection_ || (broken_ && !broken_->connected)) return;
+  if (over_ && !over_->is_ok()) return end(*over_);  // an authority that has failed waits for nobody
   if (!broken_) {
     broken_.emplace();
-    log_.info("the connection to the authority broke; joining it again over another one");
+    if (++authority_breaks_ <= kReconnectsLogged) {
+      log_.info("the connection to the authority broke; joining it again over another one");
+    }
   }
+  connect_again();
+}
+
+void ServerLoop::connect_again() {
   broken_->connected = false;
-  rejoin_timer_.expires_after(wait_before(broken_->attempts++));
+  rejoin_timer_.expires_after(wire::reconnect_pause(broken_->attempts++));
   rejoin_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error || ended_ || !broken_) return;
     dealer_->close(wire::DealerSocket::Queued::kIsDropped);
     broken_->connected = true;
-    if (const Status asked = connect_to_authority(*context_); !asked.is_ok()) end(asked);
+    if (const Status asked = connect_to_authority(*context_); !asked.is_ok()) {
+      log_.warn("no connection to the authority: " + asked.message());
+      connect_again();
+    }
   });
 }
 
@@ -186,7 +189,8 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
   const bool tells = talk_.hears(*message);
   const wire::Body& body = message->body;
   if (const auto* beat = std::get_if<wire::Heartbeat>(&body)) {
-    const Status heard = talk_.other_heard(beat->heard);
+    // Before its welcome it may be another authority's yet.
+    const Status heard = welcomed_ ? talk_.other_heard(beat->heard) : Status::ok();
     if (!heard.is_ok()) end(Status(heard).with_context("from the authority"));
   } else if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
     on_shard_welcome(*welcome);
@@ -207,8 +211,10 @@ void ServerLoop::on_shard_welcome(const wire::ShardWelcome& welcome) {
     return end(Status(heard).with_context("from the authority"));
   }
   if (std::exchange(broken_, std::nullopt)) {
-    log_.info("the authority has welcomed this shard over another connection: " +
-              std::to_string(talk_.unheard().size()) + " messages are said again");
+    if (authority_breaks_ <= kReconnectsLogged) {
+      log_.info("the authority has welcomed this shard over another connection: " +
+                said_again(talk_, authority_breaks_));
+    }
     for (const wire::Message& message : talk_.unheard()) {
       if (const Status said = dealer_->send(message); !said.is_ok()) return end(said);
     }
@@ -221,8 +227,9 @@ void ServerLoop::on_shard_welcome(const wire::ShardWelcome& welcome) {
 
 void ServerLoop::on_authority_error(const wire::Error& error) {
   const Status status(error.code, "the authority refuses shard " + to_string(shard_) + ": " + error.message);
-  const bool unknown = error.code == StatusCode::kNotFound;  // it knows this shard, but not this connection
-  if (error.fatal && unknown && welcomed_ && !broken_) return on_authority_broken(connection_);
+  const bool unknown =
+      error.code == StatusCode::kNotFound;  // it may know this shard, but not this connection
+  if (error.fatal && unknown) return on_authority_broken(connection_);
   if (error.fatal) return end(status);
   log_.warn(status.message());
 }
@@ -237,6 +244,15 @@ void ServerLoop::to_authority(wire::Message message) {
   if (broken_) return;
   const Status said = dealer_->send(std::move(message));
   if (!said.is_ok()) end(Status(said).with_context("to the authority"));
+}
+
+// Ends with `why`, whether the authority hears it or not.
+void ServerLoop::leave_with(const Status& why) {
+  const wire::Message leave{wire::Leave{why.message()}, {}};
+  talk_.says(leave);
+  const Status said = broken_ ? Status::ok() : dealer_->send(leave);
+  if (!said.is_ok()) log_.warn("to the authority: " + said.message());
+  end(why);
 }
 
 }  // namespace paceline::server

@@ -7,8 +7,8 @@
 //         <-   ShardWelcome{heard 41}, its 18th, 19th … again
 //   its 42nd, 43rd … again                                      ->
 //
-// What belongs to one connection does not count: joins, welcomes, refusals, and heartbeats, which say how
-// many were heard.
+// What belongs to one connection does not count: joins, welcomes, the authority's refusals, and heartbeats,
+// which say how many were heard.
 //
 // Memory: what was said since the other's last word of it, which comes with each heartbeat, after kTellAfter
 // messages, with each payload, and at once of a shard's last word, which waits for that to end.
@@ -30,20 +30,24 @@ class ShardTalk {
  public:
   static constexpr std::int64_t kTellAfter = 64;
 
-  static bool counts(const wire::Body& body) {
-    return !(std::holds_alternative<wire::Heartbeat>(body) || std::holds_alternative<wire::Error>(body) ||
-             std::holds_alternative<wire::ShardJoin>(body) ||
+  enum class End { kAuthority, kShard };
+  explicit ShardTalk(End end = End::kAuthority) : end_(end) {}
+
+  // Of what `speaker` says. A shard's Error says that it cannot do what it was told to.
+  static bool counts(const wire::Body& body, End speaker) {
+    if (std::holds_alternative<wire::Error>(body)) return speaker == End::kShard;
+    return !(std::holds_alternative<wire::Heartbeat>(body) || std::holds_alternative<wire::ShardJoin>(body) ||
              std::holds_alternative<wire::ShardWelcome>(body));
   }
 
   // This end says it, over a connection or when there is one again.
   void says(const wire::Message& message) {
-    if (counts(message.body)) unheard_.push_back(message);
+    if (counts(message.body, end_)) unheard_.push_back(message);
   }
 
   // This end has heard it. True: the other end is to be told so now.
   bool hears(const wire::Message& message) {
-    if (!counts(message.body)) return false;
+    if (!counts(message.body, end_ == End::kShard ? End::kAuthority : End::kShard)) return false;
     ++heard_;
     const bool last = std::holds_alternative<wire::ShardReport>(message.body);
     return heard_ - told_ >= kTellAfter || !message.payload.empty() || last;
@@ -69,6 +73,7 @@ class ShardTalk {
   const std::deque<wire::Message>& unheard() const { return unheard_; }
 
  private:
+  End end_;
   std::deque<wire::Message> unheard_;
   std::int64_t known_ = 0;  // of ours, that the other end has heard
   std::int64_t heard_ = 0;

@@ -76,7 +76,10 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   } else {
     // What the messages show comes first: it owes nothing to what the engine says of itself.
     if (heard) violations = grants.violations(run->summary, /*all_count=*/!one_leaves);
-    if (!run->servers[0]) violations.push_back("authority: " + run->servers[0].message());
+    for (std::size_t k = 0; k < run->servers.size(); ++k) {
+      if (!run->servers[k])
+        violations.push_back("shard " + std::to_string(k) + ": " + run->servers[k].message());
+    }
     const bool lends = config.cluster.shared_memory != SharedMemory::kOff;
     if (lends != (run->summary.bytes_shared > 0)) {
       violations.push_back(std::to_string(run->summary.bytes_shared) + " bytes were shared");

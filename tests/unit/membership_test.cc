@@ -195,6 +195,25 @@ TEST_CASE("the authority takes the other shards, each once, and not itself") {
   CHECK(join(1, "y") == StatusCode::kFailedPrecondition);
 }
 
+TEST_CASE("another shard goes on over a later connection as the process that it is, and as no other") {
+  Membership membership = at_the_authority();
+  wire::ShardJoin join{.shard = ShardId(1), .config_fingerprint = kFingerprint};
+  CHECK(membership.admit(join, "first", at(0s)).code() ==
+        StatusCode::kInvalidArgument);  // nobody's incarnation
+  join.incarnation = 7;
+  REQUIRE(membership.admit(join, "first", at(0s)).is_ok());
+  join.connection = 3;
+  CHECK((membership.is_here(join) && !membership.is_behind(join)));
+  REQUIRE(membership.go_on(join, "third", at(0s)).is_ok());
+  CHECK(*membership.connection_of(Peer::of(ShardId(1))) == "third");
+  CHECK(membership.moves_of(Peer::of(ShardId(1))) == 1);
+  join.connection = 2;
+  CHECK(membership.is_behind(join));
+  join.incarnation = 8;
+  CHECK_FALSE((membership.is_here(join) || membership.is_behind(join)));
+  CHECK(membership.go_on(join, "second", at(0s)).code() == StatusCode::kFailedPrecondition);
+}
+
 TEST_CASE(
     "the same process goes on over another connection, and who speaks over the one before is a stranger") {
   Membership membership = at_the_authority();

@@ -35,12 +35,24 @@ TEST_CASE("nobody has heard what was not said, nor forgets what it has heard") {
 
 TEST_CASE("what belongs to a connection does not count") {
   ShardTalk talk;
-  const wire::Body bodies[] = {wire::Heartbeat{}, wire::Error{}, wire::ShardJoin{}, wire::ShardWelcome{}};
+  const wire::Body bodies[] = {wire::Heartbeat{}, wire::ShardJoin{}, wire::ShardWelcome{}};
   for (const wire::Body& body : bodies) {
     talk.says({body, {}});
     CHECK_FALSE(talk.hears({body, {}}));
   }
   CHECK((talk.unheard().empty() && talk.tell() == 0));
+}
+
+TEST_CASE("a shard's error is one of what it has to say, the authority's is a refusal") {
+  ShardTalk authority;
+  ShardTalk shard(ShardTalk::End::kShard);
+  const wire::Message error{wire::Error{}, {}};
+  authority.says(error);
+  shard.says(error);
+  CHECK((authority.unheard().empty() && shard.unheard().size() == 1));
+  (void)authority.hears(error);
+  (void)shard.hears(error);
+  CHECK((authority.tell() == 1 && shard.tell() == 0));
 }
 
 TEST_CASE("the other end is told often enough, and at once of a payload, which lies in memory") {

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "common/wire/reconnect_pause.h"
 #include "worker/client/ps_client_impl.h"
 
 namespace paceline {
@@ -24,15 +25,7 @@ using std::chrono::milliseconds;
 
 // A thread is copying what the server has lent: that is over in a moment.
 constexpr milliseconds kLandsWithin{1};
-// Between one connection and the next that is tried: doubling from this to a second.
-constexpr milliseconds kTriesAgainAfter{50};
-constexpr milliseconds kTriesAgainAtMostAfter{1000};
 constexpr std::int64_t kReconnectsLogged = 100;
-
-std::chrono::nanoseconds wait_before(int attempt) {
-  if (attempt == 0) return std::chrono::nanoseconds(0);
-  return std::min(kTriesAgainAfter * (1 << std::min(attempt - 1, 10)), kTriesAgainAtMostAfter);
-}
 
 }  // namespace
 
@@ -52,7 +45,7 @@ void PsClient::Impl::io_broken(ServerLink& link, std::int64_t connection, const 
     state_.stands(link.shard, {0, "its connection broke"});
   }
   link.broken->connected = false;
-  io_rejoin_in(link, wait_before(link.broken->attempts++));
+  io_rejoin_in(link, wire::reconnect_pause(link.broken->attempts++));
 }
 
 void PsClient::Impl::io_rejoin_in(ServerLink& link, std::chrono::nanoseconds delay) {
