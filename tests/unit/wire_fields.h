@@ -20,11 +20,11 @@ auto fields(M& m) {
     auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   } else if constexpr (std::is_same_v<T, ApplyDecision>) {
-    auto& [a, b, c, d, e, f, g, h, i] = m;
-    return std::tie(a, b, c, d, e, f, g, h, i);
+    auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   } else if constexpr (std::is_same_v<T, Grant>) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, n] = m;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, n, o] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n, o);
   } else if constexpr (std::is_same_v<T, StepReport>) {
     auto& [a, b, c, d, e, f, g, h, i] = m;
     return std::tie(a, b, c, d, e, f, g, h, i);
@@ -128,6 +128,7 @@ struct Generator {
   }
   void fill(std::chrono::nanoseconds& v) { v = std::chrono::nanoseconds(number()); }
   void fill(StatusCode& v) { v = static_cast<StatusCode>(1 + random.next_below(10)); }
+  void fill(ApplyMode& v) { v = static_cast<ApplyMode>(random.next_below(2)); }
   void fill(Combine& v) { v = random.next_below(2) == 1 ? Combine::kMean : Combine::kEach; }
   void fill(std::string& v) {
     static const std::string kCharacters[] = {"a", "Z", " ", "\"", "{", "ä", "∞", "𝒫"};
