@@ -37,9 +37,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   counting.cluster = config.cluster.cluster();
   counting.seed = seed;
   counting.in_parts = leaves_in_parts(seed);
-  if (config.sync.combine == CombineMode::kMean) {
-    counting.gradient_scale = static_cast<float>(counting.cluster.workers());
-  }
+  counting.gradient_scale = gradient_scale(config.sync, counting.cluster.workers());
   counting.on_read = [&checker](const Read& read) { checker.on_read(read); };
 
   // One run in four loses a node (never the only one) at some step of its first thread.
