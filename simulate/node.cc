@@ -53,6 +53,10 @@ void Node::end_exchange(Thread& t, std::optional<nanoseconds> parameters, Phase 
   t.phases.end_exchange({t.grant.held, parameters, 2 * world_->plan.costs.message}, next);
 }
 
+cache::FreshnessRules Node::rules(const Thread& t) const {
+  return {t.grant.apply, world_->plan.config.sync.refresh_clocks};
+}
+
 cache::ProcessCacheState Node::newest_known() const {
   return {std::max(known_.version, process_.version()), std::max(known_.revision, process_.revision())};
 }
@@ -98,10 +102,9 @@ void Node::read_parameters(Thread& t, Ticks now) {
   ++parameter_reads_;
   known_ = {std::max(known_.version, t.grant.version), std::max(known_.revision, t.grant.revision)};
   const cache::ProcessCacheState newest = newest_known();
-  const cache::ReadDecision decision =
-      cache::decide_read(world_->plan.freshness,
-                         {t.grant.clock, t.grant.min_version, newest.version, newest.revision, with_push(t)},
-                         t.state, process_state());
+  const cache::ReadDecision decision = cache::decide_read(
+      rules(t), {t.grant.clock, t.grant.min_version, newest.version, newest.revision, with_push(t)}, t.state,
+      process_state());
   const bool waited = t.landed && *t.landed > t.arrived;  // for them, with the grant there
   if (waited || decision.source == cache::ReadSource::kServer) ++server_reads_;
   if (decision.source == cache::ReadSource::kServer) {
@@ -194,8 +197,8 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
   if (t.ahead.ticket) {
     t.phases.add_hidden(Phase::kPsParam, t.ahead.until.value_or(now) - t.ahead.since);
   }
-  const cache::PullWithPushPlan plan = cache::pull_with_push(world_->plan.freshness, t.grant.clock,
-                                                             t.grant.threshold, t.state, process_state());
+  const cache::PullWithPushPlan plan =
+      cache::pull_with_push(rules(t), t.grant.clock, t.grant.threshold, t.state, process_state());
   t.with_push.reset();
   t.landed.reset();
   t.lands = false;
@@ -224,8 +227,8 @@ void Node::push_leaves(std::uint32_t thread, Ticks now) {
   if (t.asked_ahead) {
     if (!is_open(*t.with_push)) t.landed = now;  // it has come already, and lands with the read
   } else {
-    const cache::PullWithPushPlan plan = cache::pull_with_push(world_->plan.freshness, t.grant.clock,
-                                                               t.grant.threshold, t.state, process_state());
+    const cache::PullWithPushPlan plan =
+        cache::pull_with_push(rules(t), t.grant.clock, t.grant.threshold, t.state, process_state());
     if (plan.send) {
       const Request asked = request(plan.min_version);
       t.with_push = asked.ticket;

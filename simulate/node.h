@@ -156,6 +156,7 @@ class Node {
   bool is_open(Ticket ticket) const;
   cache::ProcessCacheState process_state() const { return {process_.version(), process_.revision()}; }
   cache::ProcessCacheState newest_known() const;
+  cache::FreshnessRules rules(const Thread& t) const;
   cache::PullWithPush with_push(const Thread& t) const;
   std::chrono::nanoseconds per_float(double ns) const;
   Rank rank_of(const Thread& t) const { return world_->plan.cluster.rank_of(t.id); }

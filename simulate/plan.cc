@@ -54,7 +54,6 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   Plan plan;
   plan.config = config;
   plan.engine = engine_config(config);
-  plan.freshness = {config.sync.apply, config.sync.refresh_clocks};
   plan.cluster = config.cluster.cluster();
   // Whoever does not come later is there at once.
   plan.engine.nodes_at_start.reset();
@@ -64,7 +63,8 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   }
   plan.keeps_own_updates = cache::keeps_own_updates(sync::largest_threshold(plan.engine.policy));
   plan.applies_at_once = config.train.optimizer.kind != OptimizerKind::kSgd;
-  plan.missing_max = cache::missing_max(plan.engine.apply, sync::largest_threshold(plan.engine.policy));
+  plan.missing_max = cache::missing_max(sync::largest_threshold(plan.engine, ApplyMode::kVersioned),
+                                        sync::largest_threshold(plan.engine, ApplyMode::kEager));
   plan.apply_threads = config.cluster.apply_threads.value_or(1);
   if (floats) {
     plan.floats = *floats;

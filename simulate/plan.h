@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "common/cache/freshness.h"
 #include "common/config/run_config.h"
 #include "common/status.h"
 #include "common/sync/engine_config.h"
@@ -30,7 +29,6 @@ struct Costs {
 struct Plan {
   RunConfig config;
   sync::EngineConfig engine;
-  cache::FreshnessRules freshness;
   Cluster cluster;
   bool keeps_own_updates = false;   // cache::keeps_own_updates()
   bool applies_at_once = false;     // the optimizer has a state (worker/cache/thread_cache.h)

@@ -18,7 +18,9 @@ Server::Server(ShardId id, const Plan& plan, Events& events, Network& network, P
       network_(network),
       pulls_(pulls),
       training_(training),
-      applied_(plan.engine.apply, plan.cluster.workers(), plan.missing_max + 1),
+      applied_(is_ever_eager(plan.engine.policy.stages, plan.engine.apply) ? ApplyMode::kEager
+                                                                           : ApplyMode::kVersioned,
+               plan.cluster.workers(), plan.missing_max + 1),
       answered_(plan.cluster.nodes, State{kNoVersion, kNoRevision}) {}
 
 void Server::push_arrives(std::uint32_t worker, Ticks now) {

@@ -46,7 +46,7 @@ void World::evaluate(Version version, std::size_t row, Ticks now) {
 // versioned application, so what was evaluated need not be again.
 void World::finish_model(Outcome& out) {
   if (summary_.status != "failed") {
-    const bool versioned = plan_.config.sync.apply == ApplyMode::kVersioned;
+    const bool versioned = engine_.apply_mode() == ApplyMode::kVersioned;
     if (!versioned || !evaluated_ || evaluated_->first != engine_.version()) {
       evaluated_ = {engine_.version(), training_->evaluate_now()};
       curve_.push_back({summary_.wall_seconds, engine_.version(), engine_.threshold()});

@@ -25,13 +25,12 @@ Threshold largest_threshold(const RunConfig& config) {
 // Under shared memory a gradient stays in its buffer until the servers have applied it: at a grant those of
 // at most `largest threshold` clocks wait for others (DESIGN 3.1), one is computed into, and two are for
 // servers that are late to say that they have applied theirs. What the thread cache keeps meanwhile is the
-// last one, which is among these. Eager, none waits for others. Made when needed, so a large threshold costs
-// nothing before a worker leads by that much.
+// last one, which is among these. Eager, none waits for others; a run that turns eager has enough of what it
+// needed before. Made when needed, so a large threshold costs nothing before a worker leads by that much.
 std::size_t gradient_buffers_max(const RunConfig& config, bool shared) {
-  const Threshold largest = largest_threshold(config);
-  if (!shared || config.sync.apply == ApplyMode::kEager || largest.is_infinite())
-    return GradientBuffers::kBuffersMax;
-  return static_cast<std::size_t>(largest.value()) + 3;
+  const auto versioned = sync::largest_threshold(engine_config(config), ApplyMode::kVersioned);
+  if (!shared || !versioned) return GradientBuffers::kBuffersMax;
+  return static_cast<std::size_t>(versioned->value()) + 3;
 }
 
 // For all gradients that the node may have at a time. Of a session of its own: servers that were lost may
@@ -161,7 +160,7 @@ void Session::train_worker(WorkerId worker, ThreadResult& result) {
   Training training{
       .worker = worker,
       .layout = parts_.tasks.layout(),
-      .freshness = {config_.sync.apply, config_.sync.refresh_clocks},
+      .refresh_clocks = config_.sync.refresh_clocks,
       .applies_locally = cache::keeps_own_updates(largest_threshold(config_)),
       .looks = worker_looks(config_.train.on_nan, config_.cluster.gradient_encoding),
       .batches = batch_limits(config_),

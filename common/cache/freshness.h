@@ -22,9 +22,8 @@
 
 namespace paceline::cache {
 
-// What holds for a whole run.
 struct FreshnessRules {
-  ApplyMode apply = ApplyMode::kVersioned;     // versioned compares versions, eager revisions
+  ApplyMode apply = ApplyMode::kVersioned;     // of the grant: versioned compares versions, eager revisions
   std::optional<std::int64_t> refresh_clocks;  // r >= 1; none: refresh only when required
 };
 

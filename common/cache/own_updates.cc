@@ -7,10 +7,11 @@
 
 namespace paceline::cache {
 
-std::int64_t missing_max(ApplyMode apply, Threshold largest) {
+std::int64_t missing_max(std::optional<Threshold> versioned, std::optional<Threshold> eager) {
   constexpr std::int64_t kEagerLeast = 8;
-  const std::int64_t waiting = largest.is_infinite() ? 2 : largest.value() + 2;
-  return apply == ApplyMode::kEager ? std::max(waiting, kEagerLeast) : waiting;
+  const auto waiting = [](Threshold s) { return s.is_infinite() ? 2 : s.value() + 2; };
+  const std::int64_t in_turn = versioned ? waiting(*versioned) : 0;
+  return eager ? std::max({in_turn, waiting(*eager), kEagerLeast}) : in_turn;
 }
 
 bool must_reapply(Clock own, Clock slice_applied) {

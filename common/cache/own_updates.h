@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "common/cache/freshness.h"
@@ -30,7 +31,9 @@ constexpr bool keeps_own_updates(Threshold largest) { return largest > Threshold
 // How many own gradients a thread may lack in what its node has and still go on with that, where something
 // newer is merely due: as many as a shard may have to wait for under versioned application; eager, where a
 // shard that is late has decisions on their way to it, at least 8. The thread keeps an update for each.
-std::int64_t missing_max(ApplyMode apply, Threshold largest);
+// `versioned`, `eager`: the largest threshold that is granted with while gradients are applied so; none where
+// they never are (sync::largest_threshold()).
+std::int64_t missing_max(std::optional<Threshold> versioned, std::optional<Threshold> eager);
 
 // Whether an own gradient stamped `own` must be applied again to a slice with this applied clock.
 bool must_reapply(Clock own, Clock slice_applied);

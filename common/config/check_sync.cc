@@ -11,24 +11,17 @@
 namespace paceline::config {
 namespace {
 
-// Whether the run's way of applying is one that its policy, or that of stage `at`, can go with.
-void check_policy_applies(Judge& judge, const SyncSection& sync, PolicyKind policy, const std::string& at) {
-  const std::string combination = std::string(name_of(policy)) + " with apply: " + name_of(sync.apply) +
-                                  ", combine: " + name_of(sync.combine);
-  const bool beside_asp = std::any_of(sync.stages.begin(), sync.stages.end(), [](const PolicyStage& stage) {
-    return stage.policy == PolicyKind::kAsp;
-  });
-  const char* expected = "apply: versioned";
-  if (at != "sync.policy") expected = "apply: versioned, or ssp with threshold: 0 there";
-  if (beside_asp) expected = "ssp with threshold: 0 there, since asp goes with apply: eager alone";
-  judge.refuse_if(policy == PolicyKind::kBsp && sync.apply == ApplyMode::kEager, {"sync.apply", at.c_str()},
-                  "bsp is exact only version by version", combination, expected);
-  judge.refuse_if(policy == PolicyKind::kBackup && sync.apply == ApplyMode::kEager,
-                  {"sync.apply", at.c_str()}, "what is applied on arrival is late for nothing", combination,
-                  "apply: versioned");
-  judge.refuse_if(policy == PolicyKind::kAsp && sync.apply == ApplyMode::kVersioned,
-                  {"sync.apply", at.c_str()}, "asp would hold gradients without bound for the slowest",
-                  combination, "apply: eager");
+// Whether this way of applying is one that the run's policy, or that of stage `at`, can go with.
+void check_policy_applies(Judge& judge, const SyncSection& sync, PolicyKind policy, ApplyMode apply,
+                          const std::string& at) {
+  const std::string combination =
+      std::string(name_of(policy)) + " with apply: " + name_of(apply) + ", combine: " + name_of(sync.combine);
+  judge.refuse_if(policy == PolicyKind::kBsp && apply == ApplyMode::kEager, {"sync.apply", at.c_str()},
+                  "bsp is exact only version by version", combination, "apply: versioned");
+  judge.refuse_if(policy == PolicyKind::kBackup && apply == ApplyMode::kEager, {"sync.apply", at.c_str()},
+                  "what is applied on arrival is late for nothing", combination, "apply: versioned");
+  judge.refuse_if(policy == PolicyKind::kAsp && apply == ApplyMode::kVersioned, {"sync.apply", at.c_str()},
+                  "asp would hold gradients without bound for the slowest", combination, "apply: eager");
   judge.refuse_if(policy == PolicyKind::kAsp && !sync.refresh_clocks, {"sync.refresh_clocks", at.c_str()},
                   "under asp nothing is ever required, so nobody would pull", "null",
                   "refresh_clocks: 1 or more");
@@ -36,11 +29,31 @@ void check_policy_applies(Judge& judge, const SyncSection& sync, PolicyKind poli
 
 std::string stage_key(std::size_t i) { return "sync.stages[" + std::to_string(i) + "]"; }
 
-void check_application(Judge& judge, const SyncSection& sync) {
-  check_policy_applies(judge, sync, sync.policy, "sync.policy");
-  for (std::size_t i = 0; i < sync.stages.size(); ++i) {
-    check_policy_applies(judge, sync, sync.stages[i].policy, stage_key(i));
+// The first stage applies as the run does; a later one may turn eager, and none goes back.
+void check_stage_applies(Judge& judge, const SyncSection& sync, std::size_t i) {
+  const PolicyStage& stage = sync.stages[i];
+  const std::string key = stage_key(i);
+  const ApplyMode apply = apply_in(sync.stages, sync.apply, i);
+  if (i == 0) {
+    const ApplyMode own = stage.apply.value_or(sync.apply);
+    judge.refuse_if(own != sync.apply, {key.c_str(), "sync.apply"}, "two answers for the first stage",
+                    std::string("apply: ") + name_of(own) + " beside sync.apply: " + name_of(sync.apply),
+                    "one of the two, or the same");
+  } else if (apply_in(sync.stages, sync.apply, i - 1) == ApplyMode::kEager) {
+    const bool back = apply == ApplyMode::kVersioned || stage.policy == PolicyKind::kBsp;
+    judge.refuse_if(back, {key.c_str()}, "what was applied on arrival has no clock's turn any more",
+                    std::string(name_of(stage.policy)) + ", which is versioned, after " +
+                        name_of(sync.stages[i - 1].policy) + " with apply: eager",
+                    "stages that are versioned before those that are eager; ssp with threshold: 0 waits as "
+                    "bsp does");
+    if (back) return;
   }
+  check_policy_applies(judge, sync, stage.policy, apply, key);
+}
+
+void check_application(Judge& judge, const SyncSection& sync) {
+  check_policy_applies(judge, sync, sync.policy, sync.apply, "sync.policy");
+  for (std::size_t i = 0; i < sync.stages.size(); ++i) check_stage_applies(judge, sync, i);
   judge.refuse_if(sync.apply == ApplyMode::kEager && sync.combine == CombineMode::kMean,
                   {"sync.combine", "sync.apply"},
                   "eager applies each gradient on arrival and has no clock to average over",
@@ -99,6 +112,9 @@ void check_batches(Judge& judge, const RunConfig& c) {
   judge.refuse_if(c.sync.combine != CombineMode::kMean, {"train.batch_balance", "sync.combine"},
                   "unequal mini-batches are weighted by samples, which each does not do",
                   std::string("combine: ") + name_of(c.sync.combine), "combine: mean");
+  judge.refuse_if(is_ever_eager(c.sync.stages, c.sync.apply) && c.sync.combine == CombineMode::kMean,
+                  {"train.batch_balance", "sync.stages"}, "a stage that is eager averages nothing",
+                  "a stage with apply: eager", "versioned stages, or batch_balance: off");
   judge.refuse_if(c.train.share != Share::kEven, {"train.batch_balance", "train.share"},
                   "a pool evens speeds out itself", std::string("share: ") + name_of(c.train.share),
                   "share: even");

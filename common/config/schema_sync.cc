@@ -88,8 +88,9 @@ void add_sync(Schema& schema) {
                "switch: policies with their parameters, one after the other; `until` says when the next "
                "one takes over.",
            .trade_off =
-               "A policy takes over at a version. All must go with one `apply`: bsp needs versioned, asp "
-               "eager.",
+               "A policy takes over at a version. A stage may have `apply` (else asp is eager, the others as "
+               "the stage before them; eager is each, and nothing goes back) and `lr_scale`, by which the "
+               "learning rate is multiplied: bsp with mean takes one step where asp takes one per worker.",
            .fallback = "required under switch; refused under the others"}),
       has_stages));
   keys.push_back(
@@ -105,14 +106,15 @@ void add_sync(Schema& schema) {
                                "eager: on arrival.",
                      .trade_off = "versioned has well-defined versions and under bsp exact bits; eager is "
                                   "fresher and not reproducible. bsp needs versioned, asp eager.",
-                     .fallback = "eager under asp, else versioned"}),
+                     .fallback = "eager under asp, else versioned; of stages the first is meant"}),
                 always));
   keys.push_back(
       by_policy(row(PACELINE_FIELD(sync.combine), choice<CombineMode>(), Scope::kWholeRun,
                     {.effect = "mean: one optimizer step per clock with the averaged gradient; each: one "
                                "step per gradient.",
                      .trade_off = "mean equals a larger mini-batch; each takes as many steps as there are "
-                                  "workers, so its learning rate must be smaller. eager needs each.",
+                                  "workers, so its learning rate must be smaller. eager needs each; stages "
+                                  "that are eager have it.",
                      .fallback = "each where apply is eager, else mean"}),
                 always));
   keys.push_back(row(PACELINE_FIELD(sync.lpr.metric), choice<LprMetric>(), Scope::kWholeRun,

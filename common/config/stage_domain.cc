@@ -1,6 +1,7 @@
 // One element of sync.stages: `{policy: bsp, until: {progress: 0.5}}`. As with a layer, a field that its
 // policy would not use is an error and not a surprise.
 #include <algorithm>
+#include <array>
 
 #include "common/config/domain.h"
 #include "common/config/map_fields.h"
@@ -14,7 +15,10 @@ constexpr const char* kExpectedUntil =
 
 bool is_stage_policy(PolicyKind kind) { return kind != PolicyKind::kSwitch && kind != PolicyKind::kBackup; }
 
-// The fields of a stage besides policy and until.
+// Those of every stage.
+constexpr std::array<const char*, 4> kFieldsOfAll = {"policy", "until", "apply", "lr_scale"};
+
+// The fields of a stage besides those.
 std::vector<std::string> parameters_of(PolicyKind kind) {
   switch (kind) {
     case PolicyKind::kSsp:
@@ -32,6 +36,9 @@ std::vector<std::string> parameters_of(PolicyKind kind) {
   }
   return {};
 }
+
+// Up to as many times as a cluster may have workers, and the other way round.
+Domain<double> lr_scale() { return real({.low = 1e-6, .high = 1e6}); }
 
 Domain<double> end_value(StageEnd end) {
   switch (end) {
@@ -85,10 +92,11 @@ std::optional<Fault> read_stage(const Value& value, PolicyStage& out) {
   const std::vector<std::string> parameters = parameters_of(stage.policy);
   for (std::size_t i = 0; i < value.names.size(); ++i) {
     const std::string& name = value.names[i];
-    if (name == "policy" || name == "until") continue;
+    if (std::find(kFieldsOfAll.begin(), kFieldsOfAll.end(), name) != kFieldsOfAll.end()) continue;
     if (std::find(parameters.begin(), parameters.end(), name) != parameters.end()) continue;
     std::string expected = std::string(name_of(stage.policy)) + " to have policy, until";
     for (const std::string& parameter : parameters) expected += ", " + parameter;
+    expected += ", apply, lr_scale";
     return Fault{value.items[i].place, "", "unknown key", "\"" + name + "\"", expected};
   }
   for (const auto& [name, field] : {std::pair{"threshold", &PolicyStage::threshold},
@@ -96,6 +104,11 @@ std::optional<Fault> read_stage(const Value& value, PolicyStage& out) {
                                     {"threshold_max", &PolicyStage::threshold_max}}) {
     if (auto wrong = read_field(value, name, whole(0, 1'000'000), stage.*field)) return wrong;
   }
+  if (find_field(value, "apply") != nullptr) {
+    stage.apply.emplace();
+    if (auto wrong = read_field(value, "apply", choice<ApplyMode>(), *stage.apply)) return wrong;
+  }
+  if (auto wrong = read_field(value, "lr_scale", lr_scale(), stage.lr_scale)) return wrong;
   if (auto wrong = read_until(value, stage.until)) return wrong;
   out = stage;
   return std::nullopt;
@@ -109,6 +122,8 @@ std::string write_stage(const PolicyStage& stage) {
                                                               : stage.threshold_max;
     text += ", " + parameter + ": " + std::to_string(value);
   }
+  if (stage.apply) text += std::string(", apply: ") + name_of(*stage.apply);
+  if (stage.lr_scale != 1.0) text += ", lr_scale: " + lr_scale().write(stage.lr_scale);
   if (stage.until.end != StageEnd::kNever) {
     text += std::string(", until: {") + name_of(stage.until.end) + ": " +
             end_value(stage.until.end).write(stage.until.value) + "}";

@@ -205,10 +205,11 @@ constexpr double kAdaptiveLambda = 2.0;  // where none is given
 void resolve(RunConfig& config, const Given& given) {
   SyncSection& sync = config.sync;
   if (!given.has("sync.apply")) {
-    const bool asp = sync.policy == PolicyKind::kAsp ||
-                     std::any_of(sync.stages.begin(), sync.stages.end(),
-                                 [](const PolicyStage& stage) { return stage.policy == PolicyKind::kAsp; });
+    // Of stages the first: from one that applies on arrival on all do (apply_in()).
+    const PolicyStage* const first = sync.stages.empty() ? nullptr : &sync.stages.front();
+    const bool asp = (first != nullptr ? first->policy : sync.policy) == PolicyKind::kAsp;
     sync.apply = asp ? ApplyMode::kEager : ApplyMode::kVersioned;
+    if (first != nullptr) sync.apply = first->apply.value_or(sync.apply);
   }
   if (!given.has("sync.combine")) {
     sync.combine = sync.apply == ApplyMode::kEager ? CombineMode::kEach : CombineMode::kMean;

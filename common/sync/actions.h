@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,10 +38,10 @@ struct Contributor {
   // could.
   Version computed_version = kNoVersion;
   Revision computed_revision = kNoRevision;
-  // How many updates were in them, its own included; combine: mean: their version. Where it was lost: the
-  // fewest there can have been.
+  // How many updates were in them, its own included. Where it was lost: the fewest there can have been.
   std::int64_t updates_known = 0;
   std::int64_t staleness = 0;  // once it is decided
+  Version version_known{};     // combine: mean, in place of updates_known
   auto operator<=>(const Contributor&) const = default;
 };
 
@@ -61,6 +62,8 @@ struct Apply {
   CombineMode combine = CombineMode::kEach;
   Version version_after;
   Revision revision_after;  // grows by contributors.size()
+  ApplyMode apply = ApplyMode::kVersioned;
+  std::size_t stage = 0;  // of PolicyConfig::stages, in force when it is decided
 };
 
 // `worker` may begin the iteration stamped `clock`.
@@ -77,8 +80,10 @@ struct Grant {
   std::chrono::nanoseconds held{0};  // how long the threshold held it (phase BARRIER)
   std::int64_t position = 0;         // its mini-batch: samples of the run from here on (batch_plan.h)
   std::int64_t samples = 0;
-  std::int64_t clock_samples = 0;  // of the contributors together, unless somebody goes or comes
-  std::int64_t staleness = 0;      // of its last gradient that was decided
+  std::int64_t clock_samples = 0;           // of the contributors together, unless somebody goes or comes
+  std::int64_t staleness = 0;               // of its last gradient that was decided
+  ApplyMode apply = ApplyMode::kVersioned;  // of its gradient, unless another policy takes over before
+  std::size_t stage = 0;                    // as in Apply
 };
 
 // `worker` has waited for its grant for held_notice_after, or for another held_notice_every since the last
@@ -105,7 +110,8 @@ struct ThresholdChanged {
   Version version;
 };
 
-// policy: switch: another policy has taken over. Grants from here on are its own.
+// policy: switch: another policy has taken over. Grants from here on are its own. Where it applies on arrival
+// and the one before did not, what waited for its clock's turn is applied right behind this, each by itself.
 struct PolicySwitched {
   PolicyKind from;
   PolicyKind to;

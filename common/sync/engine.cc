@@ -26,6 +26,7 @@ Engine::Engine(EngineConfig config)
     : config_(checked(std::move(config))),
       per_clock_(gradients_per_clock(config_)),
       policy_(make_policy(config_.policy)),
+      apply_(config_.apply),
       lpr_(config_.lpr_metric, window_clocks_of(config_)),
       share_(config_.share, workers_come_and_go(config_) ? Membership::kComeAndGo : Membership::kFixed,
              config_.cluster, per_clock_, config_.total_iterations),
@@ -145,7 +146,7 @@ void Engine::contribute(Rank rank) {
     ++skipped_;
   }
   // A metric counts for its window with the gradient: at once, or with its clock.
-  const bool versioned = config_.apply == ApplyMode::kVersioned;
+  const bool versioned = apply_ == ApplyMode::kVersioned;
   Metric measured = usable && running.reported() ? running.metric() : Metric{};
   if (measured.samples > 0 && (!versioned || broken(Mutant::kMetricCountsWhenHeld))) {
     lpr_.add(w.clock, std::exchange(measured, {}));
@@ -162,14 +163,15 @@ void Engine::contribute(Rank rank) {
 
 Contributor Engine::contribution_of(Rank rank) const {
   const Worker& w = at(rank);
-  const bool mean = config_.combine == CombineMode::kMean;
   const RunningIteration& running = w.running;
   return {id(rank),
           w.clock,
           running.weight(),
           running.computed_version(),
           running.computed_revision(),
-          mean ? running.version_known().value : running.updates_known()};
+          running.updates_known(),
+          0,
+          running.version_known()};
 }
 
 // Backup: with enough gradients the oldest open clock closes, whoever has not completed it. That worker's
@@ -213,7 +215,7 @@ void Engine::advance_version() {
   while (version_.value < target.value) {
     ++version_.value;
     ClockContributions closed =
-        config_.apply == ApplyMode::kVersioned ? gradients_.take() : std::exchange(arrived_, {});
+        apply_ == ApplyMode::kVersioned ? gradients_.take() : std::exchange(arrived_, {});
     if (closed.metric.samples > 0) lpr_.add(Clock(version_.value - 1), closed.metric);
     apply(std::move(closed));
     version_begins_ = revision_;
@@ -249,20 +251,47 @@ void Engine::advance_policy() {
   if (policy_->stage() == stage) return;
   const std::vector<PolicyStage>& stages = config_.policy.stages;
   emit(PolicySwitched{stages[stage].policy, stages[policy_->stage()].policy, moved, after, version_});
+  const bool turns = apply_ == ApplyMode::kVersioned && apply_of_stage() == ApplyMode::kEager;
+  if (turns && !broken(Mutant::kStaysVersioned)) turn_eager();
+}
+
+// From here on each gradient is applied on arrival: and so, at once, is what waited for its clock's turn, in
+// clock order and each clock in worker order. Behind bsp nothing waits: everybody has completed the same
+// clocks.
+void Engine::turn_eager() {
+  apply_ = ApplyMode::kEager;
+  for (Clock clock(version_.value); gradients_.clocks() > 0; clock = clock.next()) {
+    const ClockContributions held = gradients_.take();
+    if (broken(Mutant::kHeldForgottenAtSwitch)) continue;
+    if (held.metric.samples > 0) lpr_.add(clock, held.metric);
+    for (const Contributor& c : held.contributors) apply({{c}, {}, {}});
+    for (const SkippedIteration& s : held.skipped) apply({{}, {s}, {}});
+  }
+}
+
+ApplyMode Engine::apply_of_stage() const {
+  return apply_in(config_.policy.stages, config_.apply, policy_->stage());
+}
+
+// There is no clock to average over where each is applied on arrival.
+CombineMode Engine::combine() const {
+  const bool averages = apply_ == ApplyMode::kVersioned || broken(Mutant::kEagerAveraged);
+  return averages ? config_.combine : CombineMode::kEach;
 }
 
 void Engine::apply(ClockContributions contributions) {
-  const bool mean = config_.combine == CombineMode::kMean;
+  const bool mean = combine() == CombineMode::kMean;
   const std::int64_t first = revision_.value;
   for (Contributor& c : contributions.contributors) {
     const std::int64_t place = broken(Mutant::kStalenessOfFirst) ? first : revision_.value;
-    c.staleness = std::max<std::int64_t>((mean ? c.clock.value : place) - c.updates_known, 0);
+    const std::int64_t missed = mean ? c.clock.value - c.version_known.value : place - c.updates_known;
+    c.staleness = std::max<std::int64_t>(missed, 0);
     Worker& w = at(config_.cluster.rank_of(c.worker));
     w.staleness = static_cast<std::uint32_t>(std::min(c.staleness, kStalenessKept));
     ++revision_.value;
   }
-  emit(Apply{std::move(contributions.contributors), std::move(contributions.skipped), config_.combine,
-             version_, revision_});
+  emit(Apply{std::move(contributions.contributors), std::move(contributions.skipped), combine(), version_,
+             revision_, apply_, policy_->stage()});
 }
 
 // `rank` wants to begin its next iteration. It is granted in settle(), or waits there.
@@ -344,7 +373,7 @@ void Engine::grant(Rank rank) {
   const std::int64_t contributors = std::min(clocks_.contributors(w.clock), per_clock_);
   emit(Grant{id(rank), w.clock, iteration, s, clocks_.min_clock(), min_version, version_, revision_,
              contributors, held, batch.position, batch.samples, batches_.clock_samples(w.clock, contributors),
-             w.staleness});
+             w.staleness, apply_, policy_->stage()});
 }
 
 }  // namespace paceline::sync

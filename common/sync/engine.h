@@ -107,6 +107,8 @@ class Engine {
   // The largest clock - min clock at a grant, and after any clock moved (DESIGN 7).
   Staleness max_grant_gap() const { return max_grant_gap_; }
   Staleness max_clock_gap() const { return max_clock_gap_; }
+  // How gradients are applied from here on.
+  ApplyMode apply_mode() const { return apply_; }
   // A number that grows with everything the engine remembers; for the test that a long run grows no memory.
   std::size_t state_size() const;
 
@@ -158,7 +160,10 @@ class Engine {
   void close_without_late();
   void advance_version();
   void advance_policy();
+  void turn_eager();
   void apply(ClockContributions contributions);
+  ApplyMode apply_of_stage() const;
+  CombineMode combine() const;
   void settle();
   void file_held(Rank rank);
   Clock floor() const;
@@ -176,6 +181,7 @@ class Engine {
   const EngineConfig config_;
   const std::int64_t per_clock_;  // gradients_per_clock()
   std::unique_ptr<Policy> policy_;
+  ApplyMode apply_;              // of the stage in force
   std::vector<Worker> workers_;  // by rank
   ClockTable clocks_;
   HeldGrants held_;

@@ -70,6 +70,20 @@ Status validate_application(PolicyKind kind, ApplyMode apply) {
   return Status::ok();
 }
 
+// What was applied on arrival has no clock's turn any more, so nobody goes back to waiting for one.
+Status validate_turn(const EngineConfig& config, std::size_t i) {
+  const std::vector<PolicyStage>& stages = config.policy.stages;
+  if (i == 0) {
+    if (stages[0].apply.value_or(config.apply) == config.apply) return Status::ok();
+    return invalid_argument("apply: the first stage applies as the run does");
+  }
+  const ApplyMode before = apply_in(stages, config.apply, i - 1);
+  if (before != ApplyMode::kEager) return Status::ok();
+  const bool back = apply_in(stages, config.apply, i) != before || stages[i].policy == PolicyKind::kBsp;
+  return back ? invalid_argument("versioned after eager: what was applied on arrival has no clock's turn")
+              : Status::ok();
+}
+
 Status validate_stage(const EngineConfig& config, std::size_t i) {
   const PolicyStage& stage = config.policy.stages[i];
   const bool last = i + 1 == config.policy.stages.size();
@@ -85,7 +99,9 @@ Status validate_stage(const EngineConfig& config, std::size_t i) {
     return invalid_argument("an end by progress, expected a number of iterations");
   }
   if (!std::isfinite(stage.until.value)) return invalid_argument("end: expected a finite number");
-  PACELINE_RETURN_IF_ERROR(validate_application(stage.policy, config.apply));
+  PACELINE_RETURN_IF_ERROR(validate_turn(config, i));
+  PACELINE_RETURN_IF_ERROR(
+      validate_application(stage.policy, apply_in(config.policy.stages, config.apply, i)));
   return validate_policy(policy_of(config.policy, stage));
 }
 
@@ -125,6 +141,9 @@ Status validate_batches(const EngineConfig& config) {
   if (config.share != Share::kEven) {
     return invalid_argument(
         "batches by speed with share pool: a pool evens speeds out itself, expected even");
+  }
+  if (is_ever_eager(config.policy.stages, config.apply)) {
+    return invalid_argument("batches by speed with a stage that applies on arrival: expected versioned");
   }
   if (config.policy.kind == PolicyKind::kBackup) {
     return invalid_argument("batches by speed with policy backup: who is dropped has no speed");
@@ -216,6 +235,20 @@ Threshold largest_threshold(const PolicyConfig& policy) {
   }
   PACELINE_ASSERT(false, "unknown policy kind");
   return Threshold(0);
+}
+
+std::optional<Threshold> largest_threshold(const EngineConfig& config, ApplyMode apply) {
+  const std::vector<PolicyStage>& stages = config.policy.stages;
+  if (stages.empty()) {
+    return config.apply == apply ? std::optional(largest_threshold(config.policy)) : std::nullopt;
+  }
+  std::optional<Threshold> largest;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    if (apply_in(stages, config.apply, i) != apply) continue;
+    largest =
+        std::max(largest.value_or(Threshold(0)), largest_threshold(policy_of(config.policy, stages[i])));
+  }
+  return largest;
 }
 
 }  // namespace paceline::sync

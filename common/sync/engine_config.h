@@ -38,8 +38,8 @@ struct EngineConfig {
   std::optional<std::uint32_t> nodes_at_start;
   std::uint32_t shards = 1;
   PolicyConfig policy;
-  ApplyMode apply = ApplyMode::kVersioned;
-  CombineMode combine = CombineMode::kMean;
+  ApplyMode apply = ApplyMode::kVersioned;   // of the first stage, where there are any (apply_in())
+  CombineMode combine = CombineMode::kMean;  // of what is applied version by version; eager: each
   Share share = Share::kEven;
   std::int64_t total_iterations = 1;  // over all workers
   std::int64_t batch_size = 128;      // samples per iteration, or with unequal sizes on average
@@ -55,9 +55,9 @@ struct EngineConfig {
 // more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, max - min >
 // kDsspRangeMax under dssp, as many backup workers as workers, backup + eager, unequal mini-batches
 // without mean, with a pool, with backup workers or of a size that is no multiple of kBatchStep, limits that
-// are not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean,
-// stages of which one is not a policy of its own, or does not end before another, fewer nodes at the start
-// than 1 or than all where nobody may come late.
+// are not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean from
+// the beginning, stages of which one is not a policy of its own, does not end before another, or goes back
+// from eager to versioned, fewer nodes at the start than 1 or than all where nobody may come late.
 Status validate(const EngineConfig& config);
 
 // How many gradients close a clock: the workers' that are live, or under backup the first N = workers - b.
@@ -74,5 +74,8 @@ std::int64_t window_clocks_of(const EngineConfig& config);
 // The largest threshold the policy can ever grant with. It bounds memory (gradients held per worker: s + 2)
 // and says whether a worker must keep its own updates at all (common/cache/own_updates.h).
 Threshold largest_threshold(const PolicyConfig& policy);
+
+// The same of all that is granted while gradients are applied in this way; none where they never are.
+std::optional<Threshold> largest_threshold(const EngineConfig& config, ApplyMode apply);
 
 }  // namespace paceline::sync

@@ -175,6 +175,7 @@ void Engine::resume(const EngineState& state) {
   lpr_.resume(version_, state.lpr);
   const Status policy = policy_->resume(state);
   PACELINE_ASSERT(policy.is_ok(), policy.message());
+  apply_ = apply_of_stage();
   skipped_ = state.skipped;
   dropped_ = state.dropped;
   lost_ = state.lost;

@@ -7,6 +7,7 @@ namespace paceline {
 enum class PolicyKind { kBsp, kAsp, kSsp, kDtssp, kRandomWalk, kDssp, kBackup, kSwitch };
 
 // When gradients stamped c are applied: once every live worker's has arrived, in worker order; or on arrival.
+// A run may begin with the first and go on with the second (policy_stage.h).
 enum class ApplyMode { kVersioned, kEager };
 
 // One optimizer step per gradient; or one per clock, with the gradients averaged by samples (versioned only).

@@ -10,6 +10,7 @@
 // none before it to compare it with:
 //   W = 10, [{policy: bsp, until: {version: 15}}, {policy: dtssp, threshold: 3}]
 // [10, 20) is half BSP's and nobody's; [20, 30) is DTSSP's first, so s can move at version 40.
+// How gradients are applied is of the stage, too (policy_stage.h: BSP, then ASP); the engine sees to it.
 // Each worker stands where it stands, since when its clock moved there: its last push is to the policy what
 // the begin of training is to a run's first. The clocks stay as they are; where the new policy allows less,
 // the fast are held until they may go on.

@@ -41,6 +41,9 @@ enum class Mutant {
   kOtherSamplesAccepted,     // a gradient of other samples than its grant's is taken
   kSwitchTooSoon,            // the next policy takes over at the first version, whatever is asked for
   kSwitchForgetsHeld,        // held grants are not looked at again when another policy takes over
+  kStaysVersioned,  // gradients still wait for their clock's turn under a policy that applies on arrival
+  kHeldForgottenAtSwitch,    // ... or those that wait when it takes over are never applied
+  kEagerAveraged,            // ... or are averaged as before
   kLprSignAsPrinted,         // (previous - current) / previous, as the DTSSP paper prints it
   kLostIterationForgotten,   // share: pool: an iteration granted to a lost worker is never given out again
   kLeftUndone,               // share: even: what a lost worker leaves is done by nobody

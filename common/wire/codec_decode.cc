@@ -113,6 +113,8 @@ Body read(Fields& f, const proto::Unchanged& in) {
                    revision_of(f, in.revision()), applied_of(f, in)};
 }
 
+ApplyMode apply_of(bool eager) { return eager ? ApplyMode::kEager : ApplyMode::kVersioned; }
+
 Body read(Fields& f, const proto::Grant& in) {
   return Grant{worker_of(f, in),
                clock_of(f, in.clock()),
@@ -126,7 +128,8 @@ Body read(Fields& f, const proto::Grant& in) {
                f.finite("local_scale", in.local_scale()),
                held_of(f, in.held_ns()),
                f.number("position", in.position(), 0, kCountMax),
-               samples_of(f, in.samples(), 1)};
+               samples_of(f, in.samples(), 1),
+               apply_of(in.eager())};
 }
 
 Body read(Fields& f, const proto::Held& in) {
@@ -286,6 +289,8 @@ Body read(Fields& f, const proto::ApplyDecision& in) {
   m.revision_after = revision_of(f, in.revision_after(), "revision_after");
   m.retain = in.retain();
   m.save = in.save();
+  m.apply = apply_of(in.eager());
+  m.rate_scale = f.finite("rate_scale", in.rate_scale());
   return m;
 }
 

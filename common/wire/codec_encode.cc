@@ -152,6 +152,7 @@ void put(const Grant& m, proto::Header& header) {
   out.set_held_ns(m.held.count());
   out.set_position(m.position);
   out.set_samples(m.samples);
+  out.set_eager(m.apply == ApplyMode::kEager);
 }
 
 void put(const Held& m, proto::Header& header) {
@@ -294,6 +295,8 @@ void put(const ApplyDecision& m, proto::Header& header) {
   out.set_revision_after(m.revision_after.value);
   out.set_retain(m.retain);
   out.set_save(m.save);
+  out.set_eager(m.apply == ApplyMode::kEager);
+  out.set_rate_scale(m.rate_scale);
 }
 
 void put(const DiscardGradient& m, proto::Header& header) {

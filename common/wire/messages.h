@@ -31,6 +31,7 @@
 #include "common/params/layout.h"
 #include "common/params/partition.h"
 #include "common/status.h"
+#include "common/sync/modes.h"
 #include "common/task/task.h"
 #include "common/timing/phase_times.h"
 #include "common/timing/phase_totals.h"
@@ -202,11 +203,12 @@ struct Grant {
   Version min_version{};  // the oldest version it may compute with: max(0, c - s)
   Version version{};      // the newest version and revision known to exist
   Revision revision{};
-  double learning_rate = 0.0;        // for the local apply
-  double local_scale = 1.0;          // sample share of this worker where the server averages, else 1
-  std::chrono::nanoseconds held{0};  // how long the threshold held this grant
-  std::int64_t position = 0;         // its mini-batch (common/batch_part.h)
-  std::int64_t samples = 1;          // >= 1
+  double learning_rate = 0.0;               // for the local apply
+  double local_scale = 1.0;                 // sample share of this worker where the server averages, else 1
+  std::chrono::nanoseconds held{0};         // how long the threshold held this grant
+  std::int64_t position = 0;                // its mini-batch (common/batch_part.h)
+  std::int64_t samples = 1;                 // >= 1
+  ApplyMode apply = ApplyMode::kVersioned;  // what "newer" means to its caches (common/cache/freshness.h)
 };
 
 // Still held, and why: sent after 200 ms, then each second. A deadline is for silence, not for holding.
@@ -353,11 +355,14 @@ struct ApplyDecision {
   std::vector<Contribution> contributions{};  // in the order of application
   std::vector<Contribution> skipped{};        // clocks that close without a gradient (samples = 0)
   Combine combine = Combine::kEach;
-  double learning_rate = 0.0;
+  double learning_rate = 0.0;  // the schedule's times rate_scale
   Version version_after{};
   Revision revision_after{};
   bool retain = false;  // keep this state as retained version version_after
   bool save = false;    // write this state as the checkpoint of version_after, in the background
+  // How the next one is foreseen (server/store/next_state.h).
+  ApplyMode apply = ApplyMode::kVersioned;
+  double rate_scale = 1.0;
 };
 
 struct DiscardGradient {

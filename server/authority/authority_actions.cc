@@ -128,7 +128,8 @@ void Authority::carry_out(const sync::PolicySwitched& action, Ticks now) {
   record_.switched(action, now);
   log_.info(std::string("policy ") + name_of(action.from) + " -> " + name_of(action.to) + " at version " +
             to_string(action.version) + ": threshold " + to_string(action.threshold_from) + " -> " +
-            to_string(action.threshold_to));
+            to_string(action.threshold_to) +
+            (engine_.apply_mode() == ApplyMode::kEager ? ", gradients are applied on arrival" : ""));
 }
 
 void Authority::carry_out(const sync::WindowClosed& action, Ticks now) {

@@ -107,7 +107,7 @@ void Authority::advance_end(Ticks now) {
       if (saves) begin_checkpoint(now);
       model_.request(layout_, config_.cluster.shards, engine_.version(), outbox_);
       // A version is one state under versioned application, so what was evaluated need not be again.
-      if (config_.sync.apply == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
+      if (engine_.apply_mode() == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
         record_.last_evaluation_is_final();
       } else if (run_status_ != "failed" && !nobody_left_) {
         evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold(),

@@ -15,9 +15,8 @@ namespace paceline::server {
 namespace {
 
 bool can_be_prepared(const ShardSettings& settings) {
-  const bool stateless = settings.optimizer.kind == OptimizerKind::kSgd;
   const bool compensates = settings.optimizer.delay_compensation.kind != CompensationKind::kNone;
-  return settings.prepare_next && !compensates && (settings.combine == CombineMode::kMean || stateless);
+  return settings.prepare_next && !compensates;
 }
 
 }  // namespace
@@ -25,12 +24,15 @@ bool can_be_prepared(const ShardSettings& settings) {
 NextState::NextState(const ShardSettings& settings, std::int64_t size, const BlockPool& pool)
     : mode_(settings.apply),
       combine_(settings.combine),
+      turns_eager_(settings.turns_eager),
+      guesses_(can_be_prepared(settings) && settings.optimizer.kind == OptimizerKind::kSgd &&
+               (settings.turns_eager || settings.apply == ApplyMode::kEager)),
       cluster_(settings.cluster),
       settings_(settings.optimizer),
       size_(size),
       planned_versions_(settings.planned_versions),
       apply_alone_floats_(settings.apply_alone_floats),
-      prepares_(can_be_prepared(settings)),
+      may_be_prepared_(can_be_prepared(settings)),
       pool_(pool),
       backup_pool_(settings.block_floats,
                    static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),
@@ -40,6 +42,7 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
       apply_pool_(size <= settings.apply_alone_floats ? 1 : settings.apply_threads),
       sums_(apply_pool_.threads()),
       blocks_(static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),
+      rate_scale_(settings.rate_scale),
       guess_(cluster_, size),
       expected_(cluster_.workers()),
       last_samples_(cluster_.workers()) {
@@ -47,13 +50,13 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
 }
 
 void NextState::arrived(const wire::Push& push, std::int64_t floats) {
-  if (!prepares_) return;
+  if (guesses_) guess_.arrived({push.worker, push.clock}, push.offset, push.last);
+  if (!prepares()) return;
   const std::int64_t block_floats = pool_.block_floats();
   for (std::int64_t i = push.offset / block_floats; i * block_floats < push.offset + floats; ++i) {
     if (std::exchange(blocks_[static_cast<std::size_t>(i)].candidate, true)) continue;
     candidates_.push_back(i);
   }
-  if (mode_ == ApplyMode::kEager) guess_.arrived({push.worker, push.clock}, push.offset, push.last);
   if (push.last) learn_samples(push);
 }
 
@@ -127,7 +130,7 @@ bool NextState::take_one(std::int64_t i, const BlockRange& now, Version version,
 bool NextState::expect(std::size_t already, Version version, const Gradient& gradient) {
   if (taken_.empty()) prepared_for_ = version;
   if (taken_.empty() && combine_ == CombineMode::kEach) {
-    learning_rate_ = learning_rate(settings_, version, planned_versions_);
+    learning_rate_ = learning_rate(settings_, version, planned_versions_) * rate_scale_;
   }
   if (already < taken_.size()) return true;
   std::int64_t samples = gradient.samples();
@@ -171,7 +174,7 @@ void NextState::take(std::int64_t i, const BlockRange& now, Gradient& gradient) 
 
 void NextState::prepare_whole(const Gradient& whole, const BlockRange& now, Version version,
                               GradientStore& gradients) {
-  if (!prepares_) return;
+  if (!prepares()) return;
   if (mode_ == ApplyMode::kEager) follow_guess();
   std::size_t place = 0;
   while (place < taken_.size() && next(place, version, gradients) != &whole) ++place;
@@ -197,9 +200,10 @@ void NextState::look_at_rest(Gradient& whole) {
 }
 
 void NextState::forget_missing(const GradientStore& gradients) {
-  if (!prepares_ || sync::broken(sync::Mutant::kPreparedKeptAfterLoss)) return;
+  if (sync::broken(sync::Mutant::kPreparedKeptAfterLoss)) return;
+  if (guesses_) guess_.forget_missing(gradients);
+  if (!prepares()) return;
   looked_at_ = 0;
-  if (mode_ == ApplyMode::kEager) guess_.forget_missing(gradients);
   const bool here = std::all_of(taken_.begin(), taken_.end(), [&](const wire::Contribution& c) {
     return gradients.begun(c.worker, c.clock) != nullptr;
   });

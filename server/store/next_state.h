@@ -21,6 +21,9 @@
 // state is changed in place and could not be taken back. combine: mean: a block is the weighted sum so far,
 // any optimizer; the state changes with the decision.
 //
+// A run that turns eager (common/sync/policy_stage.h) says so with the first decision of that kind. Which
+// gradients come is followed from the beginning; that first decision is foreseen wrongly.
+//
 // With delay compensation nothing is prepared: what a gradient becomes depends on all that is applied before.
 //
 // The bits are those of applying the decision from the start: the same operations on each element in the same
@@ -62,7 +65,9 @@ class NextState {
   // A piece of `floats` floats of some gradient has come.
   void arrived(const wire::Push& push, std::int64_t floats);
   // Whether there may be something to prepare.
-  bool may_prepare() const { return prepares_ && (!candidates_.empty() || looked_at_ < std::ssize(blocks_)); }
+  bool may_prepare() const {
+    return prepares() && (!candidates_.empty() || looked_at_ < std::ssize(blocks_));
+  }
   // Has one block take one gradient, if that is possible; false when it is not. `now` are the blocks of
   // `version`. A block is at most 1 MiB, so it takes some 0.1 ms; when nothing is here that could be taken,
   // no block is looked at.
@@ -130,16 +135,22 @@ class NextState {
   void apply_locally(const Gradient& gradient, double rate, BlockRange& backup);
   void apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
   void foresee(const wire::ApplyDecision& decision);
+  void turn_eager();
+  bool prepares() const {
+    return may_be_prepared_ && (combine_ == CombineMode::kMean || settings_.kind == OptimizerKind::kSgd);
+  }
   void drop();
 
-  const ApplyMode mode_;
-  const CombineMode combine_;
+  ApplyMode mode_;
+  CombineMode combine_;
+  const bool turns_eager_;
+  const bool guesses_;  // guess_ is of use, now or later
   const Cluster cluster_;
   const OptimizerSection settings_;
   const std::int64_t size_;
   const std::int64_t planned_versions_;
   const std::int64_t apply_alone_floats_;
-  const bool prepares_;
+  const bool may_be_prepared_;
   BlockPool pool_;
   BlockPool backup_pool_;  // of backups that have changed: the heap, since nobody else reads them
   OptimizerState optimizer_;
@@ -160,8 +171,9 @@ class NextState {
   std::vector<wire::Contribution> taken_;     // in order; each block has taken some first ones of these
   Version prepared_for_;                      // what is current while they are
   Revision revision_;                         // after the last decision
-  double learning_rate_ = 0.0;                // with which
-  EagerGuess guess_;                          // eager: what the next decision takes
+  double rate_scale_;                         // of that decision, or of the first
+  double learning_rate_ = 0.0;                // with which taken_ are applied
+  EagerGuess guess_;                          // where it is or turns eager: what the next decision takes
   std::optional<EagerGuess::Named> guessed_;  // the guess that taken_ follows
   std::vector<std::uint32_t> expected_;       // versioned: the ranks whose gradients the next decision takes
   std::vector<std::int64_t> last_samples_;    // by rank: of its last gradient that was applied; 0: unknown

@@ -208,8 +208,10 @@ void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientSt
 
 // Who has contributed will contribute to the next clock, too, unless it has finished or dies.
 void NextState::foresee(const wire::ApplyDecision& decision) {
-  if (!prepares_) return;
-  if (mode_ == ApplyMode::kEager) return guess_.decided(decision.contributions);
+  rate_scale_ = decision.rate_scale;
+  if (turns_eager_ && decision.apply == ApplyMode::kEager) turn_eager();
+  if (guesses_) guess_.decided(decision.contributions);
+  if (mode_ == ApplyMode::kEager || !prepares()) return;
   if (decision.contributions.empty() && decision.skipped.empty()) return;
   expected_.clear();
   for (const auto* list : {&decision.contributions, &decision.skipped}) {
@@ -220,6 +222,13 @@ void NextState::foresee(const wire::ApplyDecision& decision) {
     }
   }
   std::sort(expected_.begin(), expected_.end());
+}
+
+void NextState::turn_eager() {
+  if (mode_ == ApplyMode::kEager) return;
+  mode_ = ApplyMode::kEager;
+  combine_ = CombineMode::kEach;
+  drop();
 }
 
 // One step of the optimizer, with this rate: that of the step it was begun with, where it has a state. A

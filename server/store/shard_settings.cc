@@ -21,17 +21,20 @@ ShardSettings shard_settings(const RunConfig& config) {
   settings.optimizer = config.train.optimizer;
   settings.cluster = config.cluster.cluster();
   settings.block_floats = std::max<std::int64_t>(1, config.cluster.frame_bytes / std::int64_t{sizeof(float)});
-  const Threshold largest = sync::largest_threshold(engine_config(config).policy);
-  const bool on_arrival = config.sync.apply == ApplyMode::kEager;
-  settings.gradients_max = on_arrival ? 2 : static_cast<std::size_t>(largest.value()) + 2;
-  settings.missing_max = cache::missing_max(config.sync.apply, largest);
+  const sync::EngineConfig engine = engine_config(config);
+  const auto versioned = sync::largest_threshold(engine, ApplyMode::kVersioned);
+  const auto eager = sync::largest_threshold(engine, ApplyMode::kEager);
+  settings.gradients_max = static_cast<std::size_t>(versioned.value_or(Threshold(0)).value()) + 2;
+  settings.missing_max = cache::missing_max(versioned, eager);
   settings.gradient_encoding = config.cluster.gradient_encoding;
   const std::uint32_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kApplyThreadsMax);
   settings.apply_threads = config.cluster.apply_threads.value_or(cores);
   settings.apply = config.sync.apply;
   settings.combine = config.sync.combine;
+  settings.turns_eager = versioned && eager;
+  if (!config.sync.stages.empty()) settings.rate_scale = config.sync.stages.front().lr_scale;
   settings.planned_versions = planned_versions(config);
-  settings.local_updates = largest > Threshold(0);
+  settings.local_updates = cache::keeps_own_updates(sync::largest_threshold(engine.policy));
   settings.prepare_next = config.cluster.parameter_encoding == Encoding::kFp32;
   return settings;
 }

@@ -28,9 +28,12 @@ struct ShardSettings {
   // Where the parameters lie, so that replies can be shared with nodes of this machine; null: the heap.
   std::shared_ptr<std::pmr::memory_resource> memory{};
 
-  // What the next decision is foreseen from (store/next_state.h).
+  // What the next decision is foreseen from (store/next_state.h). Those of the first decision: a run may turn
+  // eager, and each, with any (sync::apply_in()).
   ApplyMode apply = ApplyMode::kVersioned;
   CombineMode combine = CombineMode::kEach;
+  bool turns_eager = false;
+  double rate_scale = 1.0;
   std::int64_t planned_versions = 1;
   // Delay compensation: whether workers apply their own gradients locally.
   bool local_updates = true;

@@ -43,8 +43,9 @@ std::vector<EngineConfig> configs() {
   backup.policy.kind = PolicyKind::kBackup;
   EngineConfig switching = plain;
   switching.policy.kind = PolicyKind::kSwitch;
-  switching.policy.stages = {{PolicyKind::kBsp, 3, 3, 10, {StageEnd::kVersion, 5}},
-                             {PolicyKind::kDtssp, 4, 3, 10, {}}};
+  switching.policy.stages = {{PolicyKind::kBsp, 3, 3, 10, {StageEnd::kVersion, 5}, {}},
+                             {PolicyKind::kDtssp, 4, 3, 10, {StageEnd::kVersion, 8}, {}},
+                             {PolicyKind::kAsp, 3, 3, 10, {}, {}}};
   EngineConfig balanced = plain;
   balanced.batch_sizing = BatchSizing::kBySpeed;
   return {dtssp, pool, backup, switching, balanced};

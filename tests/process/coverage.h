@@ -5,6 +5,7 @@
 //   sent over tcp, sent over ipc, lent over tcp, lent over ipc     lent: payloads in shared memory
 //   sent over tcp, gradients fp16 ... lent, parameters bf16        each encoding on each way
 //   lent, and heard                                                by some shards; grants are judged, too
+//   versioned mean, then eager ...                                 a switch that turns eager
 //   ssp eager on 2 shards ...                                      each way to synchronise (random_run.h)
 #pragma once
 
@@ -29,6 +30,7 @@ class Coverage {
       for (std::uint32_t shards = 1; shards <= kShardsMax; ++shards)
         synchronised_[name(policy, apply, shards)];
     }
+    for (const CombineMode combine : {CombineMode::kMean, CombineMode::kEach}) in_detail_[turning(combine)];
     for (const char* const way : {"sent over tcp", "sent over ipc", "lent"}) {
       for (const Encoding e : kExactEncodings) {
         in_detail_[way + gradients(e)];
@@ -51,6 +53,7 @@ class Coverage {
     ++in_detail_[way + gradients(config.cluster.gradient_encoding)];
     ++in_detail_[way + parameters(config.cluster.parameter_encoding)];
     if (lent && config.cluster.shared_memory == SharedMemory::kAuto) ++in_detail_[kHeard];
+    if (turns_eager(config.sync)) ++in_detail_[turning(config.sync.combine)];
     ++synchronised_[name(config.sync.policy, config.sync.apply, config.cluster.shards)];
   }
 
@@ -77,6 +80,9 @@ class Coverage {
   }
 
  private:
+  static std::string turning(CombineMode combine) {
+    return std::string("versioned ") + name_of(combine) + ", then eager";
+  }
   static std::string gradients(Encoding e) { return std::string(", gradients ") + name_of(e); }
   static std::string parameters(Encoding e) { return std::string(", parameters ") + name_of(e); }
   static std::string name(PolicyKind policy, ApplyMode apply, std::uint32_t shards) {

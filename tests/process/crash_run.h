@@ -50,6 +50,7 @@ inline CrashRun crash_run(std::uint64_t seed) {
   run.config = random_run(seed);
   run.config.cluster.nodes = 2 + static_cast<std::uint32_t>(random.next_below(2));
   run.config.cluster.heartbeat = std::chrono::milliseconds(50);
+  scale_stages(run.config);
   const auto workers = static_cast<std::uint64_t>(run.config.cluster.cluster().workers());
   run.config.train.total_iterations = static_cast<std::int64_t>(workers * (3 + random.next_below(10)));
   // Many frames, so that there is a while in which a push is on its way in part; or a large vector, perhaps
@@ -98,9 +99,7 @@ inline CountingOptions counting_options(const CrashRun& run, std::uint64_t seed)
   options.blocks = run.blocks;
   options.seed = seed;
   options.in_parts = leaves_in_parts(seed);
-  if (run.config.sync.combine == CombineMode::kMean) {
-    options.gradient_scale = static_cast<float>(run.per_clock);
-  }
+  options.gradient_scale = gradient_scale(run.config.sync, run.per_clock);
   return options;
 }
 

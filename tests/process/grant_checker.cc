@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/config/names.h"
 #include "common/random.h"
 
 namespace paceline::testing {
@@ -81,7 +82,9 @@ void GrantChecker::on_grant(const wire::Grant& grant) {
   if (heard.completed[own] != grant.clock.value) {
     faults_.push_back(name_of(grant) + ": it has reported " + std::to_string(heard.completed[own]));
   }
-  if (!threshold_is_of_policy(grant)) faults_.push_back(name_of(grant) + ": not the policy's");
+  if (!threshold_is_of_policy(grant)) {
+    faults_.push_back(name_of(grant) + ", applied " + name_of(grant.apply) + ": not the policy's");
+  }
   const std::int64_t oldest = grant.threshold.is_infinite()
                                   ? 0
                                   : std::max<std::int64_t>(0, grant.clock.value - grant.threshold.value());
@@ -94,7 +97,9 @@ void GrantChecker::on_grant(const wire::Grant& grant) {
 
 bool GrantChecker::threshold_is_of_policy(const wire::Grant& grant) const {
   const SyncSection& sync = config_.sync;
-  if (sync.policy != PolicyKind::kSwitch) return is_of_policy(grant.threshold, sync.policy, sync);
+  if (sync.policy != PolicyKind::kSwitch) {
+    return grant.apply == sync.apply && is_of_policy(grant.threshold, sync.policy, sync);
+  }
   // The stages that can be in force: those before an end by version that is reached are over, those behind
   // one that is not have not begun. Of the other ends the messages do not say when they are reached.
   const auto version = static_cast<double>(grant.version.value);
@@ -105,7 +110,9 @@ bool GrantChecker::threshold_is_of_policy(const wire::Grant& grant) const {
     return by_version(stage) && stage.until.value > version;
   });
   return std::any_of(first, last == sync.stages.end() ? last : last + 1, [&](const PolicyStage& stage) {
-    return is_of_policy(grant.threshold, stage.policy, stage);
+    const auto place = static_cast<std::size_t>(&stage - sync.stages.data());
+    return grant.apply == apply_in(sync.stages, sync.apply, place) &&
+           is_of_policy(grant.threshold, stage.policy, stage);
   });
 }
 

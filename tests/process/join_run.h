@@ -17,6 +17,7 @@ inline CrashRun join_run(std::uint64_t seed) {
   run.config.cluster.threads_per_node = 1 + static_cast<std::uint32_t>(random.next_below(2));
   run.config.cluster.lease = std::chrono::seconds(20);
   run.config.sync.combine = CombineMode::kEach;
+  scale_stages(run.config);
   run.config.train.eval_every_clocks.reset();
   run.config.train.total_iterations = run.config.cluster.cluster().workers() * std::int64_t{40};
   run.per_clock = 1;

@@ -87,6 +87,7 @@ Result<ClusterRun> run_cluster(
   }
   for (std::thread& thread : threads) thread.join();
   for (const auto& each : breaking) run.broken += each->broken();
+  if (breaks) run.broken_of_servers = breaking.front()->broken();
   relay.reset();  // whatever was said has been heard
 
   auto summary = read_summary(config.run.out);

@@ -25,12 +25,13 @@ namespace paceline::testing {
 using StopNode = std::function<void(NodeId, const std::string& reason)>;
 
 struct ClusterRun {
-  std::vector<Status> servers;       // by shard
-  std::vector<Status> nodes;         // by node; OK for those elsewhere
-  RunSummary summary;                // as read back from summary.json
-  ModelFile model;                   // as read back from model.bin
-  std::vector<WorkerPhases> phases;  // as read back from phases.csv; empty where no node reported
-  std::int64_t broken = 0;           // connections, by relays
+  std::vector<Status> servers;         // by shard
+  std::vector<Status> nodes;           // by node; OK for those elsewhere
+  RunSummary summary;                  // as read back from summary.json
+  ModelFile model;                     // as read back from model.bin
+  std::vector<WorkerPhases> phases;    // as read back from phases.csv; empty where no node reported
+  std::int64_t broken = 0;             // connections, by relays
+  std::int64_t broken_of_servers = 0;  // of those, to the authority by another server
 };
 
 // Runs `config` (its endpoints and run.out are replaced) to the end on Tasks from `tasks`: over tcp where
@@ -44,9 +45,9 @@ struct ClusterRun {
 // same transport, that shows it every message. A Relay sends all payloads: with cluster.shared_memory `auto`
 // the nodes here share memory with the other shards alone, with `on` the run fails.
 //
-// With `breaks`, what the nodes here and each server, and the other servers and the authority, say to each other
-// goes through a BreakingRelay of its own, and connections break: so many for each of these relays. Not together with an `overhear`, which cannot tell
-// what is said twice.
+// With `breaks`, what the nodes here and each server, and the other servers and the authority, say to each
+// other goes through a BreakingRelay of its own, and connections break: so many for each of these relays. Not
+// together with an `overhear`, which cannot tell what is said twice.
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
     const std::function<void(const RunConfig&)>& elsewhere = {},

@@ -97,6 +97,46 @@ inline std::vector<PolicyStage> random_stages(CounterRandom& random, ApplyMode a
   return stages;
 }
 
+inline bool turns_eager(const SyncSection& sync) {
+  return sync.apply == ApplyMode::kVersioned && is_ever_eager(sync.stages, sync.apply);
+}
+
+// Where a run averages and then turns eager, the learning rate is at first as many times as large as there
+// are workers: one step counts one for each of them, as each step does later. To be called again when either
+// has changed.
+inline void scale_stages(RunConfig& config) {
+  SyncSection& sync = config.sync;
+  const bool scaled = turns_eager(sync) && sync.combine == CombineMode::kMean;
+  for (std::size_t i = 0; i < sync.stages.size(); ++i) {
+    const bool averages = scaled && apply_in(sync.stages, sync.apply, i) == ApplyMode::kVersioned;
+    sync.stages[i].lr_scale = averages ? config.cluster.cluster().workers() : 1.0;
+  }
+}
+
+// Half of the switches that begin versioned turn eager, at their second policy or at their third.
+inline void draw_turn(std::uint64_t seed, RunConfig& config) {
+  CounterRandom random(seed, Stream::kTest, 45);
+  SyncSection& sync = config.sync;
+  if (sync.policy != PolicyKind::kSwitch || sync.apply == ApplyMode::kEager || random.next_below(2) == 0) {
+    return;
+  }
+  const std::size_t first = 1 + random.next_below(2);
+  if (random.next_below(2) == 0 || sync.stages[2].policy == PolicyKind::kBsp) {
+    sync.stages[2] = PolicyStage();
+    sync.stages[2].policy = PolicyKind::kAsp;
+    if (!sync.refresh_clocks) sync.refresh_clocks = 1;
+  }
+  if (sync.stages[first].policy != PolicyKind::kAsp) sync.stages[first].apply = ApplyMode::kEager;
+  scale_stages(config);
+}
+
+// What makes a clock's mean count one for each of `contributors`, in the gradient; 1 where the learning rate
+// does (scale_stages()), or nothing is averaged.
+inline float gradient_scale(const SyncSection& sync, std::int64_t contributors) {
+  const bool scaled = sync.combine == CombineMode::kMean && !turns_eager(sync);
+  return scaled ? static_cast<float>(contributors) : 1.0F;
+}
+
 inline RunConfig random_run(std::uint64_t seed) {
   CounterRandom random(seed, Stream::kTest, 1);
   const Combination combination = combination_of(seed);
@@ -137,6 +177,7 @@ inline RunConfig random_run(std::uint64_t seed) {
     sync.stages = random_stages(random, sync.apply);
     if (sync.apply == ApplyMode::kEager && !sync.refresh_clocks) sync.refresh_clocks = 1;
   }
+  draw_turn(seed, config);
   sync.lpr.metric = static_cast<LprMetric>(random.next_below(2));
   sync.lpr.window_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
   return config;
@@ -192,6 +233,7 @@ inline bool leaves_in_parts(std::uint64_t seed) {
 inline std::string describe(std::uint64_t seed, const RunConfig& c) {
   return "seed " + std::to_string(seed) + ": " + name_of(c.sync.policy) + " threshold " +
          std::to_string(c.sync.threshold) + (c.sync.apply == ApplyMode::kEager ? " eager" : " versioned") +
+         (turns_eager(c.sync) ? " then eager" : "") +
          (c.sync.combine == CombineMode::kMean ? " mean" : " each") + " refresh " +
          (c.sync.refresh_clocks ? std::to_string(*c.sync.refresh_clocks) : "null") + ", " +
          std::to_string(c.cluster.nodes) + " nodes x " + std::to_string(c.cluster.threads_per_node) + ", " +

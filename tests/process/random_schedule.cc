@@ -26,7 +26,7 @@ Breaks random_breaks(std::uint64_t seed, const RunConfig& config) {
 }  // namespace
 
 std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, Network network,
-                                       std::atomic<std::int64_t>* broken) {
+                                       Broken* broken) {
   RunConfig config = random_run(seed);
   CountingOptions counting;
   counting.blocks = random_rows(seed, config);
@@ -37,9 +37,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   counting.cluster = config.cluster.cluster();
   counting.seed = seed;
   counting.in_parts = leaves_in_parts(seed);
-  if (config.sync.combine == CombineMode::kMean) {
-    counting.gradient_scale = static_cast<float>(counting.cluster.workers());
-  }
+  counting.gradient_scale = gradient_scale(config.sync, counting.cluster.workers());
   counting.on_read = [&checker](const Read& read) { checker.on_read(read); };
 
   // One run in four loses a node (never the only one) at some step of its first thread.
@@ -84,7 +82,10 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
     if (lends != (run->summary.bytes_shared > 0)) {
       violations.push_back(std::to_string(run->summary.bytes_shared) + " bytes were shared");
     }
-    if (broken != nullptr) *broken += run->broken;
+    if (broken != nullptr) {
+      broken->all += run->broken;
+      broken->of_servers += run->broken_of_servers;
+    }
     if (breaks && !one_leaves && run->summary.lost_nodes > 0) {
       violations.push_back("a node was lost: " + run->summary.lost.front());
     }

@@ -11,15 +11,20 @@ namespace paceline::testing {
 
 class Coverage;
 
-// Whether connections break meanwhile (breaking_relay.h), each of a node with a server a few times, and the
+// Whether connections break meanwhile (breaking_relay.h), each of a node or another server with a server a few times, and the
 // nodes go on over others.
 enum class Network { kStands, kBreaks };
+
+// Connections that broke; of those, between the authority and another server.
+struct Broken {
+  std::atomic<std::int64_t> all{0};
+  std::atomic<std::int64_t> of_servers{0};
+};
 
 // Runs the schedule of `seed`; every violation of a guarantee, and whatever else went wrong, as sentences.
 // What has run is counted in `coverage`, if there is one, and the connections that broke in `broken`. Thread:
 // any; several may run at a time.
 std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage = nullptr,
-                                       Network network = Network::kStands,
-                                       std::atomic<std::int64_t>* broken = nullptr);
+                                       Network network = Network::kStands, Broken* broken = nullptr);
 
 }  // namespace paceline::testing

@@ -56,14 +56,19 @@ T one_of(const std::string& word, const std::map<std::string, T>& choices) {
   return found->second;
 }
 
-// "bsp/version:2,ssp:1": policies with their threshold, and what ends each but the last.
+// "bsp/version:2,ssp:1": policies with their threshold, and what ends each but the last. "ssp:1+eager"
+// applies on arrival.
 std::vector<PolicyStage> stages_of(const std::string& text) {
   std::vector<PolicyStage> stages;
   std::istringstream in(text);
   for (std::string one; std::getline(in, one, ',');) {
     const auto slash = one.find('/');
-    const std::string policy = one.substr(0, slash);
+    std::string policy = one.substr(0, slash);
     PolicyStage stage;
+    if (policy.ends_with("+eager")) {
+      stage.apply = ApplyMode::kEager;
+      policy.resize(policy.find('+'));
+    }
     stage.policy = named<PolicyKind>(policy.substr(0, policy.find(':'))).value();
     if (policy.find(':') != std::string::npos) {
       stage.threshold = stage.threshold_min = std::stoll(policy.substr(policy.find(':') + 1));

@@ -28,12 +28,17 @@ AuthorityChecker::AuthorityChecker(const EngineConfig& config, Violations& viola
       first_n_(config.cluster.workers() -
                (config.policy.kind == PolicyKind::kBackup ? config.policy.backup_workers : 0)),
       fluid_(first_n_ == config.cluster.workers() && config.batch_sizing == BatchSizing::kEqual),
-      shares_(config.total_iterations) {
+      shares_(config.total_iterations),
+      eager_(config.apply == ApplyMode::kEager) {
   for (std::uint32_t r = 0; r < config.cluster.workers(); ++r) accounts_[config.cluster.worker_at(Rank(r))];
   take_policy(0);
 }
 
 void AuthorityChecker::take_policy(std::size_t stage) {
+  for (std::size_t i = stage_; !config_.policy.stages.empty() && i <= stage; ++i) {
+    const PolicyStage& begun = config_.policy.stages[i];
+    eager_ = eager_ || begun.policy == PolicyKind::kAsp || begun.apply == ApplyMode::kEager;
+  }
   stage_ = stage;
   policy_ = config_.policy.stages.empty() ? config_.policy : policy_in(config_.policy, stage);
   switch (policy_.kind) {

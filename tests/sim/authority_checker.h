@@ -138,6 +138,7 @@ class AuthorityChecker {
   Ticks now_;
   sync::PolicyConfig policy_;  // in force
   std::size_t stage_ = 0;
+  bool eager_ = false;  // each gradient is applied as it comes, from here on
   std::int64_t completed_at_version_ = 0;
   Version stage_begun_;
   std::optional<Metric> stage_window_;  // the last that began and closed in this stage

@@ -17,6 +17,7 @@ void AuthorityChecker::after(const std::vector<Action>& actions) {
   if (!begun_ || finished_) return;
   if (!discard_due_.empty()) violation("a gradient that is not whole was not discarded");
   if (threshold_step_due_.value_or(0) != 0) violation("the threshold should have moved");
+  if (eager_ && applied_ != complete_) violation("a whole gradient waits, though each is applied on arrival");
   const std::int64_t expected = anybody_live() ? slowest().value : highest_.value;
   if (version_.value != expected) {
     violation("version " + to_string(version_) + ", expected " + std::to_string(expected));
@@ -39,8 +40,11 @@ void AuthorityChecker::judge(const Started&) {
 void AuthorityChecker::judge(const Apply& a) {
   if (!std::is_sorted(a.contributors.begin(), a.contributors.end()))
     violation("contributors are not in worker order");
-  if (config_.apply == ApplyMode::kEager && a.contributors.size() > 1)
-    violation("eager applies several at once");
+  if (eager_ && a.contributors.size() > 1) violation("eager applies several at once");
+  if ((a.apply == ApplyMode::kEager) != eager_ || a.stage != stage_)
+    violation("an apply that names another way of applying, or stage, than is in force");
+  if (a.combine != (eager_ ? CombineMode::kEach : config_.combine))
+    violation("gradients are not combined as they are to be");
   for (const Contributor& c : a.contributors) {
     const Gradient gradient{c.worker, c.clock};
     const std::string who = to_string(c.worker) + "@" + to_string(c.clock);
@@ -50,13 +54,13 @@ void AuthorityChecker::judge(const Apply& a) {
                 ", revision " + to_string(c.computed_revision) + ", which is not what was reported");
     }
     if (!applied_.insert(gradient).second) violation("applies " + who + " twice");
-    if (config_.apply == ApplyMode::kVersioned && c.clock.value != a.version_after.value - 1) {
+    if (!eager_ && c.clock.value != a.version_after.value - 1) {
       violation("applies " + who + " for version " + to_string(a.version_after));
     }
     judge_staleness(c);
     updates_.push_back(gradient);
   }
-  if (config_.apply == ApplyMode::kEager) return;
+  if (eager_) return;
   for (const Gradient& gradient : complete_) {
     if (gradient.second.value < a.version_after.value && applied_.count(gradient) == 0) {
       violation("version " + to_string(a.version_after) + " lacks " + to_string(gradient.first) + "@" +
@@ -75,7 +79,7 @@ void AuthorityChecker::judge_staleness(const Contributor& c) {
   std::int64_t least = 0, most = std::ssize(updates_);
   if (computed) {
     const StepReported& with = computed.mapped();
-    if (config_.combine == CombineMode::kMean) {
+    if (!eager_ && config_.combine == CombineMode::kMean) {
       least = most = c.clock.value - with.computed_version.value;
     } else {
       most = std::count_if(
@@ -101,6 +105,8 @@ void AuthorityChecker::judge(const Grant& g) {
   if (stopping_) violation(who + " after a stop");
   if (a.state != State::kAsks) violation(who + ", which did not ask");
   if (g.clock != a.clock) violation(who + ", which stands at " + to_string(a.clock));
+  if ((g.apply == ApplyMode::kEager) != eager_ || g.stage != stage_)
+    violation(who + " names another way of applying, or stage, than is in force");
   const Staleness lead = g.clock - slowest();
   grant_gap_ = std::max(grant_gap_, lead);
   const Threshold s = threshold_of(g.worker);

@@ -46,6 +46,10 @@ void NodeModel::on_grant(const sync::Grant& grant) {
   read(thread);
 }
 
+FreshnessRules NodeModel::rules(const Thread& thread) const {
+  return {thread.grant.apply, world_.plan.refresh_clocks};
+}
+
 void NodeModel::read(Thread& thread) {
   PullWithPush with_push = PullWithPush::kNone;
   if (thread.with_push >= 0) {
@@ -53,7 +57,7 @@ void NodeModel::read(Thread& thread) {
   }
   const ReadRequest request{thread.grant.clock, thread.grant.min_version, newest_version_, newest_revision_,
                             with_push};
-  const ReadDecision decision = decide_read(world_.plan.rules, request, thread.state, process_state());
+  const ReadDecision decision = decide_read(rules(thread), request, thread.state, process_state());
   if (decision.source == ReadSource::kThreadCache) return compute(thread);
   if (decision.source == ReadSource::kProcessCache) {
     take_process_cache(thread);
@@ -183,7 +187,7 @@ void NodeModel::finish_step(Thread& thread) {
   report.worker = thread.id;
   report.clock = clock;
   const PullWithPushPlan plan =
-      pull_with_push(world_.plan.rules, clock, thread.grant.threshold, thread.state, process_state());
+      pull_with_push(rules(thread), clock, thread.grant.threshold, thread.state, process_state());
   thread.with_push = plan.ahead ? pull_or_join(plan.min_version) : -1;
   report.computed_version = thread.state.version;
   report.computed_revision = thread.state.revision;

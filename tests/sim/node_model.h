@@ -65,6 +65,7 @@ class NodeModel {
     std::vector<std::uint32_t> waiting_threads;
   };
 
+  cache::FreshnessRules rules(const Thread& thread) const;
   void read(Thread& thread);
   void take_process_cache(Thread& thread);
   void compute(Thread& thread);

@@ -271,7 +271,7 @@ class ResumedRun {
     for (const Action& action : actions) {
       std::visit([this](const auto& a) { note(a); }, action);
       decided = decided || std::holds_alternative<VersionAdvanced>(action) ||
-                (plan_.config.apply == ApplyMode::kEager && std::holds_alternative<Apply>(action));
+                (engine_->apply_mode() == ApplyMode::kEager && std::holds_alternative<Apply>(action));
     }
     if (right() && decided && chance(4)) save();
   }

@@ -53,13 +53,30 @@ void draw_policy(CounterRandom& random, RunPlan& plan) {
   if (policy.kind == PolicyKind::kSwitch) draw_stages(random, eager, policy);
   plan.config.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
   plan.config.combine = eager || random.next_below(2) ? CombineMode::kEach : CombineMode::kMean;
-  plan.rules.apply = plan.config.apply;
   plan.config.batch_size = 32;
   const bool may_balance = plan.config.combine == CombineMode::kMean && plan.config.share == Share::kEven &&
                            policy.kind != PolicyKind::kBackup;
   if (may_balance && backups.next_below(2) == 0) plan.config.batch_sizing = BatchSizing::kBySpeed;
   const bool refreshes = sync::largest_threshold(policy).is_infinite() || random.next_below(2);
-  if (refreshes) plan.rules.refresh_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
+  if (refreshes) plan.refresh_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
+}
+
+// Half of the switches that begin versioned turn eager: at their second policy or at their third, with asp or
+// with whatever was drawn. Drawn from elsewhere.
+void draw_turn(RunPlan& plan) {
+  CounterRandom random(plan.seed, Stream::kTest, 10);
+  std::vector<PolicyStage>& stages = plan.config.policy.stages;
+  const bool may_turn = !stages.empty() && plan.config.apply == ApplyMode::kVersioned &&
+                        plan.config.batch_sizing == BatchSizing::kEqual;
+  if (!may_turn || random.next_below(2) == 0) return;
+  const std::size_t first = 1 + random.next_below(static_cast<std::uint32_t>(stages.size() - 1));
+  for (std::size_t i = first; i < stages.size(); ++i) {
+    if (stages[i].policy == PolicyKind::kBsp || (i == first && random.next_below(2) == 0)) {
+      stages[i].policy = PolicyKind::kAsp;
+      if (!plan.refresh_clocks) plan.refresh_clocks = 1;
+    }
+  }
+  if (stages[first].policy != PolicyKind::kAsp) stages[first].apply = ApplyMode::kEager;
 }
 
 void draw_faults(CounterRandom& random, RunPlan& plan) {
@@ -130,6 +147,7 @@ RunPlan plan_of(std::uint64_t seed) {
   plan.config.share = static_cast<Share>(random.next_below(2));
   plan.config.total_iterations = 1 + static_cast<std::int64_t>(random.next_below(48));
   draw_policy(random, plan);
+  draw_turn(plan);
   for (std::uint32_t n = 0; n < plan.config.cluster.nodes; ++n) {
     plan.slowdown.push_back(1.0 + 4.0 * random.next_double());
   }
@@ -143,11 +161,11 @@ RunPlan plan_of(std::uint64_t seed) {
 std::string RunPlan::describe() const {
   return "seed " + std::to_string(seed) + ": " + name_of(config.policy.kind) +
          (config.apply == ApplyMode::kEager ? " eager" : " versioned") +
-         (config.share == Share::kPool ? " pool" : " even") +
+         (turns_eager() ? " then eager" : "") + (config.share == Share::kPool ? " pool" : " even") +
          " s=" + std::to_string(config.policy.threshold) + " nodes=" + std::to_string(config.cluster.nodes) +
          " threads=" + std::to_string(config.cluster.threads_per_node) +
          " shards=" + std::to_string(config.shards) + " total=" + std::to_string(config.total_iterations) +
-         " r=" + (rules.refresh_clocks ? std::to_string(*rules.refresh_clocks) : "null") +
+         " r=" + (refresh_clocks ? std::to_string(*refresh_clocks) : "null") +
          " deaths=" + std::to_string(dies_at_ns.size()) + " leavers=" + std::to_string(leaves_at.size()) +
          " late=" + std::to_string(comes_at_ns.size()) +
          " returning=" + std::to_string(returns_after_ns.size());

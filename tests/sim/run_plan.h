@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "common/cache/freshness.h"
 #include "common/ids.h"
 #include "common/sync/engine_config.h"
 
@@ -17,7 +16,7 @@ namespace paceline::test {
 struct RunPlan {
   std::uint64_t seed = 0;
   sync::EngineConfig config;
-  cache::FreshnessRules rules;
+  std::optional<std::int64_t> refresh_clocks;  // cache::FreshnessRules
   std::vector<double> slowdown;                // per node
   std::map<NodeId, std::int64_t> dies_at_ns;   // silently, messages cut off half-way
   std::map<WorkerId, Clock> leaves_at;         // its node does, after half a push of this clock, and says so
@@ -30,6 +29,9 @@ struct RunPlan {
   // Balanced batches: it is said to be of other samples than were granted first, or its report is.
   double other_samples_chance = 0.0;
 
+  bool turns_eager() const {
+    return config.apply == ApplyMode::kVersioned && is_ever_eager(config.policy.stages, config.apply);
+  }
   std::string describe() const;
 };
 

@@ -13,10 +13,11 @@ namespace paceline::test {
 TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   constexpr std::uint64_t first_seed = 1, runs = 4000;
   std::map<PolicyKind, int> per_policy;
-  int with_comers = 0;
+  int with_comers = 0, turning_eager = 0;
   for (std::uint64_t seed = first_seed; seed < first_seed + runs; ++seed) {
     const RunPlan plan = plan_of(seed);
     ++per_policy[plan.config.policy.kind];
+    if (plan.turns_eager()) ++turning_eager;
     const bool returns =
         !plan.returns_after_ns.empty() && !(plan.dies_at_ns.empty() && plan.leaves_at.empty());
     if (returns || !plan.comes_at_ns.empty()) ++with_comers;
@@ -28,6 +29,7 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   }
   CHECK(per_policy.size() == EnumNames<PolicyKind>::table.size());
   CHECK(with_comers > 500);
+  CHECK(turning_eager > 100);
 }
 
 // One node, one thread, nothing lost: 40 iterations under `kind`.
@@ -36,10 +38,10 @@ Traffic traffic_of(PolicyKind kind, ApplyMode apply, std::optional<std::int64_t>
   plan.seed = 1;
   plan.config.shards = 2;
   plan.config.policy.kind = kind;
-  plan.config.apply = plan.rules.apply = apply;
+  plan.config.apply = apply;
   plan.config.combine = CombineMode::kEach;
   plan.config.total_iterations = 40;
-  plan.rules.refresh_clocks = refresh_clocks;
+  plan.refresh_clocks = refresh_clocks;
   plan.slowdown = {1.0};
   Traffic traffic;
   CHECK(simulate(plan, &traffic).empty());

@@ -185,11 +185,29 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 1}}, {policy: ssp, until: "
             "{version: 2}}]}",
             "sync.stages[1]: nothing follows the last stage"},
-           {"sync: {policy: switch, stages: [{policy: bsp, until: {progress: 0.5}}, {policy: asp}]}",
-            "sync.stages[0]: bsp is exact only version by version"},
-           {"sync: {policy: switch, apply: versioned, stages: [{policy: ssp, until: {progress: 0.5}}, "
-            "{policy: asp}]}",
+           {"sync: {policy: switch, apply: eager, stages: [{policy: bsp, until: {progress: 0.5}}, {policy: "
+            "asp}]}",
+            "sync.apply: bsp is exact only version by version"},
+           {"sync: {policy: switch, apply: versioned, stages: [{policy: asp, until: {progress: 0.5}}, "
+            "{policy: ssp}]}",
             "sync.apply: asp would hold gradients"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {progress: 0.5}}, {policy: asp, apply: "
+            "versioned}]}",
+            "sync.stages[1]: asp would hold gradients"},
+           {"sync: {policy: switch, stages: [{policy: bsp, apply: eager, until: {progress: 0.5}}, {policy: "
+            "asp}]}",
+            "sync.stages[0]: bsp is exact only version by version"},
+           {"sync: {policy: switch, apply: versioned, stages: [{policy: ssp, apply: eager, until: {version: "
+            "2}}, {policy: asp}]}",
+            "sync.stages[0]: two answers for the first stage"},
+           {"sync: {policy: switch, stages: [{policy: asp, until: {version: 2}}, {policy: bsp}]}",
+            "sync.stages[1]: what was applied on arrival has no clock's turn any more"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 1}}, {policy: asp, until: "
+            "{version: 2}}, {policy: ssp, apply: versioned}]}",
+            "sync.stages[2]: what was applied on arrival has no clock's turn any more"},
+           {"{sync: {policy: switch, stages: [{policy: bsp, until: {progress: 0.5}}, {policy: asp}]}, "
+            "train: {batch_balance: speed}}",
+            "train.batch_balance: a stage that is eager averages nothing"},
            {"sync: {policy: switch, refresh_clocks: null, stages: [{policy: ssp, until: {version: 2}}, "
             "{policy: asp}]}",
             "sync.refresh_clocks: under asp nothing is ever required"},
@@ -384,14 +402,11 @@ TEST_CASE("a_layer_refuses_fields_it_would_not_use_and_misses_those_it_needs") {
   CHECK_THAT(refusal(layers("dense")), Contains("wrong type"));
 }
 
-// What is expected must not be refused in turn: asp does not go with versioned.
-TEST_CASE("bsp_beside_asp_is_told_what_goes_with_asp") {
+TEST_CASE("who_would_go_back_to_bsp_is_told_in_which_order_stages_may_come") {
   CHECK_THAT(
-      refusal("sync: {policy: switch, stages: [{policy: bsp, until: {progress: 0.5}}, {policy: asp}]}"),
-      Contains("expected ssp with threshold: 0 there, since asp goes with apply: eager alone"));
-  CHECK_THAT(refusal("sync: {policy: switch, apply: eager, stages: [{policy: bsp, until: {progress: 0.5}}, "
-                     "{policy: ssp}]}"),
-             Contains("expected apply: versioned, or ssp with threshold: 0 there"));
+      refusal("sync: {policy: switch, stages: [{policy: asp, until: {progress: 0.5}}, {policy: bsp}]}"),
+      Contains("got bsp, which is versioned, after asp with apply: eager, expected stages that are "
+               "versioned before those that are eager"));
 }
 
 TEST_CASE("a_stage_refuses_parameters_its_policy_does_not_use_and_ends_that_are_none") {

@@ -97,6 +97,21 @@ TEST_CASE("the_quickstart_is_dtssp_over_one_server_and_four_nodes_of_four") {
   CHECK(c.data.kind == DataKind::kSynthetic);
 }
 
+TEST_CASE("bsp_then_asp_is_for_daemons_and_simulated_training_alike_and_scales_the_rate_by_the_workers") {
+  const RunConfig c = loaded_file("bsp_then_asp.yaml");
+  REQUIRE(c.sync.stages.size() == 2);
+  CHECK(c.sync.stages[0].policy == PolicyKind::kBsp);
+  CHECK(c.sync.stages[0].lr_scale == c.cluster.cluster().workers());
+  CHECK(c.sync.stages[1].policy == PolicyKind::kAsp);
+  CHECK(c.sync.combine == CombineMode::kMean);
+  CHECK(c.simulate.mode == SimulateMode::kTraining);
+  const DaemonOptions options{.config_path = path_of("bsp_then_asp.yaml"),
+                              .overrides = {"run.out=/tmp/run"},
+                              .index = 0,
+                              .force = false};
+  CHECK(load_daemon_config(DaemonRole::kServer, options).is_ok());
+}
+
 TEST_CASE("balanced_batches_are_for_daemons_and_simulated_training_alike") {
   const RunConfig c = loaded_file("balanced.yaml");
   CHECK(c.train.batch_balance == BatchSizing::kBySpeed);

@@ -113,6 +113,37 @@ sync:
   CHECK(sync::validate(engine_config(c)));
 }
 
+TEST_CASE("bsp_then_asp_averages_and_then_applies_each_gradient_on_arrival") {
+  const RunConfig c = loaded(R"(
+sync:
+  policy: switch
+  stages:
+    - {policy: bsp, lr_scale: 4, until: {progress: 0.25}}
+    - {policy: asp, until: {progress: 0.5}}
+    - {policy: ssp, threshold: 2}
+)");
+  CHECK(c.sync.apply == ApplyMode::kVersioned);
+  CHECK(c.sync.combine == CombineMode::kMean);
+  CHECK(c.sync.stages[0].lr_scale == 4.0);
+  CHECK(c.sync.stages[1].lr_scale == 1.0);
+  CHECK(apply_in(c.sync.stages, c.sync.apply, 0) == ApplyMode::kVersioned);
+  CHECK(apply_in(c.sync.stages, c.sync.apply, 1) == ApplyMode::kEager);
+  CHECK(apply_in(c.sync.stages, c.sync.apply, 2) == ApplyMode::kEager);  // as the stage before it
+  CHECK(sync::validate(engine_config(c)));
+  // What is written is read again.
+  CHECK(loaded(to_yaml(c)) == c);
+}
+
+TEST_CASE("a_stage_of_any_policy_may_apply_on_arrival") {
+  const RunConfig c = loaded(
+      "sync: {policy: switch, stages: [{policy: bsp, until: {version: 2}}, {policy: ssp, apply: eager}]}");
+  CHECK(apply_in(c.sync.stages, c.sync.apply, 1) == ApplyMode::kEager);
+  CHECK(loaded(to_yaml(c)) == c);
+  CHECK(loaded("sync: {policy: switch, stages: [{policy: ssp, apply: eager, until: {version: 2}}, {policy: "
+               "dtssp}]}")
+            .sync.apply == ApplyMode::kEager);
+}
+
 TEST_CASE("a_share_of_the_run_is_the_number_of_iterations_that_was_meant") {
   CHECK(iterations_of(0.14, 100'000) == 14'000);  // 14000.000000000002
   CHECK(iterations_of(0.55, 1600) == 880);

@@ -88,6 +88,8 @@ class PreparingWalk {
     settings.optimizer.weight_decay = chance(50) ? 0.01 : 0.0;
     settings.optimizer.schedule.kind = chance(50) ? ScheduleKind::kCosine : ScheduleKind::kConstant;
     settings.planned_versions = 30;
+    settings.turns_eager = !eager && chance(30);
+    settings.rate_scale = settings.turns_eager && chance(50) ? 3.0 : 1.0;
     if (chance(40)) settings.optimizer.staleness = StalenessScaling::kInverse;
     settings.apply_threads = 1 + below(2);
     settings.apply_alone_floats = chance(50) ? 0 : 10;
@@ -259,15 +261,27 @@ class PreparingWalk {
     return all;
   }
 
+  // As the authority says it: with the decisions from here on.
+  void turn_eager() {
+    settings_.apply = ApplyMode::kEager;
+    settings_.combine = CombineMode::kEach;
+    settings_.rate_scale = 1.0;
+    turned_ = true;
+  }
+
   void decide() {
+    if (settings_.turns_eager && !turned_ && chance(15)) turn_eager();
     const auto chosen = choose();
     const bool version_passes = settings_.apply == ApplyMode::kVersioned ? !chosen.empty() : chance(30);
     const std::int64_t version = shard_.now().version.value + (version_passes || chance(5) ? 1 : 0);
     wire::ApplyDecision decision = decision_of(sequence_++, {}, version);
     decision.revision_after = shard_.now().revision;
     decision.combine = settings_.combine == CombineMode::kMean ? wire::Combine::kMean : wire::Combine::kEach;
+    decision.apply = settings_.apply;
+    decision.rate_scale = settings_.rate_scale;
     decision.learning_rate =
-        chance(90) ? learning_rate(settings_.optimizer, shard_.now().version, settings_.planned_versions)
+        chance(90) ? learning_rate(settings_.optimizer, shard_.now().version, settings_.planned_versions) *
+                         settings_.rate_scale
                    : 0.01;
     std::vector<Whole> gradients;
     for (const auto& [rank, k] : chosen) {
@@ -366,7 +380,8 @@ class PreparingWalk {
 
   CounterRandom random_;
   const std::int64_t floats_;
-  const ShardSettings settings_;
+  ShardSettings settings_;  // apply and combine: of the next decision
+  bool turned_ = false;
   Shard shard_;
   testing::PlainOptimizer plain_;
   std::vector<float> expected_;  // what the current state holds

@@ -197,7 +197,18 @@ TEST_CASE("impossible_stages_are_refused") {
   CHECK_FALSE(refused({ssp, ssp}).empty());  // the first never ends
   CHECK_FALSE(refused({bsp, bsp}).empty());  // the last does
   CHECK_FALSE(refused({bsp, ssp}, ApplyMode::kEager).empty());
-  CHECK_FALSE(refused({bsp, stage_of(PolicyKind::kAsp, 0)}).empty());
+  const PolicyStage asp = stage_of(PolicyKind::kAsp, 0);
+  CHECK(refused({bsp, asp}).empty());  // turns eager
+  PolicyStage first_asp = asp, waiting_asp = asp, versioned_ssp = ssp, eager_ssp = ssp;
+  first_asp.until = two;
+  waiting_asp.apply = versioned_ssp.apply = ApplyMode::kVersioned;
+  eager_ssp.apply = ApplyMode::kEager;
+  CHECK(refused({bsp, eager_ssp}).empty());
+  CHECK_FALSE(refused({bsp, waiting_asp}).empty());
+  CHECK_FALSE(refused({first_asp, ssp}).empty());  // not eager from the beginning
+  CHECK(refused({first_asp, ssp}, ApplyMode::kEager).empty());
+  CHECK_FALSE(refused({first_asp, versioned_ssp}, ApplyMode::kEager).empty());  // would go back
+  CHECK_FALSE(refused({first_asp, stage_of(PolicyKind::kBsp, 0)}, ApplyMode::kEager).empty());
   CHECK_FALSE(refused({stage_of(PolicyKind::kSwitch, 0, two), ssp}).empty());
   CHECK_FALSE(refused({stage_of(PolicyKind::kDtssp, 0, two), ssp}).empty());  // below its least
   CHECK_FALSE(refused({stage_of(PolicyKind::kBsp, 0, {StageEnd::kProgress, 0.5}), ssp}).empty());

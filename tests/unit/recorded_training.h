@@ -142,11 +142,12 @@ struct PlainServer {
     }
     states[Revision(0)] = now;
     for (const sync::Apply& decision : decisions) {
+      const double scale = config.sync.stages.empty() ? 1.0 : config.sync.stages[decision.stage].lr_scale;
       if (decision.combine == CombineMode::kMean && !decision.contributors.empty()) {
-        sgd.apply(now, mean(decision.contributors), config.train.optimizer.lr);
+        sgd.apply(now, mean(decision.contributors), config.train.optimizer.lr * scale);
       } else {
         for (const sync::Contributor& c : decision.contributors) {
-          sgd.apply(now, *gradients.at({c.worker, c.clock}), config.train.optimizer.lr);
+          sgd.apply(now, *gradients.at({c.worker, c.clock}), config.train.optimizer.lr * scale);
         }
       }
       for (const sync::Contributor& c : decision.contributors) {

@@ -347,6 +347,17 @@ TEST_CASE("a_run_that_switches_policies_takes_the_time_of_each_and_says_when") {
   CHECK(barrier(run, 0) == Approx(3 * 0.15 + 0.15 + (1.5 - 1.0 - 5 * 0.1)));
 }
 
+TEST_CASE("behind_bsp_asp_waits_for_nobody") {
+  const Outcome run = simulated(
+      {"sync.policy=switch", kSlowdown, "sync.stages=[{policy: bsp, until: {version: 4}}, {policy: asp}]"});
+  REQUIRE(run.summary.switches.size() == 2);
+  CHECK(run.summary.switches[1].policy == "asp");
+  CHECK(run.summary.switches[1].version == Version(4));
+  CHECK(run.summary.switches[1].seconds == Approx(4 * 0.25));
+  CHECK(run.summary.switches[1].threshold.is_infinite());
+  CHECK(barrier(run, 0) == Approx(4 * 0.15));  // behind each of the first four iterations, and never again
+}
+
 TEST_CASE("max_seconds_ends_a_run_in_virtual_time") {
   const Outcome run = simulated({"sync.policy=asp", "run.max_seconds=1s"});
   // At 1 s both are done with their tenth and begin, or have begun, one more that nobody follows.

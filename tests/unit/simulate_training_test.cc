@@ -161,6 +161,48 @@ TEST_CASE("every_gradient_is_computed_with_the_parameters_that_its_worker_had_th
   CHECK(same_floats(run.model->parameters, server.states.rbegin()->second));
 }
 
+// Sync-Switch: four times the learning rate for the mean of four, then each gradient by itself. Behind BSP
+// nothing is on its way, so what everybody computes with is known to the bit on both sides of the switch.
+TEST_CASE("bsp_then_asp_averages_each_clock_and_then_applies_each_gradient_by_itself") {
+  RunConfig config =
+      with_policy(training_config(2, 2), PolicyKind::kSwitch, ApplyMode::kVersioned, CombineMode::kMean);
+  config.sync.stages.resize(2);
+  config.sync.stages[0].policy = PolicyKind::kBsp;
+  config.sync.stages[0].lr_scale = 4.0;
+  config.sync.stages[0].until = {StageEnd::kProgress, 0.25};
+  config.sync.stages[1].policy = PolicyKind::kAsp;
+  config.simulate.compute.slowdown = {1, 2};
+  config.simulate.network.server_bandwidth = 200'000;
+  RecordingTasks tasks(config);
+  Decisions decisions;
+  const Outcome run = watched(config, tasks, decisions);
+
+  const std::int64_t averaged = 5;  // clocks: a quarter of 20
+  PlainServer server(config, tasks, tasks.reads(), decisions.applied);
+  std::int64_t own = 0, wrong = 0;
+  for (const Read& read : tasks.reads()) {
+    const bool first = read.step.clock.value < averaged;
+    const double lr = config.train.optimizer.lr * (first ? 4.0 : 1.0);
+    const auto expected = server.read(read.step, lr, first ? 4 * config.train.batch_size : 0, own);
+    wrong += same_floats(read.parameters, expected) ? 0 : 1;
+    if (first) CHECK(read.step.version.value == read.step.clock.value);
+  }
+  CHECK(wrong == 0);
+  CHECK(own > 0);
+  CHECK(std::ssize(tasks.reads()) == config.train.total_iterations);
+  const auto in_stage = [&](std::size_t stage) {
+    return std::count_if(decisions.applied.begin(), decisions.applied.end(), [stage](const sync::Apply& a) {
+      return a.stage == stage && !a.contributors.empty();
+    });
+  };
+  CHECK(in_stage(0) == averaged);
+  CHECK(in_stage(1) == config.train.total_iterations - 4 * averaged);
+  REQUIRE(run.model);
+  CHECK(same_floats(run.model->parameters, server.states.rbegin()->second));
+  REQUIRE(run.summary.switches.size() == 2);
+  CHECK(run.summary.switches[1].version == Version(averaged));
+}
+
 TEST_CASE("what_stale_gradients_become_is_the_same_in_a_simulated_run") {
   const auto kind = GENERATE(CompensationKind::kNone, CompensationKind::kConstant);
   CAPTURE(static_cast<int>(kind));

@@ -39,7 +39,7 @@ struct TrainFixture {
     if (!training_) {
       training_.reset(new Training{.worker = WorkerId(0, 0),
                                    .layout = layout,
-                                   .freshness = {apply, refresh_clocks},
+                                   .refresh_clocks = refresh_clocks,
                                    .applies_locally = applies_locally,
                                    .looks = looks,
                                    .batches = batches,
@@ -59,7 +59,6 @@ struct TrainFixture {
   Training* training_if_made() { return training_.get(); }
   Result<wire::WorkerReport> run() { return run_trainer(training()); }
 
-  ApplyMode apply = ApplyMode::kVersioned;
   std::optional<std::int64_t> refresh_clocks = 1;
   bool applies_locally = true;
   bool looks = true;

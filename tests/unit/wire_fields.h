@@ -19,13 +19,13 @@ auto fields(M& m) {
   if constexpr (std::is_same_v<T, Join>) {
     auto& [a, b, c, d, e, f, g, h, i, j, k, l] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
-  } else if constexpr (std::is_same_v<T, ApplyDecision> || std::is_same_v<T, ShardJoin>) {
-    auto& [a, b, c, d, e, f, g, h, i] = m;
-    return std::tie(a, b, c, d, e, f, g, h, i);
+  } else if constexpr (std::is_same_v<T, ApplyDecision>) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   } else if constexpr (std::is_same_v<T, Grant>) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, n] = m;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n);
-  } else if constexpr (std::is_same_v<T, StepReport>) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, n, o] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n, o);
+  } else if constexpr (std::is_same_v<T, StepReport> || std::is_same_v<T, ShardJoin>) {
     auto& [a, b, c, d, e, f, g, h, i] = m;
     return std::tie(a, b, c, d, e, f, g, h, i);
   } else if constexpr (std::is_same_v<T, Push>) {
@@ -129,6 +129,7 @@ struct Generator {
   }
   void fill(std::chrono::nanoseconds& v) { v = std::chrono::nanoseconds(number()); }
   void fill(StatusCode& v) { v = static_cast<StatusCode>(1 + random.next_below(10)); }
+  void fill(ApplyMode& v) { v = static_cast<ApplyMode>(random.next_below(2)); }
   void fill(Combine& v) { v = random.next_below(2) == 1 ? Combine::kMean : Combine::kEach; }
   void fill(std::string& v) {
     static const std::string kCharacters[] = {"a", "Z", " ", "\"", "{", "ä", "∞", "𝒫"};

@@ -185,6 +185,13 @@ TEST_CASE("learning rates and scales are finite") {
   CHECK(refusal(h) == "Grant.held_ns: got -1, expected 0 to 1152921504606846976");
 }
 
+TEST_CASE("what the learning rate is multiplied by is finite, too") {
+  proto::Header h;
+  h.mutable_apply_decision()->set_combine(proto::EACH);
+  h.mutable_apply_decision()->set_rate_scale(std::numeric_limits<double>::infinity());
+  CHECK(refusal(h) == "ApplyDecision.rate_scale: got inf, expected a finite number >= 0");
+}
+
 TEST_CASE("a grant is for one sample at least, from the first position on") {
   proto::Header h = grant();
   h.mutable_grant()->set_samples(0);

@@ -122,7 +122,7 @@ TEST_CASE("a slow upload, queue or server is PS_APPLY_GRADS") {
 TEST_CASE("parameters that come beside the push are PS_PARAM from the grant on, PS_APPLY_GRADS before") {
   const bool granted_first = GENERATE(false, true);
   Bench b(Reads::kFromServer);
-  b.apply = ApplyMode::kEager;
+  b.exchange.apply = ApplyMode::kEager;
   b.exchange.serve = [&, n = std::int64_t{0}](Version) mutable {
     ++n;
     return std::vector{testing::slice_of(TrainFixture::kAll, n, {Clock(n)}, {0, 0})};

@@ -104,6 +104,8 @@ class FakeExchange final : public ParameterExchange {
 
   bool finishes_early = false;  // Finished is here before the parameters asked for ahead of the last push are
 
+  ApplyMode apply = ApplyMode::kVersioned;  // of every grant
+
   void grant(wire::Grant grant) { instructions_.push_back(Granted{std::move(grant), {}}); }
   void finish() { instructions_.push_back(Finished{"share done", {}, {}}); }
 
@@ -112,6 +114,7 @@ class FakeExchange final : public ParameterExchange {
     if (instructions_.empty()) return aborted("the script is over");
     Instruction next = instructions_.front();
     instructions_.pop_front();
+    if (auto* const granted = std::get_if<Granted>(&next)) granted->grant.apply = apply;
     std::visit(
         [&](auto& i) {
           i.arrived = time_.now();

@@ -86,7 +86,7 @@ TEST_CASE("under BSP each iteration computes with exactly the granted version, a
 TEST_CASE(
     "under eager the refresh leaves ahead of the push, and what landed is a state and the own gradient") {
   TrainFixture f;
-  f.apply = ApplyMode::kEager;
+  f.exchange.apply = ApplyMode::kEager;
   constexpr std::int64_t kClocks = 4;
   for (std::int64_t c = 0; c < kClocks; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), c));
   f.exchange.finish();
@@ -107,12 +107,31 @@ TEST_CASE(
   CHECK(f.training().server_reads == 1);  // the others were there with the grant
 }
 
+TEST_CASE("behind bsp asp's grants alone say that the refresh leaves ahead of the push from then on") {
+  TrainFixture f;
+  for (std::int64_t c = 0; c < 2; ++c) f.exchange.grant(grant_of(c, Threshold(0), c));
+  for (std::int64_t c = 2; c < 5; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), 2));
+  f.exchange.finish();
+  f.exchange.serve = [](Version min) {
+    return std::vector{testing::slice_of(TrainFixture::kAll, min.value, {Clock(min.value)}, {0, 0})};
+  };
+  f.exchange.before_instruction = [&, taken = 0]() mutable {
+    f.exchange.apply = taken++ < 2 ? ApplyMode::kVersioned : ApplyMode::kEager;
+  };
+  REQUIRE(f.run().is_ok());
+  // One for the first read; then behind each push of bsp, made when that has left, and ahead of each of asp.
+  CHECK(f.exchange.requested_at_push == std::vector<std::size_t>{1, 2, 4, 5, 6});
+  // Bsp's ask for the version that the next clock requires, asp's for whatever there is.
+  CHECK(f.exchange.requested ==
+        std::vector<Version>{Version(0), Version(1), Version(2), Version(0), Version(0), Version(0)});
+}
+
 TEST_CASE(
     "where one slice lands and the other stays, both have the own gradient, and the latter at the end") {
   const Range left{0, 1};
   const Range right{1, 2};
   TrainFixture f({left, right});
-  f.apply = ApplyMode::kEager;
+  f.exchange.apply = ApplyMode::kEager;
   for (std::int64_t c = 0; c < 3; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), 0));
   f.exchange.finish();
   f.exchange.serve = [&, asked = 0](Version) mutable -> std::vector<std::shared_ptr<Slice>> {
@@ -138,7 +157,7 @@ TEST_CASE(
 
 TEST_CASE("who is told that nothing follows waits for no parameters") {
   TrainFixture f;
-  f.apply = ApplyMode::kEager;
+  f.exchange.apply = ApplyMode::kEager;
   for (std::int64_t c = 0; c < 2; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), c));
   f.exchange.finish();
   f.exchange.finishes_early = true;
@@ -152,7 +171,7 @@ TEST_CASE("who is told that nothing follows waits for no parameters") {
 TEST_CASE("a read waits for a server where parameters come behind the grant, not where they land behind it") {
   const bool behind = GENERATE(false, true);
   TrainFixture f;
-  f.apply = ApplyMode::kEager;
+  f.exchange.apply = ApplyMode::kEager;
   constexpr std::int64_t kClocks = 3;
   for (std::int64_t c = 0; c < kClocks; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), c));
   f.exchange.finish();
@@ -240,7 +259,7 @@ TEST_CASE("an emulated iteration lasts in proportion to its samples, and is an o
 
 TEST_CASE("parameters that land behind the grant are in the time of an emulated iteration") {
   TrainFixture f;
-  f.apply = ApplyMode::kEager;
+  f.exchange.apply = ApplyMode::kEager;
   f.emulate.base_step = 100ms;
   f.exchange.grant(grant_of(0, Threshold::infinite(), 0));
   f.exchange.grant(grant_of(1, Threshold::infinite(), 1));
@@ -280,7 +299,7 @@ TEST_CASE("a task that fails ends its worker, with worker and clock in the messa
   Training& t = f.training();
   Training broken{.worker = t.worker,
                   .layout = t.layout,
-                  .freshness = t.freshness,
+                  .refresh_clocks = t.refresh_clocks,
                   .applies_locally = false,
                   .deadline = t.deadline,
                   .exchange = t.exchange,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/cache/freshness.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline {
@@ -27,6 +28,10 @@ cache::PullWithPush with_push(const Training& t) {
 
 // A pull that was pending when it was decided that the servers are needed may be answered by now, and then
 // nobody would join it: whoever asked again would be told that nothing has changed.
+cache::FreshnessRules rules(const Training& t, const wire::Grant& grant) {
+  return {grant.apply, t.refresh_clocks};
+}
+
 Ticket ticket_for(Training& t, Version min_version, Version newest_known, cache::PullWithPush asked) {
   const bool comes = asked == cache::PullWithPush::kPending &&
                      cache::serves(t.with_push->min_version, min_version, newest_known);
@@ -47,8 +52,8 @@ Status read_parameters(Training& t, const Granted& granted) {
   t.process_cache.note_existence(grant.version, grant.revision);
   const cache::ProcessCacheState newest = t.process_cache.newest_known();
   const cache::ReadDecision decision = cache::decide_read(
-      t.freshness, {grant.clock, grant.min_version, newest.version, newest.revision, asked}, t.cache.state(),
-      t.process_cache.state());
+      rules(t, grant), {grant.clock, grant.min_version, newest.version, newest.revision, asked},
+      t.cache.state(), t.process_cache.state());
 
   Exchange exchange{grant.held, std::nullopt, report_time(t, granted.report)};
   // With the grant there: that they land then is PS_PARAM, too, but only what is not here is waited for.
@@ -87,7 +92,7 @@ void record_hidden(Training& t, const FetchAhead& ahead) {
 }
 
 void pull_ahead_of_push(Training& t, const wire::Grant& grant) {
-  const cache::PullWithPushPlan plan = cache::pull_with_push(t.freshness, grant.clock, grant.threshold,
+  const cache::PullWithPushPlan plan = cache::pull_with_push(rules(t, grant), grant.clock, grant.threshold,
                                                              t.cache.state(), t.process_cache.state());
   t.with_push.reset();
   t.landed.reset();
@@ -97,7 +102,7 @@ void pull_ahead_of_push(Training& t, const wire::Grant& grant) {
 
 void pull_behind_push(Training& t, const wire::Grant& grant) {
   if (t.asked_ahead) return;
-  const cache::PullWithPushPlan plan = cache::pull_with_push(t.freshness, grant.clock, grant.threshold,
+  const cache::PullWithPushPlan plan = cache::pull_with_push(rules(t, grant), grant.clock, grant.threshold,
                                                              t.cache.state(), t.process_cache.state());
   if (plan.send) t.with_push = {t.exchange.request_parameters(plan.min_version), plan.min_version};
 }

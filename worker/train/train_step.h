@@ -30,11 +30,11 @@ namespace paceline {
 struct Training {
   WorkerId worker;
   const Layout& layout;
-  cache::FreshnessRules freshness;
-  bool applies_locally = false;       // cache::keeps_own_updates()
-  bool looks = true;                  // worker_looks(), for NaN
-  BatchLimits batches = {};           // that a grant may ask for
-  std::chrono::nanoseconds deadline;  // for whatever should never take long: cluster.lease
+  std::optional<std::int64_t> refresh_clocks;  // cache::FreshnessRules
+  bool applies_locally = false;                // cache::keeps_own_updates()
+  bool looks = true;                           // worker_looks(), for NaN
+  BatchLimits batches = {};                    // that a grant may ask for
+  std::chrono::nanoseconds deadline;           // for whatever should never take long: cluster.lease
 
   ParameterExchange& exchange;
   ProcessCache& process_cache;

@@ -74,6 +74,15 @@ class WholeRuns(DaemonTest):
         self.assertIn("policy bsp -> dtssp at version 25: threshold 0 -> 2",
                       (self.run_dir / "server.log").read_text(encoding="utf-8"))
 
+    def test_bsp_then_asp(self):
+        summary = self.run_policy("sync.policy=switch", "sync.stages=[{policy: bsp, lr_scale: 4, until: "
+                                  "{progress: 0.5}}, {policy: asp}]")
+        self.assertEqual((summary["policy"], summary["final_threshold"]), ("switch", None))
+        self.assertEqual([(s["policy"], s["version"], s["threshold"]) for s in summary["switches"]],
+                         [("bsp", 0, 0), ("asp", 25, None)])
+        self.assertIn("policy bsp -> asp at version 25: threshold 0 -> inf, gradients are applied on arrival",
+                      (self.run_dir / "server.log").read_text(encoding="utf-8"))
+
     def test_random_walk(self):
         # 50 clocks, so windows 0 to 9; with seed 4 the coins of 1 to 9 are - + + - + - + + -: 3 4 5 4 5 4 5 6 5.
         summary = self.run_policy("sync.policy=random_walk", "sync.lpr.window_clocks=5", "run.seed=4")
