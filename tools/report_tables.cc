@@ -201,7 +201,7 @@ std::string ending(const FinishedRun& run) {
   for (const std::string& returned : s.returned) text += "  came back: " + returned + "\n";
   for (const std::string& late : s.late) text += "  came late: " + late + "\n";
   if (s.reconnects > 0) {
-    text += line("  connections that broke, and nodes went on over others: %lld\n",
+    text += line("  connections that broke, and others took their place: %lld\n",
                  static_cast<long long>(s.reconnects));
   }
   text += "  test accuracy " + accuracy_text(s.test_accuracy);

@@ -179,9 +179,15 @@ std::vector<std::string> violations_of(std::uint64_t seed, Comes how) {
   LastWords words(words_file);
   JoinChecker checker(cluster, drawn.victim);
   Moment may_start;
+  Moment former_has_died;
   Moment has_come;
   std::vector<std::string> wrong;
 
+  const auto former_begun = [&] {  // as many clocks, by the thread that came furthest
+    std::int64_t most = 0;
+    for (std::uint32_t r = 0; r < cluster.workers(); ++r) most = std::max(most, words.begun(Rank(r)));
+    return most;
+  };
   CountingOptions options = counting_options(drawn, seed);
   options.on_read = [&](const Read& read) {
     checker.on_read(read);
@@ -190,8 +196,13 @@ std::vector<std::string> violations_of(std::uint64_t seed, Comes how) {
   options.before_compute = [&](const Step& step) {
     if (step.worker.node == drawn.victim) return Status::ok();
     if (step.clock.value >= kGate / 2) may_start.comes();
-    if (step.clock.value < kGate || has_come.await(60s)) return Status::ok();
-    return deadline_exceeded("node " + to_string(drawn.victim) + " has not come");
+    if (step.clock.value < kGate) return Status::ok();
+    // The one that comes begins at a clock that its process before has not begun: where that led, the others
+    // follow it so far, or the threshold would hold the comer, who would wait for them.
+    bool comes = how == Comes::kLate || former_has_died.await(60s);
+    if (comes && how == Comes::kAgain && step.clock.value <= former_begun()) return Status::ok();
+    comes = comes && has_come.await(60s);
+    return comes ? Status::ok() : deadline_exceeded("node " + to_string(drawn.victim) + " has not come");
   };
   std::thread comer;
   Status comers_end;
@@ -208,6 +219,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Comes how) {
                              config.cluster.endpoints.end());
             OtherProcess former(std::move(arguments));
             const int status = former.bury(/*dies=*/false);
+            former_has_died.comes();
             if (!WIFSIGNALED(status)) comers_end = internal_error("the process before did not die");
             if (!WIFSIGNALED(status)) return;
           } else {

@@ -155,7 +155,7 @@ class BrokenConnections(DaemonTest):
                                r"messages are said again")
         report = self.paceline("report", folder)
         self.assertEqual((report.returncode, report.stderr), (0, ""))
-        self.assertIn(f"connections that broke, and nodes went on over others: {summary['reconnects']}", report.stdout)
+        self.assertIn(f"connections that broke, and others took their place: {summary['reconnects']}", report.stdout)
 
     def test_a_run_whose_connections_are_reset_ends_in_the_same_bits(self):
         self.assert_same_bits("cluster.shared_memory=off")
