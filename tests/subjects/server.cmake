@@ -17,6 +17,6 @@ paceline_test(authority_test
 paceline_test(resume_choice_test ONE_THREAD SOURCES unit/resume_choice_test.cc
   LIBS paceline_server paceline_checkpoint_state paceline_config)
 paceline_test(server_socket_test
-  SOURCES process/server_rejoin_test.cc process/server_resume_test.cc process/server_socket_test.cc process/work_ahead_test.cc
+  SOURCES process/server_rejoin_test.cc process/server_resume_test.cc process/server_shard_test.cc process/server_socket_test.cc process/work_ahead_test.cc
   LIBS paceline_server paceline_config Boost::headers)
 paceline_test(overload_test SOURCES process/overload_test.cc LIBS paceline_server paceline_config Boost::headers)
