@@ -93,6 +93,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
       // Who does not hear how the run ended, since that was on its way, ends by the servers' silence.
       const bool ends_alone =
           node.message().find("silent for") != std::string::npos && run->servers[0].is_ok();
+      if (breaks && ends_alone && broken != nullptr) ++broken->ended_alone;
       if (breaks && !one_leaves && !node.is_ok() && !ends_alone) {
         violations.push_back("a node: " + node.message());
       }

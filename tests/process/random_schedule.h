@@ -11,14 +11,16 @@ namespace paceline::testing {
 
 class Coverage;
 
-// Whether connections break meanwhile (breaking_relay.h), each of a node or another server with a server a few times, and the
-// nodes go on over others.
+// Whether connections break meanwhile (breaking_relay.h), each of a node or another server with a server a
+// few times, and the nodes go on over others.
 enum class Network { kStands, kBreaks };
 
-// Connections that broke; of those, between the authority and another server.
+// Connections that broke; of those, between the authority and another server; nodes that did not hear how
+// their run ended, since that was on its way over one.
 struct Broken {
   std::atomic<std::int64_t> all{0};
   std::atomic<std::int64_t> of_servers{0};
+  std::atomic<std::int64_t> ended_alone{0};
 };
 
 // Runs the schedule of `seed`; every violation of a guarantee, and whatever else went wrong, as sentences.
