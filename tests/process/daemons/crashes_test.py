@@ -110,7 +110,7 @@ def join_of_another_layout(fingerprint):
     """The Join of a node 1 with two threads and the layout {w [2, 3], b [3]} of docs/PROTOCOL.md, section 5."""
     fields = (bytes([0x08, protocol_version()]) + b"\x10\x01" + b"\x19" + bytes(7) + b"\x01" + b"\x20\x02" +
               b"\x29" + fingerprint.to_bytes(8, "little") + b"\x31" + 0x3D22D8B370A6FC7B.to_bytes(8, "little") +
-              b"\x3a\x07\x0a\x01w\x12\x02\x02\x03" + b"\x3a\x06\x0a\x01b\x12\x01\x03")
+              b"\x3a\x07\x0a\x01w\x12\x02\x02\x03" + b"\x3a\x06\x0a\x01b\x12\x01\x03" + b"\x60\x01")
     return b"\x0a" + bytes([len(fields)]) + fields
 
 
