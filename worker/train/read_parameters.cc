@@ -26,12 +26,12 @@ cache::PullWithPush with_push(const Training& t) {
                                                               : cache::PullWithPush::kPending;
 }
 
-// A pull that was pending when it was decided that the servers are needed may be answered by now, and then
-// nobody would join it: whoever asked again would be told that nothing has changed.
 cache::FreshnessRules rules(const Training& t, const wire::Grant& grant) {
   return {grant.apply, t.refresh_clocks};
 }
 
+// A pull that was pending when it was decided that the servers are needed may be answered by now, and then
+// nobody would join it: whoever asked again would be told that nothing has changed.
 Ticket ticket_for(Training& t, Version min_version, Version newest_known, cache::PullWithPush asked) {
   const bool comes = asked == cache::PullWithPush::kPending &&
                      cache::serves(t.with_push->min_version, min_version, newest_known);
