@@ -192,7 +192,7 @@ class Live(DaemonTest):
         self.assertNotIn("\n", server.wait_for("gathering: training has not begun: node 0"))
         nodes = [self.node(i) for i in range(2)]
         rewritten = r"\r\033\[J[1-9]\d*(\.\.\d+)? gap [^\r\n]*\r\n[^\r\n]*" + "".join(
-            rf"\r\nnode {i}  clock [1-9][^\r\n]*([A-Z_]+ \d+ %|…)[^\r\n]*" for i in range(2))  # … where it is slow + r"\r\033\[3A"
+            rf"\r\nnode {i}  clock [1-9][^\r\n]*([A-Z_]+ \d+ %|…)[^\r\n]*" for i in range(2)) + r"\r\033\[3A"  # … where workers are slow
         server.wait_for(f"({rewritten}){{2}}")
         os.kill(server.pid, signal.SIGTERM)
         server.wait_for(r"\033\[3A\r\033\[Jpaceline-server: stopping: stopped by a signal")
