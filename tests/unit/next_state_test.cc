@@ -458,65 +458,6 @@ TEST_CASE("a state that outgrows the cache has the same bits with several gradie
   }
 }
 
-TEST_CASE("a shard that averages turns eager with the first decision of that kind, and foresees the next") {
-  ShardSettings settings = settings_of(kTwo, 4);
-  settings.apply = ApplyMode::kVersioned;
-  settings.combine = CombineMode::kMean;
-  settings.turns_eager = true;
-  settings.rate_scale = 2.0;
-  settings.optimizer.lr = 0.5;
-  Shard shard = ready_shard(kTwo, 4, 1.0F, std::move(settings));
-  const auto arrive = [&](WorkerId worker, std::int64_t clock, float value) {
-    REQUIRE(shard.push(push_of(worker, clock), payload_of(Floats(4, value))).is_ok());
-    while (shard.prepare_next()) {
-    }
-  };
-  arrive(kFirst, 0, 1.0F);
-  arrive(kSecond, 0, 3.0F);
-  auto mean = decision_of(0, {{kFirst, Clock(0), 1}, {kSecond, Clock(0), 1}}, 1, Combine::kMean);
-  mean.rate_scale = 2.0;
-  mean.learning_rate = 1.0;
-  REQUIRE(shard.apply(mean).is_ok());
-  CHECK(now(shard) == Floats(4, -1.0F));  // 1 - 1 x 2
-  CHECK(shard.next().committed() == 1);
-
-  const auto eager = [&](std::int64_t sequence, WorkerId worker, std::int64_t clock) {
-    auto decision = decision_of(sequence, {{worker, Clock(clock), 1}}, 1);
-    decision.apply = ApplyMode::kEager;
-    decision.learning_rate = 0.5;
-    decision.revision_after = Revision(100 + sequence);
-    REQUIRE(shard.apply(decision).is_ok());
-  };
-  arrive(kSecond, 1, 2.0F);
-  eager(1, kSecond, 1);
-  CHECK(now(shard) == Floats(4, -2.0F));
-  CHECK(shard.next().committed() == 1);  // a mean of both had been foreseen
-  arrive(kSecond, 2, 2.0F);
-  eager(2, kSecond, 2);
-  CHECK(now(shard) == Floats(4, -3.0F));
-  CHECK(shard.next().committed() == 2);
-}
-
-TEST_CASE("a run that turns eager has the larger bounds of both ways of applying") {
-  RunConfig config;
-  config.sync.policy = PolicyKind::kSwitch;
-  config.sync.stages.resize(2);
-  config.sync.stages[0].policy = PolicyKind::kSsp;
-  config.sync.stages[0].threshold = 10;
-  config.sync.stages[0].lr_scale = 4.0;
-  config.sync.stages[0].until = {StageEnd::kVersion, 2};
-  config.sync.stages[1].policy = PolicyKind::kAsp;
-  const ShardSettings settings = shard_settings(config);
-  CHECK(settings.turns_eager);
-  CHECK(settings.gradients_max == 12);
-  CHECK(settings.missing_max == 12);
-  CHECK(settings.rate_scale == 4.0);
-  CHECK(settings.local_updates);
-  config.sync.stages[0].policy = PolicyKind::kBsp;
-  CHECK(shard_settings(config).gradients_max == 2);
-  CHECK(shard_settings(config).missing_max == 8);
-}
-
 TEST_CASE("nothing is prepared where parameters leave in fewer bytes, which need the room") {
   RunConfig config;
   CHECK(shard_settings(config).prepare_next);
