@@ -29,10 +29,13 @@
 #include "common/params/kernels.h"
 #include "common/params/vector_ops.h"
 #include "tests/bench/judged.h"
+#include "tests/bench/turns.h"
 
 namespace paceline {
 namespace {
 
+using bench::Array;
+using bench::filled;
 using kernels::InstructionSet;
 using kernels::Kernels;
 
@@ -40,18 +43,6 @@ constexpr double kTarget = 0.85;
 
 enum class Optimizer { kSgd, kMomentum, kAdam };
 enum class Place { kInPlace, kApart, kPastCache };
-
-struct Free {
-  void operator()(float* p) const { std::free(p); }
-};
-using Array = std::unique_ptr<float[], Free>;
-
-Array filled(std::int64_t n, float value) {
-  const auto bytes = static_cast<std::size_t>(n) * sizeof(float);
-  Array array(static_cast<float*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64)));
-  std::fill_n(array.get(), n, value);
-  return array;
-}
 
 // The arrays of one optimizer; the ones it does not use are empty.
 struct Arrays {
@@ -148,31 +139,6 @@ void run_loop(Optimizer optimizer, Place place, const Kernels& loops, const Arra
   }
 }
 
-double seconds_of(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-struct Seconds {
-  double wall, cpu;
-};
-
-template <typename Work>
-Seconds time_of(Work&& work) {
-  const double wall = seconds_of(CLOCK_MONOTONIC);
-  const double cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
-  work();
-  benchmark::ClobberMemory();
-  return {seconds_of(CLOCK_MONOTONIC) - wall, seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu};
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // Loads and stores of one element.
 int streams_of(Optimizer optimizer) {
   switch (optimizer) {
@@ -192,26 +158,12 @@ void measure(benchmark::State& state, Optimizer optimizer, Place place, const Ke
   const Arrays arrays(optimizer, place, n);
   const auto limit = [&] { run_limit(optimizer, arrays); };
   const auto loop = [&] { run_loop(optimizer, place, loops, arrays); };
-  limit();
-  loop();
-  std::vector<double> ratios, wall_ratios, loop_cpu, limit_cpu;
-  for (auto _ : state) {
-    const bool limit_first = ratios.size() % 2 == 0;
-    Seconds of_limit{}, of_loop{};
-    if (limit_first) of_limit = time_of(limit);
-    of_loop = time_of(loop);
-    if (!limit_first) of_limit = time_of(limit);
-    state.SetIterationTime(of_loop.cpu);
-    ratios.push_back(of_limit.cpu / of_loop.cpu);
-    wall_ratios.push_back(of_limit.wall / of_loop.wall);
-    loop_cpu.push_back(of_loop.cpu);
-    limit_cpu.push_back(of_limit.cpu);
-  }
+  const bench::Pairs pairs = bench::take_turns(state, limit, loop);
   const double gigabytes = 1e-9 * static_cast<double>(n) * streams_of(optimizer) * sizeof(float);
-  state.counters["ratio"] = median(ratios);
-  state.counters["ratio_wall"] = median(wall_ratios);
-  state.counters["GBps"] = gigabytes / median(loop_cpu);
-  state.counters["limit_GBps"] = gigabytes / median(limit_cpu);
+  state.counters["ratio"] = pairs.ratio;
+  state.counters["ratio_wall"] = pairs.ratio_wall;
+  state.counters["GBps"] = gigabytes / pairs.loop_cpu;
+  state.counters["limit_GBps"] = gigabytes / pairs.limit_cpu;
 }
 
 void register_all() {
