@@ -36,6 +36,8 @@ done
 "$bin/paceline" check-config "$config" "${overrides[@]}" --data >/dev/null || exit 2
 get() { "$bin/paceline" check-config "$config" "${overrides[@]}" --get "$1"; }
 nodes=$(get cluster.nodes) && shards=$(get cluster.shards) && data=$(get data.path) || exit 2
+[ "$(get cluster.replicas)" = 1 ] ||
+  fail "two servers of each shard are for two machines; give cluster.replicas=1 'cluster.etcd=[]', or start the daemons yourself"
 node_counts "$nodes"
 nodes=$nodes_max
 [ -n "$out" ] || out=$(get run.out)

@@ -31,7 +31,8 @@ bin="$root/build/release/bin"
 [ -x "$bin/paceline" ] || fail "$bin/paceline is not there; build it with scripts/build.sh"
 # What the configuration says of its security is asked of one that listens nowhere: as it is it may need keys to be one.
 peek() {
-  "$bin/paceline" check-config "$config" "${given[@]}" cluster.shards=1 'cluster.endpoints=["ipc://nowhere"]' --get "$1"
+  "$bin/paceline" check-config "$config" "${given[@]}" cluster.shards=1 cluster.replicas=1 'cluster.etcd=[]' \
+    'cluster.endpoints=["ipc://nowhere"]' --get "$1"
 }
 has_keys=$(peek security.keys) || exit 2
 new_keys=''
@@ -41,6 +42,8 @@ if [ "$has_keys" = null ] && [ "$(peek security.allow_insecure)" = false ]; then
 fi
 effective=$("$bin/paceline" check-config "$config" "${given[@]}" --print) || exit 2
 get() { "$bin/paceline" check-config "$config" "${given[@]}" --get "$1"; }
+[ "$(get cluster.replicas)" = 1 ] ||
+  fail "this script starts one server of each shard; give cluster.replicas=1 'cluster.etcd=[]', or start the daemons yourself"
 nodes=$(get cluster.nodes) shards=$(get cluster.shards) out=$(get run.out)
 case "$out" in '' | null) fail "run.out must say where every host writes its run directory" ;; esac
 

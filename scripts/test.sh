@@ -17,7 +17,7 @@ for part in "${parts[@]}"; do
     *) echo "test.sh: unknown part '$part', expected plain, asan, tsan or debug" >&2; exit 2 ;;
   esac
 done
-run_whole scripts/install_deps.sh --browser --plots || exit
+run_whole scripts/install_deps.sh --browser --etcd --plots || exit
 for part in "${parts[@]}"; do
   # The labels are given in tests/CMakeLists.txt and tests/subjects/process.cmake.
   preset=$part targets=() chosen=() jobs=$(nproc)

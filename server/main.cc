@@ -49,11 +49,12 @@ void explain_on_signal(boost::asio::signal_set& signals, Server& server) {
 }
 
 // That this server can have its keys: before an earlier run makes way for one that would not start.
-Status check_keys(const RunConfig& config, ShardId shard) {
+Status check_keys(const RunConfig& config, ShardId shard, std::uint32_t replica) {
   const std::string& folder = config.security.keys;
   if (folder.empty()) return Status::ok();
   PACELINE_RETURN_IF_ERROR(wire::read_server_keys(folder, config.cluster.nodes).status());
-  return shard == kAuthority ? Status::ok() : wire::read_shard_keys(folder).status();
+  const bool asks_nobody = shard == kAuthority && replica == 0;
+  return asks_nobody ? Status::ok() : wire::read_shard_keys(folder).status();
 }
 
 // About what the authority remembers of a worker and says to it at once: with very many, a decision is a wait
@@ -74,7 +75,7 @@ int server_main(int argc, char** argv) {
     return kExitUsage;
   }
   const ShardId shard(given.index);
-  if (const Status keys = check_keys(*config, shard); !keys.is_ok()) return fail(keys);
+  if (const Status keys = check_keys(*config, shard, given.replica); !keys.is_ok()) return fail(keys);
   wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
 
   const Existing existing = given.resume  ? Existing::kContinue
@@ -82,7 +83,8 @@ int server_main(int argc, char** argv) {
                                           : Existing::kRefuse;
   const auto lock = take_run_directory(*config, shard, existing, given.config_path);
   if (!lock.is_ok()) return fail(lock.status());
-  const std::string name = shard == kAuthority ? "paceline-server" : "paceline-server " + to_string(shard);
+  const std::string name = (shard == kAuthority ? "paceline-server" : "paceline-server " + to_string(shard)) +
+                           (given.replica > 0 ? " replica " + std::to_string(given.replica) : "");
   const auto log = Log::open(log_file(*config, shard), name, config->run.log_level,
                              given.resume ? Log::Begin::kBehind : Log::Begin::kAnew);
   if (!log.is_ok()) return fail(log.status());
@@ -92,7 +94,8 @@ int server_main(int argc, char** argv) {
   const auto style = on_terminal() ? StatusDisplay::Style::kTerminal : StatusDisplay::Style::kLines;
   const LivePages pages{[out = config->run.out] { return live_page(out); },
                         [out = config->run.out] { return live_data(out); }};
-  Server server(*config, shard, context, *log, ServerOptions{&std::cerr, given.resume, style, pages});
+  Server server(*config, shard, context, *log,
+                ServerOptions{&std::cerr, given.resume, style, pages, given.replica, given.force});
   const Status started = server.start();
   if (!started.is_ok()) {
     if (!given.resume) forget_run(*config, shard, given.config_path);

@@ -178,6 +178,10 @@ Status Membership::move(Peer peer, const wire::PeerId& connection, std::int64_t 
   return Status::ok();
 }
 
+void Membership::adopt(Ticks now) {
+  for (const Peer peer : present()) at(peer).last_seen = at(peer).joined_at = now;
+}
+
 std::optional<Peer> Membership::who(const wire::PeerId& connection) const {
   const auto found = connections_.find(connection);
   if (found == connections_.end()) return std::nullopt;

@@ -88,6 +88,9 @@ class Membership {
   };
   std::vector<Silence> silent(Ticks now) const;
 
+  // Another server was here before: everybody present has been heard of just now, and is yet to come.
+  void adopt(Ticks now);
+
   void remove(Peer peer);
   // As if it had never come: it, or another process, may join, and what its connection still says is a
   // stranger's.

@@ -86,6 +86,9 @@ std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
     files.insert(files.end(), parts->begin(), parts->end());
   }
   for (const char* name : kResults) files.push_back(fs::path(config.run.out) / name);
+  if (const auto unfinished = unfinished_results(config.run.out); unfinished.is_ok()) {
+    files.insert(files.end(), unfinished->begin(), unfinished->end());
+  }
   return files;
 }
 

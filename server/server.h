@@ -35,6 +35,11 @@ struct ServerOptions {
   StatusDisplay::Style progress_style = StatusDisplay::Style::kLines;
   // What run.http shows besides numbers.
   LivePages pages = {};
+  // Which of the shard's replicas (cluster.replicas). The first one begins the run; config.run.out is another
+  // folder for each.
+  std::uint32_t replica = 0;
+  // It begins in the place of an earlier run that has not ended (--force).
+  bool replaces = false;
 };
 
 class Server {
@@ -45,10 +50,10 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Binds cluster.endpoints[shard] and, for another shard than 0, connects to the authority. Call once,
-  // before run(). Errors: kUnavailable port in use or curve.csv cannot be written, or run.http cannot be had;
-  // kInvalidArgument not an endpoint; to resume, kFailedPrecondition nothing to resume from, and why not,
-  // kUnavailable the run directory cannot be read or written.
+  // Binds cluster.endpoints[shard] (its own, of a second replica) and, for another shard than 0, connects to
+  // the authority. Call once, before run(). Errors: kUnavailable port in use or curve.csv cannot be written,
+  // or run.http cannot be had; kInvalidArgument not an endpoint; to resume, kFailedPrecondition nothing to
+  // resume from, and why not, kUnavailable the run directory cannot be read or written.
   [[nodiscard]] Status start();
   // The bound endpoint, with the port that the system chose where "*" was asked for. After start().
   std::string endpoint() const;

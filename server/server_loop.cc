@@ -45,35 +45,41 @@ Result<wire::TransportOptions> ServerLoop::listening() const {
 }
 
 Status ServerLoop::open(wire::Context& context) {
-  const std::vector<std::string>& endpoints = config_.cluster.endpoints;
   if (options_.resume) PACELINE_RETURN_IF_ERROR(look_for_checkpoints());
   PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions listens, listening());
   PACELINE_ASSIGN_OR_RETURN(
-      router_, wire::RouterSocket::bind(context, io_, endpoints[shard_.value], listens,
+      router_, wire::RouterSocket::bind(context, io_, own_endpoint(), listens,
                                         [this](const wire::PeerId& from, Result<wire::Message> message) {
                                           on_router(from, std::move(message));
                                           drain();
                                         }));
-  const Ticks now = steady_now();
+  const Ticks now = ticks();
   started_at_ = last_tick_ = next_heartbeat_ = next_status_ = next_look_ = authority_seen_ = now;
-  if (is_authority() && options_.resume) {
+  context_ = &context;
+  if (config_.cluster.replicas > 1) PACELINE_RETURN_IF_ERROR(open_replica());
+  if (follows()) {
+    PACELINE_RETURN_IF_ERROR(follow(context));
+  } else if (is_authority() && options_.resume) {
     choose_checkpoint(now);  // where no other shard is to be asked
     if (ended_) return result_;
   } else if (is_authority()) {
     PACELINE_ASSIGN_OR_RETURN(RunRecord record, RunRecord::open(config_, log_));
-    authority_.emplace(config_, std::move(record), authority_port_, background_, log_, now);
+    Background& background = replica_ ? static_cast<Background&>(replica_->background) : background_;
+    authority_.emplace(config_, std::move(record), authority_port_, background, log_, now);
   } else {
     PACELINE_RETURN_IF_ERROR(connect_to_authority(context));
   }
   log_.info("shard " + to_string(shard_) + " listens on " + router_->endpoint());
-  PACELINE_RETURN_IF_ERROR(open_http(now));
+  if (!follows()) PACELINE_RETURN_IF_ERROR(open_http(now));
   schedule_tick();
   return Status::ok();
 }
 
 void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> message) {
   if (ended_) return;
-  const Ticks now = steady_now();
+  if (is_elsewhere(from)) return (void)router_->said_in_vain(from);  // a name of ours, which it chose itself
+  if (on_replica(from, message)) return;
+  const Ticks now = ticks();
   const std::optional<Peer> peer = membership_.who(from);
   if (!message.is_ok()) {
     log_.debug("malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " +
@@ -152,6 +158,12 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     if (authority_) authority_->join_refused(Peer::of(join.node), fits.message());
     return refuse_join(from, fits);
   }
+  if (waits_for_follower()) {
+    const Status not_yet = unavailable("shard " + to_string(shard_) + " waits for its second replica (" +
+                                       config_.cluster.endpoints_of(shard_.value).back() + ")");
+    if (authority_ && ours) authority_->join_refused(Peer::of(join.node), not_yet.message());
+    return ask_again(from, join.node, not_yet);
+  }
   make_way(from, join);
   if (const Status may = may_enter(from, join, now); may.code() == StatusCode::kUnavailable) {
     return ask_again(from, join.node, may);
@@ -215,6 +227,7 @@ void ServerLoop::welcome(const wire::Join& join, const Layout& layout, Ticks now
   if (const Status fits = check_generation(join); !fits.is_ok()) {
     return refuse(*connection, fits, /*fatal=*/true);
   }
+  note(wire::Logged::As::kAdmission, node, join, {}, now);
   service_.on_welcome(join.node);
   send_to(*connection, wire::Welcome{shard_, service_.shard()->range(), generation_,
                                      service_.is_initialized(), authority_ && authority_->training()});
@@ -223,6 +236,7 @@ void ServerLoop::welcome(const wire::Join& join, const Layout& layout, Ticks now
 
 // What it has pushed and is not applied yet keeps its memory mapped.
 void ServerLoop::remove(Peer peer) {
+  note(peer, {.what = wire::Happened::What::kRemoved}, ticks());
   membership_.remove(peer);
   if (peer.is_node()) router_->unmap(membership_.last_connection_of(peer));
 }
@@ -262,6 +276,7 @@ void ServerLoop::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
   if (!authority_) return;
   if (!from.is_node()) {
     moved_elsewhere_[from.shard()] = beat.traffic;
+    note(from, {.what = wire::Happened::What::kHeard, .number = beat.heard}, ticks());
     const Status heard = talks_[from.shard()].other_heard(beat.heard);
     if (!heard.is_ok()) refuse(*membership_.connection_of(from), heard, /*fatal=*/true);
     return;
@@ -286,6 +301,7 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
                                    " to shard " + to_string(shard_) + ": it is for the authority"),
                   /*fatal=*/true);
   }
+  note(wire::Logged::As::kToAuthority, from, message.body, message.payload, now);
   const Status status = authority_->handle(from, message, now);
   if (leaves) return remove(from);
   // What was said twice is ignored; anything else wrong is a node that this run cannot go on with.
@@ -297,9 +313,16 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
 }
 
 void ServerLoop::to_service(Peer from, wire::Message message) {
+  // The authority's word to its own shard follows from what the authority was told. What a pull is answered
+  // is no event: it changes nothing.
+  const bool follows_by_itself = authority_ && !from.is_node();
+  if (!follows_by_itself && !(from.is_node() && std::holds_alternative<wire::Pull>(message.body))) {
+    note(wire::Logged::As::kToShard, from, message.body, message.payload, ticks());
+  }
   if (const auto* admitted = std::get_if<wire::NodeAdmitted>(&message.body)) return on_admitted(*admitted);
   if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
     if (is_of_a_former_process(*lost)) return;
+    if (follows()) replica_->unsaid.forget(lost->node);
     const Peer node = Peer::of(lost->node);
     if (lost->node.value < config_.cluster.nodes && !membership_.is_gone(node)) {
       remove(node);
@@ -318,9 +341,15 @@ void ServerLoop::on_replies_left() {
 // What the shard's service says after each call.
 void ServerLoop::judge(const Status& shard_state) {
   if (shard_state.is_ok()) return;
+  if (follows()) {  // as the one that serves has found, too, and said: at the end of the turn it is known
+    replica_->fault = shard_state;
+    return;
+  }
   // The shard's parameters are no longer what the authority takes them for.
   if (authority_) {
-    authority_->fail(shard_state, steady_now());
+    const Ticks now = ticks();
+    note(Peer::of(shard_), {wire::Happened::What::kFail, 0, shard_state.code(), shard_state.message()}, now);
+    authority_->fail(shard_state, now);
     return;
   }
   if (is_authority()) return cannot_resume(shard_state);
@@ -353,12 +382,14 @@ void ServerLoop::shard_is_done(const wire::RunOver& over) {
 // they have refused for good.
 void ServerLoop::drain() {
   while (!ended_ && !(local_.empty() && expelled_.empty())) {
-    for (const auto& [peer, why] : std::exchange(expelled_, {})) lose(peer, why, steady_now());
+    for (const auto& [peer, why] : std::exchange(expelled_, {})) lose(peer, why, ticks());
     if (local_.empty()) continue;
     auto [speaker, message] = std::move(local_.front());
     local_.pop_front();
     if (speaker == Speaker::kShard) {
-      const Status status = authority_ ? authority_->handle(Peer::of(shard_), message, steady_now())
+      const Ticks now = ticks();
+      note(wire::Logged::As::kToAuthority, Peer::of(shard_), message.body, message.payload, now);
+      const Status status = authority_ ? authority_->handle(Peer::of(shard_), message, now)
                                        : failed_precondition(std::string(wire::name_of(message.body)) +
                                                              " of the shard before the run goes on");
       if (!status.is_ok()) log_.warn(status.message());
@@ -368,7 +399,9 @@ void ServerLoop::drain() {
       to_service(Peer::of(kAuthority), std::move(message));
     }
   }
-  if (!ended_ && authority_ && authority_->over()) end(authority_->result());
+  end_turn();
+  const bool said = !replica_ || !replica_->served || (!replica_->events.holds() && !awaits_return());
+  if (!ended_ && !follows() && authority_ && authority_->over() && said) end(authority_->result());
   if (!ended_ && !works_ahead_ && service_.may_work_ahead()) {
     works_ahead_ = true;
     boost::asio::post(io_, [this] { work_ahead(); });

@@ -26,6 +26,7 @@
 #include "common/instant.h"
 #include "common/log/log.h"
 #include "common/log/stall_log.h"
+#include "common/ticks.h"
 #include "common/traffic.h"
 #include "common/wire/transport.h"
 #include "server/authority/authority.h"
@@ -33,6 +34,7 @@
 #include "server/http/http_server.h"
 #include "server/last_seen.h"
 #include "server/membership.h"
+#include "server/replicas/replica.h"
 #include "server/resume.h"
 #include "server/server.h"
 #include "server/shard_checkpoints.h"
@@ -99,6 +101,7 @@ class ServerLoop {
   void on_rejoin(const wire::PeerId& from, const wire::Join& join, Ticks now);
   void welcome_again(const wire::Join& join);
   std::chrono::nanoseconds given_to_come_back(ShardId server) const;
+  std::chrono::nanoseconds given_to_return() const;
 
   // The authority and the other shards (server_loop_shards.cc).
   [[nodiscard]] bool joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& join);
@@ -107,8 +110,11 @@ class ServerLoop {
   void on_shard(Peer from, const wire::Message& message, Ticks now);
   void tell_heard(Peer shard);
   [[nodiscard]] Status connect_to_authority(wire::Context& context);
+  std::string authority_endpoint() const;
   void on_authority_broken(std::int64_t connection);
+  void look_for_authority(Ticks now);
   void connect_again();
+  void connect_in(std::chrono::milliseconds pause);
   static std::string said_again(const ShardTalk& talk, std::int64_t times);
   void on_denied(const Status& why);
   void on_dealer(Result<wire::Message> message);
@@ -125,6 +131,47 @@ class ServerLoop {
   void ask_again(const wire::PeerId& from, NodeId node, const Status& why);
   void on_admitted(const wire::NodeAdmitted& admitted);
   bool is_of_a_former_process(const wire::NodeLost& lost) const;
+
+  // A replica that serves (server_loop_replicas.cc).
+  [[nodiscard]] Status open_replica();
+  std::string own_endpoint() const;
+  void on_candidacy();
+  void note_complete();
+  bool serves_alone() const;
+  bool acts() const;
+  bool follows() const { return replica_ && replica_->follows; }
+  bool awaits_return() const;
+  bool waits_for_follower() const;
+  void note(wire::Logged::As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now);
+  void note(Peer who, wire::Happened happened, Ticks now);
+  void end_turn();
+  void tell_follower(wire::Message event);
+  [[nodiscard]] Status say(const wire::PeerId& to, wire::Message message);
+  void release();
+  bool all_is_held() const;
+  bool is_held_up(Ticks now) const;
+  bool on_replica(const wire::PeerId& from, const Result<wire::Message>& message);
+  void on_replica_join(const wire::PeerId& from, const wire::ReplicaJoin& join);
+  void on_follower(const Result<wire::Message>& message);
+  void lose_follower(const std::string& why);
+  void look_at_etcd();
+  void look_after_follower(Ticks now);
+  void replica_waits(Ticks now, std::vector<Wait>& waits) const;
+  void end_replica();
+
+  // A replica that follows (server_loop_follows.cc).
+  [[nodiscard]] Status follow(wire::Context& context);
+  [[nodiscard]] Status ask_to_follow();
+  void on_serving_broken();
+  void on_serving(Result<wire::Message> message);
+  [[nodiscard]] Status begin_following(const wire::ReplicaWelcome& welcome);
+  void on_event(wire::Message event);
+  void tell_held();
+  void apply(wire::Message event, Ticks at);
+  void apply(Peer who, const wire::Happened& happened, Ticks at);
+  [[nodiscard]] Status apply_join(Peer who, const wire::Body& body, bool goes_on, Ticks at);
+  void tick_following();
+  void take_over();
 
   void remove(Peer peer);
   [[nodiscard]] Status share_memory(const wire::PeerId& with, NodeId node);
@@ -188,6 +235,8 @@ class ServerLoop {
   void show_status(Ticks now);
 
   bool is_authority() const { return shard_ == kAuthority; }
+  // Now; of a replica that follows or has, by the clock of the one that began.
+  Ticks ticks() const { return steady_now() + shift_; }
 
   boost::asio::io_context& io_;
   const RunConfig config_;
@@ -204,13 +253,15 @@ class ServerLoop {
   ShardCheckpoints shard_checkpoints_;
   ShardService service_;
   BackgroundThread background_;
+  std::unique_ptr<Replica> replica_;    // cluster.replicas: 2
+  std::chrono::nanoseconds shift_{0};   // of ticks()
   std::optional<Authority> authority_;  // shard 0 only
 
   std::unique_ptr<wire::RouterSocket> router_;
-  std::unique_ptr<wire::DealerSocket> dealer_;  // other shards: to the authority
-  wire::Context* context_ = nullptr;            // what it connects in
-  bool welcomed_ = false;                       // other shards: the authority has answered
-  const std::uint64_t incarnation_ = new_incarnation();
+  std::unique_ptr<wire::DealerSocket> dealer_;           // other shards: to the authority
+  wire::Context* context_ = nullptr;                     // what it connects in
+  bool welcomed_ = false;                                // other shards: the authority has answered
+  std::uint64_t incarnation_ = new_incarnation();        // of the shard, whichever of its replicas serves
   std::shared_ptr<const wire::ClientKeys> client_keys_;  // other shards, where the run has keys
   ShardTalk talk_{ShardTalk::End::kShard};               // other shards: with the authority
   std::map<ShardId, ShardTalk> talks_;                   // the authority's, with each other shard
@@ -218,10 +269,12 @@ class ServerLoop {
   // The one to the authority broke, and it has not welcomed this shard over another one.
   struct Broken {
     int attempts = 0;        // connections that were tried
+    Ticks asked;             // when the last of them was made
     bool connected = false;  // with the last of them; else what still comes counts for nothing
   };
   std::optional<Broken> broken_;
   std::int64_t authority_breaks_ = 0;
+  std::uint32_t authority_at_ = 0;  // other shards: at which of its endpoints it is looked for
   std::optional<Status>
       over_;  // other shards: how the run went, once there is nothing left to do but to be heard
   std::uint64_t generation_ = 1;  // of the run; of one that is resumed, once resumed_

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/ticks.h"
+#include "common/wire/reconnect_pause.h"
 #include "server/server_loop.h"
 #include "server/unread_messages_max.h"
 
@@ -27,6 +28,7 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 }  // namespace
 
 void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
+  if (follows() && speaker == Speaker::kShard) return replica_->unsaid.add(std::move(message));
   if (auto* lost = std::get_if<wire::NodeLost>(&message.body); lost && speaker == Speaker::kShard) {
     lost->incarnation = membership_.incarnation_of(lost->node);
   }
@@ -36,14 +38,19 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   }
   if (!to.is_node() && !is_authority()) return to_authority(std::move(message));
   const wire::PeerId* connection = membership_.connection_of(to);
-  if (connection == nullptr) return;                                           // it has gone, or never came
+  if (connection == nullptr) return;  // it has gone, or never came
+  if (follows() && to.is_node()) return;
   const bool says_nothing = std::holds_alternative<wire::Held>(message.body);  // it comes again
   if (says_nothing && router_->waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) expelled_.emplace_back(to, "refused: " + error->message);
-  if (!to.is_node()) talks_[to.shard()].says(message);
+  if (!to.is_node()) {
+    ShardTalk& talk = talks_[to.shard()];
+    talk.says(message);
+    if (talk.is_deaf() && !follows()) expelled_.emplace_back(to, "it does not say what it has heard");
+  }
   Status status = check_room(*connection);
-  if (status.is_ok()) status = router_->send(*connection, std::move(message));
+  if (status.is_ok()) status = say(*connection, std::move(message));
   if (!status.is_ok()) cannot_send(to, status);
 }
 
@@ -64,7 +71,7 @@ Status ServerLoop::check_room(const wire::PeerId& connection) const {
 // whose connection broke had said all that it had to say to the authority, so there the lease tells.
 void ServerLoop::cannot_send(Peer to, const Status& why) {
   if (!is_authority() && why.code() == StatusCode::kUnavailable) return;
-  unreachable_.add(to, why, steady_now(), given_to_come_back(shard_));
+  unreachable_.add(to, why, ticks(), to.is_node() ? given_to_come_back(shard_) : given_to_return());
 }
 
 void ServerLoop::check_unreachable(Ticks now) {
@@ -80,7 +87,10 @@ void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
   if (membership_.is_gone(peer)) return;
   if (forget_waiting(peer)) return log_.info(to_string(peer) + " is forgotten before its welcome: " + why);
   remove(peer);
-  if (authority_) return authority_->lost(peer, why, now);
+  if (authority_) {
+    note(peer, {.what = wire::Happened::What::kLost, .text = why}, now);
+    return authority_->lost(peer, why, now);
+  }
   log_.warn(to_string(peer) + " lost: " + why);
   if (is_authority()) {
     if (!peer.is_node()) cannot_resume(unavailable(to_string(peer) + " was lost: " + why));
@@ -93,7 +103,7 @@ void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
 
 void ServerLoop::send_to(const wire::PeerId& connection, wire::Body body) {
   Status status = check_room(connection);
-  if (status.is_ok()) status = router_->send(connection, {std::move(body), {}});
+  if (status.is_ok()) status = say(connection, {std::move(body), {}});
   if (status.is_ok()) return;
   log_.debug(status.message());  // its peer is gone, or its lease will tell; but who does not read may talk
   const std::optional<Peer> peer = membership_.who(connection);
@@ -126,7 +136,17 @@ void ServerLoop::schedule_tick() {
 }
 
 void ServerLoop::on_tick() {
-  const Ticks now = steady_now();
+  if (follows()) return tick_following();
+  look_at_etcd();
+  if (ended_) return;
+  // Who may not act judges nobody either; afterwards it is as if it had stood still.
+  const Ticks now = ticks();
+  if (replica_ && replica_->served && !acts()) {
+    keep_out(now);
+    look_for_stalls(now);
+    if (is_shown() && now >= next_status_) show_status(now);
+    return;
+  }
   // Whoever was stopped (SIGSTOP, a suspended machine, a long apply) finds everybody's last message old.
   const Pause pause{now - last_tick_ - kTick, now};
   if (pause.length > kPauseAtLeast) {
@@ -136,19 +156,30 @@ void ServerLoop::on_tick() {
       comer.asked = pause.forgiven(comer.asked);
     }
     service_.forgive(pause);
-    if (authority_) authority_->forgive(pause);
+    if (authority_) {
+      note(Peer::of(shard_), {.what = wire::Happened::What::kPause, .number = pause.length.count()}, now);
+      authority_->forgive(pause);
+    }
+    if (replica_ && replica_->follower) replica_->follower->seen = pause.forgiven(replica_->follower->seen);
     authority_seen_ = pause.forgiven(authority_seen_);
     stalls_.forgive(pause);
     log_.debug("this process stood still for " + in_seconds(pause.length));
   }
-  last_tick_ = now;
+  const auto since_last = now - std::exchange(last_tick_, now);
   keep_out(now);
   check_unreachable(now);
+  look_after_follower(now);
   if (now >= next_heartbeat_) heartbeat(now);
-  service_.tick(now);
+  if (is_held_up(now)) {
+    service_.forgive({since_last, now});  // nobody could take what has not left here
+  } else {
+    service_.tick(now);
+  }
   check_leases(now);
   look_for_stalls(now);
   if (authority_) {
+    // Before anybody is let in nothing comes of it.
+    if (!waits_for_follower()) note(Peer::of(shard_), {.what = wire::Happened::What::kTick}, now);
     authority_->tick(now);
     authority_->note_progress(moved(), now);
   } else if (is_authority()) {
@@ -177,18 +208,26 @@ void ServerLoop::keep_out(Ticks now) {
 
 void ServerLoop::heartbeat(Ticks now) {
   next_heartbeat_ = now + config_.cluster.heartbeat;
+  if (replica_ && replica_->follower) tell_follower({wire::Heartbeat{}, {}});
+  if (!acts()) return;  // nobody hears of this one before it serves
   for (const Peer peer : membership_.present()) {
     const wire::PeerId& connection = *membership_.connection_of(peer);
+    if (is_elsewhere(connection)) continue;
     Status status = check_room(connection);  // who has asked for too much need not ask again to be found
     if (status.is_ok()) {
       if (router_->waiting(connection) >= kHeartbeatsBehind) continue;
-      const std::int64_t heard = peer.is_node() ? 0 : talks_[peer.shard()].tell();
-      status = router_->send(connection, {wire::Heartbeat{{}, {}, heard}, {}});
+      if (peer.is_node()) {
+        status = router_->send(connection, {wire::Heartbeat{}, {}});
+      } else {
+        status = say(connection, {wire::Heartbeat{{}, {}, talks_[peer.shard()].tell()}, {}});
+      }
     }
     if (!status.is_ok()) cannot_send(peer, status);
   }
   if (!dealer_ || (broken_ && !broken_->connected)) return;
-  const Status status = dealer_->send({wire::Heartbeat{{}, moved(), talk_.tell()}, {}});
+  wire::Message beat{wire::Heartbeat{{}, moved(), talk_.tell()}, {}};
+  if (replica_) return replica_->events.hold({}, std::move(beat), now);
+  const Status status = dealer_->send(std::move(beat));
   if (!status.is_ok()) log_.debug(status.message());  // it is not there yet, or its lease will tell
 }
 
@@ -198,21 +237,31 @@ void ServerLoop::check_leases(Ticks now) {
     // Who waits for us says nothing.
     const auto is_it = [&](const Waiting& one) { return Peer::of(one.join.node) == silence.peer; };
     if (std::any_of(waiting_.begin(), waiting_.end(), is_it)) continue;
+    const bool returns = !silence.peer.is_node() || is_elsewhere(*membership_.connection_of(silence.peer));
+    const bool may_return = returns && silence.silent <= given_to_return();
+    if (may_return) continue;
     lose(silence.peer, "silent for " + in_seconds(silence.silent), now);
   }
 }
 
 void ServerLoop::check_authority(Ticks now) {
-  const std::string who = "the authority (" + config_.cluster.endpoints[kAuthority.value] + ")";
+  const std::string who = "the authority (" + authority_endpoint() + ")";
   if (!welcomed_ && now - started_at_ > config_.cluster.start_timeout) {
     return end(
         deadline_exceeded(who + " has not answered within " + in_seconds(config_.cluster.start_timeout)));
   }
-  if (over_ && now - authority_seen_ > given_to_come_back(kAuthority))
+  const std::chrono::nanoseconds silent = now - authority_seen_;
+  const bool has_replicas = config_.cluster.replicas > 1;
+  if (over_ && silent > (has_replicas ? given_to_return() : given_to_come_back(kAuthority))) {
     return end(*over_);  // it may have gone, too
-  if (welcomed_ && now - authority_seen_ > config_.cluster.lease) {
-    return end(unavailable(who + " was silent for " + in_seconds(now - authority_seen_)));
   }
+  const bool is_missed = welcomed_ && silent > config_.cluster.lease;
+  if (has_replicas && (!welcomed_ || silent <= given_to_return())) {
+    const bool unanswered = !welcomed_ && now - started_at_ > wire::kAnswersWithin;
+    if (is_missed || broken_ || unanswered) look_for_authority(now);
+    return;
+  }
+  if (is_missed) end(unavailable(who + " was silent for " + in_seconds(silent)));
 }
 
 void ServerLoop::report_shard() {
@@ -245,16 +294,20 @@ void ServerLoop::leave_authority(const std::string& reason) { leave_with(aborted
 
 void ServerLoop::leave(const std::string& reason) {
   boost::asio::post(io_, [this, reason] {
-    if (!ended_) leave_authority(reason);
+    if (ended_) return;
+    follows() ? end(aborted(reason)) : leave_authority(reason);
   });
 }
 
 void ServerLoop::stop(const std::string& reason) {
   boost::asio::post(io_, [this, reason] {
     if (ended_) return;
+    if (follows()) return end(aborted(reason));
     if (is_authority() && !authority_) return cannot_resume(aborted(reason));
     if (authority_) {
-      authority_->stop(reason, steady_now());
+      const Ticks now = ticks();
+      note(Peer::of(shard_), {.what = wire::Happened::What::kStop, .text = reason}, now);
+      authority_->stop(reason, now);
     } else {
       ask_to_stop(reason);
     }
@@ -266,17 +319,19 @@ void ServerLoop::stop(const std::string& reason) {
 void ServerLoop::end(Status result) {
   if (ended_) return;
   ended_ = true;
-  for (const std::string& line : stalls_.look({}, steady_now())) log_.info(line);
+  for (const std::string& line : stalls_.look({}, ticks())) log_.info(line);
   result_ = over_ ? *over_ : std::move(result);  // what it could not say any more changes nothing
-  if (is_shown()) show_status(steady_now());
+  if (is_shown()) show_status(ticks());
   display_.end();
-  if (!is_authority() && !result_.is_ok()) log_.error(result_.message());  // the authority has said it
+  const bool is_said = is_authority() && (!replica_ || (authority_ && authority_->over()));
+  if (!is_said && !result_.is_ok()) log_.error(result_.message());
   timer_.cancel();
   rejoin_timer_.cancel();
   if (const std::int64_t kept_out = router_->counters().kept_out; kept_out > 0) {
     log_.info("connections that were kept out: " + std::to_string(kept_out));
   }
   if (dealer_) dealer_->close();
+  if (replica_) return end_replica();
   router_->close();
   io_.stop();
 }

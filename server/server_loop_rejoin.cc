@@ -12,6 +12,7 @@
 // So whatever was under way when connection 1 broke, the server has read a beginning of what was said over
 // it, and all that is not known to be in that beginning comes after the Join. Who was lost (silent for a
 // lease, refused for good) is lost, whatever connection it comes over.
+#include "common/wire/reconnect_pause.h"
 #include "server/server_loop.h"
 
 namespace paceline::server {
@@ -41,6 +42,8 @@ void ServerLoop::on_rejoin(const wire::PeerId& from, const wire::Join& join, Tic
     if (moved.code() == StatusCode::kResourceExhausted) expelled_.emplace_back(node, moved.message());
     return refuse_join(from, moved);
   }
+  note(wire::Logged::As::kReturn, node, join, {}, now);
+  if (replica_) replica_->events.drop(before);
   router_->give_up(before);
   unreachable_.forget(node);
   service_.on_rejoin(join.node);
@@ -75,6 +78,12 @@ std::chrono::nanoseconds ServerLoop::given_to_come_back(ShardId server) const {
   const bool one_machine = config_.cluster.endpoints[server.value].starts_with("ipc://");
   const int beats = one_machine ? 0 : kBeatsToComeBack;
   return std::min<std::chrono::nanoseconds>(lease, beats * config_.cluster.heartbeat + kComesBackWithin);
+}
+
+// The same of another shard, where another replica may be about to serve in its place.
+std::chrono::nanoseconds ServerLoop::given_to_return() const {
+  if (config_.cluster.replicas > 1) return wire::kLeasesToTakeOver * config_.cluster.lease;
+  return given_to_come_back(shard_);
 }
 
 }  // namespace paceline::server

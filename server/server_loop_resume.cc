@@ -161,7 +161,7 @@ void ServerLoop::check_resume(Ticks now) {
 void ServerLoop::cannot_resume(const Status& why) {
   if (ended_) return;
   log_.error("the run cannot be resumed: " + why.message());
-  if (authority_) return authority_->fail(why, steady_now());
+  if (authority_) return authority_->fail(why, ticks());
   for (const Peer peer : membership_.present()) {
     send_to(*membership_.connection_of(peer), wire::Error{why.code(), why.message(), /*fatal=*/true});
   }

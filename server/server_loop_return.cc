@@ -74,6 +74,7 @@ Status ServerLoop::may_follow(const wire::Join& join, Ticks now) {
 
 void ServerLoop::make_room(NodeId node) {
   const Peer peer = Peer::of(node);
+  note(peer, {.what = wire::Happened::What::kForgotten}, ticks());
   comers_[node.value].asks = 0;
   unreachable_.forget(peer);
   membership_.forget(peer);
@@ -94,6 +95,7 @@ void ServerLoop::on_admitted(const wire::NodeAdmitted& admitted) {
                      membership_.incarnation_of(admitted.node) != admitted.incarnation;
   if (!other || waits_for_resume()) return;  // then the last to come is let in (make_way)
   remove(node);
+  if (follows()) replica_->unsaid.forget(admitted.node);
   judge(service_.handle(Peer::of(kAuthority), {wire::NodeLost{admitted.node, "another one is let in"}, {}}));
 }
 

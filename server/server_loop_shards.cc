@@ -45,6 +45,7 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
     return refuse_join(from, status);
   }
   router_->remember(from);
+  note(wire::Logged::As::kAdmission, Peer::of(join.shard), join, {}, now);
   talks_[join.shard] = ShardTalk();
   if (options_.resume) return on_resuming_shard(from, join, now);
   send_to(from, wire::ShardWelcome{generation_, {}, 0});
@@ -75,6 +76,8 @@ void ServerLoop::on_shard_rejoin(const wire::PeerId& from, const wire::ShardJoin
     expelled_.emplace_back(shard, moved.message());
     return refuse_join(from, moved);
   }
+  note(wire::Logged::As::kReturn, shard, join, {}, now);
+  if (replica_) replica_->events.drop(before);
   router_->give_up(before);
   unreachable_.forget(shard);
   router_->remember(from);
@@ -86,14 +89,15 @@ void ServerLoop::on_shard_rejoin(const wire::PeerId& from, const wire::ShardJoin
   if (!authority_) return;
   send_to(from, wire::ShardWelcome{generation_, resume_point_, talks_[join.shard].tell()});
   for (const wire::Message& message : talks_[join.shard].unheard()) {
-    const Status said = router_->send(from, message);
+    const Status said = say(from, message);
     if (!said.is_ok()) return cannot_send(shard, said);
   }
 }
 
 void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
-  if (talks_[from.shard()].hears(message)) tell_heard(from);
+  const bool tells = talks_[from.shard()].hears(message);
   if (!authority_) {
+    if (tells) tell_heard(from);
     if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
       return cannot_resume(unavailable(to_string(from) + " has left: " + leave->fault));
     }
@@ -105,8 +109,10 @@ void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
     }
     return;
   }
+  note(wire::Logged::As::kToAuthority, from, message.body, message.payload, now);
   const Status status = authority_->handle(from, message, now);
   if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/false);
+  if (tells) tell_heard(from);  // behind the event that it is
 }
 
 void ServerLoop::tell_heard(Peer shard) {
@@ -117,7 +123,6 @@ void ServerLoop::tell_heard(Peer shard) {
 // ---- at another shard
 
 Status ServerLoop::connect_to_authority(wire::Context& context) {
-  context_ = &context;
   wire::TransportOptions options;
   options.on_denied = [this](const Status& why) { on_denied(why); };
   const std::int64_t number = ++connection_;
@@ -129,12 +134,11 @@ Status ServerLoop::connect_to_authority(wire::Context& context) {
     client_keys_ = std::make_shared<const wire::ClientKeys>(std::move(keys));
   }
   options.client_keys = client_keys_;
-  PACELINE_ASSIGN_OR_RETURN(
-      dealer_, wire::DealerSocket::connect(context, io_, config_.cluster.endpoints[kAuthority.value], options,
-                                           [this](Result<wire::Message> message) {
-                                             on_dealer(std::move(message));
-                                             drain();
-                                           }));
+  PACELINE_ASSIGN_OR_RETURN(dealer_, wire::DealerSocket::connect(context, io_, authority_endpoint(), options,
+                                                                 [this](Result<wire::Message> message) {
+                                                                   on_dealer(std::move(message));
+                                                                   drain();
+                                                                 }));
   wire::ShardJoin join{.shard = shard_,
                        .config_fingerprint = fingerprint_,
                        .resumes = options_.resume,
@@ -144,6 +148,17 @@ Status ServerLoop::connect_to_authority(wire::Context& context) {
                        .connection = number,
                        .heard = talk_.tell()};
   return dealer_->send({std::move(join), {}});
+}
+
+std::string ServerLoop::authority_endpoint() const {
+  const std::vector<std::string> endpoints = config_.cluster.endpoints_of(kAuthority.value);
+  return endpoints[authority_at_ % endpoints.size()];
+}
+
+// Nothing has been heard of it: another replica may serve by now, and none of them may yet.
+void ServerLoop::look_for_authority(Ticks now) {
+  if (!broken_) return on_authority_broken(connection_);
+  if (broken_->connected && now - broken_->asked > wire::kAnswersWithin) connect_again();
 }
 
 // What came over it has been handled. ZeroMQ itself would connect anew, but what is queued would then leave
@@ -162,11 +177,18 @@ void ServerLoop::on_authority_broken(std::int64_t connection) {
 
 void ServerLoop::connect_again() {
   broken_->connected = false;
-  rejoin_timer_.expires_after(wire::reconnect_pause(broken_->attempts++));
+  connect_in(wire::reconnect_pause(broken_->attempts));
+}
+
+void ServerLoop::connect_in(std::chrono::milliseconds pause) {
+  rejoin_timer_.expires_after(pause);
   rejoin_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error || ended_ || !broken_) return;
-    dealer_->close(wire::DealerSocket::Queued::kIsDropped);
+    if (!all_is_held()) return connect_in(std::chrono::milliseconds(5));  // the join says what was heard
+    if (dealer_) dealer_->close(wire::DealerSocket::Queued::kIsDropped);
     broken_->connected = true;
+    broken_->asked = ticks();
+    if (broken_->attempts++ > 0) ++authority_at_;
     if (const Status asked = connect_to_authority(*context_); !asked.is_ok()) {
       log_.warn("no connection to the authority: " + asked.message());
       connect_again();
@@ -176,20 +198,25 @@ void ServerLoop::connect_again() {
 
 void ServerLoop::on_denied(const Status& why) {
   if (ended_) return;
-  const Status status =
-      Status(why).with_context("the authority (" + config_.cluster.endpoints[kAuthority.value] + ")");
+  const Status status = Status(why).with_context("the authority (" + authority_endpoint() + ")");
   if (!welcomed_) return end(status);
   log_.warn(status.message());
 }
 
 void ServerLoop::on_dealer(Result<wire::Message> message) {
   if (ended_ || (broken_ && !broken_->connected)) return;
-  authority_seen_ = steady_now();
+  if (!broken_) authority_seen_ = ticks();  // else it may be another one, until it has welcomed this shard
   if (!message.is_ok()) return end(message.status());
+  if (ShardTalk::counts(message->body, ShardTalk::End::kAuthority) &&
+      std::holds_alternative<wire::RunOver>(message->body)) {
+    note(wire::Logged::As::kToShard, Peer::of(kAuthority), message->body, {}, ticks());
+  }
   const bool tells = talk_.hears(*message);
   const wire::Body& body = message->body;
   if (const auto* beat = std::get_if<wire::Heartbeat>(&body)) {
     // Before its welcome it may be another authority's yet.
+    if (welcomed_)
+      note(Peer::of(kAuthority), {.what = wire::Happened::What::kHeard, .number = beat->heard}, ticks());
     const Status heard = welcomed_ ? talk_.other_heard(beat->heard) : Status::ok();
     if (!heard.is_ok()) end(Status(heard).with_context("from the authority"));
   } else if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
@@ -207,20 +234,27 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
 
 void ServerLoop::on_shard_welcome(const wire::ShardWelcome& welcome) {
   const bool first = !std::exchange(welcomed_, true);
+  note(Peer::of(kAuthority), {.what = wire::Happened::What::kHeard, .number = welcome.heard}, ticks());
   if (const Status heard = talk_.other_heard(welcome.heard); !heard.is_ok()) {
     return end(Status(heard).with_context("from the authority"));
   }
+  authority_seen_ = ticks();
   if (std::exchange(broken_, std::nullopt)) {
     if (authority_breaks_ <= kReconnectsLogged) {
       log_.info("the authority has welcomed this shard over another connection: " +
                 said_again(talk_, authority_breaks_));
     }
+    if (replica_) replica_->events.drop({});
     for (const wire::Message& message : talk_.unheard()) {
+      if (replica_) {
+        replica_->events.hold({}, message, ticks());
+        continue;
+      }
       if (const Status said = dealer_->send(message); !said.is_ok()) return end(said);
     }
   }
   if (!first) return;
-  log_.info("joined the authority at " + config_.cluster.endpoints[kAuthority.value]);
+  log_.info("joined the authority at " + authority_endpoint());
   if (!options_.resume) return shard_checkpoints_.forget_all();
   if (welcome.resume_from) go_on_from(*welcome.resume_from, welcome.generation);
 }
@@ -230,24 +264,33 @@ void ServerLoop::on_authority_error(const wire::Error& error) {
   const bool unknown =
       error.code == StatusCode::kNotFound;  // it may know this shard, but not this connection
   if (error.fatal && unknown) return on_authority_broken(connection_);
+  const bool follows_another =
+      !error.fatal && error.code == StatusCode::kUnavailable;  // is a replica that does
+  if (broken_ && follows_another) return connect_again();
   if (error.fatal) return end(status);
   log_.warn(status.message());
 }
 
 // The run is over, and the authority has this shard's last word.
 void ServerLoop::end_if_heard() {
-  if (over_ && talk_.unheard().empty()) end(*over_);
+  if (over_ && talk_.unheard().empty() && !follows()) end(*over_);
 }
 
 void ServerLoop::to_authority(wire::Message message) {
   talk_.says(message);
+  if (ShardTalk::counts(message.body, ShardTalk::End::kShard)) {
+    note(wire::Logged::As::kSaid, Peer::of(shard_), message.body, message.payload, ticks());
+  }
   if (broken_) return;
+  if (replica_) return replica_->events.hold({}, std::move(message), ticks());
   const Status said = dealer_->send(std::move(message));
   if (!said.is_ok()) end(Status(said).with_context("to the authority"));
 }
 
 // Ends with `why`, whether the authority hears it or not.
 void ServerLoop::leave_with(const Status& why) {
+  const bool may_go_on = replica_ && !(acts() && serves_alone());  // with the other replica
+  if (may_go_on || !dealer_) return end(why);
   const wire::Message leave{wire::Leave{why.message()}, {}};
   talk_.says(leave);
   const Status said = broken_ ? Status::ok() : dealer_->send(leave);

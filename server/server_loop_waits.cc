@@ -23,6 +23,12 @@ LastSeen ServerLoop::last_seen(Ticks now) const {
 }
 
 std::vector<Wait> ServerLoop::waits(Ticks now) const {
+  if (follows()) {
+    return {{"the wait for the replica that serves",
+             "shard " + to_string(shard_) + "'s second replica follows the first, from which it has " +
+                 std::to_string(replica_->applied) +
+                 " events: " + replica_->candidacy->primacy().describe(steady_now())}};
+  }
   if (is_authority() && !authority_) {
     return {{"the wait for the shards to resume", "shard " + to_string(choice_->missing().front()) +
                                                       " has not joined: what the run is resumed from is not "
@@ -30,8 +36,7 @@ std::vector<Wait> ServerLoop::waits(Ticks now) const {
   }
   if (!authority_ && !welcomed_) {
     return {{"the wait for the authority", "shard " + to_string(shard_) + " waits for the authority (" +
-                                               config_.cluster.endpoints[kAuthority.value] +
-                                               ") to answer its join"}};
+                                               authority_endpoint() + ") to answer its join"}};
   }
   std::vector<Wait> found;
   if (authority_) found = authority_->waits(last_seen(now));
@@ -40,6 +45,7 @@ std::vector<Wait> ServerLoop::waits(Ticks now) const {
                      "shard " + to_string(shard_) + " waits for its file of the checkpoint to be read"});
     return found;
   }
+  replica_waits(now, found);
   for (Wait& wait : service_.waits(last_seen(now), now)) found.push_back(std::move(wait));
   return found;
 }
@@ -53,7 +59,7 @@ void ServerLoop::look_for_stalls(Ticks now) {
 void ServerLoop::explain() {
   boost::asio::post(io_, [this] {
     if (ended_) return;
-    const Ticks now = steady_now();
+    const Ticks now = ticks();
     const std::vector<std::string> lines = stalls_.explain(waits(now), now);
     if (lines.empty()) log_.warn("asked what it waits for: for nothing");
     for (const std::string& line : lines) log_.warn("asked what it waits for: " + line);

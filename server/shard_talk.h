@@ -11,7 +11,8 @@
 // which say how many were heard.
 //
 // Memory: what was said since the other's last word of it, which comes with each heartbeat, after kTellAfter
-// messages, with each payload, and at once of a shard's last word, which waits for that to end.
+// messages, with each payload, and at once of a shard's last word, which waits for that to end. Who does not
+// say it is_deaf() in the end.
 //
 // Pure. Thread: one at a time (the server's loop).
 #pragma once
@@ -29,6 +30,7 @@ namespace paceline::server {
 class ShardTalk {
  public:
   static constexpr std::int64_t kTellAfter = 64;
+  static constexpr std::size_t kUnheardMax = 1 << 16;
 
   enum class End { kAuthority, kShard };
   explicit ShardTalk(End end = End::kAuthority) : end_(end) {}
@@ -68,6 +70,9 @@ class ShardTalk {
     known_ = count;
     return Status::ok();
   }
+
+  // The other end has not said for so many messages what it has heard that it never will.
+  bool is_deaf() const { return unheard_.size() > kUnheardMax; }
 
   // What is to be said again over another connection, in order.
   const std::deque<wire::Message>& unheard() const { return unheard_; }

@@ -319,6 +319,15 @@ void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& 
   if (authority && config.run.http) {
     if (auto http = bind_http(*config.run.http)) findings.push_back(std::move(*http));
   }
+  for (std::size_t i = 0; i < config.cluster.etcd.size() && !role.shards.empty(); ++i) {
+    const std::string address = config.cluster.etcd[i].substr(std::string_view("http://").size());
+    Finding found = reach_endpoint("etcd " + std::to_string(i), "tcp://" + address);
+    if (found.verdict != Verdict::kOk) {
+      found.verdict = Verdict::kFailed;
+      found.advice = "start etcd there, or correct cluster.etcd";
+    }
+    findings.push_back(std::move(found));
+  }
   const bool whole_run = !role.shards.empty() && !role.nodes.empty();
   for (std::size_t k = 0; k < endpoints.size() && !whole_run; ++k) {
     const bool a_nodes = role.shards.empty();

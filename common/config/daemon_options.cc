@@ -21,6 +21,7 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
       ->required();
   if (server) {
     app.add_option("--shard", options.index, "Which shard this server is, from 0 (default 0)");
+    app.add_option("--replica", options.replica, "Which replica of the shard, from 0 (default 0)");
   } else {
     app.add_option("--node", options.index, "Which node this worker is, from 0")->required();
   }
@@ -49,6 +50,18 @@ Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& optio
                             ", expected 0 to " + std::to_string(count - 1) +
                             (server ? " (cluster.shards)" : " (cluster.nodes)"));
   }
+  if (options.replica >= config.cluster.replicas) {
+    return invalid_argument("command line: --replica: no such replica, got " +
+                            std::to_string(options.replica) + ", expected 0 to " +
+                            std::to_string(config.cluster.replicas - 1) + " (cluster.replicas)");
+  }
+  if (server && options.resume && config.cluster.replicas > 1) {
+    return invalid_argument(
+        "command line: --resume: got it with cluster.replicas: 2, expected replicas: 1, no cluster.etcd and "
+        "one "
+        "endpoint per shard: a run is resumed without replicas");
+  }
+  if (options.replica > 0) config.run.out += ".replica" + std::to_string(options.replica);
   return config;
 }
 

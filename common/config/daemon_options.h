@@ -1,6 +1,6 @@
 // The command lines of the two daemons:
 //
-//     paceline-server CONFIG [--shard K] [--force | --resume] [key.path=value …]
+//     paceline-server CONFIG [--shard K] [--replica R] [--force | --resume] [key.path=value …]
 //     paceline-worker CONFIG --node I [--force | --resume] [key.path=value …]
 #pragma once
 
@@ -24,6 +24,7 @@ struct DaemonOptions {
   std::uint32_t index = 0;             // server: --shard, 0 when not given; worker: --node
   bool force = false;                  // use a run directory that already holds a run
   bool resume = false;                 // go on with the run that the run directory holds
+  std::uint32_t replica = 0;           // server: which of the shard's
 };
 
 struct DaemonCommandLine {
@@ -38,8 +39,9 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
                                             std::ostream& out, std::ostream& err,
                                             const std::string& program = "");
 
-// load_config plus what only a daemon needs: a run directory (run.out), and an index that the cluster has.
-// Errors: as load_config, one line each; the daemon prints it and exits with kExitUsage.
+// load_config plus what only a daemon needs: a run directory (run.out; run.out.replica1 for a second
+// replica's own files), and an index that the cluster has. Errors: as load_config, one line each; the daemon
+// prints it and exits with kExitUsage.
 Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& options);
 
 }  // namespace paceline

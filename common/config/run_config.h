@@ -50,8 +50,12 @@ struct ClusterSection {
   std::optional<std::uint32_t> nodes_at_start;
   std::uint32_t threads_per_node = 1;
   std::uint32_t shards = 1;
+  // Servers of each shard: with 2 one follows the other, and serves in its place once that is gone.
+  std::uint32_t replicas = 1;
   // One per shard: "tcp://host:port" or "ipc://path". Server k binds endpoints[k], everybody connects to it.
+  // With replicas the second ones' follow, likewise: shard k's has endpoints[shards + k].
   std::vector<std::string> endpoints = {"tcp://127.0.0.1:5555"};
+  std::vector<std::string> etcd;  // "http://host:port" of its members, which decide who serves; for replicas
   Duration start_timeout = std::chrono::seconds(60);
   Duration lease = std::chrono::seconds(10);     // silence longer than this means lost
   Duration heartbeat = std::chrono::seconds(1);  // how often everyone says it is alive; lease > 2 x heartbeat
@@ -65,6 +69,13 @@ struct ClusterSection {
   std::optional<std::uint32_t> apply_threads;     // of a server; null: its cores, at most 4
   SharedMemory shared_memory = SharedMemory::kAuto;
 
+  // Where shard k is to be had, by replica.
+  std::vector<std::string> endpoints_of(std::uint32_t shard) const {
+    std::vector<std::string> found;
+    for (std::uint32_t r = 0; r < replicas; ++r)
+      found.push_back(endpoints.at(std::size_t{r} * shards + shard));
+    return found;
+  }
   Cluster cluster() const { return {nodes, threads_per_node}; }
   bool operator==(const ClusterSection&) const = default;
 };

@@ -36,6 +36,12 @@ std::string check_endpoint(const std::string& endpoint) {
   return number < 1 || number > 65535 ? "not a port" : "";
 }
 
+// "http://host:port".
+std::string check_etcd(const std::string& endpoint) {
+  if (!endpoint.starts_with("http://")) return "another scheme";
+  return check_endpoint("tcp://" + endpoint.substr(7));
+}
+
 // "host:port" with a port up to 65535 (0: the system chooses one); an IPv6 host in brackets.
 std::string check_http_address(const std::string& address) {
   if (address.find("://") != std::string::npos) return "an address with a scheme";
@@ -151,8 +157,23 @@ void add_run_and_cluster(Schema& schema) {
   keys.push_back(row(
       PACELINE_FIELD(cluster.endpoints),
       list_of(text("\"tcp://host:port\" or \"ipc://path\"", check_endpoint)), Scope::kOneDaemon,
-      {.effect = "One address per shard: server k binds the k-th, everybody connects to it.",
+      {.effect =
+           "One address per shard: server k binds the k-th, everybody connects to it. With replicas those "
+           "of the second replicas follow, in the same order.",
        .trade_off = "tcp between machines; on one machine ipc needs no port and is no faster for bulk."}));
+  keys.push_back(row(
+      PACELINE_FIELD(cluster.replicas), whole32(1, 2), Scope::kOneDaemon,
+      {.unit = "server processes of each shard",
+       .effect = "With 2 a shard's second server (paceline-server --replica 1) has all that the first one "
+                 "acknowledges, and serves in its place within about a lease once that is gone.",
+       .trade_off = "Each gradient travels twice and each grant waits for the second server; without, a "
+                    "lost server costs what came after the last checkpoint."}));
+  keys.push_back(
+      row(PACELINE_FIELD(cluster.etcd), list_of(text("\"http://host:port\"", check_etcd)), Scope::kOneDaemon,
+          {.effect = "The members of an etcd, which decides which replica of a shard serves; none without "
+                     "replicas.",
+           .trade_off = "Three members, on other machines than the servers, go on where one is gone; one is "
+                        "enough to try it. No TLS: keep them in a network that is trusted."}));
   keys.push_back(
       row(PACELINE_FIELD(cluster.start_timeout), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
           {.effect = "How long to wait for the nodes that training begins with before the run fails, naming "

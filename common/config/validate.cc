@@ -26,9 +26,13 @@ void check_cluster(Judge& judge, const ClusterSection& cluster) {
                   "shards without endpoints",
                   std::to_string(cluster.shards) + " shards and no cluster.endpoints",
                   "cluster.endpoints with one address per shard");
-  judge.refuse_if(endpoints != cluster.shards, {"cluster.endpoints", "cluster.shards"},
+  const std::size_t servers = std::size_t{cluster.shards} * cluster.replicas;
+  judge.refuse_if(cluster.replicas == 1 && endpoints != servers, {"cluster.endpoints", "cluster.shards"},
                   "as many endpoints as shards are needed", std::to_string(endpoints),
                   std::to_string(cluster.shards));
+  judge.refuse_if(cluster.replicas > 1 && endpoints != servers, {"cluster.endpoints", "cluster.replicas"},
+                  "each replica of each shard needs an endpoint", std::to_string(endpoints),
+                  std::to_string(servers) + ": those of the first replicas, then those of the second");
   const std::set<std::string> distinct(cluster.endpoints.begin(), cluster.endpoints.end());
   judge.refuse_if(distinct.size() != endpoints, {"cluster.endpoints"}, "two shards with one address",
                   std::to_string(distinct.size()) + " distinct", std::to_string(endpoints));
@@ -37,6 +41,24 @@ void check_cluster(Judge& judge, const ClusterSection& cluster) {
       "a lease that one late heartbeat can end",
       "lease " + write_duration(cluster.lease) + " with heartbeat " + write_duration(cluster.heartbeat),
       "lease > 2 x heartbeat");
+}
+
+// What a follower has not got besides the log: what a node was sent (delay compensation).
+void check_replicas(Judge& judge, const RunConfig& c) {
+  const bool replicas = c.cluster.replicas > 1;
+  judge.refuse_if(replicas && c.cluster.etcd.empty(), {"cluster.replicas", "cluster.etcd"},
+                  "replicas without anybody who decides between them", "no cluster.etcd",
+                  "the endpoints of an etcd, or replicas: 1");
+  judge.refuse_if(!replicas && !c.cluster.etcd.empty(), {"cluster.etcd", "cluster.replicas"},
+                  "nothing to decide", "replicas: 1 and cluster.etcd", "replicas: 2, or no cluster.etcd");
+  if (!replicas) return;
+  judge.refuse_if(c.train.optimizer.delay_compensation.kind != CompensationKind::kNone,
+                  {"cluster.replicas", "train.optimizer.delay_compensation.kind"},
+                  "delay compensation needs what each node was sent, which a follower is not told",
+                  "replicas: 2 with delay compensation", "kind: none, or replicas: 1");
+  judge.refuse_if(c.cluster.lease < std::chrono::seconds(2), {"cluster.lease", "cluster.replicas"},
+                  "etcd's leases are whole seconds, of which some must be left",
+                  write_duration(c.cluster.lease), "a lease of 2s at least");
 }
 
 void check_checkpoint(Judge& judge, const CheckpointSection& checkpoint) {
@@ -226,6 +248,7 @@ Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   check_applies(judge, config);
   check_run(judge, config);
   check_cluster(judge, config.cluster);
+  check_replicas(judge, config);
   check_checkpoint(judge, config.checkpoint);
   check_encoding(judge, config.cluster);
   if (what == LoadFor::kDaemons) check_security(judge, config);

@@ -123,6 +123,7 @@ Result<Header> decode_header(std::string_view bytes) {
     return invalid_argument("header: got no body but unknown fields, expected a body or neither");
   }
   PACELINE_ASSIGN_OR_RETURN(header.body, from_proto(in));
+  PACELINE_ASSIGN_OR_RETURN(header.logged, logged_of(in));
   PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(in));
   header.encoding = form.encoding;
   header.encoded_floats = form.floats;
@@ -134,7 +135,7 @@ Result<Message> with_payload(Header header, Payload payload) {
   payload.encoding = header.encoding;
   payload.encoded_floats = header.encoded_floats;
   PACELINE_RETURN_IF_ERROR(check_payload(*header.body, payload));
-  return Message{*std::move(header.body), aligned_for_float(std::move(payload))};
+  return Message{*std::move(header.body), aligned_for_float(std::move(payload)), header.logged};
 }
 
 Result<Message> decode(std::string_view bytes, Payload payload) {

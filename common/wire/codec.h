@@ -69,6 +69,7 @@ struct Header {
   Encoding encoding = Encoding::kFp32;  // of the payload
   std::int64_t encoded_floats = 0;      // as Payload's
   Beside beside{};
+  std::optional<Logged> logged{};
 };
 Result<Header> decode_header(std::string_view bytes);
 

@@ -332,6 +332,32 @@ Body read(Fields& f, const proto::ShardReport& in) {
                      f.number("reconnects", in.reconnects(), 0, kCountMax)};
 }
 
+Body read(Fields& f, const proto::ReplicaJoin& in) {
+  ReplicaJoin m;
+  m.protocol_version = in.protocol_version();
+  m.shard = shard_of(f, in.shard());
+  if (m.protocol_version != kProtocolVersion) return m;  // the rest may mean something else there
+  m.config_fingerprint = in.config_fingerprint();
+  m.incarnation = in.incarnation();
+  return m;
+}
+
+Body read(Fields& f, const proto::ReplicaWelcome& in) {
+  return ReplicaWelcome{generation_of(f, in.generation()), in.incarnation(),
+                        f.number("began", in.began(), -kCountMax, kCountMax)};
+}
+
+Body read(Fields& f, const proto::LogHeld& in) {
+  return LogHeld{f.number("count", in.count(), 0, kCountMax)};
+}
+
+Body read(Fields& f, const proto::Happened& in) {
+  using What = Happened::What;
+  return Happened{static_cast<What>(f.number("what", in.what(), 0, static_cast<int>(What::kHeard))),
+                  f.number("number", in.number(), 0, kCountMax), code_of(f, in.code(), StatusCode::kOk),
+                  text_of(f, in.text(), "text")};
+}
+
 // `last`: the last of the encodings that this message may come in.
 template <typename Proto>
 Result<PayloadForm> form_of(const char* name, const Proto& in, Encoding last) {
@@ -448,10 +474,34 @@ Result<Body> from_proto(const proto::Header& header) {
       return checked("NodeReady", header.node_ready());
     case proto::Header::kNodeAdmitted:
       return checked("NodeAdmitted", header.node_admitted());
+    case proto::Header::kReplicaJoin:
+      return checked("ReplicaJoin", header.replica_join());
+    case proto::Header::kReplicaWelcome:
+      return checked("ReplicaWelcome", header.replica_welcome());
+    case proto::Header::kLogHeld:
+      return checked("LogHeld", header.log_held());
+    case proto::Header::kHappened:
+      return checked("Happened", header.happened());
     case proto::Header::BODY_NOT_SET:
       break;
   }
-  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 33");
+  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 37");
+}
+
+Result<std::optional<Logged>> logged_of(const proto::Header& header) {
+  if (!header.has_logged()) return std::optional<Logged>();
+  using As = Logged::As;
+  const proto::Logged& in = header.logged();
+  Fields f("Logged");
+  Logged logged{static_cast<As>(f.number("as", in.as(), 0, static_cast<int>(As::kSaid))),
+                f.number("number", in.number(), 0, kCountMax), in.ends_turn(),
+                f.number("at", in.at(), -kCountMax, kCountMax)};
+  const auto node = static_cast<std::uint32_t>(f.number("node", in.node(), 0, kNodesMax));
+  const auto shard = static_cast<std::uint32_t>(f.number("shard", in.shard(), 0, kShardsMax));
+  if (node > 0) logged.node = NodeId(node - 1);
+  if (shard > 0) logged.shard = ShardId(shard - 1);
+  if (!f.is_ok()) return f.status();
+  return std::optional(logged);
 }
 
 Result<PayloadForm> payload_form(const proto::Header& header) {

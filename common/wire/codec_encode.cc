@@ -344,6 +344,40 @@ void put(const ShardReport& m, proto::Header& header) {
   out.set_reconnects(m.reconnects);
 }
 
+void put(const ReplicaJoin& m, proto::Header& header) {
+  proto::ReplicaJoin& out = *header.mutable_replica_join();
+  out.set_protocol_version(m.protocol_version);
+  out.set_shard(m.shard.value);
+  out.set_config_fingerprint(m.config_fingerprint);
+  out.set_incarnation(m.incarnation);
+}
+
+void put(const ReplicaWelcome& m, proto::Header& header) {
+  proto::ReplicaWelcome& out = *header.mutable_replica_welcome();
+  out.set_generation(m.generation);
+  out.set_incarnation(m.incarnation);
+  out.set_began(m.began);
+}
+
+void put(const LogHeld& m, proto::Header& header) { header.mutable_log_held()->set_count(m.count); }
+
+void put(const Happened& m, proto::Header& header) {
+  proto::Happened& out = *header.mutable_happened();
+  out.set_what(static_cast<std::uint32_t>(m.what));
+  out.set_number(m.number);
+  out.set_code(static_cast<proto::Code>(m.code));
+  out.set_text(text(m.text));
+}
+
+void put(const Logged& m, proto::Logged& out) {
+  out.set_as(static_cast<std::uint32_t>(m.as));
+  out.set_number(m.number);
+  out.set_ends_turn(m.ends_turn);
+  out.set_at(m.at);
+  if (m.node) out.set_node(m.node->value + 1);
+  if (m.shard) out.set_shard(m.shard->value + 1);
+}
+
 // The codes travel as their position; a change of either list must show here.
 static_assert(static_cast<int>(StatusCode::kInvalidArgument) == proto::INVALID_ARGUMENT);
 static_assert(static_cast<int>(StatusCode::kUnavailable) == proto::UNAVAILABLE);
@@ -375,6 +409,7 @@ proto::Header to_proto(const Message& message) {
   std::visit([&](const auto& body) { put(body, header); }, message.body);
   if (header.has_push()) put_form(message.payload, *header.mutable_push());
   if (header.has_parameters()) put_form(message.payload, *header.mutable_parameters());
+  if (message.logged) put(*message.logged, *header.mutable_logged());
   return header;
 }
 

@@ -38,7 +38,11 @@ constexpr std::array<const char*, std::variant_size_v<Body>> kNames = {"Join",
                                                                        "ForgetSaved",
                                                                        "StopRun",
                                                                        "NodeReady",
-                                                                       "NodeAdmitted"};
+                                                                       "NodeAdmitted",
+                                                                       "ReplicaJoin",
+                                                                       "ReplicaWelcome",
+                                                                       "LogHeld",
+                                                                       "Happened"};
 
 }  // namespace
 

@@ -9,6 +9,8 @@
 //   authority -> node      Grant, Held, FinishWorker, Evaluate, RunOver
 //   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, Saved, ShardReport,
 //                          StopRun, Heartbeat, Leave
+//   replica -> primary     ReplicaJoin, LogHeld, Heartbeat
+//   primary -> replica     ReplicaWelcome, Happened, what was said to it (Logged), Heartbeat
 //   authority -> shard     ShardWelcome, ApplyDecision, DiscardGradient, NodeLost, NodeAdmitted, Pull,
 //                          Release, ForgetSaved, RunOver, Heartbeat
 #pragma once
@@ -417,15 +419,79 @@ struct ShardReport {
   std::int64_t reconnects = 0;    // of nodes, over another connection than the one that broke
 };
 
-using Body = std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged,
-                          Grant, Held, FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver,
-                          Heartbeat, Error, ShardJoin, ShardWelcome, ShardReady, GradientArrived,
-                          ApplyDecision, DiscardGradient, NodeLost, Release, ShardReport, Withdraw, Saved,
-                          ForgetSaved, StopRun, NodeReady, NodeAdmitted>;
+// ---- between the replicas of a shard
+// ----------------------------------------------------------------------------
+
+// A replica asks the one that serves for its log (server/replicas). Incarnation: of the process, as etcd
+// knows it.
+struct ReplicaJoin {
+  std::uint32_t protocol_version = kProtocolVersion;
+  ShardId shard{};
+  std::uint64_t config_fingerprint = 0;
+  std::uint64_t incarnation = 0;
+};
+// It is told all that happens, from the start on. `incarnation`: of the shard, as the authority knows it;
+// `began`: when the server did, in nanoseconds of the clock that the log is told by.
+struct ReplicaWelcome {
+  std::uint64_t generation = 1;
+  std::uint64_t incarnation = 0;
+  std::int64_t began = 0;
+};
+// The replica has the first `count` events of the log.
+struct LogHeld {
+  std::int64_t count = 0;
+};
+// An event of a server's log that is no message. `number`, `code` and `text` are:
+struct Happened {
+  enum class What : std::uint8_t {
+    kTick,       // time has passed
+    kPause,      // the process stood still for `number` nanoseconds
+    kRemoved,    // a peer takes no further part
+    kForgotten,  // nor did it ever
+    kLost,       // the authority was told that a peer is, and why
+    kStop,       // the run is to end, and why
+    kFail,       // it has failed, and why
+    kDone,       // the authority's piece of background work `number` is done, with that result
+    kHeard,      // another server has heard `number` messages of this one
+  };
+  What what{};
+  std::int64_t number = 0;
+  StatusCode code = StatusCode::kOk;
+  std::string text{};
+};
+
+using Body =
+    std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged, Grant, Held,
+                 FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver, Heartbeat, Error,
+                 ShardJoin, ShardWelcome, ShardReady, GradientArrived, ApplyDecision, DiscardGradient,
+                 NodeLost, Release, ShardReport, Withdraw, Saved, ForgetSaved, StopRun, NodeReady,
+                 NodeAdmitted, ReplicaJoin, ReplicaWelcome, LogHeld, Happened>;
+
+// That a message is told to a replica as an event of its server's log: what became of it there.
+struct Logged {
+  enum class As : std::uint8_t {
+    kHappened,     // the body is a Happened
+    kAdmission,    // a Join or ShardJoin: the peer was let in
+    kReturn,       // a Join or ShardJoin: the peer goes on over another connection
+    kToShard,      // the shard was told
+    kToAuthority,  // the authority was told
+    kSaid,         // the shard has said it to the authority, over a network
+  };
+  As as{};
+  std::int64_t number = 0;  // of the event: they are counted from 0, without gaps
+  bool ends_turn = false;   // what has happened up to here belongs together
+  std::int64_t at = 0;      // nanoseconds of the server's clock
+  // Who said it, or whom it happened to.
+  std::optional<NodeId> node{};
+  std::optional<ShardId> shard{};
+
+  bool operator==(const Logged&) const = default;
+};
 
 struct Message {
   Body body{};
   Payload payload{};  // only Push, Parameters and InitialParameters carry one
+  std::optional<Logged> logged{};
 };
 
 // The message's name as it is printed, e.g. "Push".

@@ -7,6 +7,11 @@
 
 namespace paceline::wire {
 
+// Where a server has replicas: how long one of them may take to serve in the place of another, and how long a
+// peer waits for an answer before it asks the other.
+inline constexpr int kLeasesToTakeOver = 3;
+inline constexpr std::chrono::seconds kAnswersWithin{1};
+
 inline std::chrono::milliseconds reconnect_pause(int attempt) {
   using std::chrono::milliseconds;
   if (attempt == 0) return milliseconds(0);

@@ -1,5 +1,5 @@
-"""The same run with and without something, in turns, who goes first changing from pair to pair. For checkpoint_cost.py and
-trace_cost.py."""
+"""The same run with and without something, in turns, who goes first changing from pair to pair. For checkpoint_cost.py,
+trace_cost.py and replica_cost.py."""
 import argparse
 import json
 import statistics
@@ -30,8 +30,8 @@ def _summary_of(args, out, overrides):
     return json.loads((out / "summary.json").read_text(encoding="utf-8"))
 
 
-def run_pairs(args, with_it, without):
-    """Overrides of the two kinds. (seconds a version: medians and the median of the pairs' ratios, summaries of the runs with
+def run_pairs(args, with_it, without, summary_of=_summary_of):
+    """Overrides of the two kinds; how one is run: summary_of(args, run directory, overrides). (seconds a version: medians and the median of the pairs' ratios, summaries of the runs with
     it)."""
     kinds = {"without": without, "with": with_it}
     seconds = {kind: [] for kind in kinds}
@@ -39,7 +39,7 @@ def run_pairs(args, with_it, without):
     with tempfile.TemporaryDirectory() as folder:
         for pair in range(args.pairs):
             for kind in list(kinds)[:: 1 if pair % 2 == 0 else -1]:
-                summary = _summary_of(args, Path(folder) / kind, kinds[kind])
+                summary = summary_of(args, Path(folder) / kind, kinds[kind])
                 seconds[kind].append(summary["wall_seconds"] / summary["final_version"])
                 if kind == "with":
                     summaries.append(summary)

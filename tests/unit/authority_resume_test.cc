@@ -1,5 +1,8 @@
 // An authority that goes on from a checkpoint: who is waited for, what is left to do, and what the record
 // says.
+#include <filesystem>
+#include <fstream>
+
 #include "tests/unit/saving_run.h"
 
 namespace paceline::server {
@@ -181,6 +184,10 @@ TEST_CASE("what an end of the run has left goes when the run goes on, not before
   SavedRun run;
   const std::filesystem::path model = run.folder / "model.bin";
   REQUIRE(write_file_atomically(model, "of the run that was stopped").is_ok());
+  // Of a process that was killed as it wrote; and what is nobody's business here.
+  const std::filesystem::path begun = run.folder / ".phases_so_far.csv.2781.18.tmp";
+  const std::filesystem::path other = run.folder / ".notes.txt.1.1.tmp";
+  for (const auto& file : {begun, other}) std::ofstream(file) << "half of";
   run.resume();
   run.shards_ready();
   run.come(0);
@@ -190,6 +197,8 @@ TEST_CASE("what an end of the run has left goes when the run goes on, not before
   REQUIRE(run.authority->training());
   run.errands.do_all(run.now);
   CHECK_FALSE(std::filesystem::exists(model));
+  CHECK_FALSE(std::filesystem::exists(begun));
+  CHECK(std::filesystem::exists(other));
 }
 
 TEST_CASE("with nobody there the resumed run fails, and can be resumed again") {

@@ -126,6 +126,8 @@ TEST_CASE("wrong_types_and_impossible_values_are_refused_key_by_key") {
                          {"cluster.endpoints=[tcp://a:65536]", "not a port"},
                          {"cluster.endpoints=[tcp://:1]", "no host"},
                          {"cluster.endpoints=[ipc://]", "no path"},
+                         {"cluster.etcd=[a:1]", "etcd[0]: another scheme"},
+                         {"cluster.etcd=[http://a]", "no host or no port"},
                          {"cluster.frame_bytes=2MiB", "impossible size"},
                          {"cluster.frame_bytes=1023", "impossible size"},
                          {"cluster.frame_bytes=1MB", "wrong type"},
@@ -307,6 +309,14 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"cluster: {shards: 2, endpoints: [\"tcp://a:1\", \"tcp://a:1\"]}",
             "cluster.endpoints: two shards"},
            {"cluster: {lease: 2s, heartbeat: 1s}", "cluster.lease: "},
+           {"cluster: {replicas: 2, endpoints: [\"ipc://a\", \"ipc://b\"]}",
+            "cluster.replicas: replicas without anybody who decides"},
+           {"cluster: {replicas: 2, etcd: [\"http://a:1\"]}", "cluster.replicas: each replica of each shard"},
+           {"cluster: {etcd: [\"http://a:1\"]}", "cluster.etcd: nothing to decide"},
+           {"cluster: {replicas: 2, etcd: [\"http://a:1\"], endpoints: [\"ipc://a\", \"ipc://b\"], lease: "
+            "1900ms, "
+            "heartbeat: 500ms}",
+            "cluster.lease: etcd's leases are whole seconds"},
            {"cluster: {top_k_share: 0.1}", "cluster.top_k_share: only top_k keeps a share"},
            {"cluster: {gradient_encoding: int8, top_k_share: 0.1}", "cluster.top_k_share: only top_k"},
            {"cluster: {gradient_encoding: top_k}", "cluster.gradient_encoding: top_k without its share"},

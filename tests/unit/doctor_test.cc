@@ -256,6 +256,20 @@ TEST_CASE("another server looks at the authority's endpoint as a node does, and 
   CHECK(p.finding("endpoint 1").verdict == Verdict::kOk);
 }
 
+TEST_CASE("a server with replicas reaches etcd, or has no run") {
+  Patient p;
+  p.options.shard = 0;
+  p.set("cluster.replicas=2");
+  p.set("cluster.endpoints=[\"" + p.endpoint() + "\", \"ipc://" + (p.folder / "1").string() + "\"]");
+  const Listener etcd;
+  std::string nobody = Listener().endpoint();
+  const auto http = [](const std::string& endpoint) { return "http" + endpoint.substr(3); };
+  p.set("cluster.etcd=[\"" + http(etcd.endpoint()) + "\", \"" + http(nobody) + "\"]");
+  CHECK(p.finding("etcd 0").verdict == Verdict::kOk);
+  p.fails_with("etcd 1", "nobody listens there");
+  CHECK_THAT(p.finding("etcd 1").advice, Contains("correct cluster.etcd"));
+}
+
 TEST_CASE("data that is missing, cut short or mislabelled is said of a node, and a server needs none") {
   Patient p;
   const fs::path batch = p.data() / "data_batch_2.bin";

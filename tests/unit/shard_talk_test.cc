@@ -33,6 +33,16 @@ TEST_CASE("nobody has heard what was not said, nor forgets what it has heard") {
   CHECK(talk.unheard().size() == 2);
 }
 
+TEST_CASE("who never says what it has heard does not have everything kept for it") {
+  ShardTalk talk;
+  for (std::size_t i = 0; i < ShardTalk::kUnheardMax; ++i) talk.says(release(0));
+  CHECK(!talk.is_deaf());
+  talk.says(release(0));
+  CHECK(talk.is_deaf());
+  REQUIRE(talk.other_heard(1).is_ok());
+  CHECK(!talk.is_deaf());
+}
+
 TEST_CASE("what belongs to a connection does not count") {
   ShardTalk talk;
   const wire::Body bodies[] = {wire::Heartbeat{}, wire::ShardJoin{}, wire::ShardWelcome{}};

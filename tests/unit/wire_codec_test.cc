@@ -38,10 +38,12 @@ TEST_CASE("every message comes back as it was, field by field") {
   for (std::size_t kind = 0; kind < std::variant_size_v<Body>; ++kind) {
     for (std::uint64_t sample = 0; sample < 300; ++sample) {
       Generator generate{CounterRandom(1, Stream::kTest, kind, sample)};
-      const Message message = generate.message(kind);
+      Message message = generate.message(kind);
+      if (sample % 2 == 1) message.logged = generate.logged();
       INFO(name_of(message.body) << " sample " << sample);
       const Message back = there_and_back(message);
       REQUIRE(same(message.body, back.body));
+      REQUIRE(message.logged == back.logged);
       REQUIRE(back.payload.data == message.payload.data);  // handed through, not copied
       REQUIRE(back.payload.size == message.payload.size);
       REQUIRE(back.payload.encoding == message.payload.encoding);
@@ -196,6 +198,7 @@ TEST_CASE("every message has its name") {
   CHECK(std::string(name_of(Body(Saved{}))) == "Saved");
   CHECK(std::string(name_of(Body(ForgetSaved{}))) == "ForgetSaved");
   CHECK(std::string(name_of(Body(NodeAdmitted{}))) == "NodeAdmitted");
+  CHECK(std::string(name_of(Body(Happened{}))) == "Happened");
 }
 
 }  // namespace

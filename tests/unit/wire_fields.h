@@ -43,17 +43,20 @@ auto fields(M& m) {
     return std::tie(a, b, c, d, e);
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
                        std::is_same_v<T, NodeReport> || std::is_same_v<T, Contribution> ||
-                       std::is_same_v<T, Saved>) {
+                       std::is_same_v<T, Saved> || std::is_same_v<T, ReplicaJoin> ||
+                       std::is_same_v<T, Happened>) {
     auto& [a, b, c, d] = m;
     return std::tie(a, b, c, d);
   } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||
                        std::is_same_v<T, Error> || std::is_same_v<T, RunOver> || std::is_same_v<T, Metric> ||
                        std::is_same_v<T, Tensor> || std::is_same_v<T, NodeLost> ||
-                       std::is_same_v<T, Heartbeat> || std::is_same_v<T, ShardWelcome>) {
+                       std::is_same_v<T, Heartbeat> || std::is_same_v<T, ShardWelcome> ||
+                       std::is_same_v<T, ReplicaWelcome>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||
-                       std::is_same_v<T, ForgetSaved> || std::is_same_v<T, StopRun>) {
+                       std::is_same_v<T, ForgetSaved> || std::is_same_v<T, StopRun> ||
+                       std::is_same_v<T, LogHeld>) {
     auto& [a] = m;
     return std::tie(a);
   } else if constexpr (std::is_empty_v<T>) {
@@ -129,6 +132,7 @@ struct Generator {
   }
   void fill(std::chrono::nanoseconds& v) { v = std::chrono::nanoseconds(number()); }
   void fill(StatusCode& v) { v = static_cast<StatusCode>(1 + random.next_below(10)); }
+  void fill(Happened::What& v) { v = static_cast<Happened::What>(random.next_below(9)); }
   void fill(ApplyMode& v) { v = static_cast<ApplyMode>(random.next_below(2)); }
   void fill(Combine& v) { v = random.next_below(2) == 1 ? Combine::kMean : Combine::kEach; }
   void fill(std::string& v) {
@@ -220,6 +224,15 @@ struct Generator {
     const bool plain = encoding == Encoding::kFp32;
     return {values, data, bytes[static_cast<std::size_t>(encoding)], encoding,
             plain ? 0 : static_cast<std::int64_t>(floats)};
+  }
+
+  Logged logged() {
+    Logged event{static_cast<Logged::As>(random.next_below(6)), number()};
+    fill(event.ends_turn);
+    event.at = random.next_below(2) == 1 ? number() : -number();
+    if (random.next_below(2) == 1) fill(event.node.emplace());
+    if (random.next_below(2) == 1) fill(event.shard.emplace());
+    return event;
   }
 
   // A message of the kind at `index` in Body, with the payload it needs.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/wire/reconnect_pause.h"
+
 namespace paceline {
 namespace {
 
@@ -76,6 +78,11 @@ bool Joining::may_pass(const ServerLink& link, const wire::Error& error) const {
   const bool is_final = error.code == StatusCode::kFailedPrecondition && link.shard == kAuthority &&
                         before_ == Lost::kTheAuthority && !link.was_welcomed;
   return !is_final;
+}
+
+void Joining::look_elsewhere(ServerLink& link, Ticks now) {
+  const bool waits = !link.welcomed() && !link.broken && !link.connects_anew && !link.answers;
+  if (waits && now - link.asked > wire::kAnswersWithin) turned_away(link, "it does not answer", now);
 }
 
 Joining::Due Joining::due(const ServerLink& link, Ticks now) const {

@@ -56,6 +56,9 @@ class Joining {
   // It does not want the node now, or is no longer there; `why` is what is said if nothing else comes.
   void turned_away(ServerLink& link, const std::string& why, Ticks now);
 
+  // Where the server has replicas, and this one has said nothing: the next one is asked instead.
+  void look_elsewhere(ServerLink& link, Ticks now);
+
   // Whether `error`, which is not fatal, says that a server cannot let the node in yet; then it is asked
   // again.
   bool waits_its_turn(ServerLink& link, const wire::Error& error, const Log& log, Ticks now);

@@ -45,7 +45,7 @@ class PsClient::Impl {
         io_times_(options_.cluster.threads_per_node) {
     for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {
       io_links_.push_back(
-          {ShardId(k), options_.cluster.endpoints.at(k), cache.ranges()[k], nullptr, 0, false, {}, {}});
+          {ShardId(k), options_.cluster.endpoints_of(k), cache.ranges()[k], nullptr, 0, false, {}, {}});
     }
     const Encoding encoding = options_.cluster.gradient_encoding;
     std::optional<Encoder> encoder;
@@ -218,6 +218,7 @@ class PsClient::Impl {
   void io_broken(ServerLink& link, std::int64_t connection, const std::string& how);
   void io_rejoin_in(ServerLink& link, std::chrono::nanoseconds delay);
   void io_rejoin(ServerLink& link);
+  bool io_looks_elsewhere(ServerLink& link, Ticks now);
   Status io_back(ServerLink& link, const wire::Welcome& welcome);
 
   static Lost lost_with(const ServerLink& link) {
@@ -236,6 +237,7 @@ class PsClient::Impl {
   Outstanding io_outstanding_;
   std::vector<std::chrono::nanoseconds> io_times_;  // per thread: what sending its last report took
   std::int64_t io_reconnects_ = 0;
+  std::optional<Ticks> io_said_goodbye_;
   bool io_shut_ = false;
   std::thread thread_;
 };

@@ -6,6 +6,14 @@ namespace paceline {
 
 using Queued = wire::DealerSocket::Queued;
 
+namespace {
+
+// libzmq 4.3.4 loses the memory of a message of which a part has come where its socket is closed while its
+// thread still reads what was sent: a goodbye is read by then.
+constexpr std::chrono::nanoseconds kGoodbyeIsRead = std::chrono::milliseconds(5);
+
+}  // namespace
+
 Status PsClient::Impl::io_send_to_authority(ServerLink& link, const wire::Body& body) {
   return link.shard == kAuthority ? link.socket->send({body, {}}).with_context("to " + link.name())
                                   : Status::ok();
@@ -16,6 +24,7 @@ void PsClient::Impl::io_leave(const std::string& fault) {
   for (ServerLink& link : io_links_) {
     if (link.socket != nullptr) (void)link.socket->send({wire::Leave{fault}, {}});
   }
+  io_said_goodbye_ = steady_now();
 }
 
 void PsClient::Impl::io_connect_all() {
@@ -32,12 +41,14 @@ Status PsClient::Impl::io_connect(ServerLink& link) {
   transport.their_memory_bytes_max = wire::parameter_segment_bytes(link.range.size());
   transport.client_keys = options_.keys;
   transport.on_denied = [this, &link](const Status& why) { io_denied(link, why); };
+  if (!link.answers) link.at = (link.at + 1) % link.endpoints.size();
+  link.answers = link.endpoints.size() == 1;
   const std::int64_t number = ++link.connection;
   transport.on_broken = [this, &link, number] {
     boost::asio::post(io_, [this, &link, number] { io_broken(link, number, "it broke"); });
   };
   auto socket = wire::DealerSocket::connect(
-      context_, io_, link.endpoint, transport,
+      context_, io_, link.endpoints[link.at], transport,
       [this, &link](Result<wire::Message> message) { io_receive(link, std::move(message)); });
   if (!socket.is_ok()) return Status(socket.status()).with_context(link.name());
   link.socket = std::move(socket).value();
@@ -63,7 +74,8 @@ Status PsClient::Impl::io_join(ServerLink& link) {
     case Joining::Due::kJoin:
       return io_ask(link);
     case Joining::Due::kConnection:
-      (void)link.socket->send({wire::Leave{"it joins again over another connection"}, {}});
+      // A replica that has not answered may have let this node in, and hears of it again.
+      if (link.answers) (void)link.socket->send({wire::Leave{"it joins again over another connection"}, {}});
       link.socket->close();
       return io_connect(link);
   }
@@ -89,10 +101,13 @@ void PsClient::Impl::io_beat() {
     if (Status alive = link.check_silence(steady_now(), options_.cluster.lease); !alive.is_ok()) {
       if (io_joining_.keeps_asking()) {
         io_joining_.turned_away(link, alive.message(), steady_now());
-      } else if (io_waits_.needs(link.shard)) {
+      } else if (io_waits_.needs(link.shard) && !io_looks_elsewhere(link, steady_now())) {
         return io_lose(lost_with(link), alive);
       }
+    } else if (link.broken && link.endpoints.size() > 1 && !io_looks_elsewhere(link, steady_now())) {
+      return io_lose(lost_with(link), deadline_exceeded(link.name() + ": no replica of it answers"));
     }
+    io_joining_.look_elsewhere(link, steady_now());
     if (Status asked = io_join(link); !asked.is_ok()) return close(std::move(asked));
     // A full queue is no reason to give up: what fills it will show as silence soon enough.
     if (!link.welcomed() || link.broken || !link.socket || left_) continue;
@@ -109,6 +124,7 @@ void PsClient::Impl::io_beat() {
 void PsClient::Impl::io_receive(ServerLink& link, Result<wire::Message> message) {
   if (link.connects_anew || (link.broken && !link.broken->connected)) return;
   link.heard = steady_now();
+  link.answers = true;
   // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
   if (!message.is_ok()) {
     return close(invalid_argument(link.name() + " sent a malformed message: " + message.status().message()));
@@ -213,6 +229,14 @@ Status PsClient::Impl::io_handle(ServerLink& link, wire::Error& error, wire::Pay
       pulls_.refuse_exact(link.shard, {error.code, link.name() + ": " + error.message})) {
     return Status::ok();
   }
+  const bool elsewhere = link.endpoints.size() > 1 && error.code == StatusCode::kUnavailable;
+  if (elsewhere && (link.broken || !link.welcomed())) {  // another replica serves, or is to
+    link.answers = false;
+    if (link.broken) {
+      io_broken(link, link.connection, error.message);
+      return Status::ok();
+    }
+  }
   if (io_joining_.waits_its_turn(link, error, options_.log, steady_now())) return Status::ok();
   options_.log.warn(link.name() + " refused a message: " + error.message);
   return Status::ok();
@@ -269,6 +293,14 @@ void PsClient::Impl::io_lose(Lost lost, const Status& why) {
 void PsClient::Impl::io_shut_down() {
   io_shut_ = true;
   heartbeat_.cancel();
+  const auto since_goodbye = io_said_goodbye_ ? steady_now() - *io_said_goodbye_ : kGoodbyeIsRead;
+  if (since_goodbye < kGoodbyeIsRead) {
+    heartbeat_.expires_after(
+        std::chrono::duration_cast<std::chrono::steady_clock::duration>(kGoodbyeIsRead - since_goodbye));
+    return heartbeat_.async_wait([this](const boost::system::error_code& error) {
+      if (!error) io_shut_down();
+    });
+  }
   // After the end of the run the servers are going: a heartbeat on its way to one that has gone would hold
   // up this process's end for the linger time. A goodbye before it must still leave, but not to one that
   // has not come back.

@@ -48,6 +48,20 @@ void PsClient::Impl::io_broken(ServerLink& link, std::int64_t connection, const 
   io_rejoin_in(link, wire::reconnect_pause(link.broken->attempts++));
 }
 
+// Where a server has replicas: whether one of them may answer yet. Who does not is asked at another endpoint
+// next.
+bool PsClient::Impl::io_looks_elsewhere(ServerLink& link, Ticks now) {
+  if (link.endpoints.size() == 1) return false;
+  if (!link.broken) io_broken(link, link.connection, "it is silent");
+  if (!link.broken) return true;  // nobody needs it any more
+  if (now - link.broken->since > wire::kLeasesToTakeOver * options_.cluster.lease) return false;
+  if (link.broken->connected && now - link.asked > wire::kAnswersWithin) {
+    link.answers = false;
+    io_broken(link, link.connection, "it does not answer");
+  }
+  return true;
+}
+
 void PsClient::Impl::io_rejoin_in(ServerLink& link, std::chrono::nanoseconds delay) {
   auto timer = std::make_shared<boost::asio::steady_timer>(
       io_, std::chrono::duration_cast<std::chrono::steady_clock::duration>(delay));

@@ -28,8 +28,8 @@ inline std::int64_t frame_floats(std::int64_t frame_bytes) {
 
 struct ServerLink {
   ShardId shard;
-  std::string endpoint;
-  Range range;  // what it must hold
+  std::vector<std::string> endpoints;  // where it may be had: of each of its replicas
+  Range range;                         // what it must hold
   std::unique_ptr<wire::DealerSocket> socket;
   std::uint64_t generation = 0;  // that it has welcomed this node into; 0: it has not
   bool initialized = false;      // it has its parameters already, as it said then
@@ -52,11 +52,13 @@ struct ServerLink {
   };
   std::optional<Broken> broken{};
   std::int64_t connection = 0;  // how many there have been
+  std::size_t at = 0;           // which of its endpoints the last of them is to
+  bool answers = true;          // over that one it has said something else than that another replica serves
 
   bool welcomed() const { return generation != 0; }
 
   // "server shard 1 (tcp://10.0.0.1:5556)", as in every message about it.
-  std::string name() const { return "server shard " + to_string(shard) + " (" + endpoint + ")"; }
+  std::string name() const { return "server shard " + to_string(shard) + " (" + endpoints[at] + ")"; }
 
   // kInvalidArgument when it holds another shard, or another range, than it must.
   Status check(const wire::Welcome& welcome) const;

@@ -1,10 +1,11 @@
 """A network of namespaces of its own, whose cables are pulled out while a run trains. See harness.py.
 
-Server, node 0 and node 1 each have a namespace with an interface, and a cable from it to a switch (a bridge); a cut takes
+Server, its second replica, etcd, node 0 and node 1 each have a namespace with an interface, and a cable from it to a switch (a bridge); a cut takes
 the switch's end of a cable down: what is sent vanishes, and no connection is told. Skipped, with a message, where
 namespaces are not permitted.
 """
 
+import json
 import os
 import re
 import shutil
@@ -14,11 +15,12 @@ import sys
 import time
 import unittest
 
+import etcd
 import harness
 from harness import DaemonTest
 
 INSIDE = "--inside"  # this process has namespaces of its own
-ADDRESS = {"server": "10.78.0.1", "node0": "10.78.0.2", "node1": "10.78.0.3"}
+ADDRESS = {"server": "10.78.0.1", "node0": "10.78.0.2", "node1": "10.78.0.3", "second": "10.78.0.4", "etcd": "10.78.0.5"}
 PORT = 5555
 LEASE = 3.0  # seconds
 NOTICED = 5.0  # seconds beyond the lease: the server looks each 50 ms, but a machine may be busy
@@ -167,6 +169,62 @@ class NetworkCuts(DaemonTest):
         for line in said[:2]:
             self.assertRegex(line, r"^paceline-server: node [01] lost: silent for \d+\.\d s$")
         self.assertEqual(said[2], "paceline-server: every node was lost before its share was done")
+
+    # ---- with a second replica of the server, and an etcd
+
+    def start_replicas(self):
+        """All daemons, once they train: both servers, and nodes."""
+        client = f"http://{ADDRESS['etcd']}:2379"
+        self.start("nsenter", "--net=/run/netns/etcd",
+                   *etcd.command(self.folder / "etcd", client, f"http://{ADDRESS['etcd']}:2380"))
+        endpoints = ",".join(f'"tcp://{ADDRESS[name]}:{PORT}"' for name in ("server", "second"))
+        self.of_run += (f"cluster.endpoints=[{endpoints}]", "cluster.replicas=2", f'cluster.etcd=["{client}"]')
+        second = self.daemon("second", "paceline-server", "--replica", 1, *self.of_run)
+        first, nodes = self.start_cabled()
+        return first, second, nodes
+
+    def assert_the_second_went_on(self, first, second, nodes):
+        self.assertEqual(second.end(), 0, second.errors())
+        for node in nodes:
+            self.assert_ends(node, 0)
+        self.assertEqual(first.end(), 1, first.errors())
+        self.assertRegex(first.errors()[-1], "shard 0 is not served by this replica any more")
+        summary = json.loads((self.folder / "run.replica1" / "summary.json").read_text(encoding="utf-8"))
+        self.assertEqual((summary["status"], summary["iterations"], summary["iterations_lost"], summary["lost_nodes"]),
+                         ("ok", ITERATIONS, 0, 0))
+
+    @etcd.needs_etcd
+    def test_a_server_that_is_cut_off_from_all_stops_to_serve_and_its_second_replica_goes_on(self):
+        first, second, nodes = self.start_replicas()
+        self.pull_out("server")
+        since = time.monotonic()
+        second.wait_for_line("is served by this replica from here on, term 2")
+        self.assert_in_time(since, "the second serves", NOTICED)
+        # Before the other one's lease had ended nobody else could, and by then that had gone silent.
+        self.assertGreater(time.monotonic() - since, LEASE * 5 / 8)
+        self.plug_in("server")
+        self.assert_the_second_went_on(first, second, nodes)
+
+    @etcd.needs_etcd
+    def test_a_server_that_its_nodes_reach_and_etcd_does_not_stops_to_serve(self):
+        first, second, nodes = self.start_replicas()
+        for name in ("etcd", "second"):
+            ip("-n", "server", "route", "add", "blackhole", ADDRESS[name])
+        first.wait_for_line("nobody is told anything by shard 0 until etcd answers: ")
+        second.wait_for_line("is served by this replica from here on, term 2")
+        for name in ("etcd", "second"):
+            ip("-n", "server", "route", "del", "blackhole", ADDRESS[name])
+        self.assert_the_second_went_on(first, second, nodes)
+
+    @etcd.needs_etcd
+    def test_a_second_replica_that_is_cut_off_is_left_out_and_the_first_goes_on(self):
+        first, second, nodes = self.start_replicas()
+        self.pull_out("second")
+        first.wait_for_line(r"shard 0 has lost its follower: silent for \d+\.\d s; it goes on alone")
+        self.plug_in("second")
+        self.assertEqual(second.end(), 1, second.errors())
+        self.assertRegex(second.errors()[-1], "is served without this replica")
+        self.assert_ended_well(first, nodes, lost=0)
 
 
 if __name__ == "__main__":

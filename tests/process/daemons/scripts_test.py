@@ -116,7 +116,7 @@ class Scripts(ScriptTest):
                               ("recorder_cost", '"cost": 1'), ("simulate", '"cost": 2')):
             self.stand_in(checkout / f"build/release/bin/bench_{program}",
                           f"""echo "$(basename $0) $*" >>{log}; echo '{{{said}}}'\n""")
-        for program in ("apply_bandwidth", "step_decision"):
+        for program in ("apply_bandwidth", "encoding", "step_decision"):
             self.stand_in(checkout / f"build/release/bin/bench_{program}", self.google(log))
         for file in ("once.py", "processes.py", "table.py"):
             (checkout / "tests/bench" / file).symlink_to(harness.SOURCE / "tests/bench" / file)

@@ -1,0 +1,61 @@
+#include "server/replicas/event_log.h"
+
+#include <algorithm>
+#include <string>
+
+#include "common/assert.h"
+
+namespace paceline::server {
+
+void EventLog::add(wire::Message event) {
+  PACELINE_ASSERT(event.logged.has_value(), "an event that does not say what it is");
+  event.logged->number = count_++;
+  if (follows_ != Follows::kNoMore) turn_.push_back(std::move(event));
+}
+
+std::vector<wire::Message> EventLog::end_turn() {
+  end_turn_of(turn_);
+  std::vector<wire::Message> events = std::exchange(turn_, {});
+  if (!settled_) history_.insert(history_.end(), events.begin(), events.end());
+  if (follows_ != Follows::kYes) events.clear();
+  return events;
+}
+
+// In the middle of a turn: what is left of that comes with its end.
+std::vector<wire::Message> EventLog::follow() {
+  PACELINE_ASSERT(may_be_followed(), "a second follower");
+  follows_ = Follows::kYes;
+  return history_;
+}
+
+void EventLog::unfollow() {
+  follows_ = settled_ ? Follows::kNoMore : Follows::kNotYet;
+  held_ = 0;
+  if (!settled_) return;
+  turn_.clear();
+  history_.clear();
+}
+
+void EventLog::drop(const To& to) {
+  std::erase_if(outputs_, [&](const Waiting& waiting) { return waiting.output.to == to; });
+}
+
+Status EventLog::held(std::int64_t count) {
+  if (count < held_ || count > count_) {
+    return invalid_argument("events that the follower has: got " + std::to_string(count) + ", expected " +
+                            std::to_string(held_) + " to " + std::to_string(count_));
+  }
+  held_ = count;
+  return Status::ok();
+}
+
+std::vector<EventLog::Output> EventLog::take(bool alone) {
+  std::vector<Output> ready;
+  while (!outputs_.empty() && (alone || outputs_.front().count <= held_)) {
+    ready.push_back(std::move(outputs_.front().output));
+    outputs_.pop_front();
+  }
+  return ready;
+}
+
+}  // namespace paceline::server

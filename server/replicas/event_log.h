@@ -1,0 +1,102 @@
+// EventLog: what a server that serves tells its follower, and what it says itself only once the follower has
+// what that follows from.
+//
+//   a gradient comes    add(Push)              event 17
+//   it is complete      add(GradientArrived)   event 18
+//   the core decides    hold(Grant)            waits for 18
+//   nothing is left     end_turn()             17 and 18 leave for the follower, 18 ends the turn
+//   LogHeld{19}         held(19)               the grant may go
+//
+// Until a follower is there for good (settle()) the events are kept, for it has to be told all of them;
+// afterwards none is. A follower that is gone is not waited for any more (Primacy::must_hold() says when that
+// is safe).
+//
+// Pure. Thread: one at a time (the server's loop).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/instant.h"
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "common/wire/transport.h"
+
+namespace paceline::server {
+
+class EventLog {
+ public:
+  // To a connection of this server's socket; none: to the authority.
+  using To = std::optional<wire::PeerId>;
+  struct Output {
+    To to;
+    wire::Message message;
+  };
+
+  // It happened: `event.logged` says what and when, and is given its number here.
+  void add(wire::Message event);
+  // The events since the last turn, the last of them marked; nothing where nobody follows yet, and they are
+  // kept.
+  std::vector<wire::Message> end_turn();
+  // A follower has come: all that has happened, to be told to it before anything else.
+  std::vector<wire::Message> follow();
+  // It has all there is, and from here on only it can follow.
+  void settle() {
+    settled_ = true;
+    history_.clear();
+    if (follows_ == Follows::kNotYet) unfollow();
+  }
+  // It has gone: once settled nobody can follow any more, before that another one may.
+  void unfollow();
+  // Nobody can follow from here on.
+  void end_following() {
+    settled_ = true;
+    unfollow();
+  }
+  bool is_followed() const { return follows_ == Follows::kYes; }
+  bool may_be_followed() const { return follows_ == Follows::kNotYet; }
+
+  // To be said once the follower has all that has happened so far.
+  void hold(To to, wire::Message message, Ticks now = Ticks()) {
+    outputs_.push_back({count_, now, {std::move(to), std::move(message)}});
+  }
+  // What was held for that connection is said by nobody: it broke, and what counts is said again.
+  void drop(const To& to);
+  // The follower has the first `count` events. Errors: kInvalidArgument fewer than it had, or more than there
+  // are.
+  [[nodiscard]] Status held(std::int64_t count);
+  // What may be said now, in order, and is given away; `alone`: nobody else must have it.
+  std::vector<Output> take(bool alone);
+  bool holds() const { return !outputs_.empty(); }
+  // Since when the oldest of it waits.
+  std::optional<Ticks> holds_since() const {
+    return outputs_.empty() ? std::nullopt : std::optional(outputs_.front().since);
+  }
+  // How many events there have been, and how many of them the follower has.
+  std::int64_t count() const { return count_; }
+  std::int64_t held() const { return held_; }
+
+ private:
+  enum class Follows { kNotYet, kYes, kNoMore };
+  struct Waiting {
+    std::int64_t count = 0;  // of the events that it waits for
+    Ticks since;
+    Output output;
+  };
+  void end_turn_of(std::vector<wire::Message>& events) {
+    if (!events.empty()) events.back().logged->ends_turn = true;
+  }
+
+  Follows follows_ = Follows::kNotYet;
+  std::vector<wire::Message> turn_;     // events since the last turn
+  std::vector<wire::Message> history_;  // of the turns before, until settled
+  bool settled_ = false;
+  std::int64_t count_ = 0;
+  std::int64_t held_ = 0;
+  std::deque<Waiting> outputs_;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,66 @@
+// Replica: what a server that is one of its shard's replicas has besides (server_loop_replicas.cc,
+// server_loop_follows.cc).
+//
+// Thread: the server's loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/incarnation.h"
+#include "common/instant.h"
+#include "common/wire/messages.h"
+#include "common/wire/transport.h"
+#include "server/peer.h"
+#include "server/replicas/candidacy.h"
+#include "server/replicas/event_log.h"
+#include "server/replicas/replicated_background.h"
+#include "server/replicas/unsaid.h"
+
+namespace paceline::server {
+
+struct Replica {
+  Replica(std::uint32_t which, ReplicatedBackground authority_background)
+      : number(which), follows(which > 0), background(std::move(authority_background)) {}
+
+  const std::uint32_t number;                           // which of the shard's replicas
+  const std::uint64_t incarnation = new_incarnation();  // as etcd knows it
+  bool follows;         // another one serves, or is to; false: this one does, or is to
+  bool served = false;  // by etcd's word
+  bool acted = false;   // when that was last looked at
+  Ticks heard{};        // of the one that serves; by one that serves, when it last could
+  std::unique_ptr<Candidacy> candidacy;
+  ReplicatedBackground background;  // the authority's
+
+  // One that serves.
+  EventLog events;
+  struct Follower {
+    wire::PeerId connection;
+    std::uint64_t incarnation = 0;
+    Ticks seen;
+    bool complete = false;  // etcd has been asked to note it so
+  };
+  std::optional<Follower> follower;
+  bool was_followed = false;  // by one that etcd had as complete
+
+  // One that follows.
+  std::unique_ptr<wire::DealerSocket> serving;
+  bool welcomed = false;
+  bool broken = false;              // the connection to it
+  std::vector<wire::Message> turn;  // events of one that has not ended
+  std::int64_t applied = 0;         // events
+  Unsaid unsaid;
+  Status fault;                       // of the shard, in this turn
+  std::optional<Ticks> took_over_at;  // ServerLoop::ticks()
+};
+
+// Where a peer that has joined a shard is before it has come to this replica of it: nothing can be sent
+// there.
+inline wire::PeerId elsewhere(Peer peer) { return "elsewhere: " + to_string(peer); }
+inline bool is_elsewhere(const wire::PeerId& connection) { return connection.starts_with("elsewhere: "); }
+
+}  // namespace paceline::server

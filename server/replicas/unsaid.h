@@ -1,0 +1,73 @@
+// Unsaid: what a follower's shard would have said to the authority, and the one that serves is not known to
+// have said. Both come to the same from the same events, but not at the same moment: the one that serves may
+// have to wait for replies to leave (ShardService). Where it is gone its follower says what is left.
+//
+// Pure. Thread: one at a time (the server's loop).
+#pragma once
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/wire/messages.h"
+
+namespace paceline::server {
+
+class Unsaid {
+ public:
+  // The follower's shard has come to say this. Of the rest it says what time has led to, not events.
+  void add(wire::Message message) {
+    if (!counts(message.body)) return;
+    if (!erase(said_, message.body)) unsaid_.push_back(std::move(message));
+  }
+  // The one that serves has said it.
+  void said(const wire::Message& message) {
+    if (counts(message.body) && !erase(unsaid_, message.body)) said_.push_back(message);
+  }
+  // Of a lost node nothing counts any more.
+  void forget(NodeId node) {
+    const auto is_its = [node](const wire::Message& each) {
+      const auto* arrived = std::get_if<wire::GradientArrived>(&each.body);
+      return arrived != nullptr && arrived->worker.node == node;
+    };
+    std::erase_if(unsaid_, is_its);
+    std::erase_if(said_, is_its);
+  }
+  std::vector<wire::Message> take() { return std::exchange(unsaid_, {}); }
+  // Of both kinds: for tests.
+  std::size_t size() const { return unsaid_.size() + said_.size(); }
+
+ private:
+  static bool counts(const wire::Body& body) {
+    return std::holds_alternative<wire::GradientArrived>(body) ||
+           std::holds_alternative<wire::ShardReady>(body) || std::holds_alternative<wire::Saved>(body) ||
+           std::holds_alternative<wire::Parameters>(body) || std::holds_alternative<wire::ShardReport>(body);
+  }
+  // Digests, counts and the like are each process's own.
+  static bool same(const wire::Body& a, const wire::Body& b) {
+    if (a.index() != b.index()) return false;
+    if (const auto* x = std::get_if<wire::GradientArrived>(&a)) {
+      const auto& y = std::get<wire::GradientArrived>(b);
+      return x->worker == y.worker && x->clock == y.clock;
+    }
+    if (const auto* x = std::get_if<wire::Saved>(&a)) return x->version == std::get<wire::Saved>(b).version;
+    if (const auto* x = std::get_if<wire::Parameters>(&a)) {
+      const auto& y = std::get<wire::Parameters>(b);
+      return x->request == y.request && x->offset == y.offset;
+    }
+    return true;
+  }
+  static bool erase(std::vector<wire::Message>& from, const wire::Body& body) {
+    const auto found = std::find_if(from.begin(), from.end(),
+                                    [&](const wire::Message& each) { return same(each.body, body); });
+    if (found == from.end()) return false;
+    from.erase(found);
+    return true;
+  }
+
+  std::vector<wire::Message> unsaid_;  // by the one that serves, in order
+  std::vector<wire::Message> said_;    // by it, and the follower has not come to it yet
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,274 @@
+// A shard's replica that follows: it does with its shard, and its authority, what the one that serves did
+// with its own, event by event, and says nothing. Where etcd gives the shard to it, it goes on from there, in
+// the same generation: its peers come back over other connections (server_loop_rejoin.cc), and to them it is
+// the process that they knew.
+//
+//   ReplicaJoin   ->  the one that serves
+//                 <-  ReplicaWelcome, then all that has happened, turn by turn
+//   LogHeld{n}    ->  after each turn
+//
+// A turn is what one message, or one moment, has led to: half of one is nothing.
+#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "common/ticks.h"
+#include "common/wire/reconnect_pause.h"
+#include "server/server_loop.h"
+
+namespace paceline::server {
+
+using As = wire::Logged::As;
+using What = wire::Happened::What;
+
+Status ServerLoop::follow(wire::Context& context) {
+  const std::string endpoint = config_.cluster.endpoints_of(shard_.value).front();
+  wire::TransportOptions options;
+  options.on_denied = [this](const Status& why) {
+    if (!ended_ && !replica_->welcomed) end(Status(why).with_context("the replica that serves"));
+  };
+  options.on_broken = [this] { boost::asio::post(io_, [this] { on_serving_broken(); }); };
+  if (!config_.security.keys.empty()) {
+    PACELINE_ASSIGN_OR_RETURN(wire::ClientKeys keys, wire::read_shard_keys(config_.security.keys));
+    options.client_keys = std::make_shared<const wire::ClientKeys>(std::move(keys));
+  }
+  PACELINE_ASSIGN_OR_RETURN(
+      replica_->serving,
+      wire::DealerSocket::connect(context, io_, endpoint, options, [this](Result<wire::Message> message) {
+        if (!ended_) on_serving(std::move(message));
+      }));
+  log_.info("shard " + to_string(shard_) + ": this replica follows " + endpoint);
+  next_heartbeat_ = steady_now() + config_.cluster.lease;
+  return ask_to_follow();
+}
+
+Status ServerLoop::ask_to_follow() {
+  return replica_->serving->send(
+      {wire::ReplicaJoin{wire::kProtocolVersion, shard_, fingerprint_, replica_->incarnation}, {}});
+}
+
+// What it has not told nobody else has heard either. Whether it is gone etcd knows.
+void ServerLoop::on_serving_broken() {
+  if (ended_ || !replica_->follows || !replica_->welcomed || std::exchange(replica_->broken, true)) return;
+  log_.info("the connection to the replica that serves shard " + to_string(shard_) + " broke after event " +
+            std::to_string(replica_->applied));
+}
+
+void ServerLoop::on_serving(Result<wire::Message> message) {
+  if (!replica_->follows || replica_->broken) return;
+  replica_->heard = steady_now();
+  if (!message.is_ok()) return end(Status(message.status()).with_context("from the replica that serves"));
+  if (message->logged) return on_event(*std::move(message));
+  if (const auto* welcome = std::get_if<wire::ReplicaWelcome>(&message->body)) {
+    const Status begun = begin_following(*welcome);
+    if (!begun.is_ok()) return end(begun);
+    tell_held();  // there may be nothing yet
+  } else if (const auto* error = std::get_if<wire::Error>(&message->body)) {
+    const Status why(error->code, "the replica that serves: " + error->message);
+    error->fatal ? end(why) : log_.warn(why.message());
+  } else if (const auto* over = std::get_if<wire::RunOver>(&message->body)) {
+    end(Status(over->code, over->message));
+  }
+}
+
+Status ServerLoop::begin_following(const wire::ReplicaWelcome& welcome) {
+  if (std::exchange(replica_->welcomed, true)) return Status::ok();
+  next_heartbeat_ = steady_now();
+  generation_ = welcome.generation;
+  incarnation_ = welcome.incarnation;
+  if (!is_authority()) {
+    shard_checkpoints_.forget_all();
+    return Status::ok();
+  }
+  PACELINE_ASSIGN_OR_RETURN(RunRecord record, RunRecord::open(config_, log_));
+  authority_.emplace(config_, std::move(record), authority_port_, replica_->background, log_,
+                     Ticks(welcome.began));
+  return Status::ok();
+}
+
+void ServerLoop::on_event(wire::Message event) {
+  const auto expected = replica_->applied + static_cast<std::int64_t>(replica_->turn.size());
+  if (!replica_->welcomed || event.logged->number != expected) {
+    return end(data_loss("the replica that serves has told event " + std::to_string(event.logged->number) +
+                         ", expected " + std::to_string(expected)));
+  }
+  const bool ends_turn = event.logged->ends_turn;
+  replica_->turn.push_back(std::move(event));
+  if (!ends_turn) return;
+  for (wire::Message& each : std::exchange(replica_->turn, {})) {
+    const Ticks at(each.logged->at);
+    shift_ = at - steady_now();
+    last_tick_ = at;
+    apply(std::move(each), at);
+    ++replica_->applied;
+    drain();
+    if (ended_) return;
+  }
+  if (!replica_->fault.is_ok())
+    return end(Status(replica_->fault).with_context("this replica has come to another state"));
+  tell_held();
+}
+
+void ServerLoop::tell_held() {
+  const Status said = replica_->serving->send({wire::LogHeld{replica_->applied}, {}});
+  if (!said.is_ok()) log_.debug(said.message());  // it is gone, and on_serving_broken() comes
+}
+
+void ServerLoop::apply(wire::Message event, Ticks at) {
+  const wire::Logged logged = *std::exchange(event.logged, std::nullopt);
+  const Peer who = logged.node ? Peer::of(*logged.node) : Peer::of(logged.shard.value_or(shard_));
+  const bool known =
+      who.is_node() ? who.node().value < config_.cluster.nodes : who.shard().value < config_.cluster.shards;
+  if (!known) return end(data_loss("an event of " + to_string(who) + ", which the run has not"));
+  Status status = Status::ok();
+  switch (logged.as) {
+    case As::kHappened:
+      if (const auto* happened = std::get_if<wire::Happened>(&event.body)) apply(who, *happened, at);
+      break;
+    case As::kAdmission:
+    case As::kReturn:
+      status = apply_join(who, event.body, logged.as == As::kReturn, at);
+      break;
+    case As::kToShard:
+      if (!who.is_node() && !is_authority()) {
+        talk_.hears(event);
+        welcomed_ = true;
+        if (const auto* over = std::get_if<wire::RunOver>(&event.body)) return run_over(*over);
+      }
+      to_service(who, std::move(event));
+      break;
+    case As::kToAuthority:
+      if (!authority_) break;
+      if (!who.is_node() && who.shard() == shard_) {
+        replica_->unsaid.said(event);
+      } else if (!who.is_node()) {
+        talks_[who.shard()].hears(event);
+      }
+      // What was wrong was refused by the one that serves.
+      (void)authority_->handle(who, event, at);
+      break;
+    case As::kSaid:
+      replica_->unsaid.said(event);
+      talk_.says(event);
+      break;
+  }
+  if (!status.is_ok()) end(Status(status).with_context("this replica has come to another state"));
+}
+
+Status ServerLoop::apply_join(Peer who, const wire::Body& body, bool goes_on, Ticks at) {
+  if (const auto* join = std::get_if<wire::Join>(&body)) {
+    if (goes_on) {
+      PACELINE_RETURN_IF_ERROR(membership_.go_on(*join, elsewhere(who), at));
+      service_.on_rejoin(join->node);
+      if (authority_) authority_->node_rejoined(join->node);
+      return Status::ok();
+    }
+    PACELINE_ASSIGN_OR_RETURN(const Layout layout, membership_.admit(*join, elsewhere(who), at));
+    PACELINE_RETURN_IF_ERROR(service_.open(layout).status());
+    service_.on_welcome(join->node);
+    if (authority_)
+      authority_->node_joined(join->node, layout, at, join->incarnation, join->data_fingerprint);
+    return Status::ok();
+  }
+  const auto* join = std::get_if<wire::ShardJoin>(&body);
+  if (join == nullptr || !authority_) return data_loss("a join that is none");
+  if (goes_on) {
+    PACELINE_RETURN_IF_ERROR(talks_[join->shard].other_heard(join->heard));
+    return membership_.go_on(*join, elsewhere(who), at);
+  }
+  PACELINE_RETURN_IF_ERROR(membership_.admit(*join, elsewhere(who), at));
+  talks_[join->shard] = ShardTalk();
+  authority_->shard_joined(join->shard);
+  return Status::ok();
+}
+
+void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
+  switch (happened.what) {
+    case What::kRemoved:
+      return remove(who);
+    case What::kForgotten:
+      return make_room(who.node());
+    case What::kHeard: {
+      welcomed_ = true;
+      ShardTalk& talk = is_authority() ? talks_[who.shard()] : talk_;
+      const Status heard = talk.other_heard(happened.number);
+      if (!heard.is_ok()) end(Status(heard).with_context("this replica has come to another state"));
+      return;
+    }
+    default:
+      break;
+  }
+  if (!authority_) return;
+  switch (happened.what) {
+    case What::kTick:
+      authority_->tick(at);
+      return authority_->note_progress(moved(), at);
+    case What::kPause:
+      return authority_->forgive({std::chrono::nanoseconds(happened.number), at});
+    case What::kLost:
+      return authority_->lost(who, happened.text, at);
+    case What::kStop:
+      return authority_->stop(happened.text, at);
+    case What::kFail:
+      replica_->fault = Status::ok();  // it is not this replica's alone
+      return authority_->fail({happened.code, happened.text}, at);
+    case What::kDone:
+      return replica_->background.done(happened.number, {happened.code, happened.text}, at);
+    default:
+      return;
+  }
+}
+
+// Every 50 ms.
+void ServerLoop::tick_following() {
+  const Ticks now = steady_now();
+  for (const std::string& line : router_->keep_out(now)) log_.warn("kept out " + line);
+  if (!replica_->welcomed && now - started_at_ > config_.cluster.start_timeout) {
+    return end(deadline_exceeded("the replica that serves shard " + to_string(shard_) + " (" +
+                                 config_.cluster.endpoints_of(shard_.value).front() +
+                                 ") has not answered within cluster.start_timeout"));
+  }
+  if (replica_->welcomed && now - replica_->heard > 2 * wire::kLeasesToTakeOver * config_.cluster.lease) {
+    return end(unavailable("nobody serves shard " + to_string(shard_) + ": " +
+                           replica_->candidacy->primacy().describe(now)));
+  }
+  if (now < next_heartbeat_ || replica_->broken) return;
+  // Until it is welcomed it asks again: the one that it asked may have died with the question.
+  next_heartbeat_ = now + (replica_->welcomed ? config_.cluster.heartbeat : config_.cluster.lease);
+  const Status said = replica_->welcomed ? replica_->serving->send({wire::Heartbeat{}, {}}) : ask_to_follow();
+  if (!said.is_ok()) log_.debug(said.message());
+}
+
+// Nobody else acts, or will. Time goes on from the last event.
+void ServerLoop::take_over() {
+  if (!replica_->fault.is_ok()) return end(replica_->fault);
+  const Primacy& primacy = replica_->candidacy->primacy();
+  replica_->follows = false;
+  replica_->served = true;
+  replica_->heard = steady_now();
+  replica_->was_followed = true;  // as far as that goes
+  replica_->turn.clear();
+  replica_->serving->close(wire::DealerSocket::Queued::kIsDropped);
+  replica_->events.end_following();
+  note_complete();
+  const Ticks now = ticks();
+  log_.warn("shard " + to_string(shard_) + " is served by this replica from here on, term " +
+            std::to_string(primacy.term()) + ", from event " + std::to_string(replica_->applied) +
+            " on; what it acknowledges is in one place");
+  replica_->took_over_at = now;
+  membership_.adopt(now);
+  authority_seen_ = started_at_ = next_heartbeat_ = next_status_ = next_look_ = now;
+  for (wire::Message& message : replica_->unsaid.take()) {
+    send(Speaker::kShard, Peer::of(kAuthority), std::move(message));
+  }
+  if (!is_authority()) {
+    // Later than any that the one before had.
+    connection_ = static_cast<std::int64_t>(primacy.term()) << 32;
+    broken_.emplace();
+    connect_again();
+  } else {
+    replica_->background.take_over();
+    if (const Status shown = open_http(now); !shown.is_ok()) log_.warn(shown.message());
+  }
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,329 @@
+// A shard's replica that serves: what happens is told to the one that follows, and what is said waits until
+// that has it (server/replicas/event_log.h). Where etcd gives the shard to another one, this one ends.
+//
+//   etcd  <─ lease, record ─>  Candidacy: may this one act?
+//   node  ── Push ──> note() ──> ShardService      the same event ──> the follower
+//   say() ──> held until the follower has what it follows from, and this one acts ──> release() ──> node
+//
+// Without a follower nobody is let in, until the first one has come: what is acknowledged is to be in two
+// places. One that is gone is left out, after which this one goes on alone.
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "common/hex.h"
+#include "common/ticks.h"
+#include "common/wire/reconnect_pause.h"
+#include "server/server_loop.h"
+
+namespace paceline::server {
+
+using As = wire::Logged::As;
+using What = wire::Happened::What;
+
+namespace {
+
+constexpr std::chrono::milliseconds kHeldUpAfter{100};
+
+}  // namespace
+
+Status ServerLoop::open_replica() {
+  PACELINE_ASSIGN_OR_RETURN(std::unique_ptr<EtcdClient> etcd, EtcdClient::make(io_, config_.cluster.etcd));
+  const auto note_done = [this](std::int64_t number, const Status& result, Ticks now) {
+    note(Peer::of(shard_), {What::kDone, number, result.code(), result.message()}, now);
+  };
+  replica_ =
+      std::make_unique<Replica>(options_.replica, ReplicatedBackground(
+                                                      background_, [this] { return ticks(); }, note_done));
+  if (replica_->follows) replica_->background.follow();
+  const std::string prefix = "/paceline/" + hex(fingerprint_) + "/shard-" + to_string(shard_);
+  Primacy primacy(prefix, replica_->incarnation,
+                  replica_->follows   ? Primacy::Start::kFollows
+                  : options_.replaces ? Primacy::Start::kReplaces
+                                      : Primacy::Start::kBegins,
+                  std::chrono::floor<std::chrono::seconds>(config_.cluster.lease));
+  replica_->candidacy = std::make_unique<Candidacy>(io_, std::move(etcd), std::move(primacy), [this] {
+    on_candidacy();
+    drain();
+  });
+  replica_->candidacy->start();
+  return Status::ok();
+}
+
+std::string ServerLoop::own_endpoint() const {
+  return config_.cluster.endpoints_of(shard_.value).at(options_.replica);
+}
+
+// After each of etcd's answers.
+void ServerLoop::on_candidacy() {
+  if (ended_) return;
+  const Primacy& primacy = replica_->candidacy->primacy();
+  if (primacy.is_refused())
+    return end(failed_precondition(primacy.describe(steady_now()) + "; --force begins anew"));
+  if (replica_->follows) {
+    if (replica_->broken && primacy.nobody_serves() && !primacy.was_complete()) {
+      return end(unavailable("the replica that served shard " + to_string(shard_) +
+                             " is gone, and this one had not got all that it acknowledged"));
+    }
+    if (replica_->broken && !primacy.was_complete() &&
+        steady_now() - replica_->heard > config_.cluster.lease) {
+      return end(unavailable("this replica of shard " + to_string(shard_) +
+                             " was lost before it had everything; start it again"));
+    }
+    if (primacy.is_left_out()) {
+      return end(failed_precondition("shard " + to_string(shard_) +
+                                     " is served without this replica, which lacks something by now"));
+    }
+    if (primacy.is_primary()) take_over();
+    return;
+  }
+  note_complete();
+  if (replica_->follower && primacy.has_complete(replica_->follower->incarnation) &&
+      !std::exchange(replica_->was_followed, true)) {
+    replica_->events.settle();
+  }
+  if (primacy.is_primary() && !std::exchange(replica_->served, true)) {
+    log_.info("shard " + to_string(shard_) + " is served by this replica, term " +
+              std::to_string(primacy.term()));
+  } else if (!primacy.is_primary() && replica_->served) {
+    end(unavailable("shard " + to_string(shard_) +
+                    " is not served by this replica any more: " + primacy.describe(steady_now())));
+  }
+}
+
+// etcd is told who has all that is acknowledged, whenever this one may say so.
+void ServerLoop::note_complete() {
+  Primacy::Members members{replica_->incarnation};
+  if (replica_->follower && replica_->follower->complete) members.insert(replica_->follower->incarnation);
+  (void)replica_->candidacy->set_complete(std::move(members));
+}
+
+// Whether nobody but this one needs to have what it acknowledges.
+bool ServerLoop::serves_alone() const {
+  return replica_->candidacy->primacy().must_hold() == Primacy::Members{replica_->incarnation};
+}
+
+bool ServerLoop::acts() const { return !replica_ || (!replica_->follows && replica_->candidacy->acts()); }
+
+// Whether somebody who was here before this replica began to serve has not come to it yet, and may.
+bool ServerLoop::awaits_return() const {
+  if (!replica_ || !replica_->took_over_at) return false;
+  if (ticks() - *replica_->took_over_at > wire::kLeasesToTakeOver * config_.cluster.lease) return false;
+  const std::vector<Peer> present = membership_.present();
+  return std::any_of(present.begin(), present.end(), [this](Peer peer) {
+    if (!is_elsewhere(*membership_.connection_of(peer))) return false;
+    const auto talk = peer.is_node() ? talks_.end() : talks_.find(peer.shard());
+    return peer.is_node() || (talk != talks_.end() && !talk->second.unheard().empty());
+  });
+}
+
+// Nobody is let in before etcd has the first follower as complete: what is acknowledged is in two places, or
+// a follower was lost.
+bool ServerLoop::waits_for_follower() const {
+  return replica_ && !replica_->follows && !replica_->was_followed;
+}
+
+// ---- events
+
+void ServerLoop::note(As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now) {
+  if (!replica_ || replica_->follows) return;
+  wire::Logged logged{as, 0, false, now.ns};
+  if (who.is_node()) {
+    logged.node = who.node();
+  } else {
+    logged.shard = who.shard();
+  }
+  replica_->events.add({body, payload, logged});
+}
+
+void ServerLoop::note(Peer who, wire::Happened happened, Ticks now) {
+  note(As::kHappened, who, wire::Body(std::move(happened)), {}, now);
+}
+
+void ServerLoop::end_turn() {
+  if (!replica_ || replica_->follows || ended_) return;
+  for (wire::Message& event : replica_->events.end_turn()) tell_follower(std::move(event));
+  release();
+}
+
+void ServerLoop::tell_follower(wire::Message event) {
+  if (!replica_->follower) return;
+  const Status told = router_->send(replica_->follower->connection, std::move(event));
+  if (!told.is_ok()) lose_follower(told.message());
+}
+
+// ---- what is said
+
+Status ServerLoop::say(const wire::PeerId& to, wire::Message message) {
+  if (!replica_) return router_->send(to, std::move(message));
+  if (!is_elsewhere(to) && !replica_->follows) replica_->events.hold(to, std::move(message), ticks());
+  return Status::ok();
+}
+
+void ServerLoop::release() {
+  if (!replica_ || !acts()) return;
+  for (auto& [to, message] : replica_->events.take(serves_alone())) {
+    if (!to) {  // else it is said again over the next connection
+      const Status said = broken_ ? Status::ok() : dealer_->send(std::move(message));
+      if (!said.is_ok()) return end(Status(said).with_context("to the authority"));
+      continue;
+    }
+    const Status said = router_->send(*to, std::move(message));
+    if (said.is_ok()) continue;
+    const std::optional<Peer> peer = membership_.who(*to);
+    if (peer && !membership_.is_gone(*peer)) cannot_send(*peer, said);
+  }
+}
+
+// That what was heard is held, too: else it would be told to have been heard, and might be lost.
+bool ServerLoop::all_is_held() const {
+  return !replica_ || serves_alone() || replica_->events.held() == replica_->events.count();
+}
+
+// What is said waits for the follower for longer than from one tick to the next.
+bool ServerLoop::is_held_up(Ticks now) const {
+  if (!replica_) return false;
+  const std::optional<Ticks> since = replica_->events.holds_since();
+  return since && now - *since > kHeldUpAfter;
+}
+
+// ---- the follower
+
+// Whether the message is of one replica to another; of one that follows nobody else is let in.
+bool ServerLoop::on_replica(const wire::PeerId& from, const Result<wire::Message>& message) {
+  if (!replica_) return false;
+  if (replica_->follows) {
+    if (!router_->said_in_vain(from)) {
+      (void)router_->send(from,
+                          {wire::Error{StatusCode::kUnavailable,
+                                       "this replica of shard " + to_string(shard_) + " follows another",
+                                       /*fatal=*/false},
+                           {}});
+    }
+    return true;
+  }
+  if (message.is_ok() && std::holds_alternative<wire::ReplicaJoin>(message->body)) {
+    on_replica_join(from, std::get<wire::ReplicaJoin>(message->body));
+    return true;
+  }
+  if (!replica_->follower || replica_->follower->connection != from) return false;
+  on_follower(message);
+  return true;
+}
+
+void ServerLoop::on_replica_join(const wire::PeerId& from, const wire::ReplicaJoin& join) {
+  const std::string who = "replica of shard " + to_string(join.shard);
+  if (replica_->follower && replica_->follower->connection == from) return;  // it says so twice
+  Status status = check_key(wire::may_be_server(router_->key_name()), who);
+  if (status.is_ok() && join.protocol_version != wire::kProtocolVersion) {
+    status = invalid_argument(who + ": protocol version " + std::to_string(join.protocol_version) +
+                              ", expected " + std::to_string(wire::kProtocolVersion));
+  } else if (status.is_ok() && join.shard != shard_) {
+    status = invalid_argument(who + ": this is shard " + to_string(shard_));
+  } else if (status.is_ok() && join.config_fingerprint != fingerprint_) {
+    status =
+        invalid_argument(who + ": configuration fingerprint 0x" + hex(join.config_fingerprint) +
+                         ", expected 0x" + hex(fingerprint_) + ": give every daemon the same configuration");
+  } else if (status.is_ok() && !replica_->events.may_be_followed()) {
+    status = failed_precondition(who +
+                                 ": it was not there from the start, or was lost since, and cannot follow "
+                                 "in the middle of a run");
+  }
+  if (!status.is_ok()) return refuse_join(from, status);
+  router_->remember(from);
+  replica_->follower = Replica::Follower{from, join.incarnation, ticks()};
+  log_.info("shard " + to_string(shard_) + " has a follower");
+  std::vector<wire::Message> history = replica_->events.follow();
+  tell_follower({wire::ReplicaWelcome{generation_, incarnation_, started_at_.ns}, {}});
+  for (wire::Message& event : history) tell_follower(std::move(event));
+}
+
+void ServerLoop::on_follower(const Result<wire::Message>& message) {
+  Replica::Follower& follower = *replica_->follower;
+  follower.seen = ticks();
+  if (!message.is_ok()) return lose_follower("it sent a malformed message: " + message.status().message());
+  if (std::holds_alternative<wire::Heartbeat>(message->body)) return;
+  const auto* held = std::get_if<wire::LogHeld>(&message->body);
+  if (held == nullptr) return lose_follower(std::string("it sent a ") + wire::name_of(message->body));
+  if (const Status sound = replica_->events.held(held->count); !sound.is_ok()) {
+    return lose_follower(sound.message());
+  }
+  // It has all there is: from here on nothing counts that it has not.
+  if (!follower.complete && replica_->events.held() == replica_->events.count()) {
+    follower.complete = true;
+    note_complete();
+  }
+}
+
+void ServerLoop::lose_follower(const std::string& why) {
+  if (!replica_->follower) return;
+  (void)router_->disconnect(replica_->follower->connection);
+  replica_->follower.reset();
+  replica_->events.unfollow();
+  note_complete();
+  const bool may_come_back = replica_->events.may_be_followed();
+  log_.warn("shard " + to_string(shard_) + " has lost its follower: " + why +
+            (may_come_back ? "; it waits for it to come back"
+                           : "; it goes on alone, and what it acknowledges from here on is in one place"));
+}
+
+// Said at once: until it changes nobody is told anything.
+void ServerLoop::look_at_etcd() {
+  if (!replica_ || replica_->follows || !replica_->served) return;
+  const bool acts = replica_->candidacy->acts();
+  const Ticks now = steady_now();
+  if (acts) replica_->heard = now;
+  if (now - replica_->heard > wire::kLeasesToTakeOver * config_.cluster.lease) {
+    return end(unavailable("shard " + to_string(shard_) +
+                           " has waited too long for etcd: " + replica_->candidacy->primacy().describe(now)));
+  }
+  if (std::exchange(replica_->acted, acts) == acts) return;
+  if (acts) return log_.info("etcd has answered: this replica serves shard " + to_string(shard_));
+  log_.warn("nobody is told anything by shard " + to_string(shard_) +
+            " until etcd answers: " + replica_->candidacy->primacy().describe(steady_now()));
+}
+
+void ServerLoop::look_after_follower(Ticks now) {
+  if (!replica_ || !replica_->follower) return;
+  const auto silent = now - replica_->follower->seen;
+  if (silent <= config_.cluster.lease) return;
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.1f", to_seconds(silent));
+  lose_follower(std::string("silent for ") + seconds + " s");
+}
+
+void ServerLoop::replica_waits(Ticks now, std::vector<Wait>& waits) const {
+  if (!replica_ || replica_->follows) return;
+  const std::string shard = "shard " + to_string(shard_);
+  if (!replica_->candidacy->acts()) {
+    waits.push_back({"the wait for etcd", shard + " waits for etcd's word that this replica serves: " +
+                                              replica_->candidacy->primacy().describe(steady_now())});
+  } else if (waits_for_follower()) {
+    waits.push_back({"the wait for the follower", shard + " waits for its second replica (" +
+                                                      config_.cluster.endpoints_of(shard_.value).back() +
+                                                      ") to join"});
+  } else if (replica_->events.held() < replica_->events.count() && replica_->follower) {
+    char seen[32];
+    std::snprintf(seen, sizeof seen, "%.1f", to_seconds(now - replica_->follower->seen));
+    waits.push_back({"the wait for the follower to have event " + std::to_string(replica_->events.held()),
+                     shard + " waits for its follower, last heard of " + seen + " s ago, to have " +
+                         std::to_string(replica_->events.count() - replica_->events.held()) + " events"});
+  }
+}
+
+// This replica ends: where the run is over, the other one is told so, and etcd; else that one may serve. In
+// either case nobody need wait for the lease.
+void ServerLoop::end_replica() {
+  const bool all_said = !replica_->events.holds() && talk_.unheard().empty();
+  const bool is_over = ((authority_ && authority_->over()) || over_) && all_said;
+  if (replica_->follower && is_over) {
+    (void)router_->send(replica_->follower->connection,
+                        {wire::RunOver{result_.code(), result_.message()}, {}});
+  }
+  if (replica_->serving) replica_->serving->close();
+  router_->close();
+  replica_->candidacy->resign(is_over ? Primacy::Leave::kForGood : Primacy::Leave::kForNow,
+                              [this] { io_.stop(); });
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,181 @@
+"""Two servers of each shard (cluster.replicas: 2), a real etcd that decides between them, and what happens to the run when
+one of them is killed, stopped or cut off: nothing. See harness.py."""
+
+import json
+import signal
+
+import etcd
+import harness
+from harness import DaemonTest
+
+ITERATIONS = 4000
+LEASE = "3s"
+
+
+@etcd.needs_etcd
+class Replicas(DaemonTest):
+    """The same run as one of which no server is lost: the same iterations, none of them twice, the same bits."""
+
+    def setUp(self):
+        super().setUp()
+        self.etcd, self.etcd_endpoint = etcd.start(self)
+        self.configure_replicas(1)
+
+    def configure_replicas(self, shards, iterations=ITERATIONS):
+        self.configure(shards=shards)
+        self.iterations = iterations
+        self.of_run = [f"train.total_iterations={iterations}", f"cluster.lease={LEASE}"]
+        first, second = ([f"ipc://{self.folder}/{k}.{r}" for k in range(shards)] for r in range(2))
+        listed = ",".join(f'"{endpoint}"' for endpoint in first + second)
+        self.of_replicas = [*self.of_run, "cluster.replicas=2", f'cluster.etcd=["{self.etcd_endpoint}"]',
+                            f"cluster.endpoints=[{listed}]"]
+
+    def calm_model(self):
+        """Of a run without replicas in which nothing happens."""
+        servers, nodes = self.start_run(*self.of_run)
+        for program in servers + nodes:
+            self.assert_ends(program, 0)
+        model = (self.run_dir / "model.bin").read_bytes()
+        self.run_dir.rename(self.folder / "calm")
+        return model
+
+    def start_replicas(self):
+        """Servers by shard and replica, and nodes; training has begun."""
+        servers = [[self.server(k, "--replica", r, *self.of_replicas) for r in range(2)] for k in range(self.shards)]
+        nodes = [self.node(i, *self.of_replicas) for i in range(2)]
+        servers[0][0].wait_for_line(harness.PROGRESS.pattern)
+        return servers, nodes
+
+    def kill(self, program):
+        program.send(signal.SIGKILL)
+        self.assertEqual(program.end(), -9)
+
+    def assert_as_if_nothing_had_happened(self, nodes, servers, model, run_dir=None):
+        for program in nodes + servers:
+            self.assertEqual(program.end(), 0, program.errors())
+        run_dir = run_dir or self.run_dir
+        summary = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))
+        self.assertEqual((summary["status"], summary["iterations"], summary["iterations_lost"], summary["lost_nodes"]),
+                         ("ok", self.iterations, 0, 0))
+        self.assertEqual((run_dir / "model.bin").read_bytes(), model)
+
+    def second(self):
+        return self.folder / "run.replica1"
+
+    def test_nothing_happens(self):
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.assert_as_if_nothing_had_happened(nodes, servers[0], model)
+        self.assertEqual((self.second() / "model.bin").read_bytes(), model)
+
+    def test_the_one_that_serves_is_killed(self):
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][0])
+        servers[0][1].wait_for_line("is served by this replica from here on, term 2")
+        self.assert_as_if_nothing_had_happened(nodes, servers[0][1:], model, self.second())
+
+    def test_the_one_that_follows_is_killed(self):
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][1])
+        self.assert_as_if_nothing_had_happened(nodes, servers[0][:1], model)
+
+    def test_one_that_stood_still_while_another_began_to_serve_ends(self):
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        servers[0][0].send(signal.SIGSTOP)
+        servers[0][1].wait_for_line("is served by this replica from here on, term 2")
+        servers[0][0].send(signal.SIGCONT)
+        self.assertEqual(servers[0][0].end(), 1)
+        self.assertRegex(servers[0][0].errors()[-1], "is not served by this replica any more")
+        self.assert_as_if_nothing_had_happened(nodes, servers[0][1:], model, self.second())
+
+    def test_a_shard_beside_the_authority_is_killed(self):
+        self.configure_replicas(2)
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[1][0])
+        self.assert_as_if_nothing_had_happened(nodes, [servers[0][0], servers[0][1], servers[1][1]], model)
+
+    def test_the_authority_is_killed_beside_a_shard(self):
+        self.configure_replicas(2)
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][0])
+        self.assert_as_if_nothing_had_happened(nodes, [servers[0][1], servers[1][0], servers[1][1]], model,
+                                               self.second())
+
+    def test_etcd_stands_still_for_a_while(self):
+        self.configure_replicas(1, 10 * ITERATIONS)  # longer than a lease
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.etcd.send(signal.SIGSTOP)
+        servers[0][0].wait_for_line("nobody is told anything by shard 0 until etcd answers: ")
+        self.etcd.send(signal.SIGCONT)
+        # Whether its leases have ended meanwhile or not, somebody serves.
+        serves = [server.end() == 0 for server in servers[0]].index(True)
+        self.assert_as_if_nothing_had_happened(nodes, [servers[0][serves]], model, [self.run_dir, self.second()][serves])
+
+    def test_the_authority_is_killed_when_training_is_over(self):
+        self.configure_replicas(2)
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.wait_for_log("server.log", "training is over at version")
+        self.kill(servers[0][0])
+        self.assert_as_if_nothing_had_happened(nodes, [servers[0][1], servers[1][0], servers[1][1]], model,
+                                               self.second())
+
+    def test_both_shards_are_killed_at_once_in_a_run_with_keys(self):
+        self.configure_replicas(2)
+        self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
+        self.of_replicas.append(f"security.keys={self.folder}/keys")
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        for shard in range(2):
+            servers[shard][0].send(signal.SIGKILL)
+        self.assert_as_if_nothing_had_happened(nodes, [servers[0][1], servers[1][1]], model, self.second())
+
+    def test_a_node_that_comes_later_finds_the_one_that_serves_by_then(self):
+        self.configure_replicas(1, 20 * ITERATIONS)
+        self.of_replicas.append("cluster.nodes={min: 1, max: 2}")
+        servers = [self.server(0, "--replica", r, *self.of_replicas) for r in range(2)]
+        nodes = [self.node(0, *self.of_replicas)]
+        servers[0].wait_for_line(harness.PROGRESS.pattern)
+        self.kill(servers[0])
+        servers[1].wait_for_line("is served by this replica from here on, term 2")
+        nodes.append(self.node(1, *self.of_replicas))
+        for program in [*nodes, servers[1]]:
+            self.assertEqual(program.end(), 0, program.errors())
+        summary = json.loads((self.second() / "summary.json").read_text(encoding="utf-8"))
+        self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", self.iterations, 0))
+        self.assertEqual(len(summary["late"]), 1, summary["late"])
+
+    def test_without_a_second_replica_the_start_fails_and_says_so(self):
+        self.of_replicas.append("cluster.start_timeout=4s")
+        server = self.server(0, *self.of_replicas)
+        node = self.node(0, *self.of_replicas)
+        self.assertEqual(node.end(), 1)
+        self.assertEqual(server.end(), 1)
+        self.assertRegex(server.errors()[-1], "node 0, node 1 have not joined within 4 s; refused: "
+                         rf"shard 0 waits for its second replica \(ipc://{self.folder}/0\.1\)")
+
+    def test_without_an_etcd_the_start_fails_and_says_so(self):
+        self.of_replicas.append("cluster.start_timeout=4s")
+        self.etcd.send(signal.SIGKILL)
+        servers = [self.server(0, "--replica", r, *self.of_replicas) for r in range(2)]
+        for server in servers:
+            self.assertEqual(server.end(), 1)
+
+    def test_another_run_of_a_configuration_is_not_begun_over_one_that_can_be_gone_on_with(self):
+        servers, nodes = self.start_replicas()
+        for program in [*servers[0], *nodes]:
+            self.kill(program)
+        self.of_replicas.append(f"run.out={self.folder / 'other'}")
+        server = self.server(0, *self.of_replicas)
+        self.assertEqual(server.end(), 1)
+        self.assertRegex(server.errors()[-1], "another run of this configuration has not ended, or can be gone on with")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,211 @@
+// What one replica of a shard tells the other, and what it says itself only behind that; and what a follower
+// says where the one before it cannot any more.
+#include "server/replicas/event_log.h"
+
+#include <catch2/catch.hpp>
+
+#include "server/replicas/replicated_background.h"
+#include "server/replicas/unsaid.h"
+
+namespace paceline::server {
+namespace {
+
+using Catch::Matchers::Contains;
+
+wire::Message event(std::int64_t version = 0) {
+  return {wire::Release{Version(version)}, {}, wire::Logged{wire::Logged::As::kToShard}};
+}
+wire::Message grant(std::int64_t clock) { return {wire::Grant{.clock = Clock(clock)}, {}}; }
+std::vector<std::int64_t> clocks(const std::vector<EventLog::Output>& outputs) {
+  std::vector<std::int64_t> found;
+  for (const EventLog::Output& output : outputs)
+    found.push_back(std::get<wire::Grant>(output.message.body).clock.value);
+  return found;
+}
+using Clocks = std::vector<std::int64_t>;
+
+TEST_CASE("what is said waits for the events that it follows from, and for no later ones") {
+  EventLog log;
+  log.follow();
+  log.add(event());
+  log.hold("node", grant(1));
+  log.add(event());
+  log.hold("node", grant(2));
+  CHECK(log.take(false).empty());
+  REQUIRE(log.held(1).is_ok());
+  CHECK(clocks(log.take(false)) == Clocks{1});
+  REQUIRE(log.held(2).is_ok());
+  CHECK(clocks(log.take(false)) == Clocks{2});
+  CHECK(!log.holds());
+}
+
+TEST_CASE("where nobody else must have it nothing waits") {
+  EventLog log;
+  log.add(event());
+  log.hold("node", grant(1));
+  log.hold({}, grant(2));
+  const auto outputs = log.take(true);
+  CHECK(clocks(outputs) == Clocks{1, 2});
+  CHECK(outputs[0].to == "node");
+  CHECK(!outputs[1].to);
+}
+
+TEST_CASE("a follower is told all from the start, numbered, each turn's last event marked") {
+  EventLog log;
+  log.add(event(10));
+  log.add(event(11));
+  CHECK(log.end_turn().empty());  // kept: nobody follows yet
+  log.add(event(12));
+  std::vector<wire::Message> told = log.follow();
+  CHECK(told.size() == 2);  // the turn that is under way has not ended
+  log.add(event(13));
+  for (wire::Message& more : log.end_turn()) told.push_back(std::move(more));
+  REQUIRE(told.size() == 4);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    CHECK(told[static_cast<std::size_t>(i)].logged->number == i);
+    CHECK(told[static_cast<std::size_t>(i)].logged->ends_turn == (i % 2 == 1));
+    CHECK(std::get<wire::Release>(told[static_cast<std::size_t>(i)].body).version == Version(10 + i));
+  }
+  CHECK(log.end_turn().empty());
+}
+
+TEST_CASE("a follower that goes before it has all makes room for another, which is told all") {
+  EventLog log;
+  log.add(event(10));
+  log.end_turn();
+  CHECK(log.follow().size() == 1);
+  REQUIRE(log.held(1).is_ok());
+  log.add(event(11));
+  CHECK(log.end_turn().size() == 1);
+  log.unfollow();
+  REQUIRE(log.may_be_followed());
+  CHECK(log.held() == 0);
+  log.add(event(12));
+  CHECK(log.end_turn().empty());
+  const auto told = log.follow();
+  REQUIRE(told.size() == 3);
+  CHECK(told.back().logged->number == 2);
+}
+
+TEST_CASE("once a follower has all, and has gone, nothing is kept, and events are counted on") {
+  EventLog log;
+  log.follow();
+  log.settle();
+  log.add(event());
+  log.unfollow();
+  CHECK(!log.may_be_followed());
+  log.add(event());
+  CHECK(log.end_turn().empty());
+  CHECK(log.count() == 2);
+}
+
+TEST_CASE("what was held for a connection that broke is dropped, and nothing else") {
+  EventLog log;
+  log.hold("a", grant(1));
+  log.hold("b", grant(2));
+  log.hold({}, grant(3));
+  log.hold("a", grant(4));
+  log.drop("a");
+  CHECK(clocks(log.take(true)) == Clocks{2, 3});
+}
+
+TEST_CASE("a follower has no more than there is, nor forgets what it had") {
+  EventLog log;
+  log.follow();
+  log.add(event());
+  log.add(event());
+  REQUIRE(log.held(1).is_ok());
+  CHECK_THAT(log.held(3).message(), Contains("got 3, expected 1 to 2"));
+  CHECK_THAT(log.held(0).message(), Contains("got 0, expected 1 to 2"));
+  CHECK(log.held() == 1);
+}
+
+wire::Message arrived(std::uint32_t thread, std::int64_t clock) {
+  return {wire::GradientArrived{ShardId(0), WorkerId(NodeId(0), thread), Clock(clock), 8, {}}, {}};
+}
+
+TEST_CASE(
+    "what the one that serves has said the follower does not say again, in whatever order they come to it") {
+  Unsaid unsaid;
+  unsaid.add(arrived(0, 5));
+  unsaid.add(arrived(1, 5));
+  unsaid.said(arrived(1, 5));
+  unsaid.said(arrived(2, 5));  // it waited for nothing there, and here it does
+  unsaid.add(arrived(2, 5));
+  unsaid.add({wire::ShardReady{}, {}});
+  unsaid.add({wire::NodeLost{}, {}});  // time's, not an event's
+  unsaid.add({wire::Saved{.version = Version(7)}, {}});
+  unsaid.said({wire::Saved{.version = Version(7), .digest = {1, 2}}, {}});  // each of its own file
+  unsaid.add({wire::Parameters{.request = 1, .offset = 4}, {}});
+  unsaid.said({wire::Parameters{.request = 1, .offset = 4}, {}});
+  unsaid.said({wire::ShardReport{.pulls = 5}, {}});
+  unsaid.add({wire::ShardReport{}, {}});
+  unsaid.add({wire::GradientArrived{ShardId(0), WorkerId(NodeId(1), 0), Clock(5), 8, {}}, {}});
+  unsaid.forget(NodeId(1));  // lost
+  const auto left = unsaid.take();
+  REQUIRE(left.size() == 2);
+  CHECK(std::get<wire::GradientArrived>(left[0].body).worker == WorkerId(NodeId(0), 0));
+  CHECK(std::holds_alternative<wire::ShardReady>(left[1].body));
+  CHECK(unsaid.size() == 0);
+}
+
+// Work is done when the test says so.
+struct Disk final : Background {
+  void run(std::function<Status()> work, std::function<void(const Status&, Ticks now)> done) override {
+    works.emplace_back(std::move(work), std::move(done));
+  }
+  void finish(std::size_t i) { works[i].second(works[i].first(), Ticks(1)); }
+  std::vector<std::pair<std::function<Status()>, std::function<void(const Status&, Ticks now)>>> works;
+};
+
+struct Works {
+  Disk disk;
+  std::vector<std::int64_t> noted;
+  std::vector<std::string> done;
+  ReplicatedBackground background{
+      disk, [] { return Ticks(7); },
+      [this](std::int64_t number, const Status&, Ticks) { noted.push_back(number); }};
+  void begin(const std::string& name) {
+    background.run([] { return Status::ok(); }, [this, name](const Status&, Ticks) { done.push_back(name); });
+  }
+};
+using Names = std::vector<std::string>;
+
+TEST_CASE("work that is done is told before it counts") {
+  Works works;
+  works.begin("a");
+  works.begin("b");
+  works.disk.finish(1);
+  CHECK(works.noted == std::vector<std::int64_t>{1});
+  CHECK(works.done == Names{"b"});
+}
+
+TEST_CASE("a follower's work counts when the one that serves has said so, be its own done or not") {
+  Works works;
+  works.background.follow();
+  works.begin("a");
+  works.begin("b");
+  works.disk.finish(0);
+  CHECK(works.done.empty());
+  works.background.done(1, Status::ok(), Ticks(3));
+  CHECK(works.done == Names{"b"});
+  works.disk.finish(1);  // late, and counted already
+  works.background.done(0, Status::ok(), Ticks(4));
+  CHECK(works.done == Names{"b", "a"});
+  CHECK(works.noted.empty());
+}
+
+TEST_CASE("one that takes over goes on with its own work: what is done counts at once, the rest when it is") {
+  Works works;
+  works.background.follow();
+  works.begin("a");
+  works.begin("b");
+  works.disk.finish(0);
+  works.background.take_over();
+  CHECK(works.done == Names{"a"});
+  works.disk.finish(1);
+  CHECK(works.done == Names{"a", "b"});
+}
+
+}  // namespace
+}  // namespace paceline::server
