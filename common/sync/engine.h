@@ -73,6 +73,8 @@ class Engine {
   bool finished() const { return finished_; }
   // Nobody is granted anything any more: a stop was asked for, or something was not finite.
   bool stopping() const { return stop_reason_.has_value(); }
+  // Coming to rest, or at rest (QuiesceRequested).
+  bool quiescing() const { return quiesces_at_.has_value(); }
   // The clock of a worker of this run, live or not.
   Clock clock_of(WorkerId worker) const;
   bool is_live(WorkerId worker) const;
@@ -136,6 +138,8 @@ class Engine {
   Status on(const StepReported& event);
   Status on(const Lost& event);
   Status on(const StopRequested& event);
+  Status on(const QuiesceRequested& event);
+  Status on(const QuiesceEnded& event);
   Status on(const Tick& event);
 
   void resume(const EngineState& state);
@@ -166,6 +170,8 @@ class Engine {
   CombineMode combine() const;
   void settle();
   void file_held(Rank rank);
+  void file_all_anew();
+  void look_for_rest();
   Clock floor() const;
   Clock needed_floor(Rank rank) const;
 
@@ -200,7 +206,10 @@ class Engine {
   bool shares_done_ = false;  // somebody did its share to the end
   std::optional<std::string> stop_reason_;
   bool failed_ = false;
-  Clock highest_;  // the largest clock anybody reached
+  std::optional<Clock>
+      quiesces_at_;        // QuiesceRequested: nobody begins an iteration with this stamp, or later
+  bool quiesced_ = false;  // and that has been reached
+  Clock highest_;          // the largest clock anybody reached
   Version version_;
   Revision revision_;
   Revision version_begins_;  // the first revision of version_
