@@ -160,7 +160,10 @@ void ServerLoop::on_tick() {
       note(Peer::of(shard_), {.what = wire::Happened::What::kPause, .number = pause.length.count()}, now);
       authority_->forgive(pause);
     }
-    if (replica_ && replica_->follower) replica_->follower->seen = pause.forgiven(replica_->follower->seen);
+    if (replica_ && replica_->follower) {
+      replica_->follower->seen = pause.forgiven(replica_->follower->seen);
+      replica_->follower->moved = pause.forgiven(replica_->follower->moved);
+    }
     authority_seen_ = pause.forgiven(authority_seen_);
     stalls_.forgive(pause);
     log_.debug("this process stood still for " + in_seconds(pause.length));
@@ -169,6 +172,7 @@ void ServerLoop::on_tick() {
   keep_out(now);
   check_unreachable(now);
   look_after_follower(now);
+  look_for_follower();
   if (now >= next_heartbeat_) heartbeat(now);
   if (is_held_up(now)) {
     service_.forgive({since_last, now});  // nobody could take what has not left here
@@ -321,6 +325,8 @@ void ServerLoop::end(Status result) {
   ended_ = true;
   for (const std::string& line : stalls_.look({}, ticks())) log_.info(line);
   result_ = over_ ? *over_ : std::move(result);  // what it could not say any more changes nothing
+  if (authority_ && authority_->over()) hands_over_ = authority_->hands_over();
+  if (hands_over_) after_ = AfterHandOver{!follows(), replica_ && (replica_->follower || replica_->is_asked)};
   if (is_shown()) show_status(ticks());
   display_.end();
   const bool is_said = is_authority() && (!replica_ || (authority_ && authority_->over()));

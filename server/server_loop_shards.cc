@@ -32,7 +32,7 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
   if (!own_key.is_ok()) return refuse_join(from, own_key);
   if (join.goes_on != 0 || membership_.is_here(join)) return on_shard_rejoin(from, join, now);
   Status status;
-  if (join.protocol_version == wire::kProtocolVersion && join.resumes != options_.resume) {
+  if (join.protocol_version == wire::kProtocolVersion && join.resumes != resumes_) {
     status = failed_precondition(
         "shard " + to_string(join.shard) + " was started " +
         (join.resumes ? "with --resume, the authority without" : "without --resume, the authority with it"));
@@ -47,7 +47,7 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
   router_->remember(from);
   note(wire::Logged::As::kAdmission, Peer::of(join.shard), join, {}, now);
   talks_[join.shard] = ShardTalk();
-  if (options_.resume) return on_resuming_shard(from, join, now);
+  if (resumes_) return on_resuming_shard(from, join, now);
   send_to(from, wire::ShardWelcome{generation_, {}, 0});
   authority_->shard_joined(join.shard);
 }
@@ -141,7 +141,7 @@ Status ServerLoop::connect_to_authority(wire::Context& context) {
                                                                  }));
   wire::ShardJoin join{.shard = shard_,
                        .config_fingerprint = fingerprint_,
-                       .resumes = options_.resume,
+                       .resumes = resumes_,
                        .intact = own_files_.intact,
                        .incarnation = incarnation_,
                        .goes_on = welcomed_ ? generation_ : 0,
@@ -255,7 +255,7 @@ void ServerLoop::on_shard_welcome(const wire::ShardWelcome& welcome) {
   }
   if (!first) return;
   log_.info("joined the authority at " + authority_endpoint());
-  if (!options_.resume) return shard_checkpoints_.forget_all();
+  if (!resumes_) return shard_checkpoints_.forget_all();
   if (welcome.resume_from) go_on_from(*welcome.resume_from, welcome.generation);
 }
 

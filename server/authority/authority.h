@@ -119,6 +119,13 @@ class Authority {
   // The process stood still: no worker was slow for that.
   void forgive(const Pause& pause);
 
+  // A server has come back and is to take part (hand_over.h): the run is brought to rest and saved, and ends
+  // for all servers to go on from there. Asked for again while that is under way it changes nothing. Errors:
+  // kUnavailable not yet; kFailedPrecondition never, and why.
+  [[nodiscard]] Status hand_over(const std::string& why, Ticks now);
+  // Once over(): the servers are to go on by themselves.
+  bool hands_over() const { return hands_over_; }
+
   // A signal: the orderly end, with the model, but status "stopped".
   void stop(const std::string& reason, Ticks now);
   // Ends without a model, with status "failed": everybody is told why. It is over once that is in the files.
@@ -200,11 +207,17 @@ class Authority {
   void carry_out(const sync::FinishWorker& action, Ticks now);
   void carry_out(const sync::RunFailed& action, Ticks now);
   void carry_out(const sync::AllFinished& action, Ticks now);
+  void carry_out(const sync::Quiesced& action, Ticks now);
   void carry_out(const sync::Reject& action, Ticks now);
   void send_decision(wire::ApplyDecision decision);
   const sync::Apply* apply_to_save(Ticks now);
   void begin_checkpoint(Ticks now);
   void say_batch_sizes();
+
+  // Servers that go on anew with one that has come back (authority_hand_over.cc).
+  Status may_hand_over() const;
+  void advance_hand_over(Ticks now);
+  void give_up_hand_over(const std::string& why, Ticks now);
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);
@@ -313,6 +326,16 @@ class Authority {
   FinalModel model_;
   enum class ModelFile { kMissing, kBeingWritten, kWritten };
   ModelFile model_file_ = ModelFile::kMissing;
+
+  struct HandingOver {
+    std::string why;
+    Ticks since;         // wanted; then: asked of the core
+    bool rests = false;  // nothing is under way
+    bool saved = false;  // and that state is saved, or being saved
+  };
+  std::optional<HandingOver> handing_over_;
+  Status hand_over_failed_;  // not OK: why it is not tried again
+  bool hands_over_ = false;
 
   std::string run_status_ = "ok";  // "ok", "stopped", "failed", "invalid"
   bool nobody_left_ = false;       // training ended with its last node

@@ -175,7 +175,7 @@ void Authority::file() {
     result_ = failed_precondition(invalid);
     log_.error("the run is invalid: " + invalid);
   }
-  trace_ ? write_trace() : write_results();
+  trace_ && !hands_over_ ? write_trace() : write_results();  // of its generation nothing is kept then
 }
 
 void Authority::write_results() {

@@ -60,6 +60,8 @@ class Checkpoints {
   [[nodiscard]] Status on(ShardId from, const wire::Saved& saved, Ticks now);
 
   bool under_way() const { return schedule_.under_way(); }
+  // The last version that is saved, or being saved; before the first one that at which training began.
+  Version saved() const { return schedule_.saved(); }
   // When the one under way began.
   Ticks begun_at() const { return begun_at_; }
   // Nobody waits for the shards that have not answered any longer; nothing where all have. A disk of this

@@ -151,6 +151,37 @@ class Replicas(DaemonTest):
         self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", self.iterations, 0))
         self.assertEqual(len(summary["late"]), 1, summary["late"])
 
+    def of_returns(self):
+        """A run into which servers come back."""
+        for overrides in (self.of_run, self.of_replicas):
+            overrides += ["checkpoint.every_clocks=500", "cluster.reconnect_timeout=60s"]
+
+    def back(self, shard, replica):
+        """Another process of that replica, which has all that the other one has."""
+        serves = self.second() if replica == 0 else self.run_dir
+        log = serves / ("server.log" if shard == 0 else f"server-{shard}.log")
+        has_all = f"shard {shard}'s follower has all there is"
+        before = log.read_text(encoding="utf-8").count(has_all)
+        comes = self.server(shard, "--replica", replica, "--resume", *self.of_replicas)
+        with harness.FolderWatch(serves) as watch:
+            while log.read_text(encoding="utf-8").count(has_all) == before:
+                watch.wait(f"'{has_all}' once more in {log}")
+        return comes
+
+    def test_servers_that_were_lost_come_back_and_the_others_are_lost_then(self):
+        self.configure_replicas(1, 10 * ITERATIONS)
+        self.of_returns()
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        first, second = servers[0]
+        self.kill(first)
+        second.wait_for_line("is served by this replica from here on, term 2")
+        first = self.back(0, 0)
+        self.kill(second)
+        first.wait_for_line("is served by this replica from here on")
+        second = self.back(0, 1)
+        self.assert_as_if_nothing_had_happened(nodes, [first, second], model)
+
     def test_without_a_second_replica_the_start_fails_and_says_so(self):
         self.of_replicas.append("cluster.start_timeout=4s")
         server = self.server(0, *self.of_replicas)
