@@ -330,7 +330,8 @@ void ServerLoop::end(Status result) {
   if (is_shown()) show_status(ticks());
   display_.end();
   const bool is_said = is_authority() && (!replica_ || (authority_ && authority_->over()));
-  if (!is_said && !result_.is_ok()) log_.error(result_.message());
+  if (!is_said && !result_.is_ok())
+    hands_over_ ? log_.info(result_.message()) : log_.error(result_.message());
   timer_.cancel();
   rejoin_timer_.cancel();
   if (const std::int64_t kept_out = router_->counters().kept_out; kept_out > 0) {

@@ -281,7 +281,7 @@ void ServerLoop::on_replica_join(const wire::PeerId& from, const wire::ReplicaJo
   }
   if (!status.is_ok()) return refuse_join(from, status);
   router_->remember(from);
-  if (resumes_ && join.has != resume_point_) return give_checkpoint(from);
+  if (resumes_ && (!resumed_ || join.has != resume_point_)) return give_checkpoint(from);
   replica_->pulls.clear();
   replica_->follower = Replica::Follower{from, join.incarnation, ticks(), ticks()};
   log_.info("shard " + to_string(shard_) + " has a follower");

@@ -23,6 +23,9 @@ bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& 
 
 void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
   if (joins_in_vain(from, join)) return;
+  if (authority_ && authority_->hands_over()) {  // it has been quick: this server is yet to begin anew
+    return send_to(from, wire::Error{StatusCode::kUnavailable, "the authority is about to go on", false});
+  }
   if (!is_authority()) {
     return refuse_join(from, failed_precondition("shard " + to_string(join.shard) + " joined shard " +
                                                  to_string(shard_) + ", which is not the authority"));
@@ -265,8 +268,9 @@ void ServerLoop::on_authority_error(const wire::Error& error) {
       error.code == StatusCode::kNotFound;  // it may know this shard, but not this connection
   if (error.fatal && unknown) return on_authority_broken(connection_);
   const bool follows_another =
-      !error.fatal && error.code == StatusCode::kUnavailable;  // is a replica that does
-  if (broken_ && follows_another) return connect_again();
+      !error.fatal && error.code == StatusCode::kUnavailable;  // or does not serve yet
+  if (follows_another && broken_) return connect_again();
+  if (follows_another && !welcomed_) return on_authority_broken(connection_);
   if (error.fatal) return end(status);
   log_.warn(status.message());
 }

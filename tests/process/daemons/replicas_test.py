@@ -156,31 +156,62 @@ class Replicas(DaemonTest):
         for overrides in (self.of_run, self.of_replicas):
             overrides += ["checkpoint.every_clocks=500", "cluster.reconnect_timeout=60s"]
 
-    def back(self, shard, replica):
-        """Another process of that replica, which has all that the other one has."""
-        serves = self.second() if replica == 0 else self.run_dir
-        log = serves / ("server.log" if shard == 0 else f"server-{shard}.log")
-        has_all = f"shard {shard}'s follower has all there is"
-        before = log.read_text(encoding="utf-8").count(has_all)
+    def back(self, shard, replica, authority):
+        """Another process of that replica. Training goes on, so each shard is in two places again; `authority`: which of
+        its replicas serves."""
+        run_dir = (self.run_dir, self.second())[authority]
+        goes_on = "training goes on at version"
+        log = run_dir / "server.log"
+        before = log.read_text(encoding="utf-8").count(goes_on)
         comes = self.server(shard, "--replica", replica, "--resume", *self.of_replicas)
-        with harness.FolderWatch(serves) as watch:
-            while log.read_text(encoding="utf-8").count(has_all) == before:
-                watch.wait(f"'{has_all}' once more in {log}")
+        with harness.FolderWatch(run_dir) as watch:
+            while log.read_text(encoding="utf-8").count(goes_on) == before:
+                watch.wait(f"'{goes_on}' once more in {log}")
+        text = log.read_text(encoding="utf-8")
+        self.assertNotIn("goes on alone", text[text.rindex("as a new generation"):])
         return comes
 
     def test_servers_that_were_lost_come_back_and_the_others_are_lost_then(self):
-        self.configure_replicas(1, 10 * ITERATIONS)
+        self.configure_replicas(1, 6 * ITERATIONS)
         self.of_returns()
         model = self.calm_model()
         servers, nodes = self.start_replicas()
         first, second = servers[0]
         self.kill(first)
         second.wait_for_line("is served by this replica from here on, term 2")
-        first = self.back(0, 0)
+        first = self.back(0, 0, 1)
         self.kill(second)
         first.wait_for_line("is served by this replica from here on")
-        second = self.back(0, 1)
+        second = self.back(0, 1, 0)
         self.assert_as_if_nothing_had_happened(nodes, [first, second], model)
+
+    def test_a_shard_and_the_authority_come_back_one_after_the_other(self):
+        self.configure_replicas(2, 6 * ITERATIONS)
+        self.of_returns()
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[1][0])
+        servers[1][1].wait_for_line("is served by this replica from here on, term 2")
+        servers[1][0] = self.back(1, 0, 0)
+        self.kill(servers[0][0])
+        servers[0][1].wait_for_line("is served by this replica from here on")
+        servers[0][0] = self.back(0, 0, 1)
+        self.kill(servers[1][1])
+        self.kill(servers[0][1])
+        self.assert_as_if_nothing_had_happened(nodes, [servers[0][0], servers[1][0]], model)
+
+    def test_a_second_server_that_was_lost_comes_back_in_a_run_with_keys(self):
+        self.configure_replicas(1, 4 * ITERATIONS)
+        self.of_returns()
+        self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
+        self.of_replicas.append(f"security.keys={self.folder}/keys")
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][1])
+        servers[0][0].wait_for_line("it goes on alone")
+        servers[0][1] = self.back(0, 1, 0)
+        self.kill(servers[0][0])
+        self.assert_as_if_nothing_had_happened(nodes, servers[0][1:], model, self.second())
 
     def test_without_a_second_replica_the_start_fails_and_says_so(self):
         self.of_replicas.append("cluster.start_timeout=4s")
