@@ -6,7 +6,8 @@ to its end as if nothing had happened.
 
 Each run has a policy, a number of shards, something besides (checkpoints, evaluations, a trace, an encoding …), and a moment and
 a fault that the seed says: the first server of a shard, or of all, or the second one is killed (SIGKILL), or the first one is
-stopped (SIGSTOP) until its second one serves, and goes on then. Needs etcd.
+stopped (SIGSTOP) until its second one serves, and goes on then, or the first one is killed and comes back, after which the
+second one is killed. Needs etcd.
 
 Prints a line for each run. Exit status 1 when a run did not end with status ok and each iteration done once, none of them lost;
 when a daemon that nobody had harmed ended otherwise than it should, or did not end. What a failed run has left is kept, and its
@@ -26,7 +27,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "daemons"))
 import etcd  # noqa: E402 (after the path is known)
-from harness import PROGRESS, Program  # noqa: E402
+from harness import PROGRESS, FolderWatch, Program  # noqa: E402
 
 ITERATIONS = 8000
 LONGEST_WAIT = 3.0  # seconds of training before the fault; a run has some 3 of them, so that some come as it ends
@@ -48,13 +49,14 @@ BESIDES = {
     "int8": ["cluster.gradient_encoding=int8"],
     "no shared memory": ["cluster.shared_memory=off"],
 }
-FAULTS = ("one first", "one first", "all first", "one second", "stopped")
+FAULTS = ("one first", "one first", "all first", "one second", "stopped", "comes back", "comes back")
+OF_RETURNS = ["checkpoint.every_clocks=100", "cluster.reconnect_timeout=60s"]
 
 
 class Run:
     """The daemons of one run."""
 
-    def __init__(self, programs, folder, data, endpoint, policy, besides, shards, seed):
+    def __init__(self, programs, folder, data, endpoint, policy, besides, shards, seed, returns):
         self.folder = folder
         self.shards = shards
         self.config = folder / "run.yaml"
@@ -67,13 +69,38 @@ sync: {{policy: {policy.split()[0]}}}
 train: {{model: layers, layers: [{{kind: flatten}}, {{kind: dense, out: 10}}], batch_size: 8, total_iterations: {ITERATIONS}}}
 data: {{kind: synthetic, path: {data}}}
 """, encoding="utf-8")
-        told = [*POLICIES[policy], *BESIDES[besides]]
-        self.servers = [[Program(programs / "paceline-server", self.config, "--shard", k, "--replica", r, *told)
-                         for r in range(2)] for k in range(shards)]
-        self.nodes = [Program(programs / "paceline-worker", self.config, "--node", i, *told) for i in range(2)]
+        self.told = [*POLICIES[policy], *BESIDES[besides], *(OF_RETURNS if returns else [])]
+        self.programs = programs
+        self.servers = [[self.server(k, r) for r in range(2)] for k in range(shards)]
+        self.nodes = [Program(programs / "paceline-worker", self.config, "--node", i, *self.told) for i in range(2)]
+
+    def server(self, shard, replica, *options):
+        return Program(self.programs / "paceline-server", self.config, "--shard", shard, "--replica", replica, *options,
+                       *self.told)
+
+    def come_back(self, shard):
+        """The first server of the shard, killed; then the second. Where the run ends before that it does so by itself."""
+        first, second = self.servers[shard]
+        first.send(signal.SIGKILL)
+        second.wait_for_line("is served by this replica from here on")
+        self.servers[shard][0] = self.server(shard, 0, "--resume")
+        authority = self.folder / ("run" if shard > 0 else "run.replica1")
+        with FolderWatch(authority) as watch:
+            while not self.goes_on(authority):
+                watch.wait("training that goes on, or the end of the run")
+        if second.process.poll() is None:
+            second.send(signal.SIGKILL)
+        return [first, second, self.servers[shard][0]]
+
+    @staticmethod
+    def goes_on(run_dir):
+        text = (run_dir / "server.log").read_text(encoding="utf-8")
+        return "training goes on at version" in text or "the run is over: ok" in text
 
     def harm(self, fault, shard):
         """Whom it was done to: those need not end well."""
+        if fault == "comes back":
+            return self.come_back(shard)
         if fault == "stopped":
             first, second = self.servers[shard]
             first.send(signal.SIGSTOP)
@@ -107,10 +134,10 @@ data: {{kind: synthetic, path: {data}}}
 def one_run(programs, folder, data, endpoint, chosen):
     policy, besides, shards = chosen.choice(list(POLICIES)), chosen.choice(list(BESIDES)), chosen.choice([1, 2])
     fault, shard, wait = chosen.choice(FAULTS), chosen.randrange(shards), chosen.uniform(0, LONGEST_WAIT)
-    if fault == "stopped":
+    if fault in ("stopped", "comes back"):
         wait /= 3  # it is to be there yet
     print(f"{policy}, {besides}, {shards} shards: {fault} ({shard}) after {wait:.2f} s: ", end="", flush=True)
-    run = Run(programs, folder, data, endpoint, policy, besides, shards, chosen.randrange(1 << 30))
+    run = Run(programs, folder, data, endpoint, policy, besides, shards, chosen.randrange(1 << 30), fault == "comes back")
     try:
         run.servers[0][0].wait_for_line(PROGRESS.pattern)
         time.sleep(wait)  # the moment is what is tested

@@ -117,6 +117,14 @@ class Replicas(DaemonTest):
         serves = [server.end() == 0 for server in servers[0]].index(True)
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][serves]], model, [self.run_dir, self.second()][serves])
 
+    def test_one_that_is_left_alone_goes_on_though_its_lease_has_ended(self):
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][1])
+        servers[0][0].wait_for_line("it goes on alone")
+        self.assertGreaterEqual(etcd.end_all_leases(self.etcd_endpoint), 1)
+        self.assert_as_if_nothing_had_happened(nodes, servers[0][:1], model)
+
     def test_the_authority_is_killed_when_training_is_over(self):
         self.configure_replicas(2)
         model = self.calm_model()
@@ -226,8 +234,11 @@ class Replicas(DaemonTest):
         self.of_replicas.append("cluster.start_timeout=4s")
         self.etcd.send(signal.SIGKILL)
         servers = [self.server(0, "--replica", r, *self.of_replicas) for r in range(2)]
+        node = self.node(0, *self.of_replicas)
         for server in servers:
             self.assertEqual(server.end(), 1)
+        self.assertRegex(servers[0].errors()[-1], "refused: shard 0 waits for etcd's word that this replica serves: ")
+        self.assertEqual(node.end(), 1)
 
     def test_another_run_of_a_configuration_is_not_begun_over_one_that_can_be_gone_on_with(self):
         servers, nodes = self.start_replicas()
