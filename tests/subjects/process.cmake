@@ -3,10 +3,6 @@ add_library(paceline_test_cluster STATIC process/breaking_relay.cc process/grant
 paceline_options(paceline_test_cluster)
 target_link_libraries(paceline_test_cluster PUBLIC paceline_server paceline_worker paceline_params paceline_report)
 
-# The main of programs whose random schedules can be chosen on the command line.
-add_library(paceline_seeds_main OBJECT process/seeds_main.cc)
-paceline_options(paceline_seeds_main)
-
 paceline_test(guarantees_test SOURCES process/guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_cluster TIMEOUT 600)
 
