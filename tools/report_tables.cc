@@ -198,6 +198,10 @@ std::string ending(const FinishedRun& run) {
         to_string(slow.worker).c_str(), slow.iteration_seconds, slow.relative, slow.individual);
   }
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
+  if (s.iterations_undone > 0) {
+    text += line("  %lld iterations that the lost left were done by nobody\n",
+                 static_cast<long long>(s.iterations_undone));
+  }
   for (const std::string& returned : s.returned) text += "  came back: " + returned + "\n";
   for (const std::string& late : s.late) text += "  came late: " + late + "\n";
   if (s.reconnects > 0) {
