@@ -106,6 +106,9 @@ class Engine {
   // Begun by a worker that was lost before its gradient was whole. Others do them again, where anybody is
   // left to and the workers are not fixed (work_share.h).
   std::int64_t iterations_lost() const { return lost_; }
+  // Of a run that was not stopped and is over: how many of its iterations nobody has done. A lost worker left
+  // them when all others had been told that nothing is left, or where the workers are fixed. 0 before.
+  std::int64_t iterations_undone() const;
   // The largest clock - min clock at a grant, and after any clock moved (DESIGN 7).
   Staleness max_grant_gap() const { return max_grant_gap_; }
   Staleness max_clock_gap() const { return max_clock_gap_; }

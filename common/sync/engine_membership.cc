@@ -266,6 +266,14 @@ Clock Engine::clock_of(WorkerId worker) const {
   return at(config_.cluster.rank_of(worker)).clock;
 }
 
+std::int64_t Engine::iterations_undone() const {
+  if (!finished_ || stop_reason_) return 0;
+  // A clock of an even share with backup workers waits for another gradient in the place of each skipped one.
+  const bool replaced = config_.policy.kind == PolicyKind::kBackup && config_.share == Share::kEven;
+  const std::int64_t done = iterations_applied() + (replaced ? 0 : iterations_skipped());
+  return std::max<std::int64_t>(0, config_.total_iterations - done);
+}
+
 bool Engine::is_live(WorkerId worker) const {
   return config_.cluster.contains(worker) && live(at(config_.cluster.rank_of(worker)));
 }

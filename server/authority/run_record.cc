@@ -228,6 +228,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   summary.iterations = engine.iterations_applied();
   summary.skipped = engine.iterations_skipped();
   summary.iterations_lost = engine.iterations_lost();
+  summary.iterations_undone = engine.iterations_undone();
   summary.dropped = engine.iterations_dropped();
   summary.wall_seconds = wall_seconds_;
   summary.final_version = engine.version();

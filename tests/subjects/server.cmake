@@ -21,6 +21,7 @@ paceline_test(server_socket_test
   LIBS paceline_server paceline_config Boost::headers)
 paceline_test(overload_test SOURCES process/overload_test.cc LIBS paceline_server paceline_config Boost::headers)
 paceline_test(event_log_test ONE_THREAD SOURCES unit/event_log_test.cc unit/checkpoint_pull_test.cc LIBS paceline_replicas)
-paceline_test(primacy_test ONE_THREAD SOURCES unit/primacy_test.cc sim/primacy_sim_test.cc LIBS paceline_replicas)
+paceline_test(primacy_test ONE_THREAD SOURCES unit/primacy_test.cc sim/primacy_sim_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
+  LIBS paceline_replicas)
 find_package(nlohmann_json REQUIRED)
 paceline_test(etcd_test ONE_THREAD SOURCES process/etcd_test.cc LIBS paceline_replicas Boost::headers Threads::Threads nlohmann_json::nlohmann_json)

@@ -22,12 +22,13 @@ set(SIM_SOURCES sim/authority_checker.cc sim/authority_judge.cc sim/node_model.c
                 sim/world.cc)
 set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)
 paceline_test(sync_sim_test ONE_THREAD
-  SOURCES sim/sim_test.cc ${SIM_SOURCES}
+  SOURCES sim/sim_test.cc ${SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_sync paceline_cache)
 
 # The core saved and resumed, through its bytes.
 paceline_test(sync_resume_test ONE_THREAD
   SOURCES sim/resume_test.cc sim/run_plan.cc ${RESUMED_SOURCES} unit/checkpoint_state_test.cc unit/engine_state_test.cc
+          $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_checkpoint_state paceline_sync)
 
 # The core once more, with each rule breakable: only this program is compiled with the hooks.
