@@ -151,22 +151,26 @@ TEST_CASE(
 
 // Work is done when the test says so.
 struct Disk final : Background {
-  void run(std::function<Status()> work, std::function<void(const Status&, Ticks now)> done) override {
-    works.emplace_back(std::move(work), std::move(done));
-  }
+  using Background::run;
+  void run(Work work, Done done, Here) override { works.emplace_back(std::move(work), std::move(done)); }
   void finish(std::size_t i) { works[i].second(works[i].first(), Ticks(1)); }
-  std::vector<std::pair<std::function<Status()>, std::function<void(const Status&, Ticks now)>>> works;
+  std::vector<std::pair<Work, Done>> works;
 };
 
 struct Works {
   Disk disk;
   std::vector<std::int64_t> noted;
   std::vector<std::string> done;
+  std::vector<std::string> here;
   ReplicatedBackground background{
       disk, [] { return Ticks(7); },
       [this](std::int64_t number, const Status&, Ticks) { noted.push_back(number); }};
-  void begin(const std::string& name) {
-    background.run([] { return Status::ok(); }, [this, name](const Status&, Ticks) { done.push_back(name); });
+  void begin(const std::string& name, const Status& result = Status::ok()) {
+    background.run([result] { return result; }, [this, name](const Status&, Ticks) { done.push_back(name); },
+                   [this, name](const Status& own, const Status& counts) {
+                     const auto said = [](const Status& s) { return s.is_ok() ? "ok" : s.message(); };
+                     here.push_back(name + ": here " + said(own) + ", counts " + said(counts));
+                   });
   }
 };
 using Names = std::vector<std::string>;
@@ -193,6 +197,22 @@ TEST_CASE("a follower's work counts when the one that serves has said so, be its
   works.background.done(0, Status::ok(), Ticks(4));
   CHECK(works.done == Names{"b", "a"});
   CHECK(works.noted.empty());
+}
+
+TEST_CASE("what a work has left here is looked at once it is done here and counts, and never before") {
+  Works works;
+  works.background.follow();
+  works.begin("a");
+  works.begin("b", unavailable("full"));
+  works.disk.finish(0);
+  CHECK(works.here.empty());
+  works.background.done(0, Status::ok(), Ticks(3));
+  CHECK(works.here == Names{"a: here ok, counts ok"});
+  works.background.done(1, Status::ok(), Ticks(4));
+  CHECK(works.done == Names{"a", "b"});
+  CHECK(works.here.size() == 1);
+  works.disk.finish(1);
+  CHECK(works.here.back() == "b: here full, counts ok");
 }
 
 TEST_CASE("one that takes over goes on with its own work: what is done counts at once, the rest when it is") {
