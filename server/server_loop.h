@@ -170,6 +170,8 @@ class ServerLoop {
   void apply(wire::Message event, Ticks at);
   void apply(Peer who, const wire::Happened& happened, Ticks at);
   [[nodiscard]] Status apply_join(Peer who, const wire::Body& body, bool goes_on, Ticks at);
+  void compare(const std::optional<Unsaid::BothSaved>& saved);
+  void answer_for_files();
   void tick_following();
   void take_over();
 

@@ -32,9 +32,9 @@ Status ServerLoop::open_replica() {
   const auto note_done = [this](std::int64_t number, const Status& result, Ticks now) {
     note(Peer::of(shard_), {What::kDone, number, result.code(), result.message()}, now);
   };
-  replica_ =
-      std::make_unique<Replica>(options_.replica, ReplicatedBackground(
-                                                      background_, [this] { return ticks(); }, note_done));
+  replica_ = std::make_unique<Replica>(options_.replica,
+                                       ReplicatedBackground(
+                                           background_, [this] { return ticks(); }, note_done, log_));
   if (replica_->follows) replica_->background.follow();
   const std::string prefix = "/paceline/" + hex(fingerprint_) + "/shard-" + to_string(shard_);
   Primacy primacy(prefix, replica_->incarnation,
@@ -323,7 +323,8 @@ void ServerLoop::end_replica() {
   if (replica_->serving) replica_->serving->close();
   router_->close();
   replica_->candidacy->resign(is_over ? Primacy::Leave::kForGood : Primacy::Leave::kForNow,
-                              [this] { io_.stop(); });
+                              // What its disk still takes is awaited in any case, and said where it fails.
+                              [this] { replica_->background.when_not_behind([this] { io_.stop(); }); });
 }
 
 }  // namespace paceline::server

@@ -23,6 +23,18 @@ std::string two_digits_of_seconds(std::chrono::nanoseconds d) {
   return text;
 }
 
+// A replica's disk may have had no room for what the other one's had (ReplicatedBackground): without all of
+// its files it is no checkpoint there, and nothing is left of it.
+Status write_whole(const CheckpointFolder& folder, const Manifest& manifest) {
+  Status written = folder.check_sizes(manifest);
+  if (written.is_ok()) written = write_manifest(folder.manifest(manifest.id), manifest);
+  if (written.is_ok()) return written;
+  if (const Status removed = folder.abandon(manifest.id); !removed.is_ok()) {
+    written = Status(written.code(), written.message() + "; " + removed.message());
+  }
+  return std::move(written).with_context("the checkpoint of " + to_string(manifest.id));
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const RunConfig& config, std::uint64_t generation,
@@ -85,7 +97,7 @@ void Checkpoints::finish(Ticks) {
   const auto older = std::make_shared<Older>();
   background_.run(
       [folder = folder_, keep = keep_, manifest = std::move(done.manifest), older] {
-        PACELINE_RETURN_IF_ERROR(write_manifest(folder.manifest(manifest.id), manifest));
+        PACELINE_RETURN_IF_ERROR(write_whole(folder, manifest));
         const auto pruned = folder.prune(keep);
         *older = pruned.is_ok() ? Older{pruned->oldest_kept, pruned->status} : Older{{}, pruned.status()};
         return Status::ok();

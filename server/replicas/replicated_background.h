@@ -9,9 +9,13 @@
 //             its own work is done now  here(its own, OK)
 //   takes over                          from here on its own; what was done and not told is done now
 //
+// Where a disk is full and the other one's is not that is said, ever more seldom.
+//
 // Thread: the loop's.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,6 +24,7 @@
 #include <vector>
 
 #include "common/instant.h"
+#include "common/log/log.h"
 #include "common/status.h"
 #include "server/background.h"
 
@@ -29,8 +34,9 @@ class ReplicatedBackground final : public Background {
  public:
   // `note` tells the follower that work `number` is done. `now`: the time that counts.
   using Note = std::function<void(std::int64_t number, const Status& result, Ticks now)>;
-  ReplicatedBackground(Background& background, std::function<Ticks()> now, Note note)
-      : background_(background), now_(std::move(now)), note_(std::move(note)) {}
+  // `log` outlives this.
+  ReplicatedBackground(Background& background, std::function<Ticks()> now, Note note, const Log& log)
+      : background_(background), now_(std::move(now)), note_(std::move(note)), log_(&log) {}
 
   using Background::run;
   void run(Work work, Done done, Here here) override {
@@ -65,6 +71,15 @@ class ReplicatedBackground final : public Background {
     }
     for (const auto& [number, result] : ready) finish(number, result);
   }
+  // Whether something counts that is still being done here.
+  bool is_behind() const {
+    return std::any_of(works_.begin(), works_.end(), [](const auto& each) { return each.second.counts; });
+  }
+  // Calls `then` once nothing does, perhaps at once.
+  void when_not_behind(std::function<void()> then) {
+    when_not_behind_ = std::move(then);
+    tell_not_behind();
+  }
 
  private:
   struct Given {
@@ -83,15 +98,29 @@ class ReplicatedBackground final : public Background {
   void settle(std::int64_t number) {
     const auto given = works_.extract(number);
     const Given& settled = given.mapped();
+    if (settled.own->is_ok() != settled.counts->is_ok()) {
+      log_->write(
+          std::has_single_bit(++differ_) ? LogLevel::kWarn : LogLevel::kDebug,
+          settled.counts->is_ok()
+              ? "not on this replica's disk, though it is on the other one's: " + settled.own->message()
+              : "on this replica's disk, though not on the other one's: " + settled.counts->message());
+    }
     if (settled.here) settled.here(*settled.own, *settled.counts);
+    tell_not_behind();
+  }
+  void tell_not_behind() {
+    if (when_not_behind_ && !is_behind()) std::exchange(when_not_behind_, {})();
   }
 
   Background& background_;
   const std::function<Ticks()> now_;
   const Note note_;
+  const Log* log_;
   bool follows_ = false;
   std::int64_t next_ = 0;
   std::map<std::int64_t, Given> works_;  // that do not count as done yet, or are not done here
+  std::uint64_t differ_ = 0;             // what was done by one, and not by the other
+  std::function<void()> when_not_behind_;
 };
 
 }  // namespace paceline::server

@@ -47,7 +47,8 @@ struct Following : Run {
   int behind = 0;
   std::promise<void> free;
   BackgroundThread disk{loop, [this] { ++behind; }};
-  ReplicatedBackground background{disk, [this] { return now; }, [](std::int64_t, const Status&, Ticks) {}};
+  ReplicatedBackground background{disk, [this] { return now; }, [](std::int64_t, const Status&, Ticks) {},
+                                  log};
 };
 
 TEST_CASE("a checkpoint counts when the one that serves says so, while this one's disk still takes it") {
@@ -65,6 +66,88 @@ TEST_CASE("a checkpoint counts when the one that serves says so, while this one'
   run.wait_for(2);
   run.background.done(1, Status::ok(), run.now);
   CHECK(run.sent.of<wire::ForgetSaved>(kShard1).back().oldest_kept == CheckpointId{1, Version(1)});
+}
+
+// To where all is over, by the word of the one that serves.
+void to_the_end(Following& run) {
+  run.train(0, 3);
+  run.answer_model();
+  run.nodes_report();
+  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+}
+
+TEST_CASE("a checkpoint of which this one's disk lacks a file is none here, whatever counts") {
+  Following run(saving_run());
+  std::vector<std::string> warnings;
+  run.log = Log::to([&](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarn) warnings.push_back(text);
+  });
+  run.let_go();
+  const CheckpointFolder checkpoints(run.config.run.out, fingerprint(run.config));
+  run.train(0, 1);
+  run.save(1);
+  run.wait_for(1);
+  run.background.done(0, Status::ok(), run.now);
+  run.train(1, 2);
+  run.save(2);
+  run.background.done(1, Status::ok(), run.now);
+  run.wait_for(2);
+  CHECK(warnings.empty());
+  CHECK(checkpoints.complete()->checkpoints.size() == 2);
+
+  run.train(2, 3);
+  for (std::uint32_t k = 0; k < 2; ++k) {  // its own has failed, as it says elsewhere
+    run.say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(3), {5, k + 1}, ""});
+  }
+  run.background.done(2, Status::ok(), run.now);
+  run.wait_for(3);
+  REQUIRE(warnings.size() == 1);
+  CHECK_THAT(warnings[0], Contains("the checkpoint of version 3 ") && Contains("shard-0: it is missing"));
+  CHECK_FALSE(std::filesystem::exists(checkpoints.folder({1, Version(3)})));
+  CHECK(checkpoints.complete()->checkpoints.at(0).id == CheckpointId{1, Version(2)});
+}
+
+TEST_CASE("a model that counts and is not on this one's disk fails the run where this one comes to serve") {
+  Following run(small_run());
+  std::filesystem::create_directory(run.folder / "model.bin");
+  run.let_go();
+  to_the_end(run);
+  run.background.done(0, Status::ok(), run.now);
+  CHECK(run.authority->take_missing().is_ok());
+  run.wait_for(1);
+  run.background.take_over();
+  const Status missing = run.authority->take_missing();
+  CHECK_THAT(missing.message(), Contains("model.bin"));
+  run.authority->fail_for_missing(missing, run.now);
+  run.wait_for(2);  // the results
+  REQUIRE(run.authority->over());
+  CHECK(run.authority->result().message() == missing.message());
+  CHECK(run.summary().status == "failed");
+  CHECK(run.sent.of<wire::RunOver>(kNode0).back().code == missing.code());
+}
+
+TEST_CASE("where the run was over already, too: its summary is written again") {
+  Following run(small_run());
+  std::filesystem::create_directory(run.folder / "model.bin");
+  to_the_end(run);
+  run.background.done(0, Status::ok(), run.now);
+  run.shards_report();
+  run.background.done(1, Status::ok(), run.now);
+  REQUIRE(run.authority->over());
+  run.background.take_over();
+  CHECK(run.background.is_behind());
+  run.let_go();
+  run.wait_for(2);
+  CHECK(run.summary().status == "ok");
+  const Status missing = run.authority->take_missing();
+  REQUIRE_FALSE(missing.is_ok());
+  run.authority->fail_for_missing(missing, run.now);
+  CHECK_FALSE(run.authority->over());
+  run.wait_for(3);
+  REQUIRE(run.authority->over());
+  CHECK_FALSE(run.authority->result().is_ok());
+  CHECK(run.summary().status == "failed");
+  CHECK_THAT(run.summary().reason, Contains("model.bin"));
 }
 
 TEST_CASE("a trace that counts before this one's disk has it is in this one's summary") {

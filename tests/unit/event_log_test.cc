@@ -149,6 +149,25 @@ TEST_CASE(
   CHECK(unsaid.size() == 0);
 }
 
+TEST_CASE("what both have saved of a version is compared once both have said so, whoever is the first") {
+  Unsaid unsaid;
+  const auto saved = [](std::int64_t version, const std::string& fault) {
+    return wire::Message{wire::Saved{ShardId(0), Version(version), {}, fault}, {}};
+  };
+  CHECK_FALSE(unsaid.add(saved(7, "no space left")));
+  CHECK_FALSE(unsaid.said(saved(8, "")));
+  CHECK_FALSE(unsaid.add(arrived(0, 5)));
+  CHECK_FALSE(unsaid.said(arrived(0, 5)));
+  auto both = unsaid.said(saved(7, ""));
+  REQUIRE(both.has_value());
+  CHECK((both->here.fault == "no space left" && both->there.fault.empty()));
+  CHECK_FALSE(unsaid.add_late(saved(9, "")));  // nobody has said it before
+  both = unsaid.add_late(saved(8, "full"));
+  REQUIRE(both.has_value());
+  CHECK((both->here.fault == "full" && both->there.fault.empty()));
+  CHECK(unsaid.size() == 0);
+}
+
 // Work is done when the test says so.
 struct Disk final : Background {
   using Background::run;
@@ -162,9 +181,13 @@ struct Works {
   std::vector<std::int64_t> noted;
   std::vector<std::string> done;
   std::vector<std::string> here;
+  std::vector<std::string> warnings;
+  Log log = Log::to([this](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarn) warnings.push_back(text);
+  });
   ReplicatedBackground background{
       disk, [] { return Ticks(7); },
-      [this](std::int64_t number, const Status&, Ticks) { noted.push_back(number); }};
+      [this](std::int64_t number, const Status&, Ticks) { noted.push_back(number); }, log};
   void begin(const std::string& name, const Status& result = Status::ok()) {
     background.run([result] { return result; }, [this, name](const Status&, Ticks) { done.push_back(name); },
                    [this, name](const Status& own, const Status& counts) {
@@ -213,6 +236,40 @@ TEST_CASE("what a work has left here is looked at once it is done here and count
   CHECK(works.here.size() == 1);
   works.disk.finish(1);
   CHECK(works.here.back() == "b: here full, counts ok");
+}
+
+TEST_CASE("work that comes to something else here than there is said, ever more seldom") {
+  Works works;
+  works.background.follow();
+  for (int i = 0; i < 4; ++i) works.begin("a", unavailable("shard-0: no space left"));
+  works.disk.finish(0);
+  CHECK(works.warnings.empty());  // nobody knows yet
+  works.background.done(0, Status::ok(), Ticks(3));
+  REQUIRE(works.warnings.size() == 1);
+  CHECK_THAT(works.warnings[0], Contains("not on this replica's disk") && Contains("shard-0: no space left"));
+  for (int i = 1; i < 4; ++i) works.background.done(i, Status::ok(), Ticks(4));
+  CHECK(works.warnings.size() == 1);
+  for (std::size_t i = 1; i < 4; ++i) works.disk.finish(i);
+  CHECK(works.warnings.size() == 3);  // the first, the second, the fourth
+  works.begin("b");
+  works.disk.finish(4);
+  works.background.done(4, Status::ok(), Ticks(5));
+  CHECK(works.warnings.size() == 3);
+}
+
+TEST_CASE("who is to end waits for what counts and is not done here yet, and for nothing else") {
+  Works works;
+  works.background.follow();
+  works.begin("a");
+  works.begin("b");
+  works.background.done(0, Status::ok(), Ticks(3));
+  CHECK(works.background.is_behind());
+  bool told = false;
+  works.background.when_not_behind([&] { told = true; });
+  CHECK_FALSE(told);
+  works.disk.finish(0);
+  CHECK(told);
+  CHECK_FALSE(works.background.is_behind());
 }
 
 TEST_CASE("one that takes over goes on with its own work: what is done counts at once, the rest when it is") {
