@@ -381,6 +381,7 @@ void ServerLoop::shard_is_done(const wire::RunOver& over) {
 // What the two speakers of this process have said to each other, in order, until nothing is left; and whom
 // they have refused for good.
 void ServerLoop::drain() {
+  answer_for_files();
   while (!ended_ && !(local_.empty() && expelled_.empty())) {
     for (const auto& [peer, why] : std::exchange(expelled_, {})) lose(peer, why, ticks());
     if (local_.empty()) continue;
@@ -401,7 +402,10 @@ void ServerLoop::drain() {
   }
   end_turn();
   const bool said = !replica_ || !replica_->served || (!replica_->events.holds() && !awaits_return());
-  if (!ended_ && !follows() && authority_ && authority_->over() && said) end(authority_->result());
+  const bool written = !replica_ || !replica_->background.is_behind();
+  if (!ended_ && !follows() && authority_ && authority_->over() && said && written) {
+    end(authority_->result());
+  }
   if (!ended_ && !works_ahead_ && service_.may_work_ahead()) {
     works_ahead_ = true;
     boost::asio::post(io_, [this] { work_ahead(); });

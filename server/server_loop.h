@@ -182,6 +182,8 @@ class ServerLoop {
   void apply(Peer who, const wire::Happened& happened, Ticks at);
   [[nodiscard]] Status apply_resumed(std::uint64_t generation, Ticks at);
   [[nodiscard]] Status apply_join(Peer who, const wire::Body& body, bool goes_on, Ticks at);
+  void compare(const std::optional<Unsaid::BothSaved>& saved);
+  void answer_for_files();
   void tick_following();
   void take_over();
 

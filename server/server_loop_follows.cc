@@ -9,6 +9,7 @@
 //   LogHeld{n}    ->  after each turn
 //
 // A turn is what one message, or one moment, has led to: half of one is nothing.
+#include <bit>
 #include <boost/asio/post.hpp>
 #include <utility>
 
@@ -186,7 +187,7 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
     case As::kToAuthority:
       if (!authority_) break;
       if (!who.is_node() && who.shard() == shard_) {
-        replica_->unsaid.said(event);
+        compare(replica_->unsaid.said(event));
       } else if (!who.is_node()) {
         talks_[who.shard()].hears(event);
       }
@@ -194,7 +195,7 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
       (void)authority_->handle(who, event, at);
       break;
     case As::kSaid:
-      replica_->unsaid.said(event);
+      compare(replica_->unsaid.said(event));
       talk_.says(event);
       break;
   }
@@ -293,6 +294,25 @@ Status ServerLoop::apply_resumed(std::uint64_t generation, Ticks at) {
   resume_point_ = replica_->has;
   resumed_ = true;
   return service_.resume_from(std::move(file));
+}
+
+// This replica's file of a checkpoint, and the other one's.
+void ServerLoop::compare(const std::optional<Unsaid::BothSaved>& saved) {
+  if (!saved || !saved->there.fault.empty() || saved->here.fault.empty()) return;
+  // A disk that stays full must not fill with that.
+  log_.write(std::has_single_bit(++replica_->unsaved) ? LogLevel::kWarn : LogLevel::kDebug,
+             "the checkpoint of version " + to_string(saved->here.version) +
+                 " is not on this replica's disk: " + saved->here.fault);
+}
+
+// What of the run's end counts as written, by the word of the one that served, and is not here.
+void ServerLoop::answer_for_files() {
+  if (!replica_ || replica_->follows || ended_ || !authority_) return;
+  const Status missing = authority_->take_missing();
+  if (missing.is_ok()) return;
+  const Ticks now = ticks();
+  note(Peer::of(shard_), {What::kFail, 0, missing.code(), missing.message()}, now);
+  authority_->fail_for_missing(missing, now);
 }
 
 // Every 50 ms.

@@ -28,7 +28,8 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 }  // namespace
 
 void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
-  if (follows() && speaker == Speaker::kShard) return replica_->unsaid.add(std::move(message));
+  if (follows() && speaker == Speaker::kShard) return compare(replica_->unsaid.add(std::move(message)));
+  if (replica_ && speaker == Speaker::kShard) compare(replica_->unsaid.add_late(message));
   if (auto* lost = std::get_if<wire::NodeLost>(&message.body); lost && speaker == Speaker::kShard) {
     lost->incarnation = membership_.incarnation_of(lost->node);
   }

@@ -42,7 +42,7 @@ Status ServerLoop::open_replica() {
   const auto does = options_.role == Role::kFollows ? Replica::Does::kFollow : Replica::Does::kServe;
   replica_ = std::make_unique<Replica>(options_.replica, does,
                                        ReplicatedBackground(
-                                           background_, [this] { return ticks(); }, note_done));
+                                           background_, [this] { return ticks(); }, note_done, log_));
   if (replica_->follows) replica_->background.follow();
   const std::string prefix = "/paceline/" + hex(fingerprint_) + "/shard-" + to_string(shard_);
   Primacy primacy(prefix, replica_->incarnation,
@@ -441,7 +441,8 @@ void ServerLoop::end_replica() {
   replica_->candidacy->resign(hands_over_ ? Leave::kHandsOver
                               : is_over   ? Leave::kForGood
                                           : Leave::kForNow,
-                              [this] { io_.stop(); });
+                              // What its disk still takes is awaited in any case, and said where it fails.
+                              [this] { replica_->background.when_not_behind([this] { io_.stop(); }); });
 }
 
 }  // namespace paceline::server

@@ -131,6 +131,12 @@ class Authority {
   // Ends without a model, with status "failed": everybody is told why. It is over once that is in the files.
   void fail(const Status& why, Ticks now);
 
+  // A replica's: a file that the run is for and that counts as written, by the word of the one that served,
+  // could not be written here. OK: none; said once.
+  Status take_missing() { return std::exchange(missing_, Status::ok()); }
+  // It serves by now: the run has failed for that, also where it was over.
+  void fail_for_missing(const Status& why, Ticks now);
+
   bool over() const { return stage_ == Stage::kOver; }
   // How the run went; OK only for status "ok". Meaningful once over().
   const Status& result() const { return result_; }
@@ -235,6 +241,7 @@ class Authority {
   void not_evaluated(Version version, const std::string& why);
   void file();
   void write_results();
+  Background::Here needed_here();
   void write_so_far(Ticks now);
   void on_filed(const Status& written);
 
@@ -320,6 +327,8 @@ class Authority {
   double so_far_due_ = 0.0;
   bool writing_so_far_ = false;
   bool so_far_failed_ = false;
+  std::string filed_as_;            // the run's status, as summary.json says it
+  Status missing_;                  // take_missing()
   UsualTime evaluations_;           // until its report
   Version evaluated_ = kNoVersion;  // last
   Checkpoints checkpoints_;

@@ -65,6 +65,7 @@ struct Replica {
   std::vector<wire::Message> turn;  // events of one that has not ended
   std::int64_t applied = 0;         // events
   Unsaid unsaid;
+  std::uint64_t unsaved = 0;          // checkpoints that the one that serves has, and this one has not
   Status fault;                       // of the shard, in this turn
   std::optional<Ticks> took_over_at;  // ServerLoop::ticks()
 };

@@ -2,6 +2,7 @@
 one of them is killed, stopped or cut off: nothing. See harness.py."""
 
 import json
+import os
 import signal
 
 import etcd
@@ -90,6 +91,38 @@ class Replicas(DaemonTest):
         self.assertEqual(servers[0][0].end(), 1)
         self.assertRegex(servers[0][0].errors()[-1], "is not served by this replica any more")
         self.assert_as_if_nothing_had_happened(nodes, servers[0][1:], model, self.second())
+
+    def start_with_a_second_disk_that_takes_no_model(self):
+        """Servers and nodes; the second server's disk takes no checkpoints either. The test removes nothing of that."""
+        servers = [self.server(0, "--replica", r, *self.of_replicas) for r in range(2)]
+        self.wait_for_log("server.log", "shard 0 has a follower")
+        (self.second() / "model.bin").mkdir()
+        (self.second() / "checkpoint").write_text("no folder", encoding="utf-8")
+        return servers, [self.node(i, *self.of_replicas) for i in range(2)]
+
+    def test_what_a_follower_cannot_write_it_says_and_the_run_is_none_the_worse(self):
+        self.of_run.append("checkpoint.every_clocks=100")
+        self.of_replicas.append("checkpoint.every_clocks=100")
+        model = self.calm_model()
+        servers, nodes = self.start_with_a_second_disk_that_takes_no_model()
+        self.assert_as_if_nothing_had_happened(nodes, servers, model)
+        said = "\n".join(servers[1].errors())
+        self.assertRegex(said, r"the checkpoint of version \d+ is not on this replica's disk: ")
+        self.assertRegex(said, r"not on this replica's disk, though it is on the other one's: the checkpoint of version \d+ ")
+        self.assertRegex(said, r"what the run is for is not whole on this replica's disk: .*model\.bin")
+
+    def test_a_run_whose_model_is_not_on_the_disk_of_the_one_that_serves_is_not_ok(self):
+        self.of_replicas.append("run.trace=true")
+        servers, nodes = self.start_with_a_second_disk_that_takes_no_model()
+        os.mkfifo(self.run_dir / "trace-node-9.json")  # for which the first one waits, at the end
+        servers[1].wait_for_line(r"what the run is for is not whole on this replica's disk: .*model\.bin")
+        self.kill(servers[0])
+        for program in [servers[1], *nodes]:
+            self.assertEqual(program.end(), 1, program.errors())
+        self.assertRegex("\n".join(servers[1].errors()), r"the run failed: .*model\.bin")
+        summary = json.loads((self.second() / "summary.json").read_text(encoding="utf-8"))
+        self.assertEqual(summary["status"], "failed")
+        self.assertRegex(summary["reason"], r"model\.bin")
 
     def test_a_shard_beside_the_authority_is_killed(self):
         self.configure_replicas(2)
