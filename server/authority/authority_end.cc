@@ -81,8 +81,14 @@ void Authority::fail(const Status& why, Ticks now) {
 }
 
 void Authority::say_how_to_go_on() const {
+  const bool replicas = config_.cluster.replicas > 1;
   log_.error("start all servers again with --resume to go on from the checkpoint of " +
-             to_string(*checkpoints_.newest()));
+             to_string(*checkpoints_.newest()) +
+             (replicas
+                  ? " in " + config_.run.out +
+                        ": one server of each shard, with cluster.replicas=1, cluster.etcd=[], this run.out "
+                        "and its own endpoints"
+                  : ""));
 }
 
 void Authority::advance_end(Ticks now) {

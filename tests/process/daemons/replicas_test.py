@@ -241,6 +241,29 @@ class Replicas(DaemonTest):
         self.kill(servers[0][1])
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][0], servers[1][0]], model)
 
+    def test_a_run_that_has_lost_both_servers_is_resumed_by_one_of_them(self):
+        self.configure_replicas(1, 4 * ITERATIONS)
+        self.of_returns()
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][0])
+        servers[0][1].wait_for_line("is served by this replica from here on, term 2")
+        self.wait_for_log("../run.replica1/server.log", "of generation 1 is written")
+        self.kill(servers[0][1])
+        alone = self.server(0, *self.of_replicas, "cluster.replicas=1", "cluster.etcd=[]", f"run.out={self.second()}",
+                            f'cluster.endpoints=["ipc://{self.folder}/0.1"]', "--resume")
+        self.assert_as_if_nothing_had_happened(nodes, [alone], model, self.second())
+
+    def test_without_what_a_hand_over_needs_a_server_does_not_come_back(self):
+        self.configure_replicas(1, 4 * ITERATIONS)
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][1])
+        comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
+        self.assert_ends(comes, 1, "paceline-server replica 1: the replica that serves: a replica comes back into a run "
+                         r"only where that is saved \(checkpoint.every or checkpoint.every_clocks\)")
+        for program in [*nodes, servers[0][0]]:
+            self.assertEqual(program.end(), 0, program.errors())
+
     def test_a_second_server_that_was_lost_comes_back_in_a_run_with_keys(self):
         self.configure_replicas(1, 4 * ITERATIONS)
         self.of_returns()
