@@ -135,7 +135,7 @@ TEST_CASE(
   unsaid.add({wire::ShardReady{}, {}});
   unsaid.add({wire::NodeLost{}, {}});  // time's, not an event's
   unsaid.add({wire::Saved{.version = Version(7)}, {}});
-  unsaid.said({wire::Saved{.version = Version(7), .digest = {1, 2}}, {}});  // each of its own file
+  unsaid.said({wire::Saved{.version = Version(7)}, {}});
   unsaid.add({wire::Parameters{.request = 1, .offset = 4}, {}});
   unsaid.said({wire::Parameters{.request = 1, .offset = 4}, {}});
   unsaid.said({wire::ShardReport{.pulls = 5}, {}});
@@ -166,6 +166,23 @@ TEST_CASE("what both have saved of a version is compared once both have said so,
   REQUIRE(both.has_value());
   CHECK((both->here.fault == "full" && both->there.fault.empty()));
   CHECK(unsaid.size() == 0);
+}
+
+TEST_CASE("files of one version that are not the same are of two states; what was not written is of none") {
+  Unsaid unsaid;
+  const auto saved = [](std::int64_t version, FileDigest digest, const std::string& fault = "") {
+    return wire::Message{wire::Saved{ShardId(1), Version(version), digest, fault}, {}};
+  };
+  unsaid.add(saved(7, {5, 0xa}));
+  CHECK(unsaid.said(saved(7, {5, 0xa}))->compare().is_ok());
+  unsaid.said(saved(8, {5, 0xa}));
+  const Status differs = unsaid.add(saved(8, {5, 0xb}))->compare();
+  CHECK(differs.code() == StatusCode::kDataLoss);
+  CHECK_THAT(differs.message(), Contains("version 8 of shard 1") && Contains(hex(std::uint64_t{0xb})));
+  unsaid.add(saved(9, {}, "full"));
+  CHECK(unsaid.said(saved(9, {5, 0xa}))->compare().is_ok());
+  unsaid.add(saved(10, {5, 0xa}));
+  CHECK(unsaid.said(saved(10, {}, "full"))->compare().is_ok());
 }
 
 // Work is done when the test says so.
@@ -214,10 +231,10 @@ TEST_CASE("a follower's work counts when the one that serves has said so, be its
   works.begin("b");
   works.disk.finish(0);
   CHECK(works.done.empty());
-  works.background.done(1, Status::ok(), Ticks(3));
+  CHECK(works.background.done(1, Status::ok(), Ticks(3)).is_ok());
   CHECK(works.done == Names{"b"});
   works.disk.finish(1);  // late, and counted already
-  works.background.done(0, Status::ok(), Ticks(4));
+  CHECK(works.background.done(0, Status::ok(), Ticks(4)).is_ok());
   CHECK(works.done == Names{"b", "a"});
   CHECK(works.noted.empty());
 }
@@ -229,13 +246,27 @@ TEST_CASE("what a work has left here is looked at once it is done here and count
   works.begin("b", unavailable("full"));
   works.disk.finish(0);
   CHECK(works.here.empty());
-  works.background.done(0, Status::ok(), Ticks(3));
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).is_ok());
   CHECK(works.here == Names{"a: here ok, counts ok"});
-  works.background.done(1, Status::ok(), Ticks(4));
+  CHECK(works.background.done(1, Status::ok(), Ticks(4)).is_ok());
   CHECK(works.done == Names{"a", "b"});
   CHECK(works.here.size() == 1);
   works.disk.finish(1);
   CHECK(works.here.back() == "b: here full, counts ok");
+}
+
+TEST_CASE("work that this one has not begun, or that is done already, is of another state") {
+  Works works;
+  works.background.follow();
+  works.begin("a");
+  const Status unknown = works.background.done(1, Status::ok(), Ticks(3));
+  CHECK(unknown.code() == StatusCode::kDataLoss);
+  CHECK_THAT(unknown.message(), Contains("background work 1"));
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).is_ok());
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).code() == StatusCode::kDataLoss);
+  works.disk.finish(0);
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).code() == StatusCode::kDataLoss);
+  CHECK(works.done == Names{"a"});
 }
 
 TEST_CASE("work that comes to something else here than there is said, ever more seldom") {
@@ -244,16 +275,16 @@ TEST_CASE("work that comes to something else here than there is said, ever more 
   for (int i = 0; i < 4; ++i) works.begin("a", unavailable("shard-0: no space left"));
   works.disk.finish(0);
   CHECK(works.warnings.empty());  // nobody knows yet
-  works.background.done(0, Status::ok(), Ticks(3));
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).is_ok());
   REQUIRE(works.warnings.size() == 1);
   CHECK_THAT(works.warnings[0], Contains("not on this replica's disk") && Contains("shard-0: no space left"));
-  for (int i = 1; i < 4; ++i) works.background.done(i, Status::ok(), Ticks(4));
+  for (int i = 1; i < 4; ++i) CHECK(works.background.done(i, Status::ok(), Ticks(4)).is_ok());
   CHECK(works.warnings.size() == 1);
   for (std::size_t i = 1; i < 4; ++i) works.disk.finish(i);
   CHECK(works.warnings.size() == 3);  // the first, the second, the fourth
   works.begin("b");
   works.disk.finish(4);
-  works.background.done(4, Status::ok(), Ticks(5));
+  CHECK(works.background.done(4, Status::ok(), Ticks(5)).is_ok());
   CHECK(works.warnings.size() == 3);
 }
 
@@ -262,7 +293,7 @@ TEST_CASE("who is to end waits for what counts and is not done here yet, and for
   works.background.follow();
   works.begin("a");
   works.begin("b");
-  works.background.done(0, Status::ok(), Ticks(3));
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).is_ok());
   CHECK(works.background.is_behind());
   bool told = false;
   works.background.when_not_behind([&] { told = true; });
