@@ -3,7 +3,9 @@
 #include "server/replicas/event_log.h"
 
 #include <catch2/catch.hpp>
+#include <memory>
 
+#include "common/wire/unread.h"
 #include "server/replicas/replicated_background.h"
 #include "server/replicas/unsaid.h"
 
@@ -107,6 +109,29 @@ TEST_CASE("what was held for a connection that broke is dropped, and nothing els
   log.hold("a", grant(4));
   log.drop("a");
   CHECK(clocks(log.take(true)) == Clocks{2, 3});
+}
+
+TEST_CASE("what is held is counted for each connection, but what is large, until it may go or is dropped") {
+  EventLog log;
+  log.follow();
+  log.add(event());
+  for (int i = 0; i < 3; ++i) log.hold("a", grant(i));
+  log.hold("b", grant(3));
+  log.hold({}, grant(4));
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(wire::kCopiedBytesMax + 1);
+  for (const std::size_t fewer : {0, 1}) {
+    log.hold("a", {wire::Parameters{}, {bytes, bytes->data(), bytes->size() - fewer}});
+  }
+  CHECK((log.waiting("a") == 4 && log.waiting("b") == 1 && log.waiting("c") == 0));
+  log.drop("b");
+  CHECK((log.waiting("a") == 4 && log.waiting("b") == 0));
+  log.add(event());
+  log.hold("a", grant(5));
+  REQUIRE(log.held(1).is_ok());
+  CHECK(log.take(false).size() == 6);
+  CHECK(log.waiting("a") == 1);
+  log.take(true);
+  CHECK(log.waiting("a") == 0);
 }
 
 TEST_CASE("a follower has no more than there is, nor forgets what it had") {
