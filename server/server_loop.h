@@ -222,6 +222,7 @@ class ServerLoop {
   // What goes out, and time (server_loop_out.cc).
   void send(Speaker speaker, Peer to, wire::Message message);
   void send_to(const wire::PeerId& connection, wire::Body body);
+  std::int64_t waiting(const wire::PeerId& connection) const;
   [[nodiscard]] Status check_room(const wire::PeerId& connection) const;
   void disconnect(NodeId node);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);

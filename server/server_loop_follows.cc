@@ -266,8 +266,11 @@ void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
     case What::kFail:
       replica_->fault = Status::ok();  // it is not this replica's alone
       return authority_->fail({happened.code, happened.text}, at);
-    case What::kDone:
-      return replica_->background.done(happened.number, {happened.code, happened.text}, at);
+    case What::kDone: {
+      const Status done = replica_->background.done(happened.number, {happened.code, happened.text}, at);
+      if (!done.is_ok()) end(Status(done).with_context("this replica has come to another state"));
+      return;
+    }
     default:
       return;
   }
@@ -298,7 +301,12 @@ Status ServerLoop::apply_resumed(std::uint64_t generation, Ticks at) {
 
 // This replica's file of a checkpoint, and the other one's.
 void ServerLoop::compare(const std::optional<Unsaid::BothSaved>& saved) {
-  if (!saved || !saved->there.fault.empty() || saved->here.fault.empty()) return;
+  if (!saved) return;
+  if (const Status same = saved->compare(); !same.is_ok()) {
+    const Status fault = Status(same).with_context("this replica has come to another state");
+    return replica_->follows ? end(fault) : judge(fault);
+  }
+  if (!saved->there.fault.empty() || saved->here.fault.empty()) return;
   // A disk that stays full must not fill with that.
   log_.write(std::has_single_bit(++replica_->unsaved) ? LogLevel::kWarn : LogLevel::kDebug,
              "the checkpoint of version " + to_string(saved->here.version) +

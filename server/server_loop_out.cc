@@ -42,7 +42,7 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   if (connection == nullptr) return;  // it has gone, or never came
   if (follows() && to.is_node()) return;
   const bool says_nothing = std::holds_alternative<wire::Held>(message.body);  // it comes again
-  if (says_nothing && router_->waiting(*connection) >= kHeartbeatsBehind) return;
+  if (says_nothing && waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) expelled_.emplace_back(to, "refused: " + error->message);
   if (!to.is_node()) {
@@ -55,10 +55,15 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   if (!status.is_ok()) cannot_send(to, status);
 }
 
+// Of those that are small: behind what the follower has to have first, and on their way.
+std::int64_t ServerLoop::waiting(const wire::PeerId& connection) const {
+  return router_->waiting(connection) + (replica_ ? replica_->events.waiting(connection) : 0);
+}
+
 // That a message more may wait for the peer. Other shards are ours: the decisions that wait for one are as
 // many as it is behind.
 Status ServerLoop::check_room(const wire::PeerId& connection) const {
-  const std::int64_t waiting = router_->waiting(connection);
+  const std::int64_t waiting = this->waiting(connection);
   const std::int64_t floats = service_.shard() != nullptr ? service_.shard()->range().size() : 0;
   const std::int64_t most = unread_messages_max(config_.cluster, floats);
   if (waiting < most) return Status::ok();
@@ -220,7 +225,7 @@ void ServerLoop::heartbeat(Ticks now) {
     if (is_elsewhere(connection)) continue;
     Status status = check_room(connection);  // who has asked for too much need not ask again to be found
     if (status.is_ok()) {
-      if (router_->waiting(connection) >= kHeartbeatsBehind) continue;
+      if (waiting(connection) >= kHeartbeatsBehind) continue;
       if (peer.is_node()) {
         status = router_->send(connection, {wire::Heartbeat{}, {}});
       } else {

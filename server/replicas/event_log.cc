@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/assert.h"
+#include "common/wire/unread.h"
 
 namespace paceline::server {
 
@@ -36,7 +37,19 @@ void EventLog::unfollow() {
   history_.clear();
 }
 
+// Large ones are bounded by who sends them, here as on their way.
+bool EventLog::is_counted(const Output& output) {
+  return output.to.has_value() && output.message.payload.size <= wire::kCopiedBytesMax;
+}
+
+void EventLog::hold(To to, wire::Message message, Ticks now) {
+  outputs_.push_back({count_, now, {std::move(to), std::move(message)}});
+  const Output& held = outputs_.back().output;
+  if (is_counted(held)) ++waiting_[*held.to];
+}
+
 void EventLog::drop(const To& to) {
+  if (to) waiting_.erase(*to);
   std::erase_if(outputs_, [&](const Waiting& waiting) { return waiting.output.to == to; });
 }
 
@@ -54,6 +67,8 @@ std::vector<EventLog::Output> EventLog::take(bool alone) {
   while (!outputs_.empty() && (alone || outputs_.front().count <= held_)) {
     ready.push_back(std::move(outputs_.front().output));
     outputs_.pop_front();
+    const Output& output = ready.back();
+    if (is_counted(output) && --waiting_[*output.to] == 0) waiting_.erase(*output.to);
   }
   return ready;
 }

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -60,8 +61,11 @@ class EventLog {
   bool may_be_followed() const { return follows_ == Follows::kNotYet; }
 
   // To be said once the follower has all that has happened so far.
-  void hold(To to, wire::Message message, Ticks now = Ticks()) {
-    outputs_.push_back({count_, now, {std::move(to), std::move(message)}});
+  void hold(To to, wire::Message message, Ticks now = Ticks());
+  // How many small messages are held for that connection, in the sense of wire::Unread.
+  std::int64_t waiting(const wire::PeerId& to) const {
+    const auto found = waiting_.find(to);
+    return found == waiting_.end() ? 0 : found->second;
   }
   // What was held for that connection is said by nobody: it broke, and what counts is said again.
   void drop(const To& to);
@@ -86,6 +90,7 @@ class EventLog {
     Ticks since;
     Output output;
   };
+  static bool is_counted(const Output& output);
   void end_turn_of(std::vector<wire::Message>& events) {
     if (!events.empty()) events.back().logged->ends_turn = true;
   }
@@ -97,6 +102,7 @@ class EventLog {
   std::int64_t count_ = 0;
   std::int64_t held_ = 0;
   std::deque<Waiting> outputs_;
+  std::unordered_map<wire::PeerId, std::int64_t> waiting_;  // of those, by connection; none with 0
 };
 
 }  // namespace paceline::server

@@ -20,9 +20,11 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "common/assert.h"
 #include "common/instant.h"
 #include "common/log/log.h"
 #include "common/status.h"
@@ -55,13 +57,18 @@ class ReplicatedBackground final : public Background {
 
   // Whether what is done is told by another one (done()).
   void follow() { follows_ = true; }
-  void done(std::int64_t number, const Status& result, Ticks now) {
+  // Errors: kDataLoss this one has begun no such work, or was told so before: it is not in the same state.
+  [[nodiscard]] Status done(std::int64_t number, const Status& result, Ticks now) {
     const auto found = works_.find(number);
-    if (found == works_.end() || found->second.counts) return;
+    if (found == works_.end() || found->second.counts) {
+      return data_loss("background work " + std::to_string(number) + " is done, expected one of " +
+                       std::to_string(next_) + " that is not done yet");
+    }
     found->second.counts = result;
     const Done done = std::move(found->second.done);
     if (found->second.own) settle(number);
     done(result, now);
+    return Status::ok();
   }
   void take_over() {
     follows_ = false;
@@ -92,7 +99,8 @@ class ReplicatedBackground final : public Background {
   void finish(std::int64_t number, const Status& result) {
     const Ticks now = now_();
     note_(number, result, now);
-    done(number, result, now);
+    const Status known = done(number, result, now);
+    PACELINE_ASSERT(known.is_ok(), known.message());
   }
   // Both are known.
   void settle(std::int64_t number) {

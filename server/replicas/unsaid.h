@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "common/hex.h"
+#include "common/status.h"
 #include "common/wire/messages.h"
 
 namespace paceline::server {
@@ -21,6 +24,16 @@ class Unsaid {
   struct BothSaved {
     wire::Saved here;
     wire::Saved there;  // of the one that serves
+    // A file is a function of the shard's state. Errors: kDataLoss the two are not the same.
+    Status compare() const {
+      if (!here.fault.empty() || !there.fault.empty() || here.digest == there.digest) return Status::ok();
+      const auto text = [](const FileDigest& file) {
+        return std::to_string(file.bytes) + " bytes with checksum " + hex(file.checksum);
+      };
+      return data_loss("of version " + to_string(here.version) + " of shard " + to_string(here.shard) +
+                       " its file has " + text(here.digest) + ", that of the one that serves " +
+                       text(there.digest));
+    }
   };
 
   // The follower's shard has come to say this. Of the rest it says what time has led to, not events.
@@ -64,7 +77,7 @@ class Unsaid {
            std::holds_alternative<wire::ShardReady>(body) || std::holds_alternative<wire::Saved>(body) ||
            std::holds_alternative<wire::Parameters>(body) || std::holds_alternative<wire::ShardReport>(body);
   }
-  // Digests, counts and the like are each process's own.
+  // Counts and the like are each process's own; digests are compared once they are paired.
   static bool same(const wire::Body& a, const wire::Body& b) {
     if (a.index() != b.index()) return false;
     if (const auto* x = std::get_if<wire::GradientArrived>(&a)) {

@@ -56,7 +56,7 @@ TEST_CASE("a checkpoint counts when the one that serves says so, while this one'
   run.train(0, 1);
   run.save(1);
   run.let_go();  // the work goes on beside what follows
-  run.background.done(0, Status::ok(), run.now);
+  CHECK(run.background.done(0, Status::ok(), run.now).is_ok());
   // What it is told to keep is told by who knows; this one says only that the checkpoint is complete.
   CHECK(run.sent.of<wire::ForgetSaved>(kShard1).size() == 1);
   run.train(1, 2);
@@ -64,7 +64,7 @@ TEST_CASE("a checkpoint counts when the one that serves says so, while this one'
   run.wait_for(1);
   run.save(2);
   run.wait_for(2);
-  run.background.done(1, Status::ok(), run.now);
+  CHECK(run.background.done(1, Status::ok(), run.now).is_ok());
   CHECK(run.sent.of<wire::ForgetSaved>(kShard1).back().oldest_kept == CheckpointId{1, Version(1)});
 }
 
@@ -87,10 +87,10 @@ TEST_CASE("a checkpoint of which this one's disk lacks a file is none here, what
   run.train(0, 1);
   run.save(1);
   run.wait_for(1);
-  run.background.done(0, Status::ok(), run.now);
+  CHECK(run.background.done(0, Status::ok(), run.now).is_ok());
   run.train(1, 2);
   run.save(2);
-  run.background.done(1, Status::ok(), run.now);
+  CHECK(run.background.done(1, Status::ok(), run.now).is_ok());
   run.wait_for(2);
   CHECK(warnings.empty());
   CHECK(checkpoints.complete()->checkpoints.size() == 2);
@@ -99,7 +99,7 @@ TEST_CASE("a checkpoint of which this one's disk lacks a file is none here, what
   for (std::uint32_t k = 0; k < 2; ++k) {  // its own has failed, as it says elsewhere
     run.say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(3), {5, k + 1}, ""});
   }
-  run.background.done(2, Status::ok(), run.now);
+  CHECK(run.background.done(2, Status::ok(), run.now).is_ok());
   run.wait_for(3);
   REQUIRE(warnings.size() == 1);
   CHECK_THAT(warnings[0], Contains("the checkpoint of version 3 ") && Contains("shard-0: it is missing"));
@@ -112,7 +112,7 @@ TEST_CASE("a model that counts and is not on this one's disk fails the run where
   std::filesystem::create_directory(run.folder / "model.bin");
   run.let_go();
   to_the_end(run);
-  run.background.done(0, Status::ok(), run.now);
+  CHECK(run.background.done(0, Status::ok(), run.now).is_ok());
   CHECK(run.authority->take_missing().is_ok());
   run.wait_for(1);
   run.background.take_over();
@@ -130,9 +130,9 @@ TEST_CASE("where the run was over already, too: its summary is written again") {
   Following run(small_run());
   std::filesystem::create_directory(run.folder / "model.bin");
   to_the_end(run);
-  run.background.done(0, Status::ok(), run.now);
+  CHECK(run.background.done(0, Status::ok(), run.now).is_ok());
   run.shards_report();
-  run.background.done(1, Status::ok(), run.now);
+  CHECK(run.background.done(1, Status::ok(), run.now).is_ok());
   REQUIRE(run.authority->over());
   run.background.take_over();
   CHECK(run.background.is_behind());
@@ -159,10 +159,10 @@ TEST_CASE("a trace that counts before this one's disk has it is in this one's su
   run.nodes_report();
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.let_go();
-  run.background.done(0, Status::ok(), run.now);  // model.bin
+  CHECK(run.background.done(0, Status::ok(), run.now).is_ok());  // model.bin
   run.shards_report();
-  run.background.done(1, Status::ok(), run.now);  // the trace
-  run.background.done(2, Status::ok(), run.now);  // the results
+  CHECK(run.background.done(1, Status::ok(), run.now).is_ok());  // the trace
+  CHECK(run.background.done(2, Status::ok(), run.now).is_ok());  // the results
   REQUIRE(run.authority->over());
   run.wait_for(3);
   REQUIRE(run.summary().traced.has_value());

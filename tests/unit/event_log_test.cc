@@ -3,7 +3,9 @@
 #include "server/replicas/event_log.h"
 
 #include <catch2/catch.hpp>
+#include <memory>
 
+#include "common/wire/unread.h"
 #include "server/replicas/replicated_background.h"
 #include "server/replicas/unsaid.h"
 
@@ -109,6 +111,29 @@ TEST_CASE("what was held for a connection that broke is dropped, and nothing els
   CHECK(clocks(log.take(true)) == Clocks{2, 3});
 }
 
+TEST_CASE("what is held is counted for each connection, but what is large, until it may go or is dropped") {
+  EventLog log;
+  log.follow();
+  log.add(event());
+  for (int i = 0; i < 3; ++i) log.hold("a", grant(i));
+  log.hold("b", grant(3));
+  log.hold({}, grant(4));
+  const auto bytes = std::make_shared<const std::vector<std::byte>>(wire::kCopiedBytesMax + 1);
+  for (const std::size_t fewer : {0, 1}) {
+    log.hold("a", {wire::Parameters{}, {bytes, bytes->data(), bytes->size() - fewer}});
+  }
+  CHECK((log.waiting("a") == 4 && log.waiting("b") == 1 && log.waiting("c") == 0));
+  log.drop("b");
+  CHECK((log.waiting("a") == 4 && log.waiting("b") == 0));
+  log.add(event());
+  log.hold("a", grant(5));
+  REQUIRE(log.held(1).is_ok());
+  CHECK(log.take(false).size() == 6);
+  CHECK(log.waiting("a") == 1);
+  log.take(true);
+  CHECK(log.waiting("a") == 0);
+}
+
 TEST_CASE("a follower has no more than there is, nor forgets what it had") {
   EventLog log;
   log.follow();
@@ -135,7 +160,7 @@ TEST_CASE(
   unsaid.add({wire::ShardReady{}, {}});
   unsaid.add({wire::NodeLost{}, {}});  // time's, not an event's
   unsaid.add({wire::Saved{.version = Version(7)}, {}});
-  unsaid.said({wire::Saved{.version = Version(7), .digest = {1, 2}}, {}});  // each of its own file
+  unsaid.said({wire::Saved{.version = Version(7)}, {}});
   unsaid.add({wire::Parameters{.request = 1, .offset = 4}, {}});
   unsaid.said({wire::Parameters{.request = 1, .offset = 4}, {}});
   unsaid.said({wire::ShardReport{.pulls = 5}, {}});
@@ -166,6 +191,23 @@ TEST_CASE("what both have saved of a version is compared once both have said so,
   REQUIRE(both.has_value());
   CHECK((both->here.fault == "full" && both->there.fault.empty()));
   CHECK(unsaid.size() == 0);
+}
+
+TEST_CASE("files of one version that are not the same are of two states; what was not written is of none") {
+  Unsaid unsaid;
+  const auto saved = [](std::int64_t version, FileDigest digest, const std::string& fault = "") {
+    return wire::Message{wire::Saved{ShardId(1), Version(version), digest, fault}, {}};
+  };
+  unsaid.add(saved(7, {5, 0xa}));
+  CHECK(unsaid.said(saved(7, {5, 0xa}))->compare().is_ok());
+  unsaid.said(saved(8, {5, 0xa}));
+  const Status differs = unsaid.add(saved(8, {5, 0xb}))->compare();
+  CHECK(differs.code() == StatusCode::kDataLoss);
+  CHECK_THAT(differs.message(), Contains("version 8 of shard 1") && Contains(hex(std::uint64_t{0xb})));
+  unsaid.add(saved(9, {}, "full"));
+  CHECK(unsaid.said(saved(9, {5, 0xa}))->compare().is_ok());
+  unsaid.add(saved(10, {5, 0xa}));
+  CHECK(unsaid.said(saved(10, {}, "full"))->compare().is_ok());
 }
 
 // Work is done when the test says so.
@@ -214,10 +256,10 @@ TEST_CASE("a follower's work counts when the one that serves has said so, be its
   works.begin("b");
   works.disk.finish(0);
   CHECK(works.done.empty());
-  works.background.done(1, Status::ok(), Ticks(3));
+  CHECK(works.background.done(1, Status::ok(), Ticks(3)).is_ok());
   CHECK(works.done == Names{"b"});
   works.disk.finish(1);  // late, and counted already
-  works.background.done(0, Status::ok(), Ticks(4));
+  CHECK(works.background.done(0, Status::ok(), Ticks(4)).is_ok());
   CHECK(works.done == Names{"b", "a"});
   CHECK(works.noted.empty());
 }
@@ -229,13 +271,27 @@ TEST_CASE("what a work has left here is looked at once it is done here and count
   works.begin("b", unavailable("full"));
   works.disk.finish(0);
   CHECK(works.here.empty());
-  works.background.done(0, Status::ok(), Ticks(3));
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).is_ok());
   CHECK(works.here == Names{"a: here ok, counts ok"});
-  works.background.done(1, Status::ok(), Ticks(4));
+  CHECK(works.background.done(1, Status::ok(), Ticks(4)).is_ok());
   CHECK(works.done == Names{"a", "b"});
   CHECK(works.here.size() == 1);
   works.disk.finish(1);
   CHECK(works.here.back() == "b: here full, counts ok");
+}
+
+TEST_CASE("work that this one has not begun, or that is done already, is of another state") {
+  Works works;
+  works.background.follow();
+  works.begin("a");
+  const Status unknown = works.background.done(1, Status::ok(), Ticks(3));
+  CHECK(unknown.code() == StatusCode::kDataLoss);
+  CHECK_THAT(unknown.message(), Contains("background work 1"));
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).is_ok());
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).code() == StatusCode::kDataLoss);
+  works.disk.finish(0);
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).code() == StatusCode::kDataLoss);
+  CHECK(works.done == Names{"a"});
 }
 
 TEST_CASE("work that comes to something else here than there is said, ever more seldom") {
@@ -244,16 +300,16 @@ TEST_CASE("work that comes to something else here than there is said, ever more 
   for (int i = 0; i < 4; ++i) works.begin("a", unavailable("shard-0: no space left"));
   works.disk.finish(0);
   CHECK(works.warnings.empty());  // nobody knows yet
-  works.background.done(0, Status::ok(), Ticks(3));
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).is_ok());
   REQUIRE(works.warnings.size() == 1);
   CHECK_THAT(works.warnings[0], Contains("not on this replica's disk") && Contains("shard-0: no space left"));
-  for (int i = 1; i < 4; ++i) works.background.done(i, Status::ok(), Ticks(4));
+  for (int i = 1; i < 4; ++i) CHECK(works.background.done(i, Status::ok(), Ticks(4)).is_ok());
   CHECK(works.warnings.size() == 1);
   for (std::size_t i = 1; i < 4; ++i) works.disk.finish(i);
   CHECK(works.warnings.size() == 3);  // the first, the second, the fourth
   works.begin("b");
   works.disk.finish(4);
-  works.background.done(4, Status::ok(), Ticks(5));
+  CHECK(works.background.done(4, Status::ok(), Ticks(5)).is_ok());
   CHECK(works.warnings.size() == 3);
 }
 
@@ -262,7 +318,7 @@ TEST_CASE("who is to end waits for what counts and is not done here yet, and for
   works.background.follow();
   works.begin("a");
   works.begin("b");
-  works.background.done(0, Status::ok(), Ticks(3));
+  CHECK(works.background.done(0, Status::ok(), Ticks(3)).is_ok());
   CHECK(works.background.is_behind());
   bool told = false;
   works.background.when_not_behind([&] { told = true; });

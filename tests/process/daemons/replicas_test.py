@@ -3,9 +3,12 @@ one of them is killed, stopped or cut off: nothing. See harness.py."""
 
 import json
 import os
+import pathlib
 import signal
+import sys
 
 import etcd
+import flood
 import harness
 from harness import DaemonTest
 
@@ -138,6 +141,24 @@ class Replicas(DaemonTest):
         self.kill(servers[0][0])
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][1], servers[1][0], servers[1][1]], model,
                                                self.second())
+
+    def test_who_asks_without_end_while_the_follower_stands_still_is_lost(self):
+        """What it would be answered waits for the follower, which hears of no such question: that is bounded, too."""
+        self.configure_replicas(1, 1000 * ITERATIONS)
+        self.of_replicas += ["cluster.nodes={min: 2, max: 3}", "cluster.lease=60s", "emulate.base_step=5ms"]
+        self.endpoints = [f"ipc://{self.folder}/0.0"]
+        join = flood.recorded_join(self, *self.of_replicas)
+        servers = [self.server(0, "--replica", r, *self.of_replicas) for r in range(2)]
+        for i in range(2):
+            self.node(i, *self.of_replicas)
+        servers[0].wait_for_line(r"^version [1-9]")  # one is behind: it is not kept, and who asks for it is told so
+        flooder = self.start(sys.executable, pathlib.Path(flood.__file__), self.endpoints[0], "exact", "reads",
+                             flood.join_as(join, 2).hex())
+        flooder.wait_for_line("ready")
+        servers[1].send(signal.SIGSTOP)
+        flooder.send(signal.SIGUSR1)
+        servers[0].wait_for_line(r"node 2 lost before it took part: it does not read what it is sent: \d+ messages wait for it")
+        self.assertNotIn("has lost its follower", (self.run_dir / "server.log").read_text(encoding="utf-8"))
 
     def test_etcd_stands_still_for_a_while(self):
         self.configure_replicas(1, 10 * ITERATIONS)  # longer than a lease
