@@ -35,6 +35,10 @@ function(paceline_options target)
   if(PACELINE_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
+  if(PACELINE_FUZZER)
+    # libFuzzer steers by what an input reaches in the libraries; the fuzzer's own source has next to nothing to reach.
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
   if(PACELINE_SANITIZE)
     # GCC 12 takes the sanitizers' own temporaries for uninitialised reads inside <regex> (GCC bug 105562).
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)

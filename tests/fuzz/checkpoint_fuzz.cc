@@ -14,6 +14,7 @@
 
 #include "server/checkpoint/checksum.h"
 #include "server/checkpoint/shard_header.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/unit/checkpoint_fixture.h"
@@ -189,6 +190,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 }
 #else
 int main(int argc, char** argv) {
-  return paceline::server::run(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 200'000);
+  using namespace paceline::server;
+  if (const char* folder = paceline::testing::corpus_folder(argc, argv)) {
+    return paceline::testing::write_corpus(folder, {some_shard(kFloats), some_shard(0), some_manifest()});
+  }
+  return run(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 200'000);
 }
 #endif

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/checkpoint/engine_state.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/unit/resume_fixture.h"
 
@@ -130,6 +131,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 }
 #else
 int main(int argc, char** argv) {
-  return paceline::sync::run(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 50'000);
+  using namespace paceline::sync;
+  if (const char* folder = paceline::testing::corpus_folder(argc, argv)) {
+    std::vector<std::string> states;
+    for (const EngineConfig& config : configs()) states.push_back(some_state(config));
+    return paceline::testing::write_corpus(folder, states);
+  }
+  return run(argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 50'000);
 }
 #endif
