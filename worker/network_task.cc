@@ -104,6 +104,12 @@ Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, co
       std::move(test), config.train.eval_samples, normalization, std::move(backend), std::move(stop)));
 }
 
+MakeBackend on_cpu(Backend kind) {
+  return [kind](const NetworkSpec& network, std::int64_t batch_size, std::uint64_t seed) {
+    return make_backend(kind, network, batch_size, seed);
+  };
+}
+
 Status check_data_path(const RunConfig& config) {
   if (!config.data.path.empty()) return Status::ok();
   return invalid_argument(
@@ -131,7 +137,7 @@ class NetworkTasks final : public TaskFactory {
   }
 
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    BackendPerSize backends(config_.train.backend, network_, config_.run.seed, sizes_kept_);
+    BackendPerSize backends(on_cpu(config_.train.backend), network_, config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
     return std::unique_ptr<Task>(
