@@ -164,6 +164,8 @@ struct OptimizerSection {
 };
 
 enum class Backend { kOnednn, kReference };
+// What a GPU multiplies (worker/model/cuda/precision.h); parameters and gradients are float32 with each.
+enum class Precision { kFp32, kTf32, kBf16 };
 
 enum class LayerKind { kConv, kPool, kDense, kRelu, kDropout, kFlatten };
 // One layer of a network given in YAML; fields that a kind does not use are refused when given.
