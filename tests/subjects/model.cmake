@@ -16,8 +16,11 @@ if(PACELINE_CUDA_HEADERS_FOUND)
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model)
 endif()
 
+paceline_test(gpu_module_test SOURCES unit/gpu_module_test.cc LIBS paceline_network_task)
+
 # The same test on a real GPU; skipped, with the reason, where there is none.
 if(PACELINE_CUDA_FOUND)
+  target_compile_definitions(gpu_module_test PRIVATE PACELINE_CUDA_BUILT)
   paceline_program(gpu_test SOURCES unit/model_cuda_test.cc gpu_main.cc
     LIBS paceline_cuda_backend paceline_cuda_kernels CUDA::cudart CUDA::cublas ${CUDNN_LIBRARY} paceline_model
          Catch2::Catch2)
