@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -144,7 +146,12 @@ struct Scratch {
 // Checks and begins one pass: `compute` is done in the handle's stream.
 template <typename Compute>
 cudnnStatus_t run(Device& device, const char* pass, cudnnHandle_t handle, const Convolution& c, int algorithm,
-                  const Scratch& scratch, Compute compute) {
+                  const Scratch& scratch, std::initializer_list<const void*> tensors, Compute compute) {
+  // A search measures on memory of its own, which is aligned.
+  for (const void* tensor : tensors) {
+    if (reinterpret_cast<std::uintptr_t>(tensor) % 16 == 0) continue;
+    return device.mistake(std::string(pass) + ": a tensor that is not aligned", CUDNN_STATUS_BAD_PARAM);
+  }
   if (!device.is_alive(handle)) {
     return device.mistake(std::string(pass) + ": a handle that is not there", CUDNN_STATUS_BAD_PARAM);
   }
@@ -356,7 +363,7 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
   FAKE_CUDA_CALL(CUDNN_STATUS_EXECUTION_FAILED);
   Convolution c;
   if (!fits(device, x_is, w_is, conv, y_is, c)) return fit_or_mistake(device, __func__, false);
-  return run(device, "forward", handle, c, algorithm, {workspace, bytes},
+  return run(device, "forward", handle, c, algorithm, {workspace, bytes}, {x, w, y},
              [=, times = scalar(alpha), kept = scalar(beta)] {
                const auto xs = read(c.type(), x, size_of(c.x));
                const auto ws = read(c.type(), w, size_of(c.w));
@@ -376,7 +383,7 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
   FAKE_CUDA_CALL(CUDNN_STATUS_EXECUTION_FAILED);
   Convolution c;
   if (!fits(device, dx_is, w_is, conv, dy_is, c)) return fit_or_mistake(device, __func__, false);
-  return run(device, "data", handle, c, algorithm, {workspace, bytes},
+  return run(device, "data", handle, c, algorithm, {workspace, bytes}, {w, dy, dx},
              [=, times = scalar(alpha), kept = scalar(beta)] {
                const auto ws = read(c.type(), w, size_of(c.w));
                const auto dys = read(c.type(), dy, size_of(c.y));
@@ -396,7 +403,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
   FAKE_CUDA_CALL(CUDNN_STATUS_EXECUTION_FAILED);
   Convolution c;
   if (!fits(device, x_is, dw_is, conv, dy_is, c)) return fit_or_mistake(device, __func__, false);
-  return run(device, "filter", handle, c, algorithm, {workspace, bytes},
+  return run(device, "filter", handle, c, algorithm, {workspace, bytes}, {x, dy, dw},
              [=, times = scalar(alpha), kept = scalar(beta)] {
                const auto xs = read(c.type(), x, size_of(c.x));
                const auto dys = read(c.type(), dy, size_of(c.y));

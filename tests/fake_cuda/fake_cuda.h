@@ -13,7 +13,8 @@
 //   objects    those that were given back, or are of another kind, are refused; so is work in a stream of
 //   another
 //              GPU than the thread's current one.
-//   cuDNN      shapes must fit, the workspace must be as large as was said, and is written over.
+//   cuDNN      shapes must fit, tensors be aligned, the workspace must be as large as was said, and is
+//   written over.
 //
 // What it says nothing about: rounding, speed, and whatever real libraries do beyond what is documented of
 // them.

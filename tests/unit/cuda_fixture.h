@@ -78,6 +78,7 @@ inline std::vector<std::vector<LayerConfig>> cuda_networks() {
       {conv(16, 3), flatten(), relu(), dense(10)},                       // seen through a flatten
       {conv(16, 3), relu(), pool(2), relu(), pool(3, 2, 1), dense(10)},  // ReLU of its own; windows overlap
       {conv(16, 3), pool(2), pool(2), conv(16, 3), pool(3, 1, 1), dense(10)},
+      {conv(5, 2), conv(4, 3), dense(10)},  // 65 floats in front: not aligned
       {conv(6, 3), pool(2, 3), dense(10)},  // some of the input is in no window
       {relu(), conv(4, 3), dense(10)},      // nothing goes back to the images
       {dropout(0.2), conv(4, 3), dense(10)},

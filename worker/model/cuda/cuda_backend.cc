@@ -52,14 +52,12 @@ Status send_filled(const Staged<T>& staged, std::span<const T> values, cudaStrea
   return staged.send(stream, 0, staged.host.size());
 }
 
-// A layer's parameters lie side by side: weight, bias.
-ParameterRange range_of(const Layer& layer) {
-  return {layer.weight.offset, layer.weight.size + layer.bias.size};
-}
-
-// A layer's gradient on its way to the host.
-struct Arriving {
-  ParameterRange range;
+// A layer's parameters, weight and bias side by side: in the flat vector, in the staging memory, and when its
+// gradient has come back there.
+struct Parameters {
+  std::int64_t flat;
+  std::int64_t staged;
+  std::int64_t size;
   Event computed;
   Event arrived;
 };
@@ -68,7 +66,10 @@ template <typename T>
 class CudaBackend final : public NetworkBackend {
  public:
   CudaBackend(std::shared_ptr<const GpuThread> gpu, NetworkSpec network, std::int64_t batch_size)
-      : gpu_(std::move(gpu)), network_(std::move(network)), batch_size_(batch_size) {}
+      : gpu_(std::move(gpu)),
+        network_(std::move(network)),
+        placed_(place_parameters(network_)),
+        batch_size_(batch_size) {}
 
   // What has been begun is over before the memory that it works on goes.
   ~CudaBackend() override { static_cast<void>(gpu_->drain()); }
@@ -76,18 +77,19 @@ class CudaBackend final : public NetworkBackend {
   Status make(AlgorithmCache& cache, Precision precision, std::uint64_t seed) {
     PACELINE_RETURN_IF_ERROR(gpu_->enter());
     PACELINE_ASSIGN_OR_RETURN(
-        program_, Program<T>::make(*gpu_, cache, network_, static_cast<int>(batch_size_), precision, seed));
+        program_, Program<T>::make(*gpu_, cache, placed_, static_cast<int>(batch_size_), precision, seed));
     PACELINE_ASSIGN_OR_RETURN(batch_, StagedBatch::make(batch_size_, network_.input.size()));
-    PACELINE_ASSIGN_OR_RETURN(parameters_, Staged<float>::make(network_.layout.size()));
-    PACELINE_ASSIGN_OR_RETURN(gradient_, Staged<float>::make(network_.layout.size()));
+    PACELINE_ASSIGN_OR_RETURN(parameters_, Staged<float>::make(placed_.floats));
+    PACELINE_ASSIGN_OR_RETURN(gradient_, Staged<float>::make(placed_.floats));
     PACELINE_ASSIGN_OR_RETURN(metric_known_, make_event());
-    for (auto layer = network_.layers.rbegin(); layer != network_.layers.rend(); ++layer) {
-      if (layer->weight.size == 0) continue;
-      Arriving arriving;
-      arriving.range = range_of(*layer);
-      PACELINE_ASSIGN_OR_RETURN(arriving.computed, make_event());
-      PACELINE_ASSIGN_OR_RETURN(arriving.arrived, make_event());
-      arriving_.push_back(std::move(arriving));
+    for (std::size_t i = 0; i < network_.layers.size(); ++i) {
+      const Layer& layer = network_.layers[i];
+      if (layer.weight.size == 0) continue;
+      Parameters parameters{layer.weight.offset, placed_.layers[i].weight.offset,
+                            layer.weight.size + layer.bias.size, nullptr, nullptr};
+      PACELINE_ASSIGN_OR_RETURN(parameters.computed, make_event());
+      PACELINE_ASSIGN_OR_RETURN(parameters.arrived, make_event());
+      layers_.push_back(std::move(parameters));
     }
     return Status::ok();
   }
@@ -99,8 +101,8 @@ class CudaBackend final : public NetworkBackend {
     check_length(gradient.size());
     return over_when_failed([&]() -> Result<Metric> {
       PACELINE_RETURN_IF_ERROR(begin(parameters, batch, Mode::kTraining));
-      PACELINE_RETURN_IF_ERROR(program_->backward(
-          vectors(), [this, n = std::size_t{0}](const Layer&) mutable { return bring(arriving_[n++]); }));
+      PACELINE_RETURN_IF_ERROR(
+          program_->backward(vectors(), [this](std::size_t trained) { return bring(layers_[trained]); }));
       PACELINE_RETURN_IF_ERROR(take(gradient, final_from));
       return metric(batch);
     }());
@@ -148,14 +150,13 @@ class CudaBackend final : public NetworkBackend {
       PACELINE_RETURN_IF_ERROR(send_filled(batch_.sample_ids, batch.sample_ids, gpu_->compute()));
     }
     PACELINE_RETURN_IF_ERROR(program_->forward(
-        vectors(), mode, [&](const Layer& layer) { return send_parameters(parameters, layer); }));
+        vectors(), mode, [&](std::size_t trained) { return send_parameters(parameters, layers_[trained]); }));
     return compute_loss(batch, mode);
   }
 
-  Status send_parameters(std::span<const float> parameters, const Layer& layer) {
-    const ParameterRange range = range_of(layer);
-    std::copy_n(parameters.begin() + range.offset, range.size, parameters_.host.data() + range.offset);
-    return parameters_.send(gpu_->compute(), range.offset, range.size);
+  Status send_parameters(std::span<const float> parameters, const Parameters& layer) {
+    std::copy_n(parameters.begin() + layer.flat, layer.size, parameters_.host.data() + layer.staged);
+    return parameters_.send(gpu_->compute(), layer.staged, layer.size);
   }
 
   Status compute_loss(const Batch& batch, Mode mode) {
@@ -174,20 +175,19 @@ class CudaBackend final : public NetworkBackend {
   }
 
   // The copy waits for the layer, and the layers in front of it do not wait for the copy.
-  Status bring(const Arriving& layer) {
+  Status bring(const Parameters& layer) {
     PACELINE_CUDA(cudaEventRecord(layer.computed.get(), gpu_->compute()));
     PACELINE_CUDA(cudaStreamWaitEvent(gpu_->copies(), layer.computed.get(), 0));
-    PACELINE_RETURN_IF_ERROR(gradient_.fetch(gpu_->copies(), layer.range.offset, layer.range.size));
+    PACELINE_RETURN_IF_ERROR(gradient_.fetch(gpu_->copies(), layer.staged, layer.size));
     PACELINE_CUDA(cudaEventRecord(layer.arrived.get(), gpu_->copies()));
     return Status::ok();
   }
 
   Status take(std::span<float> gradient, const FinalFrom& final_from) {
-    for (const Arriving& layer : arriving_) {
-      PACELINE_CUDA(cudaEventSynchronize(layer.arrived.get()));
-      const ParameterRange& range = layer.range;
-      std::copy_n(gradient_.host.data() + range.offset, range.size, gradient.begin() + range.offset);
-      final_from(range.offset);
+    for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+      PACELINE_CUDA(cudaEventSynchronize(layer->arrived.get()));
+      std::copy_n(gradient_.host.data() + layer->staged, layer->size, gradient.begin() + layer->flat);
+      final_from(layer->flat);
     }
     return Status::ok();
   }
@@ -206,13 +206,14 @@ class CudaBackend final : public NetworkBackend {
 
   const std::shared_ptr<const GpuThread> gpu_;
   const NetworkSpec network_;
+  const PlacedNetwork placed_;
   const std::int64_t batch_size_;
   std::unique_ptr<Program<T>> program_;
   StagedBatch batch_;
   Staged<float> parameters_;
   Staged<float> gradient_;
   Event metric_known_;
-  std::vector<Arriving> arriving_;  // the last layer's first
+  std::vector<Parameters> layers_;  // those with parameters, the first first
 };
 
 template <typename T>

@@ -15,9 +15,9 @@ enum class Mode { kTraining, kEvaluation };
 template <typename T>
 struct Pass {
   Mode mode;
-  const float* parameters;         // layout.size() floats
+  const float* parameters;         // each layer's at its place there (placed_network.h)
   const T* weights;                // the same, as T: the same memory where T is float
-  float* gradient;                 // layout.size() floats, written layer by layer
+  float* gradient;                 // as the parameters, written layer by layer
   const std::int64_t* epochs;      // of each sample: the keys of its dropout; not read in evaluation
   const std::int64_t* sample_ids;  // as above
   void* workspace;                 // the largest workspace_bytes() of all layers

@@ -19,7 +19,7 @@ constexpr bool kNarrow = !std::is_same_v<T, float>;
 constexpr std::int64_t kElementsMax = std::numeric_limits<std::int32_t>::max();
 
 // Kernels and cuDNN count elements in 32 bits.
-Status check_sizes(const NetworkSpec& network, int samples) {
+Status check_sizes(const PlacedNetwork& network, int samples) {
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
     const std::int64_t largest =
@@ -36,7 +36,7 @@ Status check_sizes(const NetworkSpec& network, int samples) {
 bool is_trained(LayerKind kind) { return kind == LayerKind::kConv || kind == LayerKind::kDense; }
 
 // Whether the layer behind `index` is a ReLU, seen through what is nothing on a GPU.
-bool relu_behind(const NetworkSpec& network, std::size_t index) {
+bool relu_behind(const PlacedNetwork& network, std::size_t index) {
   for (++index; index < network.layers.size(); ++index) {
     if (network.layers[index].kind != LayerKind::kFlatten)
       return network.layers[index].kind == LayerKind::kRelu;
@@ -46,7 +46,7 @@ bool relu_behind(const NetworkSpec& network, std::size_t index) {
 
 template <typename T>
 Result<std::unique_ptr<GpuLayer<T>>> make_layer(const GpuThread& gpu, AlgorithmCache& cache,
-                                                const NetworkSpec& network, std::size_t index, int samples,
+                                                const PlacedNetwork& network, std::size_t index, int samples,
                                                 Precision precision, std::uint64_t seed) {
   using Made = std::unique_ptr<GpuLayer<T>>;
   const Layer& layer = network.layers[index];
@@ -72,7 +72,7 @@ Result<std::unique_ptr<GpuLayer<T>>> make_layer(const GpuThread& gpu, AlgorithmC
 
 template <typename T>
 Result<std::unique_ptr<Program<T>>> Program<T>::make(const GpuThread& gpu, AlgorithmCache& cache,
-                                                     const NetworkSpec& network, int samples,
+                                                     const PlacedNetwork& network, int samples,
                                                      Precision precision, std::uint64_t seed) {
   PACELINE_RETURN_IF_ERROR(check_sizes(network, samples));
   std::unique_ptr<Program> program(new Program(gpu, samples));
@@ -82,7 +82,7 @@ Result<std::unique_ptr<Program<T>>> Program<T>::make(const GpuThread& gpu, Algor
 }
 
 template <typename T>
-Status Program<T>::add_stages(AlgorithmCache& cache, const NetworkSpec& network, Precision precision,
+Status Program<T>::add_stages(AlgorithmCache& cache, const PlacedNetwork& network, Precision precision,
                               std::uint64_t seed) {
   bool relu_done = false;  // by the stage in front
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
@@ -103,11 +103,12 @@ Status Program<T>::add_stages(AlgorithmCache& cache, const NetworkSpec& network,
   }
   const auto trained = [](const Stage& stage) { return is_trained(stage.layer.kind); };
   first_trained_ = std::find_if(stages_.begin(), stages_.end(), trained) - stages_.begin();
+  trained_ = std::count_if(stages_.begin(), stages_.end(), trained);
   return Status::ok();
 }
 
 template <typename T>
-Status Program<T>::allocate(const NetworkSpec& network) {
+Status Program<T>::allocate(const PlacedNetwork& network) {
   std::int64_t difference = 0;
   std::int64_t weight = 0;
   std::size_t workspace = 0;
@@ -122,7 +123,7 @@ Status Program<T>::allocate(const NetworkSpec& network) {
   PACELINE_ASSIGN_OR_RETURN(workspace_, make_device_memory<std::byte>(static_cast<std::int64_t>(workspace)));
   if constexpr (kNarrow<T>) {
     PACELINE_ASSIGN_OR_RETURN(images_, make_device_memory<T>(samples_ * network.input.size()));
-    PACELINE_ASSIGN_OR_RETURN(weights_, make_device_memory<T>(network.layout.size()));
+    PACELINE_ASSIGN_OR_RETURN(weights_, make_device_memory<T>(network.floats));
     PACELINE_ASSIGN_OR_RETURN(weight_gradient_, make_device_memory<T>(weight));
   }
   return Status::ok();
@@ -176,10 +177,11 @@ template <typename T>
 Status Program<T>::forward(const StepVectors& step, Mode mode, const AtLayer& before) {
   const Pass<T> pass = pass_of(step, mode);
   PACELINE_RETURN_IF_ERROR(narrow_images(step));
+  std::size_t trained = 0;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
     if (is_trained(stage.layer.kind)) {
-      PACELINE_RETURN_IF_ERROR(before(stage.layer));
+      PACELINE_RETURN_IF_ERROR(before(trained++));
       PACELINE_RETURN_IF_ERROR(narrow_weight(step, stage.layer));
     }
     PACELINE_RETURN_IF_ERROR(stage.computed->forward(pass, in_of(step, i), stage.out.data()));
@@ -190,13 +192,14 @@ Status Program<T>::forward(const StepVectors& step, Mode mode, const AtLayer& be
 template <typename T>
 Status Program<T>::backward(const StepVectors& step, const AtLayer& behind) {
   const Pass<T> pass = pass_of(step, Mode::kTraining);
+  std::size_t trained = trained_;
   std::size_t current = 0;  // differences_[current] is with respect to what the stage gives
   for (std::size_t i = stages_.size(); i-- > first_trained_;) {
     const Stage& stage = stages_[i];
     T* in_difference = i > first_trained_ ? differences_[1 - current].data() : nullptr;
     PACELINE_RETURN_IF_ERROR(stage.computed->backward(pass, in_of(step, i), stage.out.data(),
                                                       differences_[current].data(), in_difference));
-    if (is_trained(stage.layer.kind)) PACELINE_RETURN_IF_ERROR(behind(stage.layer));
+    if (is_trained(stage.layer.kind)) PACELINE_RETURN_IF_ERROR(behind(--trained));
     current = 1 - current;
   }
   return Status::ok();

@@ -15,13 +15,14 @@
 #include <vector>
 
 #include "common/config/run_config.h"
-#include "common/network/network.h"
 #include "worker/model/cuda/algorithms.h"
 #include "worker/model/cuda/layer.h"
+#include "worker/model/cuda/placed_network.h"
 
 namespace paceline::cuda {
 
-// A GPU's memory that a step reads and writes; each but `images` as in Pass (layer.h).
+// A GPU's memory that a step reads and writes; each but `images` as in Pass (layer.h). Parameters and
+// gradient have the places of the PlacedNetwork.
 struct StepVectors {
   const float* images;  // samples x C x H x W
   const float* parameters;
@@ -33,13 +34,14 @@ struct StepVectors {
 template <typename T>
 class Program {
  public:
-  // Called with a layer that has parameters, while the work of a pass is put into the stream.
-  using AtLayer = std::function<Status(const Layer&)>;
+  // Called at each layer that has parameters, with its number among these, while the work of a pass is put
+  // into the stream.
+  using AtLayer = std::function<Status(std::size_t trained)>;
 
   // `gpu` outlives the program. Errors: those of the layers; kInvalidArgument when a tensor would have 2^31
   // elements or more.
   static Result<std::unique_ptr<Program>> make(const GpuThread& gpu, AlgorithmCache& cache,
-                                               const NetworkSpec& network, int samples, Precision precision,
+                                               const PlacedNetwork& network, int samples, Precision precision,
                                                std::uint64_t seed);
 
   // Puts the forward pass into the compute stream. `before`: in front of each layer with parameters, the
@@ -61,9 +63,9 @@ class Program {
   };
 
   Program(const GpuThread& gpu, int samples) : gpu_(gpu), samples_(samples) {}
-  Status add_stages(AlgorithmCache& cache, const NetworkSpec& network, Precision precision,
+  Status add_stages(AlgorithmCache& cache, const PlacedNetwork& network, Precision precision,
                     std::uint64_t seed);
-  Status allocate(const NetworkSpec& network);
+  Status allocate(const PlacedNetwork& network);
   Pass<T> pass_of(const StepVectors& step, Mode mode) const;
   const T* in_of(const StepVectors& step, std::size_t stage) const;
   Status narrow_images(const StepVectors& step);
@@ -72,6 +74,7 @@ class Program {
   const GpuThread& gpu_;
   const int samples_;
   std::vector<Stage> stages_;
+  std::size_t trained_ = 0;        // how many of them have parameters
   std::size_t first_trained_ = 0;  // the stages in front of it need no backward pass
   std::array<DeviceMemory<T>, 2> differences_;
   DeviceMemory<std::byte> workspace_;
