@@ -49,8 +49,8 @@ class CounterRandom {
  public:
   using result_type = std::uint32_t;
 
-  CounterRandom(std::uint64_t seed, Stream stream, std::uint64_t a = 0, std::uint64_t b = 0,
-                std::uint64_t c = 0) {
+  constexpr CounterRandom(std::uint64_t seed, Stream stream, std::uint64_t a = 0, std::uint64_t b = 0,
+                          std::uint64_t c = 0) {
     // The key identifies (seed, stream, a, b, c) through two chained Philox blocks; the counter then only
     // counts.
     const auto outer = philox4x32({static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(a >> 32),
@@ -66,6 +66,14 @@ class CounterRandom {
   static constexpr result_type min() { return 0; }
   static constexpr result_type max() { return 0xFFFFFFFFu; }
   result_type operator()() { return next_u32(); }
+
+  // The numbers that next_u32() gives as its 4 x `position` + 0 .. 3rd, out of turn and for whoever has no
+  // time to count up to them: a GPU draws all of them at once.
+  constexpr std::array<std::uint32_t, 4> block_at(std::uint64_t position) const {
+    return philox4x32({static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),
+                       salt_[0], salt_[1]},
+                      key_);
+  }
 
   std::uint32_t next_u32() {
     if (used_ == 4) refill();
@@ -98,9 +106,7 @@ class CounterRandom {
 
  private:
   void refill() {
-    block_ = philox4x32({static_cast<std::uint32_t>(position_), static_cast<std::uint32_t>(position_ >> 32),
-                         salt_[0], salt_[1]},
-                        key_);
+    block_ = block_at(position_);
     ++position_;
     used_ = 0;
   }

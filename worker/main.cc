@@ -40,7 +40,11 @@ int worker_main(int argc, char** argv) {
     if (!own.is_ok()) return fail(own.status(), kExitUsage, "paceline-worker " + to_string(node));
   }
   auto tasks = make_network_tasks(*config);
-  if (!tasks.is_ok()) return fail(tasks.status(), kExitUsage, "paceline-worker " + to_string(node));
+  if (!tasks.is_ok()) {
+    // The configuration is not to blame for a machine without a GPU.
+    const bool no_gpu = tasks.status().code() == StatusCode::kUnavailable;
+    return fail(tasks.status(), no_gpu ? kExitFailedRun : kExitUsage, "paceline-worker " + to_string(node));
+  }
   const DaemonOptions& given = command_line.options;
   const auto prepared = prepare_node_log(*config, node, existing_log(given.force, given.resume));
   if (!prepared.is_ok()) {

@@ -10,6 +10,7 @@
 #include "worker/data/cifar10.h"
 #include "worker/data/loader.h"
 #include "worker/model/backend_per_size.h"
+#include "worker/model/gpu_module.h"
 
 namespace paceline {
 namespace {
@@ -95,13 +96,25 @@ class NetworkEvaluator final : public Task {
   Stops stop_;
 };
 
-Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, const NetworkSpec& network,
+Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, const MakeBackend& make,
+                                                     const NetworkSpec& network,
                                                      const Normalization& normalization, Stops stop) {
   PACELINE_ASSIGN_OR_RETURN(DataSetPtr test, read_cifar10_test(config.data.path));
-  PACELINE_ASSIGN_OR_RETURN(auto backend,
-                            make_backend(config.train.backend, network, kEvaluationBatch, config.run.seed));
+  PACELINE_ASSIGN_OR_RETURN(auto backend, make(network, kEvaluationBatch, config.run.seed));
   return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(
       std::move(test), config.train.eval_samples, normalization, std::move(backend), std::move(stop)));
+}
+
+MakeBackend on_cpu(Backend kind) {
+  return [kind](const NetworkSpec& network, std::int64_t batch_size, std::uint64_t seed) {
+    return make_backend(kind, network, batch_size, seed);
+  };
+}
+
+// A node's GPUs, or null where it computes on the CPU.
+Result<std::shared_ptr<Gpus>> gpus_of(const TrainSection& train) {
+  if (train.device == Device::kCpu) return std::shared_ptr<Gpus>();
+  return load_gpus({train.devices, train.precision});
 }
 
 Status check_data_path(const RunConfig& config) {
@@ -113,8 +126,11 @@ Status check_data_path(const RunConfig& config) {
 
 class NetworkTasks final : public TaskFactory {
  public:
-  NetworkTasks(const RunConfig& config, NetworkSpec network, const DataSetPtr& train, std::size_t sizes_kept)
+  // `gpus`: null for the CPU.
+  NetworkTasks(const RunConfig& config, NetworkSpec network, std::shared_ptr<Gpus> gpus,
+               const DataSetPtr& train, std::size_t sizes_kept)
       : config_(config),
+        gpus_(std::move(gpus)),
         sizes_kept_(sizes_kept),
         network_(std::move(network)),
         data_fingerprint_(fingerprint(*train)),
@@ -131,7 +147,8 @@ class NetworkTasks final : public TaskFactory {
   }
 
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    BackendPerSize backends(config_.train.backend, network_, config_.run.seed, sizes_kept_);
+    PACELINE_ASSIGN_OR_RETURN(MakeBackend make, backends_for(worker.thread));
+    BackendPerSize backends(std::move(make), network_, config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
     return std::unique_ptr<Task>(
@@ -140,11 +157,18 @@ class NetworkTasks final : public TaskFactory {
   // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
   bool trainers_are_alike() const override { return true; }
   Result<std::unique_ptr<Task>> make_evaluator() override {
-    return make_network_evaluator(config_, network_, normalization_, Stops(stopped_));
+    // With the first thread's GPU, and a stream of its own there.
+    PACELINE_ASSIGN_OR_RETURN(const MakeBackend make, backends_for(0));
+    return make_network_evaluator(config_, make, network_, normalization_, Stops(stopped_));
   }
   void stop_evaluating() override { ++*stopped_; }
 
  private:
+  // For the calling thread, the node's `index`-th.
+  Result<MakeBackend> backends_for(std::uint32_t index) const {
+    return gpus_ == nullptr ? on_cpu(config_.train.backend) : gpus_->for_thread(index);
+  }
+
   // Under `share: even` rank r of K has the r-th n of each K n samples; from a pool, whatever it is granted.
   Prediction prediction(WorkerId worker) const {
     if (config_.train.share == Share::kPool) return {};
@@ -154,6 +178,7 @@ class NetworkTasks final : public TaskFactory {
   }
 
   const RunConfig config_;
+  const std::shared_ptr<Gpus> gpus_;
   const std::size_t sizes_kept_;
   const NetworkSpec network_;
   const std::uint64_t data_fingerprint_;
@@ -167,12 +192,13 @@ class NetworkTasks final : public TaskFactory {
 
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config, std::size_t sizes_kept) {
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
+  PACELINE_ASSIGN_OR_RETURN(auto gpus, gpus_of(config.train));
   PACELINE_RETURN_IF_ERROR(check_data_path(config));
   PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
   // Read again when it is needed. An hour into the run is no time to learn that it is missing.
   PACELINE_RETURN_IF_ERROR(read_cifar10_test(config.data.path).status());
   return std::unique_ptr<TaskFactory>(
-      std::make_unique<NetworkTasks>(config, std::move(network), train, sizes_kept));
+      std::make_unique<NetworkTasks>(config, std::move(network), std::move(gpus), train, sizes_kept));
 }
 
 Status check_data(const RunConfig& config) {
@@ -192,11 +218,13 @@ Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> 
     return invalid_argument("a model of " + std::to_string(parameters.size()) + " parameters, but " +
                             config.train.model + " has " + std::to_string(network.layout.size()));
   }
+  // On the CPU, wherever it was trained: a model may be looked at on a machine without a GPU.
   // The normalisation is the training set's: without that the test set's numbers would be others.
   PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
   PACELINE_ASSIGN_OR_RETURN(
-      auto evaluator, make_network_evaluator(config, network, normalization_of(*train),
-                                             Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
+      auto evaluator,
+      make_network_evaluator(config, on_cpu(config.train.backend), network, normalization_of(*train),
+                             Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
   return evaluator->evaluate(parameters);
 }
 

@@ -19,7 +19,7 @@ inline constexpr std::size_t kSizesKept = 4;
 // Builds the network, reads the training set and starts the loader threads. The test set is read now, to see
 // that it is whole, and again by the first make_evaluator(). The tasks' data_fingerprint() is the training
 // set's. Errors: those of build_network() and of the data set's files, naming key or file; kInvalidArgument
-// without a data.path.
+// without a data.path; with `train.device: cuda` those of load_gpus() (worker/model/gpu_module.h).
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config,
                                                         std::size_t sizes_kept = kSizesKept);
 

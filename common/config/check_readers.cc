@@ -29,6 +29,8 @@ bool compensates(const RunConfig& c) {
 bool adapts(const RunConfig& c) {
   return c.train.optimizer.delay_compensation.kind == CompensationKind::kAdaptive;
 }
+bool on_gpus(const RunConfig& c) { return c.train.device == Device::kCuda; }
+bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
 bool saves(const RunConfig& c) { return c.checkpoint.enabled(); }
 bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
 bool steered_by_progress(const RunConfig& c) { return follows_progress(c.sync); }
@@ -48,6 +50,9 @@ const Reader kReaders[] = {
     {"checkpoint.keep", saves, "an every_clocks or every"},
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
     {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
+    {"train.backend", on_cpu, "device: cpu"},
+    {"train.devices", on_gpus, "device: cuda"},
+    {"train.precision", on_gpus, "device: cuda"},
     {"train.optimizer.momentum", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},
     {"train.optimizer.beta1", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
     {"train.optimizer.beta2", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},

@@ -55,6 +55,9 @@ PACELINE_ENUM_NAMES(Share, {{Share::kEven, "even"}, {Share::kPool, "pool"}});
 PACELINE_ENUM_NAMES(BatchSizing, {{BatchSizing::kEqual, "off"}, {BatchSizing::kBySpeed, "speed"}});
 PACELINE_ENUM_NAMES(OnNan, {{OnNan::kStop, "stop"}, {OnNan::kSkip, "skip"}});
 PACELINE_ENUM_NAMES(Backend, {{Backend::kOnednn, "onednn"}, {Backend::kReference, "reference"}});
+PACELINE_ENUM_NAMES(Device, {{Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}});
+PACELINE_ENUM_NAMES(Precision,
+                    {{Precision::kFp32, "fp32"}, {Precision::kTf32, "tf32"}, {Precision::kBf16, "bf16"}});
 PACELINE_ENUM_NAMES(LayerKind, {{LayerKind::kConv, "conv"},
                                 {LayerKind::kPool, "pool"},
                                 {LayerKind::kDense, "dense"},

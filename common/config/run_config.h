@@ -164,6 +164,9 @@ struct OptimizerSection {
 };
 
 enum class Backend { kOnednn, kReference };
+enum class Device { kCpu, kCuda };
+// What a GPU multiplies (worker/model/cuda/precision.h); parameters and gradients are float32 with each.
+enum class Precision { kFp32, kTf32, kBf16 };
 
 enum class LayerKind { kConv, kPool, kDense, kRelu, kDropout, kFlatten };
 // One layer of a network given in YAML; fields that a kind does not use are refused when given.
@@ -181,8 +184,8 @@ struct TrainSection {
   std::string model =
       "cifar_cnn_small";  // cifar_cnn | cifar_cnn_small | layers (then `layers` is the network)
   std::vector<LayerConfig> layers;
-  double dropout = 0.0;  // ready-made networks: rate before the last dense layer
-  Backend backend = Backend::kOnednn;
+  double dropout = 0.0;                // ready-made networks: rate before the last dense layer
+  Backend backend = Backend::kOnednn;  // on the CPU
   OptimizerSection optimizer;
   std::int64_t batch_size = 128;  // samples per worker and iteration
   BatchSizing batch_balance = BatchSizing::kEqual;
@@ -190,7 +193,9 @@ struct TrainSection {
   Share share = Share::kEven;
   std::optional<std::int64_t> eval_every_clocks;  // null: only at the end
   std::int64_t eval_samples = 0;                  // 0: the whole test set
-  std::string device = "cpu";
+  Device device = Device::kCpu;
+  std::vector<std::uint32_t> devices;  // GPUs of each node, its threads in turn; empty: all it has
+  Precision precision = Precision::kFp32;
   OnNan on_nan = OnNan::kStop;
   bool operator==(const TrainSection&) const = default;
 };

@@ -123,10 +123,11 @@ void add_train(Schema& schema) {
                      {.unit = "probability",
                       .effect = "Ready-made networks: dropout before the last dense layer; 0 is off.",
                       .trade_off = "Generalises better over many epochs, learns more slowly in few."}));
-  keys.push_back(
-      row(PACELINE_FIELD(train.backend), choice<Backend>(), Scope::kWholeRun,
-          {.effect = "onednn: fast kernels; reference: plain loops, the truth the others are tested by.",
-           .trade_off = "reference is very much slower; for tests."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.backend), choice<Backend>(), Scope::kWholeRun,
+      {.effect =
+           "On the CPU, onednn: fast kernels; reference: plain loops, the truth the others are tested by.",
+       .trade_off = "reference is very much slower; for tests."}));
   add_optimizer(keys);
   keys.push_back(row(PACELINE_FIELD(train.batch_size), whole(1, 65536), Scope::kWholeRun,
                      {.unit = "samples per worker and iteration",
@@ -159,13 +160,21 @@ void add_train(Schema& schema) {
                      {.unit = "samples",
                       .effect = "Evaluate on the first so many test samples; 0: all.",
                       .trade_off = "Fewer are cheaper and noisier."}));
-  keys.push_back(row(PACELINE_FIELD(train.device),
-                     text("cpu",
-                          [](const std::string& device) {
-                            return device == "cpu" ? std::string() : "a device that is not in this build";
-                          }),
-                     Scope::kWholeRun,
-                     {.effect = "Where gradients are computed.", .trade_off = "This build has cpu."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.device), choice<Device>(), Scope::kWholeRun,
+          {.effect = "Where workers compute gradients: on the CPU, or with CUDA on GPUs.",
+           .trade_off = "cuda needs a build with CUDA, and a GPU on each node's machine (docs/GPU.md)."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.devices), list_of(whole32(0, 1023)), Scope::kOneDaemon,
+          {.unit = "GPUs as CUDA numbers them",
+           .effect = "cuda: the GPUs of a node; its threads take them in turn. Empty: all of its machine.",
+           .trade_off =
+               "Several threads on one GPU fill it better, and each needs memory for its activations."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.precision), choice<Precision>(), Scope::kWholeRun,
+          {.effect = "cuda: what is multiplied. Parameters and gradients are float32 with each.",
+           .trade_off = "tf32 and bf16 use tensor cores, of compute capability 8.0 on; bf16 also halves the "
+                        "memory of activations. Their gradients are less exact."}));
   keys.push_back(
       row(PACELINE_FIELD(train.on_nan), choice<OnNan>(), Scope::kWholeRun,
           {.effect = "On a NaN or infinite loss or gradient: stop the run, or skip that iteration.",

@@ -198,24 +198,6 @@ std::string to_string(const Shape& shape) {
          std::to_string(shape.width);
 }
 
-const char* name_of(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kConv:
-      return "conv";
-    case LayerKind::kPool:
-      return "pool";
-    case LayerKind::kDense:
-      return "dense";
-    case LayerKind::kRelu:
-      return "relu";
-    case LayerKind::kDropout:
-      return "dropout";
-    case LayerKind::kFlatten:
-      return "flatten";
-  }
-  return "unknown";
-}
-
 Result<NetworkSpec> build_network(const TrainSection& train, Shape input, std::int64_t classes) {
   PACELINE_ASSERT(input.channels > 0 && input.height > 0 && input.width > 0, to_string(input));
   PACELINE_ASSERT(classes > 0 && classes <= 256, std::to_string(classes));  // labels are bytes

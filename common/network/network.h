@@ -61,7 +61,23 @@ struct Layer {
 };
 
 // "conv", "pool", ...: as in YAML.
-const char* name_of(LayerKind kind);
+constexpr const char* name_of(LayerKind kind) {
+  switch (kind) {
+    case LayerKind::kConv:
+      return "conv";
+    case LayerKind::kPool:
+      return "pool";
+    case LayerKind::kDense:
+      return "dense";
+    case LayerKind::kRelu:
+      return "relu";
+    case LayerKind::kDropout:
+      return "dropout";
+    case LayerKind::kFlatten:
+      return "flatten";
+  }
+  return "unknown";
+}
 
 // A network whose every layer fits the next. Thread: immutable after construction.
 struct NetworkSpec {

@@ -3,3 +3,28 @@ add_subdirectory(${CMAKE_CURRENT_SOURCE_DIR}/bench)
 paceline_test(model_test
   SOURCES unit/model_network_test.cc unit/model_gradient_test.cc unit/model_onednn_test.cc
   LIBS paceline_model)
+
+# The CUDA back end on a GPU that is none: no CUDA library is linked.
+if(PACELINE_CUDA_HEADERS_FOUND)
+  paceline_library(paceline_fake_cuda
+    SOURCES fake_cuda/cublas.cc fake_cuda/cudnn.cc fake_cuda/device.cc fake_cuda/kernels.cc fake_cuda/runtime.cc
+    PUBLIC paceline_cuda_headers)
+  # Plain loops, as the reference back end's.
+  set_source_files_properties(fake_cuda/cublas.cc fake_cuda/cudnn.cc PROPERTIES COMPILE_OPTIONS "-O3")
+  paceline_test(model_cuda_test
+    SOURCES unit/model_cuda_test.cc unit/model_cuda_device_test.cc unit/model_cuda_faults_test.cc
+    LIBS paceline_cuda_backend paceline_fake_cuda paceline_model)
+endif()
+
+paceline_test(gpu_module_test SOURCES unit/gpu_module_test.cc LIBS paceline_network_task)
+
+# The same test on a real GPU; skipped, with the reason, where there is none.
+if(PACELINE_CUDA_FOUND)
+  target_compile_definitions(gpu_module_test PRIVATE PACELINE_CUDA_BUILT)
+  paceline_program(gpu_test SOURCES unit/model_cuda_test.cc gpu_main.cc
+    LIBS paceline_cuda_backend paceline_cuda_kernels CUDA::cudart CUDA::cublas ${CUDNN_LIBRARY} paceline_model
+         Catch2::Catch2)
+  set_target_properties(gpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME gpu_test COMMAND gpu_test)
+  set_tests_properties(gpu_test PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+endif()

@@ -99,7 +99,10 @@ TEST_CASE("back_ends_per_size_give_what_one_built_for_it_gives_and_are_kept") {
   const std::vector<float> parameters = random_parameters(network, 3);
   const RandomBatch data(network, 96, 4);
   constexpr std::int64_t kKept = 4;
-  BackendPerSize backends(kind, network, 5, kKept);
+  const auto make = [kind](const NetworkSpec& spec, std::int64_t size, std::uint64_t seed) {
+    return make_backend(kind, spec, size, seed);
+  };
+  BackendPerSize backends(make, network, 5, kKept);
   const auto gradient_of = [&](NetworkBackend& backend, std::int64_t samples) {
     std::vector<float> gradient(parameters.size());
     const auto metric = backend.gradient(parameters, data.slice(0, samples), gradient, whole_at_the_end);

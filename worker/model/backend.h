@@ -1,11 +1,13 @@
-// A back end: what computes a network's gradient. Two of them give the same numbers up to rounding: plain
-// loops (reference.h, the truth) and oneDNN (onednn.h, the fast one); both draw the same dropout masks.
+// A back end: what computes a network's gradient. All of them give the same numbers up to rounding: plain
+// loops (reference.h, the truth), oneDNN (onednn.h, the fast one) and, on a GPU, CUDA (gpus.h); they draw the
+// same dropout masks.
 //
-// A back end belongs to the thread that made it, uses that one core, and allocates nothing after construction
-// that grows with the number of calls.
+// A back end belongs to the thread that made it, uses that one core (and a GPU), and allocates nothing after
+// construction that grows with the number of calls.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -41,6 +43,11 @@ class NetworkBackend {
 // reason.
 Result<std::unique_ptr<NetworkBackend>> make_backend(Backend kind, NetworkSpec network,
                                                      std::int64_t batch_size, std::uint64_t seed);
+
+// Makes back ends of one kind for one thread, and is called on that thread: arguments and errors as
+// make_backend()'s.
+using MakeBackend = std::function<Result<std::unique_ptr<NetworkBackend>>(
+    const NetworkSpec& network, std::int64_t batch_size, std::uint64_t seed)>;
 
 // What every back end checks first. `max_samples` is the batch size it was built for; `dropout_keys` says
 // whether sample_ids and epochs are needed.

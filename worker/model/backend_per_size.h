@@ -11,7 +11,6 @@
 #include <list>
 #include <memory>
 
-#include "common/config/run_config.h"
 #include "common/network/network.h"
 #include "common/status.h"
 #include "worker/model/backend.h"
@@ -21,10 +20,10 @@ namespace paceline {
 // Thread: the one that made it, as a back end.
 class BackendPerSize {
  public:
-  // `kept`: for how many sizes, at least 1. Each costs its activations.
-  BackendPerSize(Backend kind, NetworkSpec network, std::uint64_t seed, std::size_t kept);
+  // `make`: what they are made with. `kept`: for how many sizes, at least 1. Each costs its activations.
+  BackendPerSize(MakeBackend make, NetworkSpec network, std::uint64_t seed, std::size_t kept);
 
-  // The back end for mini-batches of exactly `samples`; valid until the next call. Errors: make_backend()'s.
+  // The back end for mini-batches of exactly `samples`; valid until the next call. Errors: those of `make`.
   Result<NetworkBackend*> of(std::int64_t samples);
 
   // How many were built so far.
@@ -36,7 +35,7 @@ class BackendPerSize {
     std::unique_ptr<NetworkBackend> backend;
   };
 
-  const Backend kind_;
+  const MakeBackend make_;
   const NetworkSpec network_;
   const std::uint64_t seed_;
   const std::size_t kept_;

@@ -1,0 +1,189 @@
+// The CUDA back end against the reference: with the real libraries on a GPU (gpu_test), and with the tests'
+// own on none (model_cuda_test). Inputs are random, from Catch's seed: `--rng-seed time` makes them fresh.
+#include <cstring>
+
+#include "tests/unit/cuda_fixture.h"
+
+using namespace paceline;
+
+namespace {
+
+// Float sums of up to 10^5 terms, some of them by transforms (Winograd, FFT), against double ones; and an
+// arg-max that flips between near-equal values. 1e-3 of a tensor's norm is what the issue asks for.
+constexpr double kTolerance = 1e-3;
+// A bfloat16 has 8 bits, so each rounding is up to 2^-9 = 0.2 %: what is linear stays within 2e-2, as the
+// issue asks.
+constexpr double kNarrowTolerance = 2e-2;
+// A ReLU whose input is that near to 0 lets through or stops a whole gradient: of the 1000 elements of a
+// small mini-batch's last hidden layer a few do, and 3 of the 500 that are let through are sqrt(3 / 500) = 8
+// % of the norm.
+constexpr double kNarrowReluTolerance = 0.2;
+
+std::uint64_t fresh() { return Catch::rngSeed(); }
+
+}  // namespace
+
+TEST_CASE("cuda_agrees_with_the_reference_on_each_combination_of_layers") {
+  std::uint64_t number = 0;
+  for (const auto& layers : cuda_networks()) {
+    INFO("network " << number << ", seed " << fresh());
+    check_cuda_against_reference(network_of(layers, {3, 12, 10}, 10), 4, 4, fresh() + 20 + number++,
+                                 kTolerance);
+  }
+}
+
+TEST_CASE("cuda_agrees_with_the_reference_on_cifar_cnn_small") {
+  INFO("seed " << fresh());
+  check_cuda_against_reference(ready_made("cifar_cnn_small", 0.0), 8, 8, fresh() + 1, kTolerance);
+  check_cuda_against_reference(ready_made("cifar_cnn_small", 0.3), 5, 5, fresh() + 2, kTolerance);
+}
+
+TEST_CASE("cuda_agrees_with_the_reference_on_cifar_cnn") {
+  INFO("seed " << fresh());
+  check_cuda_against_reference(ready_made("cifar_cnn", 0.5), 3, 3, fresh() + 3, kTolerance);
+}
+
+TEST_CASE("cuda_with_tensor_cores_agrees_with_the_reference_within_their_precision") {
+  const Precision precision = GENERATE(Precision::kTf32, Precision::kBf16);
+  INFO("precision " << static_cast<int>(precision) << ", seed " << fresh());
+  for (const auto& layers : {std::vector<LayerConfig>{dense(10)},
+                             {conv(5, 3, 2, 2), conv(7, 2, 1, 0), dense(10)},
+                             {dropout(0.2), conv(16, 3), dropout(0.4), dense(20), dropout(0.5), dense(10)}}) {
+    check_cuda_against_reference(network_of(layers, {3, 12, 10}, 10), 8, 7, fresh() + 4, kNarrowTolerance,
+                                 precision);
+  }
+  check_cuda_against_reference(ready_made("cifar_cnn_small", 0.1), 8, 8, fresh() + 5, kNarrowReluTolerance,
+                               precision);
+  check_cuda_against_reference(ready_made("cifar_cnn", 0.5), 4, 3, fresh() + 6, kNarrowReluTolerance,
+                               precision);
+}
+
+TEST_CASE("a_smaller_mini_batch_gives_its_own_gradient_with_cuda") {
+  const NetworkSpec network =
+      network_of({dropout(0.1), conv(16, 3), relu(), pool(2), dense(12), relu(), dropout(0.3), dense(10)},
+                 {3, 8, 8}, 10);
+  check_cuda_against_reference(network, 8, 5, fresh() + 40, kTolerance);
+  check_cuda_against_reference(network, 8, 1, fresh() + 41, kTolerance);
+}
+
+// A network of one dropout layer and zero weights: a weight's gradient is the mask times +-0.5.
+TEST_CASE("cuda_draws_the_masks_of_the_other_back_ends_to_the_bit") {
+  const NetworkSpec network = network_of({dropout(0.25), dense(2)}, {1, 41, 101}, 2);
+  RandomBatch batch(network, 1, fresh() + 3);
+  std::fill(batch.images.begin(), batch.images.end(), 1.0F);
+  const std::vector<float> parameters(network.layout.size());
+  std::vector<float> expected(parameters.size());
+  std::vector<float> got(parameters.size());
+  const auto reference = backend_of(Backend::kReference, network, 1);
+  REQUIRE(reference->gradient(parameters, batch.all(), expected, whole_at_the_end).is_ok());
+  const auto cuda = cuda_backend_of(network, 1);
+  REQUIRE(cuda->gradient(parameters, batch.all(), got, whole_at_the_end).is_ok());
+  CHECK(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0);
+}
+
+// After ReLU many windows of a pool hold equal values; here they are equal and above 0, so that it shows
+// where the gradient went.
+TEST_CASE("of_equal_values_in_a_window_cuda_sends_the_gradient_to_the_first") {
+  const NetworkSpec network = network_of({conv(2, 1), pool(3, 1, 1), dense(3)}, {2, 5, 4}, 3);
+  RandomBatch batch(network, 2, fresh() + 6);
+  // Of columns alike: each window's maximum is there three times, and only one position's input is what it
+  // says.
+  for (std::size_t i = 0; i < batch.images.size(); ++i) batch.images[i] = i % 3 == 0 ? 1.0F : 0.5F;
+  const std::vector<float> parameters = random_parameters(network, fresh() + 6);
+  std::vector<float> expected(parameters.size());
+  std::vector<float> got(parameters.size());
+  REQUIRE(backend_of(Backend::kReference, network, 2)
+              ->gradient(parameters, batch.all(), expected, whole_at_the_end)
+              .is_ok());
+  REQUIRE(cuda_backend_of(network, 2)->gradient(parameters, batch.all(), got, whole_at_the_end).is_ok());
+  CHECK(relative_l2(got, expected, 0, network.layout.size()) < kTolerance);
+}
+
+TEST_CASE("cuda_says_of_each_layer_that_it_is_final_the_last_first_and_it_is") {
+  const auto layers = GENERATE(std::vector<LayerConfig>{conv(4, 3), relu(), pool(2), dropout(0.3), conv(6, 3),
+                                                        relu(), pool(2), dense(8), relu(), dense(5)},
+                               std::vector<LayerConfig>{relu(), conv(4, 3, 2), pool(2), flatten(), dense(5)},
+                               std::vector<LayerConfig>{dense(5)});
+  const std::int64_t samples = GENERATE(1, 4);  // of 4
+  const NetworkSpec network = network_of(layers, {3, 8, 8}, 5);
+  const RandomBatch batch(network, samples, 2);
+  const std::vector<float> parameters = random_parameters(network, 2);
+  std::vector<std::int64_t> begins;
+  for (const Layer& layer : network.layers) {
+    if (layer.weight.size > 0) begins.insert(begins.begin(), layer.weight.offset);
+  }
+  const auto backend = cuda_backend_of(network, 4);
+  std::vector<float> whole(parameters.size());
+  REQUIRE(backend->gradient(parameters, batch.all(), whole, whole_at_the_end).is_ok());
+  std::vector<float> gradient(parameters.size(), std::nanf(""));
+  std::vector<std::int64_t> said;
+  bool was_final = true;
+  const auto final_from = [&](std::int64_t begin) {
+    said.push_back(begin);
+    was_final =
+        was_final && std::memcmp(gradient.data() + begin, whole.data() + begin,
+                                 (whole.size() - static_cast<std::size_t>(begin)) * sizeof(float)) == 0;
+  };
+  REQUIRE(backend->gradient(parameters, batch.all(), gradient, final_from).is_ok());
+  CHECK(said == begins);
+  CHECK(was_final);
+  CHECK(std::memcmp(gradient.data(), whole.data(), whole.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("what_cuda_computed_before_leaves_no_trace") {
+  const NetworkSpec network =
+      network_of({conv(16, 3), relu(), pool(2), dropout(0.3), dense(10)}, {3, 8, 8}, 10);
+  const RandomBatch first(network, 6, 1);
+  const RandomBatch second(network, 4, 2);
+  const std::vector<float> parameters = random_parameters(network, 1);
+  const auto used = cuda_backend_of(network, 6);
+  std::vector<float> got(parameters.size());
+  std::vector<float> expected(parameters.size());
+  REQUIRE(
+      cuda_backend_of(network, 6)->gradient(parameters, second.all(), expected, whole_at_the_end).is_ok());
+  REQUIRE(used->gradient(random_parameters(network, 9), first.all(), got, whole_at_the_end).is_ok());
+  REQUIRE(used->evaluate(parameters, first.all()).is_ok());
+  REQUIRE(used->gradient(parameters, second.all(), got, whole_at_the_end).is_ok());
+  // On a GPU the two may have been given different algorithms.
+  CHECK(relative_l2(got, expected, 0, network.layout.size()) < kTolerance);
+}
+
+TEST_CASE("a_nan_comes_out_of_cuda_in_the_loss_and_the_gradient") {
+  const NetworkSpec network = network_of({conv(4, 3), relu(), pool(2), dense(3)}, {1, 4, 4}, 3);
+  const RandomBatch batch(network, 2, 1);
+  const Precision precision = GENERATE(Precision::kFp32, Precision::kBf16);
+  const auto backend = cuda_backend_of(network, 2, precision);
+  std::vector<float> gradient(network.layout.size());
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> parameters = random_parameters(network, 1);
+    parameters[network.layers.back().bias.offset] = bad;
+    const auto metric = backend->gradient(parameters, batch.all(), gradient, whole_at_the_end);
+    REQUIRE(metric.is_ok());
+    CHECK_FALSE(std::isfinite(metric->loss_sum));
+    CHECK(std::isnan(gradient[network.layers.back().bias.offset]));
+    // From the first layer on: through the ReLU.
+    parameters = random_parameters(network, 1);
+    parameters[network.layers.front().bias.offset] = std::numeric_limits<float>::quiet_NaN();
+    CHECK(std::isnan(backend->gradient(parameters, batch.all(), gradient, whole_at_the_end)->loss_sum));
+    CHECK(backend->evaluate(parameters, batch.all())->correct == 0);
+  }
+  const std::vector<float> good = random_parameters(network, 1);
+  CHECK(std::isfinite(backend->gradient(good, batch.all(), gradient, whole_at_the_end)->loss_sum));
+}
+
+TEST_CASE("a_mini_batch_that_does_not_fit_is_refused_by_cuda") {
+  const NetworkSpec network = network_of({dropout(0.5), dense(3)}, {1, 2, 2}, 3);
+  const RandomBatch batch(network, 4, 1);
+  const std::vector<float> parameters = random_parameters(network, 1);
+  std::vector<float> gradient(parameters.size());
+  const auto backend = cuda_backend_of(network, 3);
+  const auto refused = backend->gradient(parameters, batch.all(), gradient, whole_at_the_end);
+  CHECK(refused.status().message() == "mini-batch of 4 samples, expected 1 to 3");
+  Batch bad = batch.slice(0, 2);
+  bad.epochs = {};
+  CHECK(backend->gradient(parameters, bad, gradient, whole_at_the_end).status().code() ==
+        StatusCode::kInvalidArgument);
+  CHECK(backend->evaluate(parameters, bad).is_ok());  // which drops nothing
+  const auto make = (*cuda::open_gpus({}))->for_thread(0);
+  CHECK((*make)(network, 0, 1).status().message() == "batch size 0, expected at least 1");
+}

@@ -1,0 +1,37 @@
+// What every back end checks first (backend.h); with no library of any back end in it.
+#include <algorithm>
+#include <string>
+
+#include "worker/model/backend.h"
+
+namespace paceline {
+
+Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples,
+                   DropoutKeys keys) {
+  const std::int64_t n = batch.size();
+  if (n < 1 || n > max_samples) {
+    return invalid_argument("mini-batch of " + std::to_string(n) + " samples, expected 1 to " +
+                            std::to_string(max_samples));
+  }
+  const std::int64_t floats = n * network.input.size();
+  if (static_cast<std::int64_t>(batch.images.size()) != floats) {
+    return invalid_argument("mini-batch of " + std::to_string(n) + " samples with " +
+                            std::to_string(batch.images.size()) + " floats of images, expected " +
+                            std::to_string(floats));
+  }
+  const auto largest = std::max_element(batch.labels.begin(), batch.labels.end());
+  if (*largest >= network.classes) {
+    return invalid_argument("mini-batch with label " + std::to_string(*largest) + " at position " +
+                            std::to_string(largest - batch.labels.begin()) + ", expected less than " +
+                            std::to_string(network.classes));
+  }
+  if (keys == DropoutKeys::kRequired &&
+      (batch.sample_ids.size() != batch.labels.size() || batch.epochs.size() != batch.labels.size())) {
+    return invalid_argument("mini-batch of " + std::to_string(n) + " samples with " +
+                            std::to_string(batch.sample_ids.size()) + " sample ids and " +
+                            std::to_string(batch.epochs.size()) + " epochs, expected as many");
+  }
+  return Status::ok();
+}
+
+}  // namespace paceline

@@ -1,0 +1,43 @@
+// One layer of a network on a GPU. Both passes only put work into a thread's compute stream; nothing waits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/status.h"
+#include "worker/model/cuda/gpu_thread.h"
+
+namespace paceline::cuda {
+
+enum class Mode { kTraining, kEvaluation };
+
+// What a pass over the layers shares. All pointers are to the GPU's memory.
+template <typename T>
+struct Pass {
+  Mode mode;
+  const float* parameters;         // each layer's at its place there (placed_network.h)
+  const T* weights;                // the same, as T: the same memory where T is float
+  float* gradient;                 // as the parameters, written layer by layer
+  const std::int64_t* epochs;      // of each sample: the keys of its dropout; not read in evaluation
+  const std::int64_t* sample_ids;  // as above
+  void* workspace;                 // the largest workspace_bytes() of all layers
+  T* weight_gradient;              // the largest weight's size; not used where T is float
+};
+
+template <typename T>
+class GpuLayer {
+ public:
+  virtual ~GpuLayer() = default;
+
+  // `in` and `out`: the mini-batch's activations in front of the layer and behind it.
+  virtual Status forward(const Pass<T>& pass, const T* in, T* out) = 0;
+
+  // From d(loss)/d(out) to d(loss)/d(in), null where nobody needs that; and d(loss)/d(parameters) into
+  // pass.gradient. `in` and `out` are as forward() left them. `out_difference` may be written over.
+  virtual Status backward(const Pass<T>& pass, const T* in, const T* out, T* out_difference,
+                          T* in_difference) = 0;
+
+  virtual std::size_t workspace_bytes() const { return 0; }
+};
+
+}  // namespace paceline::cuda

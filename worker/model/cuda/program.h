@@ -1,0 +1,87 @@
+// A network as work for a GPU: its layers with the memory between them, for mini-batches of one size. T is
+// what activations are stored as.
+//
+//   network      conv relu pool flatten dense relu dropout dense
+//   stages       conv+relu  pool        dense+relu dropout dense     flatten is nothing, ReLU goes with the
+//   bias activations  images -> 0 -> 1 ----------> 2 -----> 3 ----> 4 = logits
+//
+// Activations of every stage are kept for the backward pass; of the differences (gradients with respect to
+// activations) there are two, one being read while the next is written.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "worker/model/cuda/algorithms.h"
+#include "worker/model/cuda/layer.h"
+#include "worker/model/cuda/placed_network.h"
+
+namespace paceline::cuda {
+
+// A GPU's memory that a step reads and writes; each but `images` as in Pass (layer.h). Parameters and
+// gradient have the places of the PlacedNetwork.
+struct StepVectors {
+  const float* images;  // samples x C x H x W
+  const float* parameters;
+  float* gradient;
+  const std::int64_t* epochs;
+  const std::int64_t* sample_ids;
+};
+
+template <typename T>
+class Program {
+ public:
+  // Called at each layer that has parameters, with its number among these, while the work of a pass is put
+  // into the stream.
+  using AtLayer = std::function<Status(std::size_t trained)>;
+
+  // `gpu` outlives the program. Errors: those of the layers; kInvalidArgument when a tensor would have 2^31
+  // elements or more.
+  static Result<std::unique_ptr<Program>> make(const GpuThread& gpu, AlgorithmCache& cache,
+                                               const PlacedNetwork& network, int samples, Precision precision,
+                                               std::uint64_t seed);
+
+  // Puts the forward pass into the compute stream. `before`: in front of each layer with parameters, the
+  // first first; what it puts there is done when the layer is computed.
+  Status forward(const StepVectors& step, Mode mode, const AtLayer& before);
+
+  // The same with the backward pass, from logit_difference(). `behind`: once a layer's gradient has been put
+  // there, the last first.
+  Status backward(const StepVectors& step, const AtLayer& behind);
+
+  const T* logits() const { return stages_.back().out.data(); }
+  T* logit_difference() const { return differences_[0].data(); }
+
+ private:
+  struct Stage {
+    Layer layer;  // a ReLU that it does, too, is not in it
+    std::unique_ptr<GpuLayer<T>> computed;
+    DeviceMemory<T> out;
+  };
+
+  Program(const GpuThread& gpu, int samples) : gpu_(gpu), samples_(samples) {}
+  Status add_stages(AlgorithmCache& cache, const PlacedNetwork& network, Precision precision,
+                    std::uint64_t seed);
+  Status allocate(const PlacedNetwork& network);
+  Pass<T> pass_of(const StepVectors& step, Mode mode) const;
+  const T* in_of(const StepVectors& step, std::size_t stage) const;
+  Status narrow_images(const StepVectors& step);
+  Status narrow_weight(const StepVectors& step, const Layer& layer);
+
+  const GpuThread& gpu_;
+  const int samples_;
+  std::vector<Stage> stages_;
+  std::size_t trained_ = 0;        // how many of them have parameters
+  std::size_t first_trained_ = 0;  // the stages in front of it need no backward pass
+  std::array<DeviceMemory<T>, 2> differences_;
+  DeviceMemory<std::byte> workspace_;
+  // Not used where T is float.
+  DeviceMemory<T> images_;
+  DeviceMemory<T> weights_;  // all parameters' places, the weights' filled
+  DeviceMemory<T> weight_gradient_;
+};
+
+}  // namespace paceline::cuda
