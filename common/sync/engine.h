@@ -109,6 +109,10 @@ class Engine {
   // Of a run that was not stopped and is over: how many of its iterations nobody has done. A lost worker left
   // them when all others had been told that nothing is left, or where the workers are fixed. 0 before.
   std::int64_t iterations_undone() const;
+  // Who shares the iterations out among them, and from which clock on (even_share.h): for the log. A change
+  // of 0, where shares are not of that kind or nobody has asked yet.
+  std::uint64_t plan_change() const { return share_.newest_change(); }
+  EvenShare::Newest plan() const { return share_.newest(); }
   // The largest clock - min clock at a grant, and after any clock moved (DESIGN 7).
   Staleness max_grant_gap() const { return max_grant_gap_; }
   Staleness max_clock_gap() const { return max_clock_gap_; }

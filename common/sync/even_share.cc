@@ -82,6 +82,7 @@ std::int64_t EvenShare::take(Rank worker, Clock clock) {
 // A plan of those who are there, from the first clock that nobody has begun.
 void EvenShare::renew() {
   if (changed_) {
+    ++changes_;
     Places places(there_.size(), -1);
     std::int32_t workers = 0;
     for (std::size_t r = 0; r < places.size(); ++r) {
@@ -93,6 +94,17 @@ void EvenShare::renew() {
   if (!plans_.empty() && plans_.back().first == begun_) plans_.pop_back();
   plans_.push_back({begun_, next_, length_, count_, places_});
   overtaken_ = changed_ = false;
+}
+
+EvenShare::Newest EvenShare::newest() const {
+  Newest newest{changes_, begun_, {}};
+  if (plans_.empty()) return newest;
+  newest.first = plans_.back().first;
+  for (std::size_t r = 0; r < there_.size(); ++r) {
+    const Places* const places = plans_.back().places.get();
+    if (places == nullptr || (*places)[r] >= 0) newest.workers.emplace_back(static_cast<std::uint32_t>(r));
+  }
+  return newest;
 }
 
 std::deque<EvenShare::Plan>::const_iterator EvenShare::plan_for(Clock clock) const {

@@ -69,6 +69,16 @@ class EvenShare {
   void add_not_given(IterationRanges& left) const;
   void add_given(Rank worker, Clock from, IterationRanges& left) const;
 
+  // The newest plan: from which clock on, and of whom. `change` grows by one where its workers are others
+  // than those of the one before; 0: there is no plan yet.
+  struct Newest {
+    std::uint64_t change = 0;
+    Clock first;
+    std::vector<Rank> workers;
+  };
+  std::uint64_t newest_change() const { return changes_; }
+  Newest newest() const;
+
   // Grows with what is remembered.
   std::size_t size() const { return plans_.size() + list_.size(); }
 
@@ -108,6 +118,7 @@ class EvenShare {
   std::int64_t count_ = 0;
   std::shared_ptr<const Places> places_;  // of those who are there ...
   bool changed_ = false;                  // ... unless this is set
+  std::uint64_t changes_ = 0;             // plans of others than before
   std::vector<Clock> since_;              // by rank, once it matters: its places begin there
 };
 

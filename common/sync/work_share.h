@@ -70,6 +70,10 @@ class WorkShare {
   void add_not_given(IterationRanges& left) const;
   void add_given(Rank worker, Clock from, IterationRanges& left) const;
 
+  // Of an even share in which workers come and go, the newest plan (even_share.h); of others no change.
+  std::uint64_t newest_change() const { return even_ ? even_->newest_change() : 0; }
+  EvenShare::Newest newest() const { return even_ ? even_->newest() : EvenShare::Newest{}; }
+
   // Grows with what is remembered.
   std::size_t size() const { return returned_.size() + (even_ ? even_->size() : 0); }
 

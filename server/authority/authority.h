@@ -217,6 +217,7 @@ class Authority {
   void carry_out(const sync::Reject& action, Ticks now);
   void send_decision(wire::ApplyDecision decision);
   const sync::Apply* apply_to_save(Ticks now);
+  void log_plan() const;
   void begin_checkpoint(Ticks now);
   void say_batch_sizes();
 
@@ -287,6 +288,7 @@ class Authority {
   sync::Engine engine_;
   std::optional<trace::DecisionLog> trace_;   // run.trace
   std::vector<sync::Action> actions_;         // of the event being taken
+  std::uint64_t plan_change_ = 0;             // what is in the log of it
   const sync::Apply* saved_apply_ = nullptr;  // of those the one whose state is to be saved
   Status rejected_;                           // of the event being taken
 

@@ -28,8 +28,20 @@ Status Authority::step(const sync::Event& event, Ticks now) {
   for (const sync::Action& action : actions_) {
     std::visit([&](const auto& a) { carry_out(a, now); }, action);
   }
+  if (std::exchange(plan_change_, engine_.plan_change()) != engine_.plan_change()) log_plan();
   if (std::exchange(saved_apply_, nullptr) != nullptr) begin_checkpoint(now);
   return std::exchange(rejected_, Status::ok());
+}
+
+void Authority::log_plan() const {
+  constexpr std::size_t kNamed = 8;
+  const sync::EvenShare::Newest plan = engine_.plan();
+  std::string who;
+  for (std::size_t i = 0; i < std::min(kNamed, plan.workers.size()); ++i) {
+    who += (i == 0 ? "" : ", ") + to_string(config_.cluster.cluster().worker_at(plan.workers[i]));
+  }
+  if (plan.workers.size() > kNamed) who += " and " + std::to_string(plan.workers.size() - kNamed) + " more";
+  log_.info("plan from clock " + to_string(plan.first) + ": workers " + who);
 }
 
 // The engine is where it will be once all of its actions are carried out, so the last decision among them is

@@ -82,7 +82,10 @@ TEST_CASE("several_who_go_before_a_clock_is_begun_make_one_plan_and_what_they_le
   for (std::int64_t c = 0; c < 500; ++c) take_clock(share, {kRank0}, Clock(c));
   share.lose(kRank1, Clock(0), std::nullopt);
   share.lose(kRank2, Clock(0), std::nullopt);
+  CHECK(share.newest_change() == 1);
   CHECK(take_clock(share, {kRank0}, Clock(500)) == Iterations{1500});
+  CHECK(share.newest_change() == 2);
+  CHECK((share.newest().first == Clock(500) && share.newest().workers == std::vector<Rank>{kRank0}));
   CHECK(share.size() == 5);  // two plans; the list is the run and two pieces
   share.forget_below(Clock(500));
   CHECK(share.size() == 4);
