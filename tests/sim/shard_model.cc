@@ -16,19 +16,30 @@ void ShardModel::violation(const std::string& what) {
 }
 
 void ShardModel::begin_push(WorkerId worker, Clock clock) {
-  if (refused_.count({worker, clock}) == 0) partial_.insert({worker, clock});
+  if (was_whole_.count({worker, clock}) == 0) partial_.insert({worker, clock});
 }
 
 bool ShardModel::finish_push(WorkerId worker, Clock clock) {
-  if (refused_.count({worker, clock}) != 0) return true;  // discarded in between: it has come, and is dropped
-  if (partial_.erase({worker, clock}) == 0) return false;
-  whole_.insert({worker, clock});
+  if (partial_.erase({worker, clock}) == 0 || !was_whole_.insert({worker, clock}).second) return false;
+  // Discarded in between: it has come, and is dropped.
+  if (refused_.count({worker, clock}) == 0) whole_.insert({worker, clock});
   return true;
 }
 
-void ShardModel::apply(const sync::Apply& apply) {
+void ShardModel::rejoined(NodeId node) {
+  std::erase_if(partial_, [node](const Key& key) { return key.first.node == node; });
+  std::erase_if(waiting_, [node](const WaitingPull& pull) { return pull.node == node; });
+}
+
+void ShardModel::hears(const wire::Message& message) {
+  if (const auto* decision = std::get_if<wire::ApplyDecision>(&message.body)) apply(*decision);
+  if (const auto* discarded = std::get_if<wire::DiscardGradient>(&message.body)) discard(*discarded);
+}
+
+void ShardModel::apply(const wire::ApplyDecision& apply) {
+  if (apply.sequence != next_decision_++) violation("a decision is missing, or comes twice");
   counts_ = std::make_shared<Counts>(*counts_);  // snapshots already given away stay as they are
-  for (const sync::Contributor& c : apply.contributors) {
+  for (const wire::Contribution& c : apply.contributions) {
     const std::string who = to_string(c.worker) + "@" + to_string(c.clock);
     if (whole_.erase({c.worker, c.clock}) == 0)
       violation("told to apply " + who + ", which it does not hold whole");
@@ -36,10 +47,10 @@ void ShardModel::apply(const sync::Apply& apply) {
     if (++counts_->of(rank, c.clock) > 1) violation("applies " + who + " twice");
     applied_[rank.value] = c.clock.next();
   }
-  for (const sync::SkippedIteration& s : apply.skipped)
+  for (const wire::Contribution& s : apply.skipped)
     applied_[cluster_.rank_of(s.worker).value] = s.clock.next();
   version_ = apply.version_after;
-  revision_.value += static_cast<std::int64_t>(apply.contributors.size());
+  revision_.value += static_cast<std::int64_t>(apply.contributions.size());
   if (revision_ != apply.revision_after)
     violation("revision " + to_string(revision_) + " is not the authority's");
 
@@ -54,9 +65,8 @@ void ShardModel::apply(const sync::Apply& apply) {
   waiting_ = std::move(still);
 }
 
-void ShardModel::discard(const sync::Discard& discard) {
+void ShardModel::discard(const wire::DiscardGradient& discard) {
   const Key key{discard.worker, discard.clock};
-  partial_.erase(key);
   whole_.erase(key);
   refused_.insert(key);
 }

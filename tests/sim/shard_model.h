@@ -1,5 +1,5 @@
-// A simulated shard: holds gradients until the authority says Apply or Discard, answers pulls from its own
-// counts.
+// A simulated shard: holds gradients until the authority has them applied or discarded, answers pulls from
+// its own counts.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/cache/snapshot.h"
-#include "common/sync/actions.h"
+#include "common/wire/messages.h"
 #include "tests/sim/counting.h"
 
 namespace paceline::test {
@@ -24,12 +24,15 @@ class ShardModel {
   ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations);
 
   // The first half of a gradient, then the rest; true when it has come whole: it is held now, or dropped
-  // where it was discarded before.
+  // where it was discarded before. What was whole before is dropped.
   void begin_push(WorkerId worker, Clock clock);
   bool finish_push(WorkerId worker, Clock clock);
 
-  void apply(const sync::Apply& apply);
-  void discard(const sync::Discard& discard);
+  // What the authority says.
+  void hears(const wire::Message& message);
+  // The node's connection broke, and it goes on over another one: what was not whole comes again from its
+  // begin, and it asks again for what it has not been answered.
+  void rejoined(NodeId node);
   void pull(NodeId node, Version min_version, std::function<void(SliceAnswer)> answer);
 
   // At the end: nothing may be held any more.
@@ -43,6 +46,8 @@ class ShardModel {
     std::function<void(SliceAnswer)> answer;
   };
   using Key = std::pair<WorkerId, Clock>;
+  void apply(const wire::ApplyDecision& decision);
+  void discard(const wire::DiscardGradient& discard);
   SliceAnswer answer_for(NodeId node) const;
   void violation(const std::string& what);
 
@@ -53,7 +58,8 @@ class ShardModel {
   std::vector<Clock> applied_;  // by rank
   Version version_;
   Revision revision_;
-  std::set<Key> partial_, whole_, refused_;
+  std::int64_t next_decision_ = 0;
+  std::set<Key> partial_, whole_, refused_, was_whole_;
   std::vector<WaitingPull> waiting_;
 };
 

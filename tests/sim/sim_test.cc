@@ -1,7 +1,8 @@
 // Thousands of random runs of the real core: every policy, apply mode, share and number of shards, with
-// jitter, duplicates, NaN, nodes that leave or die half-way through a push, come late or come back, and
-// stops. What must hold is in authority_checker.h and node_model.h. A failure prints its seed; to repeat it
-// alone, make it first_seed and runs 1.
+// jitter, duplicates, NaN, nodes that leave or die half-way through a push, come late or come back,
+// connections that break and stay cut, nodes cut off for longer than their lease, and stops. What must hold
+// is in authority_checker.h and node_model.h. A failure prints its seed; to repeat it alone, make it
+// first_seed and runs 1.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -14,6 +15,7 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   constexpr std::uint64_t first_seed = 1, runs = 4000;
   std::map<PolicyKind, int> per_policy;
   int with_comers = 0, turning_eager = 0;
+  Faults faults;
   for (std::uint64_t seed = first_seed; seed < first_seed + runs; ++seed) {
     const RunPlan plan = plan_of(seed);
     ++per_policy[plan.config.policy.kind];
@@ -21,7 +23,9 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
     const bool returns =
         !plan.returns_after_ns.empty() && !(plan.dies_at_ns.empty() && plan.leaves_at.empty());
     if (returns || !plan.comes_at_ns.empty()) ++with_comers;
-    const Violations violations = simulate(plan);
+    Faults met;
+    const Violations violations = simulate(plan, nullptr, &met);
+    faults += met;
     if (violations.empty()) continue;
     std::string text;
     for (const std::string& violation : violations) text += "\n  " + violation;
@@ -30,6 +34,15 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   CHECK(per_policy.size() == EnumNames<PolicyKind>::table.size());
   CHECK(with_comers > 500);
   CHECK(turning_eager > 100);
+  CHECK(faults.nodes_cut > 2000);
+  CHECK(faults.shards_cut > 200);
+  CHECK(faults.messages_lost > 2000);
+  CHECK(faults.gone_on > 1000);
+  CHECK(faults.said_again_by_nodes > 1000);
+  CHECK(faults.said_again_to_nodes > 500);
+  CHECK(faults.said_again_by_servers > 500);
+  CHECK(faults.lost_by_lease > 100);
+  CHECK(faults.back_after_lease > 20);
 }
 
 // One node, one thread, nothing lost: 40 iterations under `kind`.
