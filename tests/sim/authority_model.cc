@@ -10,9 +10,10 @@ using namespace paceline::sync;
 namespace {
 
 // What shards do with it: the learning rate and what is foreseen are other tests' matter.
-wire::ApplyDecision decision_of(const Apply& apply, std::int64_t sequence) {
+wire::ApplyDecision decision_of(const Apply& apply, std::int64_t sequence, bool save) {
   wire::ApplyDecision decision;
   decision.sequence = sequence;
+  decision.save = save;
   for (const Contributor& c : apply.contributors)
     decision.contributions.push_back({c.worker, c.clock, c.weight, c.staleness});
   for (const SkippedIteration& s : apply.skipped) decision.skipped.push_back({s.worker, s.clock, 0});
@@ -40,7 +41,10 @@ bool AuthorityModel::takes(const Event& event) {
   checker_.before(event, now);
   engine_.step(event, now, actions);
   checker_.after(actions);
-  for (const Action& action : actions) carry_out(action);
+  const auto decides = [](const Action& action) { return std::holds_alternative<Apply>(action); };
+  const auto last = std::find_if(actions.rbegin(), actions.rend(), decides);
+  const bool saves = last != actions.rend() && hearers_.saves(*this);
+  for (const Action& action : actions) carry_out(action, saves && &action == &*last);
   const auto refused = [](const Action& action) { return std::holds_alternative<Reject>(action); };
   const auto reject = std::find_if(actions.begin(), actions.end(), refused);
   if (reject == actions.end()) return true;
@@ -50,9 +54,9 @@ bool AuthorityModel::takes(const Event& event) {
   return false;
 }
 
-void AuthorityModel::carry_out(const Action& action) {
+void AuthorityModel::carry_out(const Action& action, bool saves) {
   if (const auto* apply = std::get_if<Apply>(&action)) {
-    hearers_.shards({decision_of(*apply, sequence_++), {}});
+    hearers_.shards({decision_of(*apply, sequence_++, saves), {}});
   } else if (const auto* discard = std::get_if<Discard>(&action)) {
     hearers_.discarded(*discard);
     hearers_.shards({wire::DiscardGradient{discard->worker, discard->clock}, {}});

@@ -21,6 +21,8 @@ class AuthorityModel {
     std::function<void(WorkerId, const Instruction&)> node;
     std::function<void(const wire::Message&)> shards;  // all of them
     std::function<void(const sync::Discard&)> discarded;
+    // Whether the decision just made is to be saved; what of it is, the authority has in itself by then.
+    std::function<bool(const AuthorityModel&)> saves;
   };
   AuthorityModel(sync::Engine engine, AuthorityChecker checker, Network& network, Hearers hearers);
 
@@ -31,10 +33,11 @@ class AuthorityModel {
 
   const sync::Engine& engine() const { return engine_; }
   AuthorityChecker& checker() { return checker_; }
+  const AuthorityChecker& checker() const { return checker_; }
   std::int64_t said_again() const { return said_again_; }
 
  private:
-  void carry_out(const sync::Action& action);
+  void carry_out(const sync::Action& action, bool saves);
   void instruct(WorkerId worker, const Instruction& instruction);
   void instruct_again(WorkerId worker);
 

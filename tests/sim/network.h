@@ -22,7 +22,8 @@ class Network {
  public:
   using Action = std::function<void()>;
 
-  explicit Network(std::uint64_t seed) : random_(seed, Stream::kTest, 2) {}
+  explicit Network(std::uint64_t seed, std::uint64_t generation = 0)
+      : random_(seed, Stream::kTest, 2, generation) {}
 
   std::int64_t now_ns() const { return now_; }
   CounterRandom& random() { return random_; }

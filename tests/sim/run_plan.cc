@@ -158,6 +158,14 @@ void draw_cuts(RunPlan& plan) {
   }
 }
 
+// And from elsewhere.
+void draw_crashes(RunPlan& plan) {
+  CounterRandom random(plan.seed, Stream::kTest, 12);
+  if (random.next_below(4) > 0) return;
+  plan.crashes_at_ns.resize(1 + random.next_below(3));
+  for (std::int64_t& at : plan.crashes_at_ns) at = static_cast<std::int64_t>(random.next_below(100'000'000));
+}
+
 }  // namespace
 
 RunPlan plan_of(std::uint64_t seed) {
@@ -179,6 +187,7 @@ RunPlan plan_of(std::uint64_t seed) {
   draw_early_return(plan);
   draw_other_samples(plan);
   draw_cuts(plan);
+  draw_crashes(plan);
   return plan;
 }
 
@@ -192,7 +201,8 @@ std::string RunPlan::describe() const {
          " r=" + (refresh_clocks ? std::to_string(*refresh_clocks) : "null") +
          " deaths=" + std::to_string(dies_at_ns.size()) + " leavers=" + std::to_string(leaves_at.size()) +
          " late=" + std::to_string(comes_at_ns.size()) +
-         " returning=" + std::to_string(returns_after_ns.size()) + " cuts=" + std::to_string(cuts.size());
+         " returning=" + std::to_string(returns_after_ns.size()) + " cuts=" + std::to_string(cuts.size()) +
+         " crashes=" + std::to_string(crashes_at_ns.size());
 }
 
 }  // namespace paceline::test

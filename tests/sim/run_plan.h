@@ -33,6 +33,8 @@ struct RunPlan {
   std::map<NodeId, std::int64_t> returns_after_ns;  // once it is lost, the first time
   std::vector<LinkCut> cuts;
   std::int64_t lease_ns = 30'000'000;  // a node cut off for longer is lost
+  // All servers die; each time is counted from the begin of a generation, and waits for a checkpoint.
+  std::vector<std::int64_t> crashes_at_ns;
   std::optional<std::int64_t> stop_at_ns;
   double nan_chance = 0.0;        // the worker finds it: an empty iteration
   double corrupt_chance = 0.0;    // a shard finds it: an invalid gradient

@@ -4,12 +4,15 @@
 
 namespace paceline::test {
 
-ShardModel::ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations)
+ShardModel::ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations,
+                       Version version, Revision revision)
     : id_(id),
       cluster_(cluster),
       violations_(violations),
       counts_(std::make_shared<Counts>(cluster.workers(), clocks)),
-      applied_(cluster.workers()) {}
+      applied_(cluster.workers(), Clock(version.value)),
+      version_(version),
+      revision_(revision) {}
 
 void ShardModel::violation(const std::string& what) {
   violations_.push_back("shard " + to_string(id_) + ": " + what);

@@ -21,7 +21,9 @@ struct SliceAnswer {
 
 class ShardModel {
  public:
-  ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations);
+  // Of a run that is resumed it counts what came behind `version` and `revision`.
+  ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations,
+             Version version = Version(0), Revision revision = Revision(0));
 
   // The first half of a gradient, then the rest; true when it has come whole: it is held now, or dropped
   // where it was discarded before. What was whole before is dropped.
@@ -38,6 +40,8 @@ class ShardModel {
   // At the end: nothing may be held any more.
   void check_empty();
   const Counts& counts() const { return *counts_; }
+  // What a checkpoint takes: it does not change any more.
+  std::shared_ptr<const Counts> image() const { return counts_; }
 
  private:
   struct WaitingPull {
