@@ -76,10 +76,11 @@ void AuthorityChecker::judge(const Apply& a) {
 void AuthorityChecker::judge_staleness(const Contributor& c) {
   const auto computed = reports_.extract({c.worker, c.clock});
   const Clock began = *std::prev(began_[c.worker].upper_bound(c.clock));
-  std::int64_t least = 0, most = std::ssize(updates_);
+  const bool mean = !eager_ && config_.combine == CombineMode::kMean;  // a clock is one update
+  std::int64_t least = 0, most = mean ? c.clock.value : std::ssize(updates_);
   if (computed) {
     const StepReported& with = computed.mapped();
-    if (!eager_ && config_.combine == CombineMode::kMean) {
+    if (mean) {
       least = most = c.clock.value - with.computed_version.value;
     } else {
       most = std::count_if(
