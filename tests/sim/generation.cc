@@ -21,7 +21,8 @@ Generation::Generation(const RunPlan& plan, std::uint32_t generation, const Chec
           from == nullptr ? AuthorityChecker(plan.config, violations) : from->checker.resumed(violations),
           network_, hearers()),
       surroundings_{plan, network_, violations_, {}, plan.config.total_iterations + 2, {}},
-      incarnations_(plan.config.cluster.nodes) {
+      incarnations_(plan.config.cluster.nodes),
+      strangers_(plan.config.shards) {
   // A stamp of which the gradient is lost is one more than there are iterations.
   const std::uint32_t workers = plan.config.cluster.workers();
   surroundings_.clocks += workers * (static_cast<std::int64_t>(plan.returns_after_ns.size()) + generation_);
@@ -119,7 +120,8 @@ void Generation::has_ended(const NodeModel& node) {
 void Generation::lose(NodeId node, Party incarnation) {
   if (incarnation != node_at(node).party()) return;
   authority_.takes(Lost{node});
-  refused_.insert(incarnation);
+  if (refused_.insert(incarnation).second)
+    to_shards({wire::NodeLost{node, "", static_cast<std::uint64_t>(incarnation)}, {}});
   if (!node_at(node).is_dead()) {  // it is told, if it can be
     network_.send(kAuthorityParty, incarnation, [this, &gone = node_at(node)] { end(gone); });
   }
@@ -128,10 +130,16 @@ void Generation::lose(NodeId node, Party incarnation) {
   if (returns == plan_.returns_after_ns.end()) return;
   returned_.insert(node);
   if (lost_by_lease_.count(incarnation) > 0) ++faults_.back_after_lease;
-  network_.after(returns->second, [this, node] {
-    start(node);
-    join(node);
-  });
+  network_.after(returns->second, [this, node] { come_back(node); });
+}
+
+void Generation::come_back(NodeId node) {
+  const Party before = node_at(node).party();
+  for (const std::set<Party>& gone : strangers_) {
+    if (gone.count(before) == 0) return network_.after(1'000'000, [this, node] { come_back(node); });
+  }
+  start(node);
+  join(node);
 }
 
 void Generation::check_end() {

@@ -69,11 +69,14 @@ class Generation {
   void has_ended(const NodeModel& node);
   // Of an incarnation that another has followed nothing more is lost.
   void lose(NodeId node, Party incarnation);
+  // Another incarnation, once each shard has heard of the loss of the one before.
+  void come_back(NodeId node);
 
   // ---- connections that break (generation_cuts.cc)
   void begin(const LinkCut& cut);
   void begin_between_servers(const LinkCut& cut);
   void cut_off(NodeId id, ShardId server, std::int64_t for_ns);
+  void watch(NodeModel& node, ShardId server);
   // The server has not heard of it for a lease.
   void miss(NodeModel& node, ShardId server);
   void join_again(NodeModel& node, ShardId server);
@@ -90,6 +93,7 @@ class Generation {
   std::vector<std::vector<std::unique_ptr<NodeModel>>> incarnations_;  // by node; the last one is there
   std::set<NodeId> joined_, returned_;
   std::set<Party> refused_, lost_by_lease_;  // incarnations that are lost
+  std::vector<std::set<Party>> strangers_;   // by shard: of whose loss it has heard
   std::map<std::pair<Party, ShardId>, std::int64_t> missed_since_, cut_until_;
   std::map<std::pair<WorkerId, Clock>, std::int64_t> granted_;  // iterations, by the stamp of their gradient
   std::shared_ptr<Checkpoint> being_saved_;

@@ -35,8 +35,14 @@ void Generation::cut_off(NodeId id, ShardId server, std::int64_t for_ns) {
     const bool heals = network_.now_ns() >= cut_until_[link] && node.broken_since(server);
     if (heals && !node.is_dead()) join_again(node, server);
   });
-  if (!missed_since_.emplace(link, now).second) return;
-  // Either end waits for the other so long, each by its own clock.
+  if (missed_since_.count(link) == 0) watch(node, server);
+}
+
+// Either end waits for the other so long, each by its own clock.
+void Generation::watch(NodeModel& node, ShardId server) {
+  const std::pair link{node.party(), server};
+  const std::int64_t now = network_.now_ns();
+  missed_since_[link] = now;
   network_.after(plan_.lease_ns, [this, &node, server, link, now] {
     const auto since = missed_since_.find(link);
     if (since != missed_since_.end() && since->second == now) miss(node, server);
@@ -59,11 +65,13 @@ void Generation::miss(NodeModel& node, ShardId server) {
 void Generation::join_again(NodeModel& node, ShardId server) {
   const Party there = shard_party(server.value);
   network_.connect_again(node.party(), there, [this, &node, server, there] {
-    if (refused_.count(node.party()) > 0) {
+    const std::set<Party>& gone = server == kAuthority ? refused_ : strangers_[server.value];
+    if (gone.count(node.party()) > 0) {
       return network_.send(there, node.party(), [this, &node] { end(node); });
     }
     ++faults_.gone_on;
     missed_since_.erase({node.party(), server});
+    if (network_.is_broken(there, node.party())) watch(node, server);  // this one, too, by now
     shards_[server.value]->rejoined(node.id());
     network_.send(there, node.party(),
                   [this, &node, server] { node.is_dead() ? has_ended(node) : node.is_welcomed(server); });

@@ -31,6 +31,8 @@ void Generation::to_shards(const wire::Message& message) {
 
 void Generation::shard_hears(ShardId shard, const wire::Message& message) {
   shards_[shard.value]->hears(message);
+  if (const auto* lost = std::get_if<wire::NodeLost>(&message.body))
+    strangers_[shard.value].insert(static_cast<Party>(lost->incarnation));
   const auto* const decision = std::get_if<wire::ApplyDecision>(&message.body);
   if (decision == nullptr || !decision->save) return;
   images_[shard.value] = shards_[shard.value]->image();
@@ -53,11 +55,14 @@ void Generation::authority_hears(const wire::Message& message) {
 }
 
 void Generation::hears(NodeModel& from, ShardId server, const wire::Message& message) {
+  const bool is_stranger = strangers_[server.value].count(from.party()) > 0;
   if (const auto* r = std::get_if<wire::StepReport>(&message.body)) {
     authority_.takes(StepReported{r->worker, r->clock, r->metric, r->computed_version, r->computed_revision,
                                   r->skipped, r->fault, r->own_updates});
   } else if (std::holds_alternative<wire::Leave>(message.body)) {
     lose(from.id(), from.party());
+  } else if (is_stranger) {
+    return;
   } else if (const auto* push = std::get_if<wire::Push>(&message.body)) {
     takes(server, *push, message.payload);
   } else if (const auto* pull = std::get_if<wire::Pull>(&message.body)) {
@@ -74,17 +79,13 @@ void Generation::hears(NodeModel& from, ShardId server, const wire::Message& mes
 }
 
 void Generation::takes(ShardId shard, const wire::Push& push, const wire::Payload& payload) {
-  ShardModel& model = *shards_[shard.value];
-  if (!push.last) return model.begin_push(push.worker, push.clock);
-  if (!model.finish_push(push.worker, push.clock)) return;
-  const bool finite = payload.floats()[0] == payload.floats()[0];
-  const wire::GradientArrived arrived{shard, push.worker, push.clock, push.samples,
-                                      finite ? "" : "conv1.weight"};
+  const std::optional<wire::GradientArrived> arrived = shards_[shard.value]->takes(push, payload);
+  if (!arrived) return;
   if (chance(plan_.other_samples_chance)) {
     to_authority(shard, {wire::GradientArrived{shard, push.worker, push.clock, push.samples + 8, ""}, {}});
   }
-  to_authority(shard, {arrived, {}});
-  if (network_.random().next_double() < plan_.duplicate_chance) to_authority(shard, {arrived, {}});
+  to_authority(shard, {*arrived, {}});
+  if (network_.random().next_double() < plan_.duplicate_chance) to_authority(shard, {*arrived, {}});
 }
 
 }  // namespace paceline::test

@@ -13,8 +13,7 @@ using namespace paceline::cache;
 
 namespace {
 
-// A gradient is two floats for each shard, and a frame one: it leaves in halves.
-constexpr std::int64_t kFloats = 2;
+constexpr std::int64_t kFloats = kFloatsOfAShard;
 constexpr std::int64_t kFrameBytes = sizeof(float);
 
 }  // namespace

@@ -1,14 +1,15 @@
-// A simulated shard: holds gradients until the authority has them applied or discarded, answers pulls from
-// its own counts.
+// A simulated shard: its real GradientStore holds gradients until the authority has them applied or
+// discarded; it answers pulls from its own counts.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <set>
+#include <optional>
 #include <vector>
 
 #include "common/cache/snapshot.h"
 #include "common/wire/messages.h"
+#include "server/store/gradient_store.h"
 #include "tests/sim/counting.h"
 
 namespace paceline::test {
@@ -25,10 +26,9 @@ class ShardModel {
   ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations,
              Version version = Version(0), Revision revision = Revision(0));
 
-  // The first half of a gradient, then the rest; true when it has come whole: it is held now, or dropped
-  // where it was discarded before. What was whole before is dropped.
-  void begin_push(WorkerId worker, Clock clock);
-  bool finish_push(WorkerId worker, Clock clock);
+  // What it has to say when a gradient has come whole: it is held now, or dropped where it was discarded
+  // before. What was whole before is dropped unsaid.
+  std::optional<wire::GradientArrived> takes(const wire::Push& push, const wire::Payload& payload);
 
   // What the authority says.
   void hears(const wire::Message& message);
@@ -49,9 +49,7 @@ class ShardModel {
     Version min_version;
     std::function<void(SliceAnswer)> answer;
   };
-  using Key = std::pair<WorkerId, Clock>;
   void apply(const wire::ApplyDecision& decision);
-  void discard(const wire::DiscardGradient& discard);
   SliceAnswer answer_for(NodeId node) const;
   void violation(const std::string& what);
 
@@ -63,7 +61,7 @@ class ShardModel {
   Version version_;
   Revision revision_;
   std::int64_t next_decision_ = 0;
-  std::set<Key> partial_, whole_, refused_, was_whole_;
+  server::GradientStore gradients_;
   std::vector<WaitingPull> waiting_;
 };
 
