@@ -24,6 +24,8 @@ endfunction()
 function(paceline_options target)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor)
+  # What comes from a file or a peer is never a format string; an error with PACELINE_WERROR off, too.
+  target_compile_options(${target} PRIVATE -Wformat=2 -Werror=format-security)
   # GCC 12 and 13 see an overlap that cannot be in `"x" + std::string` (GCC bug 105651), in optimised builds.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
   # Of `#pragma GCC ivdep` (common/params/kernel_loops.h) Clang knows nothing; its loops only vectorise less.

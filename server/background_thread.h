@@ -26,15 +26,18 @@ class BackgroundThread final : public Background {
   }
   BackgroundThread(const BackgroundThread&) = delete;
 
-  void run(std::function<Status()> work, std::function<void(const Status&, Ticks now)> done) override {
+  using Background::run;
+  void run(Work work, Done done, Here here) override {
     if (!pool_) pool_ = std::make_unique<boost::asio::thread_pool>(1);
-    boost::asio::post(*pool_, [this, work = std::move(work), done = std::move(done)]() mutable {
-      const Status result = std::exchange(work, {})();  // what it worked on goes before anybody is told
-      boost::asio::post(loop_, [this, result, done = std::move(done)] {
-        done(result, steady_now());
-        behind_();
-      });
-    });
+    boost::asio::post(
+        *pool_, [this, work = std::move(work), done = std::move(done), here = std::move(here)]() mutable {
+          const Status result = std::exchange(work, {})();  // what it worked on goes before anybody is told
+          boost::asio::post(loop_, [this, result, done = std::move(done), here = std::move(here)] {
+            if (here) here(result, result);
+            done(result, steady_now());
+            behind_();
+          });
+        });
   }
 
  private:

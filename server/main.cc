@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <optional>
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
@@ -61,6 +62,30 @@ Status check_keys(const RunConfig& config, ShardId shard, std::uint32_t replica)
 // for that memory.
 constexpr std::size_t kBytesPerWorker = 1024;
 
+// One server from its start to its end.
+struct Ended {
+  int exit_status = kExitOk;
+  std::optional<AfterHandOver> after_hand_over;
+};
+
+Ended serve(const RunConfig& config, ShardId shard, const Log& log, const ServerOptions& options,
+            const DaemonOptions& given) {
+  wire::Context context;
+  Server server(config, shard, context, log, options);
+  const Status started = server.start();
+  if (!started.is_ok()) {
+    if (!given.resume && options.role != ServerOptions::Role::kGoesOn)
+      forget_run(config, shard, given.config_path);
+    return {fail(started), std::nullopt};
+  }
+  boost::asio::signal_set signals(server.io(), SIGINT, SIGTERM);
+  stop_on_signals(signals, server);
+  boost::asio::signal_set questions(server.io(), SIGUSR1);
+  explain_on_signal(questions, server);
+  const Status ended = server.run();
+  return {ended.is_ok() ? kExitOk : kExitFailedRun, server.after_hand_over()};
+}
+
 int server_main(int argc, char** argv) {
   wire::keep_freed_memory();
   std::signal(SIGUSR1, SIG_IGN);  // until there is something to explain
@@ -90,24 +115,27 @@ int server_main(int argc, char** argv) {
   if (!log.is_ok()) return fail(log.status());
   if (!lock->warning.empty()) log->warn(lock->warning);
 
-  wire::Context context;
   const auto style = on_terminal() ? StatusDisplay::Style::kTerminal : StatusDisplay::Style::kLines;
   const LivePages pages{[out = config->run.out] { return live_page(out); },
                         [out = config->run.out] { return live_data(out); }};
-  Server server(*config, shard, context, *log,
-                ServerOptions{&std::cerr, given.resume, style, pages, given.replica, given.force});
-  const Status started = server.start();
-  if (!started.is_ok()) {
-    if (!given.resume) forget_run(*config, shard, given.config_path);
-    return fail(started);
+  // A replica that resumes comes back to one that serves: the run goes on.
+  using Role = ServerOptions::Role;
+  const bool follows = config->cluster.replicas > 1 && (given.replica > 0 || given.resume);
+  ServerOptions options{&std::cerr,
+                        given.resume && !follows,
+                        style,
+                        pages,
+                        given.replica,
+                        follows ? Role::kFollows : Role::kBegins,
+                        /*expects_follower=*/true,
+                        given.force};
+  for (;;) {
+    const Ended ended = serve(*config, shard, *log, options, given);
+    if (!ended.after_hand_over) return ended.exit_status;
+    options.resume = ended.after_hand_over->serves;
+    options.role = options.resume ? Role::kGoesOn : Role::kFollows;
+    options.expects_follower = ended.after_hand_over->expects_follower;
   }
-  boost::asio::signal_set signals(server.io(), SIGINT, SIGTERM);
-  stop_on_signals(signals, server);
-  boost::asio::signal_set questions(server.io(), SIGUSR1);
-  explain_on_signal(questions, server);
-
-  const Status ended = server.run();
-  return ended.is_ok() ? kExitOk : kExitFailedRun;
 }
 
 }  // namespace

@@ -87,17 +87,22 @@ Status ResumeChoice::check_files(const Manifest& manifest) const {
 
 Result<ResumePoint> ResumeChoice::read(const Manifest& manifest) const {
   PACELINE_RETURN_IF_ERROR(check_files(manifest));
+  // One that was begun, but left no checkpoint, counts too: its nodes may still be there.
+  return resume_point_of(config_, manifest, std::max(manifest.id.generation, last_generation_) + 1);
+}
+
+Result<ResumePoint> resume_point_of(const RunConfig& config, const Manifest& manifest,
+                                    std::uint64_t generation) {
   ResumePoint point;
   PACELINE_ASSIGN_OR_RETURN(point.engine, checkpoint::engine_state_from_bytes(manifest.engine));
-  PACELINE_RETURN_IF_ERROR(sync::validate(point.engine, engine_config(config_)));
+  PACELINE_RETURN_IF_ERROR(sync::validate(point.engine, engine_config(config)));
   if (point.engine.version != manifest.id.version || point.engine.revision != manifest.revision) {
     return data_loss("the core's state is of version " + to_string(point.engine.version) + ", expected " +
                      to_string(manifest.id.version));
   }
-  PACELINE_ASSIGN_OR_RETURN(point.record, run_record_from_bytes(manifest.record, config_.cluster.cluster()));
+  PACELINE_ASSIGN_OR_RETURN(point.record, run_record_from_bytes(manifest.record, config.cluster.cluster()));
   point.manifest = manifest;
-  // One that was begun, but left no checkpoint, counts too: its nodes may still be there.
-  point.generation = std::max(manifest.id.generation, last_generation_) + 1;
+  point.generation = generation;
   return point;
 }
 

@@ -43,6 +43,11 @@ struct ResumePoint {
   std::vector<std::string> passed_over;  // newer ones, and why: a line for each
 };
 
+// What `manifest` says, as the run of `generation` goes on from it. Errors: kDataLoss, kInvalidArgument: it
+// cannot be this configuration's.
+Result<ResumePoint> resume_point_of(const RunConfig& config, const Manifest& manifest,
+                                    std::uint64_t generation);
+
 class ResumeChoice {
  public:
   // At the authority. Errors: kFailedPrecondition there is no run, one that ended well, or no checkpoint at

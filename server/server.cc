@@ -33,6 +33,8 @@ Status Server::run() {
   return impl_->loop_.result();
 }
 
+std::optional<AfterHandOver> Server::after_hand_over() const { return impl_->loop_.after_hand_over(); }
+
 void Server::request_stop(const std::string& reason) { impl_->loop_.stop(reason); }
 
 void Server::leave(const std::string& reason) { impl_->loop_.leave(reason); }

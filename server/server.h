@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/config/run_config.h"
@@ -18,6 +19,7 @@
 #include "common/log/log.h"
 #include "common/status.h"
 #include "common/wire/transport.h"
+#include "server/authority/hand_over.h"
 #include "server/http/live_state.h"
 #include "server/status_display.h"
 
@@ -35,9 +37,13 @@ struct ServerOptions {
   StatusDisplay::Style progress_style = StatusDisplay::Style::kLines;
   // What run.http shows besides numbers.
   LivePages pages = {};
-  // Which of the shard's replicas (cluster.replicas). The first one begins the run; config.run.out is another
-  // folder for each.
+  // Which of the shard's replicas (cluster.replicas), and what it is to the other one: it begins the run, it
+  // follows the one that serves, or goes on serving after a hand-over, with a follower or without.
+  // config.run.out is another folder for each.
+  enum class Role { kBegins, kFollows, kGoesOn };
   std::uint32_t replica = 0;
+  Role role = Role::kBegins;
+  bool expects_follower = true;
   // It begins in the place of an earlier run that has not ended (--force).
   bool replaces = false;
 };
@@ -68,6 +74,10 @@ class Server {
   // Another shard than the authority goes without waiting for the run's end, which thereby fails: as one that
   // can serve no longer. Thread: any.
   void leave(const std::string& reason);
+
+  // After run(): the servers of the run go on by themselves, as a new generation; this one, when it is made
+  // anew with options that resume and say so.
+  std::optional<AfterHandOver> after_hand_over() const;
 
   // Writes into the log, as warnings, what the server waits for now and why it does not come. Thread: any;
   // not from a signal handler.

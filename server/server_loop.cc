@@ -27,6 +27,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       service_(
           shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_),
       background_(io, [this] { drain(); }),
+      resumes_(options_.resume && options_.role != ServerOptions::Role::kFollows),
       comers_(config.cluster.nodes),
       timer_(io),
       rejoin_timer_(io),
@@ -45,7 +46,7 @@ Result<wire::TransportOptions> ServerLoop::listening() const {
 }
 
 Status ServerLoop::open(wire::Context& context) {
-  if (options_.resume) PACELINE_RETURN_IF_ERROR(look_for_checkpoints());
+  if (resumes_) PACELINE_RETURN_IF_ERROR(look_for_checkpoints());
   PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions listens, listening());
   PACELINE_ASSIGN_OR_RETURN(
       router_, wire::RouterSocket::bind(context, io_, own_endpoint(), listens,
@@ -59,13 +60,12 @@ Status ServerLoop::open(wire::Context& context) {
   if (config_.cluster.replicas > 1) PACELINE_RETURN_IF_ERROR(open_replica());
   if (follows()) {
     PACELINE_RETURN_IF_ERROR(follow(context));
-  } else if (is_authority() && options_.resume) {
+  } else if (is_authority() && resumes_) {
     choose_checkpoint(now);  // where no other shard is to be asked
     if (ended_) return result_;
   } else if (is_authority()) {
     PACELINE_ASSIGN_OR_RETURN(RunRecord record, RunRecord::open(config_, log_));
-    Background& background = replica_ ? static_cast<Background&>(replica_->background) : background_;
-    authority_.emplace(config_, std::move(record), authority_port_, background, log_, now);
+    authority_.emplace(config_, std::move(record), authority_port_, authority_background(), log_, now);
   } else {
     PACELINE_RETURN_IF_ERROR(connect_to_authority(context));
   }
@@ -159,8 +159,7 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     return refuse_join(from, fits);
   }
   if (waits_for_follower()) {
-    const Status not_yet = unavailable("shard " + to_string(shard_) + " waits for its second replica (" +
-                                       config_.cluster.endpoints_of(shard_.value).back() + ")");
+    const Status not_yet = unavailable(why_it_waits());
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), not_yet.message());
     return ask_again(from, join.node, not_yet);
   }
@@ -372,6 +371,7 @@ void ServerLoop::run_over(const wire::RunOver& over) {
 }
 
 void ServerLoop::shard_is_done(const wire::RunOver& over) {
+  hands_over_ = over.hands_over;
   report_shard();
   if (authority_) return;
   over_ = Status(over.code, over.message);
@@ -381,6 +381,7 @@ void ServerLoop::shard_is_done(const wire::RunOver& over) {
 // What the two speakers of this process have said to each other, in order, until nothing is left; and whom
 // they have refused for good.
 void ServerLoop::drain() {
+  answer_for_files();
   while (!ended_ && !(local_.empty() && expelled_.empty())) {
     for (const auto& [peer, why] : std::exchange(expelled_, {})) lose(peer, why, ticks());
     if (local_.empty()) continue;
@@ -401,7 +402,10 @@ void ServerLoop::drain() {
   }
   end_turn();
   const bool said = !replica_ || !replica_->served || (!replica_->events.holds() && !awaits_return());
-  if (!ended_ && !follows() && authority_ && authority_->over() && said) end(authority_->result());
+  const bool written = !replica_ || !replica_->background.is_behind();
+  if (!ended_ && !follows() && authority_ && authority_->over() && said && written) {
+    end(authority_->result());
+  }
   if (!ended_ && !works_ahead_ && service_.may_work_ahead()) {
     works_ahead_ = true;
     boost::asio::post(io_, [this] { work_ahead(); });

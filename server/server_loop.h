@@ -30,6 +30,7 @@
 #include "common/traffic.h"
 #include "common/wire/transport.h"
 #include "server/authority/authority.h"
+#include "server/authority/hand_over.h"
 #include "server/background_thread.h"
 #include "server/http/http_server.h"
 #include "server/last_seen.h"
@@ -63,6 +64,7 @@ class ServerLoop {
   void explain();
   // How the run went, once the loop has ended.
   const Status& result() const { return result_; }
+  std::optional<AfterHandOver> after_hand_over() const { return after_; }
   const ShardService& service() const { return service_; }
 
  private:
@@ -135,6 +137,8 @@ class ServerLoop {
   // A replica that serves (server_loop_replicas.cc).
   [[nodiscard]] Status open_replica();
   std::string own_endpoint() const;
+  std::string other_endpoint() const;
+  Background& authority_background();
   void on_candidacy();
   void note_complete();
   bool serves_alone() const;
@@ -142,6 +146,8 @@ class ServerLoop {
   bool follows() const { return replica_ && replica_->follows; }
   bool awaits_return() const;
   bool waits_for_follower() const;
+  std::string why_it_waits() const;
+  void look_for_follower();
   void note(wire::Logged::As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now);
   void note(Peer who, wire::Happened happened, Ticks now);
   void end_turn();
@@ -152,6 +158,9 @@ class ServerLoop {
   bool is_held_up(Ticks now) const;
   bool on_replica(const wire::PeerId& from, const Result<wire::Message>& message);
   void on_replica_join(const wire::PeerId& from, const wire::ReplicaJoin& join);
+  void give_checkpoint(const wire::PeerId& to);
+  void on_pull(const wire::FilePull& pull);
+  void ask_hand_over(const wire::PeerId& from);
   void on_follower(const Result<wire::Message>& message);
   void lose_follower(const std::string& why);
   void look_at_etcd();
@@ -164,12 +173,17 @@ class ServerLoop {
   [[nodiscard]] Status ask_to_follow();
   void on_serving_broken();
   void on_serving(Result<wire::Message> message);
+  void on_resumes(const wire::ReplicaResumes& resumes);
+  void pull_more();
   [[nodiscard]] Status begin_following(const wire::ReplicaWelcome& welcome);
   void on_event(wire::Message event);
   void tell_held();
   void apply(wire::Message event, Ticks at);
   void apply(Peer who, const wire::Happened& happened, Ticks at);
+  [[nodiscard]] Status apply_resumed(std::uint64_t generation, Ticks at);
   [[nodiscard]] Status apply_join(Peer who, const wire::Body& body, bool goes_on, Ticks at);
+  void compare(const std::optional<Unsaid::BothSaved>& saved);
+  void answer_for_files();
   void tick_following();
   void take_over();
 
@@ -192,13 +206,14 @@ class ServerLoop {
 
   // The way of a resumed run to where it goes on (server_loop_resume.cc).
   [[nodiscard]] Status look_for_checkpoints();
-  bool waits_for_resume() const { return options_.resume && !resumed_; }
+  bool waits_for_resume() const { return resumes_ && !resumed_; }
   void on_resuming_shard(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
   void on_waiting_node(Peer from, const wire::Body& body);
   void make_way(const wire::PeerId& from, const wire::Join& join);
   bool forget_waiting(Peer peer);
   void choose_checkpoint(Ticks now);
   [[nodiscard]] Status begin_resumed(ResumePoint point, Ticks now);
+  [[nodiscard]] Status resume_authority(ResumePoint point, Ticks now);
   void go_on_from(CheckpointId id, std::uint64_t generation);
   void on_file_read(Status read, std::shared_ptr<std::optional<ShardFile>> file, Ticks now);
   void check_resume(Ticks now);
@@ -279,6 +294,7 @@ class ServerLoop {
       over_;  // other shards: how the run went, once there is nothing left to do but to be heard
   std::uint64_t generation_ = 1;  // of the run; of one that is resumed, once resumed_
   // A run that is resumed.
+  bool resumes_;  // it is one; of a replica that follows, once it knows
   OwnFiles own_files_;
   std::optional<ResumeChoice> choice_;  // the authority's, until it is made
   bool resumed_ = false;                // this shard has what it goes on from
@@ -323,6 +339,8 @@ class ServerLoop {
   std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
   bool works_ahead_ = false;     // work_ahead() is to be called
   bool ended_ = false;
+  bool hands_over_ = false;             // it ends for all servers to go on
+  std::optional<AfterHandOver> after_;  // once it has, and how this one does
   Status result_ = internal_error("the server's loop ended before the run");
 };
 

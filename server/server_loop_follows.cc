@@ -3,17 +3,22 @@
 // the same generation: its peers come back over other connections (server_loop_rejoin.cc), and to them it is
 // the process that they knew.
 //
-//   ReplicaJoin   ->  the one that serves
+//   ReplicaJoin   ->  the one that serves; where that has been resumed, it gives its checkpoint's files first
+//                     (server/replicas/checkpoint_pull.h)
 //                 <-  ReplicaWelcome, then all that has happened, turn by turn
 //   LogHeld{n}    ->  after each turn
 //
 // A turn is what one message, or one moment, has led to: half of one is nothing.
+#include <bit>
 #include <boost/asio/post.hpp>
 #include <utility>
 
 #include "common/ticks.h"
 #include "common/wire/reconnect_pause.h"
+#include "server/checkpoint/folder.h"
+#include "server/checkpoint/shard_file.h"
 #include "server/server_loop.h"
+#include "server/store/shard_settings.h"
 
 namespace paceline::server {
 
@@ -21,7 +26,7 @@ using As = wire::Logged::As;
 using What = wire::Happened::What;
 
 Status ServerLoop::follow(wire::Context& context) {
-  const std::string endpoint = config_.cluster.endpoints_of(shard_.value).front();
+  const std::string endpoint = other_endpoint();
   wire::TransportOptions options;
   options.on_denied = [this](const Status& why) {
     if (!ended_ && !replica_->welcomed) end(Status(why).with_context("the replica that serves"));
@@ -37,18 +42,21 @@ Status ServerLoop::follow(wire::Context& context) {
         if (!ended_) on_serving(std::move(message));
       }));
   log_.info("shard " + to_string(shard_) + ": this replica follows " + endpoint);
-  next_heartbeat_ = steady_now() + config_.cluster.lease;
+  next_heartbeat_ = steady_now() + config_.cluster.heartbeat;
   return ask_to_follow();
 }
 
 Status ServerLoop::ask_to_follow() {
   return replica_->serving->send(
-      {wire::ReplicaJoin{wire::kProtocolVersion, shard_, fingerprint_, replica_->incarnation}, {}});
+      {wire::ReplicaJoin{wire::kProtocolVersion, shard_, fingerprint_, replica_->incarnation, replica_->has},
+       {}});
 }
 
 // What it has not told nobody else has heard either. Whether it is gone etcd knows.
 void ServerLoop::on_serving_broken() {
-  if (ended_ || !replica_->follows || !replica_->welcomed || std::exchange(replica_->broken, true)) return;
+  if (ended_ || !replica_->follows) return;
+  if (!replica_->welcomed) return replica_->pull.reset();  // it is asked again, and gives it from the start
+  if (std::exchange(replica_->broken, true)) return;
   log_.info("the connection to the replica that serves shard " + to_string(shard_) + " broke after event " +
             std::to_string(replica_->applied));
 }
@@ -58,16 +66,54 @@ void ServerLoop::on_serving(Result<wire::Message> message) {
   replica_->heard = steady_now();
   if (!message.is_ok()) return end(Status(message.status()).with_context("from the replica that serves"));
   if (message->logged) return on_event(*std::move(message));
-  if (const auto* welcome = std::get_if<wire::ReplicaWelcome>(&message->body)) {
+  if (const auto* resumes = std::get_if<wire::ReplicaResumes>(&message->body)) {
+    on_resumes(*resumes);
+  } else if (const auto* piece = std::get_if<wire::FilePiece>(&message->body)) {
+    if (!replica_->pull) return;
+    const Status written = replica_->pull->on(*piece, message->payload);
+    if (!written.is_ok()) return end(Status(written).with_context("the checkpoint to go on from"));
+    pull_more();
+  } else if (const auto* welcome = std::get_if<wire::ReplicaWelcome>(&message->body)) {
     const Status begun = begin_following(*welcome);
     if (!begun.is_ok()) return end(begun);
     tell_held();  // there may be nothing yet
   } else if (const auto* error = std::get_if<wire::Error>(&message->body)) {
     const Status why(error->code, "the replica that serves: " + error->message);
-    error->fatal ? end(why) : log_.warn(why.message());
+    // One that does not serve yet, or cannot be followed just now, is asked again.
+    error->fatal ? end(why) : log_.debug(why.message());
   } else if (const auto* over = std::get_if<wire::RunOver>(&message->body)) {
+    hands_over_ = over->hands_over;
     end(Status(over->code, over->message));
   }
+}
+
+// It goes on from a checkpoint: of its own files, if this one has any, none need be the same.
+void ServerLoop::on_resumes(const wire::ReplicaResumes& resumes) {
+  if (replica_->welcomed || (replica_->pull && replica_->pull->id() == resumes.from)) return;
+  log_.info("shard " + to_string(shard_) + " is given the checkpoint of " + to_string(resumes.from));
+  const CheckpointFolder folder(config_.run.out, fingerprint_);
+  if (const Status made = folder.make(resumes.from); !made.is_ok()) return end(made);
+  using File = wire::CheckpointFile;
+  std::vector<CheckpointPull::File> files;
+  files.push_back({File::kShard, folder.shard_file(resumes.from, shard_), resumes.shard_bytes});
+  if (is_authority())
+    files.push_back({File::kManifest, folder.manifest(resumes.from), resumes.manifest_bytes});
+  for (const CheckpointPull::File& file : files) {
+    if (file.bytes == 0) return end(data_loss("the checkpoint to go on from is given without its files"));
+  }
+  replica_->pull.emplace(resumes.from, std::move(files));
+  pull_more();
+}
+
+void ServerLoop::pull_more() {
+  while (const std::optional<wire::FilePull> pull = replica_->pull->next()) {
+    const Status said = replica_->serving->send({*pull, {}});
+    if (!said.is_ok()) return log_.debug(said.message());  // it is gone; another one gives it from the start
+  }
+  if (!replica_->pull->complete()) return;
+  replica_->has = replica_->pull->id();
+  replica_->pull.reset();
+  if (const Status asked = ask_to_follow(); !asked.is_ok()) log_.debug(asked.message());
 }
 
 Status ServerLoop::begin_following(const wire::ReplicaWelcome& welcome) {
@@ -75,6 +121,8 @@ Status ServerLoop::begin_following(const wire::ReplicaWelcome& welcome) {
   next_heartbeat_ = steady_now();
   generation_ = welcome.generation;
   incarnation_ = welcome.incarnation;
+  resumes_ = replica_->has.has_value();
+  if (resumes_) return Status::ok();  // from kResumed on there is something
   if (!is_authority()) {
     shard_checkpoints_.forget_all();
     return Status::ok();
@@ -139,7 +187,7 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
     case As::kToAuthority:
       if (!authority_) break;
       if (!who.is_node() && who.shard() == shard_) {
-        replica_->unsaid.said(event);
+        compare(replica_->unsaid.said(event));
       } else if (!who.is_node()) {
         talks_[who.shard()].hears(event);
       }
@@ -147,7 +195,7 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
       (void)authority_->handle(who, event, at);
       break;
     case As::kSaid:
-      replica_->unsaid.said(event);
+      compare(replica_->unsaid.said(event));
       talk_.says(event);
       break;
   }
@@ -170,14 +218,16 @@ Status ServerLoop::apply_join(Peer who, const wire::Body& body, bool goes_on, Ti
     return Status::ok();
   }
   const auto* join = std::get_if<wire::ShardJoin>(&body);
-  if (join == nullptr || !authority_) return data_loss("a join that is none");
+  if (join == nullptr || !is_authority() || (!authority_ && !waits_for_resume())) {
+    return data_loss("a join that is none");
+  }
   if (goes_on) {
     PACELINE_RETURN_IF_ERROR(talks_[join->shard].other_heard(join->heard));
     return membership_.go_on(*join, elsewhere(who), at);
   }
   PACELINE_RETURN_IF_ERROR(membership_.admit(*join, elsewhere(who), at));
   talks_[join->shard] = ShardTalk();
-  authority_->shard_joined(join->shard);
+  if (authority_) authority_->shard_joined(join->shard);
   return Status::ok();
 }
 
@@ -192,6 +242,11 @@ void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
       ShardTalk& talk = is_authority() ? talks_[who.shard()] : talk_;
       const Status heard = talk.other_heard(happened.number);
       if (!heard.is_ok()) end(Status(heard).with_context("this replica has come to another state"));
+      return;
+    }
+    case What::kResumed: {
+      const Status resumed = apply_resumed(static_cast<std::uint64_t>(happened.number), at);
+      if (!resumed.is_ok()) end(Status(resumed).with_context("the checkpoint to go on from"));
       return;
     }
     default:
@@ -218,14 +273,57 @@ void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
   }
 }
 
+// As the one that serves did (server_loop_resume.cc), from the files that it gave; the shard's is read at
+// once, since nothing else is to be done meanwhile.
+Status ServerLoop::apply_resumed(std::uint64_t generation, Ticks at) {
+  if (!replica_->has || resumed_) return data_loss("resumed without a checkpoint, or twice");
+  generation_ = generation;
+  shard_checkpoints_.set_generation(generation);
+  const CheckpointFolder folder(config_.run.out, fingerprint_);
+  if (is_authority()) {
+    PACELINE_ASSIGN_OR_RETURN(const Manifest manifest,
+                              read_manifest(folder.manifest(*replica_->has), *replica_->has, fingerprint_));
+    PACELINE_ASSIGN_OR_RETURN(ResumePoint point, resume_point_of(config_, manifest, generation));
+    PACELINE_RETURN_IF_ERROR(resume_authority(std::move(point), at));
+    for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) authority_->shard_joined(ShardId(k));
+  }
+  const ShardFileWanted wanted{*replica_->has, fingerprint_, shard_, {}, {}, {}};
+  PACELINE_ASSIGN_OR_RETURN(ShardFile file, read_shard_file(folder.shard_file(*replica_->has, shard_), wanted,
+                                                            shard_settings(config_).block_floats));
+  membership_.expect_layout(file.info.owner.layout_hash);
+  resume_point_ = replica_->has;
+  resumed_ = true;
+  return service_.resume_from(std::move(file));
+}
+
+// This replica's file of a checkpoint, and the other one's.
+void ServerLoop::compare(const std::optional<Unsaid::BothSaved>& saved) {
+  if (!saved || !saved->there.fault.empty() || saved->here.fault.empty()) return;
+  // A disk that stays full must not fill with that.
+  log_.write(std::has_single_bit(++replica_->unsaved) ? LogLevel::kWarn : LogLevel::kDebug,
+             "the checkpoint of version " + to_string(saved->here.version) +
+                 " is not on this replica's disk: " + saved->here.fault);
+}
+
+// What of the run's end counts as written, by the word of the one that served, and is not here.
+void ServerLoop::answer_for_files() {
+  if (!replica_ || replica_->follows || ended_ || !authority_) return;
+  const Status missing = authority_->take_missing();
+  if (missing.is_ok()) return;
+  const Ticks now = ticks();
+  note(Peer::of(shard_), {What::kFail, 0, missing.code(), missing.message()}, now);
+  authority_->fail_for_missing(missing, now);
+}
+
 // Every 50 ms.
 void ServerLoop::tick_following() {
   const Ticks now = steady_now();
   for (const std::string& line : router_->keep_out(now)) log_.warn("kept out " + line);
   if (!replica_->welcomed && now - started_at_ > config_.cluster.start_timeout) {
     return end(deadline_exceeded("the replica that serves shard " + to_string(shard_) + " (" +
-                                 config_.cluster.endpoints_of(shard_.value).front() +
-                                 ") has not answered within cluster.start_timeout"));
+                                 other_endpoint() +
+                                 ") has not let this one follow within cluster.start_timeout: " +
+                                 replica_->candidacy->primacy().describe(now)));
   }
   if (replica_->welcomed && now - replica_->heard > 2 * wire::kLeasesToTakeOver * config_.cluster.lease) {
     return end(unavailable("nobody serves shard " + to_string(shard_) + ": " +
@@ -233,7 +331,8 @@ void ServerLoop::tick_following() {
   }
   if (now < next_heartbeat_ || replica_->broken) return;
   // Until it is welcomed it asks again: the one that it asked may have died with the question.
-  next_heartbeat_ = now + (replica_->welcomed ? config_.cluster.heartbeat : config_.cluster.lease);
+  next_heartbeat_ = now + config_.cluster.heartbeat;
+  if (replica_->pull) return;
   const Status said = replica_->welcomed ? replica_->serving->send({wire::Heartbeat{}, {}}) : ask_to_follow();
   if (!said.is_ok()) log_.debug(said.message());
 }

@@ -28,7 +28,8 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 }  // namespace
 
 void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
-  if (follows() && speaker == Speaker::kShard) return replica_->unsaid.add(std::move(message));
+  if (follows() && speaker == Speaker::kShard) return compare(replica_->unsaid.add(std::move(message)));
+  if (replica_ && speaker == Speaker::kShard) compare(replica_->unsaid.add_late(message));
   if (auto* lost = std::get_if<wire::NodeLost>(&message.body); lost && speaker == Speaker::kShard) {
     lost->incarnation = membership_.incarnation_of(lost->node);
   }
@@ -160,7 +161,10 @@ void ServerLoop::on_tick() {
       note(Peer::of(shard_), {.what = wire::Happened::What::kPause, .number = pause.length.count()}, now);
       authority_->forgive(pause);
     }
-    if (replica_ && replica_->follower) replica_->follower->seen = pause.forgiven(replica_->follower->seen);
+    if (replica_ && replica_->follower) {
+      replica_->follower->seen = pause.forgiven(replica_->follower->seen);
+      replica_->follower->moved = pause.forgiven(replica_->follower->moved);
+    }
     authority_seen_ = pause.forgiven(authority_seen_);
     stalls_.forgive(pause);
     log_.debug("this process stood still for " + in_seconds(pause.length));
@@ -169,6 +173,7 @@ void ServerLoop::on_tick() {
   keep_out(now);
   check_unreachable(now);
   look_after_follower(now);
+  look_for_follower();
   if (now >= next_heartbeat_) heartbeat(now);
   if (is_held_up(now)) {
     service_.forgive({since_last, now});  // nobody could take what has not left here
@@ -321,10 +326,13 @@ void ServerLoop::end(Status result) {
   ended_ = true;
   for (const std::string& line : stalls_.look({}, ticks())) log_.info(line);
   result_ = over_ ? *over_ : std::move(result);  // what it could not say any more changes nothing
+  if (authority_ && authority_->over()) hands_over_ = authority_->hands_over();
+  if (hands_over_) after_ = AfterHandOver{!follows(), replica_ && (replica_->follower || replica_->is_asked)};
   if (is_shown()) show_status(ticks());
   display_.end();
   const bool is_said = is_authority() && (!replica_ || (authority_ && authority_->over()));
-  if (!is_said && !result_.is_ok()) log_.error(result_.message());
+  if (!is_said && !result_.is_ok())
+    hands_over_ ? log_.info(result_.message()) : log_.error(result_.message());
   timer_.cancel();
   rejoin_timer_.cancel();
   if (const std::int64_t kept_out = router_->counters().kept_out; kept_out > 0) {

@@ -6,14 +6,17 @@
 //   say() ──> held until the follower has what it follows from, and this one acts ──> release() ──> node
 //
 // Without a follower nobody is let in, until the first one has come: what is acknowledged is to be in two
-// places. One that is gone is left out, after which this one goes on alone.
+// places. One that is gone is left out, after which this one goes on alone, until one comes back: then the
+// run is handed over (server/authority/hand_over.h).
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include "common/hex.h"
 #include "common/ticks.h"
 #include "common/wire/reconnect_pause.h"
+#include "server/checkpoint/folder.h"
 #include "server/server_loop.h"
 
 namespace paceline::server {
@@ -24,6 +27,9 @@ using What = wire::Happened::What;
 namespace {
 
 constexpr std::chrono::milliseconds kHeldUpAfter{100};
+// How long a replica may take to come to one that goes on after a hand-over, and to say more while it is
+// given the checkpoint.
+constexpr int kLeasesToCome = 2;
 
 }  // namespace
 
@@ -32,15 +38,17 @@ Status ServerLoop::open_replica() {
   const auto note_done = [this](std::int64_t number, const Status& result, Ticks now) {
     note(Peer::of(shard_), {What::kDone, number, result.code(), result.message()}, now);
   };
-  replica_ =
-      std::make_unique<Replica>(options_.replica, ReplicatedBackground(
-                                                      background_, [this] { return ticks(); }, note_done));
+  using Role = ServerOptions::Role;
+  const auto does = options_.role == Role::kFollows ? Replica::Does::kFollow : Replica::Does::kServe;
+  replica_ = std::make_unique<Replica>(options_.replica, does,
+                                       ReplicatedBackground(
+                                           background_, [this] { return ticks(); }, note_done, log_));
   if (replica_->follows) replica_->background.follow();
   const std::string prefix = "/paceline/" + hex(fingerprint_) + "/shard-" + to_string(shard_);
   Primacy primacy(prefix, replica_->incarnation,
-                  replica_->follows   ? Primacy::Start::kFollows
-                  : options_.replaces ? Primacy::Start::kReplaces
-                                      : Primacy::Start::kBegins,
+                  replica_->follows                                     ? Primacy::Start::kFollows
+                  : options_.replaces || options_.role == Role::kGoesOn ? Primacy::Start::kReplaces
+                                                                        : Primacy::Start::kBegins,
                   std::chrono::floor<std::chrono::seconds>(config_.cluster.lease));
   replica_->candidacy = std::make_unique<Candidacy>(io_, std::move(etcd), std::move(primacy), [this] {
     on_candidacy();
@@ -52,6 +60,14 @@ Status ServerLoop::open_replica() {
 
 std::string ServerLoop::own_endpoint() const {
   return config_.cluster.endpoints_of(shard_.value).at(options_.replica);
+}
+
+std::string ServerLoop::other_endpoint() const {
+  return config_.cluster.endpoints_of(shard_.value).at(1 - options_.replica);
+}
+
+Background& ServerLoop::authority_background() {
+  return replica_ ? static_cast<Background&>(replica_->background) : background_;
 }
 
 // After each of etcd's answers.
@@ -81,11 +97,13 @@ void ServerLoop::on_candidacy() {
   if (replica_->follower && primacy.has_complete(replica_->follower->incarnation) &&
       !std::exchange(replica_->was_followed, true)) {
     replica_->events.settle();
+    log_.info("shard " + to_string(shard_) + "'s follower has all there is");
   }
   if (primacy.is_primary() && !std::exchange(replica_->served, true)) {
     log_.info("shard " + to_string(shard_) + " is served by this replica, term " +
               std::to_string(primacy.term()));
-  } else if (!primacy.is_primary() && replica_->served) {
+  } else if (replica_->served && (primacy.another_serves() || primacy.is_left_out())) {
+    // Where only its lease has ended, and nobody serves, it may yet serve again (look_at_etcd()).
     end(unavailable("shard " + to_string(shard_) +
                     " is not served by this replica any more: " + primacy.describe(steady_now())));
   }
@@ -121,6 +139,34 @@ bool ServerLoop::awaits_return() const {
 // a follower was lost.
 bool ServerLoop::waits_for_follower() const {
   return replica_ && !replica_->follows && !replica_->was_followed;
+}
+
+std::string ServerLoop::why_it_waits() const {
+  const std::string shard = "shard " + to_string(shard_);
+  const Primacy& primacy = replica_->candidacy->primacy();
+  if (!replica_->candidacy->acts()) {
+    return shard + " waits for etcd's word that this replica serves: " + primacy.describe(steady_now());
+  }
+  return shard + " waits for its other replica (" + other_endpoint() + ")" +
+         (replica_->follower ? " to have what there is" : "");
+}
+
+// After a hand-over its follower is to be there soon, or the run goes on without it.
+void ServerLoop::look_for_follower() {
+  if (options_.role != ServerOptions::Role::kGoesOn || !waits_for_follower() || !acts()) return;
+  const Ticks now = ticks();
+  Ticks since = std::max(started_at_, replica_->pulled);
+  if (replica_->follower) since = std::max(since, replica_->follower->seen);
+  if (options_.expects_follower && now - since <= kLeasesToCome * config_.cluster.lease) return;
+  if (options_.expects_follower) {
+    log_.warn(
+        "shard " + to_string(shard_) +
+        "'s other replica has not come; this one goes on alone, and what it acknowledges is in one place");
+  }
+  lose_follower("it is not complete in time");
+  replica_->was_followed = true;
+  replica_->events.end_following();
+  note_complete();
 }
 
 // ---- events
@@ -206,6 +252,12 @@ bool ServerLoop::on_replica(const wire::PeerId& from, const Result<wire::Message
     on_replica_join(from, std::get<wire::ReplicaJoin>(message->body));
     return true;
   }
+  if (message.is_ok() && replica_->pulls == from && !from.empty()) {
+    if (const auto* pull = std::get_if<wire::FilePull>(&message->body)) {
+      on_pull(*pull);
+      return true;
+    }
+  }
   if (!replica_->follower || replica_->follower->connection != from) return false;
   on_follower(message);
   return true;
@@ -225,17 +277,75 @@ void ServerLoop::on_replica_join(const wire::PeerId& from, const wire::ReplicaJo
         invalid_argument(who + ": configuration fingerprint 0x" + hex(join.config_fingerprint) +
                          ", expected 0x" + hex(fingerprint_) + ": give every daemon the same configuration");
   } else if (status.is_ok() && !replica_->events.may_be_followed()) {
-    status = failed_precondition(who +
-                                 ": it was not there from the start, or was lost since, and cannot follow "
-                                 "in the middle of a run");
+    return ask_hand_over(from);
   }
   if (!status.is_ok()) return refuse_join(from, status);
   router_->remember(from);
-  replica_->follower = Replica::Follower{from, join.incarnation, ticks()};
+  if (resumes_ && (!resumed_ || join.has != resume_point_)) return give_checkpoint(from);
+  replica_->pulls.clear();
+  replica_->follower = Replica::Follower{from, join.incarnation, ticks(), ticks()};
   log_.info("shard " + to_string(shard_) + " has a follower");
   std::vector<wire::Message> history = replica_->events.follow();
   tell_follower({wire::ReplicaWelcome{generation_, incarnation_, started_at_.ns}, {}});
   for (wire::Message& event : history) tell_follower(std::move(event));
+}
+
+// It goes on from a checkpoint that the other one is to have first.
+void ServerLoop::give_checkpoint(const wire::PeerId& to) {
+  wire::Body answer =
+      wire::Error{StatusCode::kUnavailable, "shard " + to_string(shard_) + " has not read its checkpoint yet",
+                  /*fatal=*/false};
+  if (resumed_) {
+    const CheckpointFolder folder(config_.run.out, fingerprint_);
+    std::error_code error;
+    const auto bytes_of = [&](const std::filesystem::path& file) {
+      const std::uintmax_t bytes = std::filesystem::file_size(file, error);
+      return error ? 0 : static_cast<std::int64_t>(bytes);
+    };
+    answer = wire::ReplicaResumes{*resume_point_, bytes_of(folder.shard_file(*resume_point_, shard_)),
+                                  is_authority() ? bytes_of(folder.manifest(*resume_point_)) : 0};
+    replica_->pulls = to;
+    replica_->pulled = ticks();
+  }
+  const Status said = router_->send(to, {std::move(answer), {}});
+  if (!said.is_ok()) log_.debug(said.message());  // it asks again
+}
+
+void ServerLoop::on_pull(const wire::FilePull& pull) {
+  const CheckpointFolder folder(config_.run.out, fingerprint_);
+  const bool manifest = pull.file == wire::CheckpointFile::kManifest;
+  const std::filesystem::path file =
+      manifest ? folder.manifest(*resume_point_) : folder.shard_file(*resume_point_, shard_);
+  Result<wire::Payload> piece = piece_of(file, pull);
+  replica_->pulled = ticks();
+  if (!piece.is_ok()) return log_.warn("a replica is not given its checkpoint: " + piece.status().message());
+  const Status said =
+      router_->send(replica_->pulls, {wire::FilePiece{pull.file, pull.offset}, *std::move(piece)});
+  if (!said.is_ok()) log_.debug(said.message());
+}
+
+// It was not there from the start, or was lost since. One that has not been missed yet is to ask again, too.
+void ServerLoop::ask_hand_over(const wire::PeerId& from) {
+  const Ticks now = ticks();
+  Status status = replica_->follower ? unavailable("another one follows") : can_hand_over(config_);
+  const bool asked =
+      replica_->asked_for_hand_over && now - *replica_->asked_for_hand_over <= config_.cluster.lease;
+  if (status.is_ok() && !asked && acts()) {
+    replica_->asked_for_hand_over = now;
+    const std::string why = "a replica of shard " + to_string(shard_) + " has come back";
+    if (authority_) {
+      status = authority_->hand_over(why, now);
+    } else {
+      to_authority({wire::HandOver{why}, {}});
+    }
+  }
+  const bool never = status.code() == StatusCode::kFailedPrecondition;
+  if (never) return refuse_join(from, status);
+  replica_->is_asked = true;
+  if (status.is_ok()) status = unavailable("the run is brought to rest first");
+  const Status said =
+      router_->send(from, {wire::Error{status.code(), status.message(), /*fatal=*/false}, {}});
+  if (!said.is_ok()) log_.debug(said.message());
 }
 
 void ServerLoop::on_follower(const Result<wire::Message>& message) {
@@ -248,6 +358,7 @@ void ServerLoop::on_follower(const Result<wire::Message>& message) {
   if (const Status sound = replica_->events.held(held->count); !sound.is_ok()) {
     return lose_follower(sound.message());
   }
+  follower.moved = follower.seen;
   // It has all there is: from here on nothing counts that it has not.
   if (!follower.complete && replica_->events.held() == replica_->events.count()) {
     follower.complete = true;
@@ -261,10 +372,10 @@ void ServerLoop::lose_follower(const std::string& why) {
   replica_->follower.reset();
   replica_->events.unfollow();
   note_complete();
-  const bool may_come_back = replica_->events.may_be_followed();
+  const bool waits = replica_->events.may_be_followed();
   log_.warn("shard " + to_string(shard_) + " has lost its follower: " + why +
-            (may_come_back ? "; it waits for it to come back"
-                           : "; it goes on alone, and what it acknowledges from here on is in one place"));
+            (waits ? "; it waits for it to come back"
+                   : "; it goes on alone, and what it acknowledges from here on is in one place"));
 }
 
 // Said at once: until it changes nobody is told anything.
@@ -286,22 +397,26 @@ void ServerLoop::look_at_etcd() {
 void ServerLoop::look_after_follower(Ticks now) {
   if (!replica_ || !replica_->follower) return;
   const auto silent = now - replica_->follower->seen;
-  if (silent <= config_.cluster.lease) return;
   char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.1f", to_seconds(silent));
-  lose_follower(std::string("silent for ") + seconds + " s");
+  if (silent > config_.cluster.lease) {
+    std::snprintf(seconds, sizeof seconds, "%.1f", to_seconds(silent));
+    return lose_follower(std::string("silent for ") + seconds + " s");
+  }
+  // It lives, and does not come on.
+  const std::optional<Ticks> since = replica_->events.holds_since();
+  const bool lags = since && replica_->events.held() < replica_->events.count() && acts();
+  if (!lags || now - std::max(*since, replica_->follower->moved) <= config_.cluster.lease) return;
+  std::snprintf(seconds, sizeof seconds, "%.1f", to_seconds(now - replica_->follower->moved));
+  lose_follower(std::string("it has taken no event for ") + seconds + " s");
 }
 
 void ServerLoop::replica_waits(Ticks now, std::vector<Wait>& waits) const {
   if (!replica_ || replica_->follows) return;
   const std::string shard = "shard " + to_string(shard_);
   if (!replica_->candidacy->acts()) {
-    waits.push_back({"the wait for etcd", shard + " waits for etcd's word that this replica serves: " +
-                                              replica_->candidacy->primacy().describe(steady_now())});
+    waits.push_back({"the wait for etcd", why_it_waits()});
   } else if (waits_for_follower()) {
-    waits.push_back({"the wait for the follower", shard + " waits for its second replica (" +
-                                                      config_.cluster.endpoints_of(shard_.value).back() +
-                                                      ") to join"});
+    waits.push_back({"the wait for the follower", why_it_waits()});
   } else if (replica_->events.held() < replica_->events.count() && replica_->follower) {
     char seen[32];
     std::snprintf(seen, sizeof seen, "%.1f", to_seconds(now - replica_->follower->seen));
@@ -316,14 +431,18 @@ void ServerLoop::replica_waits(Ticks now, std::vector<Wait>& waits) const {
 void ServerLoop::end_replica() {
   const bool all_said = !replica_->events.holds() && talk_.unheard().empty();
   const bool is_over = ((authority_ && authority_->over()) || over_) && all_said;
-  if (replica_->follower && is_over) {
+  if (replica_->follower && (is_over || hands_over_)) {
     (void)router_->send(replica_->follower->connection,
-                        {wire::RunOver{result_.code(), result_.message()}, {}});
+                        {wire::RunOver{result_.code(), result_.message(), hands_over_, hands_over_}, {}});
   }
   if (replica_->serving) replica_->serving->close();
   router_->close();
-  replica_->candidacy->resign(is_over ? Primacy::Leave::kForGood : Primacy::Leave::kForNow,
-                              [this] { io_.stop(); });
+  using Leave = Primacy::Leave;
+  replica_->candidacy->resign(hands_over_ ? Leave::kHandsOver
+                              : is_over   ? Leave::kForGood
+                                          : Leave::kForNow,
+                              // What its disk still takes is awaited in any case, and said where it fails.
+                              [this] { replica_->background.when_not_behind([this] { io_.stop(); }); });
 }
 
 }  // namespace paceline::server

@@ -91,6 +91,21 @@ Status ServerLoop::begin_resumed(ResumePoint point, Ticks now) {
   for (const std::string& passed_over : point.passed_over) log_.warn("passed over " + passed_over);
   log_.info("the run goes on from the checkpoint of " + to_string(from) + ", as generation " +
             std::to_string(point.generation));
+  const std::uint64_t generation = point.generation;
+  PACELINE_RETURN_IF_ERROR(resume_authority(std::move(point), now));
+  for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) {
+    const wire::PeerId* connection = membership_.connection_of(Peer::of(ShardId(k)));
+    if (connection == nullptr) return unavailable("shard " + std::to_string(k) + " has gone");
+    send_to(*connection, wire::ShardWelcome{generation, from, talks_[ShardId(k)].tell()});
+    authority_->shard_joined(ShardId(k));
+  }
+  go_on_from(from, generation);
+  return Status::ok();
+}
+
+// Before anybody is told of it.
+Status ServerLoop::resume_authority(ResumePoint point, Ticks now) {
+  const CheckpointId from = point.manifest.id;
   const CheckpointFolder folder(config_.run.out, fingerprint_);
   PACELINE_RETURN_IF_ERROR(folder.begin_generation(point.generation));
   PACELINE_RETURN_IF_ERROR(folder.pass_over_newer(from));
@@ -107,20 +122,16 @@ Status ServerLoop::begin_resumed(ResumePoint point, Ticks now) {
                              point.manifest.layout_hash,
                              std::move(point.engine),
                              point.manifest.data_fingerprint};
-  authority_.emplace(config_, std::move(record), authority_port_, background_, log_, now, std::move(resumed));
-  for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) {
-    const wire::PeerId* connection = membership_.connection_of(Peer::of(ShardId(k)));
-    if (connection == nullptr) return unavailable("shard " + std::to_string(k) + " has gone");
-    send_to(*connection, wire::ShardWelcome{point.generation, from, talks_[ShardId(k)].tell()});
-    authority_->shard_joined(ShardId(k));
-  }
-  go_on_from(from, point.generation);
+  authority_.emplace(config_, std::move(record), authority_port_, authority_background(), log_, now,
+                     std::move(resumed));
   return Status::ok();
 }
 
 void ServerLoop::go_on_from(CheckpointId id, std::uint64_t generation) {
   generation_ = generation;
   resume_point_ = id;
+  note(Peer::of(shard_),
+       {.what = wire::Happened::What::kResumed, .number = static_cast<std::int64_t>(generation)}, ticks());
   shard_checkpoints_.set_generation(generation);
   const std::filesystem::path path = CheckpointFolder(config_.run.out, fingerprint_).shard_file(id, shard_);
   const auto file = std::make_shared<std::optional<ShardFile>>();

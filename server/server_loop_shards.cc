@@ -23,6 +23,9 @@ bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& 
 
 void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
   if (joins_in_vain(from, join)) return;
+  if (authority_ && authority_->hands_over()) {  // it has been quick: this server is yet to begin anew
+    return send_to(from, wire::Error{StatusCode::kUnavailable, "the authority is about to go on", false});
+  }
   if (!is_authority()) {
     return refuse_join(from, failed_precondition("shard " + to_string(join.shard) + " joined shard " +
                                                  to_string(shard_) + ", which is not the authority"));
@@ -32,7 +35,7 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
   if (!own_key.is_ok()) return refuse_join(from, own_key);
   if (join.goes_on != 0 || membership_.is_here(join)) return on_shard_rejoin(from, join, now);
   Status status;
-  if (join.protocol_version == wire::kProtocolVersion && join.resumes != options_.resume) {
+  if (join.protocol_version == wire::kProtocolVersion && join.resumes != resumes_) {
     status = failed_precondition(
         "shard " + to_string(join.shard) + " was started " +
         (join.resumes ? "with --resume, the authority without" : "without --resume, the authority with it"));
@@ -47,7 +50,7 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
   router_->remember(from);
   note(wire::Logged::As::kAdmission, Peer::of(join.shard), join, {}, now);
   talks_[join.shard] = ShardTalk();
-  if (options_.resume) return on_resuming_shard(from, join, now);
+  if (resumes_) return on_resuming_shard(from, join, now);
   send_to(from, wire::ShardWelcome{generation_, {}, 0});
   authority_->shard_joined(join.shard);
 }
@@ -141,7 +144,7 @@ Status ServerLoop::connect_to_authority(wire::Context& context) {
                                                                  }));
   wire::ShardJoin join{.shard = shard_,
                        .config_fingerprint = fingerprint_,
-                       .resumes = options_.resume,
+                       .resumes = resumes_,
                        .intact = own_files_.intact,
                        .incarnation = incarnation_,
                        .goes_on = welcomed_ ? generation_ : 0,
@@ -255,7 +258,7 @@ void ServerLoop::on_shard_welcome(const wire::ShardWelcome& welcome) {
   }
   if (!first) return;
   log_.info("joined the authority at " + authority_endpoint());
-  if (!options_.resume) return shard_checkpoints_.forget_all();
+  if (!resumes_) return shard_checkpoints_.forget_all();
   if (welcome.resume_from) go_on_from(*welcome.resume_from, welcome.generation);
 }
 
@@ -265,8 +268,9 @@ void ServerLoop::on_authority_error(const wire::Error& error) {
       error.code == StatusCode::kNotFound;  // it may know this shard, but not this connection
   if (error.fatal && unknown) return on_authority_broken(connection_);
   const bool follows_another =
-      !error.fatal && error.code == StatusCode::kUnavailable;  // is a replica that does
-  if (broken_ && follows_another) return connect_again();
+      !error.fatal && error.code == StatusCode::kUnavailable;  // or does not serve yet
+  if (follows_another && broken_) return connect_again();
+  if (follows_another && !welcomed_) return on_authority_broken(connection_);
   if (error.fatal) return end(status);
   log_.warn(status.message());
 }

@@ -417,6 +417,7 @@ Result<Outcome> World::outcome() {
   summary_.dropped = engine_.iterations_dropped();
   summary_.skipped = engine_.iterations_skipped();
   summary_.iterations_lost = engine_.iterations_lost();
+  summary_.iterations_undone = engine_.iterations_undone();
   summary_.final_version = engine_.version();
   summary_.final_threshold = engine_.threshold();
   summary_.max_grant_gap = engine_.max_grant_gap();

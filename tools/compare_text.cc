@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <set>
 
+#include "common/printed.h"
 #include "common/timing/histogram.h"
 #include "tools/compare_output.h"
 
@@ -14,16 +14,6 @@ using statistics::Better;
 using statistics::Comparison;
 using statistics::Estimate;
 using statistics::Verdict;
-
-// printf into a string.
-template <typename... Values>
-std::string text_of(const char* format, Values... values) {
-  const int length = std::snprintf(nullptr, 0, format, values...);
-  std::string text(static_cast<std::size_t>(length) + 1, '\0');
-  std::snprintf(text.data(), text.size(), format, values...);
-  text.pop_back();
-  return text;
-}
 
 std::string joined(const std::vector<std::string>& parts) {
   std::string text;
@@ -39,23 +29,23 @@ int name_width(const PolicyComparison& all) {
 
 // "412.310 [405.122, 419.498]"; without an interval where there is none, and where seeds draw nothing.
 std::string interval(const Estimate& e) {
-  if (e.n == 0) return text_of("%10s", "none");
-  if (!e.has_interval()) return text_of("%10.3f%s", e.mean, e.n > 1 ? " (the same with each seed)" : "");
-  return text_of("%10.3f [%.3f, %.3f]", e.mean, e.low(), e.high());
+  if (e.n == 0) return printed("%10s", "none");
+  if (!e.has_interval()) return printed("%10.3f%s", e.mean, e.n > 1 ? " (the same with each seed)" : "");
+  return printed("%10.3f [%.3f, %.3f]", e.mean, e.low(), e.high());
 }
 
 std::string signed_interval(const Comparison& c) {
   const Estimate& e = c.difference;
-  if (e.n == 0) return text_of("%10s", "none");
-  if (!e.has_interval() || !c.scatters) return text_of("%+10.3f", e.mean);
-  return text_of("%+10.3f [%+.3f, %+.3f]", e.mean, e.low(), e.high());
+  if (e.n == 0) return printed("%10s", "none");
+  if (!e.has_interval() || !c.scatters) return printed("%+10.3f", e.mean);
+  return printed("%+10.3f [%+.3f, %+.3f]", e.mean, e.low(), e.high());
 }
 
 std::string groups_text(const PolicyComparison& all) {
   std::string text =
       std::string(all.simulated ? "Simulated" : "Real") + " runs, one group for each configuration\n";
   for (const RunGroup& group : all.groups) {
-    text += text_of("  %-*s  %zu %s, seeds", name_width(all), group.name.c_str(), group.runs.size(),
+    text += printed("  %-*s  %zu %s, seeds", name_width(all), group.name.c_str(), group.runs.size(),
                     group.runs.size() == 1 ? "run" : "runs");
     for (const ComparedRun* run : group.runs) text += " " + std::to_string(run->seed);
     text += "\n";
@@ -67,7 +57,7 @@ std::string groups_text(const PolicyComparison& all) {
 // "ssp(3) is faster, by less than 1 point"
 std::string verdict_text(const PolicyComparison& all, const ComparedTable& table, const Comparison& c) {
   const bool time = table.better == Better::kSmaller;
-  const std::string margin = text_of("%g point", kAccuracyMarginPoints);
+  const std::string margin = printed("%g point", kAccuracyMarginPoints);
   switch (c.verdict) {
     case Verdict::kFirstIsBetter:
     case Verdict::kSecondIsBetter: {
@@ -92,11 +82,11 @@ std::string verdict_text(const PolicyComparison& all, const ComparedTable& table
 std::string pair_text(const PolicyComparison& all, const ComparedTable& table, const Comparison& c,
                       int width) {
   const std::string names = all.groups[c.second].name + " - " + all.groups[c.first].name;
-  std::string text = text_of("  %-*s %s", width, names.c_str(), signed_interval(c).c_str());
+  std::string text = printed("  %-*s %s", width, names.c_str(), signed_interval(c).c_str());
   const std::optional<double> relative = relative_change(table, c);
-  if (relative) text += text_of("  %+.2f %%", 100.0 * *relative);
-  if (c.difference.n >= 2 && c.scatters) text += text_of("  p %.2g", c.adjusted_p);
-  return text + text_of("  %zu %s: ", c.difference.n, c.difference.n == 1 ? "seed" : "seeds") +
+  if (relative) text += printed("  %+.2f %%", 100.0 * *relative);
+  if (c.difference.n >= 2 && c.scatters) text += printed("  p %.2g", c.adjusted_p);
+  return text + printed("  %zu %s: ", c.difference.n, c.difference.n == 1 ? "seed" : "seeds") +
          verdict_text(all, table, c) + "\n";
 }
 
@@ -120,15 +110,15 @@ std::string table_text(const PolicyComparison& all, const ComparedTable& table) 
   std::string text = table.title + ", " + table.unit + " (mean over seeds, 95 % interval)\n";
   for (std::size_t i = 0; i < all.groups.size(); ++i) {
     text +=
-        text_of("  %-*s %s", name_width(all), all.groups[i].name.c_str(), interval(table.means[i]).c_str());
+        printed("  %-*s %s", name_width(all), all.groups[i].name.c_str(), interval(table.means[i]).c_str());
     const std::size_t lost = table.samples[i].size() - table.means[i].n;
-    if (lost > 0) text += text_of("  %zu of %zu runs censored", lost, table.samples[i].size());
+    if (lost > 0) text += printed("  %zu of %zu runs censored", lost, table.samples[i].size());
     text += "\n";
   }
   const auto scattering = std::count_if(table.comparisons.begin(), table.comparisons.end(),
                                         [](const Comparison& c) { return c.scatters; });
   if (!table.comparisons.empty()) {
-    text += text_of(
+    text += printed(
         " differences, paired by seed, 95 %% interval of each pair alone; p corrected for %zu %s (Holm)\n",
         static_cast<std::size_t>(scattering), scattering == 1 ? "pair" : "pairs");
   }
@@ -144,27 +134,27 @@ std::string split_text(const PolicyComparison& all) {
       "where the time of a worker went, s (compute: BATCH + COMPUTE_GRADS; apply: APPLY_GRADS + "
       "P_CACHE_PARAM + "
       "T_CACHE_PARAM;\n wait: BARRIER; network: PS_APPLY_GRADS + STEP + PS_PARAM)\n";
-  text += text_of("  %-*s %19s %19s %19s %19s %12s\n", width, "", "compute", "apply", "wait", "network",
+  text += printed("  %-*s %19s %19s %19s %19s %12s\n", width, "", "compute", "apply", "wait", "network",
                   "unaccounted");
   for (std::size_t i = 0; i < all.groups.size(); ++i) {
-    text += text_of("  %-*s", width, all.groups[i].name.c_str());
+    text += printed("  %-*s", width, all.groups[i].name.c_str());
     if (const auto& split = all.splits[i]) {
       for (const double part : {split->compute(), split->apply(), split->wait(), split->network()}) {
-        text += text_of(" %10.3f %6.2f %%", part, split->total() > 0.0 ? 100.0 * part / split->total() : 0.0);
+        text += printed(" %10.3f %6.2f %%", part, split->total() > 0.0 ? 100.0 * part / split->total() : 0.0);
       }
-      text += text_of(" %12.3f", split->unaccounted);
+      text += printed(" %12.3f", split->unaccounted);
     } else {
       text += "  no run counts";
     }
     text += "\n";
   }
-  text += "\n" + text_of("  %-*s", width, "phase s");
-  for (const char* const phase : kPhaseNames) text += text_of(" %14s", phase);
+  text += "\n" + printed("  %-*s", width, "phase s");
+  for (const char* const phase : kPhaseNames) text += printed(" %14s", phase);
   text += "\n";
   for (std::size_t i = 0; i < all.groups.size(); ++i) {
     if (!all.splits[i]) continue;
-    text += text_of("  %-*s", width, all.groups[i].name.c_str());
-    for (const double seconds : all.splits[i]->phases) text += text_of(" %14.3f", seconds);
+    text += printed("  %-*s", width, all.groups[i].name.c_str());
+    for (const double seconds : all.splits[i]->phases) text += printed(" %14.3f", seconds);
     text += "\n";
   }
   return text;
@@ -182,17 +172,17 @@ constexpr Range kRanges[] = {{0, 0, "0"},       {1, 1, "1"},           {2, 2, "2
 std::string staleness_table(const PolicyComparison& all, const char* title,
                             StalenessCounts GroupStaleness::*unit) {
   const int width = name_width(all);
-  std::string text = std::string(title) + "\n" + text_of("  %-*s %8s %7s", width, "", "mean", "max");
-  for (const Range& range : kRanges) text += text_of(" %7s", range.name);
+  std::string text = std::string(title) + "\n" + printed("  %-*s %8s %7s", width, "", "mean", "max");
+  for (const Range& range : kRanges) text += printed(" %7s", range.name);
   text += "\n";
   for (std::size_t i = 0; i < all.groups.size(); ++i) {
     const StalenessCounts& counts = all.staleness[i].*unit;
-    text += text_of("  %-*s", width, all.groups[i].name.c_str());
+    text += printed("  %-*s", width, all.groups[i].name.c_str());
     if (counts.count == 0) {
       text += "  not recorded\n";
       continue;
     }
-    text += text_of(" %8.3f %7lld", counts.mean(), static_cast<long long>(counts.max));
+    text += printed(" %8.3f %7lld", counts.mean(), static_cast<long long>(counts.max));
     for (const Range& range : kRanges) {
       std::int64_t inside = 0;
       for (const auto& [bucket, count] : counts.histogram) {
@@ -200,7 +190,7 @@ std::string staleness_table(const PolicyComparison& all, const char* title,
         if (range.low <= staleness && staleness <= range.high) inside += count;
       }
       const double share = 100.0 * static_cast<double>(inside) / static_cast<double>(counts.count);
-      text += inside == 0 ? text_of(" %7s", "-") : text_of(" %5.1f %%", share);
+      text += inside == 0 ? printed(" %7s", "-") : printed(" %5.1f %%", share);
     }
     text += "\n";
   }

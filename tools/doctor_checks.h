@@ -2,6 +2,8 @@
 // stays. `config` is valid.
 #pragma once
 
+#include <chrono>
+#include <string>
 #include <vector>
 
 #include "common/config/run_config.h"
@@ -16,6 +18,9 @@ using Findings = std::vector<Finding>;
 // how fast. Where `role` is the whole run, binding says all.
 void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& findings);
 
+// An endpoint of another server that does not lie on this machine; empty: there is none.
+std::string endpoint_elsewhere(const RunConfig& config, const DoctorRole& role);
+
 // doctor_files.cc: the data set, read as every node reads it.
 void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& findings);
 // The run's keys, read as its daemons read them.
@@ -23,6 +28,12 @@ void check_keys(const RunConfig& config, const DoctorRole& role, Findings& findi
 // The run directory: that it can be written, holds no other run (unless `force`), lies on a file system with
 // room, whose clock agrees with this machine's.
 void check_run_directory(const RunConfig& config, const DoctorRole& role, bool force, Findings& findings);
+
+// doctor_clocks.cc: this machine's clock against the authority's, where another machine's that answers HTTP
+// (run.http), else against the network file system's with `folder` in it, whose clock is `skew_of_files`
+// before ours. What can be compared with none, though a server lies elsewhere, is a warning.
+Finding compare_clocks(const RunConfig& config, const DoctorRole& role, const std::string& folder,
+                       std::chrono::nanoseconds skew_of_files);
 
 // doctor_machine.cc: descriptors, memory, cores, shared memory, huge pages.
 void check_open_files(const RunConfig& config, const DoctorRole& role, Findings& findings);

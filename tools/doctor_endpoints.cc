@@ -336,4 +336,19 @@ void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& 
   }
 }
 
+std::string endpoint_elsewhere(const RunConfig& config, const DoctorRole& role) {
+  if (!role.shards.empty() && !role.nodes.empty()) return "";  // the whole run is to be here
+  const auto here = interfaces();
+  for (std::size_t k = 0; k < config.cluster.endpoints.size(); ++k) {
+    const std::string& endpoint = config.cluster.endpoints[k];
+    const bool own =
+        std::any_of(role.shards.begin(), role.shards.end(), [&](ShardId shard) { return shard.value == k; });
+    if (own || is_ipc(endpoint)) continue;
+    const Result<std::string> resolved = wire::resolve_for_bind(endpoint);
+    const std::string host = resolved.is_ok() ? address_of(*resolved).host : "";  // no name of this machine
+    if (!host.starts_with("127.") && host != "0.0.0.0" && !here.contains(host)) return endpoint;
+  }
+  return "";
+}
+
 }  // namespace paceline

@@ -1,6 +1,5 @@
 // What lies on disks: the data set, and the run directory with its file system.
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -74,30 +73,6 @@ Probe probe(const fs::path& folder) {
   return result;
 }
 
-// Of a file system that other machines may serve: its name.
-std::optional<std::string> network_file_system(const fs::path& folder) {
-  struct statfs about = {};
-  if (::statfs(folder.c_str(), &about) != 0) return std::nullopt;
-  switch (static_cast<std::uint32_t>(about.f_type)) {
-    case 0x6969:
-      return "NFS";
-    case 0xFE534D42:
-    case 0xFF534D42:
-    case 0x517B:
-      return "SMB";
-    case 0x00C36400:
-      return "Ceph";
-    case 0x0BD00BD0:
-      return "Lustre";
-    case 0x47504653:
-      return "GPFS";
-    case 0x01021997:
-      return "9p";
-    default:
-      return std::nullopt;
-  }
-}
-
 std::string in_megabytes(double bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.0f MB", std::ceil(bytes / 1e6));
@@ -150,28 +125,6 @@ Finding room(const RunConfig& config, const DoctorRole& role, const fs::path& fo
                            in_megabytes(needed) + " needed for model, curve, logs and checkpoints";
   if (free >= needed) return {"disk space", Verdict::kOk, said, ""};
   return {"disk space", Verdict::kFailed, said, "make room, or choose another run.out"};
-}
-
-Finding clock_skew(const Probe& probe, const fs::path& folder) {
-  constexpr std::chrono::seconds kTolerated{1};
-  const auto shared = network_file_system(folder);
-  if (!shared) {
-    return {"clocks", Verdict::kOk,
-            "not compared with other machines': " + folder.string() +
-                " lies on this one. A run depends on no clock but each machine's steady one; the times in "
-                "logs are "
-                "each machine's own",
-            ""};
-  }
-  char skew[64];
-  std::snprintf(skew, sizeof skew, "%+.3f s from this machine's", to_seconds(probe.skew));
-  const std::string said =
-      "the clock of the " + *shared + " file system at " + folder.string() + " is " + skew;
-  if (std::chrono::abs(probe.skew) <= kTolerated) return {"clocks", Verdict::kOk, said, ""};
-  return {"clocks", Verdict::kWarning, said,
-          "set the clocks (NTP), or the times in the logs of different machines will not compare; a run "
-          "itself does "
-          "not depend on them"};
 }
 
 }  // namespace
@@ -255,7 +208,7 @@ void check_run_directory(const RunConfig& config, const DoctorRole& role, bool f
           "");
   }
   findings.push_back(room(config, role, folder));
-  findings.push_back(clock_skew(probed, folder));
+  findings.push_back(compare_clocks(config, role, folder.string(), probed.skew));
 }
 
 }  // namespace paceline

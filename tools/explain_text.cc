@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/printed.h"
 #include "tools/explain_costliest.h"
 
 namespace paceline {
@@ -24,15 +23,6 @@ constexpr std::array<const char*, kWaitCauses.size()> kCausers = {
     "", "the way to the servers and back", "the servers", "the servers, and the way from them",
     "its own node"};
 const char* causer_of(WaitCause cause) { return kCausers[static_cast<std::size_t>(cause)]; }
-
-[[gnu::format(printf, 1, 2)]] std::string printed(const char* format, ...) {
-  char text[256];
-  std::va_list values;
-  va_start(values, format);
-  std::vsnprintf(text, sizeof text, format, values);
-  va_end(values);
-  return text;
-}
 
 std::string ms(nanoseconds d) { return printed("%.3f ms", static_cast<double>(d.count()) * 1e-6); }
 std::string seconds(nanoseconds d) { return printed("%.3f s", to_seconds(d)); }

@@ -9,6 +9,8 @@
 #include <boost/beast/http.hpp>
 #include <utility>
 
+#include "common/http_date.h"
+
 namespace paceline {
 namespace {
 
@@ -20,10 +22,10 @@ using HttpError = boost::system::error_code;
 constexpr std::uint64_t kAnswerBytesMax = std::uint64_t{8} << 20;
 constexpr int kHttpVersion = 11;
 
-}  // namespace
+using Answer = http::response<http::string_body>;
 
-Result<std::string> http_get(const std::string& address, const std::string& target,
-                             std::chrono::milliseconds timeout) {
+// One with status 200.
+Result<Answer> ask(const std::string& address, const std::string& target, std::chrono::milliseconds timeout) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
     return invalid_argument("got " + address + ", expected host:port, as in run.http");
@@ -65,11 +67,29 @@ Result<std::string> http_get(const std::string& address, const std::string& targ
     return is_http ? deadline_exceeded(address + ": " + error.message())
                    : data_loss(address + ": its answer is not HTTP that can be read: " + error.message());
   }
-  const auto& answer = parser.get();
-  if (answer.result() == http::status::ok) return std::string(answer.body());
+  const Answer& answer = parser.get();
+  if (answer.result() == http::status::ok) return parser.release();
   const std::string said = address + target + ": " + std::to_string(answer.result_int()) + ", " +
                            answer.body().substr(0, answer.body().find('\n'));
   return answer.result() == http::status::not_found ? not_found(said) : failed_precondition(said);
+}
+
+}  // namespace
+
+Result<std::string> http_get(const std::string& address, const std::string& target,
+                             std::chrono::milliseconds timeout) {
+  PACELINE_ASSIGN_OR_RETURN(Answer answer, ask(address, target, timeout));
+  return std::move(answer.body());
+}
+
+Result<std::chrono::system_clock::time_point> http_date_of(const std::string& address,
+                                                           const std::string& target,
+                                                           std::chrono::milliseconds timeout) {
+  PACELINE_ASSIGN_OR_RETURN(const Answer answer, ask(address, target, timeout));
+  const std::string date(answer[http::field::date]);
+  const auto at = parse_http_date(date);
+  if (at) return *at;
+  return data_loss(address + ": got the date '" + date + "', expected one as HTTP writes it");
 }
 
 }  // namespace paceline

@@ -1,4 +1,4 @@
-// One HTTP/1.1 GET, for `paceline top`.
+// One HTTP/1.1 GET, for `paceline top` and `paceline doctor`.
 //
 // Thread: any.
 #pragma once
@@ -16,5 +16,11 @@ namespace paceline {
 // there is no such host, or no such page; kFailedPrecondition any other answer but 200.
 Result<std::string> http_get(const std::string& address, const std::string& target,
                              std::chrono::milliseconds timeout);
+
+// When that answer was made, by the clock of who made it: whole seconds. Errors: those of http_get(), and
+// kDataLoss where the answer has no date.
+Result<std::chrono::system_clock::time_point> http_date_of(const std::string& address,
+                                                           const std::string& target,
+                                                           std::chrono::milliseconds timeout);
 
 }  // namespace paceline

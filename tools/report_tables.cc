@@ -11,11 +11,11 @@
 namespace paceline {
 namespace {
 
-std::string ms(std::int64_t ns) { return line("%.3f", static_cast<double>(ns) * 1e-6); }
-std::string seconds(std::int64_t ns) { return line("%.3f", static_cast<double>(ns) * 1e-9); }
+std::string ms(std::int64_t ns) { return printed("%.3f", static_cast<double>(ns) * 1e-6); }
+std::string seconds(std::int64_t ns) { return printed("%.3f", static_cast<double>(ns) * 1e-9); }
 std::string percent(std::int64_t part, std::int64_t whole) {
   const double share = whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-  return line("%.2f %%", 100.0 * share);
+  return printed("%.2f %%", 100.0 * share);
 }
 
 using Row = std::vector<TextCell>;
@@ -110,12 +110,12 @@ std::string so_far(const FinishedRun& run) {
   std::string text;
   if (!s.policy.empty()) {
     text += "  policy " + s.policy;
-    if (run.has_config) text += line(", %u nodes x %u threads", s.nodes, s.threads_per_node);
+    if (run.has_config) text += printed(", %u nodes x %u threads", s.nodes, s.threads_per_node);
     text += "\n";
   }
   if (s.final_version > Version(0)) {
-    text += line("  version %s after %.3f s, threshold %s\n", to_string(s.final_version).c_str(),
-                 s.wall_seconds, to_string(s.final_threshold).c_str());
+    text += printed("  version %s after %.3f s, threshold %s\n", to_string(s.final_version).c_str(),
+                    s.wall_seconds, to_string(s.final_threshold).c_str());
   }
   if (s.test_accuracy) text += "  test accuracy " + accuracy_text(s.test_accuracy) + " at last\n";
   for (const std::string& missing : run.missing) text += "  " + missing + "\n";
@@ -136,9 +136,9 @@ std::string what_it_was(const FinishedRun& run) {
   const RunSummary& s = run.summary;
   const std::optional<std::int64_t> iterations = iterations_of(run);
   std::string done = (iterations ? std::to_string(*iterations) : "unknown") + " iterations";
-  if (run.has_progress) done += line(" in %.3f s", s.wall_seconds);
+  if (run.has_progress) done += printed(" in %.3f s", s.wall_seconds);
   return listed({s.policy.empty() ? "" : "policy " + s.policy,
-                 run.has_config ? line("%u nodes x %u threads", s.nodes, s.threads_per_node) : "", done,
+                 run.has_config ? printed("%u nodes x %u threads", s.nodes, s.threads_per_node) : "", done,
                  run.has_progress ? "version " + to_string(s.final_version) : "",
                  run.has_threshold ? "threshold " + to_string(s.final_threshold) : ""});
 }
@@ -147,17 +147,17 @@ std::string what_it_moved(const FinishedRun& run) {
   const RunSummary& s = run.summary;
   const auto known = [&](const char* key, std::string text) { return run.lacks(key) ? "" : text; };
   const auto megabytes = [](std::int64_t bytes) {
-    return line("%.1f MB", static_cast<double>(bytes) * 1e-6);
+    return printed("%.1f MB", static_cast<double>(bytes) * 1e-6);
   };
   std::string pulled = known("bytes_pulled", "pulled " + megabytes(s.bytes_pulled));
-  if (!pulled.empty()) pulled += known("pulls", line(" in %lld pulls", static_cast<long long>(s.pulls)));
+  if (!pulled.empty()) pulled += known("pulls", printed(" in %lld pulls", static_cast<long long>(s.pulls)));
   return listed({known("bytes_pushed", "pushed " + megabytes(s.bytes_pushed)), pulled,
                  s.bytes_shared > 0 ? "shared " + megabytes(s.bytes_shared) : "",
                  s.bytes_pushed_early > 0  // of either
                      ? "early " + megabytes(s.bytes_pushed_early) + " of gradients, sent or shared"
                      : "",
-                 known("lost_nodes", line("lost nodes %lld", static_cast<long long>(s.lost_nodes))),
-                 known("overruns", line("overruns %lld", static_cast<long long>(s.overruns)))});
+                 known("lost_nodes", printed("lost nodes %lld", static_cast<long long>(s.lost_nodes))),
+                 known("overruns", printed("overruns %lld", static_cast<long long>(s.overruns)))});
 }
 
 std::string ending(const FinishedRun& run) {
@@ -169,43 +169,48 @@ std::string ending(const FinishedRun& run) {
   text += what_it_was(run) + what_it_moved(run);
   if (s.resumed_from) {
     text +=
-        line("  resumed from version %lld, generation %llu: phases, bytes and reads are of that alone\n",
-             static_cast<long long>(s.resumed_from->value), static_cast<unsigned long long>(s.generation));
+        printed("  resumed from version %lld, generation %llu: phases, bytes and reads are of that alone\n",
+                static_cast<long long>(s.resumed_from->value), static_cast<unsigned long long>(s.generation));
   }
   if (s.checkpoints) {
-    text += line("  %lld checkpoints written, %lld failed\n", static_cast<long long>(s.checkpoints->written),
-                 static_cast<long long>(s.checkpoints->failed));
+    text +=
+        printed("  %lld checkpoints written, %lld failed\n", static_cast<long long>(s.checkpoints->written),
+                static_cast<long long>(s.checkpoints->failed));
   }
   if (s.dropped > 0) {
-    text += line("  dropped %lld gradients that came too late\n", static_cast<long long>(s.dropped));
+    text += printed("  dropped %lld gradients that came too late\n", static_cast<long long>(s.dropped));
   }
   for (std::uint32_t n = 0; s.batch_sizes && n < s.nodes; ++n) {
     const WorkerBatchSizes& sizes = *s.batch_sizes;
     const std::size_t first = std::size_t{n} * s.threads_per_node;
-    text += line("  mini-batches of node %u: %s at last, %s in the run\n", n,
-                 batch_range(sizes.last, sizes.last, first, s.threads_per_node).c_str(),
-                 batch_range(sizes.smallest, sizes.largest, first, s.threads_per_node).c_str());
+    text += printed("  mini-batches of node %u: %s at last, %s in the run\n", n,
+                    batch_range(sizes.last, sizes.last, first, s.threads_per_node).c_str(),
+                    batch_range(sizes.smallest, sizes.largest, first, s.threads_per_node).c_str());
   }
   for (const PolicyChange& change : s.switches) {
-    text += line("  policy %s from version %s on, %.3f s, threshold %s\n", change.policy.c_str(),
-                 to_string(change.version).c_str(), change.seconds, to_string(change.threshold).c_str());
+    text += printed("  policy %s from version %s on, %.3f s, threshold %s\n", change.policy.c_str(),
+                    to_string(change.version).c_str(), change.seconds, to_string(change.threshold).c_str());
   }
   for (const StragglerSummary& slow : s.stragglers) {
-    text += line(
+    text += printed(
         "  straggler %s: computed %.3f s an iteration at last, %.2f of the fastest worker's speed, %.2f of "
         "its own "
         "best\n",
         to_string(slow.worker).c_str(), slow.iteration_seconds, slow.relative, slow.individual);
   }
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
+  if (s.iterations_undone > 0) {
+    text += printed("  %lld iterations that the lost left were done by nobody\n",
+                    static_cast<long long>(s.iterations_undone));
+  }
   for (const std::string& returned : s.returned) text += "  came back: " + returned + "\n";
   for (const std::string& late : s.late) text += "  came late: " + late + "\n";
   if (s.reconnects > 0) {
-    text += line("  connections that broke, and others took their place: %lld\n",
-                 static_cast<long long>(s.reconnects));
+    text += printed("  connections that broke, and others took their place: %lld\n",
+                    static_cast<long long>(s.reconnects));
   }
   text += "  test accuracy " + accuracy_text(s.test_accuracy);
-  if (s.test_loss) text += line(", test loss %.4f", *s.test_loss);
+  if (s.test_loss) text += printed(", test loss %.4f", *s.test_loss);
   text += "\n";
   for (const std::string& missing : run.missing) text += "  " + missing + "\n";
   return text;

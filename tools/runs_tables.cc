@@ -30,13 +30,13 @@ class Changes {
     const Tone tone = *now < *first ? Tone::kGood : *now > *first ? Tone::kBad : Tone::kPlain;
     if (seconds_text(first) == seconds_text(0.0)) return {"new", tone};
     const double change = 100.0 * (*now - *first) / *first;
-    return {line("%+.1f %%", change), std::fabs(change) < 0.05 ? Tone::kPlain : tone};
+    return {printed("%+.1f %%", change), std::fabs(change) < 0.05 ? Tone::kPlain : tone};
   }
   // More is better.
   TextCell points(const std::optional<double>& first, const std::optional<double>& now) const {
     if (!shown_ || !first || !now || accuracy_text(first) == accuracy_text(now)) return {};
     const Tone tone = *now > *first ? Tone::kGood : *now < *first ? Tone::kBad : Tone::kPlain;
-    return {line("%+.2f points", 100.0 * (*now - *first)), tone};
+    return {printed("%+.2f points", 100.0 * (*now - *first)), tone};
   }
 
  private:

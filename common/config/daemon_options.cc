@@ -28,7 +28,8 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
   CLI::Option* const force =
       app.add_flag("--force", options.force, "Use run.out even when it already holds a run");
   app.add_flag("--resume", options.resume,
-               server ? "Go on with the run in run.out, from its newest whole checkpoint"
+               server ? "Go on with the run in run.out, from its newest whole checkpoint; with "
+                        "cluster.replicas: come back to the replica that serves"
                       : "Go on with the run in run.out, whose servers were started with --resume")
       ->excludes(force);
   app.add_option("key.path=value", options.overrides, "Overrides of the file, as in sync.threshold=5");
@@ -54,12 +55,6 @@ Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& optio
     return invalid_argument("command line: --replica: no such replica, got " +
                             std::to_string(options.replica) + ", expected 0 to " +
                             std::to_string(config.cluster.replicas - 1) + " (cluster.replicas)");
-  }
-  if (server && options.resume && config.cluster.replicas > 1) {
-    return invalid_argument(
-        "command line: --resume: got it with cluster.replicas: 2, expected replicas: 1, no cluster.etcd and "
-        "one "
-        "endpoint per shard: a run is resumed without replicas");
   }
   if (options.replica > 0) config.run.out += ".replica" + std::to_string(options.replica);
   return config;

@@ -3,22 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "common/printed.h"
+
 namespace paceline {
 namespace {
-
-template <typename... Values>
-std::string text_of(const char* format, Values... values) {
-  char text[160];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
 
 std::string padded(std::string text, std::size_t width, bool right) {
   const std::size_t length = characters(text);
@@ -31,21 +25,21 @@ std::string padded(std::string text, std::size_t width, bool right) {
 std::string duration_text(double seconds) {
   constexpr double kDay = 86400.0;
   if (!(seconds >= 0.0) || seconds > 1000 * kDay) return "very long";
-  if (seconds > 2 * kDay) return text_of("%.0f days", seconds / kDay);
+  if (seconds > 2 * kDay) return printed("%.0f days", seconds / kDay);
   const auto whole = static_cast<long>(std::lround(seconds));
-  if (whole >= 3600) return text_of("%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
-  return text_of("%ld:%02ld", whole / 60, whole % 60);
+  if (whole >= 3600) return printed("%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+  return printed("%ld:%02ld", whole / 60, whole % 60);
 }
 
 std::string rate_text(double rate) {
-  return text_of(rate < 10 ? "%.2f" : rate < 1000 ? "%.1f" : "%.0f", rate);
+  return printed(rate < 10 ? "%.2f" : rate < 1000 ? "%.1f" : "%.0f", rate);
 }
 
 // "3.0 (0.36)": a straggler, and the lower of its scores.
 std::string straggler_text(const RunStatus& status, WorkerId straggler) {
   for (const WorkerStatus& worker : status.workers) {
     if (worker.worker == straggler && worker.score) {
-      return to_string(straggler) + text_of(" (%.2f)", worker.score->lower());
+      return to_string(straggler) + printed(" (%.2f)", worker.score->lower());
     }
   }
   return to_string(straggler);
@@ -74,7 +68,7 @@ std::string waited_for(const RunStatus& status) {
   const auto most = std::max_element(counts.begin(), counts.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == counts.end()) return "";
-  return text_of(most->second == 1 ? "%d waits for " : "%d wait for ", most->second) + printable(most->first);
+  return printed(most->second == 1 ? "%d waits for " : "%d wait for ", most->second) + printable(most->first);
 }
 
 std::string clocks_text(const RunStatus& s) {
@@ -96,19 +90,19 @@ std::vector<std::string> facts(const RunStatus& s, Places places = Places::kClos
   parts.push_back(steady ? "clock " + both_clocks(s) : clocks_text(s));
   parts.push_back("gap " + (steady ? padded(to_string(s.gap()), kGapWidth, true) : to_string(s.gap())) + "/" +
                   to_string(s.threshold));
-  if (s.lpr) parts.push_back(text_of(steady ? "LPR %6.1f %%" : "LPR %.1f %%", *s.lpr));
-  if (s.train_loss) parts.push_back(text_of(steady ? "loss %7.4f" : "loss %.4f", *s.train_loss));
+  if (s.lpr) parts.push_back(printed(steady ? "LPR %6.1f %%" : "LPR %.1f %%", *s.lpr));
+  if (s.train_loss) parts.push_back(printed(steady ? "loss %7.4f" : "loss %.4f", *s.train_loss));
   if (s.train_accuracy)
     parts.push_back(
-        text_of(steady ? "train accuracy %5.1f %%" : "train accuracy %.1f %%", 100 * *s.train_accuracy));
+        printed(steady ? "train accuracy %5.1f %%" : "train accuracy %.1f %%", 100 * *s.train_accuracy));
   if (s.test_accuracy)
     parts.push_back(
-        text_of(steady ? "test accuracy %5.1f %%" : "test accuracy %.1f %%", 100 * *s.test_accuracy));
+        printed(steady ? "test accuracy %5.1f %%" : "test accuracy %.1f %%", 100 * *s.test_accuracy));
   if (s.samples_per_second) {
     const std::string rate = rate_text(*s.samples_per_second);
     parts.push_back((steady ? padded(rate, kRateWidth, true) : rate) + " samples/s");
   }
-  parts.push_back(text_of(steady ? "%3.0f %% done" : "%.0f %% done", 100 * s.done));
+  parts.push_back(printed(steady ? "%3.0f %% done" : "%.0f %% done", 100 * s.done));
   if (s.seconds_left) {
     const std::string left = duration_text(*s.seconds_left);
     parts.push_back((steady ? padded(left, kDurationWidth, true) : left) + " left");
@@ -135,7 +129,7 @@ std::vector<std::string> time_shares(const RunStatus& s) {
   std::stable_sort(shares.begin(), shares.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> parts;
-  for (const auto& [percent, name] : shares) parts.push_back(name + text_of(" %.0f %%", percent));
+  for (const auto& [percent, name] : shares) parts.push_back(name + printed(" %.0f %%", percent));
   return parts;
 }
 
@@ -157,12 +151,12 @@ std::vector<ShortFact> short_facts(const RunStatus& s) {
   const auto add = [&](std::string text, int rank) { facts.push_back({std::move(text), rank}); };
   add(both_clocks(s), 1);
   add("gap " + padded(to_string(s.gap()), kGapWidth, true) + "/" + to_string(s.threshold), 2);
-  if (s.lpr) add(text_of("LPR %5.1f", *s.lpr), 6);
-  if (s.train_loss) add(text_of("loss %5.2f", *s.train_loss), 4);
-  if (s.train_accuracy) add(text_of("train %5.1f %%", 100 * *s.train_accuracy), s.test_accuracy ? 8 : 3);
-  if (s.test_accuracy) add(text_of("test %5.1f %%", 100 * *s.test_accuracy), 3);
+  if (s.lpr) add(printed("LPR %5.1f", *s.lpr), 6);
+  if (s.train_loss) add(printed("loss %5.2f", *s.train_loss), 4);
+  if (s.train_accuracy) add(printed("train %5.1f %%", 100 * *s.train_accuracy), s.test_accuracy ? 8 : 3);
+  if (s.test_accuracy) add(printed("test %5.1f %%", 100 * *s.test_accuracy), 3);
   if (s.samples_per_second) add(padded(rate_text(*s.samples_per_second), kRateWidth, true) + "/s", 5);
-  add(text_of("%3.0f %%", 100 * s.done), s.seconds_left ? 7 : 0);
+  add(printed("%3.0f %%", 100 * s.done), s.seconds_left ? 7 : 0);
   if (s.seconds_left) add(padded(duration_text(*s.seconds_left), kDurationWidth, true) + " left", 0);
   return facts;
 }
@@ -196,7 +190,7 @@ void add_waits(std::vector<std::string>& lines, const RunStatus& s, std::size_t 
   const std::size_t shown =
       std::min(s.waits.size(), all <= room ? all : room - std::min<std::size_t>(room, 1));
   for (std::size_t i = 0; i < shown; ++i) lines.push_back(printable(s.waits[i]));
-  if (shown < all && room > 0) lines.push_back(text_of("and %zu more waits", all - shown));
+  if (shown < all && room > 0) lines.push_back(printed("and %zu more waits", all - shown));
 }
 
 // Of columns that do not fit beside each other the one of the highest rank goes first.
@@ -248,11 +242,11 @@ std::string heading(const std::vector<std::size_t>& shown) {
 
 std::string worker_row(const RunStatus& status, const WorkerStatus& worker,
                        const std::vector<std::size_t>& shown) {
-  const auto share = [&](double value) { return text_of("%.2f", value); };
+  const auto share = [&](double value) { return printed("%.2f", value); };
   const bool gone = worker.state == "finished" || worker.state == "lost";
   return row_text({to_string(worker.worker), to_string(worker.clock),
                    gone ? "" : to_string(worker.clock - status.min_clock), printable(worker.state),
-                   worker.score ? text_of("%.3f s", worker.score->iteration_seconds) : "",
+                   worker.score ? printed("%.3f s", worker.score->iteration_seconds) : "",
                    worker.score ? share(worker.score->relative) : "",
                    worker.score ? share(worker.score->individual) : "", printable(worker.waits_for)},
                   shown);
@@ -280,7 +274,7 @@ std::string node_line(const RunStatus& s, const MemberStatus& node, std::size_t 
   constexpr double kSilentFrom = 2.0;  // s: what is longer than a heartbeat's time is worth a word
   constexpr std::size_t kShares = 3;
   const RunStatus part = part_of(s, node.number);
-  std::vector<std::string> parts{text_of("node %u", node.number)};
+  std::vector<std::string> parts{printed("node %u", node.number)};
   const auto same = [&](const WorkerStatus& worker) { return worker.state == part.workers.front().state; };
   const bool one_state = !part.workers.empty() && std::all_of(part.workers.begin(), part.workers.end(), same);
   if (!node.up || (one_state && part.workers.front().state == "finished")) {
@@ -289,7 +283,7 @@ std::string node_line(const RunStatus& s, const MemberStatus& node, std::size_t 
   }
   if (!part.workers.empty()) parts.push_back(clocks_text(part));  // of more than 1,000 workers none is listed
   if (node.silent_seconds && *node.silent_seconds >= kSilentFrom) {
-    parts.push_back(text_of("silent for %.0f s", *node.silent_seconds));
+    parts.push_back(printed("silent for %.0f s", *node.silent_seconds));
   }
   if (!part.stragglers.empty()) parts.push_back("slow: " + stragglers_text(part));
   if (std::string whom = waited_for(part); !whom.empty()) parts.push_back(std::move(whom));
@@ -374,7 +368,7 @@ std::vector<std::string> node_lines(const RunStatus& s, std::size_t columns, std
   std::vector<std::string> lines;
   for (const MemberStatus* node : shown) lines.push_back(node_line(s, *node, columns));
   if (shown.size() < s.nodes.size()) {
-    lines.push_back(fitted(text_of("and %zu more nodes", s.nodes.size() - shown.size()), columns));
+    lines.push_back(fitted(printed("and %zu more nodes", s.nodes.size() - shown.size()), columns));
   }
   return lines;
 }
@@ -387,9 +381,9 @@ std::string status_table(const RunStatus& s, std::size_t columns, std::size_t ro
       lines,
       {printable(s.run) + ": " + printable(s.state) + (s.outcome.empty() ? "" : ", " + printable(s.outcome)),
        "policy " + printable(s.policy), duration_text(s.seconds),
-       s.over() ? text_of("%zu nodes", s.nodes.size())  // which have gone by then
-                : text_of("%lld of %zu nodes", static_cast<long long>(up), s.nodes.size()),
-       text_of("%lld of %lld iterations", static_cast<long long>(s.iterations),
+       s.over() ? printed("%zu nodes", s.nodes.size())  // which have gone by then
+                : printed("%lld of %zu nodes", static_cast<long long>(up), s.nodes.size()),
+       printed("%lld of %lld iterations", static_cast<long long>(s.iterations),
                static_cast<long long>(s.iterations_total))},
       columns);
   add_wrapped(lines, facts(s), columns);
@@ -406,7 +400,7 @@ std::string status_table(const RunStatus& s, std::size_t columns, std::size_t ro
   for (const WorkerStatus* worker : shown) lines.push_back(worker_row(s, *worker, fitting));
   if (s.workers_total > shown.size()) {
     lines.push_back(
-        text_of("and %zu more workers", static_cast<std::size_t>(s.workers_total) - shown.size()));
+        printed("and %zu more workers", static_cast<std::size_t>(s.workers_total) - shown.size()));
   }
   if (lines.size() > rows) lines.resize(rows);
   std::string text;

@@ -171,6 +171,7 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
   keys.get("overruns", s.overruns);
   keys.get("skipped", s.skipped);
   keys.get_if_there("iterations_lost", s.iterations_lost);
+  keys.get_if_there("iterations_undone", s.iterations_undone);
   keys.get_if_there("dropped", s.dropped);
   keys.get_if_there("generation", s.generation);
   keys.take_if_there("resumed_from_version",
@@ -269,6 +270,7 @@ std::string to_json(const RunSummary& summary) {
   json["overruns"] = s.overruns;
   json["skipped"] = s.skipped;
   json["iterations_lost"] = s.iterations_lost;
+  if (s.iterations_undone > 0) json["iterations_undone"] = s.iterations_undone;
   json["dropped"] = s.dropped;
   if (s.resumed_from) {
     json["generation"] = s.generation;

@@ -106,8 +106,10 @@ struct RunSummary {
   std::int64_t overruns = 0;         // emulated steps that did not fit
   std::int64_t skipped = 0;          // iterations without a gradient (NaN under on_nan: skip)
   std::int64_t iterations_lost = 0;  // begun by a worker that was lost, and not applied
-  std::int64_t dropped = 0;          // gradients that came too late to count (policy: backup)
-  std::int64_t malformed = 0;        // messages the servers refused
+  // Left by a lost worker, and done by nobody, of a run that went to its end; the key is absent when 0.
+  std::int64_t iterations_undone = 0;
+  std::int64_t dropped = 0;    // gradients that came too late to count (policy: backup)
+  std::int64_t malformed = 0;  // messages the servers refused
   // 1, and one more with each resume; and the version that the last one went on from. Both keys are absent
   // for a run that was never resumed. What nodes and shards report (phases, bytes, reads, overruns,
   // malformed, reconnects) is of the last generation alone.

@@ -165,6 +165,13 @@ struct AllFinished {
   Revision revision;
 };
 
+// As QuiesceRequested asked: every live worker is held, at one clock where gradients are versioned, and every
+// gradient is applied.
+struct Quiesced {
+  Version version;
+  Revision revision;
+};
+
 // The event was wrong; nothing changed.
 struct Reject {
   std::optional<WorkerId> worker;  // whose message it was, where the event names one
@@ -172,6 +179,6 @@ struct Reject {
 };
 
 using Action = std::variant<Started, Apply, Grant, Held, VersionAdvanced, ThresholdChanged, PolicySwitched,
-                            WindowClosed, Discard, FinishWorker, RunFailed, AllFinished, Reject>;
+                            WindowClosed, Discard, FinishWorker, RunFailed, AllFinished, Quiesced, Reject>;
 
 }  // namespace paceline::sync

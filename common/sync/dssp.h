@@ -12,11 +12,14 @@
 // It may begin these whatever the slowest does; then the same question is asked again. No lead exceeds s_U at
 // a grant: r* is at most s_U - lead + 1.
 //
-// Where the paper leaves something open: the slowest is, of those at the min clock, the last to have got
-// there; a worker that has not pushed twice (the begin of training counts as once) predicts nothing, so the
-// fastest waits for it. Its r_max is s_U - s_L at every call; ours keeps the lead itself within s_U.
+// Written from memory of the paper, whose text could not be had; what others published of its algorithms
+// agrees but for the room and for one iteration (docs/SYNC.md). Left open there: the slowest is, of those at
+// the min clock, the last to have got there; a worker that has not pushed twice (the begin of training counts
+// as once) predicts nothing, so the fastest waits for it. There r_max is the same at every call; ours keeps
+// the lead itself within s_U. And there r* + 1 iterations follow before the next question, since the first is
+// not counted off; here r*, up to the push that was predicted to meet the slowest's.
 //
-// As in the paper an interval is that between two pushes, whatever lies in it. So that of a fastest which was
+// There as here an interval is that between two pushes, whatever lies in it. So that of a fastest which was
 // held contains the hold, while the extra iterations that it predicts would not be held:
 //   a fastest that takes a = 1 s, a slowest that takes L = 1.6 s. Held for one push, the fastest comes
 //   every 1.6 s, 1 s after the slowest: at 0 and, it is predicted, 1.6 3.2; the slowest at 0.6 2.2. r = 0,

@@ -3,6 +3,7 @@
 #include "common/sync/engine.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/assert.h"
@@ -13,6 +14,7 @@ namespace paceline::sync {
 namespace {
 
 constexpr std::int64_t kStalenessKept = 0xFFFFFFFF;
+constexpr Clock kNever(std::numeric_limits<std::int64_t>::max());  // no floor is
 
 EngineConfig checked(EngineConfig config) {
   const Status status = validate(config);
@@ -228,9 +230,7 @@ void Engine::advance_version() {
   }
   if (!arrived_.empty()) apply(std::exchange(arrived_, {}));
   if (switched && broken(Mutant::kSwitchForgetsHeld)) return;
-  if (switched || policy_->threshold() != before) {
-    for (const Rank rank : held_.take_all()) file_held(rank);
-  }
+  if (switched || policy_->threshold() != before) file_all_anew();
 }
 
 // The window that ends at this version, if one does, then whether another policy takes over: the window is
@@ -315,8 +315,13 @@ void Engine::file_held(Rank rank) {
   held_.add(rank, at(rank).needed);
 }
 
+void Engine::file_all_anew() {
+  for (const Rank rank : held_.take_all()) file_held(rank);
+}
+
 // c - floor <= s, said of the floor: floor >= c - s.
 Clock Engine::needed_floor(Rank rank) const {
+  if (quiesces_at_ && at(rank).clock >= *quiesces_at_) return kNever;
   const Threshold s = policy_->threshold_for(rank);
   if (s.is_infinite()) return Clock(0);
   return Clock(at(rank).clock.value - s.value() - (broken(Mutant::kLeadOneTooFar) ? 1 : 0));
@@ -344,7 +349,7 @@ void Engine::settle() {
       share_.done(rank, at(rank).clock) ? finish(rank) : grant(rank);
     }
   }
-  if (!clocks_.empty()) return;
+  if (!clocks_.empty()) return look_for_rest();
   finished_ = true;
   EndReason reason = shares_done_ ? EndReason::kComplete : EndReason::kNobodyLeft;
   if (stop_reason_) reason = failed_ ? EndReason::kFailed : EndReason::kStopped;

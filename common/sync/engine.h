@@ -73,6 +73,8 @@ class Engine {
   bool finished() const { return finished_; }
   // Nobody is granted anything any more: a stop was asked for, or something was not finite.
   bool stopping() const { return stop_reason_.has_value(); }
+  // Coming to rest, or at rest (QuiesceRequested).
+  bool quiescing() const { return quiesces_at_.has_value(); }
   // The clock of a worker of this run, live or not.
   Clock clock_of(WorkerId worker) const;
   bool is_live(WorkerId worker) const;
@@ -104,6 +106,9 @@ class Engine {
   // Begun by a worker that was lost before its gradient was whole. Others do them again, where anybody is
   // left to and the workers are not fixed (work_share.h).
   std::int64_t iterations_lost() const { return lost_; }
+  // Of a run that was not stopped and is over: how many of its iterations nobody has done. A lost worker left
+  // them when all others had been told that nothing is left, or where the workers are fixed. 0 before.
+  std::int64_t iterations_undone() const;
   // The largest clock - min clock at a grant, and after any clock moved (DESIGN 7).
   Staleness max_grant_gap() const { return max_grant_gap_; }
   Staleness max_clock_gap() const { return max_clock_gap_; }
@@ -136,6 +141,8 @@ class Engine {
   Status on(const StepReported& event);
   Status on(const Lost& event);
   Status on(const StopRequested& event);
+  Status on(const QuiesceRequested& event);
+  Status on(const QuiesceEnded& event);
   Status on(const Tick& event);
 
   void resume(const EngineState& state);
@@ -166,6 +173,8 @@ class Engine {
   CombineMode combine() const;
   void settle();
   void file_held(Rank rank);
+  void file_all_anew();
+  void look_for_rest();
   Clock floor() const;
   Clock needed_floor(Rank rank) const;
 
@@ -200,7 +209,10 @@ class Engine {
   bool shares_done_ = false;  // somebody did its share to the end
   std::optional<std::string> stop_reason_;
   bool failed_ = false;
-  Clock highest_;  // the largest clock anybody reached
+  std::optional<Clock>
+      quiesces_at_;        // QuiesceRequested: nobody begins an iteration with this stamp, or later
+  bool quiesced_ = false;  // and that has been reached
+  Clock highest_;          // the largest clock anybody reached
   Version version_;
   Revision revision_;
   Revision version_begins_;  // the first revision of version_

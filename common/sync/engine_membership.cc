@@ -155,10 +155,51 @@ Status Engine::on(const StopRequested& event) {
   return Status::ok();
 }
 
+// Versioned, everybody is to come to one clock: to the highest that somebody is at, or will have come to by
+// completing what it is in. Who is below is granted as ever until then, so it takes a slow worker as many
+// iterations as others lead it by. Where each gradient is applied on arrival nothing waits for anybody
+// else's.
+//   clocks 4 (running), 6 (held), 5 (running), s = 2: all come to 6
+Status Engine::on(const QuiesceRequested&) {
+  if (!started_ || finished_)
+    return failed_precondition("nothing to bring to rest: training is not under way");
+  if (stop_reason_) return failed_precondition("nothing to bring to rest: training ends: " + *stop_reason_);
+  if (!workers_come_and_go(config_)) {
+    return failed_precondition("with backup workers or batches by speed a run is not brought to rest");
+  }
+  if (quiesces_at_) return Status::ok();
+  Clock target(0);
+  for (const Worker& w : workers_) {
+    if (apply_ == ApplyMode::kEager || !live(w)) continue;
+    target = std::max(target, w.phase == Phase::kRunning ? w.clock.next() : w.clock);
+  }
+  quiesces_at_ = target;
+  file_all_anew();
+  settle();
+  return Status::ok();
+}
+
+Status Engine::on(const QuiesceEnded&) {
+  if (!quiesces_at_) return failed_precondition("the run was not brought to rest");
+  quiesces_at_.reset();
+  quiesced_ = false;
+  file_all_anew();
+  settle();
+  return Status::ok();
+}
+
+void Engine::look_for_rest() {
+  if (!quiesces_at_ || quiesced_) return;
+  if (std::any_of(workers_.begin(), workers_.end(), [](const Worker& w) { return in_iteration(w); })) return;
+  quiesced_ = true;
+  emit(Quiesced{version_, revision_});
+}
+
 // Nobody is granted another iteration. The held are told at once, the running at their next report.
 void Engine::stop(const std::string& reason) {
   if (stop_reason_) return;
   stop_reason_ = reason;
+  quiesces_at_.reset();
   if (!started_) {
     // Nothing was granted, so there is nothing to wait for; those who joined are told, the others never come.
     started_ = true;
@@ -223,6 +264,14 @@ WorkerId Engine::waited_for() const {
 Clock Engine::clock_of(WorkerId worker) const {
   PACELINE_ASSERT(config_.cluster.contains(worker), "no worker " + to_string(worker));
   return at(config_.cluster.rank_of(worker)).clock;
+}
+
+std::int64_t Engine::iterations_undone() const {
+  if (!finished_ || stop_reason_) return 0;
+  // A clock of an even share with backup workers waits for another gradient in the place of each skipped one.
+  const bool replaced = config_.policy.kind == PolicyKind::kBackup && config_.share == Share::kEven;
+  const std::int64_t done = iterations_applied() + (replaced ? 0 : iterations_skipped());
+  return std::max<std::int64_t>(0, config_.total_iterations - done);
 }
 
 bool Engine::is_live(WorkerId worker) const {

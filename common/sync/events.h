@@ -49,9 +49,17 @@ struct StopRequested {
   std::string reason;
 };
 
+// The run is to come to rest, for a while: nobody begins an iteration that some live worker has not come to
+// yet (versioned), or any at all (eager), until QuiesceEnded. The Engine says Quiesced once all that was
+// begun is applied: then nothing is under way, and state() is all there is.
+struct QuiesceRequested {};
+// Whoever was held for that is granted again.
+struct QuiesceEnded {};
+
 // Time passed. The only event for which nobody has to do anything; it lets held grants be announced.
 struct Tick {};
 
-using Event = std::variant<Joined, GradientArrived, StepReported, Lost, StopRequested, Tick>;
+using Event = std::variant<Joined, GradientArrived, StepReported, Lost, StopRequested, QuiesceRequested,
+                           QuiesceEnded, Tick>;
 
 }  // namespace paceline::sync

@@ -49,6 +49,10 @@ bool may_come_in(Encoding encoding, const Body& body) {
 
 Status check_payload(const Body& body, const Payload& payload) {
   const std::size_t bytes = payload.size;
+  if (std::holds_alternative<FilePiece>(body)) {  // bytes, not floats
+    const bool fits = bytes <= kPayloadBytesMax && payload.encoding == Encoding::kFp32;
+    return fits ? Status::ok() : wrong_payload(body, bytes, "at most " + std::to_string(kPayloadBytesMax));
+  }
   const std::optional<Piece> piece = piece_of(body);
   if (!piece.has_value()) return bytes == 0 ? Status::ok() : wrong_payload(body, bytes, "none");
   if (bytes > kPayloadBytesMax) {

@@ -205,7 +205,8 @@ Body read(Fields& f, const proto::NodeReport& in) {
 Body read(Fields& f, const proto::Leave& in) { return Leave{text_of(f, in.fault(), "fault")}; }
 
 Body read(Fields& f, const proto::RunOver& in) {
-  return RunOver{code_of(f, in.code(), StatusCode::kOk), text_of(f, in.message(), "message"), in.resumable()};
+  return RunOver{code_of(f, in.code(), StatusCode::kOk), text_of(f, in.message(), "message"), in.resumable(),
+                 in.hands_over()};
 }
 
 Body read(Fields& f, const proto::Heartbeat& in) {
@@ -339,7 +340,27 @@ Body read(Fields& f, const proto::ReplicaJoin& in) {
   if (m.protocol_version != kProtocolVersion) return m;  // the rest may mean something else there
   m.config_fingerprint = in.config_fingerprint();
   m.incarnation = in.incarnation();
+  if (in.has_has()) m.has = checkpoint_of(f, in.has());
   return m;
+}
+
+Body read(Fields& f, const proto::HandOver& in) { return HandOver{text_of(f, in.reason(), "reason")}; }
+
+Body read(Fields& f, const proto::ReplicaResumes& in) {
+  return ReplicaResumes{checkpoint_of(f, in.from()), f.number("shard_bytes", in.shard_bytes(), 0, kCountMax),
+                        f.number("manifest_bytes", in.manifest_bytes(), 0, kCountMax)};
+}
+
+CheckpointFile file_of(Fields& f, std::uint32_t file) {
+  return static_cast<CheckpointFile>(f.number("file", file, 0, static_cast<int>(CheckpointFile::kManifest)));
+}
+
+Body read(Fields& f, const proto::FilePull& in) {
+  return FilePull{file_of(f, in.file()), f.number("offset", in.offset(), 0, kCountMax)};
+}
+
+Body read(Fields& f, const proto::FilePiece& in) {
+  return FilePiece{file_of(f, in.file()), f.number("offset", in.offset(), 0, kCountMax)};
 }
 
 Body read(Fields& f, const proto::ReplicaWelcome& in) {
@@ -353,7 +374,7 @@ Body read(Fields& f, const proto::LogHeld& in) {
 
 Body read(Fields& f, const proto::Happened& in) {
   using What = Happened::What;
-  return Happened{static_cast<What>(f.number("what", in.what(), 0, static_cast<int>(What::kHeard))),
+  return Happened{static_cast<What>(f.number("what", in.what(), 0, static_cast<int>(What::kResumed))),
                   f.number("number", in.number(), 0, kCountMax), code_of(f, in.code(), StatusCode::kOk),
                   text_of(f, in.text(), "text")};
 }
@@ -482,10 +503,18 @@ Result<Body> from_proto(const proto::Header& header) {
       return checked("LogHeld", header.log_held());
     case proto::Header::kHappened:
       return checked("Happened", header.happened());
+    case proto::Header::kHandOver:
+      return checked("HandOver", header.hand_over());
+    case proto::Header::kReplicaResumes:
+      return checked("ReplicaResumes", header.replica_resumes());
+    case proto::Header::kFilePull:
+      return checked("FilePull", header.file_pull());
+    case proto::Header::kFilePiece:
+      return checked("FilePiece", header.file_piece());
     case proto::Header::BODY_NOT_SET:
       break;
   }
-  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 37");
+  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 41");
 }
 
 Result<std::optional<Logged>> logged_of(const proto::Header& header) {

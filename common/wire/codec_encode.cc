@@ -217,6 +217,7 @@ void put(const RunOver& m, proto::Header& header) {
   header.mutable_run_over()->set_code(static_cast<proto::Code>(m.code));
   header.mutable_run_over()->set_message(text(m.message));
   header.mutable_run_over()->set_resumable(m.resumable);
+  header.mutable_run_over()->set_hands_over(m.hands_over);
 }
 
 void put(const Heartbeat& m, proto::Header& header) {
@@ -350,6 +351,7 @@ void put(const ReplicaJoin& m, proto::Header& header) {
   out.set_shard(m.shard.value);
   out.set_config_fingerprint(m.config_fingerprint);
   out.set_incarnation(m.incarnation);
+  if (m.has) put(*m.has, *out.mutable_has());
 }
 
 void put(const ReplicaWelcome& m, proto::Header& header) {
@@ -357,6 +359,25 @@ void put(const ReplicaWelcome& m, proto::Header& header) {
   out.set_generation(m.generation);
   out.set_incarnation(m.incarnation);
   out.set_began(m.began);
+}
+
+void put(const HandOver& m, proto::Header& header) { header.mutable_hand_over()->set_reason(text(m.reason)); }
+
+void put(const ReplicaResumes& m, proto::Header& header) {
+  proto::ReplicaResumes& out = *header.mutable_replica_resumes();
+  put(m.from, *out.mutable_from());
+  out.set_shard_bytes(m.shard_bytes);
+  out.set_manifest_bytes(m.manifest_bytes);
+}
+
+void put(const FilePull& m, proto::Header& header) {
+  header.mutable_file_pull()->set_file(static_cast<std::uint32_t>(m.file));
+  header.mutable_file_pull()->set_offset(m.offset);
+}
+
+void put(const FilePiece& m, proto::Header& header) {
+  header.mutable_file_piece()->set_file(static_cast<std::uint32_t>(m.file));
+  header.mutable_file_piece()->set_offset(m.offset);
 }
 
 void put(const LogHeld& m, proto::Header& header) { header.mutable_log_held()->set_count(m.count); }

@@ -42,7 +42,11 @@ constexpr std::array<const char*, std::variant_size_v<Body>> kNames = {"Join",
                                                                        "ReplicaJoin",
                                                                        "ReplicaWelcome",
                                                                        "LogHeld",
-                                                                       "Happened"};
+                                                                       "Happened",
+                                                                       "HandOver",
+                                                                       "ReplicaResumes",
+                                                                       "FilePull",
+                                                                       "FilePiece"};
 
 }  // namespace
 

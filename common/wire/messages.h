@@ -8,9 +8,10 @@
 //   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
 //   authority -> node      Grant, Held, FinishWorker, Evaluate, RunOver
 //   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, Saved, ShardReport,
-//                          StopRun, Heartbeat, Leave
-//   replica -> primary     ReplicaJoin, LogHeld, Heartbeat
-//   primary -> replica     ReplicaWelcome, Happened, what was said to it (Logged), Heartbeat
+//                          StopRun, HandOver, Heartbeat, Leave
+//   replica -> primary     ReplicaJoin, FilePull, LogHeld, Heartbeat
+//   primary -> replica     ReplicaResumes, FilePiece, ReplicaWelcome, Happened, what was said to it (Logged),
+//                          RunOver, Heartbeat
 //   authority -> shard     ShardWelcome, ApplyDecision, DiscardGradient, NodeLost, NodeAdmitted, Pull,
 //                          Release, ForgetSaved, RunOver, Heartbeat
 #pragma once
@@ -275,11 +276,13 @@ struct Leave {
 
 // The run is over; a node ends with success when ok. `resumable`: it has failed since it cannot go on without
 // new servers, but these can go on from a checkpoint; a node that may wait for them
-// (cluster.reconnect_timeout) joins again instead of ending.
+// (cluster.reconnect_timeout) joins again instead of ending. `hands_over`: to servers, which go on from that
+// checkpoint by themselves, as a new generation (server/authority/hand_over.h).
 struct RunOver {
   StatusCode code = StatusCode::kOk;
   std::string message{};
   bool resumable = false;
+  bool hands_over = false;
 };
 
 // The sender lives. A node's to the authority says where the time of its workers has gone so far, for whoever
@@ -419,16 +422,40 @@ struct ShardReport {
   std::int64_t reconnects = 0;    // of nodes, over another connection than the one that broke
 };
 
+// A replica of the shard has come back: the authority is asked to bring the run to rest, save it and have all
+// servers go on from there, with that replica (server/authority/hand_over.h).
+struct HandOver {
+  std::string reason{};
+};
+
 // ---- between the replicas of a shard
-// ----------------------------------------------------------------------------
 
 // A replica asks the one that serves for its log (server/replicas). Incarnation: of the process, as etcd
-// knows it.
+// knows it. `has`: the checkpoint whose files it has been given.
 struct ReplicaJoin {
   std::uint32_t protocol_version = kProtocolVersion;
   ShardId shard{};
   std::uint64_t config_fingerprint = 0;
   std::uint64_t incarnation = 0;
+  std::optional<CheckpointId> has{};
+};
+// Its answer where the run goes on from a checkpoint that the replica has not: it is to pull these files, and
+// to ask again. The manifest is the authority's alone; 0 bytes: there is none.
+struct ReplicaResumes {
+  CheckpointId from{};
+  std::int64_t shard_bytes = 0;
+  std::int64_t manifest_bytes = 0;
+};
+enum class CheckpointFile : std::uint8_t { kShard, kManifest };
+// Up to kPayloadBytesMax bytes of it from `offset` on are asked for ...
+struct FilePull {
+  CheckpointFile file{};
+  std::int64_t offset = 0;
+};
+// ... and sent: the payload. None where the file ends before `offset`.
+struct FilePiece {
+  CheckpointFile file{};
+  std::int64_t offset = 0;
 };
 // It is told all that happens, from the start on. `incarnation`: of the shard, as the authority knows it;
 // `began`: when the server did, in nanoseconds of the clock that the log is told by.
@@ -453,6 +480,8 @@ struct Happened {
     kFail,       // it has failed, and why
     kDone,       // the authority's piece of background work `number` is done, with that result
     kHeard,      // another server has heard `number` messages of this one
+    kResumed,    // the server goes on from the checkpoint whose files its replica was given, as generation
+                 // `number`
   };
   What what{};
   std::int64_t number = 0;
@@ -460,12 +489,12 @@ struct Happened {
   std::string text{};
 };
 
-using Body =
-    std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged, Grant, Held,
-                 FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver, Heartbeat, Error,
-                 ShardJoin, ShardWelcome, ShardReady, GradientArrived, ApplyDecision, DiscardGradient,
-                 NodeLost, Release, ShardReport, Withdraw, Saved, ForgetSaved, StopRun, NodeReady,
-                 NodeAdmitted, ReplicaJoin, ReplicaWelcome, LogHeld, Happened>;
+using Body = std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged,
+                          Grant, Held, FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver,
+                          Heartbeat, Error, ShardJoin, ShardWelcome, ShardReady, GradientArrived,
+                          ApplyDecision, DiscardGradient, NodeLost, Release, ShardReport, Withdraw, Saved,
+                          ForgetSaved, StopRun, NodeReady, NodeAdmitted, ReplicaJoin, ReplicaWelcome, LogHeld,
+                          Happened, HandOver, ReplicaResumes, FilePull, FilePiece>;
 
 // That a message is told to a replica as an event of its server's log: what became of it there.
 struct Logged {
@@ -490,7 +519,7 @@ struct Logged {
 
 struct Message {
   Body body{};
-  Payload payload{};  // only Push, Parameters and InitialParameters carry one
+  Payload payload{};  // only Push, Parameters, InitialParameters and FilePiece carry one
   std::optional<Logged> logged{};
 };
 

@@ -251,6 +251,8 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
     if (!is_of_a_former_process(*stuck)) expel(stuck->node, unavailable(stuck->why), now);
   } else if (const auto* asked = std::get_if<wire::StopRun>(&body)) {
     stop("shard " + to_string(from) + ": " + asked->reason, now);
+  } else if (const auto* wanted = std::get_if<wire::HandOver>(&body)) {
+    return hand_over(wanted->reason, now);
   } else if (const auto* leave = std::get_if<wire::Leave>(&body)) {
     lost(Peer::of(from), leave->fault, now);
   } else if (const auto* error = std::get_if<wire::Error>(&body)) {
@@ -376,6 +378,7 @@ void Authority::tick(Ticks now) {
     sample_rate_.read(trained_.samples, now);
     look_for_stragglers(now);
     expel_who_is_not_welcomed(now);
+    advance_hand_over(now);
   }
   check_stop(now);
   check_silence(now);

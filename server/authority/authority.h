@@ -119,10 +119,23 @@ class Authority {
   // The process stood still: no worker was slow for that.
   void forgive(const Pause& pause);
 
+  // A server has come back and is to take part (hand_over.h): the run is brought to rest and saved, and ends
+  // for all servers to go on from there. Asked for again while that is under way it changes nothing. Errors:
+  // kUnavailable not yet; kFailedPrecondition never, and why.
+  [[nodiscard]] Status hand_over(const std::string& why, Ticks now);
+  // Once over(): the servers are to go on by themselves.
+  bool hands_over() const { return hands_over_; }
+
   // A signal: the orderly end, with the model, but status "stopped".
   void stop(const std::string& reason, Ticks now);
   // Ends without a model, with status "failed": everybody is told why. It is over once that is in the files.
   void fail(const Status& why, Ticks now);
+
+  // A replica's: a file that the run is for and that counts as written, by the word of the one that served,
+  // could not be written here. OK: none; said once.
+  Status take_missing() { return std::exchange(missing_, Status::ok()); }
+  // It serves by now: the run has failed for that, also where it was over.
+  void fail_for_missing(const Status& why, Ticks now);
 
   bool over() const { return stage_ == Stage::kOver; }
   // How the run went; OK only for status "ok". Meaningful once over().
@@ -200,11 +213,17 @@ class Authority {
   void carry_out(const sync::FinishWorker& action, Ticks now);
   void carry_out(const sync::RunFailed& action, Ticks now);
   void carry_out(const sync::AllFinished& action, Ticks now);
+  void carry_out(const sync::Quiesced& action, Ticks now);
   void carry_out(const sync::Reject& action, Ticks now);
   void send_decision(wire::ApplyDecision decision);
   const sync::Apply* apply_to_save(Ticks now);
   void begin_checkpoint(Ticks now);
   void say_batch_sizes();
+
+  // Servers that go on anew with one that has come back (authority_hand_over.cc).
+  Status may_hand_over() const;
+  void advance_hand_over(Ticks now);
+  void give_up_hand_over(const std::string& why, Ticks now);
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);
@@ -222,6 +241,7 @@ class Authority {
   void not_evaluated(Version version, const std::string& why);
   void file();
   void write_results();
+  Background::Here needed_here();
   void write_so_far(Ticks now);
   void on_filed(const Status& written);
 
@@ -307,12 +327,24 @@ class Authority {
   double so_far_due_ = 0.0;
   bool writing_so_far_ = false;
   bool so_far_failed_ = false;
+  std::string filed_as_;            // the run's status, as summary.json says it
+  Status missing_;                  // take_missing()
   UsualTime evaluations_;           // until its report
   Version evaluated_ = kNoVersion;  // last
   Checkpoints checkpoints_;
   FinalModel model_;
   enum class ModelFile { kMissing, kBeingWritten, kWritten };
   ModelFile model_file_ = ModelFile::kMissing;
+
+  struct HandingOver {
+    std::string why;
+    Ticks since;         // wanted; then: asked of the core
+    bool rests = false;  // nothing is under way
+    bool saved = false;  // and that state is saved, or being saved
+  };
+  std::optional<HandingOver> handing_over_;
+  Status hand_over_failed_;  // not OK: why it is not tried again
+  bool hands_over_ = false;
 
   std::string run_status_ = "ok";  // "ok", "stopped", "failed", "invalid"
   bool nobody_left_ = false;       // training ended with its last node

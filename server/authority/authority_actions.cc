@@ -35,7 +35,7 @@ Status Authority::step(const sync::Event& event, Ticks now) {
 // The engine is where it will be once all of its actions are carried out, so the last decision among them is
 // the one that can be saved together with it.
 const sync::Apply* Authority::apply_to_save(Ticks now) {
-  if (!checkpoints_.enabled() || stage_ != Stage::kTraining) return nullptr;
+  if (!checkpoints_.enabled() || stage_ != Stage::kTraining || handing_over_) return nullptr;
   const sync::Apply* last = nullptr;
   for (const sync::Action& action : actions_) {
     if (const auto* apply = std::get_if<sync::Apply>(&action)) last = apply;

@@ -24,6 +24,7 @@ Status Authority::may_come(NodeId node) const {
     return ends_for_now() ? unavailable(why) : failed_precondition(why);  // who is to ask again finds others
   }
   if (engine_.stopping()) return failed_precondition(who + ": the run is being stopped");
+  if (handing_over_) return unavailable(who + ": the servers are about to go on as a new generation");
   if (record_.has_report(node)) return failed_precondition(who + ": it has done its share");
   if (!sync::workers_come_and_go(engine_.config())) {
     return failed_precondition(who +

@@ -142,8 +142,9 @@ void Authority::not_evaluated(Version version, const std::string& why) {
 bool Authority::model_is_written() {
   if (model_file_ == ModelFile::kMissing && model_.complete()) {
     model_file_ = ModelFile::kBeingWritten;
-    background_.run(model_.writer(config_.run.out, config_.train.model, engine_.revision()),
-                    [this](const Status& written, Ticks now) { on_model_written(written, now); });
+    background_.run(
+        model_.writer(config_.run.out, config_.train.model, engine_.revision()),
+        [this](const Status& written, Ticks now) { on_model_written(written, now); }, needed_here());
   }
   return model_file_ == ModelFile::kWritten;
 }
@@ -175,15 +176,37 @@ void Authority::file() {
     result_ = failed_precondition(invalid);
     log_.error("the run is invalid: " + invalid);
   }
-  trace_ ? write_trace() : write_results();
+  trace_ && !hands_over_ ? write_trace() : write_results();  // of its generation nothing is kept then
 }
 
 void Authority::write_results() {
-  background_.run(record_.writer(engine_, run_status_, result_.message()),
-                  [this](const Status& written, Ticks) { on_filed(written); });
+  filed_as_ = run_status_;
+  background_.run(
+      record_.writer(engine_, run_status_, result_.message()),
+      [this](const Status& written, Ticks) { on_filed(written); }, needed_here());
+}
+
+// Of a file without which the run is none.
+Background::Here Authority::needed_here() {
+  return [this](const Status& here, const Status& counts) {
+    if (!counts.is_ok() || here.is_ok()) return;
+    log_.warn("what the run is for is not whole on this replica's disk: " + here.message());
+    if (missing_.is_ok()) missing_ = here;
+  };
+}
+
+void Authority::fail_for_missing(const Status& why, Ticks now) {
+  if (!concluded()) return fail(why, now);
+  log_.error("the run failed: " + why.message());
+  if (run_status_ == "ok") run_status_ = "failed";
+  if (result_.is_ok()) result_ = why;
+  if (!over()) return;  // on_filed() sees to it
+  stage_ = Stage::kFiling;
+  write_results();
 }
 
 void Authority::on_filed(const Status& written) {
+  if (written.is_ok() && filed_as_ != run_status_) return write_results();
   stage_ = Stage::kOver;
   if (!written.is_ok()) {
     log_.error(written.message());

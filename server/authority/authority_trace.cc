@@ -27,25 +27,22 @@ void Authority::write_trace() {
     part->first_grant = *part->first_grant + std::chrono::nanoseconds(-std::llround(before * 1e9));
   }
   part->processes.push_back(trace::this_process(kAuthority));
-  const auto counts = std::make_shared<TraceCounts>();
+  const auto counts = std::make_shared<std::optional<TraceCounts>>();
+  record_.traced(counts);
   background_.run(
       [run = std::filesystem::path(config_.run.out), part, counts] {
         PACELINE_RETURN_IF_ERROR(trace::write_trace(run / trace::kAuthorityPart, *part));
         PACELINE_ASSIGN_OR_RETURN(const trace::Trace whole, trace::merge_parts(run));
-        *counts = {whole.events(), whole.left_out()};
+        *counts = TraceCounts{whole.events(), whole.left_out()};
         return Status::ok();
       },
-      [this, counts](const Status& written, Ticks) {
-        if (written.is_ok()) {
-          record_.traced(*counts);
-          log_.info("trace.json has " + std::to_string(counts->events) + " events" +
-                    (counts->left_out > 0 ? "; " + std::to_string(counts->left_out) +
-                                                " older ones are left out (run.trace_events)"
-                                          : ""));
-        } else {
-          log_.warn("no trace: " + written.message());
-        }
-        write_results();
+      [this](const Status&, Ticks) { write_results(); },
+      [this, counts](const Status& here, const Status&) {
+        if (!here.is_ok()) return log_.warn("no trace: " + here.message());
+        log_.info("trace.json has " + std::to_string((*counts)->events) + " events" +
+                  ((*counts)->left_out > 0 ? "; " + std::to_string((*counts)->left_out) +
+                                                 " older ones are left out (run.trace_events)"
+                                           : ""));
       });
 }
 

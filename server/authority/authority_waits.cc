@@ -89,6 +89,7 @@ void Authority::coming_waits(const LastSeen& last_seen, std::vector<Wait>& found
 void Authority::training_waits(const LastSeen& last_seen, WaitsFor which, std::vector<Wait>& found) const {
   const Cluster cluster = config_.cluster.cluster();
   const Clock open = engine_.min_clock();
+  const bool waits_for_all = engine_.stopping() || engine_.quiescing();
   std::vector<WorkerId> held;
   std::map<std::uint64_t, Laggards> by_lacking;  // kNotReported, or which shards lack the gradient
   constexpr std::uint64_t kNotReported = 0;
@@ -97,7 +98,7 @@ void Authority::training_waits(const LastSeen& last_seen, WaitsFor which, std::v
     for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
       const WorkerId worker = cluster.worker_at(Rank(r));
       const auto iteration = engine_.iteration_of(worker);
-      if (!iteration || (engine_.clock_of(worker) > open && !engine_.stopping())) continue;
+      if (!iteration || (engine_.clock_of(worker) > open && !waits_for_all)) continue;
       const bool late = iteration->clock < engine_.clock_of(worker);
       if (late != (clock == Of::kAnOlderOne)) continue;
       Laggards& laggards = by_lacking[iteration->reported ? iteration->lacking : kNotReported];
@@ -112,10 +113,12 @@ void Authority::training_waits(const LastSeen& last_seen, WaitsFor which, std::v
     const WorkerId worker = cluster.worker_at(Rank(r));
     if (engine_.is_held(worker)) held.push_back(worker);
   }
-  if (which == WaitsFor::kOfSomebody && held.empty() && !engine_.stopping()) return;
+  if (which == WaitsFor::kOfSomebody && held.empty() && !waits_for_all) return;
   gather(Of::kTheirClock);
-  if (by_lacking.empty() || engine_.stopping()) gather(Of::kAnOlderOne);
-  const std::string what = engine_.stopping() ? "the stop" : "version " + std::to_string(open.value + 1);
+  if (by_lacking.empty() || waits_for_all) gather(Of::kAnOlderOne);
+  const std::string what = engine_.stopping()    ? "the stop"
+                           : engine_.quiescing() ? "the run to come to rest"
+                                                 : "version " + std::to_string(open.value + 1);
   const std::string who = held.empty() ? what + " waits" : waiters(held) + what;
   for (const auto& [lacking, laggards] : by_lacking) {
     const std::string has = laggards.names.size() == 1 ? " has" : " have";

@@ -23,6 +23,18 @@ std::string two_digits_of_seconds(std::chrono::nanoseconds d) {
   return text;
 }
 
+// A replica's disk may have had no room for what the other one's had (ReplicatedBackground): without all of
+// its files it is no checkpoint there, and nothing is left of it.
+Status write_whole(const CheckpointFolder& folder, const Manifest& manifest) {
+  Status written = folder.check_sizes(manifest);
+  if (written.is_ok()) written = write_manifest(folder.manifest(manifest.id), manifest);
+  if (written.is_ok()) return written;
+  if (const Status removed = folder.abandon(manifest.id); !removed.is_ok()) {
+    written = Status(written.code(), written.message() + "; " + removed.message());
+  }
+  return std::move(written).with_context("the checkpoint of " + to_string(manifest.id));
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const RunConfig& config, std::uint64_t generation,
@@ -85,30 +97,34 @@ void Checkpoints::finish(Ticks) {
   const auto older = std::make_shared<Older>();
   background_.run(
       [folder = folder_, keep = keep_, manifest = std::move(done.manifest), older] {
-        PACELINE_RETURN_IF_ERROR(write_manifest(folder.manifest(manifest.id), manifest));
+        PACELINE_RETURN_IF_ERROR(write_whole(folder, manifest));
         const auto pruned = folder.prune(keep);
         *older = pruned.is_ok() ? Older{pruned->oldest_kept, pruned->status} : Older{{}, pruned.status()};
         return Status::ok();
       },
-      [this, id, older, bytes](const Status& written, Ticks now) {
-        on_written(id, *older, written, bytes, now);
+      [this, id, bytes](const Status& written, Ticks now) { on_written(id, written, bytes, now); },
+      [this, id, older](const Status& here, const Status& counts) {
+        if (here.is_ok() && counts.is_ok()) on_written_here(id, *older);
       });
 }
 
-void Checkpoints::on_written(CheckpointId id, const Older& older, const Status& written, std::uint64_t bytes,
-                             Ticks now) {
+void Checkpoints::on_written_here(CheckpointId id, const Older& older) {
+  newest_ = id;
+  oldest_kept_ = older.oldest_kept;
+  if (!older.status.is_ok()) log_.warn("older checkpoints are not removed: " + older.status.message());
+}
+
+void Checkpoints::on_written(CheckpointId id, const Status& written, std::uint64_t bytes, Ticks now) {
   if (!written.is_ok()) return on_failed(id, written.message());
   ++written_;
   failed_in_a_row_ = 0;
-  newest_ = id;
   schedule_.written();
   log_.info("checkpoint of " + to_string(id) + " is written: " + megabytes(bytes) + ", " +
             two_digits_of_seconds(now - begun_at_));
-  if (!older.status.is_ok()) log_.warn("older checkpoints are not removed: " + older.status.message());
   // In any case: to the shards it also says that this one is complete.
   constexpr CheckpointId kOldest{1, Version(0)};
   for (std::uint32_t k = 1; k < shards_; ++k) {
-    outbox_.send(Peer::of(ShardId(k)), {wire::ForgetSaved{older.oldest_kept.value_or(kOldest)}, {}});
+    outbox_.send(Peer::of(ShardId(k)), {wire::ForgetSaved{oldest_kept_.value_or(kOldest)}, {}});
   }
   over_(now);
 }

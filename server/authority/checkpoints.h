@@ -60,6 +60,8 @@ class Checkpoints {
   [[nodiscard]] Status on(ShardId from, const wire::Saved& saved, Ticks now);
 
   bool under_way() const { return schedule_.under_way(); }
+  // The last version that is saved, or being saved; before the first one that at which training began.
+  Version saved() const { return schedule_.saved(); }
   // When the one under way began.
   Ticks begun_at() const { return begun_at_; }
   // Nobody waits for the shards that have not answered any longer; nothing where all have. A disk of this
@@ -71,7 +73,8 @@ class Checkpoints {
   // Of this generation.
   std::int64_t written() const { return written_; }
   std::int64_t failed() const { return failed_; }
-  // The newest that is whole, of this generation or the one that was resumed from.
+  // The newest that is whole, of this generation or the one that was resumed from; on this process's disk,
+  // where another one counts them.
   std::optional<CheckpointId> newest() const { return newest_; }
 
  private:
@@ -86,7 +89,8 @@ class Checkpoints {
     std::optional<CheckpointId> oldest_kept;
     Status status;
   };
-  void on_written(CheckpointId id, const Older& older, const Status& written, std::uint64_t bytes, Ticks now);
+  void on_written_here(CheckpointId id, const Older& older);
+  void on_written(CheckpointId id, const Status& written, std::uint64_t bytes, Ticks now);
   void on_failed(CheckpointId id, const std::string& why);
 
   const std::uint32_t shards_;
@@ -105,6 +109,7 @@ class Checkpoints {
   std::int64_t failed_ = 0;
   std::uint64_t failed_in_a_row_ = 0;
   std::optional<CheckpointId> newest_;
+  std::optional<CheckpointId> oldest_kept_;  // here, as far as is known
 };
 
 }  // namespace paceline::server

@@ -228,6 +228,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   summary.iterations = engine.iterations_applied();
   summary.skipped = engine.iterations_skipped();
   summary.iterations_lost = engine.iterations_lost();
+  summary.iterations_undone = engine.iterations_undone();
   summary.dropped = engine.iterations_dropped();
   summary.wall_seconds = wall_seconds_;
   summary.final_version = engine.version();
@@ -246,7 +247,8 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   set_staleness(summary, staleness_.workers());
   if (batch_sizes_) summary.batch_sizes = batch_sizes_->sizes();
   return [out = config_.run.out, phases = std::move(phases), so_far = writer_so_far(),
-          summary = std::move(summary), events = events_, log = log_] {
+          summary = std::move(summary), traced = traced_, events = events_, log = log_]() mutable {
+    if (traced) summary.traced = *traced;
     if (events) {
       const Status added = events->append(phases, summary.final_version, summary.wall_seconds);
       if (!added.is_ok()) log->warn(added.message() + kNoMoreEvents);

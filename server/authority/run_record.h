@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -78,8 +79,8 @@ class RunRecord {
   // The version evaluated last is the final one: its metric is the run's.
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
   void lost(NodeId node, const std::string& why);
-  // The trace is written.
-  void traced(const TraceCounts& counts) { totals_.traced = counts; }
+  // What the trace has, once the work that writes it has said so there; the writer()'s comes behind that.
+  void traced(std::shared_ptr<const std::optional<TraceCounts>> counts) { traced_ = std::move(counts); }
   // A node takes part from `version` on: one that had been lost, or one that was not there before.
   void returned(NodeId node, Version version);
   void came_late(NodeId node, Version version);
@@ -147,7 +148,8 @@ class RunRecord {
   std::vector<WorkerPhases> phases_;
   std::set<NodeId> reported_;
   std::int64_t steps_ = 0;  // iterations done, skipped ones included, as the nodes counted them
-  RunSummary totals_;       // the sums over reports, the lost, generation and checkpoints
+  std::shared_ptr<const std::optional<TraceCounts>> traced_;  // the background's; none: no trace
+  RunSummary totals_;  // the sums over reports, the lost, generation and checkpoints
 };
 
 }  // namespace paceline::server

@@ -58,6 +58,7 @@ class SaveSchedule {
   }
 
   bool under_way() const { return under_way_; }
+  Version saved() const { return saved_; }
   std::int64_t left_out() const { return left_out_; }
 
  private:

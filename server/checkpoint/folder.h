@@ -63,6 +63,10 @@ class CheckpointFolder {
   };
   Result<Complete> complete() const;
 
+  // That of its shards' files those that are here have the size it says, the authority's own among them.
+  // Errors: kDataLoss one has not; kUnavailable it cannot be looked at.
+  [[nodiscard]] Status check_sizes(const Manifest& manifest) const;
+
   // At any server: the files of `shard` that are intact, every byte of them read, the newest first. What it
   // says is to be compared with the manifest (Manifest::shards). Errors as complete().
   struct Intact {
@@ -110,7 +114,6 @@ class CheckpointFolder {
   Result<std::vector<CheckpointId>> entries() const;
   // What complete() makes of one; nothing where there is no manifest.
   Result<std::optional<Manifest>> look_at(CheckpointId id) const;
-  Status check_sizes(const Manifest& manifest) const;
   Status remove(CheckpointId id) const;
   Status remove_own(CheckpointId id, ShardId shard) const;
   Status remove_temporaries(const Manifest& complete) const;

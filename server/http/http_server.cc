@@ -11,6 +11,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <chrono>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/http_date.h"
 #include "common/ticks.h"
 #include "server/http/answers.h"
 #include "server/wake.h"
@@ -129,6 +131,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void set_fields(Response& response, const HttpAnswer& answer) {
     response.set(http::field::content_type, answer.type);
     response.set(http::field::cache_control, "no-store");
+    response.set(http::field::date, http_date(std::chrono::system_clock::now()));
     response.set("X-Content-Type-Options", "nosniff");
     response.set("X-Frame-Options", "DENY");
     if (answer.code == 405) response.set(http::field::allow, "GET, HEAD");

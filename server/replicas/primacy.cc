@@ -191,8 +191,8 @@ Primacy::Members Primacy::must_hold() const {
 
 void Primacy::resign(Leave leave) {
   resigning_ = true;
-  concludes_ = leave == Leave::kForGood && primary_;
-  if (concludes_) wanted_.clear();
+  concludes_ = leave != Leave::kForNow && primary_;
+  if (concludes_) wanted_ = leave == Leave::kHandsOver ? Members{self_} : Members();
   due_ = not_before_;
 }
 

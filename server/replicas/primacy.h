@@ -80,6 +80,8 @@ class Primacy {
   bool is_refused() const { return refused_; }
   // As last read nobody serves.
   bool nobody_serves() const { return record_.has_value() && !looks_again_ && !serves_; }
+  // As last read another one serves.
+  bool another_serves() const { return !looks_again_ && serves_ && !primary_; }
   // Of this primary; 0 of one that has never been. A later one is higher.
   std::uint64_t term() const { return term_; }
 
@@ -101,8 +103,9 @@ class Primacy {
   Members must_hold() const;
 
   // Gives the lease back, so that nobody waits for its end: this replica is to act no more. kForGood: nobody
-  // is to, the run is over; that is noted first.
-  enum class Leave { kForNow, kForGood };
+  // is to, the run is over; that is noted first. kHandsOver: this server begins anew, and nobody else is to
+  // take over meanwhile; that is noted first, too.
+  enum class Leave { kForNow, kForGood, kHandsOver };
   void resign(Leave leave = Leave::kForNow);
   bool resigned() const { return resigning_ && !lease_ && !awaits_; }
 
@@ -164,7 +167,7 @@ class Primacy {
   Ticks looked_at_;
   bool looks_again_ = true;  // what etcd has is not known
   bool resigning_ = false;
-  bool concludes_ = false;  // is to note that the run is over
+  bool concludes_ = false;  // is to note who may take over from here on
   std::string fault_;       // the last one, until something succeeds
 };
 

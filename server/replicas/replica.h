@@ -17,6 +17,7 @@
 #include "common/wire/transport.h"
 #include "server/peer.h"
 #include "server/replicas/candidacy.h"
+#include "server/replicas/checkpoint_pull.h"
 #include "server/replicas/event_log.h"
 #include "server/replicas/replicated_background.h"
 #include "server/replicas/unsaid.h"
@@ -24,8 +25,9 @@
 namespace paceline::server {
 
 struct Replica {
-  Replica(std::uint32_t which, ReplicatedBackground authority_background)
-      : number(which), follows(which > 0), background(std::move(authority_background)) {}
+  enum class Does { kServe, kFollow };
+  Replica(std::uint32_t which, Does does, ReplicatedBackground authority_background)
+      : number(which), follows(does == Does::kFollow), background(std::move(authority_background)) {}
 
   const std::uint32_t number;                           // which of the shard's replicas
   const std::uint64_t incarnation = new_incarnation();  // as etcd knows it
@@ -42,18 +44,28 @@ struct Replica {
     wire::PeerId connection;
     std::uint64_t incarnation = 0;
     Ticks seen;
+    Ticks moved;            // when it last had more events
     bool complete = false;  // etcd has been asked to note it so
   };
   std::optional<Follower> follower;
   bool was_followed = false;  // by one that etcd had as complete
+  // One that resumes: who pulls the checkpoint's files, and when it last did; and who has asked in vain to
+  // follow, which a hand-over would let it.
+  wire::PeerId pulls;
+  Ticks pulled;
+  bool is_asked = false;
+  std::optional<Ticks> asked_for_hand_over;
 
   // One that follows.
   std::unique_ptr<wire::DealerSocket> serving;
+  std::optional<CheckpointPull> pull;  // what it is being given
+  std::optional<CheckpointId> has;     // and has
   bool welcomed = false;
   bool broken = false;              // the connection to it
   std::vector<wire::Message> turn;  // events of one that has not ended
   std::int64_t applied = 0;         // events
   Unsaid unsaid;
+  std::uint64_t unsaved = 0;          // checkpoints that the one that serves has, and this one has not
   Status fault;                       // of the shard, in this turn
   std::optional<Ticks> took_over_at;  // ServerLoop::ticks()
 };

@@ -2,14 +2,20 @@
 // each on its own disk; when it counts as done is an event like others, so that the follower's authority
 // comes to the same decisions.
 //
-//   serves    work 3 is done            event Done{3, OK}, then done(OK)
+//   serves    work 3 is done            event Done{3, OK}, then here(OK, OK), done(OK)
 //   follows   its own work 3 is done    is noted
-//             event Done{3, OK}         done(OK), whether its own is done or not
+//             event Done{3, OK}         here(its own, OK) where that is known, done(OK) in any case: a disk
+//                                       that is slower than the other's holds up nothing
+//             its own work is done now  here(its own, OK)
 //   takes over                          from here on its own; what was done and not told is done now
+//
+// Where a disk is full and the other one's is not that is said, ever more seldom.
 //
 // Thread: the loop's.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -18,6 +24,7 @@
 #include <vector>
 
 #include "common/instant.h"
+#include "common/log/log.h"
 #include "common/status.h"
 #include "server/background.h"
 
@@ -27,17 +34,22 @@ class ReplicatedBackground final : public Background {
  public:
   // `note` tells the follower that work `number` is done. `now`: the time that counts.
   using Note = std::function<void(std::int64_t number, const Status& result, Ticks now)>;
-  ReplicatedBackground(Background& background, std::function<Ticks()> now, Note note)
-      : background_(background), now_(std::move(now)), note_(std::move(note)) {}
+  // `log` outlives this.
+  ReplicatedBackground(Background& background, std::function<Ticks()> now, Note note, const Log& log)
+      : background_(background), now_(std::move(now)), note_(std::move(note)), log_(&log) {}
 
-  void run(std::function<Status()> work, std::function<void(const Status&, Ticks now)> done) override {
+  using Background::run;
+  void run(Work work, Done done, Here here) override {
     const std::int64_t number = next_++;
-    works_[number].done = std::move(done);
+    works_.emplace(number, Given{std::move(done), std::move(here), {}, {}});
     background_.run(std::move(work), [this, number](const Status& result, Ticks) {
-      const auto found = works_.find(number);
-      if (found == works_.end()) return;  // it was told meanwhile
-      found->second.result = result;
-      if (!follows_) finish(number, result);
+      Given& given = works_.at(number);
+      given.own = result;
+      if (given.counts) {
+        settle(number);
+      } else if (!follows_) {
+        finish(number, result);
+      }
     });
   }
 
@@ -45,37 +57,70 @@ class ReplicatedBackground final : public Background {
   void follow() { follows_ = true; }
   void done(std::int64_t number, const Status& result, Ticks now) {
     const auto found = works_.find(number);
-    if (found == works_.end()) return;
-    const auto done = std::move(found->second.done);
-    works_.erase(found);
+    if (found == works_.end() || found->second.counts) return;
+    found->second.counts = result;
+    const Done done = std::move(found->second.done);
+    if (found->second.own) settle(number);
     done(result, now);
   }
   void take_over() {
     follows_ = false;
     std::vector<std::pair<std::int64_t, Status>> ready;
-    for (const auto& [number, work] : works_) {
-      if (work.result) ready.emplace_back(number, *work.result);
+    for (const auto& [number, given] : works_) {
+      if (given.own && !given.counts) ready.emplace_back(number, *given.own);
     }
     for (const auto& [number, result] : ready) finish(number, result);
   }
+  // Whether something counts that is still being done here.
+  bool is_behind() const {
+    return std::any_of(works_.begin(), works_.end(), [](const auto& each) { return each.second.counts; });
+  }
+  // Calls `then` once nothing does, perhaps at once.
+  void when_not_behind(std::function<void()> then) {
+    when_not_behind_ = std::move(then);
+    tell_not_behind();
+  }
 
  private:
+  struct Given {
+    Done done;
+    Here here;
+    std::optional<Status> own;     // of the work here
+    std::optional<Status> counts;  // by event
+  };
+
   void finish(std::int64_t number, const Status& result) {
     const Ticks now = now_();
     note_(number, result, now);
     done(number, result, now);
   }
+  // Both are known.
+  void settle(std::int64_t number) {
+    const auto given = works_.extract(number);
+    const Given& settled = given.mapped();
+    if (settled.own->is_ok() != settled.counts->is_ok()) {
+      log_->write(
+          std::has_single_bit(++differ_) ? LogLevel::kWarn : LogLevel::kDebug,
+          settled.counts->is_ok()
+              ? "not on this replica's disk, though it is on the other one's: " + settled.own->message()
+              : "on this replica's disk, though not on the other one's: " + settled.counts->message());
+    }
+    if (settled.here) settled.here(*settled.own, *settled.counts);
+    tell_not_behind();
+  }
+  void tell_not_behind() {
+    if (when_not_behind_ && !is_behind()) std::exchange(when_not_behind_, {})();
+  }
 
-  struct Work {
-    std::function<void(const Status&, Ticks now)> done;
-    std::optional<Status> result;  // of this one's own
-  };
   Background& background_;
   const std::function<Ticks()> now_;
   const Note note_;
+  const Log* log_;
   bool follows_ = false;
   std::int64_t next_ = 0;
-  std::map<std::int64_t, Work> works_;  // that do not count as done yet
+  std::map<std::int64_t, Given> works_;  // that do not count as done yet, or are not done here
+  std::uint64_t differ_ = 0;             // what was done by one, and not by the other
+  std::function<void()> when_not_behind_;
 };
 
 }  // namespace paceline::server

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,14 +17,33 @@ namespace paceline::server {
 
 class Unsaid {
  public:
+  // What both have said of their own file of the same version.
+  struct BothSaved {
+    wire::Saved here;
+    wire::Saved there;  // of the one that serves
+  };
+
   // The follower's shard has come to say this. Of the rest it says what time has led to, not events.
-  void add(wire::Message message) {
-    if (!counts(message.body)) return;
-    if (!erase(said_, message.body)) unsaid_.push_back(std::move(message));
+  std::optional<BothSaved> add(wire::Message message) {
+    if (!counts(message.body)) return std::nullopt;
+    const auto said = erase(said_, message.body);
+    if (said) return both_saved(message, *said);
+    unsaid_.push_back(std::move(message));
+    return std::nullopt;
   }
   // The one that serves has said it.
-  void said(const wire::Message& message) {
-    if (counts(message.body) && !erase(unsaid_, message.body)) said_.push_back(message);
+  std::optional<BothSaved> said(const wire::Message& message) {
+    if (!counts(message.body)) return std::nullopt;
+    const auto own = erase(unsaid_, message.body);
+    if (own) return both_saved(*own, message);
+    said_.push_back(message);
+    return std::nullopt;
+  }
+  // This one has taken over, and its shard comes only now to say what the one before it had said.
+  std::optional<BothSaved> add_late(const wire::Message& message) {
+    if (!std::holds_alternative<wire::Saved>(message.body)) return std::nullopt;
+    const auto said = erase(said_, message.body);
+    return said ? both_saved(message, *said) : std::nullopt;
   }
   // Of a lost node nothing counts any more.
   void forget(NodeId node) {
@@ -58,12 +78,18 @@ class Unsaid {
     }
     return true;
   }
-  static bool erase(std::vector<wire::Message>& from, const wire::Body& body) {
+  static std::optional<wire::Message> erase(std::vector<wire::Message>& from, const wire::Body& body) {
     const auto found = std::find_if(from.begin(), from.end(),
                                     [&](const wire::Message& each) { return same(each.body, body); });
-    if (found == from.end()) return false;
+    if (found == from.end()) return std::nullopt;
+    wire::Message erased = std::move(*found);
     from.erase(found);
-    return true;
+    return erased;
+  }
+  static std::optional<BothSaved> both_saved(const wire::Message& here, const wire::Message& there) {
+    const auto* own = std::get_if<wire::Saved>(&here.body);
+    if (own == nullptr) return std::nullopt;
+    return BothSaved{*own, std::get<wire::Saved>(there.body)};
   }
 
   std::vector<wire::Message> unsaid_;  // by the one that serves, in order

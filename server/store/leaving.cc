@@ -58,8 +58,8 @@ Leaving::Source Leaving::source(const Snapshot& now, Peer to, const wire::Pull& 
   const bool current = !state_ || state_->snapshot.revision == now.revision || pull.have == now.revision ||
                        sync::broken(sync::Mutant::kSlowReadersNotCounted);
   if (current) return {.state = &now};
-  const Held nothing;
-  const Held& answered = to.is_node() ? readers_[to.number].answered : nothing;
+  static const Held kNothing;  // static: Clang cannot see that what has nothing is never returned
+  const Held& answered = to.is_node() ? readers_[to.number].answered : kNothing;
   const bool can_go_on = will_do(answered, now, to, pull);
   const Snapshot& older = state_->snapshot;
   const bool joins =

@@ -261,7 +261,7 @@ TEST_CASE("a real etcd answers as the model does") {
 class Driven {
  public:
   Driven(boost::asio::io_context& io, const Etcd& etcd, Primacy::Incarnation self, Primacy::Start start)
-      : primacy("run/shard-0", self, start, 4s),
+      : primacy("run/shard-0", self, start, 8s),
         client_(std::move(EtcdClient::make(io, {etcd.endpoint})).value()),
         timer_(io) {
     drive();
@@ -305,7 +305,7 @@ TEST_CASE("with a real etcd, who is complete takes over from one that stands sti
     INFO(what);
     loop.io.restart();
     bool is_so = holds();
-    for (const Ticks end = steady_now() + 60s; !is_so && steady_now() < end; is_so = holds()) {
+    for (const Ticks end = steady_now() + 120s; !is_so && steady_now() < end; is_so = holds()) {
       loop.io.run_one_for(100ms);
       const Ticks now = steady_now();
       REQUIRE(!(first.primacy.acts(now) && second.primacy.acts(now)));

@@ -10,7 +10,7 @@
 #include "tests/process/coverage.h"
 #include "tests/process/random_schedule.h"
 #include "tests/process/schedules.h"
-#include "tests/process/seeds.h"
+#include "tests/seeds.h"
 
 namespace paceline::testing {
 namespace {

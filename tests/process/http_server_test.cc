@@ -97,7 +97,7 @@ TEST_CASE("a request is answered, several over one connection, too") {
   Client client(endpoint);
   for (int i = 0; i < 3; ++i) {
     client.say("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
-    CHECK_THAT(client.until("ok\n"), Contains("200 OK") && Contains("nosniff"));
+    CHECK_THAT(client.until("ok\n"), Contains("200 OK") && Contains("nosniff") && Contains(" GMT\r\n"));
   }
   client.say("HEAD /status HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
   const std::string head = client.rest();

@@ -23,7 +23,7 @@
 #include "tests/process/local_cluster.h"
 #include "tests/process/other_process.h"
 #include "tests/process/schedules.h"
-#include "tests/process/seeds.h"
+#include "tests/seeds.h"
 #include "tests/unit/temp_folder.h"
 
 namespace paceline::testing {

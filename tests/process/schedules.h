@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/process/seeds.h"
+#include "tests/seeds.h"
 
 namespace paceline::testing {
 

@@ -67,6 +67,9 @@ std::string line(const AllFinished& a) {
   return std::string("end ") + names[static_cast<int>(a.reason)] + " version=" + to_string(a.version) +
          " revision=" + to_string(a.revision);
 }
+std::string line(const Quiesced& q) {
+  return "quiesced version=" + to_string(q.version) + " revision=" + to_string(q.revision);
+}
 std::string line(const Reject& r) {
   return std::string("reject ") + name_of(r.status.code()) + ": " + r.status.message();
 }

@@ -163,6 +163,10 @@ class Scenario {
       send(Lost{NodeId(static_cast<std::uint32_t>(std::stoul(words[1])))});
     } else if (verb == "stop") {
       send(StopRequested{words[1]});
+    } else if (verb == "quiesce") {
+      send(QuiesceRequested{});
+    } else if (verb == "go_on") {
+      send(QuiesceEnded{});
     } else if (verb == "tick") {
       now_ = now_ + std::chrono::milliseconds(std::stoll(words[1]));
       send(Tick{});
@@ -231,7 +235,7 @@ std::string joined(const Words& lines) {
 }
 
 bool is_command(const std::string& verb) {
-  const Words verbs = {"cluster", "join", "step", "report", "arrive", "lose", "stop", "tick"};
+  const Words verbs = {"cluster", "join", "step", "report", "arrive", "lose", "stop", "quiesce", "go_on", "tick"};
   return std::find(verbs.begin(), verbs.end(), verb) != verbs.end();
 }
 

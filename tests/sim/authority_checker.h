@@ -61,6 +61,8 @@ class AuthorityChecker {
   bool note(const sync::StepReported& e);
   bool note(const sync::Lost& e);
   bool note(const sync::StopRequested& e);
+  bool note(const sync::QuiesceRequested&) { return true; }
+  bool note(const sync::QuiesceEnded&) { return true; }
   bool note(const sync::Tick& e);
   // Balanced batches: whether the worker has computed from what it was granted.
   bool as_granted(const Account& a, std::int64_t samples) const {
@@ -96,6 +98,7 @@ class AuthorityChecker {
   void judge(const sync::FinishWorker& a);
   void judge(const sync::RunFailed& a);
   void judge(const sync::AllFinished& a);
+  void judge(const sync::Quiesced& a);
   void judge(const sync::Reject& a);
 
   bool in_iteration(const Account& a) const { return a.state == State::kRuns || a.state == State::kLate; }

@@ -314,6 +314,13 @@ void AuthorityChecker::judge(const AllFinished& a) {
   finished_ = true;
 }
 
+void AuthorityChecker::judge(const Quiesced&) {
+  const auto begun = [this](const auto& entry) { return in_iteration(entry.second); };
+  if (std::any_of(accounts_.begin(), accounts_.end(), begun))
+    violation("at rest while somebody is in an iteration");
+  if (applied_ != complete_) violation("at rest with whole gradients that are not applied");
+}
+
 void AuthorityChecker::judge(const Reject& r) {
   if (!rejection_due_) violation("a right event was refused: " + r.status.message());
   rejection_due_ = false;

@@ -62,10 +62,11 @@ class Connections {
            now <= way.link->all[way.number].until[way.speaker];
   }
 
-  // It breaks: what its speaker's end said arrives until `there`, what the other said until `back`.
+  // It breaks, unless it has: what its speaker's end said arrives until `there`, what the other said until
+  // `back`.
   static void breaks(const Way& way, std::int64_t there, std::int64_t back) {
     Connection& connection = way.link->all[way.number];
-    connection.broken = true;
+    if (std::exchange(connection.broken, true)) return;
     connection.until[way.speaker] = there;
     connection.until[1 - way.speaker] = back;
   }

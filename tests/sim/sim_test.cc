@@ -1,22 +1,24 @@
 // Thousands of random runs of the real core: every policy, apply mode, share and number of shards, with
 // jitter, duplicates, NaN, nodes that leave or die half-way through a push, come late or come back,
 // connections that break and stay cut, nodes cut off for longer than their lease, servers that die and are
-// resumed, and stops. What must hold is in authority_checker.h and node_model.h. A failure prints its seed; to
-// repeat it alone, make it first_seed and runs 1.
+// resumed, and stops. What must hold is in authority_checker.h and node_model.h. A failure prints its seed;
+// tests/seeds.h says how to run that one alone.
 #include <catch2/catch.hpp>
 #include <map>
 
 #include "common/config/names.h"
+#include "tests/sim/kept_seeds.h"
+#include "tests/sim/run_seeds.h"
 #include "tests/sim/world.h"
 
 namespace paceline::test {
 
 TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
-  constexpr std::uint64_t first_seed = 1, runs = 4000;
+  const testing::Seeds range = testing::seeds(4000);
   std::map<PolicyKind, int> per_policy;
   int with_comers = 0, turning_eager = 0;
   Faults faults;
-  for (std::uint64_t seed = first_seed; seed < first_seed + runs; ++seed) {
+  run_seeds(range, kKeptOfSim, [&](std::uint64_t seed) -> std::string {
     const RunPlan plan = plan_of(seed);
     ++per_policy[plan.config.policy.kind];
     if (plan.turns_eager()) ++turning_eager;
@@ -24,11 +26,12 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
         !plan.returns_after_ns.empty() && !(plan.dies_at_ns.empty() && plan.leaves_at.empty());
     if (returns || !plan.comes_at_ns.empty()) ++with_comers;
     const Violations violations = simulate(plan, nullptr, &faults);
-    if (violations.empty()) continue;
-    std::string text;
+    if (violations.empty()) return {};
+    std::string text = plan.describe();
     for (const std::string& violation : violations) text += "\n  " + violation;
-    FAIL(plan.describe() << text);
-  }
+    return text;
+  });
+  if (!range.are_the_suites()) return;
   CHECK(per_policy.size() == EnumNames<PolicyKind>::table.size());
   CHECK(with_comers > 500);
   CHECK(turning_eager > 100);

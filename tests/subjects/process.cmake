@@ -3,10 +3,6 @@ add_library(paceline_test_cluster STATIC process/breaking_relay.cc process/grant
 paceline_options(paceline_test_cluster)
 target_link_libraries(paceline_test_cluster PUBLIC paceline_server paceline_worker paceline_params paceline_report)
 
-# The main of programs whose random schedules can be chosen on the command line.
-add_library(paceline_seeds_main OBJECT process/seeds_main.cc)
-paceline_options(paceline_seeds_main)
-
 paceline_test(guarantees_test SOURCES process/guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_cluster TIMEOUT 600)
 
@@ -57,7 +53,7 @@ endforeach()
 set_tests_properties(daemons.BadInput daemons.CardsOfRuns daemons.Colours daemons.Dashboard daemons.DtsspExperiment daemons.Live daemons.LivePage daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
-set_tests_properties(daemons.BrokenConnections daemons.Chaos daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Reconnect daemons.Replicas daemons.Resume daemons.Starts daemons.TensorBoard
+set_tests_properties(daemons.BrokenConnections daemons.BspKills daemons.Chaos daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.FullDisk daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Reconnect daemons.Replicas daemons.Resume daemons.Starts daemons.TensorBoard
   PROPERTIES LABELS "daemons;not_tsan")
 # Beside others these would measure those.
 set_tests_properties(daemons.NetworkCuts daemons.Overload PROPERTIES RUN_SERIAL TRUE)

@@ -10,7 +10,7 @@ paceline_test(slow_readers_test ONE_THREAD SOURCES unit/slow_readers_test.cc uni
 find_package(Boost 1.74 REQUIRED)
 find_package(Threads REQUIRED)
 paceline_test(authority_test
-  SOURCES unit/authority_test.cc unit/authority_again_test.cc unit/authority_checkpoints_test.cc unit/authority_comers_test.cc unit/authority_end_test.cc unit/authority_resume_test.cc
+  SOURCES unit/authority_test.cc unit/authority_again_test.cc unit/authority_checkpoints_test.cc unit/authority_comers_test.cc unit/authority_end_test.cc unit/authority_follows_test.cc unit/authority_hand_over_test.cc unit/authority_resume_test.cc
           unit/authority_status_test.cc unit/authority_trace_test.cc unit/authority_waits_test.cc unit/background_test.cc unit/prometheus_text.cc unit/run_record_events_test.cc
           unit/stall_log_test.cc
   LIBS paceline_authority paceline_http paceline_checkpoint_state paceline_config Boost::headers Threads::Threads)
@@ -20,7 +20,8 @@ paceline_test(server_socket_test
   SOURCES process/server_rejoin_test.cc process/server_resume_test.cc process/server_shard_test.cc process/server_socket_test.cc process/work_ahead_test.cc
   LIBS paceline_server paceline_config Boost::headers)
 paceline_test(overload_test SOURCES process/overload_test.cc LIBS paceline_server paceline_config Boost::headers)
-paceline_test(event_log_test ONE_THREAD SOURCES unit/event_log_test.cc LIBS paceline_replicas)
-paceline_test(primacy_test ONE_THREAD SOURCES unit/primacy_test.cc sim/primacy_sim_test.cc LIBS paceline_replicas)
+paceline_test(event_log_test ONE_THREAD SOURCES unit/event_log_test.cc unit/checkpoint_pull_test.cc LIBS paceline_replicas)
+paceline_test(primacy_test ONE_THREAD SOURCES unit/primacy_test.cc sim/primacy_sim_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
+  LIBS paceline_replicas)
 find_package(nlohmann_json REQUIRED)
 paceline_test(etcd_test ONE_THREAD SOURCES process/etcd_test.cc LIBS paceline_replicas Boost::headers Threads::Threads nlohmann_json::nlohmann_json)

@@ -19,19 +19,22 @@ endforeach()
 
 # The simulation: the real core and cache rules on a simulated network, with independent checkers.
 # Of worker/client what says again what was lost, of server/store what takes each gradient once, and no socket.
-set(SIM_SOURCES sim/authority_checker.cc sim/authority_judge.cc sim/authority_model.cc sim/authority_resumed.cc sim/generation.cc sim/generation_cuts.cc sim/generation_messages.cc
-                sim/generation_saves.cc sim/node_model.cc sim/run_plan.cc
-                sim/shard_model.cc sim/world.cc ${PROJECT_SOURCE_DIR}/worker/client/gradient_sender.cc
-                ${PROJECT_SOURCE_DIR}/worker/client/outstanding.cc ${PROJECT_SOURCE_DIR}/worker/client/server_link.cc
-                ${PROJECT_SOURCE_DIR}/server/store/gradient.cc ${PROJECT_SOURCE_DIR}/server/store/gradient_store.cc)
+set(SIM_SOURCES
+  sim/authority_checker.cc sim/authority_judge.cc sim/authority_model.cc sim/authority_resumed.cc sim/generation.cc
+  sim/generation_cuts.cc sim/generation_messages.cc sim/generation_saves.cc sim/node_model.cc sim/run_plan.cc
+  sim/shard_model.cc sim/world.cc
+  ${PROJECT_SOURCE_DIR}/worker/client/gradient_sender.cc ${PROJECT_SOURCE_DIR}/worker/client/outstanding.cc
+  ${PROJECT_SOURCE_DIR}/worker/client/server_link.cc
+  ${PROJECT_SOURCE_DIR}/server/store/gradient.cc ${PROJECT_SOURCE_DIR}/server/store/gradient_store.cc)
 set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)
 paceline_test(sync_sim_test ONE_THREAD
-  SOURCES sim/sim_test.cc ${SIM_SOURCES}
+  SOURCES sim/sim_test.cc ${SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_sync paceline_cache paceline_gradient_encoder)
 
 # The core saved and resumed, through its bytes.
 paceline_test(sync_resume_test ONE_THREAD
   SOURCES sim/resume_test.cc sim/run_plan.cc ${RESUMED_SOURCES} unit/checkpoint_state_test.cc unit/engine_state_test.cc
+          $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_checkpoint_state paceline_sync)
 
 # The core once more, with each rule breakable: only this program is compiled with the hooks.

@@ -18,9 +18,8 @@ constexpr std::int64_t kFewFloats = 5;
 // A background whose work is done when the test says so.
 class Later final : public Background {
  public:
-  void run(std::function<Status()> work, std::function<void(const Status&, Ticks)> done) override {
-    given_.emplace_back(std::move(work), std::move(done));
-  }
+  using Background::run;
+  void run(Work work, Done done, Here) override { given_.emplace_back(std::move(work), std::move(done)); }
   void do_next() {
     REQUIRE_FALSE(given_.empty());
     auto [work, done] = std::move(given_.front());
@@ -31,7 +30,7 @@ class Later final : public Background {
   std::size_t given() const { return given_.size(); }
 
  private:
-  std::deque<std::pair<std::function<Status()>, std::function<void(const Status&, Ticks)>>> given_;
+  std::deque<std::pair<Work, Done>> given_;
 };
 
 struct Told {

@@ -112,6 +112,38 @@ TEST_CASE("iterations_of_a_lost_worker_are_counted_where_they_were_begun") {
 }
 
 // A clock is updated when somebody comes, too.
+TEST_CASE("what_is_lost_when_the_others_have_done_their_share_is_done_by_nobody_and_counted") {
+  EngineConfig config = nodes_of_one_thread(2);
+  config.policy.kind = PolicyKind::kAsp;
+  config.apply = ApplyMode::kEager;
+  config.combine = CombineMode::kEach;
+  config.total_iterations = 10;
+  Cast cast(config);
+  for (const std::uint32_t node : {0U, 1U}) cast.join(node);
+  cast.complete(1);
+  for (int i = 0; i < 5; ++i) cast.complete(0);  // all of its share: it is told so
+  CHECK(cast.engine.iterations_undone() == 0);   // node 1 may do its own
+  cast.take(Lost{NodeId(1)});
+  REQUIRE(cast.engine.finished());
+  CHECK(cast.engine.iterations_applied() == 6);
+  CHECK(cast.engine.iterations_undone() == 4);  // of them it had begun one
+  CHECK(cast.engine.iterations_lost() == 1);
+}
+
+TEST_CASE("what_is_lost_before_that_is_done_by_the_others_and_a_run_that_was_stopped_leaves_nothing_undone") {
+  EngineConfig config = nodes_of_one_thread(2);
+  config.total_iterations = 10;
+  for (const bool stops : {false, true}) {
+    Cast cast(config);
+    for (const std::uint32_t node : {0U, 1U}) cast.join(node);
+    cast.take(Lost{NodeId(1)});
+    if (stops) cast.take(StopRequested{"enough"});
+    while (!cast.engine.finished()) cast.complete(0);
+    CHECK(cast.engine.iterations_applied() == (stops ? 1 : 10));
+    CHECK(cast.engine.iterations_undone() == 0);
+  }
+}
+
 TEST_CASE("the_largest_difference_of_clocks_may_be_one_who_comes_back") {
   EngineConfig config = nodes_of_one_thread(2);
   config.policy.threshold = 1;

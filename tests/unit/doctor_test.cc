@@ -10,13 +10,18 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/streambuf.hpp>
+#include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
+#include "common/http_date.h"
 #include "tests/unit/temp_folder.h"
 #include "worker/data/synthetic.h"
 
@@ -340,6 +345,86 @@ TEST_CASE("a run directory that cannot be written, or is used already, fails") {
     CHECK(p.finding("run directory").verdict == Verdict::kOk);
     std::ofstream(p.out() / "worker-1.log") << "it was";
     p.fails_with("run directory", "already holds a run of node 1 (worker-1.log)");
+  }
+}
+
+// Answers one request as a server whose clock is so much before ours.
+class AnswersOnce {
+ public:
+  explicit AnswersOnce(std::chrono::hours before) {
+    const auto date = http_date(std::chrono::system_clock::now() + before);
+    thread_ = std::thread([this, date] {
+      tcp::socket socket(listener_.io);
+      listener_.acceptor.accept(socket);
+      boost::asio::streambuf request;
+      boost::asio::read_until(socket, request, "\r\n\r\n");
+      boost::asio::write(
+          socket, boost::asio::buffer("HTTP/1.1 200 OK\r\nDate: " + date + "\r\nContent-Length: 0\r\n\r\n"));
+    });
+  }
+  AnswersOnce(const AnswersOnce&) = delete;
+  AnswersOnce& operator=(const AnswersOnce&) = delete;
+  ~AnswersOnce() {
+    boost::system::error_code ignored;  // where nobody has asked, this does
+    tcp::socket socket(listener_.io);
+    socket.connect(listener_.acceptor.local_endpoint(), ignored);
+    boost::asio::write(socket, boost::asio::buffer("\r\n\r\n", 4), ignored);
+    thread_.join();
+  }
+  std::string address() const { return listener_.endpoint().substr(6); }
+
+ private:
+  Listener listener_;
+  std::thread thread_;
+};
+
+TEST_CASE(
+    "the authority's clock is compared where it answers; that another machine's cannot be is a warning") {
+  Patient p;
+  p.options.node = 1;
+  SECTION("it agrees") {
+    const AnswersOnce authority(std::chrono::hours(0));
+    p.set("run.http=\"" + authority.address() + "\"");
+    const Finding clocks = p.finding("clocks");
+    CHECK(clocks.verdict == Verdict::kOk);
+    CHECK(clocks.said == "the clock of who answers at " + authority.address() +
+                             " (run.http, whole seconds) agrees with this machine's");
+  }
+  SECTION("it is ahead, or behind") {
+    const int hours = GENERATE(2, -2);
+    const AnswersOnce authority{std::chrono::hours(hours)};
+    p.set("run.http=\"" + authority.address() + "\"");
+    const Finding clocks = p.finding("clocks");
+    CHECK(clocks.verdict == Verdict::kWarning);
+    // By less than 2 h, since seconds are whole and the answer was made a moment ago.
+    CHECK_THAT(clocks.said, Contains(hours > 0 ? " is +7" : " is -7") && EndsWith(" s from this machine's"));
+    CHECK_THAT(clocks.advice, StartsWith("set the clocks (NTP)"));
+  }
+  SECTION("nobody answers yet, and all is on this machine") {
+    std::string nobody = Listener().endpoint();
+    p.set("run.http=\"" + nobody.substr(6) + "\"");
+    CHECK(p.finding("clocks").verdict == Verdict::kOk);
+    CHECK_THAT(p.finding("clocks").said, StartsWith("not compared with other machines'"));
+  }
+  SECTION("an address that is reserved for examples (RFC 5737), of no machine, so not of this one") {
+    p.set("security.allow_insecure=true");
+    p.set("cluster.endpoints=[\"tcp://192.0.2.1:5555\"]");
+    const Finding clocks = p.finding("clocks");
+    CHECK(clocks.verdict == Verdict::kWarning);
+    CHECK(clocks.said == "not compared with that of the machine of tcp://192.0.2.1:5555");
+  }
+}
+
+TEST_CASE("a date of HTTP is written and read as RFC 9110 has it; what is none is none") {
+  const auto at = parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT");
+  REQUIRE(at);
+  CHECK(at->time_since_epoch() == std::chrono::seconds(784111777));
+  CHECK(http_date(*at) == "Sun, 06 Nov 1994 08:49:37 GMT");
+  CHECK(http_date(*at + std::chrono::milliseconds(999)) == "Sun, 06 Nov 1994 08:49:37 GMT");
+  for (const char* bad : {"", "yesterday", "Sun, 31 Feb 1994 08:49:37 GMT", "Sun, 06 Now 1994 08:49:37 GMT",
+                          "Sun, 06 Nov 1994 24:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 GMT+1"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_http_date(bad));
   }
 }
 

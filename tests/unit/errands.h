@@ -11,20 +11,28 @@ namespace paceline::server {
 
 class Errands final : public Background {
  public:
-  void run(std::function<Status()> work, std::function<void(const Status&, Ticks)> done) override {
-    waiting_.emplace_back(std::move(work), std::move(done));
+  using Background::run;
+  void run(Work work, Done done, Here here) override {
+    waiting_.push_back({std::move(work), std::move(done), std::move(here)});
   }
   void do_all(Ticks now) {
     while (!waiting_.empty()) {
-      const auto [work, done] = std::move(waiting_.front());
+      const Errand errand = std::move(waiting_.front());
       waiting_.pop_front();
-      done(work(), now);
+      const Status result = errand.work();
+      if (errand.here) errand.here(result, result);
+      errand.done(result, now);
     }
   }
   std::size_t waiting() const { return waiting_.size(); }
 
  private:
-  std::deque<std::pair<std::function<Status()>, std::function<void(const Status&, Ticks)>>> waiting_;
+  struct Errand {
+    Work work;
+    Done done;
+    Here here;
+  };
+  std::deque<Errand> waiting_;
 };
 
 }  // namespace paceline::server

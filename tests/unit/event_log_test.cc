@@ -149,24 +149,51 @@ TEST_CASE(
   CHECK(unsaid.size() == 0);
 }
 
+TEST_CASE("what both have saved of a version is compared once both have said so, whoever is the first") {
+  Unsaid unsaid;
+  const auto saved = [](std::int64_t version, const std::string& fault) {
+    return wire::Message{wire::Saved{ShardId(0), Version(version), {}, fault}, {}};
+  };
+  CHECK_FALSE(unsaid.add(saved(7, "no space left")));
+  CHECK_FALSE(unsaid.said(saved(8, "")));
+  CHECK_FALSE(unsaid.add(arrived(0, 5)));
+  CHECK_FALSE(unsaid.said(arrived(0, 5)));
+  auto both = unsaid.said(saved(7, ""));
+  REQUIRE(both.has_value());
+  CHECK((both->here.fault == "no space left" && both->there.fault.empty()));
+  CHECK_FALSE(unsaid.add_late(saved(9, "")));  // nobody has said it before
+  both = unsaid.add_late(saved(8, "full"));
+  REQUIRE(both.has_value());
+  CHECK((both->here.fault == "full" && both->there.fault.empty()));
+  CHECK(unsaid.size() == 0);
+}
+
 // Work is done when the test says so.
 struct Disk final : Background {
-  void run(std::function<Status()> work, std::function<void(const Status&, Ticks now)> done) override {
-    works.emplace_back(std::move(work), std::move(done));
-  }
+  using Background::run;
+  void run(Work work, Done done, Here) override { works.emplace_back(std::move(work), std::move(done)); }
   void finish(std::size_t i) { works[i].second(works[i].first(), Ticks(1)); }
-  std::vector<std::pair<std::function<Status()>, std::function<void(const Status&, Ticks now)>>> works;
+  std::vector<std::pair<Work, Done>> works;
 };
 
 struct Works {
   Disk disk;
   std::vector<std::int64_t> noted;
   std::vector<std::string> done;
+  std::vector<std::string> here;
+  std::vector<std::string> warnings;
+  Log log = Log::to([this](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarn) warnings.push_back(text);
+  });
   ReplicatedBackground background{
       disk, [] { return Ticks(7); },
-      [this](std::int64_t number, const Status&, Ticks) { noted.push_back(number); }};
-  void begin(const std::string& name) {
-    background.run([] { return Status::ok(); }, [this, name](const Status&, Ticks) { done.push_back(name); });
+      [this](std::int64_t number, const Status&, Ticks) { noted.push_back(number); }, log};
+  void begin(const std::string& name, const Status& result = Status::ok()) {
+    background.run([result] { return result; }, [this, name](const Status&, Ticks) { done.push_back(name); },
+                   [this, name](const Status& own, const Status& counts) {
+                     const auto said = [](const Status& s) { return s.is_ok() ? "ok" : s.message(); };
+                     here.push_back(name + ": here " + said(own) + ", counts " + said(counts));
+                   });
   }
 };
 using Names = std::vector<std::string>;
@@ -193,6 +220,56 @@ TEST_CASE("a follower's work counts when the one that serves has said so, be its
   works.background.done(0, Status::ok(), Ticks(4));
   CHECK(works.done == Names{"b", "a"});
   CHECK(works.noted.empty());
+}
+
+TEST_CASE("what a work has left here is looked at once it is done here and counts, and never before") {
+  Works works;
+  works.background.follow();
+  works.begin("a");
+  works.begin("b", unavailable("full"));
+  works.disk.finish(0);
+  CHECK(works.here.empty());
+  works.background.done(0, Status::ok(), Ticks(3));
+  CHECK(works.here == Names{"a: here ok, counts ok"});
+  works.background.done(1, Status::ok(), Ticks(4));
+  CHECK(works.done == Names{"a", "b"});
+  CHECK(works.here.size() == 1);
+  works.disk.finish(1);
+  CHECK(works.here.back() == "b: here full, counts ok");
+}
+
+TEST_CASE("work that comes to something else here than there is said, ever more seldom") {
+  Works works;
+  works.background.follow();
+  for (int i = 0; i < 4; ++i) works.begin("a", unavailable("shard-0: no space left"));
+  works.disk.finish(0);
+  CHECK(works.warnings.empty());  // nobody knows yet
+  works.background.done(0, Status::ok(), Ticks(3));
+  REQUIRE(works.warnings.size() == 1);
+  CHECK_THAT(works.warnings[0], Contains("not on this replica's disk") && Contains("shard-0: no space left"));
+  for (int i = 1; i < 4; ++i) works.background.done(i, Status::ok(), Ticks(4));
+  CHECK(works.warnings.size() == 1);
+  for (std::size_t i = 1; i < 4; ++i) works.disk.finish(i);
+  CHECK(works.warnings.size() == 3);  // the first, the second, the fourth
+  works.begin("b");
+  works.disk.finish(4);
+  works.background.done(4, Status::ok(), Ticks(5));
+  CHECK(works.warnings.size() == 3);
+}
+
+TEST_CASE("who is to end waits for what counts and is not done here yet, and for nothing else") {
+  Works works;
+  works.background.follow();
+  works.begin("a");
+  works.begin("b");
+  works.background.done(0, Status::ok(), Ticks(3));
+  CHECK(works.background.is_behind());
+  bool told = false;
+  works.background.when_not_behind([&] { told = true; });
+  CHECK_FALSE(told);
+  works.disk.finish(0);
+  CHECK(told);
+  CHECK_FALSE(works.background.is_behind());
 }
 
 TEST_CASE("one that takes over goes on with its own work: what is done counts at once, the rest when it is") {

@@ -199,6 +199,7 @@ TEST_CASE("every message has its name") {
   CHECK(std::string(name_of(Body(ForgetSaved{}))) == "ForgetSaved");
   CHECK(std::string(name_of(Body(NodeAdmitted{}))) == "NodeAdmitted");
   CHECK(std::string(name_of(Body(Happened{}))) == "Happened");
+  CHECK(std::string(name_of(Body(FilePiece{}))) == "FilePiece");
 }
 
 }  // namespace

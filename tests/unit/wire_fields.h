@@ -38,25 +38,25 @@ auto fields(M& m) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
   } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived> ||
-                       std::is_same_v<T, Welcome>) {
+                       std::is_same_v<T, Welcome> || std::is_same_v<T, ReplicaJoin>) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
                        std::is_same_v<T, NodeReport> || std::is_same_v<T, Contribution> ||
-                       std::is_same_v<T, Saved> || std::is_same_v<T, ReplicaJoin> ||
+                       std::is_same_v<T, Saved> || std::is_same_v<T, RunOver> ||
                        std::is_same_v<T, Happened>) {
     auto& [a, b, c, d] = m;
     return std::tie(a, b, c, d);
   } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||
-                       std::is_same_v<T, Error> || std::is_same_v<T, RunOver> || std::is_same_v<T, Metric> ||
-                       std::is_same_v<T, Tensor> || std::is_same_v<T, NodeLost> ||
-                       std::is_same_v<T, Heartbeat> || std::is_same_v<T, ShardWelcome> ||
-                       std::is_same_v<T, ReplicaWelcome>) {
+                       std::is_same_v<T, Error> || std::is_same_v<T, ReplicaResumes> ||
+                       std::is_same_v<T, Metric> || std::is_same_v<T, Tensor> ||
+                       std::is_same_v<T, NodeLost> || std::is_same_v<T, Heartbeat> ||
+                       std::is_same_v<T, ShardWelcome> || std::is_same_v<T, ReplicaWelcome>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||
                        std::is_same_v<T, ForgetSaved> || std::is_same_v<T, StopRun> ||
-                       std::is_same_v<T, LogHeld>) {
+                       std::is_same_v<T, HandOver> || std::is_same_v<T, LogHeld>) {
     auto& [a] = m;
     return std::tie(a);
   } else if constexpr (std::is_empty_v<T>) {
@@ -132,7 +132,8 @@ struct Generator {
   }
   void fill(std::chrono::nanoseconds& v) { v = std::chrono::nanoseconds(number()); }
   void fill(StatusCode& v) { v = static_cast<StatusCode>(1 + random.next_below(10)); }
-  void fill(Happened::What& v) { v = static_cast<Happened::What>(random.next_below(9)); }
+  void fill(Happened::What& v) { v = static_cast<Happened::What>(random.next_below(10)); }
+  void fill(CheckpointFile& v) { v = static_cast<CheckpointFile>(random.next_below(2)); }
   void fill(ApplyMode& v) { v = static_cast<ApplyMode>(random.next_below(2)); }
   void fill(Combine& v) { v = random.next_below(2) == 1 ? Combine::kMean : Combine::kEach; }
   void fill(std::string& v) {
@@ -244,7 +245,7 @@ struct Generator {
     std::variant_alternative_t<I, Body> body{};
     fill(body);
     Message out{body, {}};
-    if constexpr (requires { body.offset; }) {
+    if constexpr (requires { body.offset; } && !std::is_same_v<decltype(body), FilePull>) {
       const auto encodings = std::is_same_v<decltype(body), Push>         ? 5u
                              : std::is_same_v<decltype(body), Parameters> ? 3u
                                                                           : 1u;

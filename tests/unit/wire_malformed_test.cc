@@ -79,7 +79,7 @@ TEST_CASE("a header that is none, or has no body we know, is refused") {
   CHECK(refusal(std::string("\xff\xff\xff")) ==
         "header: got 3 bytes that are no header, expected proto/paceline.proto's Header");
   const std::string no_body =
-      "header: got no body, or one this version does not know; expected field 1 to 37";
+      "header: got no body, or one this version does not know; expected field 1 to 41";
   CHECK(refusal(std::string()) == no_body);
   CHECK(refusal(std::string("\x92\x03\x00", 3)) == no_body);  // field 50
   // Beside what is for the transport it is not passed over either.

@@ -6,27 +6,25 @@ to its end as if nothing had happened.
 
 Each run has a policy, a number of shards, something besides (checkpoints, evaluations, a trace, an encoding …), and a moment and
 a fault that the seed says: the first server of a shard, or of all, or the second one is killed (SIGKILL), or the first one is
-stopped (SIGSTOP) until its second one serves, and goes on then. Needs etcd.
+stopped (SIGSTOP) until its second one serves, and goes on then, or the first one is killed and comes back, after which the
+second one is killed. Needs etcd.
 
 Prints a line for each run. Exit status 1 when a run did not end with status ok and each iteration done once, none of them lost;
 when a daemon that nobody had harmed ended otherwise than it should, or did not end. What a failed run has left is kept, and its
 folder printed. Exit status 2: wrong usage.
 """
-import argparse
 import json
 import pathlib
-import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "daemons"))
-import etcd  # noqa: E402 (after the path is known)
-from harness import PROGRESS, Program  # noqa: E402
+import small_runs
+import etcd  # of tests/process/daemons, which small_runs has put on the path
+from harness import PROGRESS, FolderWatch, Program
 
 ITERATIONS = 8000
 LONGEST_WAIT = 3.0  # seconds of training before the fault; a run has some 3 of them, so that some come as it ends
@@ -48,32 +46,43 @@ BESIDES = {
     "int8": ["cluster.gradient_encoding=int8"],
     "no shared memory": ["cluster.shared_memory=off"],
 }
-FAULTS = ("one first", "one first", "all first", "one second", "stopped")
+FAULTS = ("one first", "one first", "all first", "one second", "stopped", "comes back", "comes back")
+OF_RETURNS = ["checkpoint.every_clocks=100", "cluster.reconnect_timeout=60s"]
 
 
-class Run:
+class Run(small_runs.Daemons):
     """The daemons of one run."""
 
-    def __init__(self, programs, folder, data, endpoint, policy, besides, shards, seed):
-        self.folder = folder
-        self.shards = shards
-        self.config = folder / "run.yaml"
-        endpoints = ", ".join(f'"ipc://{folder}/{k}.{r}"' for r in range(2) for k in range(shards))
-        self.config.write_text(f"""\
-run: {{seed: {seed}, out: {folder}/run}}
-cluster: {{nodes: 2, threads_per_node: 2, shards: {shards}, replicas: 2, etcd: ["{endpoint}"], endpoints: [{endpoints}],
-          lease: 3s, heartbeat: 200ms, start_timeout: 30s}}
-sync: {{policy: {policy.split()[0]}}}
-train: {{model: layers, layers: [{{kind: flatten}}, {{kind: dense, out: 10}}], batch_size: 8, total_iterations: {ITERATIONS}}}
-data: {{kind: synthetic, path: {data}}}
-""", encoding="utf-8")
-        told = [*POLICIES[policy], *BESIDES[besides]]
-        self.servers = [[Program(programs / "paceline-server", self.config, "--shard", k, "--replica", r, *told)
-                         for r in range(2)] for k in range(shards)]
-        self.nodes = [Program(programs / "paceline-worker", self.config, "--node", i, *told) for i in range(2)]
+    def __init__(self, programs, folder, data, endpoint, policy, besides, shards, seed, returns):
+        told = [f"sync.policy={policy.split()[0]}", "cluster.replicas=2", f'cluster.etcd=["{endpoint}"]', "cluster.lease=3s",
+                *POLICIES[policy], *BESIDES[besides], *(OF_RETURNS if returns else [])]
+        super().__init__(programs, folder, data, seed, shards, ITERATIONS, replicas=2, told=told)
+        self.servers = [[self.server(k, "--replica", r) for r in range(2)] for k in range(shards)]
+        self.nodes = [self.node(i) for i in range(2)]
+
+    def come_back(self, shard):
+        """The first server of the shard, killed; then the second. Where the run ends before that it does so by itself."""
+        first, second = self.servers[shard]
+        first.send(signal.SIGKILL)
+        second.wait_for_line("is served by this replica from here on")
+        self.servers[shard][0] = self.server(shard, "--replica", 0, "--resume")
+        authority = self.folder / ("run" if shard > 0 else "run.replica1")
+        with FolderWatch(authority) as watch:
+            while not self.goes_on(authority):
+                watch.wait("training that goes on, or the end of the run")
+        if second.process.poll() is None:
+            second.send(signal.SIGKILL)
+        return [first, second, self.servers[shard][0]]
+
+    @staticmethod
+    def goes_on(run_dir):
+        text = (run_dir / "server.log").read_text(encoding="utf-8")
+        return "training goes on at version" in text or "the run is over: ok" in text
 
     def harm(self, fault, shard):
         """Whom it was done to: those need not end well."""
+        if fault == "comes back":
+            return self.come_back(shard)
         if fault == "stopped":
             first, second = self.servers[shard]
             first.send(signal.SIGSTOP)
@@ -89,28 +98,22 @@ data: {{kind: synthetic, path: {data}}}
 
     def wrong(self, harmed):
         """What is wrong with how it ended."""
-        everybody = [program for servers in self.servers for program in servers] + self.nodes
-        wrong = [f"{program.name} ended with {program.process.returncode}: {program.errors()[-1:]}"
-                 for program in everybody if program.end() != 0 and program not in harmed]
+        wrong = small_runs.ended_otherwise([program for program in self.started if program not in harmed])
+        for program in harmed:
+            program.end()
         results = [self.folder / name / "summary.json" for name in ("run", "run.replica1")]
         summaries = [json.loads(path.read_text(encoding="utf-8")) for path in results if path.exists()]
         came_to = [(s["status"], s["iterations"], s["iterations_lost"], s["lost_nodes"]) for s in summaries]
         return wrong if ("ok", ITERATIONS, 0, 0) in came_to else [*wrong, f"it came to {came_to}"]
 
-    def end_all(self):
-        for program in [program for servers in self.servers for program in servers] + self.nodes:
-            if program.process.poll() is None:
-                program.process.kill()
-            program.end()
-
 
 def one_run(programs, folder, data, endpoint, chosen):
     policy, besides, shards = chosen.choice(list(POLICIES)), chosen.choice(list(BESIDES)), chosen.choice([1, 2])
     fault, shard, wait = chosen.choice(FAULTS), chosen.randrange(shards), chosen.uniform(0, LONGEST_WAIT)
-    if fault == "stopped":
+    if fault in ("stopped", "comes back"):
         wait /= 3  # it is to be there yet
     print(f"{policy}, {besides}, {shards} shards: {fault} ({shard}) after {wait:.2f} s: ", end="", flush=True)
-    run = Run(programs, folder, data, endpoint, policy, besides, shards, chosen.randrange(1 << 30))
+    run = Run(programs, folder, data, endpoint, policy, besides, shards, chosen.randrange(1 << 30), fault == "comes back")
     try:
         run.servers[0][0].wait_for_line(PROGRESS.pattern)
         time.sleep(wait)  # the moment is what is tested
@@ -119,43 +122,23 @@ def one_run(programs, folder, data, endpoint, chosen):
         wrong = [re.sub(r"\s+", " ", str(error))]
     finally:
         run.end_all()
-    print("; ".join(wrong) if wrong else "ok", flush=True)
     return wrong
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("bin", type=pathlib.Path)
-    parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = small_runs.parser(__doc__, runs=20)
     arguments = parser.parse_args()
     if shutil.which("etcd") is None:
         parser.error("there is no etcd here (scripts/install_deps.sh --etcd)")
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="paceline-kills-"))
-    data = folder / "data"
-    subprocess.run([arguments.bin / "paceline", "data", "synthesize", "--out", data, "--train", "400", "--test", "100"], check=True,
-                   stdout=subprocess.DEVNULL)
     client, peer = (f"http://127.0.0.1:{port}" for port in etcd.free_ports(2))
-    decides = Program(*etcd.command(folder / "etcd", client, peer))
-    failed = 0
-    try:
-        for n in range(arguments.runs):
-            print(f"{n}: ", end="")
-            of_run = folder / str(n)
-            of_run.mkdir()
-            if one_run(arguments.bin, of_run, data, client, random.Random(f"{arguments.seed} {n}")):
-                failed += 1
-            else:
-                shutil.rmtree(of_run)
-    finally:
-        decides.process.kill()
-        decides.end()
-    print(f"{arguments.runs - failed} of {arguments.runs} runs as if nothing had happened")
-    if failed:
-        print(f"what failed is in {folder}")
-        return 1
-    shutil.rmtree(folder)
-    return 0
+    with tempfile.TemporaryDirectory(prefix="paceline-etcd-") as folder:
+        decides = Program(*etcd.command(pathlib.Path(folder), client, peer))
+        try:
+            return small_runs.run_all(arguments, lambda folder, data, chosen: one_run(arguments.bin, folder, data, client, chosen),
+                                      "as if nothing had happened")
+        finally:
+            decides.process.kill()
+            decides.end()
 
 
 if __name__ == "__main__":

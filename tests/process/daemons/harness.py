@@ -117,6 +117,7 @@ class Program:
         self.pid = self.process.pid
         self._changed = threading.Condition()
         self._lines = {"out": [], "err": []}
+        self._streams_open = 2
         self._threads = [threading.Thread(target=self._read, args=(stream, lines), daemon=True)
                          for stream, lines in ((self.process.stdout, self._lines["out"]),
                                                (self.process.stderr, self._lines["err"]))]
@@ -129,20 +130,29 @@ class Program:
                 lines.append(line.rstrip("\n"))
                 self._changed.notify_all()
         stream.close()
+        with self._changed:
+            self._streams_open -= 1
+            self._changed.notify_all()
 
-    def wait_for_line(self, pattern):
-        """The first line of the error output that matches; fails when none has come by the deadline."""
+    def line_or_end(self, pattern, after=0):
+        """The first line of the error output that matches, of those behind the first `after`, or None where the program ends
+        without; fails at the deadline."""
         expression = re.compile(pattern)
 
         def found():
-            return next((line for line in self._lines["err"] if expression.search(line)), None)
+            return next((line for line in self._lines["err"][after:] if expression.search(line)), None)
 
         with self._changed:
-            self._changed.wait_for(found, DEADLINE)
-            line = found()
-            if line is None:
+            if not self._changed.wait_for(lambda: found() or self._streams_open == 0, DEADLINE):
                 raise AssertionError(f"{self.name}: no line '{pattern}' within {DEADLINE} s in {self._lines['err']}")
-            return line
+            return found()
+
+    def wait_for_line(self, pattern):
+        """The first line of the error output that matches; fails when none comes before the end, or by the deadline."""
+        line = self.line_or_end(pattern)
+        if line is None:
+            raise AssertionError(f"{self.name}: ended without a line '{pattern}' in {self._lines['err']}")
+        return line
 
     def send(self, number):
         self.process.send_signal(number)
@@ -162,6 +172,11 @@ class Program:
         """What it said on its error output but the progress lines; complete after end()."""
         with self._changed:
             return [line for line in self._lines["err"] if not PROGRESS.match(line)]
+
+    def lines_said(self):
+        """How many lines its error output has so far."""
+        with self._changed:
+            return len(self._lines["err"])
 
     def output(self):
         with self._changed:

@@ -2,6 +2,7 @@
 one of them is killed, stopped or cut off: nothing. See harness.py."""
 
 import json
+import os
 import signal
 
 import etcd
@@ -91,6 +92,38 @@ class Replicas(DaemonTest):
         self.assertRegex(servers[0][0].errors()[-1], "is not served by this replica any more")
         self.assert_as_if_nothing_had_happened(nodes, servers[0][1:], model, self.second())
 
+    def start_with_a_second_disk_that_takes_no_model(self):
+        """Servers and nodes; the second server's disk takes no checkpoints either. The test removes nothing of that."""
+        servers = [self.server(0, "--replica", r, *self.of_replicas) for r in range(2)]
+        self.wait_for_log("server.log", "shard 0 has a follower")
+        (self.second() / "model.bin").mkdir()
+        (self.second() / "checkpoint").write_text("no folder", encoding="utf-8")
+        return servers, [self.node(i, *self.of_replicas) for i in range(2)]
+
+    def test_what_a_follower_cannot_write_it_says_and_the_run_is_none_the_worse(self):
+        self.of_run.append("checkpoint.every_clocks=100")
+        self.of_replicas.append("checkpoint.every_clocks=100")
+        model = self.calm_model()
+        servers, nodes = self.start_with_a_second_disk_that_takes_no_model()
+        self.assert_as_if_nothing_had_happened(nodes, servers, model)
+        said = "\n".join(servers[1].errors())
+        self.assertRegex(said, r"the checkpoint of version \d+ is not on this replica's disk: ")
+        self.assertRegex(said, r"not on this replica's disk, though it is on the other one's: the checkpoint of version \d+ ")
+        self.assertRegex(said, r"what the run is for is not whole on this replica's disk: .*model\.bin")
+
+    def test_a_run_whose_model_is_not_on_the_disk_of_the_one_that_serves_is_not_ok(self):
+        self.of_replicas.append("run.trace=true")
+        servers, nodes = self.start_with_a_second_disk_that_takes_no_model()
+        os.mkfifo(self.run_dir / "trace-node-9.json")  # for which the first one waits, at the end
+        servers[1].wait_for_line(r"what the run is for is not whole on this replica's disk: .*model\.bin")
+        self.kill(servers[0])
+        for program in [servers[1], *nodes]:
+            self.assertEqual(program.end(), 1, program.errors())
+        self.assertRegex("\n".join(servers[1].errors()), r"the run failed: .*model\.bin")
+        summary = json.loads((self.second() / "summary.json").read_text(encoding="utf-8"))
+        self.assertEqual(summary["status"], "failed")
+        self.assertRegex(summary["reason"], r"model\.bin")
+
     def test_a_shard_beside_the_authority_is_killed(self):
         self.configure_replicas(2)
         model = self.calm_model()
@@ -116,6 +149,14 @@ class Replicas(DaemonTest):
         # Whether its leases have ended meanwhile or not, somebody serves.
         serves = [server.end() == 0 for server in servers[0]].index(True)
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][serves]], model, [self.run_dir, self.second()][serves])
+
+    def test_one_that_is_left_alone_goes_on_though_its_lease_has_ended(self):
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][1])
+        servers[0][0].wait_for_line("it goes on alone")
+        self.assertGreaterEqual(etcd.end_all_leases(self.etcd_endpoint), 1)
+        self.assert_as_if_nothing_had_happened(nodes, servers[0][:1], model)
 
     def test_the_authority_is_killed_when_training_is_over(self):
         self.configure_replicas(2)
@@ -151,6 +192,68 @@ class Replicas(DaemonTest):
         self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", self.iterations, 0))
         self.assertEqual(len(summary["late"]), 1, summary["late"])
 
+    def of_returns(self):
+        """A run into which servers come back."""
+        for overrides in (self.of_run, self.of_replicas):
+            overrides += ["checkpoint.every_clocks=500", "cluster.reconnect_timeout=60s"]
+
+    def back(self, shard, replica, authority):
+        """Another process of that replica. Training goes on, so each shard is in two places again; `authority`: which of
+        its replicas serves."""
+        run_dir = (self.run_dir, self.second())[authority]
+        goes_on = "training goes on at version"
+        log = run_dir / "server.log"
+        before = log.read_text(encoding="utf-8").count(goes_on)
+        comes = self.server(shard, "--replica", replica, "--resume", *self.of_replicas)
+        with harness.FolderWatch(run_dir) as watch:
+            while log.read_text(encoding="utf-8").count(goes_on) == before:
+                watch.wait(f"'{goes_on}' once more in {log}")
+        text = log.read_text(encoding="utf-8")
+        self.assertNotIn("goes on alone", text[text.rindex("as a new generation"):])
+        return comes
+
+    def test_servers_that_were_lost_come_back_and_the_others_are_lost_then(self):
+        self.configure_replicas(1, 6 * ITERATIONS)
+        self.of_returns()
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        first, second = servers[0]
+        self.kill(first)
+        second.wait_for_line("is served by this replica from here on, term 2")
+        first = self.back(0, 0, 1)
+        self.kill(second)
+        first.wait_for_line("is served by this replica from here on")
+        second = self.back(0, 1, 0)
+        self.assert_as_if_nothing_had_happened(nodes, [first, second], model)
+
+    def test_a_shard_and_the_authority_come_back_one_after_the_other(self):
+        self.configure_replicas(2, 6 * ITERATIONS)
+        self.of_returns()
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[1][0])
+        servers[1][1].wait_for_line("is served by this replica from here on, term 2")
+        servers[1][0] = self.back(1, 0, 0)
+        self.kill(servers[0][0])
+        servers[0][1].wait_for_line("is served by this replica from here on")
+        servers[0][0] = self.back(0, 0, 1)
+        self.kill(servers[1][1])
+        self.kill(servers[0][1])
+        self.assert_as_if_nothing_had_happened(nodes, [servers[0][0], servers[1][0]], model)
+
+    def test_a_second_server_that_was_lost_comes_back_in_a_run_with_keys(self):
+        self.configure_replicas(1, 4 * ITERATIONS)
+        self.of_returns()
+        self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
+        self.of_replicas.append(f"security.keys={self.folder}/keys")
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][1])
+        servers[0][0].wait_for_line("it goes on alone")
+        servers[0][1] = self.back(0, 1, 0)
+        self.kill(servers[0][0])
+        self.assert_as_if_nothing_had_happened(nodes, servers[0][1:], model, self.second())
+
     def test_without_a_second_replica_the_start_fails_and_says_so(self):
         self.of_replicas.append("cluster.start_timeout=4s")
         server = self.server(0, *self.of_replicas)
@@ -164,8 +267,11 @@ class Replicas(DaemonTest):
         self.of_replicas.append("cluster.start_timeout=4s")
         self.etcd.send(signal.SIGKILL)
         servers = [self.server(0, "--replica", r, *self.of_replicas) for r in range(2)]
+        node = self.node(0, *self.of_replicas)
         for server in servers:
             self.assertEqual(server.end(), 1)
+        self.assertRegex(servers[0].errors()[-1], "refused: shard 0 waits for etcd's word that this replica serves: ")
+        self.assertEqual(node.end(), 1)
 
     def test_another_run_of_a_configuration_is_not_begun_over_one_that_can_be_gone_on_with(self):
         servers, nodes = self.start_replicas()

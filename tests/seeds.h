@@ -11,7 +11,11 @@ namespace paceline::testing {
 struct Seeds {
   std::uint64_t first = 1;
   std::uint64_t count = 0;
+  bool first_is_chosen = false;  // by the command line
+  bool count_is_chosen = false;
   std::uint64_t end() const { return first + count; }
+  // The program's own: what so many have to cover is asked of these alone.
+  bool are_the_suites() const { return !first_is_chosen && !count_is_chosen; }
 };
 
 // What the command line asks for; where it says nothing, `count` seeds from 1 on. seeds_main.cc has to be

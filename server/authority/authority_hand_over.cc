@@ -1,0 +1,95 @@
+// A run handed over to servers that begin anew, since one that had been lost has come back: it comes to rest
+// (sync::QuiesceRequested), its state is saved, and all servers go on from that checkpoint as a new
+// generation, with the one that has come. Nothing that was acknowledged is lost: at rest every gradient that
+// was begun is applied, and all of it is in the checkpoint.
+//
+//   HandOver           wanted, until there is a version that is not saved yet
+//   QuiesceRequested   who is behind catches up with the others, nobody goes further
+//   Quiesced           the state is saved, on all shards
+//   Saved, all         RunOver{hands_over} to the shards, RunOver{resumable} to the nodes, which wait for
+//   them
+//
+// What stands in the way (a disk that is full, an iteration that does not end) costs the hand-over, not the
+// run: it goes on as before, and says why.
+#include <algorithm>
+
+#include "server/authority/authority.h"
+#include "server/authority/hand_over.h"
+
+namespace paceline::server {
+
+Status Authority::may_hand_over() const {
+  PACELINE_RETURN_IF_ERROR(can_hand_over(config_));
+  if (stage_ == Stage::kGathering) return unavailable("training has not begun");
+  if (stage_ != Stage::kTraining || engine_.stopping()) return failed_precondition("the run is ending");
+  return hand_over_failed_;
+}
+
+Status Authority::hand_over(const std::string& why, Ticks now) {
+  if (handing_over_) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(may_hand_over());
+  log_.info("the run is brought to rest, so that all servers can go on together: " + why);
+  handing_over_.emplace();
+  handing_over_->why = why;
+  handing_over_->since = now;
+  advance_hand_over(now);
+  return Status::ok();
+}
+
+// Its consequences come with the next tick: this is in the middle of a step.
+void Authority::carry_out(const sync::Quiesced&, Ticks) { handing_over_->rests = true; }
+
+void Authority::advance_hand_over(Ticks now) {
+  if (!handing_over_ || stage_ != Stage::kTraining || engine_.stopping()) return;
+  HandingOver& it = *handing_over_;
+  if (!engine_.quiescing()) {
+    // Of one version there is one checkpoint.
+    if (checkpoints_.under_way() || engine_.version() <= checkpoints_.saved()) return;
+    it.since = now;
+    const Status asked = step(sync::QuiesceRequested{}, now);
+    if (!asked.is_ok()) give_up_hand_over(asked.message(), now);
+    return;
+  }
+  if (!it.rests) {
+    const std::int64_t behind = 1 + engine_.max_clock_gap().value;
+    const auto allowed = std::max<std::chrono::nanoseconds>(kStopLeases * config_.cluster.lease,
+                                                            behind * kStopIterations * longest_iteration_);
+    if (now - it.since > allowed) give_up_hand_over("an iteration that is under way does not end", now);
+    return;
+  }
+  if (!evaluation_.idle() || checkpoints_.under_way()) return;
+  if (!it.saved) {
+    it.saved = checkpoints_.due_at_stop(engine_.version(), now);
+    if (!it.saved) return give_up_hand_over("the state is not to be saved", now);
+    wire::ApplyDecision last;
+    last.version_after = engine_.version();
+    last.revision_after = engine_.revision();
+    last.save = true;
+    send_decision(std::move(last));
+    return begin_checkpoint(now);
+  }
+  const std::optional<CheckpointId> newest = checkpoints_.newest();
+  if (!newest || newest->version != engine_.version()) {
+    return give_up_hand_over("the state could not be saved", now);
+  }
+  log_.info("all servers go on from the checkpoint of " + to_string(*newest) + ", as a new generation");
+  run_status_ = "stopped";
+  result_ = unavailable("the servers go on as a new generation: " + it.why);
+  hands_over_ = resumable_ = true;
+  record_.training_over(now);
+  stage_ = Stage::kClosing;
+  to_shards(wire::RunOver{result_.code(), result_.message(), resumable_, hands_over_});
+  end_nodes();
+  file();
+}
+
+void Authority::give_up_hand_over(const std::string& why, Ticks now) {
+  log_.warn("the run goes on without the server that has come back: " + why);
+  hand_over_failed_ = failed_precondition("it was tried before: " + why);
+  handing_over_.reset();
+  if (!engine_.quiescing()) return;
+  const Status ended = step(sync::QuiesceEnded{}, now);
+  PACELINE_ASSERT(ended.is_ok(), ended.message());
+}
+
+}  // namespace paceline::server

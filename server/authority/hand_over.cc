@@ -1,0 +1,21 @@
+#include "server/authority/hand_over.h"
+
+#include "common/config/engine_config.h"
+
+namespace paceline::server {
+
+Status can_hand_over(const RunConfig& config) {
+  const std::string what = "a replica comes back into a run only ";
+  if (!config.checkpoint.enabled()) {
+    return failed_precondition(what + "where that is saved (checkpoint.every or checkpoint.every_clocks)");
+  }
+  if (config.cluster.reconnect_timeout == Duration(0)) {
+    return failed_precondition(what + "whose nodes wait for its servers (cluster.reconnect_timeout)");
+  }
+  if (!sync::workers_come_and_go(engine_config(config))) {
+    return failed_precondition(what + "without sync.backup_workers and train.batch_balance");
+  }
+  return Status::ok();
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,141 @@
+// A run that is handed over to servers that begin anew (authority_hand_over.cc): when, with what saved, who
+// is told what, and what stands in the way.
+#include <catch2/catch.hpp>
+
+#include "server/authority/hand_over.h"
+#include "tests/unit/saving_run.h"
+
+namespace paceline::server {
+namespace {
+
+RunConfig config_that_hands_over() {
+  RunConfig config = saving_run(100);
+  config.train.total_iterations = 20;
+  config.cluster.reconnect_timeout = 10s;
+  return config;
+}
+
+// Both workers have done clock 0; worker 0.0 clock 1, too.
+struct HandedOver : SavingRun {
+  explicit HandedOver(RunConfig c = config_that_hands_over()) : SavingRun(std::move(c)) {
+    log = Log::to([this](LogLevel level, const std::string& text) {
+      if (level == LogLevel::kWarn) warnings.push_back(text);
+    });
+    train(0, 1);
+    iterate(0, 1);
+  }
+  Status ask() { return refused(kShard1, wire::HandOver{"a replica of shard 1 has come back"}); }
+  std::int64_t granted() const {
+    return std::ssize(sent.of<wire::Grant>(kNode0)) + std::ssize(sent.of<wire::Grant>(kNode1));
+  }
+};
+
+TEST_CASE("a run is handed over at rest, with the state of that moment saved by all shards") {
+  HandedOver run;
+  REQUIRE(run.ask().is_ok());
+  CHECK(run.ask().is_ok());  // again, meanwhile
+  run.pass(50ms);
+  CHECK(run.versions_to_save().empty());  // worker 1.0 is in clock 1
+  const std::int64_t granted = run.granted();
+  run.iterate(1, 1);
+  run.pass(50ms);
+  CHECK(run.granted() == granted);  // nobody goes further
+  REQUIRE(run.versions_to_save() == std::vector<std::int64_t>{2});
+  run.save(0, 2);
+  run.pass(50ms);
+  CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
+  run.save(1, 2);
+  run.pass(50ms);
+  REQUIRE(run.over());
+  CHECK(run.authority->hands_over());
+  CHECK(run.complete().front() == CheckpointId{1, Version(2)});
+  const auto to_shard = run.sent.of<wire::RunOver>(kShard1);
+  REQUIRE(to_shard.size() == 1);
+  CHECK((to_shard[0].hands_over && to_shard[0].resumable));
+  const auto to_node = run.sent.of<wire::RunOver>(kNode0);
+  REQUIRE(to_node.size() == 1);
+  CHECK((to_node[0].resumable && !to_node[0].hands_over && to_node[0].code == StatusCode::kUnavailable));
+  CHECK(run.summary().status == "stopped");
+}
+
+TEST_CASE("nobody is let in while a run comes to rest: whoever comes is to ask again") {
+  HandedOver run;
+  run.authority->lost(kNode1, "silent", run.now);
+  REQUIRE(run.ask().is_ok());
+  CHECK(run.authority->may_come(NodeId(1)).code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("a state that cannot be saved costs the hand-over, and the run goes on") {
+  HandedOver run;
+  REQUIRE(run.ask().is_ok());
+  run.iterate(1, 1);
+  run.pass(50ms);
+  const std::int64_t granted = run.granted();
+  run.save(0, 2);
+  run.say(kShard1, wire::Saved{ShardId(1), Version(2), {}, "No space left on device"});
+  run.pass(50ms);
+  CHECK(run.granted() == granted + 2);
+  REQUIRE(run.warnings.size() == 2);
+  CHECK_THAT(run.warnings.back(),
+             Contains("goes on without the server that has come back") && Contains("could not be saved"));
+  CHECK_THAT(run.ask().message(), Contains("it was tried before: the state could not be saved"));
+}
+
+TEST_CASE("an iteration that does not end costs the hand-over, and the run goes on when it does") {
+  HandedOver run;
+  REQUIRE(run.ask().is_ok());
+  run.pass(50ms);
+  run.pass(Authority::kStopLeases * run.config.cluster.lease + 1s);
+  REQUIRE(run.warnings.size() == 1);
+  CHECK_THAT(run.warnings[0], Contains("an iteration that is under way does not end"));
+  const std::int64_t granted = run.granted();
+  run.iterate(1, 1);
+  CHECK(run.granted() == granted + 2);
+}
+
+TEST_CASE("of a version that is saved no second checkpoint is made: a run waits for the next one") {
+  HandedOver run(([] {
+    RunConfig config = config_that_hands_over();
+    config.checkpoint.every_clocks = 1;
+    return config;
+  })());
+  run.save(1);
+  REQUIRE(run.ask().is_ok());
+  run.pass(50ms);
+  run.iterate(1, 1);  // version 2, of which no checkpoint is made meanwhile
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>{1});
+  run.pass(50ms);
+  run.train(2, 3);
+  run.pass(50ms);
+  REQUIRE(run.versions_to_save() == std::vector<std::int64_t>{1, 3});
+  run.save(3);
+  run.pass(50ms);
+  CHECK(run.over());
+  CHECK(run.complete().front().version == Version(3));
+}
+
+TEST_CASE("what a run must have to be handed over is named") {
+  CHECK(can_hand_over(config_that_hands_over()).is_ok());
+  RunConfig config = config_that_hands_over();
+  config.checkpoint = {};
+  CHECK_THAT(can_hand_over(config).message(), Contains("checkpoint.every"));
+  config = config_that_hands_over();
+  config.cluster.reconnect_timeout = Duration(0);
+  CHECK_THAT(can_hand_over(config).message(), Contains("cluster.reconnect_timeout"));
+  config = config_that_hands_over();
+  config.sync.policy = PolicyKind::kBackup;
+  config.sync.backup_workers = 1;
+  CHECK_THAT(can_hand_over(config).message(), Contains("sync.backup_workers"));
+}
+
+TEST_CASE("before training begins, and when it ends, nothing is handed over") {
+  Run gathering(config_that_hands_over());
+  CHECK(gathering.authority->hand_over("a replica has come back", gathering.now).code() ==
+        StatusCode::kUnavailable);
+  HandedOver run;
+  run.authority->stop("a signal", run.now);
+  CHECK(run.ask().code() == StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace paceline::server
