@@ -112,12 +112,21 @@ bool AuthorityChecker::note(const Joined& e) {
     return true;
   }
   accounts_[e.worker].state = State::kJoined;
+  if (may_begin()) begin();
+  return true;
+}
+
+bool AuthorityChecker::may_begin() const {
   std::map<NodeId, std::uint32_t> joined;
   for (const auto& [worker, account] : accounts_) joined[worker.node] += account.state == State::kJoined;
-  const auto nodes = std::count_if(joined.begin(), joined.end(), [this](const auto& node) {
-    return node.second == config_.cluster.threads_per_node;
-  });
-  if (nodes < config_.nodes_at_start.value_or(config_.cluster.nodes)) return true;
+  const auto is_there = [this](const auto& node) { return node.second == config_.cluster.threads_per_node; };
+  const auto nodes = std::count_if(joined.begin(), joined.end(), is_there);
+  if (!awaited_) return nodes >= config_.nodes_at_start.value_or(config_.cluster.nodes);
+  const auto is_here = [&](NodeId node) { return is_there(*joined.find(node)); };
+  return nodes > 0 && std::all_of(awaited_->begin(), awaited_->end(), is_here);
+}
+
+void AuthorityChecker::begin() {
   begun_ = true;
   for (auto& [worker, account] : accounts_) {
     if (account.state != State::kJoined) continue;
@@ -127,7 +136,6 @@ bool AuthorityChecker::note(const Joined& e) {
   for (auto& [worker, account] : accounts_) {
     if (is_live(account)) note_push(worker);
   }
-  return true;
 }
 
 bool AuthorityChecker::may_come(WorkerId worker) const {
@@ -171,6 +179,7 @@ void AuthorityChecker::note_completion(WorkerId worker) {
   }
   if (!a.faulty) {
     complete_.insert({worker, a.clock});
+    metrics_[{worker, a.clock}] = a.report->metric;
     computed_[{worker, a.clock}] = {a.report->computed_version, a.report->computed_revision};
     Metric& window = windows_[a.clock.value / window_clocks_of(config_)];
     window.loss_sum += a.report->metric.loss_sum;
@@ -180,7 +189,10 @@ void AuthorityChecker::note_completion(WorkerId worker) {
     discard_due_.insert({worker, a.clock});
     faulty_.insert({worker, a.clock});
   }
-  if (a.faulty) ++without_gradient_;
+  if (a.faulty) {
+    ++without_gradient_;
+    empty_.insert({worker, a.clock});
+  }
   a.state = State::kAsks;
   note_clock_moved(worker);
 }
@@ -193,7 +205,7 @@ void AuthorityChecker::note_late() {
   const auto there = std::count_if(complete_.begin(), complete_.end(),
                                    [&](const Gradient& gradient) { return gradient.second == closing; });
   const std::int64_t left_in_pool =
-      config_.total_iterations - static_cast<std::int64_t>(applied_.size()) - without_gradient_;
+      config_.total_iterations - applied_before_ - std::ssize(applied_) - without_gradient_;
   const std::int64_t due =
       std::min(first_n_, config_.share == Share::kPool ? left_in_pool : left_at(closing));
   if (due <= 0 || there < due) return;
@@ -269,6 +281,9 @@ bool AuthorityChecker::note(const Lost& e) {
     note_departure(worker);
     note_late();
   }
+  if (begun_ || !awaited_) return true;
+  if (awaited_->erase(e.node) > 0) anybody_lost_ = true;
+  if (may_begin()) begin();
   return true;
 }
 

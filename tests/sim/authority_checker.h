@@ -20,6 +20,10 @@ class AuthorityChecker {
  public:
   AuthorityChecker(const sync::EngineConfig& config, Violations& violations);
 
+  // As it was when a checkpoint was saved (a copy of it), it goes on with the next generation, resumed from
+  // that: authority_resumed.cc.
+  AuthorityChecker resumed(Violations& violations) const;
+
   // Takes note of an event that the engine is about to see.
   void before(const sync::Event& event, Ticks now);
   // Judges what the engine made of it.
@@ -28,6 +32,7 @@ class AuthorityChecker {
   void at_end(const sync::Engine& engine);
 
  private:
+  AuthorityChecker(const AuthorityChecker& saved, Violations& violations);
   using Gradient = std::pair<WorkerId, Clock>;
   enum class State { kAbsent, kJoined, kAsks, kRuns, kLate, kFinished, kGone };
   struct Account {
@@ -63,6 +68,9 @@ class AuthorityChecker {
   bool as_granted(const Account& a, std::int64_t samples) const {
     return config_.batch_sizing == BatchSizing::kEqual || samples == a.samples;
   }
+  bool may_begin() const;
+  void begin();
+  std::set<std::int64_t> decided() const;
   void note_completion(WorkerId worker);
   void note_departure(WorkerId worker);
   void note_late();
@@ -113,7 +121,14 @@ class AuthorityChecker {
   bool rejection_due_ = false;
   std::map<Gradient, std::pair<Version, Revision>> computed_;  // with which parameters, as reported
   std::set<Gradient> complete_, applied_, discard_due_, faulty_;
-  std::vector<Gradient> updates_;                   // that were applied, in order
+  std::set<Gradient> empty_;                     // completed without a gradient that could be applied
+  std::map<Gradient, Metric> metrics_;           // of each complete gradient
+  std::map<Gradient, std::int64_t> iterations_;  // that were granted so
+  std::set<std::int64_t> decided_before_;    // iterations: applied, or without a gradient, when it was saved
+  std::int64_t applied_before_ = 0;          // of them, that were applied
+  std::optional<std::set<NodeId>> awaited_;  // resumed: there when it was saved, and not there yet
+  Version begins_;                           // what this generation began with
+  std::vector<Gradient> updates_;            // that were applied, in order
   std::map<Gradient, sync::StepReported> reports_;  // with what; not applied yet
   const std::int64_t first_n_;                      // a clock takes so many
   std::int64_t dropped_ = 0, lost_ = 0;

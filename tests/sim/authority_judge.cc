@@ -76,10 +76,11 @@ void AuthorityChecker::judge(const Apply& a) {
 void AuthorityChecker::judge_staleness(const Contributor& c) {
   const auto computed = reports_.extract({c.worker, c.clock});
   const Clock began = *std::prev(began_[c.worker].upper_bound(c.clock));
-  std::int64_t least = 0, most = std::ssize(updates_);
+  const bool mean = !eager_ && config_.combine == CombineMode::kMean;  // a clock is one update
+  std::int64_t least = 0, most = mean ? c.clock.value : std::ssize(updates_);
   if (computed) {
     const StepReported& with = computed.mapped();
-    if (!eager_ && config_.combine == CombineMode::kMean) {
+    if (mean) {
       least = most = c.clock.value - with.computed_version.value;
     } else {
       most = std::count_if(
@@ -117,6 +118,7 @@ void AuthorityChecker::judge(const Grant& g) {
   if (g.version.value != slowest().value) violation(who + ": version " + to_string(g.version));
   Version oldest =
       s.is_infinite() ? Version(0) : Version(std::max<std::int64_t>(0, g.clock.value - s.value()));
+  oldest = std::max(oldest, begins_);
   if (a.fresh) oldest = std::max(oldest, Version(slowest().value));
   if (a.fresh || began_[g.worker].empty()) began_[g.worker].insert(g.clock);
   if (g.min_version != oldest) violation(who + ": min version " + to_string(g.min_version));
@@ -134,6 +136,7 @@ void AuthorityChecker::judge(const Grant& g) {
   if (g.iteration != iteration || (!even && iteration >= config_.total_iterations)) {
     violation(who + ": iteration " + std::to_string(g.iteration) + ", expected " + std::to_string(iteration));
   }
+  iterations_[{g.worker, g.clock}] = g.iteration;
   note_batch(g, who);
   if (policy_.kind != PolicyKind::kBackup) judge_clock_samples(g, who);
   never_had_[g.worker] = g.clock.next();
@@ -330,7 +333,7 @@ void AuthorityChecker::at_end(const Engine& engine) {
   if (!largest_threshold_.is_infinite() && clock_gap_.value > largest_threshold_.value() + 1) {
     violation("clocks differed by " + to_string(clock_gap_));
   }
-  if (engine.iterations_applied() != static_cast<std::int64_t>(applied_.size()))
+  if (engine.iterations_applied() != applied_before_ + std::ssize(applied_))
     violation("iterations are miscounted");
   if (engine.iterations_dropped() != dropped_) violation("dropped gradients are miscounted");
   if (engine.iterations_lost() != lost_) violation("lost iterations are miscounted");

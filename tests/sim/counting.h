@@ -12,6 +12,9 @@
 
 namespace paceline::test {
 
+// A gradient is as many floats for each shard, and a frame is one, so it leaves in halves.
+inline constexpr std::int64_t kFloatsOfAShard = 2;
+
 using Violations = std::vector<std::string>;
 
 class Counts {

@@ -7,8 +7,8 @@
 // makes another schedule of it. So what a seed has found is made a case of its own as well, by hand
 // (tests/scenario, tests/unit), and that is the one that stays.
 //
-// None has failed since they are kept: what the simulations found before is in such cases alone, since the
-// schedules are no longer drawn as they were then.
+// What the simulations found before is in such cases alone, since the schedules are no longer drawn as they
+// were then.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,12 @@
 
 namespace paceline::test {
 
-inline const std::vector<std::uint64_t> kKeptOfSim{};      // sim_test.cc
+// sim_test.cc. What they have found were the simulation's own faults:
+//   139553   combine: mean, a lost worker's last gradient, unreported: the checker took a clock without a
+//            gradient for no update
+//   216046   a connection that broke twice: what was lost the first time came the second
+//   238054   a join that was read over a connection that had broken again: nobody missed the node
+inline const std::vector<std::uint64_t> kKeptOfSim{139553, 216046, 238054};
 inline const std::vector<std::uint64_t> kKeptOfResume{};   // resume_test.cc, both of its cases
 inline const std::vector<std::uint64_t> kKeptOfPrimacy{};  // primacy_sim_test.cc
 

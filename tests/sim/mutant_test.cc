@@ -48,6 +48,16 @@ TEST_CASE("every_rule_broken_on_purpose_is_found_by_a_checker") {
   }
 }
 
+TEST_CASE("what_has_come_and_is_said_again_counts_once") {
+  CHECK(is_found(sync::Mutant::kRepeatedPushTaken));
+  CHECK(is_found(sync::Mutant::kLateHeld));
+}
+
+TEST_CASE("what_was_lost_and_is_not_said_again_leaves_somebody_waiting") {
+  CHECK(is_found(sync::Mutant::kNotSaidAgain));   // by a node: its gradient
+  CHECK(is_found(sync::Mutant::kNotAskedAgain));  // ... or for parameters
+}
+
 TEST_CASE("the_same_program_without_a_mutant_finds_nothing") { CHECK_FALSE(is_found(sync::Mutant::kNone)); }
 
 }  // namespace

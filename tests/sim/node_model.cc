@@ -1,18 +1,29 @@
 #include "tests/sim/node_model.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "common/random.h"
+#include "common/sync/test_hooks.h"
+#include "tests/sim/node_socket.h"
 
 namespace paceline::test {
 
 using namespace paceline::cache;
+
+namespace {
+
+constexpr std::int64_t kFloats = kFloatsOfAShard;
+constexpr std::int64_t kFrameBytes = sizeof(float);
+
+}  // namespace
 
 NodeModel::NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world)
     : id_(id),
       incarnation_(incarnation),
       world_(world),
       keeps_own_(keeps_own_updates(sync::largest_threshold(world.plan.config.policy))),
+      outstanding_(world.plan.config.cluster.threads_per_node),
       process_(world.plan.config.shards),
       process_counts_(world.plan.config.shards) {
   const auto& config = world.plan.config;
@@ -22,6 +33,19 @@ NodeModel::NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world)
     thread.taken = SnapshotStamp(config.shards);
     thread.counts.assign(config.shards, Counts(config.cluster.workers(), world.clocks));
     threads_.push_back(std::move(thread));
+  }
+  for (std::uint32_t s = 0; s < config.shards; ++s) {
+    ServerLink link;
+    link.shard = ShardId(s);
+    link.endpoints = {"simulated"};
+    link.range = {s * kFloats, (s + 1) * kFloats};
+    link.socket = std::make_unique<NodeSocket>([this, server = ShardId(s)](const wire::Message& message) {
+      const bool reports = std::holds_alternative<wire::StepReport>(message.body) ||
+                           std::holds_alternative<wire::Leave>(message.body);
+      world_.network.send(party(), reports ? kAuthorityParty : shard_party(server.value),
+                          [this, server, message] { world_.hears(*this, server, message); });
+    });
+    links_.push_back(std::move(link));
   }
 }
 
@@ -36,7 +60,7 @@ void NodeModel::die() {
 }
 
 void NodeModel::on_grant(const sync::Grant& grant) {
-  if (dead_) return;
+  if (dead_ || !outstanding_.granted(grant.worker.thread, grant.clock)) return;
   newest_version_ = std::max(newest_version_, grant.version);
   newest_revision_ = std::max(newest_revision_, grant.revision);
   Thread& thread = threads_[grant.worker.thread];
@@ -44,6 +68,51 @@ void NodeModel::on_grant(const sync::Grant& grant) {
   thread.grant = grant;
   thread.in_iteration = true;
   read(thread);
+}
+
+void NodeModel::on_finish(WorkerId worker) {
+  if (!dead_ && outstanding_.finished(worker.thread)) threads_[worker.thread].finished = true;
+}
+
+void NodeModel::check_finished() {
+  for (const Thread& thread : threads_) {
+    if (!dead_ && !thread.finished) violation(thread, "it was never told that it has finished");
+  }
+}
+
+void NodeModel::broke(ShardId server) {
+  ServerLink& link = links_[server.value];
+  if (!link.broken) link.broken = {Ticks(world_.network.now_ns())};
+}
+
+std::optional<Ticks> NodeModel::broken_since(ShardId server) const {
+  const ServerLink& link = links_[server.value];
+  return link.broken ? std::optional(link.broken->since) : std::nullopt;
+}
+
+// As PsClient does behind a Welcome.
+void NodeModel::is_welcomed(ShardId server) {
+  if (dead_ || world_.network.is_broken(party(), shard_party(server.value))) return;
+  ServerLink& link = links_[server.value];
+  link.broken.reset();
+  const Status said =
+      outstanding_.say_again(link, kFrameBytes, [this](std::uint32_t, const auto&) { ++world_.said_again; });
+  if (!said.is_ok()) world_.violations.push_back("node " + to_string(id_) + ": " + said.message());
+  if (sync::broken(sync::Mutant::kNotAskedAgain)) return;
+  for (const auto& [number, pull] : pulls_) {
+    if (pull.due.count(server) == 0) continue;
+    ++world_.said_again;
+    ask(number, pull, server);
+  }
+}
+
+void NodeModel::say(ShardId server, const wire::Message& message) {
+  ServerLink& link = links_[server.value];
+  if (!link.broken) static_cast<void>(link.socket->send(message));
+}
+
+void NodeModel::ask(int number, const Pull& pull, ShardId server) {
+  say(server, {wire::Pull{static_cast<std::uint64_t>(number), pull.min_version}, {}});
 }
 
 FreshnessRules NodeModel::rules(const Thread& thread) const {
@@ -77,23 +146,14 @@ int NodeModel::pull_or_join(Version min_version) {
 int NodeModel::pull(Version min_version) {
   ++world_.pulls;
   const int number = next_pull_++;
-  const auto shards = static_cast<std::uint32_t>(world_.shards.size());
-  pulls_[number] = {min_version, shards, {}};
-  for (std::uint32_t s = 0; s < shards; ++s) {
-    const Party here = party(), there = shard_party(s);
-    world_.network.send(here, there, [this, number, min_version, s] {
-      world_.shards[s]->pull(id_, min_version, [this, number, s](SliceAnswer answer) {
-        // On no link: answers to different pulls may overtake each other, as they do between a node's
-        // connections.
-        const auto delay = static_cast<std::int64_t>(world_.network.random().next_below(4'000'000));
-        world_.network.after(delay, [this, number, s, answer] { on_answer(number, ShardId(s), answer); });
-      });
-    });
-  }
+  Pull& pull = pulls_[number];
+  pull.min_version = min_version;
+  for (const ServerLink& link : links_) pull.due.insert(link.shard);
+  for (const ServerLink& link : links_) ask(number, pull, link.shard);
   return number;
 }
 
-void NodeModel::on_answer(int number, ShardId shard, const SliceAnswer& answer) {
+void NodeModel::on_answer(std::uint64_t request, ShardId shard, const SliceAnswer& answer) {
   if (dead_) return;
   const SliceStamp before = process_.slice(shard);
   if (process_.install(shard, answer.stamp)) process_counts_[shard.value] = answer.counts;
@@ -101,8 +161,10 @@ void NodeModel::on_answer(int number, ShardId shard, const SliceAnswer& answer) 
   if (after.version < before.version || after.revision < before.revision) {
     world_.violations.push_back("node " + to_string(id_) + ": its process cache went back");
   }
+  const int number = static_cast<int>(request);
   Pull& pull = pulls_[number];
-  if (--pull.answers_due > 0) return;
+  if (pull.due.erase(shard) == 0) world_.violations.push_back("node " + to_string(id_) + ": answered twice");
+  if (!pull.due.empty()) return;
   const std::vector<std::uint32_t> waiting = std::move(pull.waiting_threads);
   pulls_.erase(number);
   for (const std::uint32_t t : waiting) {
@@ -175,7 +237,6 @@ void NodeModel::compute(Thread& thread) {
 void NodeModel::finish_step(Thread& thread) {
   if (dead_) return;
   const Clock clock = thread.grant.clock;
-  const Party here = party();
   CounterRandom& random = world_.network.random();
   const auto leaves = world_.plan.leaves_at.find(thread.id);
   if (incarnation_ == 0 && leaves != world_.plan.leaves_at.end() && leaves->second <= clock) {
@@ -183,7 +244,7 @@ void NodeModel::finish_step(Thread& thread) {
     return;
   }
   thread.in_iteration = false;
-  sync::StepReported report;
+  wire::StepReport report;
   report.worker = thread.id;
   report.clock = clock;
   const PullWithPushPlan plan =
@@ -192,8 +253,8 @@ void NodeModel::finish_step(Thread& thread) {
   report.computed_version = thread.state.version;
   report.computed_revision = thread.state.revision;
   report.own_updates = std::ssize(thread.own.stamps());
-  report.empty = random.next_double() < world_.plan.nan_chance;
-  if (!report.empty) {
+  report.skipped = random.next_double() < world_.plan.nan_chance;
+  if (!report.skipped) {
     const std::int64_t samples = thread.grant.samples;
     const auto correct =
         static_cast<std::int64_t>(1 + random.next_below(static_cast<std::uint64_t>(samples)));
@@ -210,12 +271,13 @@ void NodeModel::finish_step(Thread& thread) {
   } else {
     report.fault = "loss";
   }
-  if (!report.empty && tells_other_samples()) {
-    sync::StepReported other = report;
+  if (!report.skipped && tells_other_samples()) {
+    wire::StepReport other = report;
     other.metric.samples += 8;
-    world_.tell_authority(here, other);
+    say(kAuthority, {other, {}});
   }
-  world_.tell_authority(here, report);
+  outstanding_.reported(report);
+  say(kAuthority, {report, {}});
   if (plan.send && !plan.ahead) thread.with_push = pull_or_join(plan.min_version);
 }
 
@@ -231,7 +293,7 @@ void NodeModel::leave() {
     push(thread, whole);
   }
   const auto unnoticed = static_cast<std::int64_t>(random.next_below(20'000'000));
-  world_.network.after(unnoticed, [this] { world_.tell_authority(party(), sync::Lost{id_}); });
+  world_.network.after(unnoticed, [this] { say(kAuthority, {wire::Leave{"it leaves"}, {}}); });
 }
 
 // Something that is to be refused, and changes nothing, comes before the truth.
@@ -240,29 +302,21 @@ bool NodeModel::tells_other_samples() {
   return chance > 0.0 && world_.network.random().next_double() < chance;
 }
 
-// Two halves to each shard; the shard announces the gradient when it has both. `whole` false: only the first
-// half.
+// Two halves to each shard; `whole` false: only the first half. What is corrupt is so for one of them.
 void NodeModel::push(Thread& thread, bool whole) {
-  const WorkerId worker = thread.id;
-  const Clock clock = thread.grant.clock;
-  const bool corrupt = world_.fate(worker, clock) == Fate::kCorrupt;
-  const std::uint64_t bad_shard = world_.network.random().next_below(world_.shards.size());
-  for (std::uint32_t s = 0; s < world_.shards.size(); ++s) {
-    const Party here = party(), there = shard_party(s);
-    world_.network.send(here, there,
-                        [this, s, worker, clock] { world_.shards[s]->begin_push(worker, clock); });
-    if (!whole) continue;
-    const std::string fault = corrupt && s == bad_shard ? "conv1.weight" : "";
-    world_.network.send(here, there, [this, s, there, worker, clock, fault, samples = thread.grant.samples] {
-      if (!world_.shards[s]->finish_push(worker, clock)) return;
-      const sync::GradientArrived arrived{ShardId(s), worker, clock, samples, fault};
-      if (tells_other_samples()) {
-        world_.tell_authority(there, sync::GradientArrived{ShardId(s), worker, clock, samples + 8, ""});
-      }
-      world_.tell_authority(there, arrived);
-      if (world_.network.random().next_double() < world_.plan.duplicate_chance)
-        world_.tell_authority(there, arrived);
-    });
+  const std::uint32_t shards = world_.plan.config.shards;
+  const std::uint64_t bad_shard = world_.network.random().next_below(shards);
+  auto floats = std::make_shared<std::vector<float>>(shards * kFloats, 1.0F);
+  if (world_.fate(thread.id, thread.grant.clock) == Fate::kCorrupt)
+    (*floats)[bad_shard * kFloats] = std::numeric_limits<float>::quiet_NaN();
+  GradientPart part;
+  part.push = {.worker = thread.id, .clock = thread.grant.clock, .samples = thread.grant.samples};
+  part.values = SharedFloats(floats);
+  part.whole = part.part = part.values.owner;
+  part.floats = ShardParts(shards, Range{whole ? 0 : 1, kFloats});
+  outstanding_.pushed(part);
+  for (ServerLink& link : links_) {
+    if (!link.broken) static_cast<void>(part.send(link, kFrameBytes));
   }
 }
 

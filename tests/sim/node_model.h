@@ -1,36 +1,42 @@
 // A simulated node: threads with thread caches, a process cache, shared pulls, driven by the real cache rules
 // (common/cache). Before each computation it checks what the thread is about to compute with against
-// DESIGN 3.2.
+// DESIGN 3.2. It has a real link to each server; what it may not have been heard with, its real Outstanding
+// says again behind a connection that broke (worker/client).
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "common/cache/freshness.h"
 #include "common/cache/own_updates.h"
 #include "common/cache/snapshot.h"
 #include "common/sync/actions.h"
-#include "common/sync/events.h"
 #include "tests/sim/counting.h"
 #include "tests/sim/network.h"
 #include "tests/sim/run_plan.h"
 #include "tests/sim/shard_model.h"
+#include "worker/client/outstanding.h"
+#include "worker/client/server_link.h"
 
 namespace paceline::test {
+
+class NodeModel;
 
 // What the simulation knows and shares: the parties and the fate of each gradient.
 struct Surroundings {
   const RunPlan& plan;
   Network& network;
-  std::vector<std::unique_ptr<ShardModel>>& shards;
   Violations& violations;
   std::map<std::pair<WorkerId, Clock>, Fate> fates;
   std::int64_t clocks = 0;  // more than any worker can reach
-  std::function<void(Party from, sync::Event)> tell_authority;
+  // Of node `from`, by the server of `to`.
+  std::function<void(NodeModel& from, ShardId to, const wire::Message&)> hears;
   std::int64_t pulls = 0, server_reads = 0;  // sent; reads that waited for one
+  std::int64_t said_again = 0;               // gradients and pulls, each to one server
 
   Fate fate(WorkerId worker, Clock clock) const {
     const auto found = fates.find({worker, clock});
@@ -44,8 +50,21 @@ class NodeModel {
   NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world);
 
   void on_grant(const sync::Grant& grant);
+  void on_finish(WorkerId worker);
   void die();
+
+  // Its connection to that server broke: until it is welcomed over another one it says nothing there.
+  void broke(ShardId server);
+  void is_welcomed(ShardId server);
+  // Since when it has none.
+  std::optional<Ticks> broken_since(ShardId server) const;
+  void on_answer(std::uint64_t request, ShardId shard, const SliceAnswer& answer);
+
+  NodeId id() const { return id_; }
+  bool is_dead() const { return dead_; }
   Party party() const { return node_party(id_.value, incarnation_); }
+  // At the end: if it lives, all of its threads have been told that they have finished.
+  void check_finished();
 
  private:
   struct Thread {
@@ -58,10 +77,11 @@ class NodeModel {
     cache::OwnUpdates own;
     int with_push = -1;         // the pull sent or joined with the last push
     bool in_iteration = false;  // granted, and not reported
+    bool finished = false;
   };
   struct Pull {
     Version min_version;
-    std::uint32_t answers_due = 0;
+    std::set<ShardId> due;  // of whom the answer is
     std::vector<std::uint32_t> waiting_threads;
   };
 
@@ -72,10 +92,11 @@ class NodeModel {
   void finish_step(Thread& thread);
   void leave();
   bool tells_other_samples();
+  void say(ShardId server, const wire::Message& message);
   void push(Thread& thread, bool whole);
   int pull(Version min_version);
+  void ask(int number, const Pull& pull, ShardId server);
   int pull_or_join(Version min_version);
-  void on_answer(int pull, ShardId shard, const SliceAnswer& answer);
   void check_read(const Thread& thread);
   void violation(const Thread& thread, const std::string& what);
   cache::ProcessCacheState process_state() const { return {process_.version(), process_.revision()}; }
@@ -85,6 +106,8 @@ class NodeModel {
   Surroundings& world_;
   bool dead_ = false;
   bool keeps_own_;
+  std::vector<ServerLink> links_;  // by shard; the first one is the authority's, too
+  Outstanding outstanding_;
   std::vector<Thread> threads_;
   cache::SnapshotStamp process_;
   std::vector<std::shared_ptr<const Counts>> process_counts_;

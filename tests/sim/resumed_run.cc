@@ -8,6 +8,7 @@
 
 #include "common/random.h"
 #include "common/sync/engine.h"
+#include "tests/sim/comers.h"
 #include "tests/sim/run_plan.h"
 
 namespace paceline::test {
@@ -224,39 +225,17 @@ class ResumedRun {
     come_again(save.state);
   }
 
-  // Of those who were there most come again; of the others some do.
   void come_again(const EngineState& state) {
-    std::vector<std::uint32_t> comes, stays_away;
-    bool lost_before = false;
-    for (const std::uint32_t node : shuffled()) {
-      bool was_there = false;
-      for (std::uint32_t t = 0; t < cluster_.threads_per_node; ++t) {
-        was_there = was_there || state.workers[cluster_.rank_of({node, t}).value].there;
-      }
-      lost_before = lost_before || !was_there;
-      const bool stays = was_there ? plan_.losses && chance(5) : chance(2);
-      if (!stays) comes.push_back(node);
-      if (stays && was_there) stays_away.push_back(node);
-    }
-    if (lost_before) ++outcome_.lost_before;
-    if (comes.empty()) {
-      comes.push_back(stays_away.back());
-      stays_away.pop_back();
-    }
+    const Comers comers = draw_comers(plan_.config, state, shuffled(), plan_.losses,
+                                      [this](std::uint64_t one_in) { return chance(one_in); });
+    if (comers.somebody_was_lost) ++outcome_.lost_before;
     const auto give_up = [&] {
-      for (const std::uint32_t node : stays_away) take(Lost{NodeId(node)});
-      somebody_lost_ = somebody_lost_ || !stays_away.empty();
+      for (const std::uint32_t node : comers.stay_away) take(Lost{NodeId(node)});
+      somebody_lost_ = somebody_lost_ || !comers.stay_away.empty();
     };
-    // Where nobody may come late, those come first who are not waited for, and training begins with the last
-    // that are.
     const bool given_up_first = fluid() && chance(2);
     if (given_up_first) give_up();
-    if (!fluid()) {
-      std::stable_partition(comes.begin(), comes.end(), [&](std::uint32_t node) {
-        return !state.workers[cluster_.rank_of({node, 0}).value].there;
-      });
-    }
-    for (const std::uint32_t node : comes) {
+    for (const std::uint32_t node : comers.come) {
       if (right() && !engine_->finished()) join(node);
     }
     if (!given_up_first) give_up();

@@ -135,6 +135,37 @@ void draw_other_samples(RunPlan& plan) {
   if (balanced && random.next_below(2) == 0) plan.other_samples_chance = 0.1;
 }
 
+// Half of the runs, drawn from elsewhere: the others stay what they were.
+void draw_cuts(RunPlan& plan) {
+  CounterRandom random(plan.seed, Stream::kTest, 11);
+  if (random.next_below(2) == 0) return;
+  const auto up_to = [&](std::uint64_t ms) {
+    return static_cast<std::int64_t>(random.next_below(ms * 1'000'000));
+  };
+  plan.lease_ns = 15'000'000 + up_to(20);
+  const std::uint32_t shards = plan.config.shards;
+  plan.cuts.resize(1 + random.next_below(4));
+  for (LinkCut& cut : plan.cuts) {
+    cut.at_ns = up_to(100);
+    cut.for_ns = 200'000 + up_to(random.next_below(4) > 0 ? 8 : 70);
+    const ShardId server(static_cast<std::uint32_t>(random.next_below(shards)));
+    if (server != kAuthority && random.next_below(2) == 0) {
+      cut.server = server;
+      continue;
+    }
+    cut.node = NodeId(static_cast<std::uint32_t>(random.next_below(plan.config.cluster.nodes)));
+    if (random.next_below(2) == 0) cut.server = server;
+  }
+}
+
+// And from elsewhere.
+void draw_crashes(RunPlan& plan) {
+  CounterRandom random(plan.seed, Stream::kTest, 12);
+  if (random.next_below(4) > 0) return;
+  plan.crashes_at_ns.resize(1 + random.next_below(3));
+  for (std::int64_t& at : plan.crashes_at_ns) at = static_cast<std::int64_t>(random.next_below(100'000'000));
+}
+
 }  // namespace
 
 RunPlan plan_of(std::uint64_t seed) {
@@ -155,6 +186,8 @@ RunPlan plan_of(std::uint64_t seed) {
   draw_comers(plan);
   draw_early_return(plan);
   draw_other_samples(plan);
+  draw_cuts(plan);
+  draw_crashes(plan);
   return plan;
 }
 
@@ -168,7 +201,8 @@ std::string RunPlan::describe() const {
          " r=" + (refresh_clocks ? std::to_string(*refresh_clocks) : "null") +
          " deaths=" + std::to_string(dies_at_ns.size()) + " leavers=" + std::to_string(leaves_at.size()) +
          " late=" + std::to_string(comes_at_ns.size()) +
-         " returning=" + std::to_string(returns_after_ns.size());
+         " returning=" + std::to_string(returns_after_ns.size()) + " cuts=" + std::to_string(cuts.size()) +
+         " crashes=" + std::to_string(crashes_at_ns.size());
 }
 
 }  // namespace paceline::test

@@ -4,42 +4,68 @@
 
 namespace paceline::test {
 
-ShardModel::ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations)
+namespace {
+
+constexpr std::size_t kGradientsMax = 64;  // of a worker: more than it may lead by
+
+}  // namespace
+
+ShardModel::ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations,
+                       Version version, Revision revision)
     : id_(id),
       cluster_(cluster),
       violations_(violations),
       counts_(std::make_shared<Counts>(cluster.workers(), clocks)),
-      applied_(cluster.workers()) {}
+      applied_(cluster.workers(), Clock(version.value)),
+      version_(version),
+      revision_(revision),
+      gradients_(cluster, kFloatsOfAShard, kGradientsMax, kFloatsOfAShard) {}
 
 void ShardModel::violation(const std::string& what) {
   violations_.push_back("shard " + to_string(id_) + ": " + what);
 }
 
-void ShardModel::begin_push(WorkerId worker, Clock clock) {
-  if (refused_.count({worker, clock}) == 0) partial_.insert({worker, clock});
+// As Shard does (server/store).
+std::optional<wire::GradientArrived> ShardModel::takes(const wire::Push& push, const wire::Payload& payload) {
+  const Result<server::Gradient*> taken = gradients_.add(push, payload);
+  if (!taken.is_ok() && taken.status().code() != StatusCode::kOutOfOrder) violation(taken.status().message());
+  if (!taken.is_ok() || *taken == nullptr) return std::nullopt;
+  server::Gradient& whole = **taken;
+  for (std::int64_t piece = 0; piece < whole.piece_count(); ++piece) whole.look_at(piece);
+  wire::GradientArrived arrived{id_, push.worker, push.clock, push.samples,
+                                whole.non_finite() ? "conv1.weight" : ""};
+  if (gradients_.is_late(push.worker, push.clock)) gradients_.discard(push.worker, push.clock);
+  return arrived;
 }
 
-bool ShardModel::finish_push(WorkerId worker, Clock clock) {
-  if (refused_.count({worker, clock}) != 0) return true;  // discarded in between: it has come, and is dropped
-  if (partial_.erase({worker, clock}) == 0) return false;
-  whole_.insert({worker, clock});
-  return true;
+void ShardModel::rejoined(NodeId node) {
+  gradients_.drop_partial(node);
+  gradients_.copy_borrowed(node);
+  std::erase_if(waiting_, [node](const WaitingPull& pull) { return pull.node == node; });
 }
 
-void ShardModel::apply(const sync::Apply& apply) {
+void ShardModel::hears(const wire::Message& message) {
+  if (const auto* decision = std::get_if<wire::ApplyDecision>(&message.body)) apply(*decision);
+  if (const auto* discard = std::get_if<wire::DiscardGradient>(&message.body))
+    gradients_.discard(discard->worker, discard->clock);
+  if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) rejoined(lost->node);
+}
+
+void ShardModel::apply(const wire::ApplyDecision& apply) {
+  if (apply.sequence != next_decision_++) violation("a decision is missing, or comes twice");
   counts_ = std::make_shared<Counts>(*counts_);  // snapshots already given away stay as they are
-  for (const sync::Contributor& c : apply.contributors) {
+  for (const wire::Contribution& c : apply.contributions) {
     const std::string who = to_string(c.worker) + "@" + to_string(c.clock);
-    if (whole_.erase({c.worker, c.clock}) == 0)
+    if (!gradients_.discard(c.worker, c.clock))
       violation("told to apply " + who + ", which it does not hold whole");
     const Rank rank = cluster_.rank_of(c.worker);
     if (++counts_->of(rank, c.clock) > 1) violation("applies " + who + " twice");
     applied_[rank.value] = c.clock.next();
   }
-  for (const sync::SkippedIteration& s : apply.skipped)
+  for (const wire::Contribution& s : apply.skipped)
     applied_[cluster_.rank_of(s.worker).value] = s.clock.next();
   version_ = apply.version_after;
-  revision_.value += static_cast<std::int64_t>(apply.contributors.size());
+  revision_.value += static_cast<std::int64_t>(apply.contributions.size());
   if (revision_ != apply.revision_after)
     violation("revision " + to_string(revision_) + " is not the authority's");
 
@@ -52,13 +78,6 @@ void ShardModel::apply(const sync::Apply& apply) {
     }
   }
   waiting_ = std::move(still);
-}
-
-void ShardModel::discard(const sync::Discard& discard) {
-  const Key key{discard.worker, discard.clock};
-  partial_.erase(key);
-  whole_.erase(key);
-  refused_.insert(key);
 }
 
 void ShardModel::pull(NodeId node, Version min_version, std::function<void(SliceAnswer)> answer) {
@@ -81,9 +100,8 @@ SliceAnswer ShardModel::answer_for(NodeId node) const {
 }
 
 void ShardModel::check_empty() {
-  for (const Key& key : whole_) {
-    violation("still holds " + to_string(key.first) + "@" + to_string(key.second) + " at the end");
-  }
+  if (gradients_.held() > 0)
+    violation("still holds " + std::to_string(gradients_.held()) + " gradients at the end");
 }
 
 }  // namespace paceline::test

@@ -1,14 +1,15 @@
-// A simulated shard: holds gradients until the authority says Apply or Discard, answers pulls from its own
-// counts.
+// A simulated shard: its real GradientStore holds gradients until the authority has them applied or
+// discarded; it answers pulls from its own counts.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <set>
+#include <optional>
 #include <vector>
 
 #include "common/cache/snapshot.h"
-#include "common/sync/actions.h"
+#include "common/wire/messages.h"
+#include "server/store/gradient_store.h"
 #include "tests/sim/counting.h"
 
 namespace paceline::test {
@@ -21,20 +22,26 @@ struct SliceAnswer {
 
 class ShardModel {
  public:
-  ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations);
+  // Of a run that is resumed it counts what came behind `version` and `revision`.
+  ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violations& violations,
+             Version version = Version(0), Revision revision = Revision(0));
 
-  // The first half of a gradient, then the rest; true when it has come whole: it is held now, or dropped
-  // where it was discarded before.
-  void begin_push(WorkerId worker, Clock clock);
-  bool finish_push(WorkerId worker, Clock clock);
+  // What it has to say when a gradient has come whole: it is held now, or dropped where it was discarded
+  // before. What was whole before is dropped unsaid.
+  std::optional<wire::GradientArrived> takes(const wire::Push& push, const wire::Payload& payload);
 
-  void apply(const sync::Apply& apply);
-  void discard(const sync::Discard& discard);
+  // What the authority says.
+  void hears(const wire::Message& message);
+  // The node's connection broke, and it goes on over another one: what was not whole comes again from its
+  // begin, and it asks again for what it has not been answered.
+  void rejoined(NodeId node);
   void pull(NodeId node, Version min_version, std::function<void(SliceAnswer)> answer);
 
   // At the end: nothing may be held any more.
   void check_empty();
   const Counts& counts() const { return *counts_; }
+  // What a checkpoint takes: it does not change any more.
+  std::shared_ptr<const Counts> image() const { return counts_; }
 
  private:
   struct WaitingPull {
@@ -42,7 +49,7 @@ class ShardModel {
     Version min_version;
     std::function<void(SliceAnswer)> answer;
   };
-  using Key = std::pair<WorkerId, Clock>;
+  void apply(const wire::ApplyDecision& decision);
   SliceAnswer answer_for(NodeId node) const;
   void violation(const std::string& what);
 
@@ -53,7 +60,8 @@ class ShardModel {
   std::vector<Clock> applied_;  // by rank
   Version version_;
   Revision revision_;
-  std::set<Key> partial_, whole_, refused_;
+  std::int64_t next_decision_ = 0;
+  server::GradientStore gradients_;
   std::vector<WaitingPull> waiting_;
 };
 

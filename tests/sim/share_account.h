@@ -22,6 +22,9 @@ class ShareAccount {
     std::iota(tape_.begin(), tape_.end(), std::int64_t{0});
   }
 
+  // Resumed: nobody is there yet, and `begun` is the first clock.
+  ShareAccount(std::vector<std::int64_t> left, Clock begun) : tape_(std::move(left)), begun_(begun) {}
+
   void come(WorkerId worker) { there_.insert(worker); }
   void finish(WorkerId worker) { there_.erase(worker); }
   void lose(WorkerId worker, std::optional<std::int64_t> begun) {

@@ -1,7 +1,8 @@
 // Thousands of random runs of the real core: every policy, apply mode, share and number of shards, with
-// jitter, duplicates, NaN, nodes that leave or die half-way through a push, come late or come back, and
-// stops. What must hold is in authority_checker.h and node_model.h. A failure prints its seed; tests/seeds.h
-// says how to run that one alone.
+// jitter, duplicates, NaN, nodes that leave or die half-way through a push, come late or come back,
+// connections that break and stay cut, nodes cut off for longer than their lease, servers that die and are
+// resumed, and stops. What must hold is in authority_checker.h and node_model.h. A failure prints its seed;
+// tests/seeds.h says how to run that one alone.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -16,6 +17,7 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   const testing::Seeds range = testing::seeds(4000);
   std::map<PolicyKind, int> per_policy;
   int with_comers = 0, turning_eager = 0;
+  Faults faults;
   run_seeds(range, kKeptOfSim, [&](std::uint64_t seed) -> std::string {
     const RunPlan plan = plan_of(seed);
     ++per_policy[plan.config.policy.kind];
@@ -23,7 +25,7 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
     const bool returns =
         !plan.returns_after_ns.empty() && !(plan.dies_at_ns.empty() && plan.leaves_at.empty());
     if (returns || !plan.comes_at_ns.empty()) ++with_comers;
-    const Violations violations = simulate(plan);
+    const Violations violations = simulate(plan, nullptr, &faults);
     if (violations.empty()) return {};
     std::string text = plan.describe();
     for (const std::string& violation : violations) text += "\n  " + violation;
@@ -33,6 +35,18 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   CHECK(per_policy.size() == EnumNames<PolicyKind>::table.size());
   CHECK(with_comers > 500);
   CHECK(turning_eager > 100);
+  CHECK(faults.nodes_cut > 2000);
+  CHECK(faults.shards_cut > 200);
+  CHECK(faults.messages_lost > 2000);
+  CHECK(faults.gone_on > 1000);
+  CHECK(faults.said_again_by_nodes > 1000);
+  CHECK(faults.said_again_to_nodes > 500);
+  CHECK(faults.said_again_by_servers > 500);
+  CHECK(faults.lost_by_lease > 100);
+  CHECK(faults.back_after_lease > 20);
+  CHECK(faults.server_crashes > 500);
+  CHECK(faults.done_again > 500);
+  CHECK(faults.ahead > 100);
 }
 
 // One node, one thread, nothing lost: 40 iterations under `kind`.
@@ -63,6 +77,13 @@ TEST_CASE("an_iteration_is_one_round_trip_its_pull_goes_with_its_push") {
 
 TEST_CASE("only_when_required_most_iterations_pull_nothing") {
   CHECK(traffic_of(PolicyKind::kSsp, ApplyMode::kVersioned, std::nullopt).pulls < 20);
+}
+
+TEST_CASE("the_same_seed_meets_the_same_faults") {
+  Faults once, again;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) simulate(plan_of(seed), nullptr, &once);
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) simulate(plan_of(seed), nullptr, &again);
+  CHECK(once == again);
 }
 
 TEST_CASE("the_same_seed_gives_the_same_plan") {

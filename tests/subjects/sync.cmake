@@ -18,12 +18,18 @@ foreach(library paceline_sync paceline_cache)
 endforeach()
 
 # The simulation: the real core and cache rules on a simulated network, with independent checkers.
-set(SIM_SOURCES sim/authority_checker.cc sim/authority_judge.cc sim/node_model.cc sim/run_plan.cc sim/shard_model.cc
-                sim/world.cc)
+# Of worker/client what says again what was lost, of server/store what takes each gradient once, and no socket.
+set(SIM_SOURCES
+  sim/authority_checker.cc sim/authority_judge.cc sim/authority_model.cc sim/authority_resumed.cc sim/generation.cc
+  sim/generation_cuts.cc sim/generation_messages.cc sim/generation_saves.cc sim/node_model.cc sim/run_plan.cc
+  sim/shard_model.cc sim/world.cc
+  ${PROJECT_SOURCE_DIR}/worker/client/gradient_sender.cc ${PROJECT_SOURCE_DIR}/worker/client/outstanding.cc
+  ${PROJECT_SOURCE_DIR}/worker/client/server_link.cc
+  ${PROJECT_SOURCE_DIR}/server/store/gradient.cc ${PROJECT_SOURCE_DIR}/server/store/gradient_store.cc)
 set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)
 paceline_test(sync_sim_test ONE_THREAD
   SOURCES sim/sim_test.cc ${SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
-  LIBS paceline_sync paceline_cache)
+  LIBS paceline_sync paceline_cache paceline_gradient_encoder)
 
 # The core saved and resumed, through its bytes.
 paceline_test(sync_resume_test ONE_THREAD
@@ -38,7 +44,7 @@ get_target_property(CACHE_SOURCES paceline_cache SOURCES)
 list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
 paceline_test(sync_mutant_test PLAIN
   SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${RESUMED_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES}
-  TIMEOUT 300)
+  LIBS paceline_gradient_encoder TIMEOUT 300)
 target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
 
 paceline_test(sync_unit_test ONE_THREAD

@@ -1,0 +1,100 @@
+// What the authority and another shard's server say to each other over a connection that may break: each end
+// has its real ShardTalk, so nothing of it is lost, or heard twice.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "common/wire/messages.h"
+#include "server/shard_talk.h"
+#include "tests/sim/counting.h"
+#include "tests/sim/network.h"
+
+namespace paceline::test {
+
+class ShardLine {
+ public:
+  using Hears = std::function<void(const wire::Message&)>;
+  // `authority` hears what `shard` says, and the other way round.
+  ShardLine(Network& network, ShardId shard, Hears authority, Hears at_shard, Violations& violations)
+      : network_(network),
+        shard_(shard_party(shard.value)),
+        authority_hears_(std::move(authority)),
+        shard_hears_(std::move(at_shard)),
+        violations_(violations) {}
+
+  void to_shard(const wire::Message& message) {
+    authority_talk_.says(message);
+    send_to_shard(message);
+  }
+  void to_authority(const wire::Message& message) {
+    shard_talk_.says(message);
+    if (welcomed_) send_to_authority(message);
+  }
+
+  void breaks() {
+    network_.break_connection(shard_, kAuthorityParty);
+    welcomed_ = false;
+  }
+  bool is_broken() const { return !welcomed_; }
+  // The shard does, over another connection.
+  void goes_on() {
+    network_.connect_again(shard_, kAuthorityParty, [this, heard = shard_talk_.tell()] { rejoins(heard); });
+  }
+  std::int64_t said_again() const { return said_again_; }
+
+ private:
+  using Talk = server::ShardTalk;
+
+  void rejoins(std::int64_t heard) {
+    judge(authority_talk_.other_heard(heard));
+    network_.send(kAuthorityParty, shard_, [this, own = authority_talk_.tell()] { is_welcomed(own); });
+    for (const wire::Message& message : authority_talk_.unheard()) say_again(message, Talk::End::kShard);
+  }
+  void is_welcomed(std::int64_t heard) {
+    if (network_.is_broken(shard_, kAuthorityParty)) return;  // by now
+    welcomed_ = true;
+    judge(shard_talk_.other_heard(heard));
+    for (const wire::Message& message : shard_talk_.unheard()) say_again(message, Talk::End::kAuthority);
+  }
+  void say_again(const wire::Message& message, Talk::End to) {
+    ++said_again_;
+    to == Talk::End::kShard ? send_to_shard(message) : send_to_authority(message);
+  }
+
+  void send_to_shard(const wire::Message& message) {
+    network_.send(kAuthorityParty, shard_, [this, message] {
+      if (!says_heard(shard_talk_, message)) return shard_hears_(message);
+      shard_hears_(message);
+      network_.send(shard_, kAuthorityParty,
+                    [this, heard = shard_talk_.tell()] { judge(authority_talk_.other_heard(heard)); });
+    });
+  }
+  void send_to_authority(const wire::Message& message) {
+    network_.send(shard_, kAuthorityParty, [this, message] {
+      if (!says_heard(authority_talk_, message)) return authority_hears_(message);
+      authority_hears_(message);
+      network_.send(kAuthorityParty, shard_,
+                    [this, heard = authority_talk_.tell()] { judge(shard_talk_.other_heard(heard)); });
+    });
+  }
+  // As with a heartbeat, too: here after each 8 messages, of whichever end.
+  bool says_heard(Talk& talk, const wire::Message& message) {
+    const bool at_once = talk.hears(message);
+    return ++messages_ % 8 == 0 || at_once;
+  }
+  void judge(const Status& heard) {
+    if (!heard.is_ok()) violations_.push_back("server and shard: " + heard.message());
+  }
+
+  Network& network_;
+  const Party shard_;
+  Hears authority_hears_, shard_hears_;
+  Violations& violations_;
+  Talk authority_talk_{Talk::End::kAuthority}, shard_talk_{Talk::End::kShard};
+  bool welcomed_ = true;
+  std::int64_t messages_ = 0, said_again_ = 0;
+};
+
+}  // namespace paceline::test
