@@ -62,26 +62,43 @@ Status check_keys(const RunConfig& config, ShardId shard, std::uint32_t replica)
 // for that memory.
 constexpr std::size_t kBytesPerWorker = 1024;
 
+// Catches what is sent between two servers of this process, one of which ends for the other to begin: else
+// the system would do with it what it does with signals that nobody catches. A stop is the next one's.
+class BetweenServers {
+ public:
+  BetweenServers() {
+    signals_.async_wait([this](const boost::system::error_code& error, int) { stop_ = !error; });
+  }
+  bool is_to_stop() {
+    io_.poll();
+    return stop_;
+  }
+
+ private:
+  boost::asio::io_context io_;
+  boost::asio::signal_set signals_{io_, SIGINT, SIGTERM};
+  boost::asio::signal_set questions_{io_, SIGUSR1};
+  bool stop_ = false;
+};
+
 // One server from its start to its end.
 struct Ended {
   int exit_status = kExitOk;
   std::optional<AfterHandOver> after_hand_over;
+  bool has_started = true;
 };
 
 Ended serve(const RunConfig& config, ShardId shard, const Log& log, const ServerOptions& options,
-            const DaemonOptions& given) {
+            BetweenServers& between) {
   wire::Context context;
   Server server(config, shard, context, log, options);
   const Status started = server.start();
-  if (!started.is_ok()) {
-    if (!given.resume && options.role != ServerOptions::Role::kGoesOn)
-      forget_run(config, shard, given.config_path);
-    return {fail(started), std::nullopt};
-  }
+  if (!started.is_ok()) return {fail(started), std::nullopt, /*has_started=*/false};
   boost::asio::signal_set signals(server.io(), SIGINT, SIGTERM);
   stop_on_signals(signals, server);
   boost::asio::signal_set questions(server.io(), SIGUSR1);
   explain_on_signal(questions, server);
+  if (between.is_to_stop()) server.request_stop("stopped by a signal");
   const Status ended = server.run();
   return {ended.is_ok() ? kExitOk : kExitFailedRun, server.after_hand_over()};
 }
@@ -129,13 +146,16 @@ int server_main(int argc, char** argv) {
                         follows ? Role::kFollows : Role::kBegins,
                         /*expects_follower=*/true,
                         given.force};
-  for (;;) {
-    const Ended ended = serve(*config, shard, *log, options, given);
-    if (!ended.after_hand_over) return ended.exit_status;
+  BetweenServers between;
+  Ended ended = serve(*config, shard, *log, options, between);
+  if (!ended.has_started && !given.resume) forget_run(*config, shard, given.config_path);
+  while (ended.after_hand_over) {
     options.resume = ended.after_hand_over->serves;
     options.role = options.resume ? Role::kGoesOn : Role::kFollows;
     options.expects_follower = ended.after_hand_over->expects_follower;
+    ended = serve(*config, shard, *log, options, between);
   }
+  return ended.exit_status;
 }
 
 }  // namespace

@@ -175,6 +175,7 @@ class ServerLoop {
   void on_serving(Result<wire::Message> message);
   void on_resumes(const wire::ReplicaResumes& resumes);
   void pull_more();
+  void read_given();
   [[nodiscard]] Status begin_following(const wire::ReplicaWelcome& welcome);
   void on_event(wire::Message event);
   void tell_held();

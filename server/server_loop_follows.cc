@@ -89,7 +89,10 @@ void ServerLoop::on_serving(Result<wire::Message> message) {
 
 // It goes on from a checkpoint: of its own files, if this one has any, none need be the same.
 void ServerLoop::on_resumes(const wire::ReplicaResumes& resumes) {
-  if (replica_->welcomed || (replica_->pull && replica_->pull->id() == resumes.from)) return;
+  const bool comes =
+      replica_->reads == resumes.from || (replica_->pull && replica_->pull->id() == resumes.from);
+  if (replica_->welcomed || comes) return;
+  replica_->reads.reset();
   log_.info("shard " + to_string(shard_) + " is given the checkpoint of " + to_string(resumes.from));
   const CheckpointFolder folder(config_.run.out, fingerprint_);
   if (const Status made = folder.make(resumes.from); !made.is_ok()) return end(made);
@@ -110,10 +113,30 @@ void ServerLoop::pull_more() {
     const Status said = replica_->serving->send({*pull, {}});
     if (!said.is_ok()) return log_.debug(said.message());  // it is gone; another one gives it from the start
   }
-  if (!replica_->pull->complete()) return;
-  replica_->has = replica_->pull->id();
+  if (replica_->pull->complete()) read_given();
+}
+
+// Before it follows: who follows says all the time that it lives.
+void ServerLoop::read_given() {
+  const CheckpointId id = replica_->pull->id();
   replica_->pull.reset();
-  if (const Status asked = ask_to_follow(); !asked.is_ok()) log_.debug(asked.message());
+  replica_->reads = id;
+  const std::filesystem::path path = CheckpointFolder(config_.run.out, fingerprint_).shard_file(id, shard_);
+  const auto file = std::make_shared<std::optional<ShardFile>>();
+  background_.run(
+      [file, path, wanted = ShardFileWanted{id, fingerprint_, shard_, {}, {}, {}},
+       block_floats = shard_settings(config_).block_floats] {
+        PACELINE_ASSIGN_OR_RETURN(*file, read_shard_file(path, wanted, block_floats));
+        return Status::ok();
+      },
+      [this, file, id](const Status& read, Ticks) {
+        if (ended_ || replica_->reads != id) return;
+        replica_->reads.reset();
+        if (!read.is_ok()) return end(Status(read).with_context("the checkpoint to go on from"));
+        replica_->has = id;
+        replica_->file = std::move(*file);
+        if (const Status asked = ask_to_follow(); !asked.is_ok()) log_.debug(asked.message());
+      });
 }
 
 Status ServerLoop::begin_following(const wire::ReplicaWelcome& welcome) {
@@ -276,10 +299,10 @@ void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
   }
 }
 
-// As the one that serves did (server_loop_resume.cc), from the files that it gave; the shard's is read at
-// once, since nothing else is to be done meanwhile.
+// As the one that serves did (server_loop_resume.cc), from the files that it gave.
 Status ServerLoop::apply_resumed(std::uint64_t generation, Ticks at) {
-  if (!replica_->has || resumed_) return data_loss("resumed without a checkpoint, or twice");
+  if (!replica_->has || !replica_->file || resumed_)
+    return data_loss("resumed without a checkpoint, or twice");
   generation_ = generation;
   shard_checkpoints_.set_generation(generation);
   const CheckpointFolder folder(config_.run.out, fingerprint_);
@@ -290,9 +313,7 @@ Status ServerLoop::apply_resumed(std::uint64_t generation, Ticks at) {
     PACELINE_RETURN_IF_ERROR(resume_authority(std::move(point), at));
     for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) authority_->shard_joined(ShardId(k));
   }
-  const ShardFileWanted wanted{*replica_->has, fingerprint_, shard_, {}, {}, {}};
-  PACELINE_ASSIGN_OR_RETURN(ShardFile file, read_shard_file(folder.shard_file(*replica_->has, shard_), wanted,
-                                                            shard_settings(config_).block_floats));
+  ShardFile file = *std::exchange(replica_->file, std::nullopt);
   membership_.expect_layout(file.info.owner.layout_hash);
   resume_point_ = replica_->has;
   resumed_ = true;
@@ -327,7 +348,8 @@ void ServerLoop::answer_for_files() {
 void ServerLoop::tick_following() {
   const Ticks now = steady_now();
   for (const std::string& line : router_->keep_out(now)) log_.warn("kept out " + line);
-  if (!replica_->welcomed && now - started_at_ > config_.cluster.start_timeout) {
+  // While it is told to ask again, or given a checkpoint, it waits.
+  if (!replica_->welcomed && now - std::max(started_at_, replica_->heard) > config_.cluster.start_timeout) {
     return end(deadline_exceeded("the replica that serves shard " + to_string(shard_) + " (" +
                                  other_endpoint() +
                                  ") has not let this one follow within cluster.start_timeout: " +

@@ -332,6 +332,7 @@ void ServerLoop::end(Status result) {
   for (const std::string& line : stalls_.look({}, ticks())) log_.info(line);
   result_ = over_ ? *over_ : std::move(result);  // what it could not say any more changes nothing
   if (authority_ && authority_->over()) hands_over_ = authority_->hands_over();
+  if (replica_ && replica_->deposed) hands_over_ = false;
   if (hands_over_) after_ = AfterHandOver{!follows(), replica_ && (replica_->follower || replica_->is_asked)};
   if (is_shown()) show_status(ticks());
   display_.end();

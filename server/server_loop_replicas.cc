@@ -104,6 +104,7 @@ void ServerLoop::on_candidacy() {
               std::to_string(primacy.term()));
   } else if (replica_->served && (primacy.another_serves() || primacy.is_left_out())) {
     // Where only its lease has ended, and nobody serves, it may yet serve again (look_at_etcd()).
+    replica_->deposed = true;
     end(unavailable("shard " + to_string(shard_) +
                     " is not served by this replica any more: " + primacy.describe(steady_now())));
   }
@@ -151,19 +152,23 @@ std::string ServerLoop::why_it_waits() const {
          (replica_->follower ? " to have what there is" : "");
 }
 
-// After a hand-over its follower is to be there soon, or the run goes on without it.
+// After a hand-over its follower is to be there soon, or the run goes on without it, and well before nodes
+// have waited for too long.
 void ServerLoop::look_for_follower() {
   if (options_.role != ServerOptions::Role::kGoesOn || !waits_for_follower() || !acts()) return;
   const Ticks now = ticks();
-  Ticks since = std::max(started_at_, replica_->pulled);
-  if (replica_->follower) since = std::max(since, replica_->follower->seen);
-  if (options_.expects_follower && now - since <= kLeasesToCome * config_.cluster.lease) return;
+  const Ticks heard = replica_->follower ? replica_->follower->seen : std::max(started_at_, replica_->pulled);
+  const bool comes = options_.expects_follower && now - heard <= kLeasesToCome * config_.cluster.lease &&
+                     now - started_at_ <= config_.cluster.reconnect_timeout / 2;
+  if (comes) return;
   if (options_.expects_follower) {
     log_.warn(
         "shard " + to_string(shard_) +
         "'s other replica has not come; this one goes on alone, and what it acknowledges is in one place");
+    replica_->asked_for_hand_over = now + kLeasesBetween * config_.cluster.lease;
   }
   lose_follower("it is not complete in time");
+  replica_->pulls.clear();
   replica_->was_followed = true;
   replica_->events.end_following();
   note_complete();
@@ -304,8 +309,11 @@ void ServerLoop::give_checkpoint(const wire::PeerId& to) {
     };
     answer = wire::ReplicaResumes{*resume_point_, bytes_of(folder.shard_file(*resume_point_, shard_)),
                                   is_authority() ? bytes_of(folder.manifest(*resume_point_)) : 0};
-    replica_->pulls = to;
-    replica_->pulled = ticks();
+    if (std::exchange(replica_->pulls, to) == to) {
+      replica_->pulled = ticks();  // it lives, and is reading what it was given
+    } else {
+      replica_->given.reset();
+    }
   }
   const Status said = router_->send(to, {std::move(answer), {}});
   if (!said.is_ok()) log_.debug(said.message());  // it asks again
@@ -316,8 +324,13 @@ void ServerLoop::on_pull(const wire::FilePull& pull) {
   const bool manifest = pull.file == wire::CheckpointFile::kManifest;
   const std::filesystem::path file =
       manifest ? folder.manifest(*resume_point_) : folder.shard_file(*resume_point_, shard_);
-  Result<wire::Payload> piece = piece_of(file, pull);
+  // Each piece once, in order, and no more than are read.
+  const std::pair next(manifest, pull.offset);
+  const bool unread = router_->waiting(replica_->pulls) > 2 * CheckpointPull::kUnderWay;
+  if (unread || (replica_->given && next <= *replica_->given)) return;
+  replica_->given = next;
   replica_->pulled = ticks();
+  Result<wire::Payload> piece = piece_of(file, pull);
   if (!piece.is_ok()) return log_.warn("a replica is not given its checkpoint: " + piece.status().message());
   const Status said =
       router_->send(replica_->pulls, {wire::FilePiece{pull.file, pull.offset}, *std::move(piece)});
@@ -330,6 +343,7 @@ void ServerLoop::ask_hand_over(const wire::PeerId& from) {
   Status status = replica_->follower ? unavailable("another one follows") : can_hand_over(config_);
   const bool asked =
       replica_->asked_for_hand_over && now - *replica_->asked_for_hand_over <= config_.cluster.lease;
+  if (!replica_->refused.is_ok()) status = replica_->refused;
   if (status.is_ok() && !asked && acts()) {
     replica_->asked_for_hand_over = now;
     const std::string why = "a replica of shard " + to_string(shard_) + " has come back";

@@ -272,6 +272,8 @@ void ServerLoop::on_authority_error(const wire::Error& error) {
   if (follows_another && broken_) return connect_again();
   if (follows_another && !welcomed_) return on_authority_broken(connection_);
   if (error.fatal) return end(status);
+  const bool of_hand_over = replica_ && replica_->asked_for_hand_over;
+  if (of_hand_over && error.code == StatusCode::kFailedPrecondition) replica_->refused = status;
   log_.warn(status.message());
 }
 

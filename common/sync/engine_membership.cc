@@ -169,6 +169,10 @@ Status Engine::on(const QuiesceRequested&) {
   }
   if (quiesces_at_) return Status::ok();
   Clock target(0);
+  // Somebody who has gone may have had more whole than anybody who is here: that waits for its clock's turn.
+  if (apply_ == ApplyMode::kVersioned) {
+    target = Clock(version_.value + static_cast<std::int64_t>(gradients_.clocks()));
+  }
   for (const Worker& w : workers_) {
     if (apply_ == ApplyMode::kEager || !live(w)) continue;
     target = std::max(target, w.phase == Phase::kRunning ? w.clock.next() : w.clock);

@@ -342,10 +342,12 @@ class Authority {
     std::string why;
     Ticks since;         // wanted; then: asked of the core
     bool rests = false;  // nothing is under way
-    bool saved = false;  // and that state is saved, or being saved
+    bool saved = false;  // and that state is saved, or being saved: this one
+    Version version;
+    Revision revision;
   };
   std::optional<HandingOver> handing_over_;
-  Status hand_over_failed_;  // not OK: why it is not tried again
+  std::optional<Ticks> hand_over_failed_at_;
   bool hands_over_ = false;
 
   std::string run_status_ = "ok";  // "ok", "stopped", "failed", "invalid"

@@ -22,12 +22,15 @@ Status Authority::may_hand_over() const {
   PACELINE_RETURN_IF_ERROR(can_hand_over(config_));
   if (stage_ == Stage::kGathering) return unavailable("training has not begun");
   if (stage_ != Stage::kTraining || engine_.stopping()) return failed_precondition("the run is ending");
-  return hand_over_failed_;
+  return Status::ok();
 }
 
 Status Authority::hand_over(const std::string& why, Ticks now) {
   if (handing_over_) return Status::ok();
   PACELINE_RETURN_IF_ERROR(may_hand_over());
+  if (hand_over_failed_at_ && now - *hand_over_failed_at_ <= kLeasesBetween * config_.cluster.lease) {
+    return unavailable("it was tried a while ago, and will be again");
+  }
   log_.info("the run is brought to rest, so that all servers can go on together: " + why);
   handing_over_.emplace();
   handing_over_->why = why;
@@ -61,6 +64,8 @@ void Authority::advance_hand_over(Ticks now) {
   if (!it.saved) {
     it.saved = checkpoints_.due_at_stop(engine_.version(), now);
     if (!it.saved) return give_up_hand_over("the state is not to be saved", now);
+    it.version = engine_.version();
+    it.revision = engine_.revision();
     wire::ApplyDecision last;
     last.version_after = engine_.version();
     last.revision_after = engine_.revision();
@@ -68,11 +73,11 @@ void Authority::advance_hand_over(Ticks now) {
     send_decision(std::move(last));
     return begin_checkpoint(now);
   }
-  const std::optional<CheckpointId> newest = checkpoints_.newest();
-  if (!newest || newest->version != engine_.version()) {
+  const std::optional<CheckpointId> counted = checkpoints_.counted();
+  if (!counted || counted->version != it.version || engine_.revision() != it.revision) {
     return give_up_hand_over("the state could not be saved", now);
   }
-  log_.info("all servers go on from the checkpoint of " + to_string(*newest) + ", as a new generation");
+  log_.info("all servers go on from the checkpoint of " + to_string(*counted) + ", as a new generation");
   run_status_ = "stopped";
   result_ = unavailable("the servers go on as a new generation: " + it.why);
   hands_over_ = resumable_ = true;
@@ -84,8 +89,8 @@ void Authority::advance_hand_over(Ticks now) {
 }
 
 void Authority::give_up_hand_over(const std::string& why, Ticks now) {
-  log_.warn("the run goes on without the server that has come back: " + why);
-  hand_over_failed_ = failed_precondition("it was tried before: " + why);
+  log_.warn("the run goes on without the server that has come back, for now: " + why);
+  hand_over_failed_at_ = now;
   handing_over_.reset();
   if (!engine_.quiescing()) return;
   const Status ended = step(sync::QuiesceEnded{}, now);

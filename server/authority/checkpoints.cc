@@ -117,6 +117,7 @@ void Checkpoints::on_written_here(CheckpointId id, const Older& older) {
 void Checkpoints::on_written(CheckpointId id, const Status& written, std::uint64_t bytes, Ticks now) {
   if (!written.is_ok()) return on_failed(id, written.message());
   ++written_;
+  counted_ = id;
   failed_in_a_row_ = 0;
   schedule_.written();
   log_.info("checkpoint of " + to_string(id) + " is written: " + megabytes(bytes) + ", " +

@@ -76,6 +76,9 @@ class Checkpoints {
   // The newest that is whole, of this generation or the one that was resumed from; on this process's disk,
   // where another one counts them.
   std::optional<CheckpointId> newest() const { return newest_; }
+  // The newest of this generation that counts as whole, wherever it is: the same at all of a shard's
+  // replicas.
+  std::optional<CheckpointId> counted() const { return counted_; }
 
  private:
   struct Current {
@@ -109,6 +112,7 @@ class Checkpoints {
   std::int64_t failed_ = 0;
   std::uint64_t failed_in_a_row_ = 0;
   std::optional<CheckpointId> newest_;
+  std::optional<CheckpointId> counted_;
   std::optional<CheckpointId> oldest_kept_;  // here, as far as is known
 };
 

@@ -26,6 +26,9 @@ namespace paceline::server {
 // that stands in the way.
 [[nodiscard]] Status can_hand_over(const RunConfig& config);
 
+// How long, in leases, after a hand-over that brought nobody back, or was given up, before the next one.
+inline constexpr int kLeasesBetween = 20;
+
 // How a server's process goes on after a hand-over.
 struct AfterHandOver {
   bool serves = false;            // it served; else it follows the one that did

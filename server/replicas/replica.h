@@ -15,6 +15,7 @@
 #include "common/instant.h"
 #include "common/wire/messages.h"
 #include "common/wire/transport.h"
+#include "server/checkpoint/shard_file.h"
 #include "server/peer.h"
 #include "server/replicas/candidacy.h"
 #include "server/replicas/checkpoint_pull.h"
@@ -54,12 +55,17 @@ struct Replica {
   wire::PeerId pulls;
   Ticks pulled;
   bool is_asked = false;
-  std::optional<Ticks> asked_for_hand_over;
+  std::optional<Ticks> asked_for_hand_over;            // or when it may be again
+  std::optional<std::pair<bool, std::int64_t>> given;  // the last piece: of the manifest, from which byte on
+  Status refused;                                      // by the authority: nobody can come back any more
+  bool deposed = false;                                // another one serves: a hand-over is that one's
 
   // One that follows.
   std::unique_ptr<wire::DealerSocket> serving;
   std::optional<CheckpointPull> pull;  // what it is being given
+  std::optional<CheckpointId> reads;   // has been given, and is reading
   std::optional<CheckpointId> has;     // and has
+  std::optional<ShardFile> file;       // of that, until it is told that it goes on from it
   bool welcomed = false;
   bool broken = false;              // the connection to it
   std::vector<wire::Message> turn;  // events of one that has not ended

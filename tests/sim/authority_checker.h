@@ -61,8 +61,8 @@ class AuthorityChecker {
   bool note(const sync::StepReported& e);
   bool note(const sync::Lost& e);
   bool note(const sync::StopRequested& e);
-  bool note(const sync::QuiesceRequested&) { return true; }
-  bool note(const sync::QuiesceEnded&) { return true; }
+  bool note(const sync::QuiesceRequested&) { return rests_ = true; }
+  bool note(const sync::QuiesceEnded&) { return !(rests_ = false); }
   bool note(const sync::Tick& e);
   // Balanced batches: whether the worker has computed from what it was granted.
   bool as_granted(const Account& a, std::int64_t samples) const {
@@ -117,7 +117,7 @@ class AuthorityChecker {
   const sync::EngineConfig config_;
   Violations& violations_;
   std::map<WorkerId, Account> accounts_;
-  bool begun_ = false, stopping_ = false, finished_ = false, anybody_lost_ = false;
+  bool begun_ = false, stopping_ = false, rests_ = false, finished_ = false, anybody_lost_ = false;
   bool rejection_due_ = false;
   std::map<Gradient, std::pair<Version, Revision>> computed_;  // with which parameters, as reported
   std::set<Gradient> complete_, applied_, discard_due_, faulty_;

@@ -64,6 +64,8 @@ void AuthorityModel::carry_out(const Action& action, bool saves) {
     instruct(grant->worker, *grant);
   } else if (const auto* finish = std::get_if<FinishWorker>(&action)) {
     instruct(finish->worker, *finish);
+  } else if (std::holds_alternative<Quiesced>(action)) {
+    hearers_.rests();
   }
 }
 

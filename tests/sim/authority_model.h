@@ -23,6 +23,7 @@ class AuthorityModel {
     std::function<void(const sync::Discard&)> discarded;
     // Whether the decision just made is to be saved; what of it is, the authority has in itself by then.
     std::function<bool(const AuthorityModel&)> saves;
+    std::function<void()> rests;  // Quiesced
   };
   AuthorityModel(sync::Engine engine, AuthorityChecker checker, Network& network, Hearers hearers);
 

@@ -65,6 +65,9 @@ class Generation {
   void join(NodeId node);
   void kill(NodeId node);
   void end(NodeModel& node);
+  // The run is brought to rest, and goes on a while after it has come to it.
+  void bring_to_rest();
+  void go_on_later();
   // Which is noticed within a lease.
   void has_ended(const NodeModel& node);
   // Of an incarnation that another has followed nothing more is lost.

@@ -11,7 +11,7 @@ AuthorityModel::Hearers Generation::hearers() {
           [this](const Discard& d) {
             surroundings_.fates[{d.worker, d.clock}] = Fate::kDiscarded;
           },
-          [this](const AuthorityModel& authority) { return saves(authority); }};
+          [this](const AuthorityModel& authority) { return saves(authority); }, [this] { go_on_later(); }};
 }
 
 void Generation::to_node(WorkerId worker, const AuthorityModel::Instruction& what) {

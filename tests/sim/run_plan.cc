@@ -135,6 +135,13 @@ void draw_other_samples(RunPlan& plan) {
   if (balanced && random.next_below(2) == 0) plan.other_samples_chance = 0.1;
 }
 
+// A fifth of the runs in which workers come and go, drawn from elsewhere.
+void draw_rest(RunPlan& plan) {
+  CounterRandom random(plan.seed, Stream::kTest, 13);
+  const auto at = static_cast<std::int64_t>(random.next_below(50'000'000));
+  if (workers_come_and_go(plan.config) && random.next_below(5) == 0) plan.rests_at_ns = at;
+}
+
 // Half of the runs, drawn from elsewhere: the others stay what they were.
 void draw_cuts(RunPlan& plan) {
   CounterRandom random(plan.seed, Stream::kTest, 11);
@@ -186,6 +193,7 @@ RunPlan plan_of(std::uint64_t seed) {
   draw_comers(plan);
   draw_early_return(plan);
   draw_other_samples(plan);
+  draw_rest(plan);
   draw_cuts(plan);
   draw_crashes(plan);
   return plan;

@@ -18,6 +18,7 @@ Faults& Faults::operator+=(const Faults& other) {
   lost_by_lease += other.lost_by_lease;
   back_after_lease += other.back_after_lease;
   server_crashes += other.server_crashes;
+  rests += other.rests;
   done_again += other.done_again;
   ahead += other.ahead;
   return *this;
