@@ -68,7 +68,7 @@ class Network {
   std::int64_t messages_lost() const { return lost_; }
 
   // `party` is dead from now on.
-  void cut(Party party) { cut_[party] = now_; }
+  void cut(Party party) { cut_.try_emplace(party, now_); }
 
   // Delivers the next message; false when there is none.
   bool deliver_next() {
