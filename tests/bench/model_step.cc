@@ -1,8 +1,11 @@
-// Times one training step of the oneDNN back end, local Adam included, without servers, data set or threads:
-// what the daemons cannot be faster than. Prints one JSON line. tests/bench/step_vs_pytorch.py sets it beside
-// PyTorch.
+// Times one training step of a back end, local Adam on the CPU included, without servers, data set or
+// threads: what the daemons cannot be faster than. Prints one JSON line. tests/bench/step_vs_pytorch.py sets
+// it beside PyTorch.
 //
-//   bench_model_step MODEL BATCH STEPS [DROPOUT]      e.g. bench_model_step cifar_cnn_small 128 20
+//   bench_model_step MODEL BATCH STEPS [DROPOUT [WHERE]]      e.g. bench_model_step cifar_cnn_small 128 20
+//
+// WHERE: cpu (oneDNN), or on the first GPU fp32, tf32 or bf16: parameters go there and the gradient comes
+// back.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -10,13 +13,25 @@
 #include <string>
 #include <vector>
 
+#include "common/config/names.h"
 #include "common/params/optimizer.h"
 #include "common/random.h"
 #include "common/ticks.h"
 #include "worker/model/backend.h"
+#include "worker/model/gpu_module.h"
 
 namespace paceline {
 namespace {
+
+Result<std::unique_ptr<NetworkBackend>> backend_at(const std::string& where, const NetworkSpec& network,
+                                                   std::int64_t batch_size, std::uint64_t seed) {
+  if (where == "cpu") return make_backend(Backend::kOnednn, network, batch_size, seed);
+  const auto precision = named<Precision>(where);
+  if (!precision) return invalid_argument(where + ", expected cpu, fp32, tf32 or bf16");
+  PACELINE_ASSIGN_OR_RETURN(const auto gpus, load_gpus({{0}, *precision}));
+  PACELINE_ASSIGN_OR_RETURN(const MakeBackend make, gpus->for_thread(0));
+  return make(network, batch_size, seed);
+}
 
 // Processor time of this process; on a busy machine, what a step costs when nobody interrupts it.
 double cpu_ms() { return static_cast<double>(std::clock()) * 1e3 / CLOCKS_PER_SEC; }
@@ -26,7 +41,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-int run(const std::string& model, std::int64_t batch_size, int steps, double dropout) {
+int run(const std::string& model, std::int64_t batch_size, int steps, double dropout,
+        const std::string& where) {
   constexpr std::uint64_t kSeed = 1;
   TrainSection train;
   train.model = model;
@@ -34,7 +50,7 @@ int run(const std::string& model, std::int64_t batch_size, int steps, double dro
   train.optimizer.kind = OptimizerKind::kAdam;
   const auto network = build_network(train);
   if (!network) return std::fprintf(stderr, "%s\n", network.status().message().c_str()), 2;
-  auto backend = make_backend(Backend::kOnednn, *network, batch_size, kSeed);
+  auto backend = backend_at(where, *network, batch_size, kSeed);
   if (!backend) return std::fprintf(stderr, "%s\n", backend.status().message().c_str()), 1;
 
   CounterRandom random(kSeed, Stream::kTest);
@@ -67,9 +83,10 @@ int run(const std::string& model, std::int64_t batch_size, int steps, double dro
     loss = metric->loss_sum / static_cast<double>(metric->samples);
   }
   std::printf(
-      "{\"model\": \"%s\", \"batch\": %lld, \"steps\": %d, \"median_ms\": %.3f, \"median_cpu_ms\": %.3f, "
+      "{\"model\": \"%s\", \"where\": \"%s\", \"batch\": %lld, \"steps\": %d, \"median_ms\": %.3f, "
+      "\"median_cpu_ms\": %.3f, "
       "\"loss\": %.4f}\n",
-      model.c_str(), static_cast<long long>(batch_size), steps, median(ms), median(cpu), loss);
+      model.c_str(), where.c_str(), static_cast<long long>(batch_size), steps, median(ms), median(cpu), loss);
   return 0;
 }
 
@@ -78,8 +95,9 @@ int run(const std::string& model, std::int64_t batch_size, int steps, double dro
 
 int main(int argc, char** argv) {
   if (argc < 4 || std::atoi(argv[2]) < 1 || std::atoi(argv[3]) < 1) {
-    std::fprintf(stderr, "usage: bench_model_step MODEL BATCH STEPS [DROPOUT]\n");
+    std::fprintf(stderr, "usage: bench_model_step MODEL BATCH STEPS [DROPOUT [WHERE]]\n");
     return 2;
   }
-  return paceline::run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argc > 4 ? std::atof(argv[4]) : 0.0);
+  return paceline::run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argc > 4 ? std::atof(argv[4]) : 0.0,
+                       argc > 5 ? argv[5] : "cpu");
 }
