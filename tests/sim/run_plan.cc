@@ -99,7 +99,7 @@ void draw_faults(CounterRandom& random, RunPlan& plan) {
 }
 
 // Who comes late or comes back, drawn from elsewhere, so that runs in which nobody does stay what they were.
-void draw_comers(RunPlan& plan) {
+void draw_late_and_returning(RunPlan& plan) {
   CounterRandom random(plan.seed, Stream::kTest, 6);
   if (!workers_come_and_go(plan.config) || random.next_below(2) == 0) return;
   const std::uint32_t nodes = plan.config.cluster.nodes;
@@ -190,7 +190,7 @@ RunPlan plan_of(std::uint64_t seed) {
     plan.slowdown.push_back(1.0 + 4.0 * random.next_double());
   }
   if (random.next_below(3) > 0) draw_faults(random, plan);
-  draw_comers(plan);
+  draw_late_and_returning(plan);
   draw_early_return(plan);
   draw_other_samples(plan);
   draw_rest(plan);

@@ -275,6 +275,31 @@ class Replicas(DaemonTest):
                             f'cluster.endpoints=["ipc://{self.folder}/0.1"]', "--resume")
         self.assert_as_if_nothing_had_happened(nodes, [alone], model, self.second())
 
+    def test_one_that_comes_back_and_dies_at_once_costs_the_run_a_wait(self):
+        self.configure_replicas(1, 4 * ITERATIONS)
+        self.of_returns()
+        model = self.calm_model()
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][1])
+        comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
+        self.wait_for_log("server.log", "as a new generation")
+        self.kill(comes)
+        self.assert_as_if_nothing_had_happened(nodes, servers[0][:1], model)
+
+    def test_a_stop_between_two_generations_is_a_stop(self):
+        self.configure_replicas(1, 40 * ITERATIONS)
+        self.of_returns()
+        self.of_replicas.append("cluster.reconnect_timeout=12s")  # for which nodes wait in vain
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][1])
+        comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
+        self.wait_for_log("server.log", "as a new generation")
+        servers[0][0].send(signal.SIGUSR1)
+        servers[0][0].send(signal.SIGTERM)
+        for program in [servers[0][0], comes, *nodes]:
+            self.assertEqual(program.end(), 1, program.errors())
+        self.assertRegex("\n".join(servers[0][0].errors()), "stopped by a signal")
+
     def test_without_what_a_hand_over_needs_a_server_does_not_come_back(self):
         self.configure_replicas(1, 4 * ITERATIONS)
         servers, nodes = self.start_replicas()
