@@ -98,9 +98,16 @@ bool fits(const Device& device, cudnnTensorDescriptor_t x, cudnnFilterDescriptor
          y->w == (x->w + 2 * conv->pad_w - w->w) / conv->stride_w + 1;
 }
 
+enum class Pass { kForward, kData, kFilter };
+
+const char* name_of(Pass pass) {
+  return pass == Pass::kForward ? "forward" : pass == Pass::kData ? "data" : "filter";
+}
+
 // Something that depends on everything that it really depends on.
-std::size_t workspace_of(const Convolution& c, int algorithm) {
-  return static_cast<std::size_t>(256 * (algorithm + 1) + 64 * c.conv.math + c.x.n);
+std::size_t workspace_of(Pass pass, const Convolution& c, int algorithm) {
+  return static_cast<std::size_t>(1024 * static_cast<int>(pass) + 256 * (algorithm + 1) + 64 * c.conv.math +
+                                  c.x.n);
 }
 
 cudnnStatus_t fit_or_mistake(Device& device, const char* call, bool good) {
@@ -110,7 +117,7 @@ cudnnStatus_t fit_or_mistake(Device& device, const char* call, bool good) {
 }
 
 template <typename Perf>
-cudnnStatus_t search(const Convolution& c, int most, int* found, Perf* perf) {
+cudnnStatus_t search(Pass pass, const Convolution& c, int most, int* found, Perf* perf) {
   using Algorithm = decltype(Perf::algo);
   struct Offer {
     int algorithm;
@@ -121,9 +128,9 @@ cudnnStatus_t search(const Convolution& c, int most, int* found, Perf* perf) {
   const std::array<Offer, 5> offers{{
       {5, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, std::size_t{64} << 30},
       {4, CUDNN_STATUS_NOT_SUPPORTED, CUDNN_DETERMINISTIC, 0},
-      {0, CUDNN_STATUS_SUCCESS, CUDNN_NON_DETERMINISTIC, workspace_of(c, 0)},
-      {1, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, workspace_of(c, 1)},
-      {2, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, workspace_of(c, 2)},
+      {0, CUDNN_STATUS_SUCCESS, CUDNN_NON_DETERMINISTIC, workspace_of(pass, c, 0)},
+      {1, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, workspace_of(pass, c, 1)},
+      {2, CUDNN_STATUS_SUCCESS, CUDNN_DETERMINISTIC, workspace_of(pass, c, 2)},
   }};
   *found = std::min<int>(most, offers.size());
   for (int i = 0; i < *found; ++i) {
@@ -145,23 +152,26 @@ struct Scratch {
 
 // Checks and begins one pass: `compute` is done in the handle's stream.
 template <typename Compute>
-cudnnStatus_t run(Device& device, const char* pass, cudnnHandle_t handle, const Convolution& c, int algorithm,
+cudnnStatus_t run(Device& device, Pass pass, cudnnHandle_t handle, const Convolution& c, int algorithm,
                   const Scratch& scratch, std::initializer_list<const void*> tensors, Compute compute) {
   // A search measures on memory of its own, which is aligned.
   for (const void* tensor : tensors) {
     if (reinterpret_cast<std::uintptr_t>(tensor) % 16 == 0) continue;
-    return device.mistake(std::string(pass) + ": a tensor that is not aligned", CUDNN_STATUS_BAD_PARAM);
+    return device.mistake(std::string(name_of(pass)) + ": a tensor that is not aligned",
+                          CUDNN_STATUS_BAD_PARAM);
   }
   if (!device.is_alive(handle)) {
-    return device.mistake(std::string(pass) + ": a handle that is not there", CUDNN_STATUS_BAD_PARAM);
+    return device.mistake(std::string(name_of(pass)) + ": a handle that is not there",
+                          CUDNN_STATUS_BAD_PARAM);
   }
-  const std::size_t needed = workspace_of(c, algorithm);
+  const std::size_t needed = workspace_of(pass, c, algorithm);
   if (scratch.bytes < needed || !device.is_inside(scratch.memory, needed, Kind::kDevice)) {
-    return device.mistake(std::string(pass) + ": a workspace that is too small", CUDNN_STATUS_BAD_PARAM);
+    return device.mistake(std::string(name_of(pass)) + ": a workspace that is too small",
+                          CUDNN_STATUS_BAD_PARAM);
   }
-  device.note_product(std::string(pass) + " algo " + std::to_string(algorithm) + " math " +
+  device.note_product(std::string(name_of(pass)) + " algo " + std::to_string(algorithm) + " math " +
                       std::to_string(c.conv.math) + " type " + std::to_string(c.x.type));
-  const cudaError_t queued = device.enqueue(pass, handle->stream, [=] {
+  const cudaError_t queued = device.enqueue(name_of(pass), handle->stream, [=] {
     std::memset(scratch.memory, 0xAB, needed);
     compute();
   });
@@ -291,7 +301,7 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithm(cudnnHandle_t handle, const c
   Convolution c;
   if (!device.is_alive(handle) || !fits(device, x, w, conv, y, c))
     return fit_or_mistake(device, __func__, false);
-  return search(c, most, found, perf);
+  return search(Pass::kForward, c, most, found, perf);
 }
 
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle, const cudnnFilterDescriptor_t w,
@@ -303,7 +313,7 @@ cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle, co
   Convolution c;
   if (!device.is_alive(handle) || !fits(device, dx, w, conv, dy, c))
     return fit_or_mistake(device, __func__, false);
-  return search(c, most, found, perf);
+  return search(Pass::kData, c, most, found, perf);
 }
 
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(
@@ -314,7 +324,7 @@ cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(
   Convolution c;
   if (!device.is_alive(handle) || !fits(device, x, dw, conv, dy, c))
     return fit_or_mistake(device, __func__, false);
-  return search(c, most, found, perf);
+  return search(Pass::kFilter, c, most, found, perf);
 }
 
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle, const cudnnTensorDescriptor_t x,
@@ -326,7 +336,7 @@ cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle, cons
   Convolution c;
   if (!device.is_alive(handle) || !fits(device, x, w, conv, y, c))
     return fit_or_mistake(device, __func__, false);
-  *bytes = workspace_of(c, algorithm);
+  *bytes = workspace_of(Pass::kForward, c, algorithm);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -338,7 +348,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
   Convolution c;
   if (!device.is_alive(handle) || !fits(device, dx, w, conv, dy, c))
     return fit_or_mistake(device, __func__, false);
-  *bytes = workspace_of(c, algorithm);
+  *bytes = workspace_of(Pass::kData, c, algorithm);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -350,7 +360,7 @@ cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
   Convolution c;
   if (!device.is_alive(handle) || !fits(device, x, dw, conv, dy, c))
     return fit_or_mistake(device, __func__, false);
-  *bytes = workspace_of(c, algorithm);
+  *bytes = workspace_of(Pass::kFilter, c, algorithm);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -363,7 +373,7 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
   FAKE_CUDA_CALL(CUDNN_STATUS_EXECUTION_FAILED);
   Convolution c;
   if (!fits(device, x_is, w_is, conv, y_is, c)) return fit_or_mistake(device, __func__, false);
-  return run(device, "forward", handle, c, algorithm, {workspace, bytes}, {x, w, y},
+  return run(device, Pass::kForward, handle, c, algorithm, {workspace, bytes}, {x, w, y},
              [=, times = scalar(alpha), kept = scalar(beta)] {
                const auto xs = read(c.type(), x, size_of(c.x));
                const auto ws = read(c.type(), w, size_of(c.w));
@@ -383,7 +393,7 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
   FAKE_CUDA_CALL(CUDNN_STATUS_EXECUTION_FAILED);
   Convolution c;
   if (!fits(device, dx_is, w_is, conv, dy_is, c)) return fit_or_mistake(device, __func__, false);
-  return run(device, "data", handle, c, algorithm, {workspace, bytes}, {w, dy, dx},
+  return run(device, Pass::kData, handle, c, algorithm, {workspace, bytes}, {w, dy, dx},
              [=, times = scalar(alpha), kept = scalar(beta)] {
                const auto ws = read(c.type(), w, size_of(c.w));
                const auto dys = read(c.type(), dy, size_of(c.y));
@@ -403,7 +413,7 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
   FAKE_CUDA_CALL(CUDNN_STATUS_EXECUTION_FAILED);
   Convolution c;
   if (!fits(device, x_is, dw_is, conv, dy_is, c)) return fit_or_mistake(device, __func__, false);
-  return run(device, "filter", handle, c, algorithm, {workspace, bytes}, {x, dy, dw},
+  return run(device, Pass::kFilter, handle, c, algorithm, {workspace, bytes}, {x, dy, dw},
              [=, times = scalar(alpha), kept = scalar(beta)] {
                const auto xs = read(c.type(), x, size_of(c.x));
                const auto dys = read(c.type(), dy, size_of(c.y));

@@ -81,21 +81,22 @@ TEST_CASE("cuda_draws_the_masks_of_the_other_back_ends_to_the_bit") {
   CHECK(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0);
 }
 
-// After ReLU many windows of a pool hold equal values; here they are equal and above 0, so that it shows
-// where the gradient went.
+// All values in a window are equal, as after a ReLU that stopped them: the convolution looks at channel 0,
+// which is 1 everywhere. Where the gradient went shows in the weight of channel 1, whose inputs are all
+// different.
 TEST_CASE("of_equal_values_in_a_window_cuda_sends_the_gradient_to_the_first") {
-  const NetworkSpec network = network_of({conv(2, 1), pool(3, 1, 1), dense(3)}, {2, 5, 4}, 3);
-  RandomBatch batch(network, 2, fresh() + 6);
-  // Of columns alike: each window's maximum is there three times, and only one position's input is what it
-  // says.
-  for (std::size_t i = 0; i < batch.images.size(); ++i) batch.images[i] = i % 3 == 0 ? 1.0F : 0.5F;
-  const std::vector<float> parameters = random_parameters(network, fresh() + 6);
+  const NetworkSpec network = network_of({conv(1, 1), pool(3, 1, 1), dense(3)}, {2, 5, 4}, 3);
+  RandomBatch batch(network, 1, fresh() + 6);
+  std::fill_n(batch.images.begin(), 5 * 4, 1.0F);
+  std::vector<float> parameters = random_parameters(network, fresh() + 6);
+  parameters[0] = 1.0F;
+  parameters[1] = 0.0F;
   std::vector<float> expected(parameters.size());
   std::vector<float> got(parameters.size());
-  REQUIRE(backend_of(Backend::kReference, network, 2)
-              ->gradient(parameters, batch.all(), expected, whole_at_the_end)
-              .is_ok());
-  REQUIRE(cuda_backend_of(network, 2)->gradient(parameters, batch.all(), got, whole_at_the_end).is_ok());
+  const auto reference = backend_of(Backend::kReference, network, 1);
+  REQUIRE(reference->gradient(parameters, batch.all(), expected, whole_at_the_end).is_ok());
+  REQUIRE(cuda_backend_of(network, 1)->gradient(parameters, batch.all(), got, whole_at_the_end).is_ok());
+  CHECK(got[1] == Approx(expected[1]).epsilon(kTolerance));
   CHECK(relative_l2(got, expected, 0, network.layout.size()) < kTolerance);
 }
 
