@@ -147,7 +147,6 @@ class ServerLoop {
   bool awaits_return() const;
   bool waits_for_follower() const;
   std::string why_it_waits() const;
-  void look_for_follower();
   void note(wire::Logged::As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now);
   void note(Peer who, wire::Happened happened, Ticks now);
   void end_turn();
@@ -158,9 +157,6 @@ class ServerLoop {
   bool is_held_up(Ticks now) const;
   bool on_replica(const wire::PeerId& from, const Result<wire::Message>& message);
   void on_replica_join(const wire::PeerId& from, const wire::ReplicaJoin& join);
-  void give_checkpoint(const wire::PeerId& to);
-  void on_pull(const wire::FilePull& pull);
-  void ask_hand_over(const wire::PeerId& from);
   void on_follower(const Result<wire::Message>& message);
   void lose_follower(const std::string& why);
   void look_at_etcd();
@@ -173,20 +169,26 @@ class ServerLoop {
   [[nodiscard]] Status ask_to_follow();
   void on_serving_broken();
   void on_serving(Result<wire::Message> message);
-  void on_resumes(const wire::ReplicaResumes& resumes);
-  void pull_more();
-  void read_given();
   [[nodiscard]] Status begin_following(const wire::ReplicaWelcome& welcome);
   void on_event(wire::Message event);
   void tell_held();
   void apply(wire::Message event, Ticks at);
   void apply(Peer who, const wire::Happened& happened, Ticks at);
-  [[nodiscard]] Status apply_resumed(std::uint64_t generation, Ticks at);
   [[nodiscard]] Status apply_join(Peer who, const wire::Body& body, bool goes_on, Ticks at);
   void compare(const std::optional<Unsaid::BothSaved>& saved);
   void answer_for_files();
   void tick_following();
   void take_over();
+
+  // A replica that comes back (server_loop_hand_over.cc).
+  void look_for_follower();
+  void ask_hand_over(const wire::PeerId& from);
+  void give_checkpoint(const wire::PeerId& to);
+  void on_pull(const wire::FilePull& pull);
+  void on_resumes(const wire::ReplicaResumes& resumes);
+  void pull_more();
+  void read_given();
+  [[nodiscard]] Status apply_resumed(std::uint64_t generation, Ticks at);
 
   void remove(Peer peer);
   [[nodiscard]] Status share_memory(const wire::PeerId& with, NodeId node);

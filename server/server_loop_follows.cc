@@ -15,10 +15,7 @@
 
 #include "common/ticks.h"
 #include "common/wire/reconnect_pause.h"
-#include "server/checkpoint/folder.h"
-#include "server/checkpoint/shard_file.h"
 #include "server/server_loop.h"
-#include "server/store/shard_settings.h"
 
 namespace paceline::server {
 
@@ -85,58 +82,6 @@ void ServerLoop::on_serving(Result<wire::Message> message) {
     hands_over_ = over->hands_over;
     end(Status(over->code, over->message));
   }
-}
-
-// It goes on from a checkpoint: of its own files, if this one has any, none need be the same.
-void ServerLoop::on_resumes(const wire::ReplicaResumes& resumes) {
-  const bool comes =
-      replica_->reads == resumes.from || (replica_->pull && replica_->pull->id() == resumes.from);
-  if (replica_->welcomed || comes) return;
-  replica_->reads.reset();
-  log_.info("shard " + to_string(shard_) + " is given the checkpoint of " + to_string(resumes.from));
-  const CheckpointFolder folder(config_.run.out, fingerprint_);
-  if (const Status made = folder.make(resumes.from); !made.is_ok()) return end(made);
-  using File = wire::CheckpointFile;
-  std::vector<CheckpointPull::File> files;
-  files.push_back({File::kShard, folder.shard_file(resumes.from, shard_), resumes.shard_bytes});
-  if (is_authority())
-    files.push_back({File::kManifest, folder.manifest(resumes.from), resumes.manifest_bytes});
-  for (const CheckpointPull::File& file : files) {
-    if (file.bytes == 0) return end(data_loss("the checkpoint to go on from is given without its files"));
-  }
-  replica_->pull.emplace(resumes.from, std::move(files));
-  pull_more();
-}
-
-void ServerLoop::pull_more() {
-  while (const std::optional<wire::FilePull> pull = replica_->pull->next()) {
-    const Status said = replica_->serving->send({*pull, {}});
-    if (!said.is_ok()) return log_.debug(said.message());  // it is gone; another one gives it from the start
-  }
-  if (replica_->pull->complete()) read_given();
-}
-
-// Before it follows: who follows says all the time that it lives.
-void ServerLoop::read_given() {
-  const CheckpointId id = replica_->pull->id();
-  replica_->pull.reset();
-  replica_->reads = id;
-  const std::filesystem::path path = CheckpointFolder(config_.run.out, fingerprint_).shard_file(id, shard_);
-  const auto file = std::make_shared<std::optional<ShardFile>>();
-  background_.run(
-      [file, path, wanted = ShardFileWanted{id, fingerprint_, shard_, {}, {}, {}},
-       block_floats = shard_settings(config_).block_floats] {
-        PACELINE_ASSIGN_OR_RETURN(*file, read_shard_file(path, wanted, block_floats));
-        return Status::ok();
-      },
-      [this, file, id](const Status& read, Ticks) {
-        if (ended_ || replica_->reads != id) return;
-        replica_->reads.reset();
-        if (!read.is_ok()) return end(Status(read).with_context("the checkpoint to go on from"));
-        replica_->has = id;
-        replica_->file = std::move(*file);
-        if (const Status asked = ask_to_follow(); !asked.is_ok()) log_.debug(asked.message());
-      });
 }
 
 Status ServerLoop::begin_following(const wire::ReplicaWelcome& welcome) {
@@ -297,27 +242,6 @@ void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
     default:
       return;
   }
-}
-
-// As the one that serves did (server_loop_resume.cc), from the files that it gave.
-Status ServerLoop::apply_resumed(std::uint64_t generation, Ticks at) {
-  if (!replica_->has || !replica_->file || resumed_)
-    return data_loss("resumed without a checkpoint, or twice");
-  generation_ = generation;
-  shard_checkpoints_.set_generation(generation);
-  const CheckpointFolder folder(config_.run.out, fingerprint_);
-  if (is_authority()) {
-    PACELINE_ASSIGN_OR_RETURN(const Manifest manifest,
-                              read_manifest(folder.manifest(*replica_->has), *replica_->has, fingerprint_));
-    PACELINE_ASSIGN_OR_RETURN(ResumePoint point, resume_point_of(config_, manifest, generation));
-    PACELINE_RETURN_IF_ERROR(resume_authority(std::move(point), at));
-    for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) authority_->shard_joined(ShardId(k));
-  }
-  ShardFile file = *std::exchange(replica_->file, std::nullopt);
-  membership_.expect_layout(file.info.owner.layout_hash);
-  resume_point_ = replica_->has;
-  resumed_ = true;
-  return service_.resume_from(std::move(file));
 }
 
 // This replica's file of a checkpoint, and the other one's.

@@ -10,13 +10,11 @@
 // run is handed over (server/authority/hand_over.h).
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <utility>
 
 #include "common/hex.h"
 #include "common/ticks.h"
 #include "common/wire/reconnect_pause.h"
-#include "server/checkpoint/folder.h"
 #include "server/server_loop.h"
 
 namespace paceline::server {
@@ -27,9 +25,6 @@ using What = wire::Happened::What;
 namespace {
 
 constexpr std::chrono::milliseconds kHeldUpAfter{100};
-// How long a replica may take to come to one that goes on after a hand-over, and to say more while it is
-// given the checkpoint.
-constexpr int kLeasesToCome = 2;
 
 }  // namespace
 
@@ -152,28 +147,6 @@ std::string ServerLoop::why_it_waits() const {
          (replica_->follower ? " to have what there is" : "");
 }
 
-// After a hand-over its follower is to be there soon, or the run goes on without it, and well before nodes
-// have waited for too long.
-void ServerLoop::look_for_follower() {
-  if (options_.role != ServerOptions::Role::kGoesOn || !waits_for_follower() || !acts()) return;
-  const Ticks now = ticks();
-  const Ticks heard = replica_->follower ? replica_->follower->seen : std::max(started_at_, replica_->pulled);
-  const bool comes = options_.expects_follower && now - heard <= kLeasesToCome * config_.cluster.lease &&
-                     now - started_at_ <= config_.cluster.reconnect_timeout / 2;
-  if (comes) return;
-  if (options_.expects_follower) {
-    log_.warn(
-        "shard " + to_string(shard_) +
-        "'s other replica has not come; this one goes on alone, and what it acknowledges is in one place");
-    replica_->asked_for_hand_over = now + kLeasesBetween * config_.cluster.lease;
-  }
-  lose_follower("it is not complete in time");
-  replica_->pulls.clear();
-  replica_->was_followed = true;
-  replica_->events.end_following();
-  note_complete();
-}
-
 // ---- events
 
 void ServerLoop::note(As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now) {
@@ -293,73 +266,6 @@ void ServerLoop::on_replica_join(const wire::PeerId& from, const wire::ReplicaJo
   std::vector<wire::Message> history = replica_->events.follow();
   tell_follower({wire::ReplicaWelcome{generation_, incarnation_, started_at_.ns}, {}});
   for (wire::Message& event : history) tell_follower(std::move(event));
-}
-
-// It goes on from a checkpoint that the other one is to have first.
-void ServerLoop::give_checkpoint(const wire::PeerId& to) {
-  wire::Body answer =
-      wire::Error{StatusCode::kUnavailable, "shard " + to_string(shard_) + " has not read its checkpoint yet",
-                  /*fatal=*/false};
-  if (resumed_) {
-    const CheckpointFolder folder(config_.run.out, fingerprint_);
-    std::error_code error;
-    const auto bytes_of = [&](const std::filesystem::path& file) {
-      const std::uintmax_t bytes = std::filesystem::file_size(file, error);
-      return error ? 0 : static_cast<std::int64_t>(bytes);
-    };
-    answer = wire::ReplicaResumes{*resume_point_, bytes_of(folder.shard_file(*resume_point_, shard_)),
-                                  is_authority() ? bytes_of(folder.manifest(*resume_point_)) : 0};
-    if (std::exchange(replica_->pulls, to) == to) {
-      replica_->pulled = ticks();  // it lives, and is reading what it was given
-    } else {
-      replica_->given.reset();
-    }
-  }
-  const Status said = router_->send(to, {std::move(answer), {}});
-  if (!said.is_ok()) log_.debug(said.message());  // it asks again
-}
-
-void ServerLoop::on_pull(const wire::FilePull& pull) {
-  const CheckpointFolder folder(config_.run.out, fingerprint_);
-  const bool manifest = pull.file == wire::CheckpointFile::kManifest;
-  const std::filesystem::path file =
-      manifest ? folder.manifest(*resume_point_) : folder.shard_file(*resume_point_, shard_);
-  // Each piece once, in order, and no more than are read.
-  const std::pair next(manifest, pull.offset);
-  const bool unread = router_->waiting(replica_->pulls) > 2 * CheckpointPull::kUnderWay;
-  if (unread || (replica_->given && next <= *replica_->given)) return;
-  replica_->given = next;
-  replica_->pulled = ticks();
-  Result<wire::Payload> piece = piece_of(file, pull);
-  if (!piece.is_ok()) return log_.warn("a replica is not given its checkpoint: " + piece.status().message());
-  const Status said =
-      router_->send(replica_->pulls, {wire::FilePiece{pull.file, pull.offset}, *std::move(piece)});
-  if (!said.is_ok()) log_.debug(said.message());
-}
-
-// It was not there from the start, or was lost since. One that has not been missed yet is to ask again, too.
-void ServerLoop::ask_hand_over(const wire::PeerId& from) {
-  const Ticks now = ticks();
-  Status status = replica_->follower ? unavailable("another one follows") : can_hand_over(config_);
-  const bool asked =
-      replica_->asked_for_hand_over && now - *replica_->asked_for_hand_over <= config_.cluster.lease;
-  if (!replica_->refused.is_ok()) status = replica_->refused;
-  if (status.is_ok() && !asked && acts()) {
-    replica_->asked_for_hand_over = now;
-    const std::string why = "a replica of shard " + to_string(shard_) + " has come back";
-    if (authority_) {
-      status = authority_->hand_over(why, now);
-    } else {
-      to_authority({wire::HandOver{why}, {}});
-    }
-  }
-  const bool never = status.code() == StatusCode::kFailedPrecondition;
-  if (never) return refuse_join(from, status);
-  replica_->is_asked = true;
-  if (status.is_ok()) status = unavailable("the run is brought to rest first");
-  const Status said =
-      router_->send(from, {wire::Error{status.code(), status.message(), /*fatal=*/false}, {}});
-  if (!said.is_ok()) log_.debug(said.message());
 }
 
 void ServerLoop::on_follower(const Result<wire::Message>& message) {

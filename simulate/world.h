@@ -112,7 +112,7 @@ class World {
   void carry_out(const sync::Reject& action, Ticks now);
   void carry_out(const sync::Held&, Ticks) {}
   void carry_out(const sync::VersionAdvanced&, Ticks) {}
-  void carry_out(const sync::Quiesced&, Ticks) {}  // never asked for
+  void carry_out(const sync::Quiesced&, Ticks) {}          // never asked for
   void carry_out(const sync::ThresholdChanged&, Ticks) {}  // its window's row says so
   void carry_out(const sync::Discard& action, Ticks);
   void carry_out(const sync::RunFailed& action, Ticks);

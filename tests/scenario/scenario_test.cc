@@ -235,7 +235,8 @@ std::string joined(const Words& lines) {
 }
 
 bool is_command(const std::string& verb) {
-  const Words verbs = {"cluster", "join", "step", "report", "arrive", "lose", "stop", "quiesce", "go_on", "tick"};
+  const Words verbs = {"cluster", "join", "step",    "report", "arrive",
+                       "lose",    "stop", "quiesce", "go_on",  "tick"};
   return std::find(verbs.begin(), verbs.end(), verb) != verbs.end();
 }
 
