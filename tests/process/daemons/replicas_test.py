@@ -1,5 +1,5 @@
-"""Two servers of each shard (cluster.replicas: 2), a real etcd that decides between them, and what happens to the run when
-one of them is killed, stopped or cut off: nothing. See harness.py."""
+"""Two servers of each shard, and what happens to the run when one of them is killed, stopped or cut off: nothing. See
+replicated.py."""
 
 import json
 import os
@@ -10,61 +10,12 @@ import sys
 import etcd
 import flood
 import harness
-from harness import DaemonTest
-
-ITERATIONS = 4000
-LEASE = "3s"
+from replicated import ITERATIONS, ReplicatedRun
 
 
 @etcd.needs_etcd
-class Replicas(DaemonTest):
-    """The same run as one of which no server is lost: the same iterations, none of them twice, the same bits."""
-
-    def setUp(self):
-        super().setUp()
-        self.etcd, self.etcd_endpoint = etcd.start(self)
-        self.configure_replicas(1)
-
-    def configure_replicas(self, shards, iterations=ITERATIONS):
-        self.configure(shards=shards)
-        self.iterations = iterations
-        self.of_run = [f"train.total_iterations={iterations}", f"cluster.lease={LEASE}"]
-        first, second = ([f"ipc://{self.folder}/{k}.{r}" for k in range(shards)] for r in range(2))
-        listed = ",".join(f'"{endpoint}"' for endpoint in first + second)
-        self.of_replicas = [*self.of_run, "cluster.replicas=2", f'cluster.etcd=["{self.etcd_endpoint}"]',
-                            f"cluster.endpoints=[{listed}]"]
-
-    def calm_model(self):
-        """Of a run without replicas in which nothing happens."""
-        servers, nodes = self.start_run(*self.of_run)
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
-        model = (self.run_dir / "model.bin").read_bytes()
-        self.run_dir.rename(self.folder / "calm")
-        return model
-
-    def start_replicas(self):
-        """Servers by shard and replica, and nodes; training has begun."""
-        servers = [[self.server(k, "--replica", r, *self.of_replicas) for r in range(2)] for k in range(self.shards)]
-        nodes = [self.node(i, *self.of_replicas) for i in range(2)]
-        servers[0][0].wait_for_line(harness.PROGRESS.pattern)
-        return servers, nodes
-
-    def kill(self, program):
-        program.send(signal.SIGKILL)
-        self.assertEqual(program.end(), -9)
-
-    def assert_as_if_nothing_had_happened(self, nodes, servers, model, run_dir=None):
-        for program in nodes + servers:
-            self.assertEqual(program.end(), 0, program.errors())
-        run_dir = run_dir or self.run_dir
-        summary = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))
-        self.assertEqual((summary["status"], summary["iterations"], summary["iterations_lost"], summary["lost_nodes"]),
-                         ("ok", self.iterations, 0, 0))
-        self.assertEqual((run_dir / "model.bin").read_bytes(), model)
-
-    def second(self):
-        return self.folder / "run.replica1"
+class Replicas(ReplicatedRun):
+    """One of the two is lost, or etcd is."""
 
     def test_nothing_happens(self):
         model = self.calm_model()
@@ -213,124 +164,14 @@ class Replicas(DaemonTest):
         self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", self.iterations, 0))
         self.assertEqual(len(summary["late"]), 1, summary["late"])
 
-    def of_returns(self):
-        """A run into which servers come back."""
-        for overrides in (self.of_run, self.of_replicas):
-            overrides += ["checkpoint.every_clocks=500", "cluster.reconnect_timeout=60s"]
-
-    def back(self, shard, replica, authority):
-        """Another process of that replica. Training goes on, so each shard is in two places again; `authority`: which of
-        its replicas serves."""
-        run_dir = (self.run_dir, self.second())[authority]
-        goes_on = "training goes on at version"
-        log = run_dir / "server.log"
-        before = log.read_text(encoding="utf-8").count(goes_on)
-        comes = self.server(shard, "--replica", replica, "--resume", *self.of_replicas)
-        with harness.FolderWatch(run_dir) as watch:
-            while log.read_text(encoding="utf-8").count(goes_on) == before:
-                watch.wait(f"'{goes_on}' once more in {log}")
-        text = log.read_text(encoding="utf-8")
-        self.assertNotIn("goes on alone", text[text.rindex("as a new generation"):])
-        return comes
-
-    def test_servers_that_were_lost_come_back_and_the_others_are_lost_then(self):
-        self.configure_replicas(1, 6 * ITERATIONS)
-        self.of_returns()
-        model = self.calm_model()
-        servers, nodes = self.start_replicas()
-        first, second = servers[0]
-        self.kill(first)
-        second.wait_for_line("is served by this replica from here on, term 2")
-        first = self.back(0, 0, 1)
-        self.kill(second)
-        first.wait_for_line("is served by this replica from here on")
-        second = self.back(0, 1, 0)
-        self.assert_as_if_nothing_had_happened(nodes, [first, second], model)
-
-    def test_a_shard_and_the_authority_come_back_one_after_the_other(self):
-        self.configure_replicas(2, 6 * ITERATIONS)
-        self.of_returns()
-        model = self.calm_model()
-        servers, nodes = self.start_replicas()
-        self.kill(servers[1][0])
-        servers[1][1].wait_for_line("is served by this replica from here on, term 2")
-        servers[1][0] = self.back(1, 0, 0)
-        self.kill(servers[0][0])
-        servers[0][1].wait_for_line("is served by this replica from here on")
-        servers[0][0] = self.back(0, 0, 1)
-        self.kill(servers[1][1])
-        self.kill(servers[0][1])
-        self.assert_as_if_nothing_had_happened(nodes, [servers[0][0], servers[1][0]], model)
-
-    def test_a_run_that_has_lost_both_servers_is_resumed_by_one_of_them(self):
-        self.configure_replicas(1, 4 * ITERATIONS)
-        self.of_returns()
-        model = self.calm_model()
-        servers, nodes = self.start_replicas()
-        self.kill(servers[0][0])
-        servers[0][1].wait_for_line("is served by this replica from here on, term 2")
-        self.wait_for_log("../run.replica1/server.log", "of generation 1 is written")
-        self.kill(servers[0][1])
-        alone = self.server(0, *self.of_replicas, "cluster.replicas=1", "cluster.etcd=[]", f"run.out={self.second()}",
-                            f'cluster.endpoints=["ipc://{self.folder}/0.1"]', "--resume")
-        self.assert_as_if_nothing_had_happened(nodes, [alone], model, self.second())
-
-    def test_one_that_comes_back_and_dies_at_once_costs_the_run_a_wait(self):
-        self.configure_replicas(1, 4 * ITERATIONS)
-        self.of_returns()
-        model = self.calm_model()
-        servers, nodes = self.start_replicas()
-        self.kill(servers[0][1])
-        comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
-        self.wait_for_log("server.log", "as a new generation")
-        self.kill(comes)
-        self.assert_as_if_nothing_had_happened(nodes, servers[0][:1], model)
-
-    def test_a_stop_between_two_generations_is_a_stop(self):
-        self.configure_replicas(1, 40 * ITERATIONS)
-        self.of_returns()
-        self.of_replicas.append("cluster.reconnect_timeout=12s")  # for which nodes wait in vain
-        servers, nodes = self.start_replicas()
-        self.kill(servers[0][1])
-        comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
-        self.wait_for_log("server.log", "as a new generation")
-        servers[0][0].send(signal.SIGUSR1)
-        servers[0][0].send(signal.SIGTERM)
-        for program in [servers[0][0], comes, *nodes]:
-            self.assertEqual(program.end(), 1, program.errors())
-        self.assertRegex("\n".join(servers[0][0].errors()), "stopped by a signal")
-
-    def test_without_what_a_hand_over_needs_a_server_does_not_come_back(self):
-        self.configure_replicas(1, 4 * ITERATIONS)
-        servers, nodes = self.start_replicas()
-        self.kill(servers[0][1])
-        comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
-        self.assert_ends(comes, 1, "paceline-server replica 1: the replica that serves: a replica comes back into a run "
-                         r"only where that is saved \(checkpoint.every or checkpoint.every_clocks\)")
-        for program in [*nodes, servers[0][0]]:
-            self.assertEqual(program.end(), 0, program.errors())
-
-    def test_a_second_server_that_was_lost_comes_back_in_a_run_with_keys(self):
-        self.configure_replicas(1, 4 * ITERATIONS)
-        self.of_returns()
-        self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
-        self.of_replicas.append(f"security.keys={self.folder}/keys")
-        model = self.calm_model()
-        servers, nodes = self.start_replicas()
-        self.kill(servers[0][1])
-        servers[0][0].wait_for_line("it goes on alone")
-        servers[0][1] = self.back(0, 1, 0)
-        self.kill(servers[0][0])
-        self.assert_as_if_nothing_had_happened(nodes, servers[0][1:], model, self.second())
-
     def test_without_a_second_replica_the_start_fails_and_says_so(self):
-        self.of_replicas.append("cluster.start_timeout=4s")
+        self.of_replicas.append("cluster.start_timeout=8s")
         server = self.server(0, *self.of_replicas)
         node = self.node(0, *self.of_replicas)
         self.assertEqual(node.end(), 1)
         self.assertEqual(server.end(), 1)
-        self.assertRegex(server.errors()[-1], "node 0, node 1 have not joined within 4 s; refused: "
-                         rf"shard 0 waits for its second replica \(ipc://{self.folder}/0\.1\)")
+        self.assertRegex(server.errors()[-1], "node 0, node 1 have not joined within 8 s; refused: "
+                         rf"shard 0 waits for its other replica \(ipc://{self.folder}/0\.1\)")
 
     def test_without_an_etcd_the_start_fails_and_says_so(self):
         self.of_replicas.append("cluster.start_timeout=4s")
