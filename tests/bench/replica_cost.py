@@ -14,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -49,6 +50,7 @@ class Etcd:
             except (urllib.error.URLError, OSError):
                 if self.process.poll() is not None:
                     break
+                time.sleep(0.1)
         self.end()
         fail("etcd does not answer")
 
