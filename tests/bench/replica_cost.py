@@ -11,7 +11,6 @@ ratios. Where all share a few cores a second server takes them from the others, 
 """
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -19,30 +18,18 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from paired_runs import parser, run_pairs
-from processes import fail, run_all
-
-
-def free_ports(count):
-    taken = [socket.socket() for _ in range(count)]
-    try:
-        for each in taken:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in taken]
-    finally:
-        for each in taken:
-            each.close()
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "process/daemons"))
+import etcd  # noqa: E402 (after the path is known)
+from paired_runs import parser, run_pairs  # noqa: E402
+from processes import fail, run_all  # noqa: E402
 
 
 class Etcd:
     def __init__(self, folder):
-        client, peer = (f"http://127.0.0.1:{port}" for port in free_ports(2))
+        client, peer = (f"http://127.0.0.1:{port}" for port in etcd.free_ports(2))
         self.endpoint = client
-        self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "etcd", "--data-dir", str(folder), "--listen-client-urls", client,
-             "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-             "--initial-cluster", f"default={peer}", "--log-level", "error"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *etcd.command(str(folder), client, peer)],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(100):
             try:
                 urllib.request.urlopen(f"{client}/health", timeout=1).close()
@@ -75,7 +62,7 @@ def summary_of(args, out, overrides):
     shutil.rmtree(f"{out}.replica1", ignore_errors=True)
     out.mkdir()
     sockets = [f"tcp://127.0.0.1:{port}" if args.tcp else f"ipc://{out}/{port}"
-               for port in free_ports(shards * replicas)]
+               for port in etcd.free_ports(shards * replicas)]
     told = [args.config, *args.overrides, *overrides, f"run.out={out}/run",
             "cluster.endpoints=[" + ",".join(f'"{each}"' for each in sockets) + "]"]
     servers = [[f"{args.bin}/paceline-server", *told, "--shard", str(k), "--replica", str(r)]
@@ -92,12 +79,12 @@ def main():
     if shutil.which("etcd") is None:
         fail("there is no etcd here (scripts/install_deps.sh --etcd)")
     folder = Path(subprocess.run(["mktemp", "-d"], capture_output=True, text=True, check=True).stdout.strip())
-    etcd = Etcd(folder)
+    decides = Etcd(folder)
     try:
-        result, _ = run_pairs(args, ["cluster.replicas=2", f'cluster.etcd=["{etcd.endpoint}"]'], ["cluster.replicas=1"],
+        result, _ = run_pairs(args, ["cluster.replicas=2", f'cluster.etcd=["{decides.endpoint}"]'], ["cluster.replicas=1"],
                               summary_of)
     finally:
-        etcd.end()
+        decides.end()
         shutil.rmtree(folder)
     print(json.dumps(result))
 
