@@ -5,8 +5,9 @@
     tests/bench/memory.py [--bin build/release/bin] [--mb 40] [--workers 4] [--steps 60] [--json FILE]
 
 Steps compute nothing (exchange/no_compute_task.h), so that gradients come as fast as they can. A cell is a policy (ssp with
-threshold 3, versioned; asp, eager), an optimizer, a number of shards, and whether the model is evaluated every few clocks
-(then shards retain versions); `server_mb` is the most that a paceline-server had in use (VmHWM), of several the largest.
+threshold 3, versioned; asp, eager), an optimizer, a number of shards, whether the model is evaluated every few clocks
+(then shards retain versions), and whether memory is shared; `server_mb` is the most that a paceline-server had in use
+(VmHWM), of several the largest.
 
     bound = parameters x (2 + retained, 2 where there are evaluations) + optimizer state
             + gradients per worker x workers + 64 MiB                       parameters and gradients: of the shard's range
@@ -14,7 +15,8 @@ threshold 3, versioned; asp, eager), an optimizer, a number of shards, and wheth
 with the optimizer's state of Adam (two parameters' worth), and threshold + 2 gradients per worker when versioned, 2 when eager.
 
 The other cells are a node with 1, 2 and 4 threads: `per_thread_mb` is what a thread more takes, in models' sizes `models`.
-Everything is sent: pages that a server and a node share would count in the peaks of both.
+Everything is sent, but in the cells of `shared`: there parameters and gradients lie in shared memory, and the pages that a
+server and a node share count in the peaks of both.
 One JSON line for each cell; exit status 1 when a server used more than its bound, or a cell was left out, as one is that
 does not fit into the free memory.
 """
@@ -30,7 +32,7 @@ from processes import available_bytes, run_all
 CONFIG = """\
 run: {{name: memory, out: {out}, log_level: warn}}
 cluster: {{nodes: {nodes}, threads_per_node: {threads}, shards: {shards}, endpoints: [{endpoints}],
-  shared_memory: off}}
+  shared_memory: {shared}}}
 sync: {sync}
 train:
   optimizer: {{kind: {optimizer}, lr: 0.001}}
@@ -46,13 +48,14 @@ EVALUATED_EVERY = 5              # clocks
 SLACK = 64 * 1024 * 1024
 
 
-def run(args, policy, optimizer, nodes, threads, shards=1, evaluated=False):
+def run(args, policy, optimizer, nodes, threads, shards=1, evaluated=False, shared=False):
     """The peaks of the largest server and of the largest node, in bytes."""
     with tempfile.TemporaryDirectory(prefix="paceline.") as made:
         folder, config = Path(made), Path(made) / "config.yaml"
         config.write_text(CONFIG.format(out=folder / "run", nodes=nodes, threads=threads, shards=shards, sync=SYNC[policy],
                                         endpoints=", ".join(f'"ipc://{folder}/{k}"' for k in range(shards)),
                                         optimizer=optimizer, steps=args.steps * nodes * threads,
+                                        shared="on" if shared else "off",
                                         eval_every=EVALUATED_EVERY if evaluated else "null"))
         floats = int(args.mb * 1e6 / 4)
         peaks = {}
@@ -66,7 +69,7 @@ def mb(size):
     return round(size / 1e6, 1)
 
 
-def server_cell(args, policy, optimizer, shards=1, evaluated=False):
+def server_cell(args, policy, optimizer, shards=1, evaluated=False, shared=False):
     model = args.mb * 1e6
 
     retained = RETAINED if evaluated else 0
@@ -74,10 +77,10 @@ def server_cell(args, policy, optimizer, shards=1, evaluated=False):
     # A node of one thread: its process cache, parameters, gradient buffers, local state and differences.
     needed = shards * bound + args.workers * model * (12 + STATE[optimizer])
     cell = {"benchmark": "memory", "cell": "server", "policy": policy, "optimizer": optimizer, "mb": args.mb,
-            "workers": args.workers, "shards": shards, "evaluated": evaluated, "steps": args.steps}
+            "workers": args.workers, "shards": shards, "evaluated": evaluated, "shared": shared, "steps": args.steps}
     if needed > available_bytes():
         return cell | {"left_out": f"may need {mb(needed)} MB, available are {mb(available_bytes())}"}
-    server, node = run(args, policy, optimizer, args.workers, 1, shards, evaluated)
+    server, node = run(args, policy, optimizer, args.workers, 1, shards, evaluated, shared)
     return cell | {"server_mb": mb(server), "bound_mb": mb(bound), "of_bound": round(server / bound, 3), "node_mb": mb(node)}
 
 
@@ -97,6 +100,8 @@ def cells(args):
             yield server_cell(args, policy, optimizer)
         yield server_cell(args, policy, "sgd", shards=2)
         yield server_cell(args, policy, "sgd", evaluated=True)
+        yield server_cell(args, policy, "adam", shared=True)
+        yield server_cell(args, policy, "sgd", evaluated=True, shared=True)
     for policy in SYNC:
         before = None
         for threads in (1, 2, 4):
