@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A run that is disturbed again and again learns what a calm one learns, and nothing hangs or is left over.
 
-    chaos.py BIN [--faults 100] [--seed 1] [--calm 3] [--iterations 30000] [--train 16000] [key=value…]
+    chaos.py BIN [--faults 100] [--seed 1] [--calm 3] [--iterations 60000] [--train 16000] [key=value…]
 
 Three nodes train a small network over two shards, with a checkpoint every 20 versions and `cluster.reconnect_timeout`. FAULTS
 times somebody is killed, stopped for a while (SIGSTOP) or asked to end, at moments of the run that the seed says (schedule.py);
@@ -90,7 +90,7 @@ def main(argv=None):
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--calm", type=int, default=3)
-    parser.add_argument("--iterations", type=int, default=30000)
+    parser.add_argument("--iterations", type=int, default=60000)
     parser.add_argument("--train", type=int, default=16000, help="training samples")
     parser.add_argument("override", nargs="*", metavar="key=value")
     arguments = parser.parse_intermixed_args(argv)  # key=value may stand behind options
