@@ -6,6 +6,7 @@
 #include <functional>
 #include <iostream>
 #include <optional>
+#include <utility>
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
@@ -84,12 +85,12 @@ class BetweenServers {
 // One server from its start to its end.
 struct Ended {
   int exit_status = kExitOk;
-  std::optional<AfterHandOver> after_hand_over;
+  std::optional<BeginsAnew> begins_anew;
   bool has_started = true;
 };
 
 Ended serve(const RunConfig& config, ShardId shard, const Log& log, const ServerOptions& options,
-            BetweenServers& between) {
+            BetweenServers& between, bool is_to_stop = false) {
   wire::Context context;
   Server server(config, shard, context, log, options);
   const Status started = server.start();
@@ -98,9 +99,9 @@ Ended serve(const RunConfig& config, ShardId shard, const Log& log, const Server
   stop_on_signals(signals, server);
   boost::asio::signal_set questions(server.io(), SIGUSR1);
   explain_on_signal(questions, server);
-  if (between.is_to_stop()) server.request_stop("stopped by a signal");
+  if (is_to_stop || between.is_to_stop()) server.request_stop("stopped by a signal");
   const Status ended = server.run();
-  return {ended.is_ok() ? kExitOk : kExitFailedRun, server.after_hand_over()};
+  return {ended.is_ok() ? kExitOk : kExitFailedRun, server.begins_anew()};
 }
 
 int server_main(int argc, char** argv) {
@@ -145,15 +146,20 @@ int server_main(int argc, char** argv) {
                         given.replica,
                         follows ? Role::kFollows : Role::kBegins,
                         /*expects_follower=*/true,
+                        /*asks_after=*/Duration(0),
                         given.force};
   BetweenServers between;
   Ended ended = serve(*config, shard, *log, options, between);
   if (!ended.has_started && !given.resume) forget_run(*config, shard, given.config_path);
-  while (ended.after_hand_over) {
-    options.resume = ended.after_hand_over->serves;
+  bool has_returned = false;
+  while (const std::optional<BeginsAnew> anew = ended.begins_anew) {
+    options.resume = anew->serves;
     options.role = options.resume ? Role::kGoesOn : Role::kFollows;
-    options.expects_follower = ended.after_hand_over->expects_follower;
-    ended = serve(*config, shard, *log, options, between);
+    options.expects_follower = anew->expects_follower;
+    // A connection that breaks again and again must not bring the run to rest each time.
+    const bool again = anew->returns && std::exchange(has_returned, true);
+    options.asks_after = again ? kLeasesBetween * config->cluster.lease : Duration(0);
+    ended = serve(*config, shard, *log, options, between, anew->is_to_stop);
   }
   return ended.exit_status;
 }

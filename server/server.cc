@@ -33,7 +33,7 @@ Status Server::run() {
   return impl_->loop_.result();
 }
 
-std::optional<AfterHandOver> Server::after_hand_over() const { return impl_->loop_.after_hand_over(); }
+std::optional<BeginsAnew> Server::begins_anew() const { return impl_->loop_.begins_anew(); }
 
 void Server::request_stop(const std::string& reason) { impl_->loop_.stop(reason); }
 

@@ -44,6 +44,8 @@ struct ServerOptions {
   std::uint32_t replica = 0;
   Role role = Role::kBegins;
   bool expects_follower = true;
+  // One that follows: how long it does not ask for it.
+  Duration asks_after{0};
   // It begins in the place of an earlier run that has not ended (--force).
   bool replaces = false;
 };
@@ -75,9 +77,9 @@ class Server {
   // can serve no longer. Thread: any.
   void leave(const std::string& reason);
 
-  // After run(): the servers of the run go on by themselves, as a new generation; this one, when it is made
-  // anew with options that resume and say so.
-  std::optional<AfterHandOver> after_hand_over() const;
+  // After run(): whether this server is to be made anew, and as what: the servers of the run go on by
+  // themselves, as a new generation, or this one was lost to the one that serves.
+  std::optional<BeginsAnew> begins_anew() const;
 
   // Writes into the log, as warnings, what the server waits for now and why it does not come. Thread: any;
   // not from a signal handler.

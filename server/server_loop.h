@@ -64,7 +64,7 @@ class ServerLoop {
   void explain();
   // How the run went, once the loop has ended.
   const Status& result() const { return result_; }
-  std::optional<AfterHandOver> after_hand_over() const { return after_; }
+  std::optional<BeginsAnew> begins_anew() const { return anew_; }
   const ShardService& service() const { return service_; }
 
  private:
@@ -168,6 +168,8 @@ class ServerLoop {
   [[nodiscard]] Status follow(wire::Context& context);
   [[nodiscard]] Status ask_to_follow();
   void on_serving_broken();
+  void come_back(const std::string& why);
+  void end_unheard();
   void on_serving(Result<wire::Message> message);
   [[nodiscard]] Status begin_following(const wire::ReplicaWelcome& welcome);
   void on_event(wire::Message event);
@@ -343,8 +345,10 @@ class ServerLoop {
   std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
   bool works_ahead_ = false;     // work_ahead() is to be called
   bool ended_ = false;
-  bool hands_over_ = false;             // it ends for all servers to go on
-  std::optional<AfterHandOver> after_;  // once it has, and how this one does
+  bool hands_over_ = false;         // it ends for all servers to go on
+  std::optional<BeginsAnew> anew_;  // once it has, and how this one does
+  bool returns_ = false;            // it ends to come back as a follower
+  bool is_to_stop_ = false;         // told so when the run was being handed over already
   Status result_ = internal_error("the server's loop ended before the run");
 };
 

@@ -39,14 +39,35 @@ Status ServerLoop::follow(wire::Context& context) {
         if (!ended_) on_serving(std::move(message));
       }));
   log_.info("shard " + to_string(shard_) + ": this replica follows " + endpoint);
-  next_heartbeat_ = steady_now() + config_.cluster.heartbeat;
-  return ask_to_follow();
+  replica_->heard = steady_now() + options_.asks_after;
+  next_heartbeat_ = replica_->heard + config_.cluster.heartbeat;
+  return options_.asks_after.count() > 0 ? Status::ok() : ask_to_follow();
 }
 
 Status ServerLoop::ask_to_follow() {
   return replica_->serving->send(
       {wire::ReplicaJoin{wire::kProtocolVersion, shard_, fingerprint_, replica_->incarnation, replica_->has},
        {}});
+}
+
+// The one that serves goes on without this one, which lives: the connection between them broke, or it was
+// slow. What it has is of no use any more. It comes back as one that is started again does.
+void ServerLoop::come_back(const std::string& why) {
+  const std::string what = "this replica of shard " + to_string(shard_) + " " + why;
+  if (!replica_->fault.is_ok() || !can_hand_over(config_).is_ok()) {
+    return end(failed_precondition(what + "; start it again"));
+  }
+  log_.warn(what + "; it comes back, for which the run is handed over");
+  returns_ = true;
+  end(unavailable(what));
+}
+
+// The run is over, and the last word of the one that served has not come.
+void ServerLoop::end_unheard() {
+  if (authority_ && authority_->over()) return end(authority_->result());
+  if (over_) return end(*over_);
+  end(unavailable("the run is over, and this replica of shard " + to_string(shard_) +
+                  " was lost before it had all of it: the files are with the one that served"));
 }
 
 // What it has not told nobody else has heard either. Whether it is gone etcd knows.
@@ -204,8 +225,10 @@ void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
     case What::kRemoved:
       return remove(who);
     case What::kForgotten:
+      if (!who.is_node()) return end(data_loss("room made for " + to_string(who) + ", expected a node"));
       return make_room(who.node());
     case What::kHeard: {
+      if (who.is_node()) return end(data_loss("heard by " + to_string(who) + ", expected a server"));
       welcomed_ = true;
       ShardTalk& talk = is_authority() ? talks_[who.shard()] : talk_;
       const Status heard = talk.other_heard(happened.number);

@@ -24,6 +24,7 @@ constexpr int kLeasesToCome = 2;
 // have waited for too long.
 void ServerLoop::look_for_follower() {
   if (options_.role != ServerOptions::Role::kGoesOn || !waits_for_follower() || !acts()) return;
+  if (!resumed_) return;  // until it has its checkpoint nobody can be given it
   const Ticks now = ticks();
   const Ticks heard = replica_->follower ? replica_->follower->seen : std::max(started_at_, replica_->pulled);
   const bool comes = options_.expects_follower && now - heard <= kLeasesToCome * config_.cluster.lease &&

@@ -314,7 +314,9 @@ void ServerLoop::stop(const std::string& reason) {
     if (ended_) return;
     if (follows()) return end(aborted(reason));
     if (is_authority() && !authority_) return cannot_resume(aborted(reason));
-    if (authority_) {
+    if (hands_over_ || (authority_ && authority_->hands_over())) {
+      is_to_stop_ = true;  // the next one is
+    } else if (authority_) {
       const Ticks now = ticks();
       note(Peer::of(shard_), {.what = wire::Happened::What::kStop, .text = reason}, now);
       authority_->stop(reason, now);
@@ -333,12 +335,14 @@ void ServerLoop::end(Status result) {
   result_ = over_ ? *over_ : std::move(result);  // what it could not say any more changes nothing
   if (authority_ && authority_->over()) hands_over_ = authority_->hands_over();
   if (replica_ && replica_->deposed) hands_over_ = false;
-  if (hands_over_) after_ = AfterHandOver{!follows(), replica_ && (replica_->follower || replica_->is_asked)};
+  if (hands_over_ || returns_) {
+    const bool expects_follower = replica_ && (replica_->follower || replica_->is_asked);
+    anew_ = BeginsAnew{!follows(), expects_follower, returns_, is_to_stop_};
+  }
   if (is_shown()) show_status(ticks());
   display_.end();
   const bool is_said = is_authority() && (!replica_ || (authority_ && authority_->over()));
-  if (!is_said && !result_.is_ok())
-    hands_over_ ? log_.info(result_.message()) : log_.error(result_.message());
+  if (!is_said && !result_.is_ok()) anew_ ? log_.info(result_.message()) : log_.error(result_.message());
   timer_.cancel();
   rejoin_timer_.cancel();
   if (const std::int64_t kept_out = router_->counters().kept_out; kept_out > 0) {

@@ -39,7 +39,8 @@ Status ServerLoop::open_replica() {
                                        ReplicatedBackground(
                                            background_, [this] { return ticks(); }, note_done, log_));
   if (replica_->follows) replica_->background.follow();
-  const std::string prefix = "/paceline/" + hex(fingerprint_) + "/shard-" + to_string(shard_);
+  const std::string prefix =
+      "/" + config_.cluster.etcd_prefix + "/" + hex(fingerprint_) + "/shard-" + to_string(shard_);
   Primacy primacy(prefix, replica_->incarnation,
                   replica_->follows                                     ? Primacy::Start::kFollows
                   : options_.replaces || options_.role == Role::kGoesOn ? Primacy::Start::kReplaces
@@ -76,15 +77,12 @@ void ServerLoop::on_candidacy() {
       return end(unavailable("the replica that served shard " + to_string(shard_) +
                              " is gone, and this one had not got all that it acknowledged"));
     }
+    if (primacy.is_left_out() && primacy.is_concluded()) return end_unheard();
     if (replica_->broken && !primacy.was_complete() &&
         steady_now() - replica_->heard > config_.cluster.lease) {
-      return end(unavailable("this replica of shard " + to_string(shard_) +
-                             " was lost before it had everything; start it again"));
+      return come_back("was lost before it had everything");
     }
-    if (primacy.is_left_out()) {
-      return end(failed_precondition("shard " + to_string(shard_) +
-                                     " is served without this replica, which lacks something by now"));
-    }
+    if (primacy.is_left_out()) return come_back("is left out: it lacks something that was acknowledged");
     if (primacy.is_primary()) take_over();
     return;
   }

@@ -153,6 +153,7 @@ void ServerLoop::on_file_read(Status read, std::shared_ptr<std::optional<ShardFi
   }
   if (!read.is_ok()) return judge(read);
   resumed_ = true;
+  if (replica_) replica_->pulled = now;  // from here on it can be followed
   for (const Waiting& one : std::exchange(waiting_, {})) welcome(one.join, one.layout, now);
 }
 

@@ -23,7 +23,8 @@ bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& 
 
 void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
   if (joins_in_vain(from, join)) return;
-  if (authority_ && authority_->hands_over()) {  // it has been quick: this server is yet to begin anew
+  // Of one that has begun anew; the one before may yet have to hear that it is to.
+  if (authority_ && authority_->hands_over() && join.goes_on != generation_) {
     return send_to(from, wire::Error{StatusCode::kUnavailable, "the authority is about to go on", false});
   }
   if (!is_authority()) {
@@ -168,7 +169,8 @@ void ServerLoop::look_for_authority(Ticks now) {
 // before the join, as a stranger's.
 void ServerLoop::on_authority_broken(std::int64_t connection) {
   if (ended_ || connection != connection_ || (broken_ && !broken_->connected)) return;
-  if (over_ && !over_->is_ok()) return end(*over_);  // an authority that has failed waits for nobody
+  // An authority that has failed waits for nobody; one that hands over does.
+  if (over_ && !over_->is_ok() && !hands_over_) return end(*over_);
   if (!broken_) {
     broken_.emplace();
     if (++authority_breaks_ <= kReconnectsLogged) {

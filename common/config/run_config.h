@@ -56,6 +56,7 @@ struct ClusterSection {
   // With replicas the second ones' follow, likewise: shard k's has endpoints[shards + k].
   std::vector<std::string> endpoints = {"tcp://127.0.0.1:5555"};
   std::vector<std::string> etcd;  // "http://host:port" of its members, which decide who serves; for replicas
+  std::string etcd_prefix = "paceline";  // of this run's keys there
   Duration start_timeout = std::chrono::seconds(60);
   Duration lease = std::chrono::seconds(10);     // silence longer than this means lost
   Duration heartbeat = std::chrono::seconds(1);  // how often everyone says it is alive; lease > 2 x heartbeat

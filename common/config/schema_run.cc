@@ -174,6 +174,14 @@ void add_run_and_cluster(Schema& schema) {
                      "replicas.",
            .trade_off = "Three members, on other machines than the servers, go on where one is gone; one is "
                         "enough to try it. No TLS: keep them in a network that is trusted."}));
+  keys.push_back(row(
+      PACELINE_FIELD(cluster.etcd_prefix),
+      text("1 to 100 letters, digits, dashes, underscores or dots", check_name), Scope::kWholeRun,
+      {.effect =
+           "The first part of this run's keys in etcd; the second is the fingerprint of the configuration.",
+       .trade_off =
+           "Runs of the same configuration and seed that share an etcd at the same time need one each: "
+           "the second to begin is refused otherwise."}));
   keys.push_back(
       row(PACELINE_FIELD(cluster.start_timeout), duration(milliseconds(10), hours(24)), Scope::kOneDaemon,
           {.effect = "How long to wait for the nodes that training begins with before the run fails, naming "

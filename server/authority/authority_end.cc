@@ -67,6 +67,7 @@ void Authority::stop(const std::string& reason, Ticks now) {
 
 void Authority::fail(const Status& why, Ticks now) {
   if (concluded()) return;
+  if (std::exchange(hands_over_, false)) run_status_ = "ok";  // it is not handed over any more
   resumable_ = may_be_resumed_after(why);
   if (run_status_ == "ok") run_status_ = "failed";
   result_ = why;

@@ -7,7 +7,8 @@
 //   QuiesceRequested   who is behind catches up with the others, nobody goes further
 //   Quiesced           the state is saved, on all shards
 //   Saved, all         RunOver{hands_over} to the shards, RunOver{resumable} to the nodes, which wait for
-//   them
+//                      them
+//   ShardReport, all   each has heard it, over whatever connection: this server is needed no more
 //
 // What stands in the way (a disk that is full, an iteration that does not end) costs the hand-over, not the
 // run: it goes on as before, and says why.
@@ -85,7 +86,7 @@ void Authority::advance_hand_over(Ticks now) {
   stage_ = Stage::kClosing;
   to_shards(wire::RunOver{result_.code(), result_.message(), resumable_, hands_over_});
   end_nodes();
-  file();
+  advance_end(now);
 }
 
 void Authority::give_up_hand_over(const std::string& why, Ticks now) {

@@ -29,10 +29,13 @@ namespace paceline::server {
 // How long, in leases, after a hand-over that brought nobody back, or was given up, before the next one.
 inline constexpr int kLeasesBetween = 20;
 
-// How a server's process goes on after a hand-over.
-struct AfterHandOver {
-  bool serves = false;            // it served; else it follows the one that did
+// How a server's process goes on: after a hand-over, or as a replica that the one that serves has lost though
+// both live, and that comes back.
+struct BeginsAnew {
+  bool serves = false;            // it served; else it follows the one that does
   bool expects_follower = false;  // one that serves: there is a replica that is to follow it
+  bool returns = false;           // it was lost, and is to come back
+  bool is_to_stop = false;        // it was told to when it could not see to it any more
 };
 
 }  // namespace paceline::server

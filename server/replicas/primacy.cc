@@ -36,8 +36,13 @@ std::optional<EtcdRequest> Primacy::next(Ticks now) {
   if (awaits_ || now < due_) return std::nullopt;
   if (resigning_) {
     if (!lease_) return std::nullopt;
-    if (std::exchange(concludes_, false) && primary_ && !looks_again_)
-      return ask(Asked::kChange, now, change());
+    // What is to be noted is, as long as this one's lease may stand: without it the next run of this
+    // configuration would be refused.
+    if (concludes_ && primary_ && now < lease_->acts_until) {
+      if (looks_again_) return ask(Asked::kLook, now, look());
+      if (record_->complete != wanted_) return ask(Asked::kChange, now, change());
+    }
+    concludes_ = false;
     return ask(Asked::kEnd, now, RevokeLease{lease_->id});
   }
   if (!lease_) {
@@ -201,7 +206,7 @@ std::string Primacy::describe(Ticks now) const {
   const std::string why = fault_.empty() ? "" : ": " + fault_;
   if (refused_) {
     return "another run of this configuration has not ended, or can be gone on with (" + record_key() +
-           " in etcd names its replicas)" + why;
+           " in etcd names its replicas; cluster.etcd_prefix sets runs of one configuration apart)" + why;
   }
   if (primary_) return "primary of term " + std::to_string(term_) + " whose lease is not renewed" + why;
   if (!lease_) return "without a lease of etcd's" + why;

@@ -109,6 +109,9 @@ class Primacy {
   void resign(Leave leave = Leave::kForNow);
   bool resigned() const { return resigning_ && !lease_ && !awaits_; }
 
+  // As last read the run is over: nobody is to serve any more.
+  bool is_concluded() const { return record_ && record_->modified != 0 && record_->complete.empty(); }
+
   // For the log: what stands in the way, or who serves.
   std::string describe(Ticks now) const;
 

@@ -46,6 +46,12 @@ TEST_CASE("a run is handed over at rest, with the state of that moment saved by 
   CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
   run.save(1, 2);
   run.pass(50ms);
+  // This server is there until each shard has heard of it: over another connection, if need be.
+  CHECK(run.authority->hands_over());
+  run.shard_reports(0);
+  run.pass(run.config.cluster.lease);
+  CHECK_FALSE(run.over());
+  run.shard_reports(1);
   REQUIRE(run.over());
   CHECK(run.authority->hands_over());
   CHECK(run.complete().front() == CheckpointId{1, Version(2)});
@@ -112,8 +118,23 @@ TEST_CASE("of a version that is saved no second checkpoint is made: a run waits 
   REQUIRE(run.versions_to_save() == std::vector<std::int64_t>{1, 3});
   run.save(3);
   run.pass(50ms);
-  CHECK(run.over());
+  CHECK(run.authority->hands_over());
   CHECK(run.complete().front().version == Version(3));
+}
+
+TEST_CASE("a shard that is lost before it has heard of it ends the run, which can be resumed") {
+  HandedOver run;
+  REQUIRE(run.ask().is_ok());
+  run.iterate(1, 1);
+  run.pass(50ms);
+  run.save(2);
+  run.pass(50ms);
+  run.shard_reports(0);
+  run.authority->lost(kShard1, "silent", run.now);
+  REQUIRE(run.over());
+  CHECK_FALSE(run.authority->hands_over());
+  CHECK(run.summary().status == "failed");
+  CHECK(run.sent.of<wire::RunOver>(kNode0).front().resumable);
 }
 
 TEST_CASE("what a run must have to be handed over is named") {

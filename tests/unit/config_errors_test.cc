@@ -128,6 +128,7 @@ TEST_CASE("wrong_types_and_impossible_values_are_refused_key_by_key") {
                          {"cluster.endpoints=[ipc://]", "no path"},
                          {"cluster.etcd=[a:1]", "etcd[0]: another scheme"},
                          {"cluster.etcd=[http://a]", "no host or no port"},
+                         {"cluster.etcd_prefix=a/b", "a character that does not belong in a name"},
                          {"cluster.frame_bytes=2MiB", "impossible size"},
                          {"cluster.frame_bytes=1023", "impossible size"},
                          {"cluster.frame_bytes=1MB", "wrong type"},

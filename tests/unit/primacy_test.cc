@@ -111,6 +111,39 @@ TEST_CASE("a run begins where none has been, or one that is over, and nowhere el
   }
 }
 
+TEST_CASE(
+    "that the run is over is noted though etcd does not answer the first time, and only while the lease may "
+    "stand") {
+  Shard shard;
+  Primacy first = replica(0xa, Start::kBegins);
+  Primacy second = replica(0xb, Start::kFollows);
+  shard.serve(first);
+  first.set_complete({0xa, 0xb});
+  shard.serve(first);
+  shard.serve(second);
+  CHECK(!second.is_concluded());
+  first.resign(Primacy::Leave::kForGood);
+  SECTION("an answer is lost") {
+    shard.unheard(first);  // and not carried out
+    shard.serve_for(first, 2s);
+    CHECK(first.resigned());
+    shard.serve_for(second, 2s);
+    CHECK((second.is_concluded() && second.is_left_out()));
+    Primacy after = replica(0xc, Start::kBegins);
+    shard.serve(after);
+    CHECK(after.acts(shard.now));
+  }
+  SECTION("etcd is away for good") {
+    for (const Ticks end = shard.now + 2 * kLease; shard.now < end && !first.resigned(); shard.passes(50ms)) {
+      if (first.next(shard.now)) first.answered(unavailable("no etcd"), shard.now);
+    }
+    CHECK(first.resigned());
+    shard.serve_for(second, 2 * kLease);
+    CHECK(!second.is_concluded());
+    CHECK(second.is_primary());  // nobody has said that the run is over
+  }
+}
+
 TEST_CASE("who is not primary says nothing of who is complete") {
   Shard shard;
   Primacy first = replica(0xa, Start::kBegins);

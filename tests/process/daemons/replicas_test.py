@@ -191,6 +191,11 @@ class Replicas(ReplicatedRun):
         server = self.server(0, *self.of_replicas)
         self.assertEqual(server.end(), 1)
         self.assertRegex(server.errors()[-1], "another run of this configuration has not ended, or can be gone on with")
+        # Under other keys it is nobody's business.
+        other = self.server(0, *self.of_replicas, f"run.out={self.folder / 'more'}", "cluster.etcd_prefix=other")
+        self.wait_for_lines(self.folder / "more", "shard 0 is served by this replica, term 1")
+        other.send(signal.SIGTERM)
+        self.assertEqual(other.end(), 1)
 
 
 if __name__ == "__main__":

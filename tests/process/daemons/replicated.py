@@ -1,6 +1,7 @@
 """A run with two servers of each shard (cluster.replicas: 2) and a real etcd that decides between them. See harness.py."""
 
 import json
+import re
 import signal
 
 import etcd
@@ -43,6 +44,14 @@ class ReplicatedRun(DaemonTest):
         nodes = [self.node(i, *self.of_replicas) for i in range(2)]
         servers[0][0].wait_for_line(harness.PROGRESS.pattern)
         return servers, nodes
+
+    def wait_for_lines(self, run_dir, *texts):
+        """Until that server's log has them, each behind the one before."""
+        log = run_dir / "server.log"
+        with harness.FolderWatch(run_dir) as watch:
+            while not (log.exists() and
+                       re.search(".*".join(map(re.escape, texts)), log.read_text(encoding="utf-8"), re.DOTALL)):
+                watch.wait(f"{texts} in {log}")
 
     def kill(self, program):
         program.send(signal.SIGKILL)
