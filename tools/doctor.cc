@@ -43,6 +43,9 @@ DoctorRole role_of(const RunConfig& config, const DoctorOptions& options) {
   for (std::uint32_t k = 0; k < config.cluster.shards; ++k) {
     if (!options.node && options.shard.value_or(k) == k) role.shards.emplace_back(k);
   }
+  for (std::uint32_t r = 0; r < config.cluster.replicas; ++r) {
+    if (!options.node && (!options.shard || options.replica == r)) role.replicas.push_back(r);
+  }
   return role;
 }
 
@@ -83,9 +86,12 @@ void print_json(const DoctorOptions& options, const std::vector<Finding>& findin
 Result<std::vector<Finding>> diagnose(const DoctorOptions& options) {
   const DaemonRole daemon = options.node ? DaemonRole::kWorker : DaemonRole::kServer;
   const std::uint32_t index = options.node.value_or(options.shard.value_or(0));
-  PACELINE_ASSIGN_OR_RETURN(
-      const RunConfig config,
-      load_daemon_config(daemon, {options.config_path, options.overrides, index, options.force}));
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
+                            load_daemon_config(daemon, {.config_path = options.config_path,
+                                                        .overrides = options.overrides,
+                                                        .index = index,
+                                                        .force = options.force,
+                                                        .replica = options.replica}));
   const DoctorRole role = role_of(config, options);
   std::vector<Finding> findings = {configuration(config, options)};
   check_endpoints(config, role, findings);
@@ -124,6 +130,8 @@ void add_doctor(CLI::App& app, int& exit_status) {
   CLI::Option* node = command->add_option("--node", options->node, "This machine is to be this node");
   CLI::Option* shard = command->add_option("--shard", options->shard, "This machine is to be this server");
   node->excludes(shard);
+  command->add_option("--replica", options->replica, "Which replica of the server, from 0 (default 0)")
+      ->needs(shard);
   command->add_flag("--force", options->force, "The daemons will be started with --force");
   command->add_flag("--json", options->json, "Print one JSON object");
   command->callback([options, &exit_status] { exit_status = doctor(*options, std::cout, std::cerr); });

@@ -1,7 +1,7 @@
-// `paceline doctor CONFIG [key.path=value …] [--node I | --shard K]`: whether this machine can do its part of
-// a run, before any daemon starts: one line for each thing that was looked at, and what to do about what is
-// wrong. Looks with the daemons' own code (configuration, endpoints, data set, run directory, memory) and
-// leaves nothing behind.
+// `paceline doctor CONFIG [key.path=value …] [--node I | --shard K [--replica R]]`: whether this machine can
+// do its part of a run, before any daemon starts: one line for each thing that was looked at, and what to do
+// about what is wrong. Looks with the daemons' own code (configuration, endpoints, data set, run directory,
+// memory) and leaves nothing behind.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,7 @@ struct DoctorOptions {
   std::vector<std::string> overrides = {};
   std::optional<std::uint32_t> node = {};   // what this machine is to be: this node, or
   std::optional<std::uint32_t> shard = {};  // this server; neither: all of them
+  std::uint32_t replica = 0;                // which of the shard's (cluster.replicas)
   bool force = false;                       // the daemons will be started with --force
   bool json = false;
 };
@@ -43,6 +44,9 @@ struct DoctorOptions {
 struct DoctorRole {
   std::vector<NodeId> nodes;
   std::vector<ShardId> shards;
+  std::vector<std::uint32_t> replicas;  // of each of them
+
+  bool is_whole_run() const { return !nodes.empty() && !shards.empty(); }
 };
 
 // All checks, in order. Errors: those of load_daemon_config(); then nothing was looked at.

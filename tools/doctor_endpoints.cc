@@ -23,6 +23,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <system_error>
 
@@ -307,13 +308,32 @@ Finding reach_endpoint(const std::string& check, const std::string& endpoint) {
   return not_reached(check, endpoint, result.message() + " (" + at + "; waited " + after + ")");
 }
 
+// Those that this machine's servers bind, by their place in cluster.endpoints.
+std::set<std::size_t> endpoints_of(const DoctorRole& role, const ClusterSection& cluster) {
+  std::set<std::size_t> own;
+  for (const std::uint32_t replica : role.replicas) {
+    for (const ShardId shard : role.shards) own.insert(std::size_t{replica} * cluster.shards + shard.value);
+  }
+  return own;
+}
+
+// Whether what this machine is to be connects there: a node to all, a server to the authority's and to the
+// other replica's.
+bool speaks_to(const DoctorRole& role, const ClusterSection& cluster, std::size_t endpoint) {
+  if (role.shards.empty()) return true;
+  if (endpoints_of(role, cluster).contains(endpoint)) return false;
+  const ShardId shard(static_cast<std::uint32_t>(endpoint % cluster.shards));
+  const auto is_ours = [&](ShardId own) { return own == shard; };
+  return shard == kAuthority || std::any_of(role.shards.begin(), role.shards.end(), is_ours);
+}
+
 }  // namespace
 
 void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& findings) {
   const std::vector<std::string>& endpoints = config.cluster.endpoints;
   const auto check = [](std::size_t k) { return "endpoint " + std::to_string(k); };
-  for (const ShardId shard : role.shards) {
-    findings.push_back(bind_endpoint(check(shard.value), endpoints[shard.value]));
+  for (const std::size_t own : endpoints_of(role, config.cluster)) {
+    findings.push_back(bind_endpoint(check(own), endpoints[own]));
   }
   const bool authority = !role.shards.empty() && role.shards.front() == kAuthority;
   if (authority && config.run.http) {
@@ -328,22 +348,18 @@ void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& 
     }
     findings.push_back(std::move(found));
   }
-  const bool whole_run = !role.shards.empty() && !role.nodes.empty();
-  for (std::size_t k = 0; k < endpoints.size() && !whole_run; ++k) {
-    const bool a_nodes = role.shards.empty();
-    const bool a_servers = k == kAuthority.value && !role.shards.empty() && role.shards.front() != kAuthority;
-    if (a_nodes || a_servers) findings.push_back(reach_endpoint(check(k), endpoints[k]));
+  for (std::size_t k = 0; k < endpoints.size() && !role.is_whole_run(); ++k) {
+    if (speaks_to(role, config.cluster, k)) findings.push_back(reach_endpoint(check(k), endpoints[k]));
   }
 }
 
 std::string endpoint_elsewhere(const RunConfig& config, const DoctorRole& role) {
-  if (!role.shards.empty() && !role.nodes.empty()) return "";  // the whole run is to be here
+  if (role.is_whole_run()) return "";
   const auto here = interfaces();
+  const std::set<std::size_t> owned = endpoints_of(role, config.cluster);
   for (std::size_t k = 0; k < config.cluster.endpoints.size(); ++k) {
     const std::string& endpoint = config.cluster.endpoints[k];
-    const bool own =
-        std::any_of(role.shards.begin(), role.shards.end(), [&](ShardId shard) { return shard.value == k; });
-    if (own || is_ipc(endpoint)) continue;
+    if (owned.contains(k) || is_ipc(endpoint)) continue;
     const Result<std::string> resolved = wire::resolve_for_bind(endpoint);
     const std::string host = resolved.is_ok() ? address_of(*resolved).host : "";  // no name of this machine
     if (!host.starts_with("127.") && host != "0.0.0.0" && !here.contains(host)) return endpoint;

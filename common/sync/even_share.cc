@@ -97,9 +97,10 @@ void EvenShare::renew() {
 }
 
 EvenShare::Newest EvenShare::newest() const {
-  Newest newest{changes_, begun_, {}};
+  Newest newest{changes_, begun_, 0, {}};
   if (plans_.empty()) return newest;
   newest.first = plans_.back().first;
+  newest.base = plans_.back().base;
   for (std::size_t r = 0; r < there_.size(); ++r) {
     const Places* const places = plans_.back().places.get();
     if (places == nullptr || (*places)[r] >= 0) newest.workers.emplace_back(static_cast<std::uint32_t>(r));

@@ -41,7 +41,9 @@ void Authority::log_plan() const {
     who += (i == 0 ? "" : ", ") + to_string(config_.cluster.cluster().worker_at(plan.workers[i]));
   }
   if (plan.workers.size() > kNamed) who += " and " + std::to_string(plan.workers.size() - kNamed) + " more";
-  log_.info("plan from clock " + to_string(plan.first) + ": workers " + who);
+  log_.info("plan " + std::to_string(plan.change) + " from clock " + to_string(plan.first) + ", base " +
+            std::to_string(plan.base) + ", mini-batches of " + std::to_string(config_.train.batch_size) +
+            ": workers " + who);
 }
 
 // The engine is where it will be once all of its actions are carried out, so the last decision among them is

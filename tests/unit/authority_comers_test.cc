@@ -69,15 +69,16 @@ TEST_CASE("each plan of other workers than before is in the log, with the clock 
   });
   run.gather();
   run.iterate(0, 0);
-  CHECK(plans == std::vector<std::string>{"plan from clock 0: workers 0.0, 1.0"});
+  CHECK(plans ==
+        std::vector<std::string>{"plan 1 from clock 0, base 0, mini-batches of 128: workers 0.0, 1.0"});
   run.authority->lost(kNode1, "its connection broke", run.now);
-  CHECK(plans.back() == "plan from clock 1: workers 0.0");
+  CHECK(plans.back() == "plan 2 from clock 1, base 2, mini-batches of 128: workers 0.0");
   run.authority->node_joined(NodeId(1), layout_of(8), run.now, kNew);
   run.iterate(0, 1);
   run.say(kNode1, wire::NodeReady{});
   for (const std::uint32_t node : {0U, 1U}) run.iterate(node, 2);
   CHECK(plans.size() == 3);
-  CHECK(plans.back() == "plan from clock 3: workers 0.0, 1.0");
+  CHECK(plans.back() == "plan 3 from clock 3, base 5, mini-batches of 128: workers 0.0, 1.0");
 }
 
 TEST_CASE("a run in which a node was lost and came again does each iteration once and says so") {

@@ -261,6 +261,33 @@ TEST_CASE("another server looks at the authority's endpoint as a node does, and 
   CHECK(p.finding("endpoint 1").verdict == Verdict::kOk);
 }
 
+TEST_CASE("a second replica binds its own endpoint, reaches the others, and has a run directory of its own") {
+  Patient p;
+  p.options.shard = 1;
+  p.options.replica = 1;
+  p.set("cluster.shards=2");
+  p.set("cluster.replicas=2");
+  const Listener etcd;
+  p.set("cluster.etcd=[\"http" + etcd.endpoint().substr(3) + "\"]");
+  const Listener taken;
+  const auto ipc = [&](const std::string& name) { return "\"ipc://" + (p.folder / name).string() + "\""; };
+  p.set("cluster.endpoints=[" + ipc("0.0") + ", " + ipc("1.0") + ", " + ipc("0.1") + ", \"" +
+        taken.endpoint() + "\"]");
+  for (const char* other : {"endpoint 0", "endpoint 1", "endpoint 2"}) {
+    CHECK_THAT(p.finding(other).said, Contains("no process of this machine serves that path"));
+  }
+  p.fails_with("endpoint 3", "Address already in use");
+  p.set("cluster.endpoints=[" + ipc("0.0") + ", " + ipc("1.0") + ", " + ipc("0.1") + ", " + ipc("1.1") + "]");
+  const std::string second = p.out().string() + ".replica1";
+  fs::create_directories(second);
+  std::ofstream(second + "/server-1.log") << "a run";
+  p.fails_with("run directory", second);
+  p.options.replica = 0;
+  CHECK(p.finding("run directory").verdict == Verdict::kOk);
+  CHECK_THAT(p.finding("endpoint 1").said, Contains("can be bound"));
+  CHECK_THAT(p.finding("endpoint 3").said, Contains("no process of this machine serves that path"));
+}
+
 TEST_CASE("a server with replicas reaches etcd, or has no run") {
   Patient p;
   p.options.shard = 0;
