@@ -12,7 +12,8 @@ shard has more where a node comes), without its first part, in which all is used
 more (medians) than the first but for MEMORY_MAX and DESCRIPTORS_MAX: in an hour a process that grows by more than 13 MB per hour
 is found, one that grows less is not.
 
-Prints a line for each process, with how much its memory grew and at what rate. Exit status 0: all flat and the run ended in
+Prints a line for each process: how much its memory grew, at what rate, and by how much from one look to the next at most (one
+that is as much as all of it is a burst, not a leak). Exit status 0: all flat and the run ended in
 order; 1: not; 2: wrong usage.
 """
 import argparse
@@ -94,11 +95,12 @@ class Watched:
         (memory, more_memory), (open_files, more_open) = (
             (first := statistics.median(of[warm:warm + third]), statistics.median(of[-third:]) - first)
             for of in (self.resident, self.descriptors))
+        at_once = max(after - before for before, after in zip(self.resident[warm:], self.resident[warm + 1:]))
         flat = more_memory <= MEMORY_MAX and more_open <= DESCRIPTORS_MAX
         apart = seconds(warm + third // 2, -1 - third // 2)  # the middles of the two thirds
         per_hour = more_memory * 3600 / apart
         return (f"{self.name}: {seconds(self.calm_from):.0f} s behind the last fault, {memory / 1e6:.1f} MB {more_memory / 1e6:+.2f} "
-                f"({per_hour / 1e6:+.1f} per hour), "
+                f"({per_hour / 1e6:+.1f} per hour; {at_once / 1e6:+.2f} within a second at most), "
                 f"{open_files:.0f} descriptors {more_open:+.0f}{'' if flat else '   GROWS'}"), flat
 
 

@@ -53,7 +53,7 @@ endforeach()
 set_tests_properties(daemons.BadInput daemons.CardsOfRuns daemons.Colours daemons.Dashboard daemons.DtsspExperiment daemons.Live daemons.LivePage daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
   daemons.RunScripts daemons.Scripts daemons.Sweeps
   PROPERTIES LABELS "daemons;plain")
-set_tests_properties(daemons.BrokenConnections daemons.BspKills daemons.Chaos daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.FullDisk daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Reconnect daemons.ReplicaCuts daemons.ReplicaReturns daemons.Replicas daemons.Resume daemons.Starts daemons.TensorBoard
+set_tests_properties(daemons.BrokenConnections daemons.BspKills daemons.Chaos daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.FullDisk daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Reconnect daemons.ReplicaCuts daemons.ReplicaKills daemons.ReplicaReturns daemons.Replicas daemons.Resume daemons.Starts daemons.TensorBoard
   PROPERTIES LABELS "daemons;not_tsan")
 # Beside others these would measure those.
 set_tests_properties(daemons.NetworkCuts daemons.Overload PROPERTIES RUN_SERIAL TRUE)

@@ -125,9 +125,9 @@ def one_run(programs, folder, data, endpoint, chosen):
     return wrong
 
 
-def main():
+def main(words=None):
     parser = small_runs.parser(__doc__, runs=20)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     if shutil.which("etcd") is None:
         parser.error("there is no etcd here (scripts/install_deps.sh --etcd)")
     client, peer = (f"http://127.0.0.1:{port}" for port in etcd.free_ports(2))

@@ -1,0 +1,28 @@
+"""Two of replica_kills.py. See there, and harness.py."""
+
+import contextlib
+import io
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "daemons"))
+import etcd  # noqa: E402 (after the path is known)
+import harness  # noqa: E402
+import replica_kills  # noqa: E402
+
+
+@etcd.needs_etcd
+class ReplicaKills(unittest.TestCase):
+    """The authority of a run is killed, and a shard's server of another stands still until its second one serves."""
+
+    def test_runs_that_lose_a_replica_end_as_if_nothing_had_happened(self):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            status = replica_kills.main([str(harness.BIN), "--runs", "2", "--seed", "3033"])
+        self.assertEqual(status, 0, said.getvalue())
+        self.assertRegex(said.getvalue(), r"0: .*, 2 shards: one first \(0\) after .*\n1: .*, 2 shards: stopped \(1\) after")
+
+
+if __name__ == "__main__":
+    harness.main()
