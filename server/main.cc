@@ -1,4 +1,5 @@
 // paceline-server: the daemon of one shard; shard 0 is the authority. A list of its parts.
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
@@ -6,7 +7,6 @@
 #include <functional>
 #include <iostream>
 #include <optional>
-#include <utility>
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
@@ -82,6 +82,13 @@ class BetweenServers {
   bool stop_ = false;
 };
 
+// How long a replica that has come back so often does not ask to again: a connection that breaks again and
+// again, or a machine that is too slow, must not bring the run to rest each time.
+Duration pause_before_return(Duration lease, int returns) {
+  constexpr int kDoublings = 6;
+  return returns == 0 ? Duration(0) : (1 << std::min(returns - 1, kDoublings)) * kLeasesBetween * lease;
+}
+
 // One server from its start to its end.
 struct Ended {
   int exit_status = kExitOk;
@@ -90,7 +97,7 @@ struct Ended {
 };
 
 Ended serve(const RunConfig& config, ShardId shard, const Log& log, const ServerOptions& options,
-            BetweenServers& between, bool is_to_stop = false) {
+            BetweenServers& between) {
   wire::Context context;
   Server server(config, shard, context, log, options);
   const Status started = server.start();
@@ -99,7 +106,7 @@ Ended serve(const RunConfig& config, ShardId shard, const Log& log, const Server
   stop_on_signals(signals, server);
   boost::asio::signal_set questions(server.io(), SIGUSR1);
   explain_on_signal(questions, server);
-  if (is_to_stop || between.is_to_stop()) server.request_stop("stopped by a signal");
+  if (between.is_to_stop()) server.request_stop("stopped by a signal");
   const Status ended = server.run();
   return {ended.is_ok() ? kExitOk : kExitFailedRun, server.begins_anew()};
 }
@@ -146,20 +153,21 @@ int server_main(int argc, char** argv) {
                         given.replica,
                         follows ? Role::kFollows : Role::kBegins,
                         /*expects_follower=*/true,
+                        /*returns=*/false,
                         /*asks_after=*/Duration(0),
                         given.force};
   BetweenServers between;
   Ended ended = serve(*config, shard, *log, options, between);
   if (!ended.has_started && !given.resume) forget_run(*config, shard, given.config_path);
-  bool has_returned = false;
+  int returns = 0;
   while (const std::optional<BeginsAnew> anew = ended.begins_anew) {
     options.resume = anew->serves;
     options.role = options.resume ? Role::kGoesOn : Role::kFollows;
     options.expects_follower = anew->expects_follower;
-    // A connection that breaks again and again must not bring the run to rest each time.
-    const bool again = anew->returns && std::exchange(has_returned, true);
-    options.asks_after = again ? kLeasesBetween * config->cluster.lease : Duration(0);
-    ended = serve(*config, shard, *log, options, between, anew->is_to_stop);
+    options.returns = anew->returns;
+    options.asks_after =
+        anew->has_followed ? pause_before_return(config->cluster.lease, returns++) : Duration(0);
+    ended = serve(*config, shard, *log, options, between);
   }
   return ended.exit_status;
 }

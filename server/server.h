@@ -44,7 +44,8 @@ struct ServerOptions {
   std::uint32_t replica = 0;
   Role role = Role::kBegins;
   bool expects_follower = true;
-  // One that follows: how long it does not ask for it.
+  // One that follows: it was lost to the one that serves, and comes back; and how long it does not ask to.
+  bool returns = false;
   Duration asks_after{0};
   // It begins in the place of an earlier run that has not ended (--force).
   bool replaces = false;

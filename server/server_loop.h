@@ -348,7 +348,7 @@ class ServerLoop {
   bool hands_over_ = false;         // it ends for all servers to go on
   std::optional<BeginsAnew> anew_;  // once it has, and how this one does
   bool returns_ = false;            // it ends to come back as a follower
-  bool is_to_stop_ = false;         // told so when the run was being handed over already
+  std::string is_to_stop_;          // why, told to one that goes on before it could see to it
   Status result_ = internal_error("the server's loop ended before the run");
 };
 

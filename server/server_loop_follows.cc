@@ -57,8 +57,10 @@ void ServerLoop::come_back(const std::string& why) {
   if (!replica_->fault.is_ok() || !can_hand_over(config_).is_ok()) {
     return end(failed_precondition(what + "; start it again"));
   }
-  log_.warn(what + "; it comes back, for which the run is handed over");
-  returns_ = true;
+  // Where it is being handed over the one that serves has left this one out only because it goes.
+  hands_over_ = hands_over_ || (authority_ && authority_->hands_over());
+  returns_ = !hands_over_;
+  if (returns_) log_.warn(what + "; it comes back, for which the run is handed over");
   end(unavailable(what));
 }
 

@@ -313,10 +313,15 @@ void ServerLoop::stop(const std::string& reason) {
   boost::asio::post(io_, [this, reason] {
     if (ended_) return;
     if (follows()) return end(aborted(reason));
+    const bool has_begun = is_authority() ? authority_.has_value() : welcomed_;
+    if (hands_over_ || (authority_ && authority_->hands_over()))
+      return;  // the next one is told, too (main.cc)
+    if (options_.role == ServerOptions::Role::kGoesOn && !has_begun) {
+      is_to_stop_ = reason;  // once it knows the others, which are to stop as well
+      return;
+    }
     if (is_authority() && !authority_) return cannot_resume(aborted(reason));
-    if (hands_over_ || (authority_ && authority_->hands_over())) {
-      is_to_stop_ = true;  // the next one is
-    } else if (authority_) {
+    if (authority_) {
       const Ticks now = ticks();
       note(Peer::of(shard_), {.what = wire::Happened::What::kStop, .text = reason}, now);
       authority_->stop(reason, now);
@@ -333,11 +338,14 @@ void ServerLoop::end(Status result) {
   ended_ = true;
   for (const std::string& line : stalls_.look({}, ticks())) log_.info(line);
   result_ = over_ ? *over_ : std::move(result);  // what it could not say any more changes nothing
-  if (authority_ && authority_->over()) hands_over_ = authority_->hands_over();
+  const bool serves_authority = authority_ && !follows();
+  if (serves_authority) hands_over_ = authority_->over() && authority_->hands_over();
   if (replica_ && replica_->deposed) hands_over_ = false;
   if (hands_over_ || returns_) {
-    const bool expects_follower = replica_ && (replica_->follower || replica_->is_asked);
-    anew_ = BeginsAnew{!follows(), expects_follower, returns_, is_to_stop_};
+    anew_ = BeginsAnew{.serves = !follows(),
+                       .expects_follower = replica_ && (replica_->follower || replica_->is_asked),
+                       .returns = returns_,
+                       .has_followed = returns_ && replica_->candidacy->primacy().was_complete()};
   }
   if (is_shown()) show_status(ticks());
   display_.end();

@@ -77,7 +77,7 @@ void ServerLoop::on_candidacy() {
       return end(unavailable("the replica that served shard " + to_string(shard_) +
                              " is gone, and this one had not got all that it acknowledged"));
     }
-    if (primacy.is_left_out() && primacy.is_concluded()) return end_unheard();
+    if (primacy.is_concluded() && (primacy.is_left_out() || options_.returns)) return end_unheard();
     if (replica_->broken && !primacy.was_complete() &&
         steady_now() - replica_->heard > config_.cluster.lease) {
       return come_back("was lost before it had everything");

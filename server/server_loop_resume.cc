@@ -100,6 +100,10 @@ Status ServerLoop::begin_resumed(ResumePoint point, Ticks now) {
     authority_->shard_joined(ShardId(k));
   }
   go_on_from(from, generation);
+  if (!is_to_stop_.empty()) {
+    note(Peer::of(shard_), {.what = wire::Happened::What::kStop, .text = is_to_stop_}, now);
+    authority_->stop(is_to_stop_, now);
+  }
   return Status::ok();
 }
 

@@ -262,6 +262,7 @@ void ServerLoop::on_shard_welcome(const wire::ShardWelcome& welcome) {
   log_.info("joined the authority at " + authority_endpoint());
   if (!resumes_) return shard_checkpoints_.forget_all();
   if (welcome.resume_from) go_on_from(*welcome.resume_from, welcome.generation);
+  if (!is_to_stop_.empty()) ask_to_stop(is_to_stop_);
 }
 
 void ServerLoop::on_authority_error(const wire::Error& error) {

@@ -69,8 +69,8 @@ class EvenShare {
   void add_not_given(IterationRanges& left) const;
   void add_given(Rank worker, Clock from, IterationRanges& left) const;
 
-  // The newest plan: from which clock on, from where in the work list, and of whom. `change` grows by one where its workers are others
-  // than those of the one before; 0: there is no plan yet.
+  // The newest plan: from which clock on, from where in the work list, and of whom. `change` grows by one
+  // where its workers are others than those of the one before; 0: there is no plan yet.
   struct Newest {
     std::uint64_t change = 0;
     Clock first;

@@ -123,7 +123,7 @@ class Authority {
   // for all servers to go on from there. Asked for again while that is under way it changes nothing. Errors:
   // kUnavailable not yet; kFailedPrecondition never, and why.
   [[nodiscard]] Status hand_over(const std::string& why, Ticks now);
-  // Once over(): the servers are to go on by themselves.
+  // The servers are to go on by themselves, and have been told to; once over() for good.
   bool hands_over() const { return hands_over_; }
 
   // A signal: the orderly end, with the model, but status "stopped".

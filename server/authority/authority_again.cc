@@ -12,7 +12,7 @@ namespace paceline::server {
 
 void Authority::node_rejoined(NodeId node) {
   const NodeState state = nodes_[node.value];
-  if (state == NodeState::kGone && concluded()) {  // it was told, and is not lost
+  if (state == NodeState::kGone && (concluded() || hands_over_)) {  // it was told, and is not lost
     return to_node(node, wire::RunOver{result_.code(), result_.message(), resumable_});
   }
   if (state != NodeState::kJoined || stage_ == Stage::kGathering) return;

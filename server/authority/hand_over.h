@@ -6,9 +6,9 @@
 //                                                     stand, and is to ask again
 //   the one that serves shard 1   HandOver        ->  the authority: the run comes to rest and is saved
 //                                                     (authority_hand_over.cc)
-//   the authority                 RunOver{hands_over}  ->  all servers, which begin anew, in the same
-//   process:
-//                                                     who served resumes, who followed follows
+//   the authority                 RunOver{hands_over}  ->  all servers, which say that they have heard it
+//                                                     (ShardReport) and begin anew, in the same process: who
+//                                                     served resumes, who followed follows
 //   the returning replica         ReplicaJoin     ->  <- ReplicaResumes: the checkpoint that it goes on from
 //                                 FilePull, FilePiece …   until it has the files
 //                                 ReplicaJoin{has}    <- ReplicaWelcome, and all that has happened since
@@ -35,7 +35,7 @@ struct BeginsAnew {
   bool serves = false;            // it served; else it follows the one that does
   bool expects_follower = false;  // one that serves: there is a replica that is to follow it
   bool returns = false;           // it was lost, and is to come back
-  bool is_to_stop = false;        // it was told to when it could not see to it any more
+  bool has_followed = false;  // one that returns: it had all that there was, so the run is to be handed over
 };
 
 }  // namespace paceline::server

@@ -98,6 +98,20 @@ class ReplicaReturns(ReplicatedRun):
             self.assertEqual(program.end(), 1, program.errors())
         self.assertRegex("\n".join(servers[0][0].errors()), "stopped by a signal")
 
+    def test_a_stop_of_another_shard_between_two_generations_stops_all(self):
+        self.configure_replicas(2, 40 * ITERATIONS)
+        self.of_returns()
+        self.of_replicas.append("cluster.reconnect_timeout=12s")  # for which nodes wait in vain
+        servers, nodes = self.start_replicas()
+        self.kill(servers[0][1])
+        comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
+        self.wait_for_log("server.log", "as a new generation")
+        servers[1][0].send(signal.SIGTERM)
+        for program in [servers[0][0], comes, *servers[1], *nodes]:
+            self.assertEqual(program.end(), 1, program.errors())
+        self.assertRegex("\n".join(servers[0][0].errors()), "stopped by a signal")
+        self.assertNotRegex("\n".join(servers[0][0].errors()), "did not join within")
+
     def test_without_what_a_hand_over_needs_a_server_does_not_come_back(self):
         self.configure_replicas(1, 4 * ITERATIONS)
         servers, nodes = self.start_replicas()
