@@ -76,12 +76,20 @@ class Comparison:
             return change[3]
         scale, unit = (100 / self.paired_mean(key, base, name), " %") if in_percent else (1, "")
         mean, low, high = (None if x is None else scale * x for x in change[:3])
-        interval = "" if low is None else f" [{low:+.2f}, {high:+.2f}]"
-        return f"{mean:+.2f}{unit}{interval} {change[3]}"
+        interval = "" if low is None else f" [{signed(low)}, {signed(high)}]"
+        return f"{signed(mean)}{unit}{interval} {change[3]}"
+
+    def winner(self, key):
+        return self.table(key)["winner"] or "none"
 
 
 def row(first, cells, width=13):
     print(f"  {first:<28}" + "".join(f"{cell:>{width}}" for cell in cells))
+
+
+def signed(value):
+    """To two places, and never -0.00."""
+    return f"{round(value, 2) + 0.0:+.2f}"
 
 
 def number(value):
@@ -304,6 +312,7 @@ def accuracies(out, part):
                   f"generated data, mini-batches of {value_of(some, 'batch_size')};\n"
                   "published are 100000 of a larger network on CIFAR-10, mini-batches of 128")
         final_accuracy(found, names, said)
+        time_of_all(found, names, said)
         time_to_accuracy(found, names, said)
         print(f"\nTable 2, staleness of the parameters in gradients, mean; {said}")
         row("workers", map(short, names))
@@ -328,12 +337,28 @@ def final_accuracy(found, names, said):
     row("workers", map(short, names))
     for threads, c in found:
         row(str(4 * threads), (number(c.mean("accuracy", name)) for name in names))
-    for base in names:
-        if base == DTSSP:
-            continue
-        print(f"  DTSSP against {base}, points")
-        for threads, c in found:
-            print(f"    {4 * threads:>3} workers  {c.said('accuracy', base, DTSSP, in_percent=False)}")
+    pairs_of_all(found, names, "accuracy", ", points")
+
+
+def time_of_all(found, names, said):
+    """The virtual seconds that the same iterations take."""
+    print(f"\nTable 2, {found[0][1].table('time')['title']}, s; {said}")
+    row("workers", map(short, names))
+    for threads, c in found:
+        row(str(4 * threads), (number(c.mean("time", name)) for name in names))
+    pairs_of_all(found, names, "time", ", s")
+
+
+def pairs_of_all(found, names, key, unit):
+    """Each policy against each, DTSSP first; and the winner by the statistics of `report --compare`."""
+    first = sorted(names, key=lambda name: name != DTSSP)
+    for n, name in enumerate(first):
+        for base in first[n + 1:]:
+            print(f"  {'DTSSP' if name == DTSSP else short(name)} against {base}{unit}")
+            for threads, c in found:
+                print(f"    {4 * threads:>3} workers  {c.said(key, base, name, in_percent=False)}")
+    for threads, c in found:
+        print(f"  winner in {key} with {4 * threads} workers: {c.winner(key)}")
 
 
 def time_to_accuracy(found, names, said):
@@ -354,9 +379,8 @@ def time_to_accuracy(found, names, said):
         for threads, c in found:
             print(f"    {4 * threads:>3} workers  {c.said('time_to_accuracy', base, DTSSP)}")
     for threads, c in found:
-        table = c.table("time_to_accuracy")
-        print(f"  winner with {4 * threads} workers: {table['winner'] or 'none'}")
-        for run in table["censored"]:
+        print(f"  winner with {4 * threads} workers: {c.winner('time_to_accuracy')}")
+        for run in c.table("time_to_accuracy")["censored"]:
             print(f"    censored, {run}")
 
 

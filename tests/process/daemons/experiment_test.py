@@ -112,6 +112,13 @@ exec {harness.BIN}/paceline "$@"
             change = 100 * (reached[2] - reached[0]) / reached[0]
             self.assertRegex(table, rf"{4 * threads:>3} workers  {re.escape(f'{change:+.2f}')} % too few seeds")
         self.assertNotIn("censored,", said)
+        table = re.search(r"Table 2, time at 96 iterations, s; .*\n((?:  .*\n)+)", said).group(1)
+        seconds = [json.loads((self.out / f"table2/4/{policy}-1/summary.json").read_text(encoding="utf-8"))["wall_seconds"]
+                   for policy in ("bsp", "ssp3", "dtssp")]
+        self.assertRegex(table, r"(?m)^  16 +" + r" +".join(re.escape(f"{s:.1f}") for s in seconds) + "$")
+        against = rf"(?s)bsp against ssp\(3\), s\n.* 16 workers  {re.escape(f'{seconds[0] - seconds[1]:+.2f}')} too few seeds"
+        self.assertRegex(table, against)
+        self.assertEqual(len(re.findall(r"winner in (?:accuracy|time) with \d+ workers: none", said)), 6)
         # 4 workers: 24 clocks in windows of 8, 512 samples each, of an accuracy near chance.
         noise = re.search(r"DTSSP's threshold, table2, 4 workers, refresh_clocks null, seed 1: 3 windows of 8 clocks, 512 samples\n"
                           r"(?:  .*\n)+?  noise expected in LPR.*standard deviation ([\d.]+) to ([\d.]+) %;\n"
