@@ -31,6 +31,16 @@ paceline_test(sync_sim_test ONE_THREAD
   SOURCES sim/sim_test.cc ${SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_sync paceline_cache paceline_gradient_encoder)
 
+# The same where each shard has two servers: of server/replicas what one tells the other, and no socket.
+set(REPLICA_SIM_SOURCES
+  sim/replicas/acknowledged.cc sim/replicas/replica_plan.cc sim/replicas/replica_state.cc sim/replicas/replicated_run.cc
+  sim/replicas/replicated_run_nodes.cc sim/replicas/replicated_shard.cc sim/replicas/server_model.cc
+  sim/replicas/server_model_peers.cc sim/replicas/server_model_replicas.cc
+  ${PROJECT_SOURCE_DIR}/server/replicas/event_log.cc)
+paceline_test(replica_sim_test ONE_THREAD
+  SOURCES sim/replicas/breach_test.cc sim/replicas/replica_sim_test.cc ${SIM_SOURCES} ${REPLICA_SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
+  LIBS paceline_sync paceline_cache paceline_gradient_encoder)
+
 # The core saved and resumed, through its bytes.
 paceline_test(sync_resume_test ONE_THREAD
   SOURCES sim/resume_test.cc sim/run_plan.cc ${RESUMED_SOURCES} unit/checkpoint_state_test.cc unit/engine_state_test.cc
