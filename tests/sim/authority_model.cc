@@ -33,11 +33,14 @@ AuthorityModel::AuthorityModel(Engine engine, AuthorityChecker checker, Network&
 
 bool AuthorityModel::takes(const Event& event) {
   if (network_.random().next_below(10) == 0 && !std::holds_alternative<Tick>(event)) takes(Tick{});
+  return step(event, Ticks(network_.now_ns()));
+}
+
+bool AuthorityModel::step(const Event& event, Ticks now) {
   if (const auto* joined = std::get_if<Joined>(&event)) {
     told_[engine_.config().cluster.rank_of(joined->worker).value] = {};  // that was its process before
   }
   std::vector<Action> actions;
-  const Ticks now(network_.now_ns());
   checker_.before(event, now);
   engine_.step(event, now, actions);
   checker_.after(actions);

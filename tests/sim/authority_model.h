@@ -27,14 +27,17 @@ class AuthorityModel {
   };
   AuthorityModel(sync::Engine engine, AuthorityChecker checker, Network& network, Hearers hearers);
 
-  // False: it is refused.
+  // Perhaps time passes before it. False: it is refused.
   bool takes(const sync::Event& event);
+  // The same at that time, and nothing else happens: a function of the events alone.
+  bool step(const sync::Event& event, Ticks now);
   // It does not know what of its last words the node has heard.
   void node_rejoined(NodeId node);
 
   const sync::Engine& engine() const { return engine_; }
   AuthorityChecker& checker() { return checker_; }
   const AuthorityChecker& checker() const { return checker_; }
+  std::int64_t decisions() const { return sequence_; }
   std::int64_t said_again() const { return said_again_; }
 
  private:

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tests/sim/comers.h"
+#include "tests/sim/end_checks.h"
 
 namespace paceline::test {
 
@@ -158,19 +159,9 @@ void Generation::come_back(NodeId node) {
 
 void Generation::check_end() {
   authority_.checker().at_end(authority_.engine());
-  for (const auto& shard : shards_) {
-    shard->check_empty();
-    if (!(shard->counts() == shards_[0]->counts()))
-      violations_.push_back("the shards hold different gradients");
-  }
-  // Nothing that was pushed is lost, unless it was discarded; nor is anything in that was not pushed.
-  for (const auto& [gradient, fate] : surroundings_.fates) {
-    const auto& [worker, clock] = gradient;
-    const int times = shards_[0]->counts().of(plan_.config.cluster.rank_of(worker), clock);
-    if (times != (fate == Fate::kPushed ? 1 : 0))
-      violations_.push_back(to_string(worker) + "@" + to_string(clock) + " is in " + std::to_string(times) +
-                            " times at the end");
-  }
+  std::vector<const ShardModel*> shards;
+  for (const auto& shard : shards_) shards.push_back(shard.get());
+  check_gradients_at_end(shards, surroundings_, violations_);
   const std::int64_t applied = std::ssize(iterations_in(shards_[0]->counts()));
   if (applied != authority_.engine().iterations_applied())
     violations_.push_back(std::to_string(applied) + " iterations are in");

@@ -1,6 +1,7 @@
 // Checkpoints as they are under way, and the crash of all servers: what was saved last, whole, is left.
 #include <utility>
 
+#include "tests/sim/end_checks.h"
 #include "tests/sim/generation.h"
 
 namespace paceline::test {
@@ -28,13 +29,8 @@ void Generation::complete_save() {
 }
 
 std::set<std::int64_t> Generation::iterations_in(const Counts& counts) {
-  std::set<std::int64_t> in = from_ == nullptr ? std::set<std::int64_t>{} : from_->iterations;
-  for (const auto& [gradient, iteration] : granted_) {
-    if (counts.of(plan_.config.cluster.rank_of(gradient.first), gradient.second) == 0) continue;
-    if (!in.insert(iteration).second)
-      violations_.push_back("iteration " + std::to_string(iteration) + " is in twice");
-  }
-  return in;
+  const std::set<std::int64_t> before = from_ == nullptr ? std::set<std::int64_t>{} : from_->iterations;
+  return test::iterations_in(counts, granted_, plan_.config.cluster, before, violations_);
 }
 
 void Generation::crash() {

@@ -2,13 +2,11 @@
 // must be judged wrong, and with none none. The core is compiled into this program a second time, with the
 // mutants in it; each mutant runs in a process of its own, since an assertion of the core is as good a find
 // as a checker's word.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <cstdio>
 
 #include "common/sync/test_hooks.h"
+#include "tests/sim/ends_wrong.h"
 #include "tests/sim/resumed_run.h"
 #include "tests/sim/world.h"
 
@@ -21,9 +19,7 @@ constexpr std::uint64_t kSeeds = 1500;  // most mutants are found within the fir
 Result<sync::EngineState> as_it_is(const sync::EngineState& state) { return state; }
 
 bool is_found(sync::Mutant mutant) {
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
+  return ends_wrong([mutant] {
     sync::active_mutant = mutant;
     for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
       Violations violations = simulate(plan_of(seed));
@@ -31,14 +27,10 @@ bool is_found(sync::Mutant mutant) {
       if (violations.empty()) continue;
       std::printf("mutant %2d: seed %llu: %s\n", static_cast<int>(mutant),
                   static_cast<unsigned long long>(seed), violations.front().c_str());
-      std::fflush(stdout);
-      _exit(1);
+      return true;
     }
-    _exit(0);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    return false;
+  });
 }
 
 TEST_CASE("every_rule_broken_on_purpose_is_found_by_a_checker") {

@@ -21,7 +21,7 @@ ShardModel::ShardModel(ShardId id, Cluster cluster, std::int64_t clocks, Violati
       revision_(revision),
       gradients_(cluster, kFloatsOfAShard, kGradientsMax, kFloatsOfAShard) {}
 
-void ShardModel::violation(const std::string& what) {
+void ShardModel::violation(const std::string& what) const {
   violations_.push_back("shard " + to_string(id_) + ": " + what);
 }
 
@@ -99,7 +99,7 @@ SliceAnswer ShardModel::answer_for(NodeId node) const {
   return answer;
 }
 
-void ShardModel::check_empty() {
+void ShardModel::check_empty() const {
   if (gradients_.held() > 0)
     violation("still holds " + std::to_string(gradients_.held()) + " gradients at the end");
 }

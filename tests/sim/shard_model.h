@@ -38,8 +38,11 @@ class ShardModel {
   void pull(NodeId node, Version min_version, std::function<void(SliceAnswer)> answer);
 
   // At the end: nothing may be held any more.
-  void check_empty();
+  void check_empty() const;
   const Counts& counts() const { return *counts_; }
+  Revision revision() const { return revision_; }
+  // How many it was told.
+  std::int64_t decisions() const { return next_decision_; }
   // What a checkpoint takes: it does not change any more.
   std::shared_ptr<const Counts> image() const { return counts_; }
 
@@ -51,7 +54,7 @@ class ShardModel {
   };
   void apply(const wire::ApplyDecision& decision);
   SliceAnswer answer_for(NodeId node) const;
-  void violation(const std::string& what);
+  void violation(const std::string& what) const;
 
   ShardId id_;
   Cluster cluster_;

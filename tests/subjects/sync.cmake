@@ -20,7 +20,7 @@ endforeach()
 # The simulation: the real core and cache rules on a simulated network, with independent checkers.
 # Of worker/client what says again what was lost, of server/store what takes each gradient once, and no socket.
 set(SIM_SOURCES
-  sim/authority_checker.cc sim/authority_judge.cc sim/authority_model.cc sim/authority_resumed.cc sim/generation.cc
+  sim/authority_checker.cc sim/authority_judge.cc sim/authority_model.cc sim/authority_resumed.cc sim/end_checks.cc sim/generation.cc
   sim/generation_cuts.cc sim/generation_messages.cc sim/generation_saves.cc sim/node_model.cc sim/run_plan.cc
   sim/shard_model.cc sim/world.cc
   ${PROJECT_SOURCE_DIR}/worker/client/gradient_sender.cc ${PROJECT_SOURCE_DIR}/worker/client/outstanding.cc
@@ -29,6 +29,16 @@ set(SIM_SOURCES
 set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)
 paceline_test(sync_sim_test ONE_THREAD
   SOURCES sim/sim_test.cc ${SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
+  LIBS paceline_sync paceline_cache paceline_gradient_encoder)
+
+# The same where each shard has two servers: of server/replicas what one tells the other, and no socket.
+set(REPLICA_SIM_SOURCES
+  sim/replicas/acknowledged.cc sim/replicas/replica_plan.cc sim/replicas/replica_state.cc sim/replicas/replicated_run.cc
+  sim/replicas/replicated_run_nodes.cc sim/replicas/replicated_shard.cc sim/replicas/server_model.cc
+  sim/replicas/server_model_peers.cc sim/replicas/server_model_replicas.cc
+  ${PROJECT_SOURCE_DIR}/server/replicas/event_log.cc)
+paceline_test(replica_sim_test ONE_THREAD
+  SOURCES sim/replicas/breach_test.cc sim/replicas/replica_sim_test.cc ${SIM_SOURCES} ${REPLICA_SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_sync paceline_cache paceline_gradient_encoder)
 
 # The core saved and resumed, through its bytes.

@@ -1,0 +1,152 @@
+// Turns, and what is said: what happens is noted, done and told to the follower; what it leads to is held.
+#include "tests/sim/replicas/server_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tests/sim/replicas/carried.h"
+
+namespace paceline::test {
+
+namespace {
+
+const wire::PeerId kDiscards = "who asks what became of a gradient";
+
+}  // namespace
+
+ServerModel::ServerModel(Process number, ShardId shard, Does does, const Run& run, Acknowledged& acknowledged,
+                         Hearers hearers)
+    : number_(number),
+      run_(run),
+      acknowledged_(acknowledged),
+      hearers_(std::move(hearers)),
+      follows_(does == Does::kFollow),
+      state_(shard, run.plan, run.clocks, run.network, run.violations, hearers_of_state()),
+      wanted_{number},
+      known_{number} {}
+
+ReplicaState::Hearers ServerModel::hearers_of_state() {
+  return {[this](NodeId node, const wire::Message& message) { to_node(node, message); },
+          [this](ShardId shard, const wire::Message& message) { to_shard(shard, message); },
+          [this](const wire::Message& message) { on_shard_says(message); },
+          [this](const wire::Message& message) { hold(kDiscards, message); },
+          [this](NodeId node) {
+            if (follows_) unsaid_.forget(node);
+          }};
+}
+
+void ServerModel::judge(const Status& status, const std::string& what) {
+  if (!status.is_ok())
+    run_.violations.push_back("shard " + to_string(state_.shard()) + ": " + what + ": " + status.message());
+}
+
+wire::Message ServerModel::note(As as, Whose who, wire::Body body, wire::Payload payload) {
+  const wire::Logged logged{as, 0, false, run_.network.now_ns(), who.node, who.shard};
+  wire::Message event{std::move(body), std::move(payload), logged};
+  if (dead_ || follows_) return event;
+  log_.add(event);
+  if (dies_in(Death::In::kTurn)) {
+    ++run_.faults.in_turns;
+    die();
+  }
+  return event;
+}
+
+void ServerModel::happens(As as, Whose who, wire::Body body, wire::Payload payload) {
+  state_.apply(note(as, who, std::move(body), std::move(payload)));
+}
+
+void ServerModel::end_turn() {
+  if (dead_ || follows_) return;
+  const std::vector<wire::Message> turn = log_.end_turn();
+  const bool dies = dies_telling(turn);
+  for (std::size_t i = 0; i + (dies ? 1 : 0) < turn.size(); ++i) hearers_.replica(turn[i]);
+  if (dies) die();
+  release();
+}
+
+bool ServerModel::dies_telling(const std::vector<wire::Message>& turn) {
+  if (turn.size() < 2) return false;
+  const auto is_loss = [](const wire::Message& event) {
+    const auto* happened = std::get_if<wire::Happened>(&event.body);
+    return happened != nullptr && happened->what == What::kRemoved;
+  };
+  const bool dies = dies_in(Death::In::kTelling) ||
+                    (std::any_of(turn.begin(), turn.end(), is_loss) && dies_in(Death::In::kTellingOfALoss));
+  if (dies) ++run_.faults.in_telling;
+  return dies;
+}
+
+void ServerModel::hold(const server::EventLog::To& to, wire::Message message) {
+  if (!dead_ && !follows_) log_.hold(to, std::move(message), Ticks(run_.network.now_ns()));
+}
+
+void ServerModel::release() {
+  if (dead_ || follows_ || !acts_) return;
+  const bool nobody_else = alone() || run_.breach == Breach::kSaidTooSoon;
+  for (const server::EventLog::Output& output : log_.take(nobody_else)) {
+    if (dies_in(Death::In::kRelease)) {
+      ++run_.faults.in_release;
+      die();
+    }
+    if (dead_) return;
+    tell(output);
+  }
+}
+
+void ServerModel::tell(const server::EventLog::Output& output) {
+  acknowledged_.note(output.message);
+  if (!output.to) return hearers_.authority(output.message);
+  if (*output.to == kDiscards) return hearers_.discards(output.message);
+  if (const auto node = node_at_.find(*output.to); node != node_at_.end())
+    return hearers_.node(node->second, output.message);
+  if (const auto shard = shard_at_.find(*output.to); shard != shard_at_.end())
+    hearers_.shard(shard->second, output.message);
+}
+
+// A disk takes its time; and the one that serves may have to wait for replies to leave (ShardService).
+void ServerModel::on_shard_says(const wire::Message& message) {
+  const bool of_a_file = std::holds_alternative<wire::Saved>(message.body);
+  const bool waits = of_a_file || (!follows_ && (!late_.empty() || chance(3)));
+  if (!waits) return say_as_shard(message);
+  late_.push_back(message);
+  run_.network.after(run_.network.random_between(0, 3'000'000), [this] { say_next_as_shard(); });
+}
+
+void ServerModel::say_next_as_shard() {
+  turn([this] {
+    const wire::Message next = std::move(late_.front());
+    late_.pop_front();
+    say_as_shard(next);
+  });
+}
+
+// As ServerLoop::send() does.
+void ServerModel::say_as_shard(const wire::Message& message) {
+  if (dead_) return;
+  if (follows_) return compare(unsaid_.add(message));
+  compare(unsaid_.add_late(message));
+  if (!is_authority()) return to_authority(message);
+  happens(As::kToAuthority, {{}, state_.shard()}, message.body);
+}
+
+void ServerModel::to_authority(const wire::Message& message) {
+  talk_.says(message);
+  if (server::ShardTalk::counts(message.body, server::ShardTalk::End::kShard))
+    note(As::kSaid, {{}, state_.shard()}, message.body);
+  if (welcomed_) hold({}, message);
+}
+
+void ServerModel::compare(const std::optional<server::Unsaid::BothSaved>& saved) {
+  if (!saved) return;
+  ++run_.faults.files_compared;
+  judge(saved->compare(), "its replicas have come to different states");
+}
+
+void ServerModel::die() {
+  if (std::exchange(dead_, true)) return;
+  if (!follows_) run_.faults.never_released += std::ssize(log_.take(true));
+  hearers_.died();
+}
+
+}  // namespace paceline::test

@@ -1,0 +1,208 @@
+// ServerModel: one server process of a shard that has two, as far as the simulation has one: a model of
+// server_loop_replicas.cc and server_loop_follows.cc around the real EventLog, Unsaid and ShardTalk.
+//
+//   serves    what comes in is an event, told to the follower turn by turn, and done; what that leads to is
+//             held until the follower has it
+//   follows   does the same with the same events, and says nothing; LogHeld after each turn
+//
+// Connections, absent peers and etcd's word are each process's own: they are in no event.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "server/replicas/event_log.h"
+#include "server/replicas/unsaid.h"
+#include "server/shard_talk.h"
+#include "tests/sim/replicas/acknowledged.h"
+#include "tests/sim/replicas/replica_faults.h"
+#include "tests/sim/replicas/replica_state.h"
+#include "tests/sim/replicas/serving_record.h"
+
+namespace paceline::test {
+
+class ServerModel {
+ public:
+  enum class Does { kServe, kFollow };
+  using Process = ServingRecord::Process;
+  using Members = ServingRecord::Members;
+
+  // What all processes of a run have in common.
+  struct Run {
+    const RunPlan& plan;
+    Network& network;
+    Violations& violations;
+    ReplicaFaults& faults;
+    const std::int64_t& clocks;
+    Breach breach = Breach::kNone;
+  };
+  // Where what it says goes, once it may.
+  struct Hearers {
+    std::function<void(Party, const wire::Message&)> node;
+    std::function<void(ShardId, const wire::Message&)> shard;  // the authority's: another shard
+    std::function<void(const wire::Message&)> authority;       // another shard's
+    std::function<void(const wire::Message&)> discards;        // what became of a gradient
+    std::function<void(const wire::Message&)> replica;         // the other one: events, LogHeld
+    std::function<void(Members)> etcd;                         // these are to be complete
+    std::function<void()> died;
+  };
+  // In the middle of what one that serves dies: behind so many more events; so many more turns, of which the
+  // follower is sent a part; or so many more messages that it has said.
+  struct Death {
+    enum class In { kTurn, kTelling, kTellingOfALoss, kRelease } in = In::kTurn;
+    int after = 0;
+  };
+
+  ServerModel(Process number, ShardId shard, Does does, const Run& run, Acknowledged& acknowledged,
+              Hearers hearers);
+
+  Process number() const { return number_; }
+  bool is_dead() const { return dead_; }
+  bool lets_in() const { return !dead_ && !follows_ && acts_ && was_followed_; }
+  bool acts() const { return acts_; }
+  bool may_be_followed() const { return log_.may_be_followed(); }
+  // Nobody but this one need have what it says.
+  bool alone() const { return must_hold() == Members{number_}; }
+  ReplicaState& state() { return state_; }
+  const ReplicaState& state() const { return state_; }
+
+  // ---- nodes (server_model_peers.cc)
+  // It has read the first of another connection.
+  void node_joins(NodeId node, Party who);
+  bool has_another_process_of(NodeId node, Party who) const;
+  void node_says(NodeId node, Party who, const wire::Message& message);
+  // Since then its connection is broken, or it has not come to this process.
+  void is_absent(Party who, std::int64_t since) { absent_[who] = since; }
+  bool is_absent_since(Party who, std::int64_t since) const {
+    const auto found = absent_.find(who);
+    return found != absent_.end() && found->second == since;
+  }
+  void misses(NodeId node);
+  void stop(const std::string& why);
+
+  // ---- the authority and the other shards (server_model_peers.cc)
+  void shard_joins(ShardId shard, std::int64_t heard);
+  void shard_says(ShardId shard, const wire::Message& message);
+  void authority_broke() { welcomed_ = asks_ = false; }
+  bool is_welcomed() const { return welcomed_; }
+  bool all_is_held() const { return alone() || log_.held() == log_.count(); }
+  // It makes another connection: what it then says first.
+  std::int64_t asks() {
+    asks_ = true;
+    return talk_.tell();
+  }
+  void authority_says(const wire::Message& message);
+  std::int64_t said_again() const { return said_again_; }
+
+  // ---- the other replica, and etcd (server_model_replicas.cc)
+  void follower_comes(Process follower);
+  void follower_holds(std::int64_t count);
+  void loses_follower();
+  bool is_followed() const { return follower_.has_value(); }
+  void etcd_has_complete(const Members& complete);
+  void stops_acting() { acts_ = false; }
+  void acts_again();
+  void on_event(const wire::Message& event);
+  // It has come where the one that serves waits for it.
+  void tell_held() { hearers_.replica({wire::LogHeld{applied_}, {}, {}}); }
+  void take_over(const Members& complete);
+
+  void dies(Death death) { death_ = death; }
+  void die();
+
+ private:
+  using As = wire::Logged::As;
+  using What = wire::Happened::What;
+  struct Whose {
+    std::optional<NodeId> node{};
+    std::optional<ShardId> shard{};
+  };
+
+  ReplicaState::Hearers hearers_of_state();
+  bool is_authority() const { return state_.shard() == kAuthority; }
+  bool chance(std::uint64_t one_in) { return run_.network.random().next_below(one_in) == 0; }
+  void judge(const Status& status, const std::string& what);
+
+  // ---- server_model.cc
+  // Whatever one message, or one moment, leads to.
+  template <typename Leads>
+  void turn(Leads&& leads) {
+    if (dead_) return;
+    if (is_authority() && lets_in() && chance(10)) {
+      happens(As::kHappened, {{}, state_.shard()}, wire::Happened{.what = What::kTick});
+      end_turn();
+    }
+    if (dead_) return;
+    leads();
+    end_turn();
+  }
+  wire::Message note(As as, Whose who, wire::Body body, wire::Payload payload = {});
+  void happens(As as, Whose who, wire::Body body, wire::Payload payload = {});
+  void end_turn();
+  bool dies_telling(const std::vector<wire::Message>& turn);
+  bool dies_in(Death::In in) { return death_ && death_->in == in && --death_->after < 0; }
+  void hold(const server::EventLog::To& to, wire::Message message);
+  void release();
+  void tell(const server::EventLog::Output& output);
+  // What its shard comes to say: at once, or later.
+  void on_shard_says(const wire::Message& message);
+  void say_as_shard(const wire::Message& message);
+  void say_next_as_shard();
+  void to_authority(const wire::Message& message);
+  void compare(const std::optional<server::Unsaid::BothSaved>& saved);
+
+  // ---- server_model_peers.cc
+  void to_node(NodeId node, const wire::Message& message);
+  void to_shard(ShardId shard, const wire::Message& message);
+  void say_unheard();
+  bool tells_heard(server::ShardTalk& talk, const wire::Message& message) {
+    const bool at_once = talk.hears(message);
+    return ++heard_ % 8 == 0 || at_once;  // as with a heartbeat, too
+  }
+
+  // ---- server_model_replicas.cc
+  void apply(const wire::Message& event);
+  void other_heard(const wire::Message& event);
+  Members must_hold() const;
+  void want_complete(Members members);
+
+  const Process number_;
+  const Run& run_;
+  Acknowledged& acknowledged_;
+  Hearers hearers_;
+  bool dead_ = false, follows_, acts_ = true;
+  std::optional<Death> death_;
+
+  // What it has of the run, by the events.
+  ReplicaState state_;
+  server::ShardTalk talk_{server::ShardTalk::End::kShard};
+  std::map<ShardId, server::ShardTalk> talks_;
+  std::set<ShardId> shards_here_;
+
+  // Its own.
+  server::EventLog log_;
+  std::map<Party, wire::PeerId> connection_of_;  // nodes that have come to this process
+  std::map<wire::PeerId, Party> node_at_;
+  std::map<ShardId, wire::PeerId> shard_connection_of_;
+  std::map<wire::PeerId, ShardId> shard_at_;
+  std::map<Party, std::int64_t> absent_;  // since when
+  int connections_ = 0;
+  bool welcomed_ = false, asks_ = false;  // by the authority; since it was asked
+  std::int64_t heard_ = 0, said_again_ = 0;
+  std::deque<wire::Message> late_;  // of its shard's, that it has yet to say
+
+  std::optional<Process> follower_;
+  bool was_followed_ = false;
+  Members wanted_, known_;        // as complete: by this one, by etcd
+  std::optional<Members> asked_;  // of etcd, and not answered
+
+  std::vector<wire::Message> turn_;  // of the one that serves, without its end
+  std::int64_t applied_ = 0;
+  server::Unsaid unsaid_;
+};
+
+}  // namespace paceline::test

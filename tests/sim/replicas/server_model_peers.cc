@@ -1,0 +1,166 @@
+// A simulated server and those who come to it: nodes, and the authority and the other shards.
+#include "tests/sim/replicas/carried.h"
+#include "tests/sim/replicas/server_model.h"
+
+namespace paceline::test {
+
+using server::ShardTalk;
+
+// ---- nodes
+
+bool ServerModel::has_another_process_of(NodeId node, Party who) const {
+  const auto found = state_.here().find(node);
+  return found != state_.here().end() && found->second != who && !state_.has_gone(found->second);
+}
+
+// As server_loop_rejoin.cc has it where it is known, and server_loop.cc where it is new.
+void ServerModel::node_joins(NodeId node, Party who) {
+  turn([&] {
+    const bool goes_on = state_.is_here(node, who);
+    const bool gone = state_.has_gone(who);
+    std::optional<wire::Message> event;
+    if (!gone) {
+      const wire::Join join{.node = node, .incarnation = static_cast<std::uint64_t>(who)};
+      event = note(goes_on ? As::kReturn : As::kAdmission, {node, {}}, join);
+    }
+    if (goes_on) ++run_.faults.nodes_gone_on;
+    const auto before = connection_of_.find(who);
+    if (before != connection_of_.end() && run_.breach != Breach::kHeldIsKept) {
+      log_.drop(before->second);
+      node_at_.erase(before->second);
+    }
+    wire::PeerId& connection = connection_of_[who];
+    connection = "node " + std::to_string(who) + " over " + std::to_string(++connections_);
+    node_at_[connection] = who;
+    absent_.erase(who);
+    if (gone) return hold(connection, {wire::Error{StatusCode::kFailedPrecondition, "gone", true}, {}, {}});
+    hold(connection, {wire::Welcome{.shard = state_.shard()}, {}, {}});
+    state_.apply(*event);
+  });
+}
+
+void ServerModel::node_says(NodeId node, Party who, const wire::Message& message) {
+  const auto connection = connection_of_.find(who);
+  if (dead_ || follows_ || connection == connection_of_.end() || state_.has_gone(who)) return;
+  turn([&] {
+    if (const auto* pull = std::get_if<wire::Pull>(&message.body)) {
+      // What it is answered is no event.
+      state_.model().pull(
+          node, pull->min_version,
+          [this, at = connection->second, request = pull->request](const SliceAnswer& answer) {
+            const wire::Parameters parameters{.request = request,
+                                              .shard = state_.shard(),
+                                              .version = answer.stamp.version,
+                                              .revision = answer.stamp.revision};
+            if (node_at_.contains(at)) hold(at, carrying(parameters, answer));
+          });
+      return;
+    }
+    const bool is_push = std::holds_alternative<wire::Push>(message.body);
+    happens(is_push ? As::kToShard : As::kToAuthority, {node, {}}, message.body, message.payload);
+    if (std::holds_alternative<wire::Leave>(message.body))
+      happens(As::kHappened, {node, {}}, wire::Happened{.what = What::kRemoved});
+  });
+}
+
+// As ServerLoop::lose() does.
+void ServerModel::misses(NodeId node) {
+  if (dead_ || follows_) return;
+  const Party who = state_.here().at(node);
+  if (state_.has_gone(who)) return;
+  turn([&] {
+    happens(As::kHappened, {node, {}}, wire::Happened{.what = What::kRemoved});
+    if (is_authority()) return happens(As::kHappened, {node, {}}, wire::Happened{.what = What::kLost});
+    to_authority({wire::NodeLost{node, "silent", static_cast<std::uint64_t>(who)}, {}, {}});
+  });
+}
+
+void ServerModel::stop(const std::string& why) {
+  turn([&] {
+    happens(As::kHappened, {{}, state_.shard()}, wire::Happened{.what = What::kStop, .text = why});
+  });
+}
+
+void ServerModel::to_node(NodeId node, const wire::Message& message) {
+  const auto connection = connection_of_.find(state_.here().at(node));
+  if (connection != connection_of_.end()) hold(connection->second, message);
+}
+
+// ---- at the authority: another shard
+
+void ServerModel::to_shard(ShardId shard, const wire::Message& message) {
+  talks_[shard].says(message);
+  const auto connection = shard_connection_of_.find(shard);
+  if (connection != shard_connection_of_.end()) hold(connection->second, message);
+}
+
+void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
+  turn([&] {
+    ShardTalk& talk = talks_[shard];
+    judge(talk.other_heard(heard), "shard " + to_string(shard) + " joins");
+    const bool is_new = shards_here_.insert(shard).second;
+    const wire::ShardJoin join{.shard = shard, .heard = heard};
+    note(is_new ? As::kAdmission : As::kReturn, {{}, shard}, join);
+    if (!is_new) ++run_.faults.shards_gone_on;
+    wire::PeerId& connection = shard_connection_of_[shard];
+    if (run_.breach != Breach::kHeldIsKept) {
+      log_.drop(connection);
+      shard_at_.erase(connection);
+    }
+    connection = "shard " + to_string(shard) + " over " + std::to_string(++connections_);
+    shard_at_[connection] = shard;
+    hold(connection, {wire::ShardWelcome{.heard = talk.tell()}, {}, {}});
+    for (const wire::Message& message : talk.unheard()) {
+      ++said_again_;
+      hold(connection, message);
+    }
+  });
+}
+
+void ServerModel::shard_says(ShardId shard, const wire::Message& message) {
+  if (dead_ || follows_ || !shard_connection_of_.contains(shard)) return;
+  turn([&] {
+    ShardTalk& talk = talks_[shard];
+    if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) {
+      other_heard(
+          note(As::kHappened, {{}, shard}, wire::Happened{.what = What::kHeard, .number = beat->heard}));
+      return;
+    }
+    const bool tells = tells_heard(talk, message);
+    happens(As::kToAuthority, {{}, shard}, message.body);
+    if (tells) hold(shard_connection_of_[shard], {wire::Heartbeat{{}, {}, talk.tell()}, {}, {}});
+  });
+}
+
+// ---- at another shard: the authority
+
+void ServerModel::authority_says(const wire::Message& message) {
+  if (dead_ || follows_) return;
+  const auto* welcome = std::get_if<wire::ShardWelcome>(&message.body);
+  if (!welcomed_ && (welcome == nullptr || !asks_)) return;  // it is another connection's
+  turn([&] {
+    const auto heard = [&](std::int64_t number) {
+      other_heard(
+          note(As::kHappened, {{}, kAuthority}, wire::Happened{.what = What::kHeard, .number = number}));
+    };
+    if (welcome != nullptr) {
+      heard(welcome->heard);
+      welcomed_ = true;
+      return say_unheard();
+    }
+    if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) return heard(beat->heard);
+    const bool tells = tells_heard(talk_, message);
+    happens(As::kToShard, {{}, kAuthority}, message.body);
+    if (tells) to_authority({wire::Heartbeat{{}, {}, talk_.tell()}, {}, {}});
+  });
+}
+
+void ServerModel::say_unheard() {
+  log_.drop({});
+  for (const wire::Message& message : talk_.unheard()) {
+    ++said_again_;
+    hold({}, message);
+  }
+}
+
+}  // namespace paceline::test
