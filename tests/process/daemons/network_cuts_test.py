@@ -223,7 +223,7 @@ class NetworkCuts(DaemonTest):
         first.wait_for_line(r"shard 0 has lost its follower: silent for \d+\.\d s; it goes on alone")
         self.plug_in("second")
         self.assertEqual(second.end(), 1, second.errors())
-        self.assertRegex(second.errors()[-1], "is served without this replica")
+        self.assertRegex(second.errors()[-1], "is left out: it lacks something that was acknowledged; start it again")
         self.assert_ended_well(first, nodes, lost=0)
 
 
