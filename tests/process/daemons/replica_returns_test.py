@@ -84,14 +84,19 @@ class ReplicaReturns(ReplicatedRun):
         self.kill(comes)
         self.assert_as_if_nothing_had_happened(nodes, servers[0][:1], model)
 
-    def test_a_stop_between_two_generations_is_a_stop(self):
-        self.configure_replicas(1, 40 * ITERATIONS)
+    def between_two_generations(self, shards):
+        """Servers, the one that comes back, and nodes of a run that is being handed over."""
+        self.configure_replicas(shards, 40 * ITERATIONS)
         self.of_returns()
         self.of_replicas.append("cluster.reconnect_timeout=12s")  # for which nodes wait in vain
         servers, nodes = self.start_replicas()
         self.kill(servers[0][1])
         comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
         self.wait_for_log("server.log", "as a new generation")
+        return servers, comes, nodes
+
+    def test_a_stop_between_two_generations_is_a_stop(self):
+        servers, comes, nodes = self.between_two_generations(shards=1)
         servers[0][0].send(signal.SIGUSR1)
         servers[0][0].send(signal.SIGTERM)
         for program in [servers[0][0], comes, *nodes]:
@@ -99,13 +104,7 @@ class ReplicaReturns(ReplicatedRun):
         self.assertRegex("\n".join(servers[0][0].errors()), "stopped by a signal")
 
     def test_a_stop_of_another_shard_between_two_generations_stops_all(self):
-        self.configure_replicas(2, 40 * ITERATIONS)
-        self.of_returns()
-        self.of_replicas.append("cluster.reconnect_timeout=12s")  # for which nodes wait in vain
-        servers, nodes = self.start_replicas()
-        self.kill(servers[0][1])
-        comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
-        self.wait_for_log("server.log", "as a new generation")
+        servers, comes, nodes = self.between_two_generations(shards=2)
         servers[1][0].send(signal.SIGTERM)
         for program in [servers[0][0], comes, *servers[1], *nodes]:
             self.assertEqual(program.end(), 1, program.errors())
