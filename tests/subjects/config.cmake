@@ -8,7 +8,7 @@ target_compile_definitions(config_test PRIVATE PACELINE_CONFIGS_DIR="${PROJECT_S
 # `paceline doctor`, which looks at this machine.
 find_package(Boost 1.74 REQUIRED)
 find_package(nlohmann_json REQUIRED)
-paceline_test(doctor_test SOURCES unit/doctor_test.cc
+paceline_test(doctor_test SOURCES unit/doctor_test.cc unit/doctor_endpoints_test.cc
   LIBS paceline_tools paceline_config paceline_data Boost::headers nlohmann_json::nlohmann_json)
 
 paceline_fuzz(config_fuzz fuzz/config_fuzz.cc LIBS paceline_config ROUNDS 20000)
