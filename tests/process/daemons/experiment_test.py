@@ -238,6 +238,50 @@ exec {harness.BIN}/paceline "$@"
         self.assertIn(f"--out {self.out}/full/refresh-1-4/dtssp-2 ", cell)
         self.assertIn("sync.refresh_clocks=1 ", cell)
 
+    def test_the_whole_experiments_table_is_of_the_cells_that_are_finished(self):
+        cifar = self.folder / "cifar"
+        made = self.start(harness.BIN / "paceline", "data", "synthesize", "--out", cifar, "--train", "200", "--test", "50")
+        self.assertEqual(made.end(), 0, made.errors())
+        tools = self.folder / "tools"
+        self.stand_in(tools / "paceline", f"""
+case "$*" in
+  simulate*4/ssp3-1*) echo "no such luck" >&2; exit 1 ;;
+  simulate*) exec {harness.BIN}/paceline "$@" train.model=cifar_cnn_small train.total_iterations=96 train.batch_size=8 \\
+    train.eval_every_clocks=1 sync.lpr.window_clocks=2 ;;
+esac
+exec {harness.BIN}/paceline "$@"
+""")
+        arguments = ("--full", cifar, "--target", "0.01")  # anything gets there
+        script = self.reproduce(*arguments, "bsp:4:1", "ssp3:4:1", "dtssp:4:1", "bsp:4:2", bin_folder=tools)
+        self.assertEqual(script.end(), 1)
+        self.assertIn(f"reproduce_dtssp: {self.out}/full/4/ssp3-1 failed: no such luck", script.errors())
+        ends = {run: json.loads((self.out / "full/4" / run / "summary.json").read_text(encoding="utf-8"))
+                for run in ("bsp-1", "bsp-2", "dtssp-1")}
+
+        def table(said, title):
+            return re.search(rf"Table 2, {title}.*?\n((?:  .*\n)+)", said).group(1)
+
+        def holds(said):
+            self.assertNotIn("CUT TO THE BUDGET", said)
+            accuracies = table(said, "test accuracy in % after 96 iterations; refresh_clocks null")
+            self.assertRegex(accuracies, r"^  workers +bsp +dtssp 3-10\n")
+            bsp = 50 * (ends["bsp-1"]["test_accuracy"] + ends["bsp-2"]["test_accuracy"])
+            self.assertRegex(accuracies, rf"(?m)^  16 +{bsp:.1f} +{100 * ends['dtssp-1']['test_accuracy']:.1f}$")
+            seconds = table(said, "time at 96 iterations, s; refresh_clocks null")
+            bsp = (ends["bsp-1"]["wall_seconds"] + ends["bsp-2"]["wall_seconds"]) / 2
+            self.assertRegex(seconds, rf"(?m)^  16 +{bsp:.1f} +{ends['dtssp-1']['wall_seconds']:.1f}$")
+            self.assertRegex(table(said, "time to test accuracy 1.00 %, s; refresh_clocks null"), r"(?m)^  16 +\d+\.\d +\d+\.\d$")
+            self.assertRegex(said, r"DTSSP's threshold, full, 16 workers, refresh_clocks null, seed 1: 3 windows of 2 clocks, 256 samples")
+
+        holds(script.output())
+        # Cells of another refresh_clocks, made later, have a table of their own, and the first stays.
+        script = self.reproduce(*arguments, "--refresh-clocks", "1", "dtssp:4:1", bin_folder=tools)
+        self.assertEqual(script.end(), 0, script.errors())
+        holds(script.output())
+        other = json.loads((self.out / "full/refresh-1-4/dtssp-1/summary.json").read_text(encoding="utf-8"))
+        self.assertRegex(table(script.output(), "test accuracy in % after 96 iterations; refresh_clocks 1"),
+                         rf"(?m)^  16 +{100 * other['test_accuracy']:.1f}$")
+
     def test_a_signal_stops_it_and_the_same_command_goes_on(self):
         tools = self.folder / "tools"
         begun = self.folder / "begun"
