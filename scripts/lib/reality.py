@@ -1,10 +1,11 @@
 """What scripts/simulator_vs_reality.sh reads off runs.
 
     reality.py metric RUN           the accuracy of a real run by samples, as `simulate.metric.curve` takes it
-    reality.py table OUT CALIBRATION… -- CELL…
+    reality.py table OUT N CALIBRATION… -- CELL…
                                     the pairs OUT/CELL and OUT/CELL-simulated as a table, and OUT/pairs.json; those that
                                     were simulated in training mode, too (OUT/CELL-trained), with their thresholds, window
-                                    by window
+                                    by window. Each cell was predicted from N calibrating runs, from the second on in
+                                    OUT/CELL-simulated-2 and so on
 
 An error is (simulated - real) / real. Its target: 10 % of the wall time, 15 % of the barrier time and of the pulls. Barrier
 times that are both below 1 % of the real wall time are not judged: what is left there is no waiting for others. pairs.json
@@ -73,11 +74,24 @@ def compare(name, real, simulated):
     return error, abs(error) <= TARGETS[name]
 
 
-def pairs_of(out, cell):
-    """A row for each way in which the cell was simulated."""
-    rows = [pair(out, cell, cell, cell + "-simulated")]
-    if os.path.exists(os.path.join(out, cell + "-trained")):
-        rows.append(pair(out, cell + ", trained", cell, cell + "-trained"))
+def numbered(name, number):
+    """The folder of what was predicted from this calibrating run."""
+    return name if number == 1 else f"{name}-{number}"
+
+
+def labelled(cell, number):
+    """What the tables call it."""
+    return cell if number == 1 else f"{cell}, calibration {number}"
+
+
+def pairs_of(out, cell, calibrations=1):
+    """A row for each way in which the cell was simulated, from each calibrating run."""
+    rows = []
+    for number in range(1, calibrations + 1):
+        rows.append(pair(out, labelled(cell, number), cell, numbered(cell + "-simulated", number)))
+        trained = numbered(cell + "-trained", number)
+        if os.path.exists(os.path.join(out, trained)):
+            rows.append(pair(out, labelled(cell + ", trained", number), cell, trained))
     return rows
 
 
@@ -117,16 +131,16 @@ def path(run):
     return seen
 
 
-def paths(out, cell):
-    """The threshold of a cell, window by window: real, predicted from the calibrating run's curve, and trained."""
-    runs = {"real": cell, "timing": cell + "-simulated", "training": cell + "-trained"}
+def paths(out, cell, number):
+    """The threshold of a cell, window by window: real, predicted from a calibrating run's curve, and trained."""
+    runs = {"real": cell, "timing": numbered(cell + "-simulated", number), "training": numbered(cell + "-trained", number)}
     by_run = {name: path(os.path.join(out, run)) for name, run in runs.items()}
     workers = read_json(os.path.join(out, cell))["workers"]
     batch, clocks = (int(value_of(Path(out, cell), key)) for key in ("batch_size", "window_clocks"))
     samples = workers * batch * clocks
     versions = sorted(set.intersection(*(set(seen) for seen in by_run.values())))
-    print(f"{cell}, windows of {clocks} clocks, {samples} samples: real, in timing mode (by the calibrating run's curve), in training "
-          "mode; noise is LPR's standard deviation by chance alone (binomial)")
+    print(f"{labelled(cell, number)}, windows of {clocks} clocks, {samples} samples: real, in timing mode (by the calibrating run's "
+          "curve), in training mode; noise is LPR's standard deviation by chance alone (binomial)")
     columns = ["version", *(f"{what}{name}" for what in ("accuracy ", "LPR ", "threshold ") for name in runs), "noise"]
     print("  ".join(columns))
     for version in versions:
@@ -143,8 +157,9 @@ def paths(out, cell):
     return {"windows": by_run, "decided": len(decided), "same": same}
 
 
-def table(out, calibrations, cells):
-    pairs = [row for cell in [*calibrations, *cells] for row in pairs_of(out, cell)]
+def table(out, number, calibrations, cells):
+    pairs = [row for cell in calibrations for row in pairs_of(out, cell)]
+    pairs += [row for cell in cells for row in pairs_of(out, cell, number)]
     header = ["cell", "wall s", "simulated", "error", "10 %", "barrier s", "simulated", "error", "15 %", "pulls",
               "simulated", "error", "15 %", "threshold", "simulated", "overruns"]
     rows = [header]
@@ -164,9 +179,10 @@ def table(out, calibrations, cells):
     for calibration in calibrations:
         phases(out, calibration)
     for cell in cells:
-        trained = next((row for row in pairs if row["cell"] == cell + ", trained"), None)
-        if trained:
-            trained["path"] = paths(out, cell)
+        for n in range(1, number + 1):
+            trained = next((row for row in pairs if row["cell"] == labelled(cell + ", trained", n)), None)
+            if trained:
+                trained["path"] = paths(out, cell, n)
     with open(os.path.join(out, "pairs.json"), "w", encoding="utf-8") as file:
         json.dump(pairs, file, indent=1)
         file.write("\n")
@@ -175,8 +191,8 @@ def table(out, calibrations, cells):
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "metric":
         metric(sys.argv[2])
-    elif len(sys.argv) > 2 and sys.argv[1] == "table" and "--" in sys.argv:
+    elif len(sys.argv) > 4 and sys.argv[1] == "table" and "--" in sys.argv:
         end = sys.argv.index("--")
-        table(sys.argv[2], sys.argv[3:end], sys.argv[end + 1:])
+        table(sys.argv[2], int(sys.argv[3]), sys.argv[4:end], sys.argv[end + 1:])
     else:
         raise SystemExit(__doc__)

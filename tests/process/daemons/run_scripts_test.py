@@ -342,6 +342,33 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
                 for cell in ("calibration", "dtssp")]
         again = compare("dtssp")
         self.assertEqual((again.errors(), again.output()), (kept, script.output()))
+        # From two calibrating runs, the second with another seed: two predictions of the same real run.
+        twice = compare("--calibrations", "2", "dtssp")
+        self.assertEqual(twice.errors(), [kept[0], f"simulator_vs_reality: calibration-2 -> {out}/calibration-2", kept[1]])
+        self.assertEqual([re.split("  +", line)[0] for line in twice.output().splitlines()[1:5]],
+                         ["calibration", "calibration-2", "dtssp", "dtssp, calibration 2"])
+        self.assertIn(" of 6 predicted; the first 2 lines are the runs ", twice.output())
+        self.assertIn("  seed: 102\n", (out / "calibration-2/config.yaml").read_text(encoding="utf-8"))
+        pairs = json.loads((out / "pairs.json").read_text(encoding="utf-8"))
+        for pair, run in zip(pairs[2:], ("dtssp-simulated", "dtssp-simulated-2"), strict=True):
+            summary = json.loads((out / run / "summary.json").read_text(encoding="utf-8"))
+            self.assertEqual((pair["real"]["wall"], pair["simulated"]["wall"]), (wall["real"], summary["wall_seconds"]))
+
+    def test_what_nothing_emulates_is_predicted_from_the_trace(self):
+        out = self.folder / "pairs"
+        script = self.script("simulator_vs_reality.sh", "--out", out, "--bin", harness.BIN, "bsp-as-it-is", f"data.path={self.data}",
+                             "train.total_iterations=24", "train.batch_size=8", "sync.lpr.window_clocks=2", "train.model=layers",
+                             "train.layers=[{kind: flatten}, {kind: dense, out: 10}]")
+        self.assertEqual(script.end(), 0, script.errors())
+        said = script.output().splitlines()
+        self.assertEqual([re.split("  +", line)[0] for line in said[1:3]], ["calibration-as-it-is", "bsp-as-it-is"])
+        runs = {run: json.loads((out / run / "summary.json").read_text(encoding="utf-8"))
+                for run in ("calibration-as-it-is", "bsp-as-it-is", "bsp-as-it-is-simulated")}
+        self.assertEqual([summary["policy"] for summary in runs.values()], ["ssp", "bsp", "bsp"])
+        # Its computations are those that the calibrating run recorded, one after another.
+        computed = [summary["phases"]["COMPUTE_GRADS"]["total_seconds"] for summary in runs.values()]
+        self.assertAlmostEqual(computed[2], computed[0], places=6)
+        self.assertNotEqual(computed[1], computed[0])
 
     def test_a_threshold_that_follows_what_is_learned_is_predicted_by_a_curve_and_by_training(self):
         out = self.folder / "pairs"
