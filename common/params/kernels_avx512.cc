@@ -1,5 +1,5 @@
-// The loops with AVX-512's instructions and 32 registers, of 256 bits: 512 were no faster anywhere and up to
-// a tenth slower within the last-level cache (docs/PERFORMANCE.md). Runs only where kernels.cc has found
+// The loops with AVX-512's instructions and 32 registers, of 256 bits: when 512 were tried they were no
+// faster anywhere and up to a tenth slower within the last-level cache. Runs only where kernels.cc has found
 // AVX-512 F, VL and DQ.
 #include "common/params/kernel_loops.h"
 

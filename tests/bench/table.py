@@ -4,12 +4,13 @@
     tests/bench/table.py LINES.jsonl [--json FILE]
 
 Of each line the values that differ from measurement to measurement are shown, one table for each `benchmark`. The file has
-the machine and the lines.
+the machine, the commit and the lines.
 """
 import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 from pathlib import Path
 
@@ -35,9 +36,32 @@ def print_table(title, rows):
         print("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths)).rstrip())
 
 
-def processor():
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+def field(file, name):
+    """The first line `name: value` of a file of /proc."""
+    with open(file, encoding="utf-8") as lines:
+        return next((line.split(":", 1)[1].strip() for line in lines if line.split(":")[0].strip() == name), "")
+
+
+def instruction_set():
+    """Which of the optimizers' loops such a processor runs (common/params/kernels.cc)."""
+    flags = set(field("/proc/cpuinfo", "flags").split())
+    if {"avx512f", "avx512vl", "avx512dq"} <= flags:
+        return "avx512"
+    return "avx2" if "avx2" in flags else "plain"
+
+
+def git(*arguments):
+    done = subprocess.run(["git", "-C", Path(__file__).resolve().parent, *arguments], capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def machine():
+    """Where and of what the lines are, at the time of this call. `changed`: files that differ from the commit."""
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return {"processor": field("/proc/cpuinfo", "model name") or platform.machine(), "cores": os.cpu_count(),
+            "instruction_set": instruction_set(), "memory_mb": int(field("/proc/meminfo", "MemTotal").split()[0]) // 1000,
+            "kernel": platform.release(), "load": round(os.getloadavg()[0], 1), "commit": git("rev-parse", "HEAD"),
+            "changed": None if changed is None else len(changed.splitlines())}
 
 
 def main():
@@ -46,8 +70,8 @@ def main():
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     measured = [json.loads(line) for line in args.lines.read_text().splitlines()]
-    everything = {"machine": {"processor": processor(), "cores": os.cpu_count(), "kernel": platform.release(),
-                              "load": round(os.getloadavg()[0], 1)}, "measurements": measured}
+    everything = {"machine": machine(), "measurements": measured}
+    print("  ".join(f"{key} {value}" for key, value in everything["machine"].items()))
     for benchmark in dict.fromkeys(line["benchmark"] for line in measured):
         print_table(benchmark, [line for line in measured if line["benchmark"] == benchmark])
     if args.json:
