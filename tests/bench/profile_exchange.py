@@ -4,12 +4,13 @@ of the whole machine, and what they did, in milliseconds of one core for each st
 
     cmake --build build/release --target benchmarks
     tests/bench/profile_exchange.py [--bin build/release/bin] [--mb 4] [--workers 1] [--policy asp] [--transport tcp | ipc | shared]
-                                    [--steps N] [--raw-threads 2] [--rest]
+                                    [--steps N] [--raw-threads 2] [--raw-messages] [--rest]
 
 Samples are of time (cpu-clock), 1,999 a second on every core, so idle time counts, too: the rows of a column add up to cores x
 the time of a step, and starting and ending are spread over the steps (so --steps wants to be large). Wants perf, root (or
 perf_event_paranoid < 1) and an otherwise idle machine: what else runs is in it. --rest lists the functions of the rows that
-say `other`. One JSON line for each of the two.
+say `other`. With --raw-messages the raw side is the client of small_messages.py, a message of 100 bytes there and one back,
+whatever --mb says of ours. One JSON line for each of the two.
 """
 import argparse
 import json
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from exchange import BYTES_PER_RUN, ONE_SERVER, path, raw
 from processes import fail
+from small_messages import raw as message_there_and_back
 
 RATE = 1999  # samples a second and core
 KERNEL = re.compile(r"\[k\]|\[kernel|\[guest\.kernel|\.ko\b")
@@ -107,12 +109,16 @@ def main():
     parser.add_argument("--transport", choices=["tcp", "ipc", "shared"], default="tcp")
     parser.add_argument("--steps", type=int, help="of each worker; default: as many as bring 16 GB up")
     parser.add_argument("--raw-threads", type=int, choices=[1, 2], default=2)
+    parser.add_argument("--raw-messages", action="store_true")
     parser.add_argument("--rest", action="store_true")
     args = parser.parse_args()
     vars(args).update(ONE_SERVER)
+    if args.raw_messages and args.transport == "shared":
+        fail("profile_exchange: a raw message is sent; --raw-messages goes with tcp or ipc")
     if args.steps is None:
         args.steps = max(20, min(20_000, int(2 * BYTES_PER_RUN / (args.mb * 1e6 * args.workers))))
-    for name, loop in (("raw", raw), ("paceline", path)):
+    raw_side = ("raw_messages", lambda *of: (message_there_and_back(of[0], *of[2:]),)) if args.raw_messages else ("raw", raw)
+    for name, loop in (raw_side, ("paceline", path)):
         with tempfile.TemporaryDirectory(prefix="paceline.", dir="/dev/shm" if args.transport == "shared" else None) as made:
             line = {"benchmark": "profile_exchange", "loop": name, "mb": args.mb, "workers": args.workers, "policy": args.policy,
                     "transport": args.transport, "steps": args.steps}
