@@ -18,9 +18,10 @@
 #   scripts/reproduce_dtssp.sh --full CIFAR10_DIR [--out DIR] [--bin DIR] [--target ACC] [--refresh-clocks N|null]
 #                              [POLICY:THREADS:SEED …]
 #     trains all 100,000 iterations of the named cells on CIFAR-10 (POLICY: bsp, ssp3, dtssp, ssp10, walk; all with
-#     threads 1, 2, 4 and seeds 1 to 5 when none is named: many days), and compares those that are finished
+#     threads 1, 2, 4 and seeds 1 to 5 when none is named: many days), and compares those that have ended
 #     --refresh-clocks   null (default, the paper's caches), or another number of clocks: cells of their own
-# Resumable: a run that succeeded with the configuration it would have now is kept.
+# Resumable: a run that succeeded with the configuration it would have now is kept, and so is one that diverged: the same seed
+# would do it again. One that failed counts in the tables as censored; one that left no result is named above them.
 # Ctrl-C or SIGTERM stops the run in order. Exit status: 0 all runs succeeded, 1 some did not, 2 wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -73,8 +74,9 @@ overrides_of() {
 }
 
 # simulate RUN [key.path=value …]: has it made, unless it is there, beside others: as many at a time as there are processors.
-# simulated: waits for all of them; `succeeded` are the runs that did, in their order. A simulation is one thread.
-under_way=() succeeded=()
+# simulated: waits for all of them; `ended` are the runs with a result, in their order, also those that failed; `lost` those
+# without one. A simulation is one thread.
+under_way=() ended=() lost=() keep_diverged=1
 simulate() {
   local run=$1
   shift
@@ -83,15 +85,21 @@ simulate() {
     return
   fi
   while [ "${#children[@]}" -ge "$(nproc)" ]; do settle_first; done
+  rm -f "$run/summary.json" # what it said is of another run
   begin_child "$bin/paceline" simulate "$config" --out "$run" --force "$@" >"$run.log" 2>&1
   under_way+=("$begun $run")
 }
 settle_first() {
-  local id run
+  local id run well=''
   IFS=' ' read -r id run <<<"${under_way[0]}"
   under_way=("${under_way[@]:1}")
-  if [ "$id" = kept ] || await_child "$id"; then
-    succeeded+=("$run")
+  if [ "$id" = kept ]; then
+    has_diverged "$run" || well=1
+  elif await_child "$id"; then
+    well=1
+  fi
+  if [ -n "$well" ]; then
+    ended+=("$run")
     [ -z "$full" ] || echo "reproduce_dtssp: finished: $run" >&2
     return
   fi
@@ -99,6 +107,7 @@ settle_first() {
     while [ ${#children[@]} -gt 0 ]; do await_child "${children[0]}"; done
     fail "stopped; the same command goes on with $run" 1
   fi
+  if [ -n "$(run_status "$run")" ]; then ended+=("$run"); else lost+=("$run"); fi
   echo "reproduce_dtssp: $run failed: $(tail -n 1 "$run.log")" >&2
   failed=1
 }
@@ -109,8 +118,10 @@ simulated() {
 # compared NAME RUN…: what may be said of these runs, in $out/NAME.json; with `report_options` as well, where a part has some.
 report_options=()
 compared() {
-  local name=$1
+  local name=$1 run
   shift
+  for run in "${lost[@]}"; do echo "no result, and in no table: $run"; done
+  lost=()
   if [ $# -eq 0 ] || ! "$bin/paceline" report --compare --json "${report_options[@]}" "$@" >"$out/$name.json"; then
     failed=1
     rm -f "$out/$name.json"
@@ -124,7 +135,7 @@ each_policy() {
   local name=$1 policies=$2 policy seed overrides
   shift 2
   mkdir -p "$out/$name"
-  succeeded=()
+  ended=()
   for ((seed = 1; seed <= seeds; seed++)); do
     for policy in $policies; do
       read -ra overrides <<<"$(overrides_of "$policy")"
@@ -132,7 +143,7 @@ each_policy() {
     done
   done
   simulated
-  compared "${name//\//-}" "${succeeded[@]}"
+  compared "${name//\//-}" "${ended[@]}"
 }
 
 table1() {
@@ -226,7 +237,7 @@ full_runs() {
   for threads in 1 2 4; do
     cells=()
     for run in "$out/full/$refresh$threads"/*/; do
-      [ "$(run_status "$run")" != ok ] || cells+=("${run%/}")
+      [ -z "$(run_status "$run")" ] || cells+=("${run%/}")
     done
     [ ${#cells[@]} -eq 0 ] || compared "full-$refresh$threads" "${cells[@]}"
   done

@@ -16,6 +16,7 @@ from pathlib import Path
 
 BSP, SSP3, SSP10, DTSSP, WALK, ASP = "bsp", "ssp(3)", "ssp(10)", "dtssp(3, 3-10)", "random_walk(3, 3-10)", "asp"
 POLICIES = (BSP, SSP3, DTSSP, SSP10, WALK, ASP)
+FOLDERS = {BSP: "bsp", SSP3: "ssp3", DTSSP: "dtssp", SSP10: "ssp10", WALK: "walk", ASP: "asp"}  # of runs, before the seed
 SHORT = {DTSSP: "dtssp 3-10", WALK: "walk 3-10"}
 # Kim and Rhee 2019, by workers: DTSSP's learning time against BSP's and SSP(3)'s.
 PUBLISHED = {4: {BSP: -3.65, SSP3: -1.49}, 8: {BSP: -9.31, SSP3: -8.52}, 16: {BSP: -18.0, SSP3: -14.72}}
@@ -78,6 +79,15 @@ class Comparison:
         mean, low, high = (None if x is None else scale * x for x in change[:3])
         interval = "" if low is None else f" [{signed(low)}, {signed(high)}]"
         return f"{signed(mean)}{unit}{interval} {change[3]}"
+
+    def mean_shown(self, key, name):
+        """A policy's mean as text; with runs that are censored there is none, but how many were not: 3/5."""
+        table = self.table(key)
+        if table is None or name not in self.names:
+            return "-"
+        values = table["values"][self.names.index(name)]["by_seed"].values()
+        there = sum(value is not None for value in values)
+        return number(self.mean(key, name)) if there == len(values) else f"{there}/{len(values)}"
 
     def winner(self, key):
         return self.table(key)["winner"] or "none"
@@ -171,7 +181,7 @@ def table1(out):
               + (" (the paper's caches)" if refresh == "null" else "") + "; asp always with 1")
         row("workers", map(short, POLICIES))
         for threads, c in found:
-            row(str(4 * threads), (number(c.mean("time", name)) for name in POLICIES))
+            row(str(4 * threads), (c.mean_shown("time", name) for name in POLICIES))
         for base in (BSP, SSP3, SSP10, WALK):
             print(f"  DTSSP against {base}")
             for threads, c in found:
@@ -180,8 +190,10 @@ def table1(out):
                 print(f"    {4 * threads:>3} workers  {c.said('time', base, DTSSP)};  {said}")
         for threads, c in found:
             print(f"  winner with {4 * threads} workers: {c.table('time')['winner'] or 'none'}")
+            censored(c, "time")
         for threads, c in found:
-            phases(c, f"Fig. 9, 10: {4 * threads} workers, refresh_clocks {refresh}")
+            phases(c, f"Fig. 10: {4 * threads} workers, refresh_clocks {refresh}")
+            phases_by_node(out / f"table1/{refresh}-{threads}", f"Fig. 9: {4 * threads} workers, refresh_clocks {refresh}")
     ends = [(f"{4 * threads} workers, refresh_clocks {refresh}", out / f"table1/{refresh}-{threads}")
             for refresh in ("null", "1") for threads in (1, 2, 4)]
     ends_of_threshold(ends)
@@ -199,6 +211,36 @@ def phases(c, title):
         row(phase, (number(group["split"]["phases"][phase]) for _, group in groups))
     row("staleness, clocks: mean", (f"{group['staleness']['clocks']['mean']:.2f}" for _, group in groups))
     row("staleness, gradients: mean", (f"{group['staleness']['gradients']['mean']:.2f}" for _, group in groups))
+
+
+def phases_by_node(folder, title):
+    """Where the time of each node's workers went in the runs of seed 1, whatever they had to wait for: the phases in which
+    nodes differ."""
+    runs = [(name, folder / f"{FOLDERS[name]}-1/phases.csv") for name in POLICIES]
+    runs = [(name, seconds_by_node(path)) for name, path in runs if path.exists()]
+    if not runs:
+        return
+    print(f"\n{title}, seed 1: seconds of a worker in each phase, mean of the node's")
+    row("", (short(name) for name, _ in runs))
+    for phase in ("COMPUTE_GRADS", "PS_APPLY_GRADS", "BARRIER", "PS_PARAM"):
+        for node in sorted(runs[0][1]):
+            row(f"{phase}, node {node}", (number(seconds[node][phase]) for _, seconds in runs))
+
+
+def seconds_by_node(path):
+    """Of a phases.csv: {node: {phase: seconds of one of its workers}}."""
+    seconds, threads = {}, {}
+    with open(path, encoding="utf-8") as file:
+        for line in csv.DictReader(file):
+            of_node = seconds.setdefault(int(line["node"]), {})
+            of_node[line["phase"]] = of_node.get(line["phase"], 0.0) + float(line["total_seconds"])
+            threads.setdefault(int(line["node"]), set()).add(line["thread"])
+    return {node: {phase: total / len(threads[node]) for phase, total in of_node.items()} for node, of_node in seconds.items()}
+
+
+def censored(c, key):
+    for run in c.table(key)["censored"]:
+        print(f"    censored, {run}")
 
 
 def windows(run):
@@ -290,11 +332,13 @@ def sweep(out, points):
     print(f"\nWhat the result owes to the assumed cluster: 16 workers, {found[0][1].table('time')['title']}, s, refresh_clocks null")
     row("", map(short, POLICIES))
     for point, c in found:
-        row(point, (number(c.mean("time", name)) for name in POLICIES))
+        row(point, (c.mean_shown("time", name) for name in POLICIES))
     for base in (BSP, SSP3, SSP10, WALK, ASP):
         print(f"  DTSSP against {base}")
         for point, c in found:
             print(f"    {point:<28} {c.said('time', base, DTSSP)}")
+    for _, c in found:
+        censored(c, "time")
     ends_of_threshold((point, out / "sweep" / point) for point, _ in found)
 
 
@@ -336,7 +380,7 @@ def final_accuracy(found, names, said):
     print(f"\nTable 2, test accuracy in % {title}; {said} (published: {low} to {high} for every policy, after 100000)")
     row("workers", map(short, names))
     for threads, c in found:
-        row(str(4 * threads), (number(c.mean("accuracy", name)) for name in names))
+        row(str(4 * threads), (c.mean_shown("accuracy", name) for name in names))
     pairs_of_all(found, names, "accuracy", ", points")
 
 
@@ -345,7 +389,7 @@ def time_of_all(found, names, said):
     print(f"\nTable 2, {found[0][1].table('time')['title']}, s; {said}")
     row("workers", map(short, names))
     for threads, c in found:
-        row(str(4 * threads), (number(c.mean("time", name)) for name in names))
+        row(str(4 * threads), (c.mean_shown("time", name) for name in names))
     pairs_of_all(found, names, "time", ", s")
 
 
@@ -359,6 +403,7 @@ def pairs_of_all(found, names, key, unit):
                 print(f"    {4 * threads:>3} workers  {c.said(key, base, name, in_percent=False)}")
     for threads, c in found:
         print(f"  winner in {key} with {4 * threads} workers: {c.winner(key)}")
+        censored(c, key)
 
 
 def time_to_accuracy(found, names, said):
@@ -371,7 +416,7 @@ def time_to_accuracy(found, names, said):
           "and the others are censored")
     row("workers", map(short, names))
     for threads, c in found:
-        row(str(4 * threads), (reached(c, name) for name in names))
+        row(str(4 * threads), (c.mean_shown("time_to_accuracy", name) for name in names))
     for base in names:
         if base == DTSSP:
             continue
@@ -380,20 +425,11 @@ def time_to_accuracy(found, names, said):
             print(f"    {4 * threads:>3} workers  {c.said('time_to_accuracy', base, DTSSP)}")
     for threads, c in found:
         print(f"  winner with {4 * threads} workers: {c.winner('time_to_accuracy')}")
-        for run in c.table("time_to_accuracy")["censored"]:
-            print(f"    censored, {run}")
+        censored(c, "time_to_accuracy")
 
 
 def gradients_missing(c, name):
     return f"{c.json['groups'][c.names.index(name)]['staleness']['gradients']['mean']:.1f}" if name in c.names else "-"
-
-
-def reached(c, name):
-    if name not in c.names:
-        return "-"
-    values = c.table("time_to_accuracy")["values"][c.names.index(name)]["by_seed"].values()
-    there = sum(value is not None for value in values)
-    return number(c.mean("time_to_accuracy", name)) if there == len(values) else f"{there}/{len(values)}"
 
 
 def main():

@@ -18,6 +18,9 @@ run_reason() {
   sed -n 's/^ *"reason": *"\(.*\)",$/\1/p' "$1/summary.json" 2>/dev/null | sed -e 's/\\\(["\\]\)/\1/g'
 }
 
+# has_diverged RUN: whether it failed since a gradient was not finite (train.on_nan: stop).
+has_diverged() { [ "$(run_status "$1")" = failed ] && [[ "$(run_reason "$1")" == *": not finite: "* ]]; }
+
 # lost_nodes RUN: "1 node" or "4 nodes" where the run in the folder RUN lost some, empty where it did not. It went on
 # with the others, so its status does not say so; but its learning and its times are those of a smaller cluster.
 lost_nodes() {
@@ -27,15 +30,16 @@ lost_nodes() {
 
 # can_keep PACELINE RUN CONFIG [key.path=value …]: whether the run in the folder RUN succeeded with all its nodes and had
 # the configuration that these arguments come to now; where it was written and where its daemons met do not count. If not,
-# `why_not` says why (empty when there was no run).
-why_not=''
+# `why_not` says why (empty when there was no run). With keep_diverged=1 a run that failed because of what it learned, which
+# a simulated one would do again, is kept like one that succeeded.
+why_not='' keep_diverged=''
 can_keep() {
   local paceline=$1 run=$2 status lost now before
   shift 2
   why_not=''
   [ -e "$run/config.yaml" ] || return 1
   status=$(run_status "$run")
-  if [ "$status" != ok ]; then
+  if [ "$status" != ok ] && ! { [ -n "$keep_diverged" ] && has_diverged "$run"; }; then
     why_not="it did not succeed (${status:-it has no summary.json})"
     return 1
   fi

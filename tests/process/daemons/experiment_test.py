@@ -56,9 +56,13 @@ class DtsspExperiment(ScriptTest):
         # A path is one seed's; where the threshold ends is said of each.
         ends = self.end_of_threshold("table1/null-4/dtssp-1")
         self.assertRegex(said, rf"(?m)^  16 workers, refresh_clocks null +{ends}  of seeds 1$")
-        phase = re.search(r"Fig. 9, 10: 16 workers, refresh_clocks null.*?BARRIER +(\S+)", said, re.DOTALL).group(1)
+        phase = re.search(r"Fig. 10: 16 workers, refresh_clocks null.*?BARRIER +(\S+)", said, re.DOTALL).group(1)
         summary = json.loads((self.out / "table1/null-4/bsp-1/summary.json").read_text(encoding="utf-8"))
         self.assertEqual(phase, f"{summary['phases']['BARRIER']['total_seconds'] / 16:.1f}")
+        by_node = re.search(r"Fig. 9: 16 workers, refresh_clocks null, seed 1.*?\n((?:  .*\n)+)", said).group(1)
+        held = [float(x) for x in re.findall(r"BARRIER, node \d +(\S+)", by_node)]  # bsp's
+        self.assertAlmostEqual(sum(held) / 4, float(phase), delta=0.1)
+        self.assertGreater(held[0], 1.5 * held[3])  # node 3 takes 1.6 times as long as node 0, which waits for it
 
     def test_a_run_is_made_once_and_again_when_it_is_another_or_gone(self):
         arguments = ("--sweep-iterations", "64", "--seeds", "1", "sweep")
@@ -85,6 +89,7 @@ exec {harness.BIN}/paceline "$@"
         self.assertEqual(script.end(), 1)
         self.assertIn(f"reproduce_dtssp: {self.out}/sweep/equal-speeds-no-jitter/asp-1 failed: no such luck", script.errors())
         self.assertIn("equal-speeds-no-jitter       unknown", script.output())
+        self.assertIn(f"no result, and in no table: {self.out}/sweep/equal-speeds-no-jitter/asp-1\n", script.output())
         self.assertEqual(len(list(self.out.glob("sweep/*/*/summary.json"))), 71)
 
     def test_table_2_has_accuracies_the_time_to_one_and_the_threshold_with_its_noise(self):
@@ -238,49 +243,71 @@ exec {harness.BIN}/paceline "$@"
         self.assertIn(f"--out {self.out}/full/refresh-1-4/dtssp-2 ", cell)
         self.assertIn("sync.refresh_clocks=1 ", cell)
 
-    def test_the_whole_experiments_table_is_of_the_cells_that_are_finished(self):
+    def test_the_whole_experiments_table_is_of_the_cells_that_have_ended(self):
         cifar = self.folder / "cifar"
         made = self.start(harness.BIN / "paceline", "data", "synthesize", "--out", cifar, "--train", "200", "--test", "50")
         self.assertEqual(made.end(), 0, made.errors())
         tools = self.folder / "tools"
         self.stand_in(tools / "paceline", f"""
+small="train.model=cifar_cnn_small train.total_iterations=96 train.batch_size=8 train.eval_every_clocks=1 sync.lpr.window_clocks=2"
 case "$*" in
   simulate*4/ssp3-1*) echo "no such luck" >&2; exit 1 ;;
-  simulate*) exec {harness.BIN}/paceline "$@" train.model=cifar_cnn_small train.total_iterations=96 train.batch_size=8 \\
-    train.eval_every_clocks=1 sync.lpr.window_clocks=2 ;;
+  simulate*4/dtssp-2*)
+    {harness.BIN}/paceline "$@" $small
+    sed -i 's/"status": "ok",/"status": "failed",\\n  "reason": "worker 0.0 at clock 5: not finite: loss",/' "$4/summary.json"
+    echo "worker 0.0 at clock 5: not finite: loss" >&2
+    exit 1 ;;
+  simulate* | check-config*dtssp_paper*) exec {harness.BIN}/paceline "$@" $small ;;
 esac
 exec {harness.BIN}/paceline "$@"
 """)
         arguments = ("--full", cifar, "--target", "0.01")  # anything gets there
-        script = self.reproduce(*arguments, "bsp:4:1", "ssp3:4:1", "dtssp:4:1", "bsp:4:2", bin_folder=tools)
-        self.assertEqual(script.end(), 1)
-        self.assertIn(f"reproduce_dtssp: {self.out}/full/4/ssp3-1 failed: no such luck", script.errors())
-        ends = {run: json.loads((self.out / "full/4" / run / "summary.json").read_text(encoding="utf-8"))
-                for run in ("bsp-1", "bsp-2", "dtssp-1")}
+        cells = ("bsp:4:1", "ssp3:4:1", "dtssp:4:1", "bsp:4:2")
+        full = self.out / "full"
+
+        def ended(*runs):
+            return [json.loads((full / run / "summary.json").read_text(encoding="utf-8")) for run in runs]
 
         def table(said, title):
             return re.search(rf"Table 2, {title}.*?\n((?:  .*\n)+)", said).group(1)
 
-        def holds(said):
-            self.assertNotIn("CUT TO THE BUDGET", said)
-            accuracies = table(said, "test accuracy in % after 96 iterations; refresh_clocks null")
-            self.assertRegex(accuracies, r"^  workers +bsp +dtssp 3-10\n")
-            bsp = 50 * (ends["bsp-1"]["test_accuracy"] + ends["bsp-2"]["test_accuracy"])
-            self.assertRegex(accuracies, rf"(?m)^  16 +{bsp:.1f} +{100 * ends['dtssp-1']['test_accuracy']:.1f}$")
-            seconds = table(said, "time at 96 iterations, s; refresh_clocks null")
-            bsp = (ends["bsp-1"]["wall_seconds"] + ends["bsp-2"]["wall_seconds"]) / 2
-            self.assertRegex(seconds, rf"(?m)^  16 +{bsp:.1f} +{ends['dtssp-1']['wall_seconds']:.1f}$")
-            self.assertRegex(table(said, "time to test accuracy 1.00 %, s; refresh_clocks null"), r"(?m)^  16 +\d+\.\d +\d+\.\d$")
-            self.assertRegex(said, r"DTSSP's threshold, full, 16 workers, refresh_clocks null, seed 1: 3 windows of 2 clocks, 256 samples")
+        def line(said, title, *cells):
+            self.assertRegex(table(said, title), r"(?m)^  16 +" + " +".join(map(re.escape, cells)) + "$")
 
-        holds(script.output())
+        script = self.reproduce(*arguments, *cells, bin_folder=tools)
+        self.assertEqual(script.end(), 1)
+        self.assertIn(f"reproduce_dtssp: {full}/4/ssp3-1 failed: no such luck", script.errors())
+        said = script.output()
+        self.assertIn(f"no result, and in no table: {full}/4/ssp3-1\n", said)
+        self.assertNotIn("CUT TO THE BUDGET", said)
+        accuracy, seconds = "test accuracy in % after 96 iterations; refresh_clocks null", "time at 96 iterations, s; refresh_clocks null"
+        self.assertRegex(table(said, accuracy), r"^  workers +bsp +dtssp 3-10\n")
+        one, other, dtssp = ended("4/bsp-1", "4/bsp-2", "4/dtssp-1")
+        line(said, accuracy, f"{50 * (one['test_accuracy'] + other['test_accuracy']):.1f}", f"{100 * dtssp['test_accuracy']:.1f}")
+        line(said, seconds, f"{(one['wall_seconds'] + other['wall_seconds']) / 2:.1f}", f"{dtssp['wall_seconds']:.1f}")
+        self.assertRegex(table(said, "time to test accuracy 1.00 %, s; refresh_clocks null"), r"(?m)^  16 +\d+\.\d +\d+\.\d$")
+        self.assertIn("DTSSP's threshold, full, 16 workers, refresh_clocks null, seed 1: 3 windows of 2 clocks, 256 samples", said)
+
+        # One that diverges is censored, and has no mean; it is said, made once and not again, since it would do the same.
+        before = {}
+        for _ in range(2):
+            script = self.reproduce(*arguments, "bsp:4:1", "dtssp:4:2", bin_folder=tools)
+            self.assertEqual(script.end(), 1)
+            self.assertRegex("\n".join(script.errors()), rf"reproduce_dtssp: {full}/4/dtssp-2 failed: .*: not finite: ")
+            said = script.output()
+            line(said, accuracy, f"{50 * (one['test_accuracy'] + other['test_accuracy']):.1f}", "1/2")
+            line(said, seconds, f"{(one['wall_seconds'] + other['wall_seconds']) / 2:.1f}", "1/2")
+            self.assertRegex(table(said, accuracy), rf"16 workers  censored\n.*none\n    censored, {full}/4/dtssp-2: failed ")
+            made = {run: (full / "4" / run / "summary.json").stat().st_mtime_ns for run in ("bsp-1", "bsp-2", "dtssp-1", "dtssp-2")}
+            self.assertIn(before, ({}, made))
+            before = made
+
         # Cells of another refresh_clocks, made later, have a table of their own, and the first stays.
         script = self.reproduce(*arguments, "--refresh-clocks", "1", "dtssp:4:1", bin_folder=tools)
         self.assertEqual(script.end(), 0, script.errors())
-        holds(script.output())
-        other = json.loads((self.out / "full/refresh-1-4/dtssp-1/summary.json").read_text(encoding="utf-8"))
-        self.assertRegex(table(script.output(), "test accuracy in % after 96 iterations; refresh_clocks 1"),
-                         rf"(?m)^  16 +{100 * other['test_accuracy']:.1f}$")
+        line(script.output(), accuracy, f"{50 * (one['test_accuracy'] + other['test_accuracy']):.1f}", "1/2")
+        line(script.output(), "test accuracy in % after 96 iterations; refresh_clocks 1",
+             f"{100 * ended('refresh-1-4/dtssp-1')[0]['test_accuracy']:.1f}")
 
     def test_a_signal_stops_it_and_the_same_command_goes_on(self):
         tools = self.folder / "tools"
