@@ -82,6 +82,9 @@ std::string verdict_text(const PolicyComparison& all, const ComparedTable& table
 std::string pair_text(const PolicyComparison& all, const ComparedTable& table, const Comparison& c,
                       int width) {
   const std::string names = all.groups[c.second].name + " - " + all.groups[c.first].name;
+  if (c.verdict == Verdict::kCensored) {  // a figure would be one of the runs that did well
+    return printed("  %-*s %10s  ", width, names.c_str(), "-") + verdict_text(all, table, c) + "\n";
+  }
   std::string text = printed("  %-*s %s", width, names.c_str(), signed_interval(c).c_str());
   const std::optional<double> relative = relative_change(table, c);
   if (relative) text += printed("  %+.2f %%", 100.0 * *relative);
@@ -109,10 +112,10 @@ std::string winner_text(const PolicyComparison& all, const ComparedTable& table)
 std::string table_text(const PolicyComparison& all, const ComparedTable& table) {
   std::string text = table.title + ", " + table.unit + " (mean over seeds, 95 % interval)\n";
   for (std::size_t i = 0; i < all.groups.size(); ++i) {
-    text +=
-        printed("  %-*s %s", name_width(all), all.groups[i].name.c_str(), interval(table.means[i]).c_str());
     const std::size_t lost = table.samples[i].size() - table.means[i].n;
-    if (lost > 0) text += printed("  %zu of %zu runs censored", lost, table.samples[i].size());
+    text += printed("  %-*s ", name_width(all), all.groups[i].name.c_str());
+    text += lost == 0 ? interval(table.means[i])
+                      : printed("%10s  %zu of %zu runs censored", "-", lost, table.samples[i].size());
     text += "\n";
   }
   const auto scattering = std::count_if(table.comparisons.begin(), table.comparisons.end(),
@@ -165,9 +168,19 @@ struct Range {
   std::int64_t low, high;
   const char* name;
 };
-constexpr Range kRanges[] = {{0, 0, "0"},       {1, 1, "1"},           {2, 2, "2"},     {3, 3, "3"},
-                             {4, 4, "4"},       {5, 8, "5-8"},         {9, 16, "9-16"}, {17, 32, "17-32"},
-                             {33, 63, "33-63"}, {64, INT64_MAX, "64+"}};
+constexpr Range kRanges[] = {{0, 0, "0"},
+                             {1, 1, "1"},
+                             {2, 2, "2"},
+                             {3, 3, "3"},
+                             {4, 4, "4"},
+                             {5, 8, "5-8"},
+                             {9, 16, "9-16"},
+                             {17, 32, "17-32"},
+                             {33, 63, "33-63"},
+                             {64, 127, "64-127"},
+                             {128, 255, "128-255"},
+                             {256, 511, "256-511"},
+                             {512, INT64_MAX, "512+"}};
 
 std::string staleness_table(const PolicyComparison& all, const char* title,
                             StalenessCounts GroupStaleness::*unit) {

@@ -339,6 +339,8 @@ TEST_CASE("a_run_that_failed_lost_a_node_or_ended_early_is_named_and_blocks_the_
     const Shown shown = lab.compare();
     CHECK_THAT(shown.out, Contains("censored " + lab.path(13) + ": " + why) &&
                               Contains("no winner: runs are censored") && Contains("1 of 7 runs censored"));
+    // No figure of those that are left, which did well.
+    CHECK_THAT(shown.out, Contains("-  1 of 7 runs censored\n") && Contains("-  no verdict: censored\n"));
   }
 }
 
@@ -431,7 +433,9 @@ TEST_CASE("staleness_is_shown_as_a_histogram_over_all_runs_of_a_group") {
   // A run that is not compared says nothing of this either.
   lab.run(3, 10, kBsp, [](RunSummary& s) { s.iterations = 5; });
   CHECK(lab.json()["groups"][0]["staleness"] == staleness);
-  CHECK_THAT(lab.compare().out, Contains(" 75.0 %       -  25.0 % "));
+  const std::string shown = lab.compare().out;
+  CHECK_THAT(shown, Contains(" 75.0 %       -  25.0 % ") && Contains("  64-127 128-255 256-511    512+\n"));
+  CHECK_THAT(shown, Contains("       -  100.0 %\n") || Contains("       - 100.0 %\n"));  // 3072 gradients
 }
 
 TEST_CASE("options_that_go_with_compare_alone_and_impossible_targets_are_refused") {
