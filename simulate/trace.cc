@@ -127,6 +127,11 @@ Status check_layout(const fs::path& run, const RunConfig& traced, const RunConfi
   if (traced.train.batch_size != config.train.batch_size) {
     return another(run, "train.batch_size", traced.train.batch_size, config.train.batch_size);
   }
+  // What a local apply takes, and how many states it reads and writes.
+  if (traced.train.optimizer.kind != config.train.optimizer.kind) {
+    return another(run, "train.optimizer.kind", name_of(traced.train.optimizer.kind),
+                   name_of(config.train.optimizer.kind));
+  }
   return check_messages(run, traced.cluster, config.cluster);
 }
 
@@ -234,41 +239,60 @@ std::unique_ptr<ComputeTimes> recorded_times(std::span<const PhaseStat> workers,
   return std::make_unique<Recorded>(workers, seed);
 }
 
-Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
-  if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_compute(config.simulate.compute));
+Result<TracedRun> TracedRun::read(const fs::path& run) {
+  TracedRun read(run);
   PACELINE_ASSIGN_OR_RETURN(const RunSummary summary, read_summary(run));
-  PACELINE_ASSIGN_OR_RETURN(const RunConfig traced,
-                            load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
-  PACELINE_RETURN_IF_ERROR(check_finished(run, summary, traced));
-  PACELINE_RETURN_IF_ERROR(check_layout(run, traced, config));
-  if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_sizes(run, traced));
-  PACELINE_ASSIGN_OR_RETURN(const std::vector<WorkerPhases> workers, read_phases(run));
-  PACELINE_RETURN_IF_ERROR(check_workers(run, config, workers));
+  PACELINE_ASSIGN_OR_RETURN(read.traced_, load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
+  PACELINE_RETURN_IF_ERROR(check_finished(run, summary, read.traced_));
+  PACELINE_ASSIGN_OR_RETURN(read.workers_, read_phases(run));
   PACELINE_ASSIGN_OR_RETURN(const std::string histograms,
                             read_file(run / "phases_histogram.csv", kHistogramBytesMax));
-  Trace trace{config, nullptr, fnv1a(histograms)};
-  std::vector<PhaseStat> computations;
-  for (const WorkerPhases& worker : workers) computations.push_back(worker.totals[Phase::kComputeGrads]);
-  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
-  calibrate(trace.calibrated, workers, network.layout.size());
-  if (config.emulate.base_step) return trace;
-  const fs::path recorded = run / trace::kTraceFile;
+  read.histograms_ = fnv1a(histograms);
   std::error_code ignored;
-  if (!fs::exists(recorded, ignored)) {
-    trace.compute_times = recorded_times(computations, config.run.seed);
-    return trace;
+  read.has_steps_ = fs::exists(run / trace::kTraceFile, ignored);
+  return read;
+}
+
+Result<Trace> TracedRun::trace_for(const RunConfig& config) {
+  if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_compute(config.simulate.compute));
+  PACELINE_RETURN_IF_ERROR(check_layout(run_, traced_, config));
+  if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_sizes(run_, traced_));
+  PACELINE_RETURN_IF_ERROR(check_workers(run_, config, workers_));
+  Trace trace{config, nullptr, histograms_};
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
+  calibrate(trace.calibrated, workers_, network.layout.size());
+  if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(draw_computations(trace));
+  return trace;
+}
+
+// Of its own steps, or of the histograms of their times where it recorded none.
+Status TracedRun::draw_computations(Trace& trace) {
+  if (!has_steps_) {
+    std::vector<PhaseStat> computations;
+    for (const WorkerPhases& worker : workers_) {
+      computations.push_back(worker.totals[Phase::kComputeGrads]);
+    }
+    trace.compute_times = recorded_times(computations, trace.calibrated.run.seed);
+    return Status::ok();
   }
-  PACELINE_ASSIGN_OR_RETURN(const trace::Trace every_step, trace::read_trace_file(recorded));
-  Result<ReplayedTimes> replayed = replayed_times(every_step, config.cluster.cluster());
+  if (!steps_) {
+    PACELINE_ASSIGN_OR_RETURN(steps_, trace::read_trace_file(run_ / trace::kTraceFile));
+  }
+  Result<ReplayedTimes> replayed = replayed_times(*steps_, trace.calibrated.cluster.cluster());
   if (!replayed.is_ok()) {
     return Status(replayed.status().code(),
-                  run.string() + ": no trace: " + replayed.status().message() +
+                  run_.string() + ": no trace: " + replayed.status().message() +
                       "; of a run of several machines, bring the trace-node-*.json there and call paceline " +
-                      "trace " + run.string());
+                      "trace " + run_.string());
   }
   trace.compute_times = std::move(replayed->times);
   trace.fingerprint = replayed->fingerprint;
-  return trace;
+  return Status::ok();
+}
+
+Result<Trace> read_trace(const fs::path& run, const RunConfig& config) {
+  PACELINE_ASSIGN_OR_RETURN(TracedRun traced, TracedRun::read(run));
+  return traced.trace_for(config);
 }
 
 }  // namespace paceline::simulate

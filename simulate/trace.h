@@ -22,11 +22,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "common/config/run_config.h"
 #include "common/report/phases_csv.h"
 #include "common/status.h"
+#include "common/trace/trace_file.h"
 #include "simulate/compute_times.h"
 
 namespace paceline::simulate {
@@ -37,11 +41,33 @@ struct Trace {
   std::uint64_t fingerprint = 0;                // of what computations are drawn from
 };
 
-// The trace in `run`, for simulating `config`. Errors: kNotFound, kDataLoss it is no run directory;
-// kFailedPrecondition, saying which, a run that is not ok, lost nodes or did not do all its iterations
-// (common/report/counted.h), another layout (nodes, threads, the model's parameters, the mini-batch; shards,
-// frames, encodings), or workers without phases; those of trace::read_trace_file(); kInvalidArgument a
-// simulate.compute.distribution beside computations that are drawn from the trace.
+// A finished run that simulations are calibrated on. Thread: one at a time.
+class TracedRun {
+ public:
+  // Reads what every simulation takes from the directory `run`. Errors: kNotFound, kDataLoss it is no run
+  // directory; kFailedPrecondition, saying which, a run that is not ok, lost nodes or did not do all its
+  // iterations (common/report/counted.h).
+  static Result<TracedRun> read(const std::filesystem::path& run);
+
+  // What it says for simulating `config`; its trace.json is read for the first that computations are drawn
+  // for. Errors: kFailedPrecondition another layout (nodes, threads, the model's parameters, the mini-batch,
+  // the optimizer; shards, frames, encodings), or workers without phases; those of trace::read_trace_file();
+  // kInvalidArgument a simulate.compute.distribution beside computations that are drawn from the trace.
+  Result<Trace> trace_for(const RunConfig& config);
+
+ private:
+  explicit TracedRun(std::filesystem::path run) : run_(std::move(run)) {}
+  Status draw_computations(Trace& trace);
+
+  std::filesystem::path run_;
+  RunConfig traced_;
+  std::vector<WorkerPhases> workers_;
+  std::uint64_t histograms_ = 0;  // a number over phases_histogram.csv
+  bool has_steps_ = false;        // a trace.json
+  std::optional<trace::Trace> steps_;
+};
+
+// The trace in `run`, for simulating `config`. Errors: those of TracedRun.
 Result<Trace> read_trace(const std::filesystem::path& run, const RunConfig& config);
 
 // Draws from histograms of one phase, one worker each, in rank order; a function of seed, rank and clock.

@@ -54,7 +54,8 @@ std::string difference(const std::string& theirs, const std::string& ours) {
     std::getline(now, has);
   } while (had == has && before && now);
   if (has.starts_with("configurations:")) {
-    return "what is below the grid was another: the configuration, the trace or the curve of simulate.metric";
+    return "what is below the grid was another: the configuration, the trace, the curve of simulate.metric "
+           "or the data";
   }
   return "it had \"" + had + "\", got \"" + has + "\"";
 }

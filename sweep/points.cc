@@ -31,19 +31,22 @@ Result<Points> Points::read(const std::string& config_path, Grid grid, const std
   points.config_path_ = config_path;
   points.grid_ = std::move(grid);
   points.trace_ = trace;
-  Contents contents;
+  Files files;
+  if (trace) {
+    PACELINE_ASSIGN_OR_RETURN(files.traced, simulate::TracedRun::read(*trace));
+  }
   for (std::size_t p = 0; p < points.grid_.points(); ++p) {
-    PACELINE_RETURN_IF_ERROR(points.check(p, contents));
+    PACELINE_RETURN_IF_ERROR(points.check(p, files));
   }
   PACELINE_RETURN_IF_ERROR(points.check_distinct());
   std::uint64_t hash = kFnv1aBasis;
   for (const std::uint64_t of_point : points.hashes_) hash = fnv1a(std::to_string(of_point), hash);
-  for (const auto& [path, of_file] : contents) hash = fnv1a(std::to_string(of_file), hash);
+  for (const auto& [path, of_file] : files.contents) hash = fnv1a(std::to_string(of_file), hash);
   points.fingerprint_ = hash;
   return points;
 }
 
-Status Points::check(std::size_t point, Contents& contents) {
+Status Points::check(std::size_t point, Files& files) {
   const std::string which = grid_.points() == 1
                                 ? "the point"
                                 : "point " + std::to_string(point + 1) + " of " +
@@ -51,23 +54,27 @@ Status Points::check(std::size_t point, Contents& contents) {
   Result<RunConfig> config = parse_config(text_, config_path_, grid_.overrides(point), LoadFor::kReading);
   if (!config) return Status(config.status()).with_context(which);
   std::unique_ptr<simulate::ComputeTimes> drawn;
-  if (trace_) {
-    Result<simulate::Trace> traced = simulate::read_trace(*trace_, *config);
+  if (files.traced) {
+    Result<simulate::Trace> traced = files.traced->trace_for(*config);
     if (!traced) return Status(traced.status()).with_context(which);
     *config = std::move(traced->calibrated);
-    contents.insert_or_assign("", traced->fingerprint);  // by no path, as it may be named in several ways
+    files.contents.insert_or_assign("",
+                                    traced->fingerprint);  // by no path, as it may be named in several ways
     drawn = std::move(traced->compute_times);
   }
   if (const auto plan = simulate::make_plan(*config, std::move(drawn)); !plan) {
     return Status(plan.status()).with_context(which);
   }
-  if (config->simulate.mode == SimulateMode::kTraining && data_.insert(config->data.path).second) {
-    PACELINE_RETURN_IF_ERROR(check_data(*config).with_context(which));
+  const std::string data = config->data.path + "/";
+  if (config->simulate.mode == SimulateMode::kTraining && !files.contents.contains(data)) {
+    const Result<std::uint64_t> held = check_data(*config);
+    if (!held) return Status(held.status()).with_context(which);
+    files.contents.emplace(data, *held);
   }
   const std::string& curve = config->simulate.metric.curve;
-  if (!curve.empty() && !contents.contains(curve)) {
+  if (!curve.empty() && !files.contents.contains(curve)) {
     PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(curve, kCurveBytesMax));
-    contents.emplace(curve, fnv1a(text));
+    files.contents.emplace(curve, fnv1a(text));
   }
   hashes_.push_back(hash_of(*config));
   return Status::ok();

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "common/config/run_config.h"
 #include "common/status.h"
+#include "simulate/trace.h"
 #include "sweep/grid.h"
 
 namespace paceline::sweep {
@@ -37,19 +37,23 @@ class Points {
   // does not count.
   bool is_config_of(std::size_t point, const RunConfig& run) const;
   // Over all points and what the files hold that they read: another configuration, another trace, another
-  // curve of simulate.metric, another number. Names of run directories do not count.
+  // curve of simulate.metric, in training mode other data, another number. Names of run directories do not
+  // count.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
-  using Contents = std::map<std::string, std::uint64_t>;  // of files, by path
-  Status check(std::size_t point, Contents& contents);
+  // Of what points read: each file and data set once, a data set by its path and a slash behind it.
+  struct Files {
+    std::optional<simulate::TracedRun> traced;
+    std::map<std::string, std::uint64_t> contents;
+  };
+  Status check(std::size_t point, Files& files);
   Status check_distinct() const;
 
   std::string text_, config_path_;
   Grid grid_;
   std::optional<std::filesystem::path> trace_;
   std::vector<std::uint64_t> hashes_;  // of what each point assumes
-  std::set<std::string> data_;         // what was found to be there
   std::uint64_t fingerprint_ = 0;
 };
 

@@ -26,7 +26,7 @@ int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostr
     return kExitUsage;
   }
   if (options.data) {
-    if (const Status data = check_data(*config); !data.is_ok()) {
+    if (const Status data = check_data(*config).status(); !data.is_ok()) {
       err << "paceline check-config: " << data.message() << "\n";
       return kExitUsage;
     }

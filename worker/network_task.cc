@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <span>
+#include <string>
 #include <utility>
 
+#include "common/fnv1a.h"
 #include "common/network/network.h"
 #include "worker/data/batch_maker.h"
 #include "worker/data/cifar10.h"
@@ -201,10 +203,14 @@ Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config,
       std::make_unique<NetworkTasks>(config, std::move(network), std::move(gpus), train, sizes_kept));
 }
 
-Status check_data(const RunConfig& config) {
+Result<std::uint64_t> check_data(const RunConfig& config) {
   PACELINE_RETURN_IF_ERROR(check_data_path(config));
-  PACELINE_RETURN_IF_ERROR(read_cifar10_train(config.data.path).status());
-  return read_cifar10_test(config.data.path).status();
+  std::uint64_t both = kFnv1aBasis;
+  for (const auto read : {read_cifar10_train, read_cifar10_test}) {
+    PACELINE_ASSIGN_OR_RETURN(const DataSetPtr data, read(config.data.path));
+    both = fnv1a(std::to_string(fingerprint(*data)), both);
+  }
+  return both;
 }
 
 Result<Layout> network_layout(const RunConfig& config) {

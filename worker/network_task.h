@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -23,9 +24,9 @@ inline constexpr std::size_t kSizesKept = 4;
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config,
                                                         std::size_t sizes_kept = kSizesKept);
 
-// Whether the data set is there and whole: reads it, and keeps nothing. Errors: those of make_network_tasks()
-// that concern the data.
-[[nodiscard]] Status check_data(const RunConfig& config);
+// Whether the data set is there and whole: reads it, and keeps nothing but a number over what it holds, the
+// test set included. Errors: those of make_network_tasks() that concern the data.
+Result<std::uint64_t> check_data(const RunConfig& config);
 
 // The layout of the network that `config` describes. Errors: those of build_network().
 Result<Layout> network_layout(const RunConfig& config);

@@ -350,6 +350,7 @@ TEST_CASE("a_trace_of_another_layout_is_refused_by_name") {
            {"train.layers=[{kind: flatten}, {kind: dense, out: 5}, {kind: dense, out: 10}]",
             "the model's parameters (train.model), got 30730, expected 15425"},
            {"train.batch_size=64", "train.batch_size, got 32, expected 64"},
+           {"train.optimizer.kind=adam", "train.optimizer.kind, got sgd, expected adam"},
            {"cluster.frame_bytes=4096", "cluster.frame_bytes, got 524288, expected 4096"},
            {"cluster.gradient_encoding=int8", "cluster.gradient_encoding, got fp32, expected int8"},
            {"cluster.parameter_encoding=bf16", "cluster.parameter_encoding, got fp32, expected bf16"}}) {

@@ -12,6 +12,7 @@
 #include "sweep/table.h"
 #include "tests/unit/simulate_fixture.h"
 #include "tests/unit/temp_folder.h"
+#include "worker/data/synthetic.h"
 
 namespace paceline::sweep {
 namespace {
@@ -164,7 +165,7 @@ TEST_CASE("a_directory_goes_on_with_the_same_sweep_only") {
   CHECK_FALSE(open({"sync.threshold=1,2", "run.seed=9"}).is_ok());
   // The same grid over another configuration.
   REQUIRE(write_file_atomically(swept.config(), kPlainRun + "sync: {policy: ssp, apply: eager}\n").is_ok());
-  CHECK_THAT(open({"sync.threshold=1,2"}).message(), Contains("the configuration, the trace or the curve"));
+  CHECK_THAT(open({"sync.threshold=1,2"}).message(), Contains("the configuration, the trace, the curve"));
 }
 
 TEST_CASE("a_directory_goes_on_with_the_same_curve_only") {
@@ -180,6 +181,38 @@ TEST_CASE("a_directory_goes_on_with_the_same_curve_only") {
   CHECK(open().is_ok());
   REQUIRE(write_file_atomically(curve, "samples,accuracy,loss\n0,0.1,2.3\n100,0.2,0.5\n").is_ok());
   CHECK_THAT(open().message(), Contains("the curve of simulate.metric"));
+}
+
+TEST_CASE("in_training_mode_a_directory_goes_on_with_the_same_data_only") {
+  const Swept swept;
+  SyntheticOptions data;
+  data.out = swept.out().parent_path() / "data";
+  data.train_samples = 100;
+  data.test_samples = 20;
+  data.overwrite = Overwrite::kAllow;
+  const auto open = [&](const char* mode) {
+    return Directory::open(swept.out(),
+                           swept.points({"sync.threshold=1,2", std::string("simulate.mode=") + mode,
+                                         "data.path=" + data.out.string()}))
+        .status();
+  };
+  REQUIRE(write_synthetic(data).is_ok());
+  REQUIRE(open("training").is_ok());
+  CHECK(open("training").is_ok());
+  const auto test_set = [&] { return read_file(data.out / "test_batch.bin", 1 << 20); };
+  const auto before = test_set();
+  REQUIRE(before.is_ok());
+  data.seed = 2;
+  REQUIRE(write_synthetic(data).is_ok());
+  CHECK_THAT(open("training").message(), Contains("the curve of simulate.metric or the data"));
+  // Another test set alone is other data, too.
+  data.seed = 1;
+  REQUIRE(write_synthetic(data).is_ok());
+  CHECK(open("training").is_ok());
+  std::string other = *before;
+  other.front() = static_cast<char>((other.front() + 1) % 10);  // a label
+  REQUIRE(write_file_atomically(data.out / "test_batch.bin", other).is_ok());
+  CHECK_FALSE(open("training").is_ok());
 }
 
 TEST_CASE("a_configuration_under_two_names_is_refused_with_both") {
