@@ -75,7 +75,7 @@ overrides_of() {
 
 # simulate RUN [key.path=value …]: has it made, unless it is there, beside others: as many at a time as there are processors.
 # simulated: waits for all of them; `ended` are the runs with a result, in their order, also those that failed; `lost` those
-# without one. A simulation is one thread.
+# without one, which it names. A simulation is one thread.
 under_way=() ended=() lost=() keep_diverged=1
 simulate() {
   local run=$1
@@ -85,7 +85,7 @@ simulate() {
     return
   fi
   while [ "${#children[@]}" -ge "$(nproc)" ]; do settle_first; done
-  rm -f "$run/summary.json" # what it said is of another run
+  [ ! -d "$run" ] || run_files "$run" -delete # of another run, should this one leave nothing
   begin_child "$bin/paceline" simulate "$config" --out "$run" --force "$@" >"$run.log" 2>&1
   under_way+=("$begun $run")
 }
@@ -112,16 +112,17 @@ settle_first() {
   failed=1
 }
 simulated() {
+  local run
   while [ ${#under_way[@]} -gt 0 ]; do settle_first; done
+  for run in "${lost[@]}"; do echo "no result, and in no table: $run"; done
+  lost=()
 }
 
 # compared NAME RUN…: what may be said of these runs, in $out/NAME.json; with `report_options` as well, where a part has some.
 report_options=()
 compared() {
-  local name=$1 run
+  local name=$1
   shift
-  for run in "${lost[@]}"; do echo "no result, and in no table: $run"; done
-  lost=()
   if [ $# -eq 0 ] || ! "$bin/paceline" report --compare --json "${report_options[@]}" "$@" >"$out/$name.json"; then
     failed=1
     rm -f "$out/$name.json"
@@ -208,7 +209,7 @@ table2() {
   tables table2 "$out"
 }
 
-# The whole experiment, cell by cell: what is finished is compared, whoever ran it and when.
+# The whole experiment, cell by cell: what has ended is compared, whoever ran it and when.
 full_runs() {
   local cell policy threads seed run overrides refresh='' report_options=(--target "$target")
   [ "$refresh_clocks" = null ] || refresh="refresh-$refresh_clocks-"
@@ -239,7 +240,7 @@ full_runs() {
     for run in "$out/full/$refresh$threads"/*/; do
       [ -z "$(run_status "$run")" ] || cells+=("${run%/}")
     done
-    [ ${#cells[@]} -eq 0 ] || compared "full-$refresh$threads" "${cells[@]}"
+    if [ ${#cells[@]} -gt 0 ]; then compared "full-$refresh$threads" "${cells[@]}"; else rm -f "$out/full-$refresh$threads.json"; fi
   done
   tables full "$out"
 }

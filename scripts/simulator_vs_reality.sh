@@ -4,7 +4,8 @@
 # pulls of each pair with the error; and of the cell in which DTSSP follows what is learned its threshold, window by window.
 # Resumable: a real run that succeeded with the configuration it would have now is kept.
 #   scripts/simulator_vs_reality.sh [--quick] [--calibrations N] [--out DIR] [--bin DIR] [CELL …] [key.path=value …]
-#     --quick     four cells of half the length: about three minutes instead of a good twenty
+#     --quick     four cells of half the length: about three minutes instead of a good twenty; of cells that are named, those
+#                 that learn and those as it is keep theirs
 #     --calibrations N   how many calibrating runs, each with a seed of its own, every cell is predicted from (1 to 99, default 1)
 #     --out DIR   holds the real runs, the simulated ones (CELL-simulated; CELL-trained in training mode; behind the first
 #                 calibrating run CELL-simulated-2 and so on) and pairs.json (default runs/reality)
@@ -53,7 +54,8 @@ overrides_of() {
   local dtssp="sync.policy=dtssp sync.lpr.increase_above=-95 sync.lpr.decrease_below=-99"
   case "$1" in
     calibration | calibration-learns | calibration-as-it-is) echo "run.seed=1" ;;
-    calibration*-[2-9] | calibration*-[1-9][0-9]) echo "run.seed=$((100 + ${1##*-}))" ;;
+    calibration-[2-9] | calibration-[1-9][0-9] | calibration-learns-[2-9] | calibration-learns-[1-9][0-9] | \
+      calibration-as-it-is-[2-9] | calibration-as-it-is-[1-9][0-9]) echo "run.seed=$((100 + ${1##*-}))" ;;
     ssp1-as-it-is) echo "run.seed=2 sync.threshold=1" ;;
     bsp-as-it-is) echo "run.seed=2 sync.policy=bsp $none" ;;
     asp-as-it-is) echo "run.seed=2 sync.policy=asp $none" ;;
@@ -70,8 +72,11 @@ overrides_of() {
     *) return 1 ;;
   esac
 }
-for cell in "${cells[@]}"; do overrides_of "$cell" >/dev/null || fail "no cell '$cell' (see --help)"; done
-# arguments_of CELL: the array `arguments`, all that its configuration is given. Half as long, it would learn half as much.
+for cell in "${cells[@]}"; do
+  if [[ "$cell" = calibration* ]] || ! overrides_of "$cell" >/dev/null; then fail "no cell '$cell' (see --help)"; fi
+done
+# arguments_of CELL: the array `arguments`, all that its configuration is given. --quick halves what reality.yaml has: half as
+# long, the one that learns would learn half as much, and those as it is are short.
 arguments_of() {
   read -ra arguments <<<"$(overrides_of "$1")"
   [ -z "$quick" ] || [[ "$(config_of "$1")" != */reality.yaml ]] || arguments+=("train.total_iterations=192")

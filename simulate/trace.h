@@ -51,8 +51,9 @@ class TracedRun {
 
   // What it says for simulating `config`; its trace.json is read for the first that computations are drawn
   // for. Errors: kFailedPrecondition another layout (nodes, threads, the model's parameters, the mini-batch,
-  // the optimizer; shards, frames, encodings), or workers without phases; those of trace::read_trace_file();
-  // kInvalidArgument a simulate.compute.distribution beside computations that are drawn from the trace.
+  // the kind of optimizer; shards, frames, encodings), or workers without phases; those of
+  // trace::read_trace_file(); kInvalidArgument a simulate.compute.distribution beside computations that are
+  // drawn from the trace.
   Result<Trace> trace_for(const RunConfig& config);
 
  private:

@@ -204,7 +204,9 @@ def table1(out):
 def phases(c, title):
     """Where the time of a worker went."""
     groups = [(name, c.json["groups"][c.names.index(name)]) for name in POLICIES if name in c.names]
-    groups = [(name, group) for name, group in groups if group["split"]]
+    groups = [(name, group) for name, group in groups if group["split"]]  # none of a policy without a run that counts
+    if not groups:
+        return
     print(f"\n{title}: seconds of a worker in each phase")
     row("", (short(name) for name, _ in groups))
     for phase in groups[0][1]["split"]["phases"]:
@@ -216,8 +218,8 @@ def phases(c, title):
 def phases_by_node(folder, title):
     """Where the time of each node's workers went in the runs of seed 1, whatever they had to wait for: the phases in which
     nodes differ."""
-    runs = [(name, folder / f"{FOLDERS[name]}-1/phases.csv") for name in POLICIES]
-    runs = [(name, seconds_by_node(path)) for name, path in runs if path.exists()]
+    runs = [(name, folder / f"{FOLDERS[name]}-1") for name in POLICIES]
+    runs = [(name, seconds_by_node(run / "phases.csv")) for name, run in runs if succeeded(run)]
     if not runs:
         return
     print(f"\n{title}, seed 1: seconds of a worker in each phase, mean of the node's")
@@ -225,6 +227,11 @@ def phases_by_node(folder, title):
     for phase in ("COMPUTE_GRADS", "PS_APPLY_GRADS", "BARRIER", "PS_PARAM"):
         for node in sorted(runs[0][1]):
             row(f"{phase}, node {node}", (number(seconds[node][phase]) for _, seconds in runs))
+
+
+def succeeded(run):
+    path = run / "summary.json"
+    return path.exists() and json.loads(path.read_text(encoding="utf-8"))["status"] == "ok"
 
 
 def seconds_by_node(path):
@@ -345,7 +352,12 @@ def sweep(out, points):
 def accuracies(out, part):
     for name, refresh in comparisons(out, part):
         found = [(threads, existing(out, f"{part}-{name}{threads}.json")) for threads in (1, 2, 4)]
-        found = [(threads, c) for threads, c in found if c and c.table("accuracy")]
+        found = [(threads, c) for threads, c in found if c]
+        for threads, c in found:
+            if not c.table("accuracy"):
+                print(f"\n{part}, {4 * threads} workers, refresh_clocks {refresh}: no run was evaluated")
+                censored(c, "time")
+        found = [(threads, c) for threads, c in found if c.table("accuracy")]
         if not found:
             continue
         names = [policy for policy in POLICIES if any(policy in c.names for _, c in found)]
@@ -429,7 +441,10 @@ def time_to_accuracy(found, names, said):
 
 
 def gradients_missing(c, name):
-    return f"{c.json['groups'][c.names.index(name)]['staleness']['gradients']['mean']:.1f}" if name in c.names else "-"
+    if name not in c.names:
+        return "-"
+    staleness = c.json["groups"][c.names.index(name)]["staleness"]["gradients"]
+    return f"{staleness['mean']:.1f}" if staleness["histogram"] else "-"
 
 
 def main():

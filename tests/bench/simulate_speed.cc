@@ -3,7 +3,9 @@
 // line each: events, processor time on one core, and the most memory that the process had. Memory is to be
 // linear in workers: ten times as many may take twelve times as much (asked where both numbers are run).
 //
-//   bench_simulate [WORKERS [POLICY]]     only so many workers, only this policy
+//   bench_simulate [WORKERS [POLICY]]     only so many workers, only this policy; `balanced`: SSP with
+//   mini-batches that
+//                                         follow each node's speed
 // Exit status 0: all limits were kept; 1: one was missed, or a policy could not be run; 2: wrong usage.
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -43,6 +45,24 @@ long peak_mib() {
   return usage.ru_maxrss / 1024;
 }
 
+const std::vector<std::string> kPolicies{"bsp",    "ssp",         "dtssp",  "asp",     "dssp",
+                                         "backup", "random_walk", "switch", "balanced"};
+
+std::vector<std::string> overrides_of(const std::string& policy, std::int64_t workers) {
+  std::vector<std::string> overrides{"cluster.nodes=" + std::to_string(workers / 4),
+                                     "train.total_iterations=" + std::to_string(workers * kClocks),
+                                     "sync.policy=" + (policy == "balanced" ? "ssp" : policy)};
+  if (policy == "backup") {
+    overrides.push_back("sync.backup_workers=" + std::to_string(workers / 10));
+  } else if (policy == "switch") {
+    overrides.emplace_back(
+        "sync.stages=[{policy: bsp, until: {progress: 0.5}}, {policy: ssp, threshold: 3}]");
+  } else if (policy == "balanced") {
+    overrides.emplace_back("train.batch_balance=speed");
+  }
+  return overrides;
+}
+
 // Whether the run kept its limit.
 bool run(const std::string& policy, const Limit& limit) {
   const Result<RunConfig> config = parse_config(
@@ -53,9 +73,7 @@ bool run(const std::string& policy, const Limit& limit) {
       "  network: {bandwidth: 1GiB, server_bandwidth: 100GiB}\n"
       "  costs: {message: 200ns, apply: 0.001}\n"
       "  metric: {final_accuracy: 0.8}\n",
-      "bench",
-      std::vector<std::string>{"sync.policy=" + policy, "cluster.nodes=" + std::to_string(limit.workers / 4),
-                               "train.total_iterations=" + std::to_string(limit.workers * kClocks)});
+      "bench", overrides_of(policy, limit.workers));
   if (!config) {
     std::fprintf(stderr, "%s\n", config.status().message().c_str());
     return false;
@@ -131,7 +149,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: bench_simulate [1000|10000 [POLICY]]\n");
     return 2;
   }
-  std::vector<std::string> policies{"bsp", "ssp", "dtssp", "asp"};
+  std::vector<std::string> policies = paceline::kPolicies;
   if (given.size() == 2) policies = {given[1]};
   bool kept = true;
   for (const std::string& policy : policies) kept = paceline::run_sizes(policy, limits) && kept;

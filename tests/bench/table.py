@@ -51,8 +51,12 @@ def instruction_set():
 
 
 def git(*arguments):
-    done = subprocess.run(["git", "-C", Path(__file__).resolve().parent, *arguments], capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else None
+    """What git says of this checkout; None where there is none, or no git."""
+    try:
+        return subprocess.run(["git", "-C", Path(__file__).resolve().parent, *arguments], capture_output=True, text=True,
+                              check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def machine():

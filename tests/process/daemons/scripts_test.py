@@ -281,6 +281,7 @@ run_all({[["sh", "-c", command] for command in commands]!r}, pathlib.Path({str(s
                  "learning_experiment: absent/paceline is not there; build it with scripts/build.sh"),
                 ("simulator_vs_reality.sh", "--nonsense", "simulator_vs_reality: unknown option '--nonsense' (see --help)"),
                 ("simulator_vs_reality.sh", "fast", "simulator_vs_reality: no cell 'fast' (see --help)"),
+                ("simulator_vs_reality.sh", "calibration-learns-2", "simulator_vs_reality: no cell 'calibration-learns-2' (see --help)"),
                 ("simulator_vs_reality.sh", "--calibrations", "0", "simulator_vs_reality: --calibrations needs 1 to 99"),
                 ("simulator_vs_reality.sh", "--bin", "absent",
                  "simulator_vs_reality: absent/paceline is not there; build it with scripts/build.sh"),
