@@ -238,7 +238,7 @@ full_runs() {
   for threads in 1 2 4; do
     cells=()
     for run in "$out/full/$refresh$threads"/*/; do
-      [ -z "$(run_status "$run")" ] || cells+=("${run%/}")
+      [[ ! "$(run_status "$run")" =~ ^(ok|failed)$ ]] || cells+=("${run%/}") # one that was stopped is gone on with
     done
     if [ ${#cells[@]} -gt 0 ]; then compared "full-$refresh$threads" "${cells[@]}"; else rm -f "$out/full-$refresh$threads.json"; fi
   done

@@ -58,8 +58,8 @@ Status Points::check(std::size_t point, Files& files) {
     Result<simulate::Trace> traced = files.traced->trace_for(*config);
     if (!traced) return Status(traced.status()).with_context(which);
     *config = std::move(traced->calibrated);
-    files.contents.insert_or_assign("",
-                                    traced->fingerprint);  // by no path, as it may be named in several ways
+    // By no path, as it may be named in several ways.
+    files.contents.insert_or_assign("", traced->fingerprint);
     drawn = std::move(traced->compute_times);
   }
   if (const auto plan = simulate::make_plan(*config, std::move(drawn)); !plan) {

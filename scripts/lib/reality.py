@@ -6,6 +6,9 @@
                                     were simulated in training mode, too (OUT/CELL-trained), with their thresholds, window
                                     by window. Each cell was predicted from N calibrating runs, from the second on in
                                     OUT/CELL-simulated-2 and so on
+    reality.py exchanges RUN        of a traced run: how many exchanges (PS_APPLY_GRADS) shared an instant with another one, a
+                                    pull, an application or the real beginning of somebody's computation (its first 6 ms;
+                                    the rest of an emulated one is sleep), and how long those took that did not
 
 An error is (simulated - real) / real. Its target: 10 % of the wall time, 15 % of the barrier time and of the pulls. Barrier
 times that are both below 1 % of the real wall time are not judged: what is left there is no waiting for others. pairs.json
@@ -157,6 +160,19 @@ def paths(out, cell, number):
     return {"windows": by_run, "decided": len(decided), "same": same}
 
 
+def exchanges(run):
+    with open(os.path.join(run, "trace.json"), encoding="utf-8") as file:
+        events = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+    spans = [(e["name"], e["ts"], e["ts"] + (min(e["dur"], 6000) if e["name"] == "COMPUTE_GRADS" else e["dur"]), (e["pid"], e["tid"]))
+             for e in events if e["name"] in ("PS_APPLY_GRADS", "PS_PARAM", "COMPUTE_GRADS", "apply")]
+    pushes = [span for span in spans if span[0] == "PS_APPLY_GRADS"]
+    # A worker's own computation ends where its exchange begins, and its pull begins where that ends.
+    alone = sorted(end - begin for _, begin, end, who in pushes
+                   if not any(begin < other[2] and other[1] < end and other[3] != who for other in spans))
+    print(f"{run}: {len(alone)} of {len(pushes)} exchanges met nobody: median {alone[len(alone) // 2] / 1e3:.2f} ms, mean "
+          f"{sum(alone) / len(alone) / 1e3:.2f}, quickest 10 % up to {sorted(p[2] - p[1] for p in pushes)[len(pushes) // 10] / 1e3:.2f}")
+
+
 def table(out, number, calibrations, cells):
     pairs = [row for cell in calibrations for row in pairs_of(out, cell)]
     pairs += [row for cell in cells for row in pairs_of(out, cell, number)]
@@ -191,6 +207,8 @@ def table(out, number, calibrations, cells):
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "metric":
         metric(sys.argv[2])
+    elif len(sys.argv) == 3 and sys.argv[1] == "exchanges":
+        exchanges(sys.argv[2])
     elif len(sys.argv) > 4 and sys.argv[1] == "table" and "--" in sys.argv:
         end = sys.argv.index("--")
         table(sys.argv[2], int(sys.argv[3]), sys.argv[4:end], sys.argv[end + 1:])

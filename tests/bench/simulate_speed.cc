@@ -3,9 +3,8 @@
 // line each: events, processor time on one core, and the most memory that the process had. Memory is to be
 // linear in workers: ten times as many may take twelve times as much (asked where both numbers are run).
 //
-//   bench_simulate [WORKERS [POLICY]]     only so many workers, only this policy; `balanced`: SSP with
-//   mini-batches that
-//                                         follow each node's speed
+//   bench_simulate [WORKERS [POLICY]]     only so many workers, only this policy
+// `balanced` is SSP with mini-batches that follow each node's speed.
 // Exit status 0: all limits were kept; 1: one was missed, or a policy could not be run; 2: wrong usage.
 #include <sys/resource.h>
 #include <sys/wait.h>
