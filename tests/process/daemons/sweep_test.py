@@ -142,7 +142,7 @@ simulate: {compute: {distribution: lognormal, mean: 100ms}, metric: {final_accur
                 (("sync.threshold=",), "command line: sync.threshold: an axis without a value, .*"),
                 (("sync.threshold=1,01",), "point 2 of 2, threshold=01: the same configuration as point 1, .*"),
                 (("run.seed=1,2", "run.seed=3"), "run.seed: on two axes, expected one axis for each key"),
-                (("run.seed=1,2", "--trace", "absent"), "point 1 of 2, seed=1: .*"),
+                (("run.seed=1,2", "--trace", "absent"), r"cannot read absent/summary\.json: .*"),
                 (("run.seed=1,2", *TRAINING, f"data.path={self.folder}/none"),
                  "point 1 of 2, seed=1: data folder '.*/none' does not exist; .*"),
                 (("run.seed=1,2", *TRAINING), "point 1 of 2, .*data.path: no data set, got none, .*"),
