@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the tests: under the address + undefined sanitizer and under the thread
-# sanitizer what these can add to, and without a sanitizer, in the debug build, what is only to be had so
+# sanitizer what these can add to, and without a sanitizer what is only to be had so
 # (docs/TESTING.md says what is run where, and why).
 #   scripts/test.sh [plain|asan|tsan|debug]…      plain, asan and tsan when not said; debug: all tests, no sanitizer
 # Ctrl-C or SIGTERM once: what is under way is stopped. Twice: it is ended at once.
@@ -22,7 +22,7 @@ for part in "${parts[@]}"; do
   # The labels are given in tests/CMakeLists.txt and tests/subjects/process.cmake.
   preset=$part targets=() chosen=() jobs=$(nproc)
   case "$part" in
-    plain) preset=debug targets=(plain_tests) chosen=(-L plain) ;;
+    plain) targets=(plain_tests) chosen=(-L plain) ;;
     asan) chosen=(-LE plain) ;;
     tsan) chosen=(-LE 'plain|not_tsan') ;;
   esac

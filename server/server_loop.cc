@@ -35,9 +35,10 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
 
 ServerLoop::~ServerLoop() { replies_left_->close(); }
 
-Result<wire::TransportOptions> ServerLoop::listening() const {
+Result<wire::TransportOptions> ServerLoop::listening() {
   wire::TransportOptions options;
   options.connections_max = static_cast<int>(connections_max(config_.cluster));
+  options.on_unsent = [this](const wire::PeerId& to, const Status& why) { not_sent(to, why); };
   if (config_.security.keys.empty()) return options;
   PACELINE_ASSIGN_OR_RETURN(wire::ServerKeys keys,
                             wire::read_server_keys(config_.security.keys, config_.cluster.nodes));

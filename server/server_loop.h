@@ -82,7 +82,7 @@ class ServerLoop {
   };
   using Speaker = Port::Speaker;
 
-  Result<wire::TransportOptions> listening() const;
+  Result<wire::TransportOptions> listening();
 
   // What came in (server_loop.cc).
   void on_router(const wire::PeerId& from, Result<wire::Message> message);
@@ -232,6 +232,7 @@ class ServerLoop {
   void disconnect(NodeId node);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);
   void lose(Peer peer, const std::string& why, Ticks now);
+  void not_sent(const wire::PeerId& connection, const Status& why);
   void cannot_send(Peer to, const Status& why);
   void check_unreachable(Ticks now);
   void schedule_tick();

@@ -73,6 +73,18 @@ Status ServerLoop::check_room(const wire::PeerId& connection) const {
                             " messages wait for it, expected less than " + std::to_string(most));
 }
 
+// What left at the end of a turn, and did not.
+void ServerLoop::not_sent(const wire::PeerId& connection, const Status& why) {
+  if (ended_) return;
+  if (replica_ && replica_->follower && replica_->follower->connection == connection) {
+    lose_follower(why.message());
+    return drain();
+  }
+  const std::optional<Peer> peer = membership_.who(connection);
+  const bool present = peer && !membership_.is_gone(*peer);
+  present ? cannot_send(*peer, why) : log_.debug(why.message());
+}
+
 // Called from within handlers, so what follows waits for the next tick. A shard cannot tell whether a node
 // whose connection broke had said all that it had to say to the authority, so there the lease tells.
 void ServerLoop::cannot_send(Peer to, const Status& why) {

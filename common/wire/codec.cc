@@ -94,33 +94,96 @@ Status check_header_size(std::size_t bytes) {
                           std::to_string(kHeaderBytesMax));
 }
 
+Result<proto::Header> parse(std::string_view bytes) {
+  proto::Header header;
+  if (header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return header;
+  return invalid_argument("header: got " + std::to_string(bytes.size()) +
+                          " bytes that are no header, expected proto/paceline.proto's Header");
+}
+
+Status check_travels(const Body& body) {
+  if (travels_with_others(body)) return Status::ok();
+  return invalid_argument("header: got a " + std::string(name_of(body)) +
+                          " together with another message, expected it by itself");
+}
+
+// One of those that lie in another's header.
+Result<Header::Other> other_of(const std::string& bytes) {
+  PACELINE_ASSIGN_OR_RETURN(const proto::Header in, parse(bytes));
+  PACELINE_ASSIGN_OR_RETURN(const Beside beside, beside_of(in));
+  if (beside != Beside{} || in.ahead_size() + in.behind_size() > 0) {
+    return invalid_argument("header: got more than a message in another's header, expected one");
+  }
+  PACELINE_ASSIGN_OR_RETURN(Body body, from_proto(in));
+  PACELINE_RETURN_IF_ERROR(check_travels(body));
+  PACELINE_ASSIGN_OR_RETURN(const std::optional<Logged> logged, logged_of(in));
+  PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(in));
+  Payload none;
+  none.encoding = form.encoding;
+  none.encoded_floats = form.floats;
+  PACELINE_RETURN_IF_ERROR(check_payload(body, none));
+  return Header::Other{{std::move(body), std::move(none), logged}, bytes.size()};
+}
+
+Status add_others(const proto::Header& in, Header& header) {
+  const auto messages = 1 + static_cast<std::size_t>(in.ahead_size()) + static_cast<std::size_t>(in.behind_size());
+  if (messages > kTogetherMax) {
+    return invalid_argument("header: got " + std::to_string(messages) + " messages, expected at most " +
+                            std::to_string(kTogetherMax));
+  }
+  PACELINE_RETURN_IF_ERROR(check_travels(*header.body));
+  for (const std::string& bytes : in.ahead()) {
+    PACELINE_ASSIGN_OR_RETURN(Header::Other other, other_of(bytes));
+    header.ahead.push_back(std::move(other));
+  }
+  for (const std::string& bytes : in.behind()) {
+    PACELINE_ASSIGN_OR_RETURN(Header::Other other, other_of(bytes));
+    header.behind.push_back(std::move(other));
+  }
+  return Status::ok();
+}
+
 }  // namespace
 
-Result<std::string> encode(const Message& message, const Beside& beside) {
+bool travels_with_others(const Body& body) {
+  return std::visit(
+      []<typename M>(const M&) {
+        return (std::is_same_v<M, Push> || std::is_same_v<M, Withdraw> || std::is_same_v<M, StepReport> ||
+                std::is_same_v<M, Pull> || std::is_same_v<M, Parameters> || std::is_same_v<M, Unchanged> ||
+                std::is_same_v<M, Grant> || std::is_same_v<M, Held> || std::is_same_v<M, FinishWorker>);
+      },
+      body);
+}
+
+Result<std::string> encode(const Message& message) {
   PACELINE_RETURN_IF_ERROR(check_payload(message.body, message.payload));
-  proto::Header header = to_proto(message);
-  put_beside(beside, header);
+  const proto::Header header = to_proto(message);
   PACELINE_RETURN_IF_ERROR(check_header_size(header.ByteSizeLong()).with_context(name_of(message.body)));
   return header.SerializeAsString();
 }
 
+// To Protocol Buffers what is appended to a message is part of it.
 std::string encode(const Beside& beside) {
   proto::Header header;
   put_beside(beside, header);
   return header.SerializeAsString();
 }
 
+std::string encode(const Others& others) {
+  proto::Header header;
+  for (const std::string& other : others.ahead) header.add_ahead(other);
+  for (const std::string& other : others.behind) header.add_behind(other);
+  return header.SerializeAsString();
+}
+
 Result<Header> decode_header(std::string_view bytes) {
   PACELINE_RETURN_IF_ERROR(check_header_size(bytes.size()));
-  proto::Header in;
-  if (!in.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return invalid_argument("header: got " + std::to_string(bytes.size()) +
-                            " bytes that are no header, expected proto/paceline.proto's Header");
-  }
+  PACELINE_ASSIGN_OR_RETURN(const proto::Header in, parse(bytes));
   Header header;
   PACELINE_ASSIGN_OR_RETURN(header.beside, beside_of(in));
+  const bool alone = in.ahead_size() + in.behind_size() == 0;
   const bool for_the_transport_alone =
-      in.body_case() == proto::Header::BODY_NOT_SET && header.beside != Beside{};
+      in.body_case() == proto::Header::BODY_NOT_SET && alone && header.beside != Beside{};
   if (for_the_transport_alone) {
     // What protobuf keeps besides, of a body that this version does not know, say, is not for the transport.
     if (encode(header.beside).size() == in.ByteSizeLong()) return header;
@@ -131,6 +194,7 @@ Result<Header> decode_header(std::string_view bytes) {
   PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(in));
   header.encoding = form.encoding;
   header.encoded_floats = form.floats;
+  if (!alone) PACELINE_RETURN_IF_ERROR(add_others(in, header));
   return header;
 }
 
@@ -145,6 +209,9 @@ Result<Message> with_payload(Header header, Payload payload) {
 Result<Message> decode(std::string_view bytes, Payload payload) {
   PACELINE_ASSIGN_OR_RETURN(Header header, decode_header(bytes));
   if (!header.body) return invalid_argument("header: got no body, expected one");
+  if (!header.ahead.empty() || !header.behind.empty()) {
+    return invalid_argument("header: got several messages, expected one");
+  }
   return with_payload(std::move(header), std::move(payload));
 }
 

@@ -54,12 +54,25 @@ struct Beside {
   bool operator==(const Beside&) const = default;
 };
 
+// What an iteration says again and again, so that several may travel as one message: what was said just
+// before and just behind one of these lies in its header.
+bool travels_with_others(const Body& body);
+inline constexpr std::size_t kTogetherMax = 16;  // messages in one, with the one in whose header they lie
+
+// Header frames of messages without a payload, in the order in which they were said.
+struct Others {
+  std::vector<std::string> ahead{};
+  std::vector<std::string> behind{};
+};
+
 // The header frame of `message`. Free text (reasons, faults, error messages) is made printable and cut to
 // kTextBytesMax. Errors: kInvalidArgument when the header would exceed kHeaderBytesMax (a layout with very
 // many tensors) or when payload and message do not fit together, by the same rules as in decode().
-Result<std::string> encode(const Message& message, const Beside& beside = {});
-// A header without a body, for the other transport alone. `beside` says something.
+Result<std::string> encode(const Message& message);
+// What is appended to a header frame that says this, too. By itself `beside`, which says something, is a
+// header without a body, for the other transport alone.
 std::string encode(const Beside& beside);
+std::string encode(const Others& others);
 
 // What a header frame says, each field checked. Without a body it says at least something beside one. A Join
 // or ShardJoin of another protocol version has that version and its sender alone, so that the receiver can
@@ -70,15 +83,22 @@ struct Header {
   std::int64_t encoded_floats = 0;      // as Payload's
   Beside beside{};
   std::optional<Logged> logged{};
+  // Said just before and just behind it: whole messages, without a payload.
+  struct Other {
+    Message message;
+    std::size_t bytes;  // of its own header
+  };
+  std::vector<Other> ahead{};
+  std::vector<Other> behind{};
 };
 Result<Header> decode_header(std::string_view bytes);
 
 // The message of a header with a body and its payload (empty when there is none), whose bytes are of the
-// number that its encoding asks for. The payload is not copied unless it is not aligned for float, nor
-// decoded. Errors: kInvalidArgument, they do not fit together.
+// number that its encoding asks for; the header's others aside. The payload is not copied unless it is not
+// aligned for float, nor decoded. Errors: kInvalidArgument, they do not fit together.
 Result<Message> with_payload(Header header, Payload payload);
 
-// Both in one, for a payload that came in a frame.
+// Both in one, for a payload that came in a frame, and a header in which no other message lies.
 Result<Message> decode(std::string_view header, Payload payload);
 
 }  // namespace paceline::wire

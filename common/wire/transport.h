@@ -56,6 +56,11 @@ struct TransportOptions {
   // out before. What was queued and has not left leaves over the next one, which ZeroMQ tries for by itself
   // and which is a stranger's to the server. May close the socket.
   std::function<void()> on_broken = [] {};
+  // Not null: what is said within one turn of the loop leaves together, in as few messages as its payloads
+  // allow (gathered.h), behind the handler of what was received, or as soon as the thread comes to it. A
+  // message that then cannot be sent is told here, with what send() would have returned else. May close the
+  // socket.
+  std::function<void(const PeerId& to, const Status& why)> on_unsent{};
 };
 
 // Header and payload bytes and messages given to and got from ZeroMQ, for the kinds that `bytes_*` count.
@@ -99,7 +104,8 @@ class RouterSocket {
   virtual ~RouterSocket() = default;
   virtual std::string endpoint() const = 0;
   // Queues one message; the payload's owner is kept until ZeroMQ has let go of it (from any thread).
-  // Errors: kUnavailable the peer is gone; kResourceExhausted its queue is full.
+  // Errors: kInvalidArgument, see encode(); and, where there is no TransportOptions::on_unsent, kUnavailable
+  // the peer is gone; kResourceExhausted its queue is full.
   virtual Status send(const PeerId& to, Message message) = 0;
   // How many small messages (unread.h) wait for the peer, as far as is known: since the last that is known to
   // have left, if one is known not to have.

@@ -20,7 +20,7 @@ class ZmqRouter final : public RouterSocket {
       : pump_(std::move(pump)), endpoint_(pump_->socket().get(zmq::sockopt::last_endpoint)) {}
   ~ZmqRouter() override { pump_->close(); }
   std::string endpoint() const override { return endpoint_; }
-  Status send(const PeerId& to, Message message) override { return pump_->send(&to, message); }
+  Status send(const PeerId& to, Message message) override { return pump_->send(&to, std::move(message)); }
   std::int64_t waiting(const PeerId& to) const override { return pump_->waiting(to); }
   void remember(const PeerId& from) override { pump_->remember(from); }
   Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory,
@@ -49,7 +49,7 @@ class ZmqDealer final : public DealerSocket {
  public:
   explicit ZmqDealer(std::shared_ptr<Pump> pump) : pump_(std::move(pump)) {}
   ~ZmqDealer() override { pump_->close(); }
-  Status send(Message message) override { return pump_->send(nullptr, message); }
+  Status send(Message message) override { return pump_->send(nullptr, std::move(message)); }
   Ticks received_at() const override { return pump_->received_at(); }
   Status shares_memory() const override { return pump_->shares_memory(PeerId()); }
   std::shared_ptr<const void> lent() const override { return pump_->lent(); }

@@ -29,13 +29,6 @@ constexpr std::size_t kDroppedMax = 64;
 // And of those that were given up for another connection. What is read of older ones is a stranger's.
 constexpr std::size_t kGivenUpMax = 256;
 
-Status not_sent(const char* name, int error) {
-  const std::string what = std::string("sending ") + name + ": ";
-  if (error == EAGAIN) return resource_exhausted(what + "the peer's queue is full");
-  if (error == EHOSTUNREACH) return unavailable(what + "the peer is gone");
-  return internal_error(what + zmq_strerror(error));
-}
-
 // Both are in the library since 4.3 and in zmq.h only for those who ask for its drafts.
 constexpr int kZapEnforceDomain = 93;
 constexpr const char* kUserId = "User-Id";
@@ -64,6 +57,7 @@ Pump::Pump(Context& context, boost::asio::io_context& io, zmq::socket_type type,
       sharings_(std::make_shared<Sharings>(
           io, [this](const PeerId& to, const Beside& beside) { return send_beside(to, beside); })),
       handler_(std::move(handler)),
+      on_unsent_(options.on_unsent),
       admission_(std::make_shared<Admission>(options.server_keys ? options.server_keys->allowed
                                                                  : std::map<std::string, std::string>())),
       unfinished_(kUnfinishedBytesMax, kUnreadBytesMax),
@@ -178,6 +172,7 @@ bool Pump::said_wrong(const PeerId& from, Wrong what) {
   hear_of_connections();
   if (!all_connections_.said(what, handled_over(), from)) return false;
   sharings_->end(from);
+  gathered_.forget(from);
   connections_.erase(from);
   dropped_.push_back(from);
   admission_->note("a connection", "it went on sending messages that are malformed, or refused");
@@ -186,12 +181,14 @@ bool Pump::said_wrong(const PeerId& from, Wrong what) {
 }
 
 void Pump::do_not_linger() {
+  lingers_ = false;
   if (!closed_) socket_.set(zmq::sockopt::linger, 0);
 }
 
 void Pump::close() {
   if (closed_) return;
   closed_ = true;
+  if (lingers_) leave();
   sharings_->close();
   if (wake_.is_open()) wake_.release();  // the descriptor is ZeroMQ's to close
   if (handshakes_) handshakes_->close();
@@ -199,51 +196,6 @@ void Pump::close() {
   socket_.close();  // what is queued leaves within the linger time
   if (!domain_.empty()) context_.gate().remove(domain_);
   if (!in_handler_) handler_ = nullptr;
-}
-
-Status Pump::send(const PeerId* to, const Message& message) {
-  const char* name = name_of(message.body);
-  if (closed_) return failed_precondition(std::string("sending ") + name + ": the socket is closed");
-  Sharing* const sharing = sharings_->with(to != nullptr ? *to : PeerId());
-  Beside beside;
-  if (sharing != nullptr) {
-    sharing->say(beside);
-    beside.region = sharing->lend(message.payload);
-  }
-  const Result<std::string> header = encode(message, beside);
-  const bool in_frame = !message.payload.empty() && !beside.region;
-  const int sent = header.is_ok() ? send_to(to, *header, in_frame ? &message.payload : nullptr,
-                                            beside.region ? Size::kLarge : size_of(message.payload))
-                                  : 0;
-  if (sharing != nullptr && (sent != 0 || !header.is_ok())) sharing->unsay(beside);
-  PACELINE_RETURN_IF_ERROR(header.status());
-  read_soon();  // the send, also a vain one, may have swallowed the descriptor's notice
-  if (sent != 0) return not_sent(name, sent);
-  ++counters_.messages_sent;
-  count(message.body, header->size() + (in_frame ? message.payload.size : 0));
-  if (beside.region) counters_.shared_bytes += beside.region->bytes;
-  return Status::ok();
-}
-
-bool Pump::send_beside(const PeerId& to, const Beside& beside) {
-  const std::string header = encode(beside);
-  const int sent = send_to(is_router_ ? &to : nullptr, header, nullptr, Size::kSmall);
-  if (!closed_) read_soon();
-  if (sent != 0) return false;
-  ++counters_.messages_sent;
-  counters_.other_bytes += static_cast<std::int64_t>(header.size());
-  return true;
-}
-
-// What is small is counted while it waits.
-int Pump::send_to(const PeerId* to, const std::string& header, const Payload* payload, Size size) {
-  if (to == nullptr || size == Size::kLarge) return send_frames(socket_, to, header, payload);
-  Unread::Queue& queue = unread_.of(*to);
-  const std::optional<Mark> mark = queue.mark();
-  const int sent = send_frames(socket_, to, header, payload, mark);
-  if (sent == 0) queue.sent(mark);
-  if (sent == EHOSTUNREACH) unread_.forget(*to);
-  return sent;
 }
 
 // -1 where that has gone, and the number is no connection's of this socket now.
@@ -279,6 +231,7 @@ Status Pump::disconnect(const PeerId& peer) {
     return resource_exhausted("disconnecting: this process can open no more files");
   }
   sharings_->end(peer);
+  gathered_.forget(peer);
   connections_.erase(known);
   return said == SocketId::ShutDown::kDone ? Status::ok()
                                            : not_found("disconnecting: the connection is closed already");
@@ -288,6 +241,7 @@ void Pump::give_up(const PeerId& peer) {
   // Its peer's kernel has been told: where no descriptor is free it ends by that.
   (void)disconnect(peer);
   sharings_->end(peer);
+  gathered_.forget(peer);
   connections_.erase(peer);
   unread_.forget(peer);
   given_up_.push_back(peer);
@@ -374,6 +328,25 @@ bool Pump::read_one() {
     return false;
   }
   ++counters_.messages_received;
+  if (is_ignored(from)) return true;
+  handled_ = &frames[0];
+  if (accepted_) unfinished_.read_from(zmq_msg_get(handled_->handle(), ZMQ_SRCFD));
+  handled_segment_.reset();
+  Result<Heard> heard = checked(from, frames, count);
+  if (!heard.is_ok()) {
+    ++counters_.malformed;
+    counters_.other_bytes += static_cast<std::int64_t>(bytes);
+    deliver(from, heard.status());
+  } else {
+    deliver_all(from, *std::move(heard), bytes);
+  }
+  handled_ = nullptr;
+  if (!closed_) leave();
+  return true;
+}
+
+// Whether what else this peer has sent is dropped unread.
+bool Pump::is_ignored(const PeerId& from) {
   if (!dropped_.empty() && std::find(dropped_.begin(), dropped_.end(), from) != dropped_.end()) {
     ++counters_.malformed;
     return true;
@@ -382,25 +355,10 @@ bool Pump::read_one() {
     ++counters_.too_late;
     return true;
   }
-  handled_ = &frames[0];
-  if (accepted_) unfinished_.read_from(zmq_msg_get(handled_->handle(), ZMQ_SRCFD));
-  handled_segment_.reset();
-  Result<std::optional<Message>> message = checked(from, frames, count);
-  if (!message.is_ok()) {
-    ++counters_.malformed;
-    counters_.other_bytes += static_cast<std::int64_t>(bytes);
-    deliver(from, message.status());
-  } else if (!message->has_value()) {  // from one transport to the other
-    counters_.other_bytes += static_cast<std::int64_t>(bytes);
-  } else {
-    this->count((*message)->body, bytes);
-    deliver(from, *std::move(*message));
-  }
-  handled_ = nullptr;
-  return true;
+  return false;
 }
 
-Result<std::optional<Message>> Pump::checked(const PeerId& from, zmq::message_t (&frames)[2], int count) {
+Result<Pump::Heard> Pump::checked(const PeerId& from, zmq::message_t (&frames)[2], int count) {
   if (count < 1 || count > 2) {
     return invalid_argument("message: got " + std::to_string(count) + " frames, expected 1 or 2");
   }
@@ -427,15 +385,42 @@ Result<std::optional<Message>> Pump::checked(const PeerId& from, zmq::message_t 
     }
     PACELINE_ASSIGN_OR_RETURN(std::optional<Payload> borrowed,
                               sharings_->borrow(from, *header.beside.region, header.encoding));
-    if (!borrowed) return std::optional<Message>();
+    if (!borrowed) return Heard();
     payload = *std::move(borrowed);
     counters_.shared_bytes += header.beside.region->bytes;
   } else if (frames[1].size() > 0) {
     payload = payload_of(std::move(frames[1]));
   }
-  if (!header.body) return std::optional<Message>();
-  PACELINE_ASSIGN_OR_RETURN(Message message, with_payload(std::move(header), std::move(payload)));
-  return std::optional<Message>(std::move(message));
+  Heard heard;
+  if (!header.body) return heard;
+  heard.ahead = std::move(header.ahead);
+  heard.behind = std::move(header.behind);
+  PACELINE_ASSIGN_OR_RETURN(heard.message, with_payload(std::move(header), std::move(payload)));
+  return heard;
+}
+
+// Until its handler has parted with the peer, or closed the socket.
+void Pump::deliver_all(const PeerId& from, Heard heard, std::size_t bytes) {
+  const auto goes_on = [&](Message message, std::size_t of_these) {
+    counters_.*counter_of(message.body) += static_cast<std::int64_t>(of_these);
+    deliver(from, std::move(message));
+    return !closed_;
+  };
+  std::size_t rest = bytes;
+  for (const auto* others : {&heard.ahead, &heard.behind}) {
+    for (const Header::Other& other : *others) rest -= other.bytes;
+  }
+  for (Header::Other& other : heard.ahead) {
+    if (!goes_on(std::move(other.message), other.bytes) || is_ignored(from)) return;
+  }
+  if (!heard.message) {  // from one transport to the other
+    counters_.other_bytes += static_cast<std::int64_t>(rest);
+    return;
+  }
+  if (!goes_on(*std::move(heard.message), rest)) return;
+  for (Header::Other& other : heard.behind) {
+    if (is_ignored(from) || !goes_on(std::move(other.message), other.bytes)) return;
+  }
 }
 
 void Pump::deliver(const PeerId& from, Result<Message> message) {
@@ -443,14 +428,6 @@ void Pump::deliver(const PeerId& from, Result<Message> message) {
   handler_(from, std::move(message));
   in_handler_ = false;
   if (closed_) handler_ = nullptr;  // close() could not free what was running
-}
-
-void Pump::count(const Body& body, std::size_t bytes) {
-  std::int64_t& kind = std::holds_alternative<Push>(body) ? counters_.push_bytes
-                       : std::holds_alternative<Parameters>(body) || std::holds_alternative<Unchanged>(body)
-                           ? counters_.parameter_bytes
-                           : counters_.other_bytes;
-  kind += static_cast<std::int64_t>(bytes);
 }
 
 }  // namespace paceline::wire

@@ -21,6 +21,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,7 @@
 #include "common/wire/accepted_at.h"
 #include "common/wire/codec.h"
 #include "common/wire/connections.h"
+#include "common/wire/gathered.h"
 #include "common/wire/sharings.h"
 #include "common/wire/socket_id.h"
 #include "common/wire/transport.h"
@@ -63,8 +65,8 @@ class Pump : public std::enable_shared_from_this<Pump> {
   void do_not_linger();
 
   // The rest: as RouterSocket's and DealerSocket's; `to` is null for a dealer's one peer.
-  Status send(const PeerId* to, const Message& message);
-  std::int64_t waiting(const PeerId& to) const { return unread_.waiting(to); }
+  Status send(const PeerId* to, Message message);
+  std::int64_t waiting(const PeerId& to) const { return unread_.waiting(to) + gathered_.waiting(to); }
   void remember(const PeerId& from);
   Status share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory,
                       std::int64_t theirs_bytes_max);
@@ -85,6 +87,9 @@ class Pump : public std::enable_shared_from_this<Pump> {
   void set_keys(const TransportOptions& options);
   void hear_of_connections();
   int handled_over() const;
+  Status send_together(const PeerId* to, std::span<const Outgoing> messages);
+  void leave_soon();
+  void leave();
   bool send_beside(const PeerId& to, const Beside& beside);
   enum class Size { kSmall, kLarge };  // large: its payload says when it has left
   static Size size_of(const Payload& payload) {
@@ -99,9 +104,16 @@ class Pump : public std::enable_shared_from_this<Pump> {
   void drain();
   void read_rest();
   bool read_one();  // false: nothing was there, or the socket is at its end
-  Result<std::optional<Message>> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
+  // The messages of one that was received, in order; none where it is from one transport to the other.
+  struct Heard {
+    std::vector<Header::Other> ahead{};
+    std::optional<Message> message{};
+    std::vector<Header::Other> behind{};
+  };
+  Result<Heard> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
+  void deliver_all(const PeerId& from, Heard heard, std::size_t bytes);
   void deliver(const PeerId& from, Result<Message> message);
-  void count(const Body& body, std::size_t bytes);
+  bool is_ignored(const PeerId& from);
 
   Context::Impl& context_;
   boost::asio::io_context& io_;
@@ -110,6 +122,8 @@ class Pump : public std::enable_shared_from_this<Pump> {
   boost::asio::posix::stream_descriptor wake_;
   const std::shared_ptr<Sharings> sharings_;
   Handler handler_;
+  const std::function<void(const PeerId& to, const Status& why)> on_unsent_;  // null: nothing is gathered
+  Gathered gathered_;
   TrafficCounters counters_;
   Ticks received_at_;                           // the message being handled
   std::optional<ZmqMonitor> accepted_;          // a router's: who connects
@@ -126,9 +140,11 @@ class Pump : public std::enable_shared_from_this<Pump> {
   std::deque<PeerId> dropped_;   // the last whose connections were broken for what they said
   std::deque<PeerId> given_up_;  // and the last that were given up for others
   bool scheduled_ = false;       // a drain() is posted
+  bool leaves_soon_ = false;     // a leave() is posted
   bool waiting_ = false;         // the descriptor is being waited for
   bool draining_ = false;        // messages are being read
   bool in_handler_ = false;
+  bool lingers_ = true;
   bool closed_ = false;
 };
 

@@ -13,6 +13,7 @@
 #include "common/encode/encode.h"
 #include "common/wire/codec.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/fuzz/others.h"
 #include "tests/unit/wire_fields.h"
 
 namespace paceline::wire {
@@ -23,9 +24,44 @@ namespace {
   std::abort();
 }
 
+std::vector<std::string> encoded(const std::vector<Header::Other>& others) {
+  std::vector<std::string> headers;
+  for (const Header::Other& other : others) headers.push_back(encode(other.message).value());
+  return headers;
+}
+
+// What lies in an accepted header survives another round trip, too.
+void check_others(const Header& header) {
+  const Header::Other* const first = !header.ahead.empty()    ? &header.ahead.front()
+                                     : !header.behind.empty() ? &header.behind.front()
+                                                              : nullptr;
+  if (first == nullptr) return;
+  const std::string carrier = encode(Message{Pull{}, {}}).value();
+  const Result<Header> back =
+      decode_header(carrier + encode(Others{encoded(header.ahead), encoded(header.behind)}));
+  if (!back.is_ok()) fail("others accepted once, then refused", back.status().message());
+  if (back->ahead.size() != header.ahead.size() || back->behind.size() != header.behind.size()) {
+    fail("others lost on the way", name_of(first->message.body));
+  }
+  for (std::size_t i = 0; i < header.ahead.size(); ++i) {
+    if (!same(header.ahead[i].message.body, back->ahead[i].message.body)) fail("changed ahead", "");
+  }
+  for (std::size_t i = 0; i < header.behind.size(); ++i) {
+    if (!same(header.behind[i].message.body, back->behind[i].message.body)) fail("changed behind", "");
+  }
+}
+
+// As a socket reads it.
+Result<Message> read(std::string_view bytes, const Payload& payload) {
+  PACELINE_ASSIGN_OR_RETURN(Header header, decode_header(bytes));
+  if (!header.body) return invalid_argument("got no body");
+  check_others(header);
+  return with_payload(std::move(header), payload);
+}
+
 // True when the header was accepted.
 bool check(std::string_view header, const Payload& payload) {
-  const Result<Message> message = decode(header, payload);
+  const Result<Message> message = read(header, payload);
   if (!message.is_ok()) {
     if (message.status().code() != StatusCode::kInvalidArgument)
       fail("wrong code", message.status().message());
@@ -58,6 +94,7 @@ int run(std::uint64_t rounds) {
     Generator generate{CounterRandom(2, Stream::kTest, round)};
     Message message = generate.message(round % std::variant_size_v<Body>);
     std::string header = encode(message).value();
+    if (round % 4 == 1) header += encode(random_others(generate));
     if (round % 8 == 7) message.payload.size = generate.random.next_below(message.payload.size + 1);
     testing::mutate(header, generate.random);
     if (check(header, message.payload)) ++accepted;

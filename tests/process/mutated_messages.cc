@@ -5,7 +5,7 @@
 //     (hexadecimal)
 //
 // Each is a correct message of some kind, its header changed in one to four places (tests/fuzz/mutate.h),
-// sometimes with a payload, or with a frame too many. They come from strangers, one connection after another,
+// sometimes with others that travel in it, with a payload, or with a frame too many. They come from strangers, one connection after another,
 // of fewer messages each than break a connection; then comes a join that the server answers, and the answer
 // says that it has dealt with all before. So every message that is counted here was read, judged and refused.
 //
@@ -29,6 +29,7 @@
 #include "common/wire/codec.h"
 #include "common/wire/connections.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/fuzz/others.h"
 #include "tests/unit/wire_fields.h"
 
 namespace paceline::wire {
@@ -145,6 +146,7 @@ std::string of_node(NodeId node, std::uint64_t seed, std::uint64_t number) {
   const bool about_itself = random.next_below(8) != 0;
   if (about_itself) std::visit([&](auto& body) { make_plausible(body, node, random); }, message.body);
   std::string header = encode(message).value();
+  if (random.next_below(4) == 0) header += encode(random_others(generate));
   if (random.next_below(2) == 0) testing::mutate(header, random);
   if (message.payload.empty()) return framed(header);
   const auto* const payload = reinterpret_cast<const char*>(message.payload.data);
@@ -154,6 +156,7 @@ std::string of_node(NodeId node, std::uint64_t seed, std::uint64_t number) {
 std::string mutated(std::uint64_t seed, std::uint64_t number) {
   Generator generate{CounterRandom(seed, Stream::kTest, number)};
   std::string header = encode(generate.message(number % std::variant_size_v<Body>)).value();
+  if (generate.random.next_below(4) == 0) header += encode(random_others(generate));
   testing::mutate(header, generate.random);
   switch (generate.random.next_below(8)) {
     case 0:

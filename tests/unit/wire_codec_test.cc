@@ -52,6 +52,31 @@ TEST_CASE("every message comes back as it was, field by field") {
   }
 }
 
+TEST_CASE("messages that travel with another come back as they were, each on its side of it") {
+  for (std::uint64_t sample = 0; sample < 300; ++sample) {
+    Generator generate{CounterRandom(3, Stream::kTest, sample)};
+    std::vector<Message> messages;
+    while (messages.size() < 7) {
+      Message message = generate.message(generate.random.next_below(std::variant_size_v<Body>));
+      if (travels_with_others(message.body) && message.payload.empty()) messages.push_back(std::move(message));
+    }
+    Others others;
+    for (std::size_t i = 1; i < messages.size(); ++i) {
+      (i < 4 ? others.ahead : others.behind).push_back(encode(messages[i]).value());
+    }
+    const auto header = decode_header(encode(messages[0]).value() + encode(others));
+    INFO(header.status().message());
+    REQUIRE(header.is_ok());
+    CHECK(same(*header->body, messages[0].body));
+    REQUIRE((header->ahead.size() == 3 && header->behind.size() == 3));
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(same(header->ahead[i].message.body, messages[1 + i].body));
+      CHECK(header->ahead[i].bytes == others.ahead[i].size());
+      CHECK(same(header->behind[i].message.body, messages[4 + i].body));
+    }
+  }
+}
+
 // docs/PROTOCOL.md with every run of spaces and newlines as one space.
 std::string protocol_page() {
   std::ifstream file(std::string(PACELINE_SOURCE_DIR) + "/docs/PROTOCOL.md");
@@ -104,6 +129,13 @@ TEST_CASE("the bytes of a Withdraw are those of docs/PROTOCOL.md") {
   REQUIRE(header.is_ok());
   CHECK(hex(*header) == "e2 01 08 0a 04 08 01 10 03 10 07");
   CHECK(protocol_page().find(hex(*header)) != std::string::npos);
+}
+
+TEST_CASE("the bytes of messages that travel together are those of docs/PROTOCOL.md") {
+  const auto pull = [](std::uint64_t request) { return encode({Pull{.request = request}, {}}).value(); };
+  const std::string others = encode(Others{{pull(3)}, {pull(4)}});
+  CHECK(hex(others) == "ca 03 06 32 04 08 03 20 01 d2 03 06 32 04 08 04 20 01");
+  CHECK(protocol_page().find(hex(others)) != std::string::npos);
 }
 
 TEST_CASE("the bytes of an int8 Push are those of docs/PROTOCOL.md") {

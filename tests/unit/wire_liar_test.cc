@@ -62,13 +62,13 @@ TEST_CASE("what a peer may not say about shared memory is refused and counted, a
   const auto says = [&](const Beside& beside, const std::string& payload = "") {
     refused.clear();
     const int before = accepted;
-    liar.send(encode(push, beside).value(), payload);
+    liar.send(encode(push).value() + encode(beside), payload);
     REQUIRE(run_until(io, [&] { return accepted > before || !refused.empty(); }));
     return refused;
   };
   CHECK(says({.region = Region{1, 0, 4096}}) == "header.region: got one, expected none unless shared");
   const Message join{Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}};
-  liar.send(encode(join, {.segment = theirs->ref()}).value());
+  liar.send(encode(join).value() + encode(Beside{.segment = theirs->ref()}));
   REQUIRE(run_until(io, [&] { return accepted == 1; }));
   const std::int64_t size = theirs->ref().bytes;
   CHECK(says({.region = Region{1, size - 4096, 4096}}).empty());
@@ -91,7 +91,7 @@ TEST_CASE("what a peer may not say about shared memory is refused and counted, a
   encoded.payload.encoding = Encoding::kTopK;
   encoded.payload.encoded_floats = 1024;
   refused.clear();
-  liar.send(encode(encoded, {.region = Region{1, 64, 1024}}).value());
+  liar.send(encode(encoded).value() + encode(Beside{.region = Region{1, 64, 1024}}));
   REQUIRE(run_until(io, [&] { return !refused.empty(); }));
   CHECK(refused == "header.region: got one of an encoded payload, expected float32");
   for (const Beside& bodiless : {Beside{.reads_segment = true}, Beside{.region = Region{1, 64, 4096}}}) {
@@ -126,19 +126,19 @@ TEST_CASE("a segment whose size is a lie takes no memory, whatever its regions a
   socket = bound.value().get();
   ZmqDealer liar(folder.ipc("sparse"));
   const Message join{Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}};
-  liar.send(encode(join, {.segment = theirs->ref()}).value());
+  liar.send(encode(join).value() + encode(Beside{.segment = theirs->ref()}));
   REQUIRE(run_until(io, [&] { return heard.size() == 1; }));
   Payloads payloads;
   const Message push{Push{.last = true, .samples = 1}, payloads.make(0, 16 * 1024)};
   for (std::int64_t at = 131'072; at + 65'536 <= kSegmentBytes; at += 65'536) {
     heard.resize(1, invalid_argument(""));
-    liar.send(encode(push, {.region = Region{1, at, 65'536}}).value());
+    liar.send(encode(push).value() + encode(Beside{.region = Region{1, at, 65'536}}));
     REQUIRE(run_until(io, [&] { return heard.size() == 2; }));
     REQUIRE_THAT(heard[1].status().message(), Catch::Contains("expected them where the sender has written"));
   }
   CHECK(bytes_in_use(descriptor) == in_use);
   heard.resize(1, invalid_argument(""));
-  liar.send(encode(push, {.region = Region{1, 64, 65'536}}).value());
+  liar.send(encode(push).value() + encode(Beside{.region = Region{1, 64, 65'536}}));
   REQUIRE(run_until(io, [&] { return heard.size() == 2; }));
   CHECK(heard[1].is_ok());
   theirs->deallocate(written, 100'000);
@@ -160,7 +160,7 @@ TEST_CASE("one that announces our own memory learns nothing and shares nothing")
   socket = bound.value().get();
   ZmqDealer echo(folder.ipc("echo"));
   const Message join{Join{.threads = 1, .tensors = {{"w", {1}, 0}}}, {}};
-  echo.send(encode(join, {.segment = ours->ref()}).value());
+  echo.send(encode(join).value() + encode(Beside{.segment = ours->ref()}));
   REQUIRE(run_until(io, [&] { return shared.has_value(); }));
   CHECK(shared->message() == "the peer announces our own memory");
 }

@@ -92,6 +92,46 @@ TEST_CASE("a header that is none, or has no body we know, is refused") {
         "header: got 1048577 bytes, expected at most 1048576");
 }
 
+TEST_CASE("what lies in another message's header is refused unless it is one of an iteration's, by itself") {
+  const auto with = [](const proto::Header& other, int times = 1) {
+    proto::Header h = report();
+    for (int i = 0; i < times; ++i) (i % 2 == 0 ? h.add_ahead() : h.add_behind())->assign(other.SerializeAsString());
+    const auto header = decode_header(h.SerializeAsString());
+    return header.is_ok() ? "accepted" : header.status().message();
+  };
+  CHECK(with(grant()) == "accepted");
+  CHECK(with(push()) == "accepted");  // of an empty range
+  CHECK(with(grant(), 15) == "accepted");
+  CHECK(with(grant(), 16) == "header: got 17 messages, expected at most 16");
+  CHECK(with(join()) == "header: got a Join together with another message, expected it by itself");
+  const std::string no_body = "header: got no body, or one this version does not know; expected field 1 to 41";
+  CHECK(with({}) == no_body);
+  proto::Header spoilt = grant();
+  spoilt.add_behind(grant().SerializeAsString());
+  CHECK(with(spoilt) == "header: got more than a message in another's header, expected one");
+  spoilt = grant();
+  spoilt.set_reads_segment(true);
+  CHECK(with(spoilt) == "header: got more than a message in another's header, expected one");
+  spoilt = push();
+  spoilt.mutable_push()->set_offset(4);
+  CHECK(with(spoilt) == "Push.payload: got 0 bytes, expected at least one float (offset 4)");
+  spoilt = grant();
+  spoilt.mutable_grant()->set_clock(-1);
+  CHECK(with(spoilt) == "Grant.clock: got -1, expected 0 to 1152921504606846976");
+  proto::Header h = join();
+  h.add_ahead(grant().SerializeAsString());
+  CHECK(refusal(h) == "header: got a Join together with another message, expected it by itself");
+  h = report();
+  h.add_behind("\xff\xff\xff");
+  CHECK(refusal(h) == "header: got 3 bytes that are no header, expected proto/paceline.proto's Header");
+  h = proto::Header();
+  h.add_ahead(grant().SerializeAsString());
+  CHECK(refusal(h) == no_body);
+  h = report();
+  h.add_ahead(grant().SerializeAsString());
+  CHECK(refusal(h) == "header: got several messages, expected one");
+}
+
 TEST_CASE("numbers out of range are refused") {
   proto::Header h = push();
   SECTION("a negative offset") {

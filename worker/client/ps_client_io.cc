@@ -41,6 +41,9 @@ Status PsClient::Impl::io_connect(ServerLink& link) {
   transport.their_memory_bytes_max = wire::parameter_segment_bytes(link.range.size());
   transport.client_keys = options_.keys;
   transport.on_denied = [this, &link](const Status& why) { io_denied(link, why); };
+  transport.on_unsent = [this, &link](const wire::PeerId&, const Status& why) {
+    if (!link.broken) io_lose(lost_with(link), Status(why).with_context("to " + link.name()));
+  };
   if (!link.answers) link.at = (link.at + 1) % link.endpoints.size();
   link.answers = link.endpoints.size() == 1;
   const std::int64_t number = ++link.connection;

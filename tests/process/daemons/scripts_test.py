@@ -291,7 +291,7 @@ run_all({[["sh", "-c", command] for command in commands]!r}, pathlib.Path({str(s
                 ("bench.sh", "--out", "bench: --out needs a file"),
                 ("run_ssh.sh", self.config, "run_ssh: a configuration and a host list are needed (see --help)"),
                 ("run_ssh.sh", self.config, "absent", "run_ssh: cannot read the host list absent"),
-                ("build.sh", "fast", "build.sh: unknown preset 'fast', expected release, debug, asan or tsan")):
+                ("build.sh", "fast", "build.sh: unknown preset 'fast', expected release, debug, plain, asan or tsan")):
             with self.subTest(script=name, arguments=arguments):
                 script = self.script(name, *arguments)
                 self.assertEqual((script.end(), script.errors()), (2, [complaint]))

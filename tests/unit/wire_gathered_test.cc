@@ -1,0 +1,203 @@
+// What is said within one turn of a loop leaves together: which messages make one, in which order they are
+// handed out, how they are counted, and what becomes of them when somebody goes.
+#include <boost/asio/post.hpp>
+#include <catch2/catch.hpp>
+
+#include "common/wire/codec.h"
+#include "common/wire/gathered.h"
+#include "tests/unit/sharing_pair.h"
+
+namespace paceline::wire {
+namespace {
+
+Outgoing said(const Body& body, std::size_t payload_bytes = 0) {
+  Outgoing message{"", {}, name_of(body), counter_of(body), travels_with_others(body)};
+  message.payload.size = payload_bytes;
+  return message;
+}
+
+// How many of them each message carries.
+std::vector<std::size_t> split(std::span<const Outgoing> messages) {
+  std::vector<std::size_t> sizes;
+  while (!messages.empty()) {
+    sizes.push_back(together(messages));
+    messages = messages.subspan(sizes.back());
+  }
+  return sizes;
+}
+
+TEST_CASE("a message has one payload at most, and takes along what was said around it") {
+  using Messages = std::vector<Outgoing>;
+  using Sizes = std::vector<std::size_t>;
+  CHECK(split(Messages{said(Pull{}), said(Push{}, 4), said(StepReport{})}) == Sizes{3});
+  CHECK(split(Messages{said(Pull{}), said(Push{}, 4), said(Push{}, 4), said(StepReport{})}) == Sizes{2, 2});
+  CHECK(split(Messages{said(Parameters{}, 4), said(Parameters{}, 4), said(Grant{})}) == Sizes{1, 2});
+  CHECK(split(Messages{said(Push{}, 4), said(Heartbeat{}), said(StepReport{}), said(Pull{})}) == Sizes{1, 1, 2});
+  CHECK(split(Messages{said(Join{}), said(NodeReady{})}) == Sizes{1, 1});
+  CHECK(split(Messages(20, said(Grant{}))) == Sizes{16, 4});
+  CHECK(carrier(Messages{said(Pull{}), said(Push{}, 4), said(StepReport{})}) == 1);
+  CHECK(carrier(Messages{said(Grant{}), said(Unchanged{})}) == 0);
+}
+
+// A server and a node in one loop, each of which says in one turn what it has to say.
+struct Ends {
+  TemporaryFolder folder;
+  Context context;
+  boost::asio::io_context io{1};
+  std::vector<std::string> up, down, unsent;
+  std::function<void(const PeerId& from, const Message&)> on_up = [](const PeerId&, const Message&) {};
+  PeerId node;
+  std::unique_ptr<RouterSocket> router;
+  std::unique_ptr<DealerSocket> dealer;
+
+  explicit Ends(bool tcp = false, const std::shared_ptr<SharedSegment>& memory = nullptr) {
+    TransportOptions options;
+    options.on_unsent = [this](const PeerId&, const Status& why) { unsent.push_back(why.message()); };
+    auto bound = RouterSocket::bind(context, io, tcp ? "tcp://127.0.0.1:0" : folder.ipc("ends"), options,
+                                    [this](const PeerId& from, Result<Message> message) {
+                                      REQUIRE(message.is_ok());
+                                      node = from;
+                                      up.push_back(name_of(message->body));
+                                      on_up(from, *message);
+                                    });
+    REQUIRE(bound.is_ok());
+    router = std::move(bound).value();
+    options.memory = memory;
+    options.their_memory_bytes_max = kSegmentBytes;
+    auto connected = DealerSocket::connect(context, io, router->endpoint(), options,
+                                           [this](Result<Message> message) {
+                                             REQUIRE(message.is_ok());
+                                             down.push_back(name_of(message->body));
+                                           });
+    REQUIRE(connected.is_ok());
+    dealer = std::move(connected).value();
+  }
+
+  void say(Body body, Payload payload = {}) { REQUIRE(dealer->send({std::move(body), payload}).is_ok()); }
+  void answer(Body body, Payload payload = {}) {
+    REQUIRE(router->send(node, {std::move(body), payload}).is_ok());
+  }
+};
+
+const StepReport kReport{.metric = {.loss_sum = 1, .correct = 0, .samples = 1}};
+using Names = std::vector<std::string>;
+
+TEST_CASE("an iteration's messages are one up and one down, in order, and counted by what they are") {
+  Ends ends(GENERATE(true, false));
+  Payloads payloads;
+  ends.on_up = [&](const PeerId&, const Message& message) {
+    if (std::holds_alternative<Pull>(message.body)) {
+      ends.answer(Parameters{.last = true}, payloads.make(0, 8));
+    }
+    if (std::holds_alternative<StepReport>(message.body)) ends.answer(Grant{.samples = 1});
+  };
+  ends.say(Pull{});
+  ends.say(Push{.last = true, .samples = 1}, payloads.make(0, 2048));
+  ends.say(kReport);
+  CHECK(ends.dealer->counters().messages_sent == 0);  // it is still the same turn
+  REQUIRE(run_until(ends.io, [&] { return ends.down.size() == 2; }));
+  CHECK(ends.up == Names{"Pull", "Push", "StepReport"});
+  CHECK(ends.down == Names{"Parameters", "Grant"});
+  const TrafficCounters& node = ends.dealer->counters();
+  const TrafficCounters& server = ends.router->counters();
+  CHECK(node.messages_sent == 1);
+  CHECK(node.messages_received == 1);
+  CHECK(node.push_bytes > 4 * 2048);
+  CHECK(node.push_bytes < 4 * 2048 + 64);
+  CHECK(node.parameter_bytes > 4 * 8);
+  CHECK(node.parameter_bytes < 4 * 8 + 64);
+  CHECK(server.push_bytes == node.push_bytes);
+  CHECK(server.parameter_bytes == node.parameter_bytes);
+  CHECK(server.other_bytes == node.other_bytes);
+  CHECK(payloads.released());
+  CHECK(ends.unsent.empty());
+}
+
+TEST_CASE("what several pieces leave is as many messages, and nothing overtakes anything") {
+  Ends ends;
+  Payloads payloads;
+  ends.say(Pull{});
+  for (std::int64_t offset = 2; offset >= 0; --offset) {
+    const bool last = offset == 0;
+    ends.say(Push{.offset = offset, .last = last, .samples = last ? 1 : 0}, payloads.make(0, 1));
+  }
+  ends.say(kReport);
+  ends.say(Heartbeat{});
+  ends.say(Pull{});
+  REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 7; }));
+  CHECK(ends.up == Names{"Pull", "Push", "Push", "Push", "StepReport", "Heartbeat", "Pull"});
+  CHECK(ends.router->counters().messages_received == 5);
+}
+
+TEST_CASE("a payload that is lent takes others along, too") {
+  const std::shared_ptr<SharedSegment> memory = segment();
+  const std::shared_ptr<SharedSegment> theirs = segment();
+  Ends ends(false, memory);
+  ends.on_up = [&](const PeerId& from, const Message& message) {
+    if (std::holds_alternative<Join>(message.body)) {
+      REQUIRE(ends.router->share_memory(from, theirs, kSegmentBytes).is_ok());
+      ends.answer(Welcome{});
+    }
+  };
+  ends.say(Join{.threads = 1, .tensors = {{"w", {1}, 0}}});
+  REQUIRE(run_until(ends.io, [&] { return ends.down.size() == 1; }));
+  ends.say(Heartbeat{});
+  REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 2; }));
+  REQUIRE(ends.dealer->shares_memory().is_ok());
+  const std::int64_t before = ends.dealer->counters().messages_sent;
+  std::atomic<int> alive{0};
+  ends.say(Pull{});
+  ends.say(Push{.last = true, .samples = 1}, in(memory, 1, alive, 1024));
+  ends.say(kReport);
+  REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 5; }));
+  CHECK(ends.up == Names{"Join", "Heartbeat", "Pull", "Push", "StepReport"});
+  CHECK(ends.dealer->counters().messages_sent == before + 1);
+  CHECK(ends.dealer->counters().shared_bytes == 4096);
+  CHECK(run_until(ends.io, [&] { return alive == 0; }));
+}
+
+TEST_CASE("whom a server parts with over the first of several messages is not heard with the others") {
+  Ends ends;
+  ends.on_up = [&](const PeerId& from, const Message&) {
+    ends.router->remember(from);
+    ends.router->give_up(from);
+  };
+  ends.say(Pull{});
+  ends.say(kReport);
+  REQUIRE(run_until(ends.io, [&] { return ends.router->counters().too_late == 1; }));
+  CHECK(ends.up == Names{"Pull"});
+}
+
+TEST_CASE("a socket that its handler closes hands out nothing more") {
+  Ends ends;
+  ends.on_up = [&](const PeerId&, const Message&) { ends.router->close(); };
+  ends.say(Pull{});
+  ends.say(kReport);
+  REQUIRE(run_until(ends.io, [&] { return !ends.up.empty(); }));
+  CHECK(ends.up == Names{"Pull"});
+}
+
+TEST_CASE("what cannot be sent is told, and what was said to others leaves") {
+  Ends ends;
+  ends.say(Pull{});
+  REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 1; }));
+  REQUIRE(ends.router->send("nobody", {Grant{.samples = 1}, {}}).is_ok());
+  ends.answer(Unchanged{});
+  REQUIRE(run_until(ends.io, [&] { return ends.down.size() == 1; }));
+  CHECK(ends.unsent == Names{"sending Grant: the peer is gone"});
+}
+
+TEST_CASE("what was said before a socket is closed still leaves, unless it is not to") {
+  for (const bool leaves : {true, false}) {
+    Ends ends;
+    ends.say(Pull{});
+    REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 1; }));
+    ends.say(Leave{});
+    ends.dealer->close(leaves ? DealerSocket::Queued::kLeaves : DealerSocket::Queued::kIsDropped);
+    CHECK(ends.dealer->counters().messages_sent == (leaves ? 2 : 1));
+    if (leaves) CHECK(run_until(ends.io, [&] { return ends.up == Names{"Pull", "Leave"}; }));
+  }
+}
+
+}  // namespace
+}  // namespace paceline::wire
