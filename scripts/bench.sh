@@ -95,8 +95,9 @@ echo "== memory" >&2
 measure tests/bench/memory.py
 
 if [ -z "$targets" ]; then
-  echo "== beside them: a raw worker of one thread, shared memory and ipc" >&2
+  echo "== beside them: a raw worker of one thread, servers that could share memory, shared memory and ipc" >&2
   for mb in 4 40; do exchange --pairs "$others" --mb "$mb" --raw-threads 1; done
+  for mb in 4 40; do exchange --pairs "$others" --mb "$mb" --server-memory auto; done
   exchange --pairs "$others" --transport shared --mb 40 --raw-threads 1
   for policy in asp bsp; do exchange --pairs "$others" --transport ipc --mb 40 --policy "$policy"; done
   for mb in "${sizes[@]}"; do

@@ -4,13 +4,19 @@ sends the whole gradient up and the whole model down in the same frames (exchang
 
     cmake --build build/release --target benchmarks
     tests/bench/exchange.py [--bin build/release/bin] [--pairs 15] [--mb 4 40 256 1000] [--workers 1] [--shards 1]
-                            [--policy asp] [--transport tcp | ipc | shared] [--curve] [--apply-threads 1] [--raw-threads 2]
-                            [--json FILE]
+                            [--policy asp] [--transport tcp | ipc | shared] [--server-memory off | auto] [--curve]
+                            [--apply-threads 1] [--raw-threads 2] [--json FILE]
 
 With --transport shared the payloads lie in memory that both sides see, and ZeroMQ (over ipc) carries the headers; the raw loop
 is then exchange/raw_shared_loop.cc, which does the same. Of each side there is one server for each shard, with the same
 range, and one ZeroMQ thread a process; a server of either applies with one thread unless --apply-threads gives ours more,
 and a worker of either has two, one that computes and one with the sockets (--raw-threads 1 has the raw one do without).
+
+With --server-memory auto our servers keep their parameters in memory that they could share (cluster.shared_memory: auto),
+which has no huge pages where the system gives files in memory none (`shmem_enabled`), and our nodes share none (off), as
+nodes of other machines: over tcp or ipc, everything is sent. What that costs such nodes is measured beside servers on `off`,
+which then take turns with the other two: `private_ms` is a step of theirs, `of_private` the median over the pairs of their
+seconds by those of the servers on `auto`: below 1, shareable memory costs.
 
 With --curve our daemons have keys, and the raw loop, as ever, has none: what encryption costs is this ratio beside that
 without. In shared memory there is next to nothing to encrypt.
@@ -35,6 +41,7 @@ One JSON line for each size; exit status 1 when a ratio is below --limit, or a s
 that does not fit into the free memory.
 """
 import argparse
+import functools
 import json
 import os
 import socket
@@ -116,8 +123,19 @@ def raw(args, floats, steps, folder):
     return seconds_per_step(folder, args.shards, args.workers), cpu
 
 
-def path(args, floats, steps, folder):
-    """The same of Paceline, and the bytes that a step moved up and down."""
+def check_that_memory_was_shareable(folder, shards, summary):
+    """`auto` is also content with a machine that has no such memory; the server then warns."""
+    for k in range(shards):
+        warned = [line for line in (folder / f"stderr{k}").read_text().splitlines() if "no memory is shared" in line]
+        if warned:
+            fail(f"exchange: {warned[0]}")
+    if summary["bytes_shared"] != 0:
+        fail(f"exchange: {summary['bytes_shared']} bytes were shared with nodes that share no memory")
+
+
+def path(args, floats, steps, folder, server_memory="off"):
+    """The same of Paceline, and the bytes that a step moved up and down. `server_memory`: cluster.shared_memory of the
+    servers where the nodes' is off."""
     config = folder / "config.yaml"
     total = (steps + WARM_UP_STEPS) * args.workers
     if args.curve:
@@ -127,13 +145,17 @@ def path(args, floats, steps, folder):
                                     keys=folder / "keys" if args.curve else "null", policy=args.policy, steps=total,
                                     apply_threads=args.apply_threads,
                                     shared_memory="on" if args.transport == "shared" else "off"))
-    servers = [[args.bin / "paceline-server", config, "--shard", str(k)] for k in range(args.shards)]
+    # One daemon's own affair, so the configuration's fingerprint, which all must have in common, leaves it out.
+    own = [] if server_memory == "off" else [f"cluster.shared_memory={server_memory}"]
+    servers = [[args.bin / "paceline-server", config, "--shard", str(k), *own] for k in range(args.shards)]
     nodes = [[args.bin / "bench_path_worker", str(floats), str(WARM_UP_STEPS), config, "--node", str(n)]
              for n in range(args.workers)]
     cpu = run_all(servers + nodes, folder)
     summary = json.loads((folder / "run/summary.json").read_text())
     if summary["status"] != "ok" or summary["iterations"] != total:
         fail(f"exchange: status {summary['status']}, {summary['iterations']} of {total} iterations")
+    if own:
+        check_that_memory_was_shareable(folder, args.shards, summary)
     seconds = seconds_per_step(folder, args.shards, args.workers)
     return seconds, cpu, *bytes_of_a_step(summary, 4 * floats)
 
@@ -148,7 +170,8 @@ def needed_bytes(args, mb):
 def run_loop(args, name, floats, steps):
     in_memory = "/dev/shm" if args.transport == "shared" else None
     with tempfile.TemporaryDirectory(prefix="paceline.", dir=in_memory) as folder:
-        return {"raw": raw, "paceline": path}[name](args, floats, steps, Path(folder))
+        loops = {"raw": raw, "paceline": functools.partial(path, server_memory=args.server_memory), "private": path}
+        return loops[name](args, floats, steps, Path(folder))
 
 
 def start_up_cpu(args, name, floats):
@@ -160,21 +183,30 @@ def compare(args, mb):
     floats = int(mb * 1e6 / 4)
     steps = max(10, min(2000, int(BYTES_PER_RUN / (mb * 1e6 * args.workers))))
     idle, pairs = {name: start_up_cpu(args, name, floats) for name in ("raw", "paceline")}, []
+    names = ["raw", "paceline"] + (["private"] if args.server_memory != "off" else [])
     for n in range(args.pairs):
-        said = {name: run_loop(args, name, floats, steps)
-                for name in (["raw", "paceline"] if n % 2 == 0 else ["paceline", "raw"])}
+        said = {name: run_loop(args, name, floats, steps) for name in names[:: 1 if n % 2 == 0 else -1]}
         raw_seconds, raw_cpu = said["raw"]
         seconds, cpu, up, down = said["paceline"]
         pairs.append({"raw": raw_seconds, "paceline": seconds, "up": up, "down": down, "of_steps": raw_seconds / seconds,
                       "of_bytes": raw_seconds * (up + down) / 2 / seconds,
                       "raw_cpu": (raw_cpu - idle["raw"]) / (steps - SHORT),
                       "cpu": (cpu - idle["paceline"]) / (steps - SHORT)})
+        if "private" in said:
+            private = said["private"][0]
+            pairs[-1] |= {"private": private, "of_private": private / seconds}
 
     def median(key):
         return statistics.median(one[key] for one in pairs)
 
     raw_ms, paceline_ms = 1e3 * median("raw"), 1e3 * median("paceline")
     ratios = [one["of_bytes"] for one in pairs]
+    beside = {}
+    if "private" in names:
+        of_private = [one["of_private"] for one in pairs]
+        beside = {"server_memory": args.server_memory, "shmem_enabled": shmem_enabled(),
+                  "private_ms": round(1e3 * median("private"), 3), "of_private": round(median("of_private"), 3),
+                  "of_private_range": [round(min(of_private), 3), round(max(of_private), 3)]}
     return {"benchmark": "exchange", "mb": mb, "workers": args.workers, "shards": args.shards, "policy": args.policy,
             "transport": args.transport, "curve": args.curve, "frame_bytes": args.frame,
             "apply_threads": args.apply_threads,
@@ -187,7 +219,14 @@ def compare(args, mb):
             # Up and down, of all workers together.
             "raw_gb_per_s": round(2 * mb * args.workers / raw_ms, 2),
             "paceline_gb_per_s": round((median("up") + median("down")) * mb * args.workers / paceline_ms, 2),
-            "load": round(os.getloadavg()[0], 1)}
+            **beside, "load": round(os.getloadavg()[0], 1)}
+
+
+def shmem_enabled():
+    """Whether the kernel gives files in memory huge pages; "" where it cannot."""
+    file = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
+    chosen = [word for word in file.read_text().split() if word.startswith("[")] if file.exists() else []
+    return "".join(chosen).strip("[]")
 
 
 def congestion_control():
@@ -203,6 +242,8 @@ def main():
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--policy", choices=["asp", "bsp"], default="asp")
     parser.add_argument("--transport", choices=["tcp", "ipc", "shared"], default="tcp")
+    parser.add_argument("--server-memory", choices=["off", "auto"], default="off",
+                        help="cluster.shared_memory of our servers, where that of our nodes is off")
     parser.add_argument("--curve", action="store_true", help="our daemons encrypt what they send")
     parser.add_argument("--frame", type=int, default=512 * 1024, help="bytes of a payload frame")
     parser.add_argument("--apply-threads", type=int, default=1, help="of our servers; the raw ones have one each")
@@ -210,6 +251,8 @@ def main():
     parser.add_argument("--limit", type=float, help="the least ratio that is not a failure; default: any")
     parser.add_argument("--json", type=Path, help="append the lines to this file, too")
     args = parser.parse_args()
+    if args.server_memory != "off" and args.transport == "shared":
+        parser.error("--server-memory auto is for nodes that are sent everything: --transport tcp or ipc")
     failed = False
     for mb in args.mb:
         if needed_bytes(args, mb) > available_bytes():

@@ -200,13 +200,14 @@ for summary in {[sent, shared, every]!r}:
         self.assertEqual((script.end(), script.errors()), (0, ["1.000 0.600", "1.000 0.600", "1.000 1.000"]))
 
     def path_programs(self):
-        """Stand-ins for the daemons that exchange.py and its like start: a step of theirs takes 20 ms."""
+        """Stand-ins for the daemons that exchange.py and its like start: a step of theirs takes 20 ms. `servers` has what a
+        server was given besides the configuration."""
         programs = self.folder / "bin"
         programs.mkdir()
-        self.stand_in(programs / "paceline-server", r"""
+        self.stand_in(programs / "paceline-server", f"""(shift; echo "$*" >>{self.folder}/servers)""" + r"""
 out=$(sed -n 's/^run: .* out: \([^,]*\),.*/\1/p' "$1"); mkdir -p "$out"
 steps=$(sed -n 's/.*total_iterations: //p' "$1")
-echo "{\"status\": \"ok\", \"iterations\": $steps, \"bytes_pushed\": 0, \"bytes_pulled\": 0, \"bytes_shared\": 1}" >"$out/summary.json"
+echo "{\"status\": \"ok\", \"iterations\": $steps, \"bytes_pushed\": 0, \"bytes_pulled\": 0, \"bytes_shared\": 0}" >"$out/summary.json"
 """)
         self.stand_in(programs / "bench_path_worker", """echo '{"seconds_per_step": 0.02}'\n""")
         return programs
@@ -222,6 +223,28 @@ echo "{\"status\": \"ok\", \"iterations\": $steps, \"bytes_pushed\": 0, \"bytes_
         one, many = (json.loads(line) for line in (self.folder / "lines").read_text().splitlines())
         self.assertEqual((one["raw_us"], one["paceline_us"], one["ratio"]), (10000.0, 20000.0, 0.5))
         self.assertEqual((many["loops"], many["p99_of_limit"], many["slowest_of_mean_least"]), (5, 0.5, 0.9))
+
+    def test_exchange_sets_servers_that_could_share_memory_beside_those_that_do_not(self):
+        programs = self.path_programs()
+        self.stand_in(programs / "bench_raw_loop", """[ "$1" = server ] || echo '{"seconds_per_step": 0.01}'\n""")
+
+        def exchange(status, *arguments):
+            script = self.start(sys.executable, harness.SOURCE / "tests/bench/exchange.py", "--bin", programs, "--pairs", "1",
+                                "--mb", "4", "--server-memory", "auto", "--json", self.folder / "lines", *arguments)
+            self.assertEqual(script.end(), status, script.errors())
+            return script.errors()
+
+        exchange(0)
+        line = json.loads((self.folder / "lines").read_text())
+        self.assertEqual((line["server_memory"], line["paceline_ms"], line["private_ms"], line["of_private"]),
+                         ("auto", 20.0, 20.0, 1.0))
+        # What starting up costs, then a pair.
+        auto = "--shard 0 cluster.shared_memory=auto"
+        self.assertEqual((self.folder / "servers").read_text().splitlines(), [auto, auto, "--shard 0"])
+        self.assertIn("--server-memory auto is for nodes that are sent everything", exchange(2, "--transport", "shared")[-1])
+        server = programs / "paceline-server"
+        server.write_text(server.read_text() + "echo 'server: no memory is shared with nodes of this machine: why' >&2\n")
+        self.assertEqual(exchange(3), ["exchange: server: no memory is shared with nodes of this machine: why"])
 
     def test_exchange_vs_gloo_sets_steps_beside_each_other(self):
         log, programs = self.folder / "log", self.path_programs()
