@@ -7,7 +7,10 @@
 // ratio: median over the pairs of the limit's time by the loop's, in the thread's processor time. Neither
 // waits, so on a quiet machine that is the time that passes, and on a busy one what others ran is not in it.
 // ratio_wall: the same of the time that passed. GBps, limit_GBps: what is loaded and stored, by the median
-// processor time; that a store first reads its cache line is not counted.
+// processor time; that a store first reads its cache line is not counted. triad_GBps: of STREAM's triad,
+// a = b + s * c, over as many floats each (12 bytes an element), in the best instruction set; of_triad: the
+// loop's GBps by it. The triad runs behind the pairs, as often as they: between them its arrays would put the
+// loop's out of the cache.
 //
 // in_place, apart: as a server applies what nobody reads, and what is written beside a state that somebody
 // does. past_cache: apart, as it does where the state outgrows the processor's cache (server/store/
@@ -24,6 +27,7 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/params/kernels.h"
@@ -78,36 +82,45 @@ template <Optimizer kOptimizer>
   }
 }
 
-template <Optimizer kOptimizer>
-void limit_plain(const Arrays& arrays) {
-  only_add<kOptimizer>(arrays);
+// STREAM's.
+[[gnu::always_inline]] inline void triad(const Arrays& a, float* out) {
+  const float* const in = a.in.get();
+  const float* const gradient = a.gradient.get();
+  const std::int64_t n = a.n;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i] + 3.0F * gradient[i];
+}
+
+// The loop in the best instruction set, as kernels::best().
+template <auto kLoop, typename... Of>
+void in_plain(const Of&... of) {
+  kLoop(of...);
 }
 #if defined(__x86_64__)
-template <Optimizer kOptimizer>
-[[gnu::target("avx2")]] void limit_avx2(const Arrays& arrays) {
-  only_add<kOptimizer>(arrays);
+template <auto kLoop, typename... Of>
+[[gnu::target("avx2")]] void in_avx2(const Of&... of) {
+  kLoop(of...);
 }
-template <Optimizer kOptimizer>
-[[gnu::target("avx512f,avx512vl,avx512dq,prefer-vector-width=256")]] void limit_avx512(const Arrays& arrays) {
-  only_add<kOptimizer>(arrays);
+template <auto kLoop, typename... Of>
+[[gnu::target("avx512f,avx512vl,avx512dq,prefer-vector-width=256")]] void in_avx512(const Of&... of) {
+  kLoop(of...);
 }
 #endif
 
-template <Optimizer kOptimizer>
-void limit_of(InstructionSet set, const Arrays& arrays) {
+template <auto kLoop, typename... Of>
+void in_best(const Of&... of) {
 #if defined(__x86_64__)
-  if (set == InstructionSet::kAvx512) return limit_avx512<kOptimizer>(arrays);
-  if (set == InstructionSet::kAvx2) return limit_avx2<kOptimizer>(arrays);
+  const InstructionSet set = kernels::best().set;
+  if (set == InstructionSet::kAvx512) return in_avx512<kLoop>(of...);
+  if (set == InstructionSet::kAvx2) return in_avx2<kLoop>(of...);
 #endif
-  (void)set;
-  limit_plain<kOptimizer>(arrays);
+  in_plain<kLoop>(of...);
 }
 
 void run_limit(Optimizer optimizer, const Arrays& arrays) {
-  const InstructionSet set = kernels::best().set;
-  if (optimizer == Optimizer::kSgd) return limit_of<Optimizer::kSgd>(set, arrays);
-  if (optimizer == Optimizer::kMomentum) return limit_of<Optimizer::kMomentum>(set, arrays);
-  limit_of<Optimizer::kAdam>(set, arrays);
+  if (optimizer == Optimizer::kSgd) return in_best<only_add<Optimizer::kSgd>>(arrays);
+  if (optimizer == Optimizer::kMomentum) return in_best<only_add<Optimizer::kMomentum>>(arrays);
+  in_best<only_add<Optimizer::kAdam>>(arrays);
 }
 
 // Elements [at, at + n) of the arrays, into `out`.
@@ -152,6 +165,17 @@ int streams_of(Optimizer optimizer) {
   return 0;
 }
 
+// Into an array of its own. Seconds of processor time, the median.
+double seconds_of_triad(const Arrays& arrays, benchmark::IterationCount runs) {
+  const Array out = filled(arrays.n, 0.0F);
+  std::vector<double> seconds;
+  for (benchmark::IterationCount k = 0; k <= runs; ++k) {
+    const bench::Seconds one = bench::time_of([&] { in_best<triad>(arrays, out.get()); });
+    if (k > 0) seconds.push_back(one.cpu);  // the first brings its arrays into the cache
+  }
+  return bench::median(std::move(seconds));
+}
+
 // One iteration is one pair; the time that Google Benchmark shows is the loop's processor time.
 void measure(benchmark::State& state, Optimizer optimizer, Place place, const Kernels& loops,
              std::int64_t n) {
@@ -159,11 +183,15 @@ void measure(benchmark::State& state, Optimizer optimizer, Place place, const Ke
   const auto limit = [&] { run_limit(optimizer, arrays); };
   const auto loop = [&] { run_loop(optimizer, place, loops, arrays); };
   const bench::Pairs pairs = bench::take_turns(state, limit, loop);
-  const double gigabytes = 1e-9 * static_cast<double>(n) * streams_of(optimizer) * sizeof(float);
+  const double gigabytes_of_one = 1e-9 * static_cast<double>(n) * sizeof(float);
+  const double gigabytes = streams_of(optimizer) * gigabytes_of_one;
+  const double triad_GBps = 3 * gigabytes_of_one / seconds_of_triad(arrays, state.max_iterations);
   state.counters["ratio"] = pairs.ratio;
   state.counters["ratio_wall"] = pairs.ratio_wall;
   state.counters["GBps"] = gigabytes / pairs.loop_cpu;
   state.counters["limit_GBps"] = gigabytes / pairs.limit_cpu;
+  state.counters["triad_GBps"] = triad_GBps;
+  state.counters["of_triad"] = gigabytes / pairs.loop_cpu / triad_GBps;
 }
 
 void register_all() {
