@@ -75,6 +75,12 @@ class ScriptedServer {
       return std::holds_alternative<wire::Heartbeat>(other) || std::holds_alternative<wire::Leave>(other);
     });
   }
+  // How many messages have come besides heartbeats; several said together are one.
+  std::int64_t messages_received() {
+    std::promise<std::int64_t> received;
+    boost::asio::post(io_, [&] { received.set_value(socket_->counters().messages_received - heartbeats_); });
+    return received.get_future().get();
+  }
   // Of the message that expect() gave last.
   const wire::Payload& payload() const { return payload_; }
 
@@ -121,6 +127,7 @@ class ScriptedServer {
   }
   void receive(const wire::PeerId& from, Result<wire::Message> message) {
     socket_->remember(from);  // so that its connection can be broken
+    if (message.is_ok() && std::holds_alternative<wire::Heartbeat>(message->body)) ++heartbeats_;
     std::lock_guard lock(mutex_);
     if (message.is_ok()) messages_.push_back({from, std::move(message).value()});
     arrived_.notify_all();
@@ -128,6 +135,7 @@ class ScriptedServer {
 
   boost::asio::io_context io_;
   std::unique_ptr<wire::RouterSocket> socket_;
+  std::int64_t heartbeats_ = 0;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable arrived_;

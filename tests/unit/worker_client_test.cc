@@ -122,6 +122,37 @@ TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that o
   CHECK(f.cache.state().version == Version(1));
 }
 
+TEST_CASE("the pull, the last piece and the report that a thread says one behind the other are one message") {
+  ClientFixture f;
+  std::promise<void> io_is_held, go_on;
+  std::atomic<bool> holds{true};
+  f.options.heartbeat = [&] {  // by the I/O thread, which else may be done with the first by then
+    if (holds.exchange(false)) {
+      io_is_held.set_value();
+      go_on.get_future().wait();
+    }
+    return wire::Heartbeat();
+  };
+  f.join();
+  io_is_held.get_future().wait();
+  const std::int64_t left_before = f.left->messages_received();
+  const std::int64_t right_before = f.right->messages_received();
+  f.client->request_ahead(Version(0));
+  auto gradient = std::make_shared<const std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5});
+  f.client->push({WorkerId(0, 0), Clock(0), 2, Version(0), Revision(0), std::move(gradient)});
+  f.client->report({WorkerId(0, 0), Clock(0), Metric{1.0, 1, 2}});
+  go_on.set_value();
+  REQUIRE(f.left->expect<wire::Pull>());
+  REQUIRE(f.left->expect_next<wire::Push>());
+  REQUIRE(f.left->expect_next<wire::Push>());
+  REQUIRE(f.left->expect_next<wire::StepReport>());
+  REQUIRE(f.right->expect<wire::Pull>());
+  REQUIRE(f.right->expect_next<wire::Push>());
+  // The pull with the first of two frames, the second with the report. The other shard has one frame.
+  CHECK(f.left->messages_received() - left_before == 2);
+  CHECK(f.right->messages_received() - right_before == 1);
+}
+
 TEST_CASE(
     "a wait for parameters ahead ends when nothing follows, but not where a grant is to be taken first") {
   ClientFixture f;
