@@ -312,6 +312,15 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   }
 }
 
+// A decision, or what makes a gradient whole, where the shard is so large that nobody is to wait for it with
+// what was said before.
+bool ServerLoop::takes_long(const wire::Body& body) const {
+  constexpr std::int64_t kQuickFloats = 64 * 1024;
+  if (service_.shard() == nullptr || service_.shard()->range().size() <= kQuickFloats) return false;
+  const auto* push = std::get_if<wire::Push>(&body);
+  return std::holds_alternative<wire::ApplyDecision>(body) || (push != nullptr && push->last);
+}
+
 void ServerLoop::to_service(Peer from, wire::Message message) {
   // The authority's word to its own shard follows from what the authority was told. What a pull is answered
   // is no event: it changes nothing.
@@ -319,6 +328,7 @@ void ServerLoop::to_service(Peer from, wire::Message message) {
   if (!follows_by_itself && !(from.is_node() && std::holds_alternative<wire::Pull>(message.body))) {
     note(wire::Logged::As::kToShard, from, message.body, message.payload, ticks());
   }
+  if (takes_long(message.body)) router_->leave();
   if (const auto* admitted = std::get_if<wire::NodeAdmitted>(&message.body)) return on_admitted(*admitted);
   if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
     if (is_of_a_former_process(*lost)) return;

@@ -200,6 +200,7 @@ class ServerLoop {
   Traffic moved() const;
   void on_heartbeat(Peer from, const wire::Heartbeat& beat);
   void on_node(Peer from, wire::Message message, Ticks now);
+  bool takes_long(const wire::Body& body) const;
   void to_service(Peer from, wire::Message message);
   void on_replies_left();
   void judge(const Status& shard_state);

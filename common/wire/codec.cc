@@ -111,22 +111,22 @@ Status check_travels(const Body& body) {
 Result<Header::Other> other_of(const std::string& bytes) {
   PACELINE_ASSIGN_OR_RETURN(const proto::Header in, parse(bytes));
   PACELINE_ASSIGN_OR_RETURN(const Beside beside, beside_of(in));
-  if (beside != Beside{} || in.ahead_size() + in.behind_size() > 0) {
+  if (beside != Beside{} || in.has_logged() || in.ahead_size() + in.behind_size() > 0) {
     return invalid_argument("header: got more than a message in another's header, expected one");
   }
   PACELINE_ASSIGN_OR_RETURN(Body body, from_proto(in));
   PACELINE_RETURN_IF_ERROR(check_travels(body));
-  PACELINE_ASSIGN_OR_RETURN(const std::optional<Logged> logged, logged_of(in));
   PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(in));
   Payload none;
   none.encoding = form.encoding;
   none.encoded_floats = form.floats;
   PACELINE_RETURN_IF_ERROR(check_payload(body, none));
-  return Header::Other{{std::move(body), std::move(none), logged}, bytes.size()};
+  return Header::Other{{std::move(body), std::move(none), {}}, bytes.size()};
 }
 
 Status add_others(const proto::Header& in, Header& header) {
-  const auto messages = 1 + static_cast<std::size_t>(in.ahead_size()) + static_cast<std::size_t>(in.behind_size());
+  const auto messages =
+      1 + static_cast<std::size_t>(in.ahead_size()) + static_cast<std::size_t>(in.behind_size());
   if (messages > kTogetherMax) {
     return invalid_argument("header: got " + std::to_string(messages) + " messages, expected at most " +
                             std::to_string(kTogetherMax));

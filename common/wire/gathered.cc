@@ -6,6 +6,11 @@
 #include "common/wire/unread.h"
 
 namespace paceline::wire {
+namespace {
+
+bool has_payload(const Outgoing& message) { return !message.payload.empty(); }
+
+}  // namespace
 
 std::int64_t TrafficCounters::*counter_of(const Body& body) {
   if (std::holds_alternative<Push>(body)) return &TrafficCounters::push_bytes;
@@ -13,47 +18,50 @@ std::int64_t TrafficCounters::*counter_of(const Body& body) {
   return parameters ? &TrafficCounters::parameter_bytes : &TrafficCounters::other_bytes;
 }
 
-std::size_t together(std::span<const Outgoing> messages) {
-  std::size_t count = 0;
-  std::size_t payloads = 0;
-  for (const Outgoing& message : messages.first(std::min(messages.size(), kTogetherMax))) {
-    if (!message.travels_with_others && count > 0) break;
-    if (!message.payload.empty() && ++payloads > 1) break;
-    ++count;
-    if (!message.travels_with_others) break;
-  }
-  return count;
+bool joins(std::span<const Outgoing> together, const Outgoing& message) {
+  if (together.empty()) return true;
+  if (!message.travels_with_others || together.size() == kTogetherMax) return false;
+  return !has_payload(message) || std::none_of(together.begin(), together.end(), has_payload);
 }
 
 std::size_t carrier(std::span<const Outgoing> together) {
-  const auto with_payload = std::find_if(together.begin(), together.end(),
-                                         [](const Outgoing& message) { return !message.payload.empty(); });
-  return with_payload == together.end() ? 0 : static_cast<std::size_t>(with_payload - together.begin());
+  const auto found = std::find_if(together.begin(), together.end(), has_payload);
+  return found == together.end() ? 0 : static_cast<std::size_t>(found - together.begin());
+}
+
+std::span<const Outgoing> Gathered::of(const PeerId& to) const {
+  const auto found = messages_.find(to);
+  if (found == messages_.end()) return {};
+  return found->second;
 }
 
 void Gathered::add(const PeerId& to, Outgoing message) {
-  const auto [at, is_new] = at_.try_emplace(to, by_peer_.size());
-  if (is_new) by_peer_.emplace_back(to, std::vector<Outgoing>());
-  by_peer_[at->second].second.push_back(std::move(message));
+  const auto [found, is_new] = messages_.try_emplace(to);
+  if (is_new) peers_.push_back(to);
+  found->second.push_back(std::move(message));
+}
+
+std::vector<Outgoing> Gathered::take(const PeerId& to) {
+  const auto found = messages_.find(to);
+  if (found == messages_.end()) return {};
+  return std::exchange(found->second, {});
+}
+
+Gathered::ByPeer Gathered::take_all() {
+  ByPeer all;
+  for (PeerId& peer : peers_) {
+    std::vector<Outgoing> messages = take(peer);
+    if (!messages.empty()) all.emplace_back(std::move(peer), std::move(messages));
+  }
+  peers_.clear();
+  messages_.clear();
+  return all;
 }
 
 std::int64_t Gathered::waiting(const PeerId& to) const {
-  const auto at = at_.find(to);
-  if (at == at_.end()) return 0;
-  const std::vector<Outgoing>& messages = by_peer_[at->second].second;
-  return std::count_if(messages.begin(), messages.end(), [](const Outgoing& message) {
-    return message.payload.size <= kCopiedBytesMax;
-  });
-}
-
-void Gathered::forget(const PeerId& to) {
-  const auto at = at_.find(to);
-  if (at != at_.end()) by_peer_[at->second].second.clear();
-}
-
-Gathered::ByPeer Gathered::take() {
-  at_.clear();
-  return std::exchange(by_peer_, {});
+  const std::span<const Outgoing> messages = of(to);
+  return std::count_if(messages.begin(), messages.end(),
+                       [](const Outgoing& message) { return message.payload.size <= kCopiedBytesMax; });
 }
 
 }  // namespace paceline::wire

@@ -2,8 +2,10 @@
 // its payloads allow. A message on the wire has at most one payload; those without one that were said just
 // before and behind it lie in its header (codec.h, Others), in order.
 //
-//   said to a peer     Pull   Push{…}+payload   Push{last}+payload   StepReport
-//   messages          └──────── 1 ──────────┘  └───────────── 2 ─────────────┘
+//   said to a peer     Pull   Push{…}+payload   Push{last}+payload   StepReport   Heartbeat
+//   messages          └──────── 1 ──────────┘  └───────────── 2 ─────────────┘   └── 3 ──┘
+//
+// So only what may still be joined by something waits: the first message here leaves when the second begins.
 //
 // Thread: one.
 #pragma once
@@ -32,26 +34,27 @@ struct Outgoing {
 // As what the bytes of a message are counted.
 std::int64_t TrafficCounters::*counter_of(const Body& body);
 
-// Of what is to be said to one peer: how many of the first make one message. At least one.
-std::size_t together(std::span<const Outgoing> messages);
-// And the one in whose header the others lie: that with the payload.
+// Whether a message can be one with those that were said just before it, none or more that are one already.
+bool joins(std::span<const Outgoing> together, const Outgoing& message);
+// The one in whose header the others lie: that with the payload.
 std::size_t carrier(std::span<const Outgoing> together);
 
 class Gathered {
  public:
   using ByPeer = std::vector<std::pair<PeerId, std::vector<Outgoing>>>;
 
-  bool empty() const { return by_peer_.empty(); }
+  // What has gathered for the peer, as one message; at most kTogetherMax, none that does not join the others.
+  std::span<const Outgoing> of(const PeerId& to) const;
   void add(const PeerId& to, Outgoing message);
+  std::vector<Outgoing> take(const PeerId& to);
+  // By peer, in the order in which each was first spoken to.
+  ByPeer take_all();
   // How many wait for the peer that are small, as Unread counts them.
   std::int64_t waiting(const PeerId& to) const;
-  void forget(const PeerId& to);
-  // All that has gathered, by peer, in the order in which each was first spoken to.
-  ByPeer take();
 
  private:
-  ByPeer by_peer_;
-  std::unordered_map<PeerId, std::size_t> at_;
+  std::vector<PeerId> peers_;  // those in messages_
+  std::unordered_map<PeerId, std::vector<Outgoing>> messages_;
 };
 
 }  // namespace paceline::wire

@@ -56,10 +56,10 @@ struct TransportOptions {
   // out before. What was queued and has not left leaves over the next one, which ZeroMQ tries for by itself
   // and which is a stranger's to the server. May close the socket.
   std::function<void()> on_broken = [] {};
-  // Not null: what is said within one turn of the loop leaves together, in as few messages as its payloads
-  // allow (gathered.h), behind the handler of what was received, or as soon as the thread comes to it. A
-  // message that then cannot be sent is told here, with what send() would have returned else. May close the
-  // socket.
+  // Not null: what is said within one turn of the loop leaves together where it can (gathered.h): when
+  // something is said that cannot join it, behind the handler of what was received, or as soon as the thread
+  // comes to it. What then cannot be sent is told by the send() that it had to leave for, or here, with what
+  // its own send() would have returned else. May close the socket.
   std::function<void(const PeerId& to, const Status& why)> on_unsent{};
 };
 
@@ -104,9 +104,11 @@ class RouterSocket {
   virtual ~RouterSocket() = default;
   virtual std::string endpoint() const = 0;
   // Queues one message; the payload's owner is kept until ZeroMQ has let go of it (from any thread).
-  // Errors: kInvalidArgument, see encode(); and, where there is no TransportOptions::on_unsent, kUnavailable
-  // the peer is gone; kResourceExhausted its queue is full.
+  // Errors: kInvalidArgument, see encode(); kUnavailable the peer is gone; kResourceExhausted its queue is
+  // full; the last two also of what was said to it before, where that gathers (TransportOptions::on_unsent).
   virtual Status send(const PeerId& to, Message message) = 0;
+  // What has gathered leaves now: ahead of what takes long.
+  virtual void leave() = 0;
   // How many small messages (unread.h) wait for the peer, as far as is known: since the last that is known to
   // have left, if one is known not to have.
   virtual std::int64_t waiting(const PeerId& to) const = 0;
@@ -176,7 +178,8 @@ class DealerSocket {
                                                        Handler handler);
   virtual ~DealerSocket() = default;
   virtual Status send(Message message) = 0;
-  // When reading and decoding the message being handled began. Only from within the handler.
+  // When reading and decoding the message being handled began; of one that came together with others, behind
+  // the first, when its handling did. Only from within the handler.
   virtual Ticks received_at() const = 0;
   // Whether payloads are shared with the server in both directions, and if not, why. Decided with the first
   // message that the server sends.

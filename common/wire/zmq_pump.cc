@@ -172,7 +172,7 @@ bool Pump::said_wrong(const PeerId& from, Wrong what) {
   hear_of_connections();
   if (!all_connections_.said(what, handled_over(), from)) return false;
   sharings_->end(from);
-  gathered_.forget(from);
+  (void)gathered_.take(from);
   connections_.erase(from);
   dropped_.push_back(from);
   admission_->note("a connection", "it went on sending messages that are malformed, or refused");
@@ -188,7 +188,7 @@ void Pump::do_not_linger() {
 void Pump::close() {
   if (closed_) return;
   closed_ = true;
-  if (lingers_) leave();
+  if (lingers_) leave();  // of which nobody is told any more
   sharings_->close();
   if (wake_.is_open()) wake_.release();  // the descriptor is ZeroMQ's to close
   if (handshakes_) handshakes_->close();
@@ -231,7 +231,7 @@ Status Pump::disconnect(const PeerId& peer) {
     return resource_exhausted("disconnecting: this process can open no more files");
   }
   sharings_->end(peer);
-  gathered_.forget(peer);
+  (void)gathered_.take(peer);
   connections_.erase(known);
   return said == SocketId::ShutDown::kDone ? Status::ok()
                                            : not_found("disconnecting: the connection is closed already");
@@ -241,7 +241,7 @@ void Pump::give_up(const PeerId& peer) {
   // Its peer's kernel has been told: where no descriptor is free it ends by that.
   (void)disconnect(peer);
   sharings_->end(peer);
-  gathered_.forget(peer);
+  (void)gathered_.take(peer);
   connections_.erase(peer);
   unread_.forget(peer);
   given_up_.push_back(peer);
@@ -286,11 +286,12 @@ void Pump::wait() {
 // asking for ZMQ_EVENTS would.
 void Pump::drain() {
   draining_ = true;
-  int read = 0;
-  while (read < kBatch && !closed_ && read_one()) ++read;
+  read_ = 0;
+  bool more = true;
+  while (more && read_ < kBatch) more = !closed_ && read_one();
   draining_ = false;
   if (closed_) return;
-  read < kBatch ? wait() : schedule();
+  more ? schedule() : wait();
 }
 
 // A connection has broken: what had come over it is here, and is handed out before anybody hears of that.
@@ -328,6 +329,7 @@ bool Pump::read_one() {
     return false;
   }
   ++counters_.messages_received;
+  ++read_;
   if (is_ignored(from)) return true;
   handled_ = &frames[0];
   if (accepted_) unfinished_.read_from(zmq_msg_get(handled_->handle(), ZMQ_SRCFD));
@@ -385,7 +387,7 @@ Result<Pump::Heard> Pump::checked(const PeerId& from, zmq::message_t (&frames)[2
     }
     PACELINE_ASSIGN_OR_RETURN(std::optional<Payload> borrowed,
                               sharings_->borrow(from, *header.beside.region, header.encoding));
-    if (!borrowed) return Heard();
+    if (!borrowed) return Heard{std::move(header.ahead), {}, std::move(header.behind)};
     payload = *std::move(borrowed);
     counters_.shared_bytes += header.beside.region->bytes;
   } else if (frames[1].size() > 0) {
@@ -404,20 +406,22 @@ void Pump::deliver_all(const PeerId& from, Heard heard, std::size_t bytes) {
   const auto goes_on = [&](Message message, std::size_t of_these) {
     counters_.*counter_of(message.body) += static_cast<std::int64_t>(of_these);
     deliver(from, std::move(message));
+    received_at_ = steady_now();  // the next one, of which only the handling is left
     return !closed_;
   };
   std::size_t rest = bytes;
   for (const auto* others : {&heard.ahead, &heard.behind}) {
     for (const Header::Other& other : *others) rest -= other.bytes;
+    read_ += static_cast<int>(others->size());
   }
   for (Header::Other& other : heard.ahead) {
     if (!goes_on(std::move(other.message), other.bytes) || is_ignored(from)) return;
   }
-  if (!heard.message) {  // from one transport to the other
+  if (!heard.message) {  // from one transport to the other, or of no interest
     counters_.other_bytes += static_cast<std::int64_t>(rest);
+  } else if (!goes_on(*std::move(heard.message), rest)) {
     return;
   }
-  if (!goes_on(*std::move(heard.message), rest)) return;
   for (Header::Other& other : heard.behind) {
     if (is_ignored(from) || !goes_on(std::move(other.message), other.bytes)) return;
   }

@@ -66,6 +66,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
 
   // The rest: as RouterSocket's and DealerSocket's; `to` is null for a dealer's one peer.
   Status send(const PeerId* to, Message message);
+  void leave();
   std::int64_t waiting(const PeerId& to) const { return unread_.waiting(to) + gathered_.waiting(to); }
   void remember(const PeerId& from);
   Status share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory,
@@ -89,7 +90,6 @@ class Pump : public std::enable_shared_from_this<Pump> {
   int handled_over() const;
   Status send_together(const PeerId* to, std::span<const Outgoing> messages);
   void leave_soon();
-  void leave();
   bool send_beside(const PeerId& to, const Beside& beside);
   enum class Size { kSmall, kLarge };  // large: its payload says when it has left
   static Size size_of(const Payload& payload) {
@@ -126,6 +126,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   Gathered gathered_;
   TrafficCounters counters_;
   Ticks received_at_;                           // the message being handled
+  int read_ = 0;                                // at a stretch, those that came together each for itself
   std::optional<ZmqMonitor> accepted_;          // a router's: who connects
   std::optional<AcceptedAt> accepted_at_;       // a router's, once it is bound
   std::shared_ptr<Handshakes> handshakes_;      // a dealer's

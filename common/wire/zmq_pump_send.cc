@@ -16,14 +16,20 @@ Status not_sent(const char* name, int error) {
 
 }  // namespace
 
+// An event of a log is told to a replica by itself: whether it left decides what may be said to others.
 Status Pump::send(const PeerId* to, Message message) {
   const char* name = name_of(message.body);
   if (closed_) return failed_precondition(std::string("sending ") + name + ": the socket is closed");
   PACELINE_ASSIGN_OR_RETURN(std::string header, encode(message));
   Outgoing outgoing{std::move(header), std::move(message.payload), name, counter_of(message.body),
-                    travels_with_others(message.body)};
+                    travels_with_others(message.body) && !message.logged};
   if (!on_unsent_) return send_together(to, {&outgoing, 1});
-  gathered_.add(to != nullptr ? *to : PeerId(), std::move(outgoing));
+  const PeerId peer = to != nullptr ? *to : PeerId();
+  if (!joins(gathered_.of(peer), outgoing)) {
+    PACELINE_RETURN_IF_ERROR(send_together(to, gathered_.take(peer)));
+  }
+  if (!outgoing.travels_with_others) return send_together(to, {&outgoing, 1});
+  gathered_.add(peer, std::move(outgoing));
   leave_soon();
   return Status::ok();
 }
@@ -79,18 +85,9 @@ void Pump::leave_soon() {
 
 // Whoever hears that something cannot be sent may say more, or close the socket.
 void Pump::leave() {
-  std::vector<std::pair<PeerId, Status>> unsent;
-  for (const auto& [to, messages] : gathered_.take()) {
-    std::span<const Outgoing> rest(messages);
-    while (!rest.empty()) {
-      const auto next = rest.first(together(rest));
-      rest = rest.subspan(next.size());
-      Status sent = send_together(is_router_ ? &to : nullptr, next);
-      if (!sent.is_ok()) unsent.emplace_back(to, std::move(sent));
-    }
-  }
-  for (const auto& [to, why] : unsent) {
-    if (!closed_) on_unsent_(to, why);
+  for (const auto& [to, messages] : gathered_.take_all()) {
+    const Status sent = send_together(is_router_ ? &to : nullptr, messages);
+    if (!sent.is_ok() && !closed_) on_unsent_(to, sent);
   }
 }
 

@@ -13,7 +13,7 @@ inline Others random_others(Generator& generate) {
   Others others;
   for (std::uint64_t n = generate.random.next_below(7); n > 0; --n) {
     const Message message = generate.message(generate.random.next_below(std::variant_size_v<Body>));
-    const bool fits = travels_with_others(message.body) && message.payload.empty();
+    const bool fits = travels_with_others(message.body) && message.payload.empty() && !message.logged;
     if (!fits && generate.random.next_below(8) > 0) continue;
     const std::string header = encode(message).value();
     (generate.random.next_below(2) == 0 ? others.ahead : others.behind).push_back(header);

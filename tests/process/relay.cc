@@ -10,7 +10,9 @@ namespace paceline::testing {
 
 Relay::Relay(wire::Context& context, const std::string& server, const std::string& endpoint, Delay delay)
     : context_(context), server_(server), delay_(std::move(delay)) {
-  auto router = wire::RouterSocket::bind(context, io_, endpoint, {},
+  wire::TransportOptions options;
+  options.on_unsent = [](const wire::PeerId&, const Status&) {};  // as in go_on()
+  auto router = wire::RouterSocket::bind(context, io_, endpoint, options,
                                          [this](const wire::PeerId& from, Result<wire::Message> message) {
                                            come(link_of(from).up, std::move(message));
                                          });
@@ -37,8 +39,10 @@ Relay::Link& Relay::link_of(const wire::PeerId& node) {
   std::unique_ptr<Link>& link = links_[node];
   if (link != nullptr) return *link;
   link = std::make_unique<Link>(io_);
+  wire::TransportOptions options;
+  options.on_unsent = [](const wire::PeerId&, const Status&) {};
   auto dealer = wire::DealerSocket::connect(
-      context_, io_, server_, {},
+      context_, io_, server_, options,
       [this, at = link.get()](Result<wire::Message> message) { come(at->down, std::move(message)); });
   PACELINE_ASSERT(dealer.is_ok(), dealer.status().message());
   link->dealer = std::move(dealer).value();

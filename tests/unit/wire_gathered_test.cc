@@ -17,12 +17,15 @@ Outgoing said(const Body& body, std::size_t payload_bytes = 0) {
 }
 
 // How many of them each message carries.
-std::vector<std::size_t> split(std::span<const Outgoing> messages) {
+std::vector<std::size_t> split(const std::vector<Outgoing>& said) {
   std::vector<std::size_t> sizes;
-  while (!messages.empty()) {
-    sizes.push_back(together(messages));
-    messages = messages.subspan(sizes.back());
+  std::vector<Outgoing> together;
+  for (const Outgoing& message : said) {
+    if (!joins(together, message)) sizes.push_back(std::exchange(together, {}).size());
+    together.push_back(message);
+    if (!message.travels_with_others) sizes.push_back(std::exchange(together, {}).size());
   }
+  if (!together.empty()) sizes.push_back(together.size());
   return sizes;
 }
 
@@ -32,7 +35,8 @@ TEST_CASE("a message has one payload at most, and takes along what was said arou
   CHECK(split(Messages{said(Pull{}), said(Push{}, 4), said(StepReport{})}) == Sizes{3});
   CHECK(split(Messages{said(Pull{}), said(Push{}, 4), said(Push{}, 4), said(StepReport{})}) == Sizes{2, 2});
   CHECK(split(Messages{said(Parameters{}, 4), said(Parameters{}, 4), said(Grant{})}) == Sizes{1, 2});
-  CHECK(split(Messages{said(Push{}, 4), said(Heartbeat{}), said(StepReport{}), said(Pull{})}) == Sizes{1, 1, 2});
+  CHECK(split(Messages{said(Push{}, 4), said(Heartbeat{}), said(StepReport{}), said(Pull{})}) ==
+        Sizes{1, 1, 2});
   CHECK(split(Messages{said(Join{}), said(NodeReady{})}) == Sizes{1, 1});
   CHECK(split(Messages(20, said(Grant{}))) == Sizes{16, 4});
   CHECK(carrier(Messages{said(Pull{}), said(Push{}, 4), said(StepReport{})}) == 1);
@@ -64,11 +68,11 @@ struct Ends {
     router = std::move(bound).value();
     options.memory = memory;
     options.their_memory_bytes_max = kSegmentBytes;
-    auto connected = DealerSocket::connect(context, io, router->endpoint(), options,
-                                           [this](Result<Message> message) {
-                                             REQUIRE(message.is_ok());
-                                             down.push_back(name_of(message->body));
-                                           });
+    auto connected =
+        DealerSocket::connect(context, io, router->endpoint(), options, [this](Result<Message> message) {
+          REQUIRE(message.is_ok());
+          down.push_back(name_of(message->body));
+        });
     REQUIRE(connected.is_ok());
     dealer = std::move(connected).value();
   }
@@ -187,15 +191,68 @@ TEST_CASE("what cannot be sent is told, and what was said to others leaves") {
   CHECK(ends.unsent == Names{"sending Grant: the peer is gone"});
 }
 
+TEST_CASE("only what may still be joined waits, and its sender hears of what it had to leave for") {
+  const TemporaryFolder folder;
+  Context context;
+  boost::asio::io_context io{1};
+  std::vector<std::string> unsent;
+  std::unique_ptr<DealerSocket> dealer;
+  TransportOptions options;
+  options.send_queue_messages_max = 2;
+  options.on_unsent = [&](const PeerId&, const Status& why) {
+    unsent.push_back(why.message());
+    dealer->close(DealerSocket::Queued::kIsDropped);
+  };
+  auto connected = DealerSocket::connect(context, io, folder.ipc("nobody"), options, [](Result<Message>) {});
+  REQUIRE(connected.is_ok());
+  dealer = std::move(connected).value();
+  Payloads payloads;
+  const auto push = [&] { return dealer->send({Push{.last = true, .samples = 1}, payloads.make(0, 1)}); };
+  for (std::int64_t sent = 0; sent < 3; ++sent) {
+    REQUIRE(push().is_ok());
+    CHECK(dealer->counters().messages_sent == sent);  // it waits; the one before has left
+  }
+  CHECK(push().code() == StatusCode::kResourceExhausted);  // there is no room for the third, nor is it kept
+  CHECK(dealer->send({kReport, {}}).is_ok());
+  CHECK(unsent.empty());
+  CHECK(run_until(io, [&] { return !unsent.empty(); }));
+  CHECK(unsent == Names{"sending StepReport: the peer's queue is full"});
+  CHECK(dealer->counters().messages_sent == 2);
+}
+
+TEST_CASE("what has gathered leaves at once when it is told to, in the middle of a turn") {
+  Ends ends;
+  ends.on_up = [&](const PeerId&, const Message& message) {
+    ends.answer(std::holds_alternative<Pull>(message.body) ? Body(Unchanged{}) : Body(Grant{.samples = 1}));
+    if (std::holds_alternative<Pull>(message.body)) ends.router->leave();
+  };
+  ends.say(Pull{});
+  ends.say(kReport);
+  REQUIRE(run_until(ends.io, [&] { return ends.down.size() == 2; }));
+  CHECK(ends.down == Names{"Unchanged", "Grant"});
+  CHECK(ends.router->counters().messages_sent == 2);
+}
+
+TEST_CASE("an event of a log is told to a replica by itself, and at once") {
+  Ends ends;
+  ends.say(Pull{});
+  REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 1; }));
+  Message event{Grant{.samples = 1}, {}};
+  event.logged = Logged{};
+  REQUIRE(ends.router->send(ends.node, event).is_ok());
+  CHECK(ends.router->counters().messages_sent == 1);
+  CHECK(ends.router->send("nobody", event).code() == StatusCode::kUnavailable);
+}
+
 TEST_CASE("what was said before a socket is closed still leaves, unless it is not to") {
   for (const bool leaves : {true, false}) {
     Ends ends;
     ends.say(Pull{});
     REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 1; }));
-    ends.say(Leave{});
+    ends.say(kReport);
     ends.dealer->close(leaves ? DealerSocket::Queued::kLeaves : DealerSocket::Queued::kIsDropped);
     CHECK(ends.dealer->counters().messages_sent == (leaves ? 2 : 1));
-    if (leaves) CHECK(run_until(ends.io, [&] { return ends.up == Names{"Pull", "Leave"}; }));
+    if (leaves) CHECK(run_until(ends.io, [&] { return ends.up == Names{"Pull", "StepReport"}; }));
   }
 }
 

@@ -235,7 +235,7 @@ class PsClient::Impl {
   Joining io_joining_;
   ClientWaits io_waits_;
   Outstanding io_outstanding_;
-  std::vector<std::chrono::nanoseconds> io_times_;  // per thread: what sending its last report took
+  std::vector<std::chrono::nanoseconds> io_times_;  // per thread: of its last report
   std::int64_t io_reconnects_ = 0;
   std::optional<Ticks> io_said_goodbye_;
   bool io_shut_ = false;
