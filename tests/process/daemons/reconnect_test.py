@@ -13,6 +13,7 @@ WAITS = r"; waiting up to 60 s for servers that go on with the run \(cluster\.re
 class Reconnect(DaemonTest):
     """The same run as one that is never killed: the same iterations, the same bits."""
 
+    iterations = ITERATIONS
     run_of = (f"train.total_iterations={ITERATIONS}", f"cluster.lease={LEASE}", "cluster.reconnect_timeout=60s",
               "checkpoint.every_clocks=20")
 
@@ -46,7 +47,7 @@ class Reconnect(DaemonTest):
         for server in servers:
             self.assertEqual(server.end(), 0, server.errors())
         summary = self.summary()
-        self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", ITERATIONS, 0))
+        self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", self.iterations, 0))
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
         report = self.paceline("report", self.run_dir)
         self.assertEqual((report.returncode, report.stderr), (0, ""))
@@ -114,6 +115,8 @@ class Reconnect(DaemonTest):
         self.assert_as_if_nothing_had_happened(servers, model)
 
     def test_nodes_outlive_all_servers_twice(self):
+        self.iterations = 3 * ITERATIONS  # of which the second kill comes in the second third
+        self.run_of = (f"train.total_iterations={self.iterations}", *self.run_of[1:])
         self.configure(shards=2)
         model = self.calm_model()
         servers, nodes = self.train_until_saved()
