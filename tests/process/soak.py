@@ -29,7 +29,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "daemons"))
 import harness  # noqa: E402 (after the path is known)
 
-MEMORY_MAX = 4 << 20  # bytes; 100,000 steps may take 1 MB for good (memory_test), a longest burst so far a little more
+MEMORY_MAX = 4 << 20  # bytes; a long run may take 0.6 MB for good (memory_test), a longest burst so far a little more
 DESCRIPTORS_MAX = 2
 WARM_UP = 0.25  # of the time behind the last fault is not judged
 SAMPLES_MIN = 12  # fewer say nothing
