@@ -17,6 +17,9 @@ namespace {
 
 constexpr std::int64_t kEvery = 5;
 constexpr std::int64_t kVersions = 43;
+// What each version adds to an element: exact in 16 bits, and its multiples are not, so that an exact answer
+// that is no float32 is seen.
+constexpr float kCount = 1.0F + 1.0F / 1024;
 constexpr std::int64_t kAhead = 7;  // versions; an evaluation of the current state is then not of a due one
 
 class Evaluations {
@@ -32,7 +35,10 @@ class Evaluations {
   void on_parameters(std::span<const float> parameters) {
     std::unique_lock lock(mutex_);
     const auto [least, most] = std::minmax_element(parameters.begin(), parameters.end());
-    const auto version = static_cast<std::int64_t>(*most);
+    const auto version = static_cast<std::int64_t>(*most / kCount);
+    if (static_cast<float>(version) * kCount != *most) {
+      fault("an evaluation saw " + std::to_string(*most) + ", no multiple of " + std::to_string(kCount));
+    }
     if (*least != *most) {
       fault("an evaluation saw " + std::to_string(*least) + " and " + std::to_string(*most));
     }
@@ -69,12 +75,16 @@ class Evaluations {
 
 }  // namespace
 
-std::string violation_of_evaluations(std::uint64_t seed) {
+std::string violation_of_evaluations(std::uint64_t seed, const EvaluationRun& how) {
   RunConfig config;
   config.run.seed = seed;
   config.cluster.nodes = 2;
   config.cluster.threads_per_node = 2;
   config.cluster.shards = 3;
+  if (how.endpoint != nullptr) config.cluster.endpoints = {how.endpoint};
+  config.cluster.frame_bytes = 2048;  // large enough to be lent
+  config.cluster.shared_memory = how.shared_memory;
+  config.cluster.gradient_encoding = config.cluster.parameter_encoding = how.encoding;
   config.train.total_iterations = kVersions * 4;
   config.train.eval_every_clocks = kEvery;
   config.train.batch_size = 10;
@@ -89,6 +99,8 @@ std::string violation_of_evaluations(std::uint64_t seed) {
   CountingOptions options;
   options.cluster = config.cluster.cluster();
   options.seed = seed;
+  options.blocks = how.rows;
+  options.gradient_scale = kCount;
   options.before_compute = [&](const Step&) {
     evaluations.on_step();
     return Status::ok();
@@ -98,6 +110,9 @@ std::string violation_of_evaluations(std::uint64_t seed) {
       config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); });
   if (!run.is_ok()) return run.status().message();
   if (!run->servers[0]) return "authority: " + run->servers[0].message();
+  if ((run->summary.bytes_shared > 0) != (how.shared_memory == SharedMemory::kOn)) {
+    return std::to_string(run->summary.bytes_shared) + " bytes were shared";
+  }
   return evaluations.first_fault();
 }
 
