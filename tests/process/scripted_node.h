@@ -53,18 +53,26 @@ class RunningServer {
 
 class ScriptedNode {
  public:
+  // What is said leaves at once, or, while something is waited for, with what else was said (gathered.h).
+  enum class Said { kLeavesAtOnce, kLeavesTogether };
+
   // `memory`: to share with the servers, of whose it maps segments of up to `their_bytes_max`.
   ScriptedNode(wire::Context& context, const std::vector<std::string>& endpoints,
                const std::shared_ptr<wire::SharedSegment>& memory = nullptr,
-               std::int64_t their_bytes_max = std::int64_t{1} << 40)
-      : inbox_(endpoints.size()) {
+               std::int64_t their_bytes_max = std::int64_t{1} << 40, Said said = Said::kLeavesAtOnce)
+      : inbox_(endpoints.size()), heartbeats_(endpoints.size()) {
     wire::TransportOptions options;
     options.memory = memory;
     options.their_memory_bytes_max = their_bytes_max;
+    if (said == Said::kLeavesTogether) {
+      options.on_unsent = [](const wire::PeerId&, const Status& why) { FAIL_CHECK(why.message()); };
+    }
     for (std::size_t k = 0; k < endpoints.size(); ++k) {
       auto socket = wire::DealerSocket::connect(context, io_, endpoints[k], options,
                                                 [this, k](Result<wire::Message> m) {
                                                   REQUIRE(m.is_ok());
+                                                  if (std::holds_alternative<wire::Heartbeat>(m->body))
+                                                    ++heartbeats_[k];
                                                   inbox_[k].push_back(std::move(m).value());
                                                 });
       REQUIRE(socket.is_ok());
@@ -128,10 +136,18 @@ class ScriptedNode {
     return "nothing";
   }
 
+  // How many messages have left for and come from `server`, those besides heartbeats; several that travelled
+  // together are one.
+  std::int64_t messages_sent(std::size_t server) const { return sockets_[server]->counters().messages_sent; }
+  std::int64_t messages_received(std::size_t server) const {
+    return sockets_[server]->counters().messages_received - heartbeats_[server];
+  }
+
  private:
   boost::asio::io_context io_;
   std::vector<std::unique_ptr<wire::DealerSocket>> sockets_;
   std::vector<std::vector<wire::Message>> inbox_;
+  std::vector<std::int64_t> heartbeats_;
 };
 
 // What worker 0.0 says at the end of an iteration of a run of one worker, computed with version `clock`.

@@ -17,7 +17,8 @@ add_dependencies(join_guarantees_test counting_node)
 
 paceline_test(attribution_test SOURCES process/attribution_test.cc LIBS paceline_test_cluster)
 paceline_test(early_push_test SOURCES process/early_push_test.cc LIBS paceline_test_cluster)
-paceline_test(round_trip_test SOURCES process/round_trip_test.cc LIBS paceline_test_cluster)
+paceline_test(round_trip_test SOURCES process/one_message_test.cc process/round_trip_test.cc
+  LIBS paceline_test_cluster paceline_config)
 paceline_test(evaluation_test SOURCES process/evaluation_test.cc process/exact_evaluations.cc
   LIBS paceline_test_cluster)
 
