@@ -63,7 +63,11 @@ class Reconnect(DaemonTest):
             self.assertEqual(node.end(), 0, node.errors())
             self.assertEqual(len(node.errors()), 1, node.errors())
         self.assert_as_if_nothing_had_happened(servers, model)
-        self.assertIn("generation 2", (self.run_dir / "worker-0.log").read_text(encoding="utf-8"))
+        for i in range(2):
+            log = (self.run_dir / f"worker-{i}.log").read_text(encoding="utf-8")
+            self.assertIn("generation 2", log)
+            # With the server that was killed, and with that which went on: what was lent was lost with the first.
+            self.assertEqual(log.count(f"node {i} shares memory with server shard 0"), 2, log)
 
     def test_nodes_outlive_a_server_that_is_back_before_they_miss_it(self):
         model = self.calm_model()
