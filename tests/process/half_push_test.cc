@@ -11,6 +11,7 @@
 #include "tests/process/guarantee_checker.h"
 #include "tests/process/local_cluster.h"
 #include "tests/process/scripted_node.h"
+#include "tests/process/transport.h"
 
 namespace paceline::testing {
 namespace {
@@ -48,6 +49,11 @@ RunConfig config_of(PolicyKind policy, ApplyMode apply, CombineMode combine) {
   config.sync.threshold = 2;
   config.sync.apply = apply;
   config.sync.combine = combine;
+  return config;
+}
+
+RunConfig tcp(RunConfig config) {
+  config.cluster.endpoints = {kAnyPort};
   return config;
 }
 
@@ -91,12 +97,15 @@ TEST_CASE("a_push_that_not_every_shard_holds_whole_leaves_no_trace") {
   RunConfig wanted = GENERATE(config_of(PolicyKind::kBsp, ApplyMode::kVersioned, CombineMode::kEach),
                               config_of(PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kEach),
                               config_of(PolicyKind::kSsp, ApplyMode::kEager, CombineMode::kEach),
-                              config_of(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach));
+                              config_of(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach),
+                              tcp(config_of(PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kEach)),
+                              tcp(config_of(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach)));
   if (!vanishes) {
     if (wanted.sync.policy != PolicyKind::kBsp) return;  // each silence takes a lease
     wanted.cluster.lease = 1500ms;                       // long enough for a busy machine
   }
-  CAPTURE(push.what, vanishes, static_cast<int>(wanted.sync.policy), static_cast<int>(wanted.sync.apply));
+  CAPTURE(push.what, vanishes, over_tcp(wanted), static_cast<int>(wanted.sync.policy),
+          static_cast<int>(wanted.sync.apply));
 
   CountingOptions options;
   options.cluster = wanted.cluster.cluster();
