@@ -202,6 +202,30 @@ TEST_CASE("what the next clock is certain to require is asked for while the grad
   CHECK(f.exchange.requested[1] == Version(1));  // clock 4 minus threshold 3
 }
 
+TEST_CASE("what is fetched ahead while it computes is hidden time, until it is there or the gradient is") {
+  const bool arrives = GENERATE(true, false);
+  TrainFixture f;
+  f.refresh_clocks.reset();
+  for (std::int64_t c = 0; c <= 3; ++c) f.exchange.grant(grant_of(c, Threshold(3), c));
+  f.exchange.finish();
+  struct ElsewhereOnly final : ParameterLanding {
+    bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
+  } elsewhere;
+  f.task.on_load = [&] { f.time.pass(7ms); };
+  f.task.on_compute = [&](std::span<float>) {
+    f.time.pass(30ms);
+    const bool asked = f.exchange.requested.size() == 2;  // at clock 3, for version 1
+    if (asked && arrives) CHECK(f.exchange.await_parameters(1, elsewhere).is_ok());
+    f.time.pass(20ms);
+  };
+  const auto report = f.run();
+  REQUIRE(report.is_ok());
+  REQUIRE(f.exchange.requested.size() >= 2);
+  CHECK(f.exchange.requested[1] == Version(1));
+  const std::chrono::nanoseconds hidden = arrives ? 30ms : 50ms;
+  CHECK(report->phases[Phase::kPsParam].hidden_ns == hidden.count());
+}
+
 TEST_CASE("a newer version that another thread brought is copied from the process cache, without a request") {
   TrainFixture f;
   f.exchange.grant(grant_of(0, Threshold(3), 0));
