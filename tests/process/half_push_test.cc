@@ -98,7 +98,6 @@ TEST_CASE("a_push_that_not_every_shard_holds_whole_leaves_no_trace") {
                               config_of(PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kEach),
                               config_of(PolicyKind::kSsp, ApplyMode::kEager, CombineMode::kEach),
                               config_of(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach),
-                              tcp(config_of(PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kEach)),
                               tcp(config_of(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach)));
   if (!vanishes) {
     if (wanted.sync.policy != PolicyKind::kBsp) return;  // each silence takes a lease
