@@ -8,8 +8,8 @@
 One worker: a step through paceline-server (gradient and report up, grant and parameters down) beside a message of 100
 bytes there and one back over plain libzmq with the same hand-offs from thread to thread (exchange/raw_messages.cc). They
 take turns, and who goes first changes from pair to pair; `ratio` is the median over the pairs of (raw seconds /
-Paceline's seconds). Target 0.80. The raw loop sends one message each way, a step two or three: that is part of what is
-measured.
+Paceline's seconds). Target 0.80. Both send one message each way: ours has a pull, a gradient and a report in it, and
+parameters and a grant.
 
 Many workers: `--clients` nodes in a closed loop on one server, all in one process (exchange/many_workers.cc). Targets:
 p99 at most 3 x clients / throughput (`p99_of_limit` <= 1), and nobody below half the mean rate (`slowest_of_mean` >= 0.5);
