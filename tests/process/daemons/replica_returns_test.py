@@ -74,7 +74,7 @@ class ReplicaReturns(ReplicatedRun):
         self.assert_as_if_nothing_had_happened(nodes, [alone], model, self.second())
 
     def test_one_that_comes_back_and_dies_at_once_costs_the_run_a_wait(self):
-        self.configure_replicas(1, 12 * ITERATIONS)
+        self.configure_replicas(1, 6 * ITERATIONS)
         self.of_returns()
         model = self.calm_model()
         servers, nodes = self.start_replicas()
