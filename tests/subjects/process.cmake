@@ -23,10 +23,16 @@ set_target_properties(mutated_messages PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMA
 
 paceline_test(balance_test SOURCES process/balance_test.cc
   LIBS paceline_test_cluster paceline_network_task paceline_data)
+# Emulated speeds are no speeds where the processor is another's.
+set_tests_properties(balance_test PROPERTIES RUN_SERIAL TRUE)
 
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/, process/chaos/
 # and, with a browser, process/page/.
 find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
+set(daemons_timeout 600)
+if(PACELINE_SANITIZE)
+  set(daemons_timeout 1200)
+endif()
 file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py
   ${CMAKE_CURRENT_SOURCE_DIR}/process/chaos/*_test.py ${CMAKE_CURRENT_SOURCE_DIR}/process/page/*_test.py)
 foreach(file ${daemon_tests})
@@ -39,7 +45,7 @@ foreach(file ${daemon_tests})
     string(REGEX REPLACE "^class ([A-Za-z]+).*" "\\1" class ${class})
     add_test(NAME daemons.${class}
       COMMAND Python3::Interpreter ${file} ${CMAKE_BINARY_DIR}/bin ${PROJECT_SOURCE_DIR} ${class})
-    set_tests_properties(daemons.${class} PROPERTIES TIMEOUT 600 LABELS daemons)
+    set_tests_properties(daemons.${class} PROPERTIES TIMEOUT ${daemons_timeout} LABELS daemons)
     if(PACELINE_SANITIZE STREQUAL "thread")  # as in paceline_test()
       set_tests_properties(daemons.${class} PROPERTIES
         ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
