@@ -296,8 +296,8 @@ void ServerLoop::report_shard() {
   report.pulls = service_.pulls();
   report.malformed = counted.malformed + service_.refused() + refused_;
   report.reconnects = reconnects_;
-  log_.info("from and to nodes and shards " + std::to_string(counted.messages_received) + " messages came and " +
-            std::to_string(counted.messages_sent) + " left");
+  log_.info("from and to nodes and shards " + std::to_string(counted.messages_received) +
+            " messages came and " + std::to_string(counted.messages_sent) + " left");
   if (reconnects_ > 0) {
     log_.info("of nodes whose connections broke " + std::to_string(service_.repeated() + repeated_) +
               " messages came twice, and " + std::to_string(counted.too_late) +

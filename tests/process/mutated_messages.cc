@@ -5,9 +5,10 @@
 //     (hexadecimal)
 //
 // Each is a correct message of some kind, its header changed in one to four places (tests/fuzz/mutate.h),
-// sometimes with others that travel in it, with a payload, or with a frame too many. They come from strangers, one connection after another,
-// of fewer messages each than break a connection; then comes a join that the server answers, and the answer
-// says that it has dealt with all before. So every message that is counted here was read, judged and refused.
+// sometimes with others that travel in it, with a payload, or with a frame too many. They come from
+// strangers, one connection after another, of fewer messages each than break a connection; then comes a join
+// that the server answers, and the answer says that it has dealt with all before. So every message that is
+// counted here was read, judged and refused.
 //
 // A node says them from its first grant on, half of them not mutated, most of them about itself, until all
 // are said or the server parts with it.

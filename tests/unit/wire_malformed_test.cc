@@ -95,7 +95,8 @@ TEST_CASE("a header that is none, or has no body we know, is refused") {
 TEST_CASE("what lies in another message's header is refused unless it is one of an iteration's, by itself") {
   const auto with = [](const proto::Header& other, int times = 1) {
     proto::Header h = report();
-    for (int i = 0; i < times; ++i) (i % 2 == 0 ? h.add_ahead() : h.add_behind())->assign(other.SerializeAsString());
+    for (int i = 0; i < times; ++i)
+      (i % 2 == 0 ? h.add_ahead() : h.add_behind())->assign(other.SerializeAsString());
     const auto header = decode_header(h.SerializeAsString());
     return header.is_ok() ? "accepted" : header.status().message();
   };
@@ -104,7 +105,8 @@ TEST_CASE("what lies in another message's header is refused unless it is one of 
   CHECK(with(grant(), 15) == "accepted");
   CHECK(with(grant(), 16) == "header: got 17 messages, expected at most 16");
   CHECK(with(join()) == "header: got a Join together with another message, expected it by itself");
-  const std::string no_body = "header: got no body, or one this version does not know; expected field 1 to 41";
+  const std::string no_body =
+      "header: got no body, or one this version does not know; expected field 1 to 41";
   CHECK(with({}) == no_body);
   proto::Header spoilt = grant();
   spoilt.add_behind(grant().SerializeAsString());
