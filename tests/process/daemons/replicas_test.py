@@ -150,7 +150,7 @@ class Replicas(ReplicatedRun):
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][1], servers[1][1]], model, self.second())
 
     def test_a_node_that_comes_later_finds_the_one_that_serves_by_then(self):
-        self.configure_replicas(1, 20 * ITERATIONS)
+        self.configure_replicas(1, 10 * ITERATIONS)
         self.of_replicas.append("cluster.nodes={min: 1, max: 2}")
         servers = [self.server(0, "--replica", r, *self.of_replicas) for r in range(2)]
         nodes = [self.node(0, *self.of_replicas)]
