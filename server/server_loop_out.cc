@@ -73,13 +73,9 @@ Status ServerLoop::check_room(const wire::PeerId& connection) const {
                             " messages wait for it, expected less than " + std::to_string(most));
 }
 
-// What left at the end of a turn, and did not.
+// What was to leave at the end of a turn. Not to a follower: what it is told leaves at once.
 void ServerLoop::not_sent(const wire::PeerId& connection, const Status& why) {
   if (ended_) return;
-  if (replica_ && replica_->follower && replica_->follower->connection == connection) {
-    lose_follower(why.message());
-    return drain();
-  }
   const std::optional<Peer> peer = membership_.who(connection);
   const bool present = peer && !membership_.is_gone(*peer);
   present ? cannot_send(*peer, why) : log_.debug(why.message());

@@ -20,6 +20,7 @@ Two JSON lines; exit status 1 when a target is missed.
 import argparse
 import json
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -37,9 +38,21 @@ def raw(args, steps, folder):
     return seconds_per_step(folder, 1, 1)
 
 
+def messages_of_a_step(steps, folder):
+    """Up and down, by the server's log; joins, heartbeats and the end are among them."""
+    said = re.search(r"(\d+) messages came and (\d+) left", (folder / "run/server.log").read_text())
+    return [round(int(count) / (steps + WARM_UP_STEPS), 3) for count in said.groups()]
+
+
 def round_trips(args):
-    args.workers, pairs = 1, []
-    loops = {"raw": raw, "paceline": lambda *given: path(given[0], FLOATS, *given[1:])[0]}
+    args.workers, pairs, messages = 1, [], []
+
+    def paceline(given, steps, folder):
+        seconds = path(given, FLOATS, steps, folder)[0]
+        messages.append(messages_of_a_step(steps, folder))
+        return seconds
+
+    loops = {"raw": raw, "paceline": paceline}
     for n in range(args.pairs):
         one = {}
         for name in loops if n % 2 == 0 else reversed(loops):
@@ -49,7 +62,9 @@ def round_trips(args):
     ratios = sorted(one["raw"] / one["paceline"] for one in pairs)
     return {"benchmark": "round_trips", "bytes": 4 * FLOATS, "policy": args.policy, "steps": args.steps, "pairs": args.pairs,
             **{f"{name}_us": round(1e6 * statistics.median(one[name] for one in pairs), 1) for name in loops},
-            "ratio": round(statistics.median(ratios), 3), "ratio_range": [round(ratios[0], 3), round(ratios[-1], 3)]}
+            "ratio": round(statistics.median(ratios), 3), "ratio_range": [round(ratios[0], 3), round(ratios[-1], 3)],
+            "messages_up": statistics.median(up for up, _ in messages),
+            "messages_down": statistics.median(down for _, down in messages)}
 
 
 def closed_loop(args):
