@@ -54,7 +54,7 @@ from pathlib import Path
 from processes import available_bytes, fail, run_all
 
 CONFIG = """\
-run: {{name: exchange, out: {out}}}
+run: {{name: exchange, out: {out}, log_level: info}}
 cluster: {{nodes: {workers}, threads_per_node: 1, shards: {shards}, endpoints: [{endpoints}], frame_bytes: {frame},
   shared_memory: {shared_memory}, apply_threads: {apply_threads}}}
 security: {{keys: {keys}}}

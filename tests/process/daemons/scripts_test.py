@@ -208,6 +208,7 @@ for summary in {[sent, shared, every]!r}:
 out=$(sed -n 's/^run: .* out: \([^,]*\),.*/\1/p' "$1"); mkdir -p "$out"
 steps=$(sed -n 's/.*total_iterations: //p' "$1")
 echo "{\"status\": \"ok\", \"iterations\": $steps, \"bytes_pushed\": 0, \"bytes_pulled\": 0, \"bytes_shared\": 0}" >"$out/summary.json"
+echo "from and to nodes and shards $steps messages came and $((2 * steps)) left" >"$out/server.log"
 """)
         self.stand_in(programs / "bench_path_worker", """echo '{"seconds_per_step": 0.02}'\n""")
         return programs
@@ -222,6 +223,7 @@ echo "{\"status\": \"ok\", \"iterations\": $steps, \"bytes_pushed\": 0, \"bytes_
         self.assertEqual(script.end(), 1, script.errors())  # half of the raw rate misses the target
         one, many = (json.loads(line) for line in (self.folder / "lines").read_text().splitlines())
         self.assertEqual((one["raw_us"], one["paceline_us"], one["ratio"]), (10000.0, 20000.0, 0.5))
+        self.assertEqual((one["messages_up"], one["messages_down"]), (1.0, 2.0))
         self.assertEqual((many["loops"], many["p99_of_limit"], many["slowest_of_mean_least"]), (5, 0.5, 0.9))
 
     def test_exchange_sets_servers_that_could_share_memory_beside_those_that_do_not(self):
