@@ -30,8 +30,13 @@ set_tests_properties(balance_test PROPERTIES RUN_SERIAL TRUE)
 # and, with a browser, process/page/.
 find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
 set(daemons_timeout 600)
+set(daemons_environment "")
 if(PACELINE_SANITIZE)
   set(daemons_timeout 1200)
+  set(daemons_environment "PACELINE_SANITIZED=1")  # harness.py
+endif()
+if(PACELINE_SANITIZE STREQUAL "thread")  # as in paceline_test()
+  list(APPEND daemons_environment "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
 endif()
 file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py
   ${CMAKE_CURRENT_SOURCE_DIR}/process/chaos/*_test.py ${CMAKE_CURRENT_SOURCE_DIR}/process/page/*_test.py)
@@ -45,11 +50,8 @@ foreach(file ${daemon_tests})
     string(REGEX REPLACE "^class ([A-Za-z]+).*" "\\1" class ${class})
     add_test(NAME daemons.${class}
       COMMAND Python3::Interpreter ${file} ${CMAKE_BINARY_DIR}/bin ${PROJECT_SOURCE_DIR} ${class})
-    set_tests_properties(daemons.${class} PROPERTIES TIMEOUT ${daemons_timeout} LABELS daemons)
-    if(PACELINE_SANITIZE STREQUAL "thread")  # as in paceline_test()
-      set_tests_properties(daemons.${class} PROPERTIES
-        ENVIRONMENT "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
-    endif()
+    set_tests_properties(daemons.${class} PROPERTIES
+      TIMEOUT ${daemons_timeout} LABELS daemons ENVIRONMENT "${daemons_environment}")
   endforeach()
 endforeach()
 # What each sanitizer would find here it finds elsewhere (scripts/test.sh leaves these out): none is needed for the

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """BSP runs whose processes are killed (SIGKILL) at random moments and resumed: each ends in the bits of a run that nobody disturbs.
 
-    bsp_kills.py BIN [--runs 30] [--seed 1]
+    bsp_kills.py BIN [--runs 30] [--seed 1] [--iterations 8000]
 
 Each run has one or two shards, an optimizer, and nodes that end with their servers or wait for others
 (cluster.reconnect_timeout). Once or twice, after a time of training that the seed says, a server of it is killed, or all of them,
@@ -23,7 +23,7 @@ import time
 import small_runs
 from harness import PROGRESS  # of tests/process/daemons, which small_runs has put on the path
 
-ITERATIONS = 8000
+ITERATIONS = 8000  # of a run, when not said
 LONGEST_WAIT = 1.5  # seconds of training before a kill; a run has some two of them, so that some come as it ends
 OPTIMIZERS = {
     "sgd": (),
@@ -38,8 +38,8 @@ KILLED = ("a server", "all servers", "everything")
 class Run(small_runs.Daemons):
     """A run, its servers by shard and its nodes: those processes that are the last of each."""
 
-    def __init__(self, programs, folder, data, shards, told):
-        super().__init__(programs, folder, data, seed=3, shards=shards, iterations=ITERATIONS, told=(*RUN, *told))
+    def __init__(self, programs, folder, data, shards, iterations, told):
+        super().__init__(programs, folder, data, seed=3, shards=shards, iterations=iterations, told=(*RUN, *told))
         self.servers = [self.server(k) for k in range(shards)]
         self.nodes = [self.node(i) for i in range(2)]
 
@@ -51,7 +51,7 @@ class Run(small_runs.Daemons):
         wrong = small_runs.ended_otherwise([*self.servers, *self.nodes])
         summary = self.summary()
         came_to = (summary.get("status"), summary.get("iterations"), summary.get("lost_nodes"))
-        return wrong if came_to == ("ok", ITERATIONS, 0) else [*wrong, f"it came to {came_to}"]
+        return wrong if came_to == ("ok", self.iterations, 0) else [*wrong, f"it came to {came_to}"]
 
     def summary(self):
         path = self.run_dir / "summary.json"
@@ -93,13 +93,13 @@ class Run(small_runs.Daemons):
 class Calm:
     """The bits of runs that nobody disturbs, each made once."""
 
-    def __init__(self, programs):
-        self.programs, self.models = programs, {}
+    def __init__(self, programs, iterations):
+        self.programs, self.iterations, self.models = programs, iterations, {}
 
     def model(self, data, shards, optimizer):
         if (shards, optimizer) not in self.models:
             with tempfile.TemporaryDirectory(prefix="paceline-calm-") as folder:
-                run = Run(self.programs, pathlib.Path(folder), data, shards, OPTIMIZERS[optimizer])
+                run = Run(self.programs, pathlib.Path(folder), data, shards, self.iterations, OPTIMIZERS[optimizer])
                 try:
                     wrong = run.end_well()
                     if wrong:
@@ -133,7 +133,7 @@ def one_run(calm, folder, data, chosen):
     run = None
     try:
         expected = calm.model(data, shards, optimizer)
-        run = Run(calm.programs, folder, data, shards, (*OPTIMIZERS[optimizer], *reconnect))
+        run = Run(calm.programs, folder, data, shards, calm.iterations, (*OPTIMIZERS[optimizer], *reconnect))
         disturb(run, chosen)
         wrong = [] if run.is_over() else run.end_well()
         if not wrong and run.model() != expected:
@@ -149,8 +149,8 @@ def one_run(calm, folder, data, chosen):
 
 
 def main(words=None):
-    arguments = small_runs.parser(__doc__, runs=30).parse_args(words)
-    calm = Calm(arguments.bin)
+    arguments = small_runs.parser(__doc__, runs=30, iterations=ITERATIONS).parse_args(words)
+    calm = Calm(arguments.bin, arguments.iterations)
     return small_runs.run_all(arguments, lambda folder, data, chosen: one_run(calm, folder, data, chosen),
                               "ended in the bits of one that nobody disturbed")
 

@@ -9,6 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "daemons"))
 import bsp_kills  # noqa: E402 (after the path is known)
 import harness  # noqa: E402
+from calm_runs import ITERATIONS  # noqa: E402
 
 
 class BspKills(unittest.TestCase):
@@ -17,7 +18,8 @@ class BspKills(unittest.TestCase):
     def test_runs_that_are_killed_end_in_the_bits_of_runs_in_peace(self):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            status = bsp_kills.main([str(harness.BIN), "--runs", "2", "--seed", "2914"])
+            status = bsp_kills.main([str(harness.BIN), "--runs", "2", "--seed", "2914",
+                                     "--iterations", str(2 * ITERATIONS)])
         self.assertEqual(status, 0, said.getvalue())
         self.assertRegex(said.getvalue(), "0: 1 shards, .*, nodes wait: all servers after .*\n1: 2 shards, .*: everything after")
 

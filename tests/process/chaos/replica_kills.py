@@ -2,7 +2,7 @@
 """Runs with two servers of each shard, of which one is killed, or stopped for longer than a lease, at a random moment: each goes
 to its end as if nothing had happened.
 
-    replica_kills.py BIN [--runs 20] [--seed 1]
+    replica_kills.py BIN [--runs 20] [--seed 1] [--iterations 8000]
 
 Each run has a policy, a number of shards, something besides (checkpoints, evaluations, a trace, an encoding …), and a moment and
 a fault that the seed says: the first server of a shard, or of all, or the second one is killed (SIGKILL), or the first one is
@@ -26,7 +26,7 @@ import small_runs
 import etcd  # of tests/process/daemons, which small_runs has put on the path
 from harness import PROGRESS, FolderWatch, Program
 
-ITERATIONS = 8000
+ITERATIONS = 8000  # of a run, when not said
 LONGEST_WAIT = 3.0  # seconds of training before the fault; a run has some 3 of them, so that some come as it ends
 POLICIES = {
     "bsp": [],
@@ -53,10 +53,10 @@ OF_RETURNS = ["checkpoint.every_clocks=100", "cluster.reconnect_timeout=60s"]
 class Run(small_runs.Daemons):
     """The daemons of one run."""
 
-    def __init__(self, programs, folder, data, endpoint, policy, besides, shards, seed, returns):
+    def __init__(self, programs, folder, data, endpoint, policy, besides, shards, seed, iterations, returns):
         told = [f"sync.policy={policy.split()[0]}", "cluster.replicas=2", f'cluster.etcd=["{endpoint}"]', "cluster.lease=3s",
                 *POLICIES[policy], *BESIDES[besides], *(OF_RETURNS if returns else [])]
-        super().__init__(programs, folder, data, seed, shards, ITERATIONS, replicas=2, told=told)
+        super().__init__(programs, folder, data, seed, shards, iterations, replicas=2, told=told)
         self.servers = [[self.server(k, "--replica", r) for r in range(2)] for k in range(shards)]
         self.nodes = [self.node(i) for i in range(2)]
 
@@ -104,16 +104,17 @@ class Run(small_runs.Daemons):
         results = [self.folder / name / "summary.json" for name in ("run", "run.replica1")]
         summaries = [json.loads(path.read_text(encoding="utf-8")) for path in results if path.exists()]
         came_to = [(s["status"], s["iterations"], s["iterations_lost"], s["lost_nodes"]) for s in summaries]
-        return wrong if ("ok", ITERATIONS, 0, 0) in came_to else [*wrong, f"it came to {came_to}"]
+        return wrong if ("ok", self.iterations, 0, 0) in came_to else [*wrong, f"it came to {came_to}"]
 
 
-def one_run(programs, folder, data, endpoint, chosen):
+def one_run(programs, folder, data, endpoint, iterations, chosen):
     policy, besides, shards = chosen.choice(list(POLICIES)), chosen.choice(list(BESIDES)), chosen.choice([1, 2])
     fault, shard, wait = chosen.choice(FAULTS), chosen.randrange(shards), chosen.uniform(0, LONGEST_WAIT)
     if fault in ("stopped", "comes back"):
         wait /= 3  # it is to be there yet
     print(f"{policy}, {besides}, {shards} shards: {fault} ({shard}) after {wait:.2f} s: ", end="", flush=True)
-    run = Run(programs, folder, data, endpoint, policy, besides, shards, chosen.randrange(1 << 30), fault == "comes back")
+    run = Run(programs, folder, data, endpoint, policy, besides, shards, chosen.randrange(1 << 30), iterations,
+              fault == "comes back")
     try:
         run.servers[0][0].wait_for_line(PROGRESS.pattern)
         time.sleep(wait)  # the moment is what is tested
@@ -126,7 +127,7 @@ def one_run(programs, folder, data, endpoint, chosen):
 
 
 def main(words=None):
-    parser = small_runs.parser(__doc__, runs=20)
+    parser = small_runs.parser(__doc__, runs=20, iterations=ITERATIONS)
     arguments = parser.parse_args(words)
     if shutil.which("etcd") is None:
         parser.error("there is no etcd here (scripts/install_deps.sh --etcd)")
@@ -134,8 +135,10 @@ def main(words=None):
     with tempfile.TemporaryDirectory(prefix="paceline-etcd-") as folder:
         decides = Program(*etcd.command(pathlib.Path(folder), client, peer))
         try:
-            return small_runs.run_all(arguments, lambda folder, data, chosen: one_run(arguments.bin, folder, data, client, chosen),
-                                      "as if nothing had happened")
+            return small_runs.run_all(
+                arguments,
+                lambda folder, data, chosen: one_run(arguments.bin, folder, data, client, arguments.iterations, chosen),
+                "as if nothing had happened")
         finally:
             decides.process.kill()
             decides.end()

@@ -9,6 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "daemons"))
 import etcd  # noqa: E402 (after the path is known)
 import harness  # noqa: E402
+from calm_runs import ITERATIONS  # noqa: E402
 import replica_kills  # noqa: E402
 
 
@@ -19,7 +20,8 @@ class ReplicaKills(unittest.TestCase):
     def test_runs_that_lose_a_replica_end_as_if_nothing_had_happened(self):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
-            status = replica_kills.main([str(harness.BIN), "--runs", "2", "--seed", "3033"])
+            status = replica_kills.main([str(harness.BIN), "--runs", "2", "--seed", "3033",
+                                         "--iterations", str(2 * ITERATIONS)])
         self.assertEqual(status, 0, said.getvalue())
         self.assertRegex(said.getvalue(), r"0: .*, 2 shards: one first \(0\) after .*\n1: .*, 2 shards: stopped \(1\) after")
 

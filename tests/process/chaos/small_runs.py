@@ -25,6 +25,7 @@ class Daemons:
 
     def __init__(self, programs, folder, data, seed, shards, iterations, replicas=1, told=()):
         self.programs, self.folder, self.run_dir, self.told = programs, folder, folder / "run", tuple(told)
+        self.iterations = iterations
         self.started = []
         endpoints = ", ".join(f'"ipc://{folder}/{k}.{r}"' for r in range(replicas) for k in range(shards))
         (folder / "run.yaml").write_text(CONFIG.format(folder=folder, data=data, seed=seed, shards=shards, endpoints=endpoints,
@@ -54,11 +55,12 @@ def ended_otherwise(programs):
             for program in programs if program.end() != 0]
 
 
-def parser(description, runs):
+def parser(description, runs, iterations):
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("bin", type=pathlib.Path)
     arguments.add_argument("--runs", type=int, default=runs)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--iterations", type=int, default=iterations, help="of each run")
     return arguments
 
 

@@ -14,12 +14,11 @@ import sys
 import unittest
 
 import harness
-from harness import DaemonTest
+from calm_runs import ITERATIONS, CalmRuns
 from resume_test import wait_for_written
 
 INSIDE = "--inside"  # this process has namespaces of its own
 DISK = 1 << 20  # bytes; a checkpoint has 369 kB, the model 123 kB
-ITERATIONS = 4000
 FULL = r"no checkpoint of version \d+ of generation 1: (shard 0: )?cannot write .*: No space left on device; the newest is that of version \d+"
 
 
@@ -37,7 +36,7 @@ def enter_namespaces():
 WHY_NOT = None  # set where the tests cannot run
 
 
-class FullDisk(DaemonTest):
+class FullDisk(CalmRuns):
     """It costs checkpoints, and where nothing else fits, the results: an error that says so. What was written before is whole."""
 
     @classmethod
@@ -53,11 +52,9 @@ class FullDisk(DaemonTest):
         self.addCleanup(shutil.rmtree, self.disk)
         self.mount("mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", self.disk)
         self.addCleanup(self.mount, "umount", self.disk)
-        self.of_run = (f"train.total_iterations={ITERATIONS}", "train.optimizer.kind=adam")
-        self.saves = (*self.of_run, "checkpoint.every_clocks=20", "checkpoint.keep=3")
-        servers, nodes = self.start_run(*self.of_run)  # beside that disk
-        self.assert_all_end_well(servers + nodes)
-        self.model = (self.run_dir / "model.bin").read_bytes()
+        of_run = (f"train.total_iterations={ITERATIONS}", "train.optimizer.kind=adam")
+        self.saves = (*of_run, "checkpoint.every_clocks=20", "checkpoint.keep=3")
+        self.model = self.calm_model(*of_run)  # of a run beside that disk
         self.run_dir = self.disk / "run"
         self.configure()
 

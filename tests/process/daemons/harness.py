@@ -26,6 +26,7 @@ import threading
 import unittest
 
 DEADLINE = 120.0  # seconds; generous, for sanitizer builds on a busy machine. No test waits for it to pass.
+SANITIZED = os.environ.get("PACELINE_SANITIZED") == "1"  # as the build says: they are several times as slow
 TRACER_ENDS = 5.0  # seconds that the helper process of a killed program may need to end; a process left behind needs more
 BIN = pathlib.Path()  # set by main()
 SOURCE = pathlib.Path()

@@ -3,14 +3,13 @@
 import signal
 
 import harness
-from harness import DaemonTest
+from calm_runs import ITERATIONS, CalmRuns
 
-ITERATIONS = 4000  # 1000 versions of four workers: seconds, of which a kill comes in the first
 LEASE = "2s"
 WAITS = r"; waiting up to 60 s for servers that go on with the run \(cluster\.reconnect_timeout\)"
 
 
-class Reconnect(DaemonTest):
+class Reconnect(CalmRuns):
     """The same run as one that is never killed: the same iterations, the same bits."""
 
     iterations = ITERATIONS
@@ -19,15 +18,6 @@ class Reconnect(DaemonTest):
 
     def silent(self, shard):
         return rf"server shard {shard} \({self.endpoints[shard]}\) silent for \d+\.\d s"
-
-    def calm_model(self):
-        """Of a run in which nothing happens; its directory makes room for the next."""
-        servers, nodes = self.start_run(*self.run_of)
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
-        model = (self.run_dir / "model.bin").read_bytes()
-        self.run_dir.rename(self.folder / "calm")
-        return model
 
     def train_until_saved(self):
         servers, nodes = self.start_training(*self.run_of)
@@ -53,7 +43,7 @@ class Reconnect(DaemonTest):
         self.assertEqual((report.returncode, report.stderr), (0, ""))
 
     def test_nodes_outlive_their_server(self):
-        model = self.calm_model()
+        model = self.calm_model(*self.run_of)
         servers, nodes = self.train_until_saved()
         self.kill(*servers)
         for i, node in enumerate(nodes):
@@ -70,7 +60,7 @@ class Reconnect(DaemonTest):
             self.assertEqual(log.count(f"node {i} shares memory with server shard 0"), 2, log)
 
     def test_nodes_outlive_a_server_that_is_back_before_they_miss_it(self):
-        model = self.calm_model()
+        model = self.calm_model(*self.run_of)
         servers, nodes = self.train_until_saved()
         self.kill(*servers)
         servers = self.resumed()
@@ -80,7 +70,7 @@ class Reconnect(DaemonTest):
 
     def test_nodes_outlive_a_shard_that_is_killed(self):
         self.configure(shards=2)
-        model = self.calm_model()
+        model = self.calm_model(*self.run_of)
         servers, nodes = self.train_until_saved()
         self.kill(servers[1])
         lost = rf"server shard 1 \({self.endpoints[1]}\) lost: its connection broke"
@@ -94,7 +84,7 @@ class Reconnect(DaemonTest):
 
     def test_nodes_outlive_an_authority_that_is_killed_beside_a_shard(self):
         self.configure(shards=2)
-        model = self.calm_model()
+        model = self.calm_model(*self.run_of)
         servers, nodes = self.train_until_saved()
         self.kill(servers[0])
         for i, node in enumerate(nodes):
@@ -108,7 +98,7 @@ class Reconnect(DaemonTest):
     def test_nodes_outlive_a_server_that_asks_for_keys(self):
         self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
         self.run_of = (*self.run_of, f"security.keys={self.folder}/keys")
-        model = self.calm_model()
+        model = self.calm_model(*self.run_of)
         servers, nodes = self.train_until_saved()
         self.kill(*servers)
         for node in nodes:
@@ -122,7 +112,7 @@ class Reconnect(DaemonTest):
         self.iterations = 3 * ITERATIONS  # of which the second kill comes in the second third
         self.run_of = (f"train.total_iterations={self.iterations}", *self.run_of[1:])
         self.configure(shards=2)
-        model = self.calm_model()
+        model = self.calm_model(*self.run_of)
         servers, nodes = self.train_until_saved()
         self.kill(*servers)
         servers = self.resumed()
@@ -135,7 +125,7 @@ class Reconnect(DaemonTest):
         self.assertIn("generation 3", (self.run_dir / "worker-0.log").read_text(encoding="utf-8"))
 
     def test_a_killed_node_is_started_anew_beside_one_that_lives(self):
-        model = self.calm_model()
+        model = self.calm_model(*self.run_of)
         servers, nodes = self.train_until_saved()
         self.kill(*servers, nodes[1])
         servers = self.resumed()

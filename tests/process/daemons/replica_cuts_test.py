@@ -3,7 +3,8 @@
 import etcd
 import harness
 from breaker import Breaker, free_port
-from replicated import ITERATIONS, ReplicatedRun
+from calm_runs import ITERATIONS
+from replicated import ReplicatedRun
 
 
 @etcd.needs_etcd
@@ -23,9 +24,8 @@ class ReplicaCuts(ReplicatedRun):
         """`relayed`: the shard and the replica whose connections to the first server of the authority can be broken, by
         the breaker that is returned."""
         self.configure_replicas(shards, iterations)
-        for overrides in (self.of_run, self.of_replicas):
-            overrides += ["checkpoint.every_clocks=500", "cluster.reconnect_timeout=60s"]
-        model = self.calm_model()
+        self.of_replicas += [f"checkpoint.every_clocks={ITERATIONS // 8}", "cluster.reconnect_timeout=60s"]
+        model = self.calm_model(*self.of_replicas)
         ports = [free_port() for _ in range(2 * shards)]
         breaker = Breaker(ports[0], seed=0, breaks=0, least=1, most=1)
         self.breakers.append(breaker)
@@ -48,7 +48,7 @@ class ReplicaCuts(ReplicatedRun):
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][1]], model, self.second())
 
     def test_a_shard_whose_connection_breaks_as_the_run_is_handed_over_hears_of_it(self):
-        servers, nodes, breaker, model = self.start_over_tcp(2, [(1, 0), (1, 1)], ITERATIONS)
+        servers, nodes, breaker, model = self.start_over_tcp(2, [(1, 0), (1, 1)], 4 * ITERATIONS)
         self.kill(servers[0][1])
         comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas, self.at)
         self.wait_for_log("server.log", "all servers go on from the checkpoint")

@@ -4,7 +4,8 @@ import signal
 
 import etcd
 import harness
-from replicated import ITERATIONS, ReplicatedRun
+from calm_runs import ITERATIONS
+from replicated import ReplicatedRun
 
 
 @etcd.needs_etcd
@@ -13,8 +14,7 @@ class ReplicaReturns(ReplicatedRun):
 
     def of_returns(self):
         """A run into which servers come back."""
-        for overrides in (self.of_run, self.of_replicas):
-            overrides += ["checkpoint.every_clocks=500", "cluster.reconnect_timeout=60s"]
+        self.of_replicas += [f"checkpoint.every_clocks={ITERATIONS // 8}", "cluster.reconnect_timeout=60s"]
 
     def back(self, shard, replica, authority):
         """Another process of that replica. Training goes on, so each shard is in two places again; `authority`: which of
@@ -34,7 +34,7 @@ class ReplicaReturns(ReplicatedRun):
     def test_servers_that_were_lost_come_back_and_the_others_are_lost_then(self):
         self.configure_replicas(1, 6 * ITERATIONS)
         self.of_returns()
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         first, second = servers[0]
         self.kill(first)
@@ -48,7 +48,7 @@ class ReplicaReturns(ReplicatedRun):
     def test_a_shard_and_the_authority_come_back_one_after_the_other(self):
         self.configure_replicas(2, 6 * ITERATIONS)
         self.of_returns()
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[1][0])
         servers[1][1].wait_for_line("is served by this replica from here on, term 2")
@@ -63,7 +63,7 @@ class ReplicaReturns(ReplicatedRun):
     def test_a_run_that_has_lost_both_servers_is_resumed_by_one_of_them(self):
         self.configure_replicas(1, 4 * ITERATIONS)
         self.of_returns()
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[0][0])
         servers[0][1].wait_for_line("is served by this replica from here on, term 2")
@@ -76,7 +76,7 @@ class ReplicaReturns(ReplicatedRun):
     def test_one_that_comes_back_and_dies_at_once_costs_the_run_a_wait(self):
         self.configure_replicas(1, 6 * ITERATIONS)
         self.of_returns()
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[0][1])
         comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
@@ -126,7 +126,7 @@ class ReplicaReturns(ReplicatedRun):
         self.of_returns()
         self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
         self.of_replicas.append(f"security.keys={self.folder}/keys")
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[0][1])
         servers[0][0].wait_for_line("it goes on alone")

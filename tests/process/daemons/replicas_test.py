@@ -10,7 +10,8 @@ import sys
 import etcd
 import flood
 import harness
-from replicated import ITERATIONS, ReplicatedRun
+from calm_runs import ITERATIONS
+from replicated import ReplicatedRun
 
 
 @etcd.needs_etcd
@@ -18,26 +19,26 @@ class Replicas(ReplicatedRun):
     """One of the two is lost, or etcd is."""
 
     def test_nothing_happens(self):
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.assert_as_if_nothing_had_happened(nodes, servers[0], model)
         self.assertEqual((self.second() / "model.bin").read_bytes(), model)
 
     def test_the_one_that_serves_is_killed(self):
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[0][0])
         servers[0][1].wait_for_line("is served by this replica from here on, term 2")
         self.assert_as_if_nothing_had_happened(nodes, servers[0][1:], model, self.second())
 
     def test_the_one_that_follows_is_killed(self):
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[0][1])
         self.assert_as_if_nothing_had_happened(nodes, servers[0][:1], model)
 
     def test_one_that_stood_still_while_another_began_to_serve_ends(self):
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         servers[0][0].send(signal.SIGSTOP)
         servers[0][1].wait_for_line("is served by this replica from here on, term 2")
@@ -55,9 +56,8 @@ class Replicas(ReplicatedRun):
         return servers, [self.node(i, *self.of_replicas) for i in range(2)]
 
     def test_what_a_follower_cannot_write_it_says_and_the_run_is_none_the_worse(self):
-        self.of_run.append("checkpoint.every_clocks=100")
         self.of_replicas.append("checkpoint.every_clocks=100")
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_with_a_second_disk_that_takes_no_model()
         self.assert_as_if_nothing_had_happened(nodes, servers, model)
         said = "\n".join(servers[1].errors())
@@ -80,14 +80,14 @@ class Replicas(ReplicatedRun):
 
     def test_a_shard_beside_the_authority_is_killed(self):
         self.configure_replicas(2)
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[1][0])
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][0], servers[0][1], servers[1][1]], model)
 
     def test_the_authority_is_killed_beside_a_shard(self):
         self.configure_replicas(2)
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[0][0])
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][1], servers[1][0], servers[1][1]], model,
@@ -113,7 +113,7 @@ class Replicas(ReplicatedRun):
 
     def test_etcd_stands_still_for_a_while(self):
         self.configure_replicas(1, 10 * ITERATIONS)  # longer than a lease
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.etcd.send(signal.SIGSTOP)
         servers[0][0].wait_for_line("nobody is told anything by shard 0 until etcd answers: ")
@@ -123,7 +123,7 @@ class Replicas(ReplicatedRun):
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][serves]], model, [self.run_dir, self.second()][serves])
 
     def test_one_that_is_left_alone_goes_on_though_its_lease_has_ended(self):
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[0][1])
         servers[0][0].wait_for_line("it goes on alone")
@@ -132,7 +132,7 @@ class Replicas(ReplicatedRun):
 
     def test_the_authority_is_killed_when_training_is_over(self):
         self.configure_replicas(2)
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.wait_for_log("server.log", "training is over at version")
         self.kill(servers[0][0])
@@ -143,7 +143,7 @@ class Replicas(ReplicatedRun):
         self.configure_replicas(2)
         self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
         self.of_replicas.append(f"security.keys={self.folder}/keys")
-        model = self.calm_model()
+        model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         for shard in range(2):
             servers[shard][0].send(signal.SIGKILL)

@@ -6,13 +6,12 @@ import signal
 
 import etcd
 import harness
-from harness import DaemonTest
+from calm_runs import ITERATIONS, CalmRuns
 
-ITERATIONS = 4000
 LEASE = "3s"
 
 
-class ReplicatedRun(DaemonTest):
+class ReplicatedRun(CalmRuns):
     """The same run as one of which no server is lost: the same iterations, none of them twice, the same bits."""
 
     def setUp(self):
@@ -23,20 +22,10 @@ class ReplicatedRun(DaemonTest):
     def configure_replicas(self, shards, iterations=ITERATIONS):
         self.configure(shards=shards)
         self.iterations = iterations
-        self.of_run = [f"train.total_iterations={iterations}", f"cluster.lease={LEASE}"]
         first, second = ([f"ipc://{self.folder}/{k}.{r}" for k in range(shards)] for r in range(2))
         listed = ",".join(f'"{endpoint}"' for endpoint in first + second)
-        self.of_replicas = [*self.of_run, "cluster.replicas=2", f'cluster.etcd=["{self.etcd_endpoint}"]',
-                            f"cluster.endpoints=[{listed}]"]
-
-    def calm_model(self):
-        """Of a run without replicas in which nothing happens."""
-        servers, nodes = self.start_run(*self.of_run)
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
-        model = (self.run_dir / "model.bin").read_bytes()
-        self.run_dir.rename(self.folder / "calm")
-        return model
+        self.of_replicas = [f"train.total_iterations={iterations}", f"cluster.lease={LEASE}", "cluster.replicas=2",
+                            f'cluster.etcd=["{self.etcd_endpoint}"]', f"cluster.endpoints=[{listed}]"]
 
     def start_replicas(self):
         """Servers by shard and replica, and nodes; training has begun."""

@@ -5,9 +5,9 @@ import shutil
 import signal
 
 import harness
+from calm_runs import ITERATIONS, CalmRuns
 from harness import DaemonTest, FolderWatch, ScriptTest
 
-ITERATIONS = 4000  # 1000 versions of four workers: seconds, of which a kill comes in the first
 EVERY = 20
 
 
@@ -89,22 +89,13 @@ class Checkpoints(DaemonTest):
         self.assertFalse((self.run_dir / "checkpoint").exists())
 
 
-class Resume(DaemonTest):
+class Resume(CalmRuns):
     """kill -9 of servers in the middle of a run, then all daemons again with --resume: the same bits in the end."""
 
     def setUp(self):
         super().setUp()
         self.total = f"train.total_iterations={ITERATIONS}"
         self.saves = (self.total, f"checkpoint.every_clocks={EVERY}")
-
-    def uninterrupted(self, *overrides):
-        """The model's bytes of a run that nobody disturbs."""
-        servers, nodes = self.start_run(self.total, *overrides)
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
-        model = (self.run_dir / "model.bin").read_bytes()
-        shutil.rmtree(self.run_dir)
-        return model
 
     def killed(self, *overrides, written=2):
         """A run whose processes are all killed once so many checkpoints are written."""
@@ -135,7 +126,7 @@ class Resume(DaemonTest):
             with self.subTest(shards=shards):
                 shutil.rmtree(self.run_dir, ignore_errors=True)
                 self.configure(shards)
-                model = self.uninterrupted()
+                model = self.calm_model(self.total)
                 self.killed()
                 summary = self.assert_resumes_to(model)
                 self.assertEqual(summary["generation"], 2)
@@ -144,7 +135,7 @@ class Resume(DaemonTest):
                 self.assertIn("training goes on at version", log)
 
     def test_it_can_be_killed_and_resumed_twice(self):
-        model = self.uninterrupted("train.optimizer.kind=adam")
+        model = self.calm_model(self.total, "train.optimizer.kind=adam")
         self.killed("train.optimizer.kind=adam")
         servers, nodes = self.resume("train.optimizer.kind=adam")
         self.wait_for_log("server.log", "of generation 2 is written")
@@ -155,7 +146,7 @@ class Resume(DaemonTest):
         self.assertEqual(self.assert_resumes_to(model, "train.optimizer.kind=adam")["generation"], 3)
 
     def test_bsp_then_asp_goes_on_from_either_side_of_the_switch(self):
-        for version in (30, 900):
+        for version in (30, ITERATIONS * 9 // 40):
             with self.subTest(switches_at=version):
                 shutil.rmtree(self.run_dir, ignore_errors=True)
                 stages = ("sync.policy=switch",
@@ -173,7 +164,7 @@ class Resume(DaemonTest):
 
     def test_a_truncated_newest_checkpoint_is_passed_over(self):
         self.configure(shards=2)
-        model = self.uninterrupted()
+        model = self.calm_model(self.total)
         self.killed()
         newest = sorted((self.run_dir / "checkpoint").glob("*/manifest"))[-1].parent
         os.truncate(newest / "shard-1", (newest / "shard-1").stat().st_size - 1)
@@ -216,7 +207,7 @@ class Resume(DaemonTest):
             self.assertEqual(program.end(), 0, program.errors())
 
     def test_a_run_that_was_stopped_goes_on_from_its_last_version(self):
-        model = self.uninterrupted()
+        model = self.calm_model(self.total)
         servers, nodes = self.start_run(*self.saves, "checkpoint.every_clocks=1000")
         servers[0].wait_for_line(harness.PROGRESS.pattern)
         servers[0].send(signal.SIGTERM)
@@ -257,7 +248,7 @@ class Resume(DaemonTest):
 
     def test_a_killed_shard_ends_the_run_which_says_how_to_go_on(self):
         self.configure(shards=2)
-        model = self.uninterrupted()
+        model = self.calm_model(self.total)
         servers, nodes = self.start_run(*self.saves)
         wait_for_written(self, 1)
         servers[1].send(signal.SIGKILL)

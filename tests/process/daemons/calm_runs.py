@@ -1,0 +1,29 @@
+"""Runs that end as if nothing had happened to them: in the bits of a run to which nothing did. See harness.py."""
+
+import harness
+from harness import DaemonTest
+
+# Of four workers: seconds, of which what happens comes in the first. A sanitizer's build takes as long for a quarter.
+ITERATIONS = 1000 if harness.SANITIZED else 4000
+
+
+class CalmRuns(DaemonTest):
+    """The models of runs in which nothing happens, each trained once for all tests of a class."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls._calm = {}
+
+    def calm_model(self, *overrides):
+        """The bytes that a run on as many shards comes to. Of the overrides only those of `train` and `sync` are its own: how it
+        is saved, served and watched changes no bit."""
+        training = tuple(each for each in overrides if each.startswith(("train.", "sync.")))
+        run = (self.shards, *training)
+        if run not in self._calm:
+            out = self._shared / f"calm-{len(self._calm)}"
+            servers, nodes = self.start_run(*training, f"run.out={out}")
+            for program in servers + nodes:
+                self.assert_ends(program, 0)
+            self._calm[run] = (out / "model.bin").read_bytes()
+        return self._calm[run]
