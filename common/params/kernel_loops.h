@@ -21,18 +21,24 @@
 namespace paceline::kernels {
 namespace {
 
-// The gradient with coupled decay in it.
-template <Decay kDecay>
-inline float decayed_gradient(float gradient, float parameter, float weight) {
+// The gradient with coupled decay in it. Of a number or, as below, of a vector of them.
+template <Decay kDecay, typename Floats>
+inline Floats decayed_gradient(Floats gradient, Floats parameter, float weight) {
   if constexpr (kDecay == Decay::kCoupled) return gradient + weight * parameter;
   return gradient;
 }
 
 // The parameter after a step, decoupled decay included.
-template <Decay kDecay>
-inline float moved(float parameter, float step, float weight) {
+template <Decay kDecay, typename Floats>
+inline Floats moved(Floats parameter, Floats step, float weight) {
   if constexpr (kDecay == Decay::kDecoupled) return parameter - (step + weight * parameter);
   return parameter - step;
+}
+
+template <Decay kDecay, typename Floats>
+inline Floats sgd_step(Floats parameter, Floats gradient, float learning_rate, float weight) {
+  const Floats step = learning_rate * decayed_gradient<kDecay>(gradient, parameter, weight);
+  return moved<kDecay>(parameter, step, weight);
 }
 
 template <Decay kDecay>
@@ -42,10 +48,83 @@ void sgd_loop(const Piece& piece, float learning_rate, float weight) {
   const float* const gradient = piece.gradient;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < piece.n; ++i) {
-    const float p = in[i];
-    out[i] = moved<kDecay>(p, learning_rate * decayed_gradient<kDecay>(gradient[i], p, weight), weight);
+    out[i] = sgd_step<kDecay>(in[i], gradient[i], learning_rate, weight);
   }
 }
+
+// An exponent of all ones is what NaN and infinity have in common (IEEE 754). Bits, not isfinite(): the same
+// answer under every floating-point option, and an integer loop that vectorises.
+constexpr std::uint32_t kExponent = 0x7F800000u;
+
+inline bool is_non_finite(float value) {
+  return (__builtin_bit_cast(std::uint32_t, value) & kExponent) == kExponent;
+}
+
+template <Decay kDecay>
+bool sgd_and_look_loop(const Piece& piece, float learning_rate, float weight) {
+  const float* const in = piece.in;
+  float* const out = piece.out;
+  const float* const gradient = piece.gradient;
+  std::uint32_t found = 0;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < piece.n; ++i) {
+    const float g = gradient[i];
+    found |= static_cast<std::uint32_t>(is_non_finite(g));
+    out[i] = sgd_step<kDecay>(in[i], g, learning_rate, weight);
+  }
+  return found != 0;
+}
+
+#ifdef __SSE2__
+// The compiler writes no store past the caches by itself, so what does is a loop over the widest registers
+// that it may use, a cache line at a time: a part of one would have to be read first.
+constexpr std::int64_t kLine = 64 / sizeof(float);
+#ifdef __AVX__
+constexpr std::int64_t kWidth = 8;
+typedef float Floats __attribute__((vector_size(32)));
+inline Floats load(const float* from) { return _mm256_loadu_ps(from); }
+inline void store_past_cache(float* to, Floats values) { _mm256_stream_ps(to, values); }
+#else
+constexpr std::int64_t kWidth = 4;
+typedef float Floats __attribute__((vector_size(16)));
+inline Floats load(const float* from) { return _mm_loadu_ps(from); }
+inline void store_past_cache(float* to, Floats values) { _mm_stream_ps(to, values); }
+#endif
+typedef std::uint32_t Bits __attribute__((vector_size(sizeof(Floats))));
+
+inline bool begins_line(const float* at) { return (__builtin_bit_cast(std::uintptr_t, at) & 63U) == 0; }
+
+template <Decay kDecay>
+bool sgd_past_cache_loop(const Piece& piece, float learning_rate, float weight) {
+  const float* const in = piece.in;
+  float* const out = piece.out;
+  const float* const gradient = piece.gradient;
+  const auto alone = [&](std::int64_t begin, std::int64_t end) {
+    return sgd_and_look_loop<kDecay>({in + begin, out + begin, gradient + begin, end - begin}, learning_rate,
+                                     weight);
+  };
+  std::int64_t i = 0;
+  while (i < piece.n && !begins_line(out + i)) ++i;
+  bool found = alone(0, i);
+  Bits seen{};  // all ones where one was
+  for (; i + kLine <= piece.n; i += kLine) {
+    for (std::int64_t k = i; k < i + kLine; k += kWidth) {
+      const Floats g = load(gradient + k);
+      seen |= reinterpret_cast<Bits>((reinterpret_cast<Bits>(g) & kExponent) == kExponent);
+      store_past_cache(out + k, sgd_step<kDecay>(load(in + k), g, learning_rate, weight));
+    }
+  }
+  for (std::int64_t k = 0; k < kWidth; ++k) found |= seen[k] != 0;
+  found |= alone(i, piece.n);
+  _mm_sfence();  // such stores are ordered by nothing else: whoever is told of them next must see them
+  return found;
+}
+#else
+template <Decay kDecay>
+bool sgd_past_cache_loop(const Piece& piece, float learning_rate, float weight) {
+  return sgd_and_look_loop<kDecay>(piece, learning_rate, weight);
+}
+#endif
 
 template <Decay kDecay, bool kNesterov>
 void momentum_loop(const Piece& piece, float* velocity, const MomentumStep& step, float weight) {
@@ -91,6 +170,30 @@ void sgd(const Piece& piece, float learning_rate, WeightDecay decay) {
     case Decay::kDecoupled:
       return sgd_loop<Decay::kDecoupled>(piece, learning_rate, decay.weight);
   }
+}
+
+bool sgd_and_look(const Piece& piece, float learning_rate, WeightDecay decay) {
+  switch (decay.kind) {
+    case Decay::kNone:
+      return sgd_and_look_loop<Decay::kNone>(piece, learning_rate, decay.weight);
+    case Decay::kCoupled:
+      return sgd_and_look_loop<Decay::kCoupled>(piece, learning_rate, decay.weight);
+    case Decay::kDecoupled:
+      return sgd_and_look_loop<Decay::kDecoupled>(piece, learning_rate, decay.weight);
+  }
+  return false;
+}
+
+bool sgd_past_cache(const Piece& piece, float learning_rate, WeightDecay decay) {
+  switch (decay.kind) {
+    case Decay::kNone:
+      return sgd_past_cache_loop<Decay::kNone>(piece, learning_rate, decay.weight);
+    case Decay::kCoupled:
+      return sgd_past_cache_loop<Decay::kCoupled>(piece, learning_rate, decay.weight);
+    case Decay::kDecoupled:
+      return sgd_past_cache_loop<Decay::kDecoupled>(piece, learning_rate, decay.weight);
+  }
+  return false;
 }
 
 template <bool kNesterov>
@@ -167,37 +270,21 @@ void subtract(float* difference, const float* minuend, const float* subtrahend, 
   for (std::int64_t i = 0; i < n; ++i) difference[i] = minuend[i] - subtrahend[i];
 }
 
-// A whole cache line at a time, or what lies in it would have to be read first.
 #ifdef __SSE2__
-constexpr std::int64_t kLine = 64 / sizeof(float);
-
-inline void write_line_past_cache(float* out, const float* in) {
-#ifdef __AVX__
-  for (int i = 0; i < kLine; i += 8) _mm256_stream_ps(out + i, _mm256_loadu_ps(in + i));
-#else
-  for (int i = 0; i < kLine; i += 4) _mm_stream_ps(out + i, _mm_loadu_ps(in + i));
-#endif
-}
-
 void copy_past_cache(float* out, const float* in, std::int64_t n) {
   std::int64_t i = 0;
-  for (; i < n && (__builtin_bit_cast(std::uintptr_t, out + i) & 63U) != 0; ++i) out[i] = in[i];
-  for (; i + kLine <= n; i += kLine) write_line_past_cache(out + i, in + i);
+  for (; i < n && !begins_line(out + i); ++i) out[i] = in[i];
+  for (; i + kLine <= n; i += kLine) {
+    for (std::int64_t k = i; k < i + kLine; k += kWidth) store_past_cache(out + k, load(in + k));
+  }
   for (; i < n; ++i) out[i] = in[i];
-  _mm_sfence();  // such stores are ordered by nothing else: whoever is told of them next must see them
+  _mm_sfence();  // as above
 }
 #else
 void copy_past_cache(float* out, const float* in, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = in[i];
 }
 #endif
-
-// An exponent of all ones is what NaN and infinity have in common (IEEE 754). Bits, not isfinite(): the same
-// answer under every floating-point option, and an integer loop that vectorises.
-inline bool is_non_finite(float value) {
-  constexpr std::uint32_t kExponent = 0x7F800000u;
-  return (__builtin_bit_cast(std::uint32_t, value) & kExponent) == kExponent;
-}
 
 std::int64_t first_non_finite(const float* values, std::int64_t n) {
   constexpr std::int64_t kChunk = 1024;  // looked at whole, without a branch for each value
@@ -214,19 +301,9 @@ std::int64_t first_non_finite(const float* values, std::int64_t n) {
 }
 
 constexpr Kernels table(InstructionSet set, const char* name) {
-  return {set,
-          name,
-          sgd,
-          momentum,
-          adam,
-          compensate,
-          compensate_adaptive,
-          begin_sum,
-          add_weighted,
-          scale,
-          subtract,
-          copy_past_cache,
-          first_non_finite};
+  return {set,          name,  sgd,        sgd_and_look,        sgd_past_cache,
+          momentum,     adam,  compensate, compensate_adaptive, begin_sum,
+          add_weighted, scale, subtract,   copy_past_cache,     first_non_finite};
 }
 
 }  // namespace

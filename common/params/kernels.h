@@ -80,6 +80,11 @@ struct Kernels {
   const char* name;  // plain, avx2, avx512
 
   void (*sgd)(const Piece& piece, float learning_rate, WeightDecay decay);
+  // The same, and whether a value of the gradient is NaN or infinite: seen in the same pass.
+  bool (*sgd_and_look)(const Piece& piece, float learning_rate, WeightDecay decay);
+  // The same; `out` is disjoint from the others, and written past the processor's caches where it can write
+  // so: what is in them stays, and no line is read before it is written.
+  bool (*sgd_past_cache)(const Piece& piece, float learning_rate, WeightDecay decay);
   void (*momentum)(const Piece& piece, float* velocity, const MomentumStep& step, WeightDecay decay);
   void (*adam)(const Piece& piece, float* first, float* second, const AdamStep& step, WeightDecay decay);
 
@@ -96,7 +101,7 @@ struct Kernels {
   void (*scale)(float* values, float factor, std::int64_t n);
   // difference = minuend - subtrahend
   void (*subtract)(float* difference, const float* minuend, const float* subtrahend, std::int64_t n);
-  // out = in, past the processor's caches where it can write so: what is in them stays.
+  // out = in, past the processor's caches likewise.
   void (*copy_past_cache)(float* out, const float* in, std::int64_t n);
   // The index of the first NaN or infinity; n when there is none.
   std::int64_t (*first_non_finite)(const float* values, std::int64_t n);

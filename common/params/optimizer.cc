@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/assert.h"
-#include "common/params/kernels.h"
 
 namespace paceline {
 namespace {
@@ -86,14 +85,35 @@ void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::
   }
 }
 
-void OptimizerState::apply_stateless(std::span<const float> in, std::span<float> out,
-                                     std::span<const float> gradient, double learning_rate) const {
+kernels::Piece OptimizerState::stateless(std::span<const float> in, std::span<float> out,
+                                         std::span<const float> gradient) const {
   PACELINE_ASSERT(settings_.kind == OptimizerKind::kSgd, "a step of an optimizer that has a state");
   PACELINE_ASSERT(in.size() == gradient.size() && out.size() == gradient.size(),
                   "in " + std::to_string(in.size()) + ", out " + std::to_string(out.size()) + ", gradient " +
                       std::to_string(gradient.size()));
-  const kernels::Piece piece{in.data(), out.data(), gradient.data(), std::ssize(gradient)};
-  kernels::best().sgd(piece, static_cast<float>(learning_rate), weight_decay(settings_, learning_rate));
+  return {in.data(), out.data(), gradient.data(), std::ssize(gradient)};
+}
+
+void OptimizerState::apply_stateless(std::span<const float> in, std::span<float> out,
+                                     std::span<const float> gradient, double learning_rate,
+                                     Stores stores) const {
+  const kernels::Piece piece = stateless(in, out, gradient);
+  const kernels::WeightDecay decay = weight_decay(settings_, learning_rate);
+  const auto rate = static_cast<float>(learning_rate);
+  if (stores == Stores::kPastCache) {
+    kernels::best().sgd_past_cache(piece, rate, decay);
+  } else {
+    kernels::best().sgd(piece, rate, decay);
+  }
+}
+
+bool OptimizerState::apply_stateless_and_look(std::span<const float> in, std::span<float> out,
+                                              std::span<const float> gradient, double learning_rate,
+                                              Stores stores) const {
+  const kernels::Kernels& loops = kernels::best();
+  const auto step = stores == Stores::kPastCache ? loops.sgd_past_cache : loops.sgd_and_look;
+  return step(stateless(in, out, gradient), static_cast<float>(learning_rate),
+              weight_decay(settings_, learning_rate));
 }
 
 void OptimizerState::apply(std::span<float> parameters, std::span<const float> gradient,

@@ -32,6 +32,7 @@
 
 #include "common/config/run_config.h"
 #include "common/params/blocks.h"
+#include "common/params/kernels.h"
 #include "common/params/state_vector.h"
 #include "common/status.h"
 
@@ -44,6 +45,10 @@ struct OptimizerImage {
   BlockRange first;        // momentum's u, Adam's m; else empty
   BlockRange second;       // Adam's v; else empty
 };
+
+// Where what a step makes is stored. Past the processor's caches: for a vector that outgrows them and is not
+// read right away; no line of it is read before it is written.
+enum class Stores { kCached, kPastCache };
 
 class OptimizerState {
  public:
@@ -66,9 +71,13 @@ class OptimizerState {
   void apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
              std::span<const float> gradient);
 
-  // sgd only, which has no state: any piece by itself, with a learning rate of its own, begun or not.
+  // sgd only, which has no state: any piece by itself, with a learning rate of its own, begun or not. Past
+  // the caches where `out` is apart from both.
   void apply_stateless(std::span<const float> in, std::span<float> out, std::span<const float> gradient,
-                       double learning_rate) const;
+                       double learning_rate, Stores stores = Stores::kCached) const;
+  // The same, and whether a value of the gradient is NaN or infinite: seen in the same pass over memory.
+  bool apply_stateless_and_look(std::span<const float> in, std::span<float> out,
+                                std::span<const float> gradient, double learning_rate, Stores stores) const;
 
   // The whole range at once, in place: begin_step() and one apply().
   void apply(std::span<float> parameters, std::span<const float> gradient, double learning_rate);
@@ -80,6 +89,9 @@ class OptimizerState {
   [[nodiscard]] Status restore(OptimizerImage image);
 
  private:
+  kernels::Piece stateless(std::span<const float> in, std::span<float> out,
+                           std::span<const float> gradient) const;
+
   OptimizerSection settings_;
   std::int64_t size_;
   std::int64_t steps_ = 0;

@@ -11,7 +11,8 @@ namespace paceline::server {
 
 void Gradient::look_at(std::int64_t piece) {
   Piece& it = pieces_[static_cast<std::size_t>(piece)];
-  if (!it.looked_at) it.look([](const Range&) {});
+  if (it.looked_at) return;
+  it.look([](std::int64_t, std::span<const float> values) { return first_non_finite(values).has_value(); });
 }
 
 std::int64_t Gradient::not_looked_at() {
@@ -43,8 +44,7 @@ float Gradient::at(std::int64_t index) const {
   return piece->floats({index, index + 1}).front();
 }
 
-void Gradient::Piece::look_at(const Range& stretch) {
-  if (non_finite) return;
+void Gradient::Piece::find_in(const Range& stretch) {
   if (const auto index = first_non_finite(floats(stretch))) non_finite = stretch.begin + *index;
 }
 

@@ -2,10 +2,10 @@
 //
 // Each value is looked at once, for NaN and infinity: before the authority is told that the gradient is whole
 // and finite. That is another pass over memory, unless it is made where something passes over the values
-// anyway, so whoever applies a part ahead of the decision (store/next_state.h) looks at it on the way, a
-// stretch at a time, so that each comes from memory once:
+// anyway, so whoever applies a part ahead of the decision (store/next_state.h) looks at it on the way, in the
+// same loop or a stretch at a time, so that each comes from memory once:
 //
-//   look_and_use():   | look, use | look, use | look, use | ...      a stretch stays in a core's cache
+//   use_and_look():   | use, look | use, look | use, look | ...      a stretch stays in a core's cache
 //
 // Thread: one at a time; looking at and using parts that have no piece in common, several.
 #pragma once
@@ -51,16 +51,18 @@ class Gradient {
     }
   }
 
-  // The same, and looks at each piece that lies in `part` whole, unless that has been done.
+  // The same with use(offset, values, look), where each piece that lies in `part` whole is to be looked at,
+  // too, unless that has been done: `look` asks whether a value is NaN or infinite.
   template <typename Use>
-  void look_and_use(Range part, Use&& use) {
+  void use_and_look(Range part, Use&& use) {
     for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
       const Range common = piece->in(part);
       if (common.size() <= 0) continue;
       if (common.size() < piece->payload.count() || piece->looked_at) {
-        use(common.begin, piece->floats(common));
+        use(common.begin, piece->floats(common), false);
       } else {
-        piece->look([&](const Range& stretch) { use(stretch.begin, piece->floats(stretch)); });
+        piece->look(
+            [&](std::int64_t offset, std::span<const float> values) { return use(offset, values, true); });
       }
     }
   }
@@ -90,17 +92,16 @@ class Gradient {
       return payload.floats().subspan(static_cast<std::size_t>(part.begin - begin),
                                       static_cast<std::size_t>(part.size()));
     }
-    // Calls then(stretch) for each stretch that has just been looked at.
-    template <typename Then>
-    void look(Then&& then) {
+    // Stretch by stretch: meets(offset, values), whether one of these is NaN or infinite.
+    template <typename Meets>
+    void look(Meets&& meets) {
       for (std::int64_t at = begin; at < end(); at += kStretch) {
         const Range stretch{at, std::min(at + kStretch, end())};
-        look_at(stretch);
-        then(stretch);
+        if (meets(at, floats(stretch)) && !non_finite) find_in(stretch);
       }
       looked_at = true;
     }
-    void look_at(const Range& stretch);
+    void find_in(const Range& stretch);
   };
   // Floats: a stretch of a gradient, and of two arrays beside it, lie in a core's innermost cache.
   static constexpr std::int64_t kStretch = 1024;

@@ -161,14 +161,18 @@ void NextState::take(std::int64_t i, const BlockRange& now, Gradient& gradient) 
   const Range elements = now.elements(i);
   const bool last = mode_ == ApplyMode::kEager || block.taken == expected_.size();
   const Then then = last ? Then::kDone : Then::kReadAgain;
-  gradient.look_and_use(elements, [&](std::int64_t offset, std::span<const float> values) {
+  gradient.use_and_look(elements, [&](std::int64_t offset, std::span<const float> values, bool look) {
     const std::int64_t at = offset - elements.begin;
     const std::span<float> part(floats + at, values.size());
     if (combine_ == CombineMode::kMean) {
       first ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
-    } else {
-      write_step(rate, offset, first ? std::span(before + at, values.size()) : part, part, values, then);
+      return look && first_non_finite(values).has_value();
     }
+    const std::span<const float> in = first ? std::span(before + at, values.size()) : part;
+    const Stores stores = stores_of(in, part, then);
+    if (look) return optimizer_.apply_stateless_and_look(in, part, values, rate, stores);
+    optimizer_.apply_stateless(in, part, values, rate, stores);
+    return false;
   });
 }
 
@@ -180,12 +184,15 @@ void NextState::prepare_whole(const Gradient& whole, const BlockRange& now, Vers
   while (place < taken_.size() && next(place, version, gradients) != &whole) ++place;
   Gradient* const gradient = next(place, version, gradients);
   if (gradient != &whole || !expect(place, version, whole)) return;
+  // A block that nobody reads the decision writes in place, which costs less than one beside it; but not less
+  // than that and a pass before it that looks, where the gradient has gone from the processor's cache by
+  // then.
+  const bool beside_all = size_ > kCachedFloatsMax && 2 * whole.floats_not_looked_at() > size_;
   unfinished_.clear();
   std::int64_t floats = 0;
   for (std::int64_t i = 0; i < std::ssize(blocks_); ++i) {
     if (blocks_[static_cast<std::size_t>(i)].taken != place) continue;
-    // A block that nobody reads the decision writes in place, which costs less than one beside it.
-    if (place == 0 && now.ref(i).unique()) continue;
+    if (place == 0 && !beside_all && now.ref(i).unique()) continue;
     unfinished_.push_back(i);
     floats += now.elements(i).size();
   }

@@ -72,9 +72,9 @@ class NextState {
   // `version`. A block is at most 1 MiB, so it takes some 0.1 ms; when nothing is here that could be taken,
   // no block is looked at.
   bool prepare_one(const BlockRange& now, Version version, GradientStore& gradients);
-  // Has each block that is still read, and whose turn it is for this whole gradient, take it; with several
-  // threads. To be called when it has become whole: what nobody has looked at (store/gradient.h) is looked at
-  // and applied in one pass over memory.
+  // Has each block whose turn it is for this whole gradient take it, if that costs less than to look at the
+  // gradient now and apply it with the decision; with several threads. To be called when it has become whole:
+  // what nobody has looked at (store/gradient.h) is looked at and applied in one pass over memory.
   void prepare_whole(const Gradient& whole, const BlockRange& now, Version version, GradientStore& gradients);
   // Looks at what nobody has looked at of a whole gradient, with several threads.
   void look_at_rest(Gradient& whole);
@@ -115,6 +115,7 @@ class NextState {
   void take(std::int64_t i, const BlockRange& now, Gradient& gradient);
   // What becomes of a block that has taken a gradient: nothing for a while, or it takes the next at once.
   enum class Then { kDone, kReadAgain };
+  Stores stores_of(std::span<const float> in, std::span<const float> out, Then then) const;
   void write_step(double rate, std::int64_t offset, std::span<const float> in, std::span<float> out,
                   std::span<const float> gradient, Then then);
   double divisor_of(const wire::Contribution& c) const {

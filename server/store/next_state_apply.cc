@@ -231,22 +231,26 @@ void NextState::turn_eager() {
   drop();
 }
 
-// One step of the optimizer, with this rate: that of the step it was begun with, where it has a state. A
-// block beside the old one, of a state that outgrows the processor's cache, is written past that: else each
+// A block beside the old one, of a state that outgrows the processor's cache, is written past that: else each
 // line would be read first. Not where the next gradient reads it right away.
+Stores NextState::stores_of(std::span<const float> in, std::span<const float> out, Then then) const {
+  const bool past_cache = in.data() != out.data() && size_ > kCachedFloatsMax && then == Then::kDone;
+  return past_cache ? Stores::kPastCache : Stores::kCached;
+}
+
+// One step of the optimizer, with this rate: that of the step it was begun with, where it has a state. With
+// one, what goes past the cache is made within it, a stretch at a time.
 void NextState::write_step(double rate, std::int64_t offset, std::span<const float> in, std::span<float> out,
                            std::span<const float> gradient, Then then) {
-  const auto step = [&](std::size_t at, std::span<float> stepped) {
-    const std::span<const float> from = in.subspan(at, stepped.size());
-    const std::span<const float> by = gradient.subspan(at, stepped.size());
-    if (settings_.kind == OptimizerKind::kSgd) return optimizer_.apply_stateless(from, stepped, by, rate);
-    optimizer_.apply(offset + static_cast<std::int64_t>(at), from, stepped, by);
-  };
-  if (in.data() == out.data() || size_ <= kCachedFloatsMax || then == Then::kReadAgain) return step(0, out);
+  const Stores stores = stores_of(in, out, then);
+  if (settings_.kind == OptimizerKind::kSgd)
+    return optimizer_.apply_stateless(in, out, gradient, rate, stores);
+  if (stores == Stores::kCached) return optimizer_.apply(offset, in, out, gradient);
   std::array<float, 1024> stretch;
   for (std::size_t at = 0; at < out.size(); at += stretch.size()) {
     const std::span<float> stepped(stretch.data(), std::min(stretch.size(), out.size() - at));
-    step(at, stepped);
+    optimizer_.apply(offset + static_cast<std::int64_t>(at), in.subspan(at, stepped.size()), stepped,
+                     gradient.subspan(at, stepped.size()));
     copy_past_cache(out.subspan(at, stepped.size()), stepped);
   }
 }

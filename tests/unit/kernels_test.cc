@@ -122,6 +122,12 @@ void add_optimizers(std::vector<Operation>& all) {
         return Piece{a.in.data(), in_place ? a.in.data() : a.out.data(), a.gradient.data(), a.n};
       };
       all.push_back({"sgd" + how, [=](const Kernels& k, Arrays& a) { k.sgd(piece(a), 0.0123F, decay); }});
+      all.push_back({"sgd and look" + how,
+                     [=](const Kernels& k, Arrays& a) { k.sgd_and_look(piece(a), 0.0123F, decay); }});
+      if (!in_place) {
+        all.push_back({"sgd past cache" + how,
+                       [=](const Kernels& k, Arrays& a) { k.sgd_past_cache(piece(a), 0.0123F, decay); }});
+      }
       for (const bool nesterov : {false, true}) {
         all.push_back({(nesterov ? "nesterov" : "momentum") + how, [=](const Kernels& k, Arrays& a) {
                          k.momentum(piece(a), a.first.data(), {0.0123F, 0.9F, nesterov}, decay);
@@ -224,6 +230,37 @@ void require_the_first_non_finite(const Kernels& loops) {
   }
 }
 
+// Of one gradient at a time, wherever the value that is not finite stands: in the loop's middle, head or
+// tail.
+void require_steps_that_look(const Kernels& loops) {
+  for (std::int64_t offset = 0; offset < kFloatsPerLine; ++offset) {
+    for (const std::int64_t n : {0, 1, 15, 16, 17, 33, 70, 300}) {
+      Arrays a(Catch::rngSeed(), n, offset, 1'000'000'000);
+      const Piece piece{a.in.data(), a.out.data(), a.gradient.data(), n};
+      const auto found = [&](kernels::WeightDecay decay) {
+        const bool beside = loops.sgd_and_look(piece, 0.1F, decay);
+        REQUIRE(loops.sgd_past_cache(piece, 0.1F, decay) == beside);
+        return beside;
+      };
+      for (const Decay kind : {Decay::kNone, Decay::kCoupled, Decay::kDecoupled}) {
+        const kernels::WeightDecay decay{kind, 0.01F};
+        INFO(loops.name << ", " << n << " floats, offset " << offset);
+        REQUIRE_FALSE(found(decay));
+        for (std::int64_t at = 0; at<n; at += n> 70 ? 7 : 1) {
+          const float before = a.gradient.data()[at];
+          a.gradient.data()[at] = at % 2 == 0 ? -std::numeric_limits<float>::infinity()
+                                              : std::numeric_limits<float>::signaling_NaN();
+          REQUIRE(found(decay));
+          a.gradient.data()[at] = before;
+          a.in.data()[at] = std::numeric_limits<float>::quiet_NaN();  // of parameters nobody asks
+          REQUIRE_FALSE(found(decay));
+          a.in.data()[at] = before;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("avx2_gives_the_bits_of_plain") {
@@ -254,11 +291,38 @@ TEST_CASE("a_copy_past_the_cache_is_a_copy") {
   }
 }
 
+TEST_CASE("a_step_that_looks_or_stores_past_the_cache_is_that_step") {
+  const Kernels& plain = *kernels::find(InstructionSet::kPlain);
+  for (const Decay kind : {Decay::kNone, Decay::kCoupled, Decay::kDecoupled}) {
+    const kernels::WeightDecay decay{kind, 0.013F};
+    for (std::int64_t offset = 0; offset < kFloatsPerLine; ++offset) {
+      for (std::int64_t n = 0; n <= 70; ++n) {
+        const Arrays before(Catch::rngSeed(), n, offset, 4);
+        Arrays expected = before, looking = before, past = before;
+        const auto piece = [n](Arrays& a) { return Piece{a.in.data(), a.out.data(), a.gradient.data(), n}; };
+        plain.sgd(piece(expected), 0.0123F, decay);
+        plain.sgd_and_look(piece(looking), 0.0123F, decay);
+        plain.sgd_past_cache(piece(past), 0.0123F, decay);
+        REQUIRE_FALSE(looking.out.difference(expected.out));
+        REQUIRE_FALSE(past.out.difference(expected.out));
+      }
+    }
+  }
+}
+
 TEST_CASE("every_set_finds_the_first_value_that_is_not_finite") {
   for (const auto& [set, name] : {std::pair{InstructionSet::kPlain, "plain"},
                                   {InstructionSet::kAvx2, "avx2"},
                                   {InstructionSet::kAvx512, "avx512"}}) {
     if (const Kernels* const loops = offered(set, name)) require_the_first_non_finite(*loops);
+  }
+}
+
+TEST_CASE("every_set_steps_and_sees_whether_the_gradient_is_finite") {
+  for (const auto& [set, name] : {std::pair{InstructionSet::kPlain, "plain"},
+                                  {InstructionSet::kAvx2, "avx2"},
+                                  {InstructionSet::kAvx512, "avx512"}}) {
+    if (const Kernels* const loops = offered(set, name)) require_steps_that_look(*loops);
   }
 }
 
