@@ -1,11 +1,10 @@
 // What a thread has of its own gradients, and what is left to do with them: the books of worker/cache/
 // thread_cache.h without its numbers. Under SGD the newest gradient waits until a read needs it applied,
-// slice by slice, and only one older one is kept as it is while the next is computed. A read that finds two
-// makes the older one a difference. Each of the two is a pass over what it concerns.
+// slice by slice, and as many are kept as they are as leave a buffer for the next. A read that finds one more
+// makes the oldest a difference. Each of the two is a pass over what it concerns.
 //
-//   reads that go on with what is there, SGD:   1 pass (the newest is applied), then 2 each (and the older
-//   one
-//                                               becomes a difference)
+//   reads that go on with what is there, SGD:   1 pass (the newest is applied), from the third on 2 (and the
+//                                               oldest becomes a difference)
 //   a read that takes over every slice:         none for the newest, which is applied in the same pass
 #pragma once
 
@@ -25,6 +24,10 @@ namespace paceline::simulate {
 // Thread: one.
 class LocalUpdates {
  public:
+  // Own gradients that are kept as they are, at most, and one less while the next is computed: a worker's
+  // buffers (worker/train/gradient_buffers.h), each of which comes back as soon as it can.
+  static constexpr std::size_t kBuffersMax = 3;
+
   // `at_once`: the optimizer has a state, so nothing waits and differences are kept.
   explicit LocalUpdates(bool at_once) : at_once_(at_once) {}
 
@@ -56,9 +59,9 @@ class LocalUpdates {
 
   // At the end of a read: does what is left. Returns the floats gone through; null: nothing was left.
   std::optional<std::int64_t> settle(const std::vector<ShardSizes>& shards) {
-    if (waits_in_.empty() && gradients_ < kGradientsMax) return std::nullopt;
+    const bool full = gradients_ == kBuffersMax;
+    if (waits_in_.empty() && !full) return std::nullopt;
     std::int64_t floats = 0;
-    const bool full = gradients_ == kGradientsMax;
     for (std::uint32_t k = 0; k < shards.size(); ++k) {
       if (!waits_in_.empty() && waits_in_[k]) floats += shards[k].floats;
       if (full) floats += shards[k].floats;
@@ -72,8 +75,6 @@ class LocalUpdates {
   std::int64_t kept() const { return std::ssize(own_.stamps()); }
 
  private:
-  static constexpr std::size_t kGradientsMax = 2;  // thread_cache.h
-
   bool at_once_;
   cache::OwnUpdates own_;
   std::size_t gradients_ = 0;   // the newest of own_, not made differences yet

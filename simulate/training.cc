@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/store/decision.h"
+#include "simulate/local_updates.h"
 
 namespace paceline::simulate {
 namespace {
@@ -107,7 +108,8 @@ void Training::refresh(Rank worker, Clock now, const cache::SnapshotStamp& taken
 
 void Training::settle(Rank worker) {
   ThreadCache& cache = workers_[worker.value]->cache();
-  if (!cache.settled()) cache.settle();
+  cache.settle();
+  while (cache.gradients() >= LocalUpdates::kBuffersMax) cache.keep_difference();
 }
 
 std::string Training::push_taken(ShardId shard, Rank worker) {

@@ -235,7 +235,7 @@ TEST_CASE("an_older_state_contains_what_was_applied_up_to_its_revision") {
   CHECK(AppliedClocks(ApplyMode::kVersioned, 2, 9).at(Rank(0), Version(4), Revision(50)) == Clock(4));
 }
 
-TEST_CASE("a_gradient_is_applied_where_it_waits_and_two_that_are_kept_are_one_too_many") {
+TEST_CASE("a_gradient_is_applied_where_it_waits_and_three_that_are_kept_are_one_too_many") {
   const std::vector<ShardSizes> shards{{100, {}, {}}, {10, {}, {}}};
   LocalUpdates own(false);
   CHECK_FALSE(own.settle(shards));
@@ -243,23 +243,25 @@ TEST_CASE("a_gradient_is_applied_where_it_waits_and_two_that_are_kept_are_one_to
   CHECK(own.settle(shards) == 110);  // applied in both slices, which stay
   CHECK_FALSE(own.settle(shards));
   own.computed(Clock(1), 2);
-  CHECK(own.settle(shards) == 220);  // and that of clock 0 becomes a difference
+  CHECK(own.settle(shards) == 110);
   own.computed(Clock(2), 2);
-  // Slice 1 is taken over, and lacks all three; in slice 0 the newest still waits.
+  CHECK(own.settle(shards) == 220);  // and that of clock 0 becomes a difference
+  own.computed(Clock(3), 2);
+  // Slice 1 is taken over, and lacks all four; in slice 0 the newest still waits.
   cache::SnapshotStamp here(2);
-  CHECK(own.take_over(ShardId(1), Clock(0)) == 3);
+  CHECK(own.take_over(ShardId(1), Clock(0)) == 4);
   own.refreshed(here, 0);
   CHECK(own.settle(shards) == 100 + 110);
   // Everything is in both: nothing is kept, nothing is left.
-  own.computed(Clock(3), 2);
-  const cache::SliceStamp newest{Version(4), Revision(9), {Clock(4)}};
+  own.computed(Clock(4), 2);
+  const cache::SliceStamp newest{Version(5), Revision(9), {Clock(5)}};
   for (const ShardId shard : {ShardId(0), ShardId(1)}) {
     REQUIRE(here.install(shard, newest));
-    own.take_over(shard, Clock(4));
+    own.take_over(shard, Clock(5));
   }
   own.refreshed(here, 0);
   CHECK_FALSE(own.settle(shards));
-  own.computed(Clock(4), 2);
+  own.computed(Clock(5), 2);
   CHECK(own.settle(shards) == 110);
 }
 

@@ -182,19 +182,21 @@ TEST_CASE("large parameters have the bits of small ones, with and without own gr
   const auto size = static_cast<std::size_t>(floats);
   std::vector<float> start(size);
   for (std::size_t i = 0; i < size; ++i) start[i] = 0.1F * static_cast<float>(i % small);
-  const auto of = [](std::size_t count, const std::vector<float>& from, int own_gradients) {
+  const auto of = [](std::size_t count, const std::vector<float>& from, int own_gradients, int differences) {
     const Range range{0, static_cast<std::int64_t>(count)};
     const std::vector<float> part(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
     ThreadCache cache(kSgd, {range}, 0);
     cache.refresh({slice_of(range, 0, {Clock(0)}, part)}, Clock(0));
     for (int clock = 0; clock < own_gradients; ++clock)
       cache.apply_locally(Clock(clock), own(part), 0.7, 1.0);
+    if (differences > 0) cache.settle();
+    for (int k = 0; k < differences; ++k) cache.keep_difference();
     cache.refresh({slice_of(range, 1, {Clock(0)}, part)}, Clock(1));
     return values(cache);
   };
-  for (const int own_gradients : {0, 1, 3}) {
-    const std::vector<float> large = of(size, start, own_gradients);
-    const std::vector<float> expected = of(small, start, own_gradients);
+  for (const auto& [own_gradients, differences] : {std::pair{0, 0}, {1, 0}, {3, 0}, {3, 2}, {1, 1}}) {
+    const std::vector<float> large = of(size, start, own_gradients, differences);
+    const std::vector<float> expected = of(small, start, own_gradients, differences);
     std::size_t different = 0;
     for (std::size_t i = 0; i < size; ++i) different += large[i] != expected[i % small];
     CHECK(different == 0);
@@ -245,7 +247,7 @@ TEST_CASE("landing makes an own SGD step on the state that lacks it, with the bi
   }
 }
 
-TEST_CASE("an own SGD gradient is a difference once two later ones are kept, and adds the same bits") {
+TEST_CASE("an own SGD gradient that becomes a difference is let go of, and adds the same bits") {
   const std::vector<float> state = {0.1F, 1e6F};
   const auto step = [](std::vector<float> from, const std::vector<float>& gradient) {
     PlainOptimizer(kSgd, from.size()).apply(from, gradient, 0.07);
@@ -262,7 +264,10 @@ TEST_CASE("an own SGD gradient is a difference once two later ones are kept, and
     expected = step(expected, *buffers.back());
     cache.apply_locally(Clock(clock), buffers.back(), 0.07, 1.0);
   }
-  CHECK(cache.kept() == 4);
+  cache.settle();
+  CHECK(cache.gradients() == 4);
+  for (int k = 0; k < 2; ++k) cache.keep_difference();
+  CHECK((cache.kept() == 4 && cache.differences() == 2 && cache.gradients() == 2));
   CHECK(buffers[0].use_count() + buffers[1].use_count() == 2);  // free for the next gradients
   cache.refresh({slice_of(kLeft, 1, {Clock(0)}, state)}, Clock(4));
   CHECK(values(cache) == expected);
@@ -276,11 +281,9 @@ TEST_CASE("under weight decay a difference has its share of the parameters that 
   cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {8, 16})}, Clock(0));
   cache.apply_locally(Clock(0), own({2, 2}), kRate, 1.0);
   cache.apply_locally(Clock(1), own({0, 4}), kRate, 1.0);
-  CHECK(cache.differences() == 0);
-  CHECK_FALSE(cache.settled());
   CHECK(values(cache) == std::vector<float>{3.75F, 6.25F});
-  CHECK(cache.settled());
-  CHECK(cache.differences() == 1);  // -0.5 (2 + 0.5 p) of these: -1.9375, -2.5625
+  CHECK(cache.differences() == 0);
+  cache.keep_difference();  // -0.5 (2 + 0.5 p) of these: -1.9375, -2.5625
   cache.refresh({slice_of(kLeft, 1, {Clock(0)}, {16, 8})}, Clock(2));
   CHECK(values(cache) == std::vector<float>{0.75F * 14.0625F, 0.75F * 5.4375F - 2.0F});
 }

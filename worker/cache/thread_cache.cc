@@ -108,23 +108,26 @@ void ThreadCache::take_over(std::uint32_t k, const cache::SliceStamp& stamp, con
 // Of one stretch.
 void ThreadCache::take_over(std::span<const std::size_t> lacking, std::int64_t begin,
                             std::span<const float> in, std::span<float> out) {
-  const std::span<float> made = stretch_.empty() ? out : std::span(stretch_).first(out.size());
+  const bool past_cache = outgrow_the_cache();
   for (const std::size_t place : lacking) {
-    add_own(place, begin, in, made);
+    // A step that is the last is made where it belongs; what is added to is read first.
+    const bool last_step = place == lacking.back() && place >= differences_.size();
+    const std::span<float> made = past_cache && !last_step ? std::span(stretch_).first(out.size()) : out;
+    add_own(place, begin, in, made, past_cache && last_step ? Stores::kPastCache : Stores::kCached);
     in = made;
   }
   if (in.data() != out.data()) copy_part(out, in, std::ssize(parameters_));
 }
 
 void ThreadCache::add_own(std::size_t place, std::int64_t begin, std::span<const float> in,
-                          std::span<float> out) {
+                          std::span<float> out, Stores stores) {
   const bool newest = place + 1 == kept();
   const bool twice = newest && sync::broken(sync::Mutant::kDifferenceTwice);
   const bool forgotten = newest && sync::broken(sync::Mutant::kDifferenceForgotten);
   if (place >= differences_.size() && !forgotten) {
     const OwnGradient& own = gradients_[place - differences_.size()];
-    apply(own, begin, in, out);
-    if (twice) apply(own, begin, out, out);
+    apply(own, begin, in, out, stores);
+    if (twice) apply(own, begin, out, out, Stores::kCached);
     return;
   }
   if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
@@ -148,10 +151,9 @@ void ThreadCache::settle() {
   for (std::uint32_t k = 0; k < waits_in_.size(); ++k) {
     if (!waits_in_[k] || !lacks_newest(k)) continue;
     const std::span<float> parameters = part(parameters_, ranges_[k]);
-    apply(gradients_.back(), ranges_[k].begin, parameters, parameters);
+    apply(gradients_.back(), ranges_[k].begin, parameters, parameters, Stores::kCached);
   }
   waits_in_.clear();
-  if (gradients_.size() == kGradientsMax) keep_difference();
 }
 
 bool ThreadCache::lacks_newest(std::uint32_t k) const {
@@ -160,26 +162,28 @@ bool ThreadCache::lacks_newest(std::uint32_t k) const {
 
 // Without a state it is the same step wherever it is made.
 void ThreadCache::apply(const OwnGradient& own, std::int64_t begin, std::span<const float> in,
-                        std::span<float> out) {
-  optimizer_->begin_step(own.rate);
-  optimizer_->apply(begin, in, out, own.values.floats.subspan(static_cast<std::size_t>(begin), out.size()));
+                        std::span<float> out, Stores stores) {
+  const auto values = own.values.floats.subspan(static_cast<std::size_t>(begin), out.size());
+  optimizer_->apply_stateless(in, out, values, own.rate, stores);
 }
 
-// The oldest gradient's buffer is needed for the gradient after the next. A step from 0 is the difference,
-// but for weight decay, which takes its share of the parameters that are here.
+// A step from 0 is the difference, but for weight decay, which takes its share of the parameters that are
+// here.
 void ThreadCache::keep_difference() {
+  PACELINE_ASSERT(!gradients_.empty() && !waits(), "no gradient that could become a difference");
   std::vector<float> difference = spare_difference();
   const OwnGradient& own = gradients_.front();
+  const bool from_zero = settings_.weight_decay == 0.0;
+  const Stores stores = from_zero && outgrow_the_cache() ? Stores::kPastCache : Stores::kCached;
   const std::vector<float> zeros(static_cast<std::size_t>(kStretch));
   const auto floats = static_cast<std::int64_t>(parameters_.size());
   for (std::int64_t begin = 0; begin < floats; begin += kStretch) {
     const Range stretch{begin, std::min(begin + kStretch, floats)};
     const std::span<float> out = part(difference, stretch);
-    const std::span<const float> in = settings_.weight_decay == 0.0
-                                          ? std::span(zeros).first(out.size())
-                                          : std::span<const float>(part(parameters_, stretch));
-    apply(own, begin, in, out);
-    subtract(out, out, in);
+    const std::span<const float> in =
+        from_zero ? std::span(zeros).first(out.size()) : std::span<const float>(part(parameters_, stretch));
+    apply(own, begin, in, out, stores);
+    if (!from_zero) subtract(out, out, in);
   }
   differences_.push_back(std::move(difference));
   gradients_.pop_front();

@@ -10,10 +10,10 @@
 // share of this gradient.
 //
 // With momentum and Adam an update is kept as the difference it made, which is added again. An SGD step has
-// no state and can be made anywhere: there the last two gradients themselves are kept, and a slice that lacks
-// one has the step made on it. With one worker that is what the server makes of the slice, bit for bit. An
-// older one, which only a server that is behind can lack, becomes a difference before the next is computed:
-// its buffer is needed.
+// no state and can be made anywhere: there the last gradients themselves are kept, and a slice that lacks one
+// has the step made on it. With one worker that is what the server makes of the slice, bit for bit. The
+// oldest becomes a difference where the next one needs its buffer (keep_difference()): most are in what a
+// server sends before that, and of those none is made.
 //
 // A local apply that nothing depends on is not made: an SGD gradient waits. A read that takes a slice which
 // lacks it applies it there, in the same pass; slices that stay have it applied by settle().
@@ -84,7 +84,7 @@ class ThreadCache final : public ParameterLanding {
   // Applies the own gradient stamped `clock` to the parameters, now or when it is needed, with the learning
   // rate and scale of its grant; settles first what is not settled. Timestamps grow; an iteration without a
   // gradient is left out. An SGD gradient is held, unchanged, until a refresh() says that all slices contain
-  // it, or a settle() finds a later one held, too.
+  // it, or keep_difference() comes to it.
   void apply_locally(Clock clock, SharedFloats gradient, double learning_rate, double scale);
 
   // Whether apply_locally() applies at once: the optimizer has a state, which is to see every own gradient.
@@ -92,22 +92,18 @@ class ThreadCache final : public ParameterLanding {
 
   // Whether the newest gradient has not been applied to the parameters here, in a slice at least.
   bool waits() const { return !waits_in_.empty(); }
-  // Whether nothing waits, and there is room for the next gradient: that apply_locally() only keeps it.
-  bool settled() const { return !waits() && gradients_.size() < kGradientsMax; }
-  // Makes it so: applies the newest gradient where it waits, makes the oldest a difference where there is no
-  // room. Nothing has landed.
+  // Applies it there. Nothing has landed.
   void settle();
 
-  // How many own updates are kept: those in the parameters that not every slice contains. And how many of
-  // them as differences, for tests.
+  // How many own updates are kept: those in the parameters that not every slice contains. Of these the oldest
+  // as differences, the others as the gradients they were.
   std::size_t kept() const { return own_.stamps().size(); }
   std::size_t differences() const { return differences_.size(); }
+  std::size_t gradients() const { return gradients_.size(); }
+  // Makes the oldest gradient a difference and lets go of it. There is one, and nothing waits.
+  void keep_difference();
 
  private:
-  // Of the gradients kept as they are, one less while the next is computed. Beside them one is computed into
-  // (worker/train/gradient_buffers.h).
-  static constexpr std::size_t kGradientsMax = 2;
-
   struct OwnGradient {
     SharedFloats values;
     double rate = 0.0;  // learning rate and scale
@@ -121,10 +117,12 @@ class ThreadCache final : public ParameterLanding {
   void take_over(std::uint32_t k, const cache::SliceStamp& stamp, const SlicePiece& piece);
   void take_over(std::span<const std::size_t> lacking, std::int64_t begin, std::span<const float> in,
                  std::span<float> out);
-  void add_own(std::size_t place, std::int64_t begin, std::span<const float> in, std::span<float> out);
-  void apply(const OwnGradient& own, std::int64_t begin, std::span<const float> in, std::span<float> out);
+  void add_own(std::size_t place, std::int64_t begin, std::span<const float> in, std::span<float> out,
+               Stores stores);
+  void apply(const OwnGradient& own, std::int64_t begin, std::span<const float> in, std::span<float> out,
+             Stores stores);
+  bool outgrow_the_cache() const { return !stretch_.empty(); }
   void apply_with_state(const SharedFloats& own, double learning_rate, double scale);
-  void keep_difference();
   bool lacks_newest(std::uint32_t k) const;  // slice k, the newest gradient
   std::vector<float> spare_difference();
 

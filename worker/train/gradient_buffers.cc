@@ -12,6 +12,8 @@ namespace paceline {
 struct GradientBuffers::State {
   State(std::int64_t n, std::size_t buffers_max, std::shared_ptr<std::pmr::memory_resource> m)
       : floats(static_cast<std::size_t>(n)), max(buffers_max), memory(std::move(m)) {}
+  bool ready() const { return !idle.empty() || made < max; }
+
   const std::size_t floats;
   const std::size_t max;
   const std::shared_ptr<std::pmr::memory_resource> memory;  // outlives the buffers below
@@ -27,8 +29,7 @@ GradientBuffers::GradientBuffers(std::int64_t floats, std::size_t max,
 
 Result<std::shared_ptr<GradientBuffers::Buffer>> GradientBuffers::acquire(std::chrono::nanoseconds deadline) {
   std::unique_lock lock(state_->mutex);
-  const bool there = state_->returned.wait_for(
-      lock, deadline, [&] { return !state_->idle.empty() || state_->made < state_->max; });
+  const bool there = state_->returned.wait_for(lock, deadline, [&] { return state_->ready(); });
   if (!there) {
     return deadline_exceeded(
         "all " + std::to_string(state_->max) + " gradient buffers are still being sent or read after " +
@@ -49,6 +50,11 @@ Result<std::shared_ptr<GradientBuffers::Buffer>> GradientBuffers::acquire(std::c
     state->idle.emplace_back(done);
     state->returned.notify_one();
   });
+}
+
+bool GradientBuffers::ready() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->ready();
 }
 
 std::size_t GradientBuffers::made() const {

@@ -13,11 +13,14 @@ void enter_reading(Training& t, const Exchange& exchange, bool first, Phase read
   first ? t.phases.enter(reading) : t.phases.end_exchange(exchange, reading);
 }
 
-// What was left until now of applying own gradients: on slices that stay, and whose buffer is needed.
+// What was left until now of applying own gradients: on slices that stay, and whose buffer is needed. The
+// last gradient's never is: two are enough for the next.
 void settle(Training& t) {
-  if (t.cache.settled()) return;
+  const auto needs_a_buffer = [&t] { return t.cache.gradients() > 1 && !t.gradients.ready(); };
+  if (!t.cache.waits() && !needs_a_buffer()) return;
   t.phases.enter(Phase::kApplyGrads);
   t.cache.settle();
+  while (needs_a_buffer()) t.cache.keep_difference();
 }
 
 cache::PullWithPush with_push(const Training& t) {
