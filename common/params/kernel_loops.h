@@ -22,22 +22,22 @@ namespace paceline::kernels {
 namespace {
 
 // The gradient with coupled decay in it. Of a number or, as below, of a vector of them.
-template <Decay kDecay, typename Floats>
-inline Floats decayed_gradient(Floats gradient, Floats parameter, float weight) {
+template <Decay kDecay, typename Number>
+inline Number decayed_gradient(Number gradient, Number parameter, float weight) {
   if constexpr (kDecay == Decay::kCoupled) return gradient + weight * parameter;
   return gradient;
 }
 
 // The parameter after a step, decoupled decay included.
-template <Decay kDecay, typename Floats>
-inline Floats moved(Floats parameter, Floats step, float weight) {
+template <Decay kDecay, typename Number>
+inline Number moved(Number parameter, Number step, float weight) {
   if constexpr (kDecay == Decay::kDecoupled) return parameter - (step + weight * parameter);
   return parameter - step;
 }
 
-template <Decay kDecay, typename Floats>
-inline Floats sgd_step(Floats parameter, Floats gradient, float learning_rate, float weight) {
-  const Floats step = learning_rate * decayed_gradient<kDecay>(gradient, parameter, weight);
+template <Decay kDecay, typename Number>
+inline Number sgd_step(Number parameter, Number gradient, float learning_rate, float weight) {
+  const Number step = learning_rate * decayed_gradient<kDecay>(gradient, parameter, weight);
   return moved<kDecay>(parameter, step, weight);
 }
 

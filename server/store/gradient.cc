@@ -44,8 +44,9 @@ float Gradient::at(std::int64_t index) const {
   return piece->floats({index, index + 1}).front();
 }
 
+// Once seen it stays so, also where a node has written over what it lent.
 void Gradient::Piece::find_in(const Range& stretch) {
-  if (const auto index = first_non_finite(floats(stretch))) non_finite = stretch.begin + *index;
+  non_finite = stretch.begin + first_non_finite(floats(stretch)).value_or(0);
 }
 
 }  // namespace paceline::server

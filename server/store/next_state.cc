@@ -185,9 +185,11 @@ void NextState::prepare_whole(const Gradient& whole, const BlockRange& now, Vers
   Gradient* const gradient = next(place, version, gradients);
   if (gradient != &whole || !expect(place, version, whole)) return;
   // A block that nobody reads the decision writes in place, which costs less than one beside it; but not less
-  // than that and a pass before it that looks, where the gradient has gone from the processor's cache by
-  // then.
-  const bool beside_all = size_ > kCachedFloatsMax && 2 * whole.floats_not_looked_at() > size_;
+  // than that and a pass before it that looks, where a step is all that the block takes and the gradient has
+  // gone from the processor's cache by then.
+  const bool one_step =
+      combine_ == CombineMode::kEach && (mode_ == ApplyMode::kEager || expected_.size() == 1);
+  const bool beside_all = one_step && size_ > kCachedFloatsMax && 2 * whole.floats_not_looked_at() > size_;
   unfinished_.clear();
   std::int64_t floats = 0;
   for (std::int64_t i = 0; i < std::ssize(blocks_); ++i) {

@@ -2,7 +2,9 @@
 #include "tests/unit/next_state.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -414,6 +416,46 @@ TEST_CASE("a state that outgrows the cache has the same bits, in place or beside
     REQUIRE(now(shard) == expected);
   }
   CHECK(shard.next().committed() == shard.now().blocks.block_count());
+}
+
+// In place it would have been read twice: by who looks, and by who applies.
+TEST_CASE(
+    "a large gradient that comes whole is looked at as it is applied, beside a state that nobody reads") {
+  constexpr std::int64_t kFloats = kCachedFloatsMax + 1003;
+  ShardSettings settings = settings_of(kTwo, 128 * 1024);
+  settings.apply = ApplyMode::kEager;
+  settings.optimizer.lr = 0.25;
+  settings.apply_threads = 2;
+  settings.apply_alone_floats = 0;
+  Shard shard = ready_shard(kTwo, kFloats, 1.0F, std::move(settings));
+  const std::int64_t blocks = shard.now().blocks.block_count();
+  const auto arrived = [&](std::int64_t clock, Floats gradient) {
+    return shard.push(push_of(kFirst, clock), payload_of(std::move(gradient)), Shard::Prepare::kWhole)
+        .value()
+        .value();
+  };
+  const auto decision = [](std::int64_t clock, std::vector<wire::Contribution> contributions) {
+    wire::ApplyDecision decided = decision_of(clock, std::move(contributions), 0);
+    decided.learning_rate = 0.25;
+    decided.revision_after = Revision(1);
+    return decided;
+  };
+  Floats gradient(static_cast<std::size_t>(kFloats), 2.0F);
+  CHECK(arrived(0, gradient).fault.empty());
+  REQUIRE(shard.apply(decision(0, {{kFirst, Clock(0), 1}})).is_ok());
+  CHECK(shard.next().committed() == blocks);
+  const Floats expected(gradient.size(), 0.5F);
+  REQUIRE(now(shard) == expected);
+
+  const std::size_t at = GENERATE(0, 77777, 5'000'000 % static_cast<int>(kCachedFloatsMax));
+  gradient[at] = std::numeric_limits<float>::quiet_NaN();
+  CHECK_THAT(arrived(1, gradient).fault, Catch::Contains("nan at [" + std::to_string(at) + "]"));
+  wire::ApplyDecision without = decision(1, {});
+  without.skipped = {{kFirst, Clock(1), 1}};
+  REQUIRE(shard.apply(without).is_ok());
+  shard.discard(kFirst, Clock(1));
+  CHECK(shard.next().dropped() == blocks);
+  CHECK(now(shard) == expected);
 }
 
 TEST_CASE("a state that outgrows the cache has the same bits with several gradients and a state by element") {

@@ -358,7 +358,11 @@ TEST_CASE("gradient buffers come back when the transport lets go, and are not ma
   std::vector<std::shared_ptr<GradientBuffers::Buffer>> held;
   held.push_back(buffers.acquire(0s).value());
   CHECK(held[0].get() == memory);
-  while (held.size() < GradientBuffers::kBuffersMax) held.push_back(buffers.acquire(0s).value());
+  while (held.size() < GradientBuffers::kBuffersMax) {
+    CHECK(buffers.ready());
+    held.push_back(buffers.acquire(0s).value());
+  }
+  CHECK_FALSE(buffers.ready());
   CHECK(buffers.acquire(1ms).status().code() == StatusCode::kDeadlineExceeded);
   CHECK(buffers.made() == GradientBuffers::kBuffersMax);
 }

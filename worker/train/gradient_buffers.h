@@ -34,7 +34,8 @@ class GradientBuffers {
 
   // A buffer that nobody else holds; its content is whatever it was left with.
   // Errors: kDeadlineExceeded when all of them were held for longer than `deadline`, which the transport
-  // alone does: the thread cache lets go of all but one at the reads of the thread that calls.
+  // alone does: where none is ready() the thread cache lets go of all but one at the reads of the thread that
+  // calls.
   Result<std::shared_ptr<Buffer>> acquire(std::chrono::nanoseconds deadline);
 
   // Whether there is such a buffer: acquire() by the same thread does not wait then.

@@ -21,6 +21,7 @@ class BspKills(unittest.TestCase):
             status = bsp_kills.main([str(harness.BIN), "--runs", "2", "--seed", "2914",
                                      "--iterations", str(2 * ITERATIONS)])
         self.assertEqual(status, 0, said.getvalue())
+        self.assertNotIn("over before that", said.getvalue())
         self.assertRegex(said.getvalue(), "0: 1 shards, .*, nodes wait: all servers after .*\n1: 2 shards, .*: everything after")
 
 

@@ -94,6 +94,8 @@ class Run(small_runs.Daemons):
         for program in harmed:
             if program.process.poll() is None:
                 program.send(signal.SIGKILL)
+            else:
+                print("over before that, ", end="")
         return harmed
 
     def wrong(self, harmed):

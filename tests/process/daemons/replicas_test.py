@@ -123,6 +123,7 @@ class Replicas(ReplicatedRun):
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][serves]], model, [self.run_dir, self.second()][serves])
 
     def test_one_that_is_left_alone_goes_on_though_its_lease_has_ended(self):
+        self.configure_replicas(1, 4 * ITERATIONS)
         model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[0][1])

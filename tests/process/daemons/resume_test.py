@@ -146,17 +146,19 @@ class Resume(CalmRuns):
         self.assertEqual(self.assert_resumes_to(model, "train.optimizer.kind=adam")["generation"], 3)
 
     def test_bsp_then_asp_goes_on_from_either_side_of_the_switch(self):
-        for version in (30, ITERATIONS * 9 // 40):
+        iterations = 2 * ITERATIONS
+        for version in (30, iterations * 9 // 40):
             with self.subTest(switches_at=version):
                 shutil.rmtree(self.run_dir, ignore_errors=True)
                 stages = ("sync.policy=switch",
-                          f"sync.stages=[{{policy: bsp, lr_scale: 4, until: {{version: {version}}}}}, {{policy: asp}}]")
+                          f"sync.stages=[{{policy: bsp, lr_scale: 4, until: {{version: {version}}}}}, {{policy: asp}}]",
+                          f"train.total_iterations={iterations}")
                 self.killed(*stages, written=3)
                 servers, nodes = self.resume(*stages)
                 for program in servers + nodes:
                     self.assertEqual(program.end(), 0, program.errors())
                 summary = self.summary()
-                self.assertEqual((summary["status"], summary["iterations"]), ("ok", ITERATIONS))
+                self.assertEqual((summary["status"], summary["iterations"]), ("ok", iterations))
                 self.assertEqual(summary["resumed_from_version"] > version, version == 30)
                 self.assertEqual([(s["policy"], s["version"]) for s in summary["switches"]],
                                  [("bsp", 0), ("asp", version)])
