@@ -11,8 +11,9 @@ if(PACELINE_CUDA_HEADERS_FOUND)
     PUBLIC paceline_cuda_headers)
   # Plain loops, as the reference back end's.
   set_source_files_properties(fake_cuda/cublas.cc fake_cuda/cudnn.cc PROPERTIES COMPILE_OPTIONS "-O3")
-  paceline_test(model_cuda_test
-    SOURCES unit/model_cuda_test.cc unit/model_cuda_device_test.cc unit/model_cuda_faults_test.cc
+  paceline_test(model_cuda_test ONE_THREAD SOURCES unit/model_cuda_test.cc
+    LIBS paceline_cuda_backend paceline_fake_cuda paceline_model)
+  paceline_test(model_cuda_device_test SOURCES unit/model_cuda_device_test.cc unit/model_cuda_faults_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model)
 endif()
 
