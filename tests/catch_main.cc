@@ -1,3 +1,4 @@
-// The one translation unit that compiles Catch2's own main.
-#define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
+// The main of test programs that have no other.
+#include "tests/catch_runner.h"
+
+int main(int argc, char** argv) { return paceline::testing::run_tests(argc, argv); }

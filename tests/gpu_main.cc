@@ -1,9 +1,8 @@
 // The main of gpu_test: Catch2's, where there is a GPU. Where there is none it says so and ends with status
 // 77, which ctest calls skipped.
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
 #include <iostream>
 
+#include "tests/catch_runner.h"
 #include "worker/model/cuda/open_gpus.h"
 
 int main(int argc, char** argv) {
@@ -13,5 +12,5 @@ int main(int argc, char** argv) {
     std::cerr << "gpu_test: skipped: " << gpus.status().message() << '\n';
     return gpus.status().code() == paceline::StatusCode::kUnavailable ? kSkipped : 1;
   }
-  return Catch::Session().run(argc, argv);
+  return paceline::testing::run_tests(argc, argv);
 }

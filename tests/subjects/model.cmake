@@ -24,7 +24,7 @@ if(PACELINE_CUDA_FOUND)
   target_compile_definitions(gpu_module_test PRIVATE PACELINE_CUDA_BUILT)
   paceline_program(gpu_test SOURCES unit/model_cuda_test.cc gpu_main.cc
     LIBS paceline_cuda_backend paceline_cuda_kernels CUDA::cudart CUDA::cublas ${CUDNN_LIBRARY} paceline_model
-         Catch2::Catch2)
+         paceline_catch_main)
   set_target_properties(gpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME gpu_test COMMAND gpu_test)
   set_tests_properties(gpu_test PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
