@@ -151,12 +151,12 @@ TEST_CASE("a run directory that cannot be written, or is used already, fails") {
 class AnswersOnce {
  public:
   explicit AnswersOnce(std::chrono::hours before) {
-    const auto date = http_date(std::chrono::system_clock::now() + before);
-    thread_ = std::thread([this, date] {
+    thread_ = std::thread([this, before] {
       tcp::socket socket(listener_.io);
       listener_.acceptor.accept(socket);
       boost::asio::streambuf request;
       boost::asio::read_until(socket, request, "\r\n\r\n");
+      const auto date = http_date(std::chrono::system_clock::now() + before);
       boost::asio::write(
           socket, boost::asio::buffer("HTTP/1.1 200 OK\r\nDate: " + date + "\r\nContent-Length: 0\r\n\r\n"));
     });

@@ -84,7 +84,7 @@ TEST_CASE("messages arrive in order and are answered, over ipc and tcp") {
     if (!answer_on->send(from, message.value()).is_ok()) ++unanswered;
   });
   answer_on = router.socket.get();
-  constexpr std::uint64_t kMessages = 100'000;
+  constexpr std::uint64_t kMessages = 30'000;
   std::uint64_t answered = 0;
   bool in_order = true;
   boost::asio::io_context io{1};
