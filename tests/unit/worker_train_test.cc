@@ -374,11 +374,14 @@ TEST_CASE("gradient buffers that are read in place may be more, and lie in the m
   GradientBuffers buffers(4, 5, memory);
   std::vector<std::shared_ptr<GradientBuffers::Buffer>> held;
   while (held.size() < 5) {
+    CHECK(buffers.ready() == (held.size() < 4));  // the last is for a late transport alone
     held.push_back(buffers.acquire(0s).value());
     const auto* const at = reinterpret_cast<const std::byte*>(held.back()->data());
     CHECK((at >= bytes.data() && at < bytes.data() + bytes.size()));
   }
   CHECK(buffers.acquire(1ms).status().code() == StatusCode::kDeadlineExceeded);
+  held.pop_back();
+  CHECK(buffers.ready());  // it is there now
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace paceline {
 struct GradientBuffers::State {
   State(std::int64_t n, std::size_t buffers_max, std::shared_ptr<std::pmr::memory_resource> m)
       : floats(static_cast<std::size_t>(n)), max(buffers_max), memory(std::move(m)) {}
-  bool ready() const { return !idle.empty() || made < max; }
+  bool may_give(std::size_t limit) const { return !idle.empty() || made < limit; }
 
   const std::size_t floats;
   const std::size_t max;
@@ -29,7 +29,7 @@ GradientBuffers::GradientBuffers(std::int64_t floats, std::size_t max,
 
 Result<std::shared_ptr<GradientBuffers::Buffer>> GradientBuffers::acquire(std::chrono::nanoseconds deadline) {
   std::unique_lock lock(state_->mutex);
-  const bool there = state_->returned.wait_for(lock, deadline, [&] { return state_->ready(); });
+  const bool there = state_->returned.wait_for(lock, deadline, [&] { return state_->may_give(state_->max); });
   if (!there) {
     return deadline_exceeded(
         "all " + std::to_string(state_->max) + " gradient buffers are still being sent or read after " +
@@ -54,7 +54,7 @@ Result<std::shared_ptr<GradientBuffers::Buffer>> GradientBuffers::acquire(std::c
 
 bool GradientBuffers::ready() const {
   std::lock_guard lock(state_->mutex);
-  return state_->ready();
+  return state_->may_give(state_->memory ? state_->max - 1 : state_->max);
 }
 
 std::size_t GradientBuffers::made() const {

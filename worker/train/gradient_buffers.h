@@ -38,7 +38,9 @@ class GradientBuffers {
   // calls.
   Result<std::shared_ptr<Buffer>> acquire(std::chrono::nanoseconds deadline);
 
-  // Whether there is such a buffer: acquire() by the same thread does not wait then.
+  // Whether there is such a buffer for who could do without keeping another one: acquire() by the same thread
+  // does not wait then. In a memory that servers map, and count as theirs, the last one is made for a
+  // transport that is late, and for nobody else.
   bool ready() const;
 
   // How many exist: for tests of the bound.
