@@ -389,15 +389,20 @@ TEST_CASE("pieces are looked at while nothing else is to be done, each once") {
   CHECK_FALSE(shard.look_at_next());
 }
 
-TEST_CASE("a state that outgrows the cache has the same bits, in place or beside what is still read") {
-  constexpr std::int64_t kFloats = kCachedFloatsMax + 1003;
+constexpr std::int64_t kLarge = kCachedFloatsMax + 1003;  // outgrows the processor's cache
+
+Shard large_eager_shard(double rate) {
   ShardSettings settings = settings_of(kTwo, 128 * 1024);
   settings.apply = ApplyMode::kEager;
-  settings.optimizer.lr = 0.1;
+  settings.optimizer.lr = rate;
   settings.apply_threads = 2;
   settings.apply_alone_floats = 0;
-  Shard shard = ready_shard(kTwo, kFloats, 1.0F, std::move(settings));
-  Floats gradient(static_cast<std::size_t>(kFloats));
+  return ready_shard(kTwo, kLarge, 1.0F, std::move(settings));
+}
+
+TEST_CASE("a state that outgrows the cache has the same bits, in place or beside what is still read") {
+  Shard shard = large_eager_shard(0.1);
+  Floats gradient(static_cast<std::size_t>(kLarge));
   for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 1009) / 64.0F;
   Floats expected(gradient.size(), 1.0F);
   for (std::int64_t clock = 0; clock < 3; ++clock) {
@@ -421,13 +426,7 @@ TEST_CASE("a state that outgrows the cache has the same bits, in place or beside
 // In place it would have been read twice: by who looks, and by who applies.
 TEST_CASE(
     "a large gradient that comes whole is looked at as it is applied, beside a state that nobody reads") {
-  constexpr std::int64_t kFloats = kCachedFloatsMax + 1003;
-  ShardSettings settings = settings_of(kTwo, 128 * 1024);
-  settings.apply = ApplyMode::kEager;
-  settings.optimizer.lr = 0.25;
-  settings.apply_threads = 2;
-  settings.apply_alone_floats = 0;
-  Shard shard = ready_shard(kTwo, kFloats, 1.0F, std::move(settings));
+  Shard shard = large_eager_shard(0.25);
   const std::int64_t blocks = shard.now().blocks.block_count();
   const auto arrived = [&](std::int64_t clock, Floats gradient) {
     return shard.push(push_of(kFirst, clock), payload_of(std::move(gradient)), Shard::Prepare::kWhole)
@@ -440,7 +439,7 @@ TEST_CASE(
     decided.revision_after = Revision(1);
     return decided;
   };
-  Floats gradient(static_cast<std::size_t>(kFloats), 2.0F);
+  Floats gradient(static_cast<std::size_t>(kLarge), 2.0F);
   CHECK(arrived(0, gradient).fault.empty());
   REQUIRE(shard.apply(decision(0, {{kFirst, Clock(0), 1}})).is_ok());
   CHECK(shard.next().committed() == blocks);
@@ -459,7 +458,6 @@ TEST_CASE(
 }
 
 TEST_CASE("a state that outgrows the cache has the same bits with several gradients and a state by element") {
-  constexpr std::int64_t kFloats = kCachedFloatsMax + 1003;
   const auto kind = GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum);
   const auto combine = GENERATE(CombineMode::kEach, CombineMode::kMean);
   CAPTURE(static_cast<int>(kind), static_cast<int>(combine));
@@ -469,10 +467,10 @@ TEST_CASE("a state that outgrows the cache has the same bits with several gradie
   settings.optimizer.lr = 0.5;
   settings.apply_threads = 2;
   settings.apply_alone_floats = 0;
-  OptimizerState truth(settings.optimizer, kFloats);
-  Shard shard = ready_shard(kTwo, kFloats, 1.0F, std::move(settings));
+  OptimizerState truth(settings.optimizer, kLarge);
+  Shard shard = ready_shard(kTwo, kLarge, 1.0F, std::move(settings));
   const bool mean = combine == CombineMode::kMean;
-  Floats expected(static_cast<std::size_t>(kFloats), 1.0F);
+  Floats expected(static_cast<std::size_t>(kLarge), 1.0F);
   for (std::int64_t clock = 0; clock < 2; ++clock) {
     Floats gradients[2] = {expected, expected};
     for (std::size_t i = 0; i < expected.size(); ++i) {
