@@ -1,8 +1,9 @@
-# What of CUDA is here. The back end on a GPU (worker/model/cuda) needs the CUDA Toolkit with its compiler and cuBLAS, and
+# What of CUDA is here. What computes on a GPU (worker/model/cuda, server/cuda) needs the CUDA Toolkit with its compiler and cuBLAS, and
 # cuDNN; its test on a fake GPU (tests/fake_cuda) needs their headers alone. Sets
 #   PACELINE_CUDA_FOUND          the back end is built
 #   PACELINE_CUDA_HEADERS_FOUND  its test is built; paceline_cuda_headers is the target
-# A toolkit in a place of its own: -DCUDAToolkit_ROOT=..., or nvcc on PATH, or CUDACXX.
+# A toolkit in a place of its own: -DCUDAToolkit_ROOT=..., or nvcc on PATH, or CUDACXX. cuBLAS and cuDNN in places of their
+# own, as Python's packages have them: -DCUBLAS_INCLUDE_DIR, -DCUDA_cublas_LIBRARY, -DCUDNN_INCLUDE_DIR, -DCUDNN_LIBRARY.
 set(PACELINE_CUDA AUTO CACHE STRING "Gradients on a GPU: AUTO (when CUDA and cuDNN are found), ON or OFF")
 set_property(CACHE PACELINE_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT PACELINE_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -13,14 +14,24 @@ set(PACELINE_CUDA_FOUND FALSE)
 set(PACELINE_CUDA_HEADERS_FOUND FALSE)
 set(missing "")
 
-find_package(CUDAToolkit QUIET)
+set(PACELINE_CUDA_MAJOR 13)
+set(PACELINE_CUDNN_MAJOR 9)
+find_package(CUDAToolkit ${PACELINE_CUDA_MAJOR} QUIET)
+find_path(CUBLAS_INCLUDE_DIR cublas_v2.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-if(CUDAToolkit_FOUND AND CUDNN_INCLUDE_DIR AND EXISTS ${CUDAToolkit_INCLUDE_DIRS}/cublas_v2.h)
+set(cudnn_major 0)
+if(CUDNN_INCLUDE_DIR AND EXISTS ${CUDNN_INCLUDE_DIR}/cudnn_version.h)
+  file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h cudnn_major REGEX "^#define CUDNN_MAJOR ")
+  string(REGEX REPLACE "[^0-9]*([0-9]+).*" "\\1" cudnn_major "${cudnn_major}")
+endif()
+if(CUDAToolkit_FOUND AND cudnn_major GREATER_EQUAL PACELINE_CUDNN_MAJOR AND CUBLAS_INCLUDE_DIR)
   set(PACELINE_CUDA_HEADERS_FOUND TRUE)
   add_library(paceline_cuda_headers INTERFACE)
-  target_include_directories(paceline_cuda_headers SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
+  # The toolkit's first: a folder of Python's may hold the run time's, of another release.
+  target_include_directories(paceline_cuda_headers SYSTEM INTERFACE
+    ${CUDAToolkit_INCLUDE_DIRS} ${CUBLAS_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
 else()
-  message(STATUS "Without the headers of CUDA, cuBLAS and cuDNN: the test of the back end on a GPU is not built")
+  message(STATUS "Without the headers of CUDA ${PACELINE_CUDA_MAJOR}, cuBLAS and cuDNN ${PACELINE_CUDNN_MAJOR}: the test of the back end on a GPU is not built")
 endif()
 
 # A sanitizer watches what it has instrumented, which nothing on a GPU is: there the fake GPU stands for it.
@@ -32,11 +43,11 @@ if(PACELINE_SANITIZE)
 elseif(NOT PACELINE_CUDA STREQUAL "OFF")
   find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(NOT CUDAToolkit_FOUND)
-    set(missing "the CUDA Toolkit")
+    set(missing "the CUDA Toolkit, ${PACELINE_CUDA_MAJOR} or newer")
   elseif(NOT TARGET CUDA::cudart OR NOT TARGET CUDA::cublas)
     set(missing "the CUDA run time or cuBLAS")
   elseif(NOT PACELINE_CUDA_HEADERS_FOUND OR NOT CUDNN_LIBRARY)
-    set(missing "cuDNN")
+    set(missing "the headers of cuBLAS, or cuDNN, ${PACELINE_CUDNN_MAJOR} or newer")
   else()
     # The toolkit's own compiler, where none is named or on PATH.
     if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
@@ -64,6 +75,23 @@ elseif(NOT PACELINE_CUDA STREQUAL "OFF")
     endif()
   endif()
 endif()
+
+# paceline_cuda_kernels(NAME FILE.cu): our own kernels, as a static library for the module.
+function(paceline_cuda_kernels name file)
+  add_library(${name} STATIC ${file})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE CUDA::cudart)
+  # Relaxed: a kernel may call what is constexpr, which our random numbers and dropout rules are. No product is contracted
+  # with a sum: a step on a GPU is, to the bit, what the host's loops make of the gradient.
+  target_compile_options(${name} PRIVATE --expt-relaxed-constexpr --fmad=false -Xcompiler=-Wall,-Wextra,-Wshadow)
+  if(PACELINE_WERROR)
+    target_compile_options(${name} PRIVATE -Werror=all-warnings -Xcompiler=-Werror)
+  endif()
+  if(CCACHE)
+    set_target_properties(${name} PROPERTIES CUDA_COMPILER_LAUNCHER ${CCACHE})
+  endif()
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endfunction()
 
 if(PACELINE_CUDA_FOUND)
   message(STATUS "Gradients on a GPU: CUDA ${CUDAToolkit_VERSION}, ${CUDNN_LIBRARY}")

@@ -75,11 +75,11 @@ class CounterRandom {
                       key_);
   }
 
-  std::uint32_t next_u32() {
+  constexpr std::uint32_t next_u32() {
     if (used_ == 4) refill();
     return block_[used_++];
   }
-  std::uint64_t next_u64() {
+  constexpr std::uint64_t next_u64() {
     const std::uint64_t high = next_u32();
     return (high << 32) | next_u32();
   }
@@ -88,7 +88,7 @@ class CounterRandom {
   // Uniform in [0, 1), 24 bits.
   float next_float() { return static_cast<float>(next_u32() >> 8) * 0x1.0p-24F; }
   // Uniform in [0, bound), without bias (Lemire's rejection). bound > 0.
-  std::uint64_t next_below(std::uint64_t bound) {
+  constexpr std::uint64_t next_below(std::uint64_t bound) {
     __extension__ using Wide = unsigned __int128;  // a compiler's own type: -Wpedantic wants to be told
     for (;;) {
       const Wide product = static_cast<Wide>(next_u64()) * bound;
@@ -105,7 +105,7 @@ class CounterRandom {
   }
 
  private:
-  void refill() {
+  constexpr void refill() {
     block_ = block_at(position_);
     ++position_;
     used_ = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the parameter path, each figure beside its limit in the same run (docs/PERFORMANCE.md), prints one JSON line a
-# measurement and, at the end, tables. Builds what it needs. Wants an idle machine: by estimate under an hour for the figures
-# that have a target, which come first, and two and a half hours for all.
+# measurement and, at the end, tables. Builds what it needs. Wants an idle machine: by estimate an hour for the figures that
+# have a target, which come first, and two and a half to three hours for all.
 #   scripts/bench.sh [--targets] [--quick] [--out FILE]
 #     --targets    only the figures that have a target
 #     --quick      one server, 1 and 4 workers, 4 and 40 MB, 3 pairs: minutes
@@ -122,6 +122,7 @@ if [ -z "$targets" ]; then
     echo "== two shards and sixteen workers in shared memory, and a larger network through the server" >&2
     exchange --pairs "$others" --transport shared --mb 40 --shards 2
     exchange --pairs "$others" --transport shared --mb 40 --workers 16
+    measure tests/bench/through_server.py --model cifar_cnn_small --no-huge-pages --rounds "$others"
     measure tests/bench/through_server.py --model cifar_cnn --rounds "$others"
   fi
   echo "== what a worker waits for when its gradient is whole" >&2

@@ -58,24 +58,27 @@ mkdir -p "$out" || fail "cannot create $out" 1
 trap pass_on INT TERM
 failed=0
 
-# What a policy changes in configs/dtssp_paper.yaml. ASP cannot leave its parameters unread, and BSP applies version by
-# version (docs/SYNC.md), also where a sweep has all others apply on arrival.
+# overrides_of POLICY: sets `overrides` to what it changes in configs/dtssp_paper.yaml. ASP cannot leave its parameters unread,
+# and BSP applies version by version (docs/SYNC.md), also where a sweep has all others apply on arrival.
+overrides=()
 overrides_of() {
-  local fixed="sync.threshold_min=null sync.threshold_max=null"
+  local fixed=(sync.threshold_min=null sync.threshold_max=null)
   case "$1" in
-    bsp) echo "sync.policy=bsp sync.threshold=null $fixed sync.apply=versioned" ;;
-    ssp3) echo "sync.policy=ssp sync.threshold=3 $fixed" ;;
-    ssp10) echo "sync.policy=ssp sync.threshold=10 $fixed" ;;
-    dtssp) echo "sync.policy=dtssp" ;;
-    walk) echo "sync.policy=random_walk" ;;
-    asp) echo "sync.policy=asp sync.threshold=null $fixed sync.apply=eager sync.refresh_clocks=1" ;;
+    bsp) overrides=(sync.policy=bsp sync.threshold=null "${fixed[@]}" sync.apply=versioned) ;;
+    ssp3) overrides=(sync.policy=ssp sync.threshold=3 "${fixed[@]}") ;;
+    ssp10) overrides=(sync.policy=ssp sync.threshold=10 "${fixed[@]}") ;;
+    dtssp) overrides=(sync.policy=dtssp) ;;
+    walk) overrides=(sync.policy=random_walk) ;;
+    asp) overrides=(sync.policy=asp sync.threshold=null "${fixed[@]}" sync.apply=eager sync.refresh_clocks=1) ;;
     *) return 1 ;;
   esac
 }
 
 # simulate RUN [key.path=value …]: has it made, unless it is there, beside others: as many at a time as there are processors.
 # simulated: waits for all of them; `ended` are the runs with a result, in their order, also those that failed; `lost` those
-# without one, which it names. A simulation is one thread.
+# without one, which it names. A simulation is one thread. No other process is begun between two of them: bash may lose a
+# SIGINT that comes just as one ends that it waits for in a $(…).
+at_once=$(nproc)
 under_way=() ended=() lost=() keep_diverged=1
 simulate() {
   local run=$1
@@ -84,7 +87,7 @@ simulate() {
     under_way+=("kept $run")
     return
   fi
-  while [ "${#children[@]}" -ge "$(nproc)" ]; do settle_first; done
+  while [ "${#children[@]}" -ge "$at_once" ]; do settle_first; done
   [ ! -d "$run" ] || run_files "$run" -delete # of another run, should this one leave nothing
   begin_child "$bin/paceline" simulate "$config" --out "$run" --force "$@" >"$run.log" 2>&1
   under_way+=("$begun $run")
@@ -139,7 +142,7 @@ each_policy() {
   ended=()
   for ((seed = 1; seed <= seeds; seed++)); do
     for policy in $policies; do
-      read -ra overrides <<<"$(overrides_of "$policy")"
+      overrides_of "$policy"
       simulate "$out/$name/$policy-$seed" "run.seed=$seed" "$@" "${overrides[@]}"
     done
   done
@@ -222,13 +225,13 @@ full_runs() {
   fi
   for cell in "${cells[@]}"; do
     IFS=: read -r policy threads seed <<<"$cell"
-    overrides_of "$policy" >/dev/null || fail "no cell '$cell' (see --help)"
+    overrides_of "$policy" || fail "no cell '$cell' (see --help)"
     [[ "$threads" =~ ^[124]$ && "$seed" =~ ^[0-9]+$ ]] || fail "no cell '$cell' (see --help)"
   done
   for cell in "${cells[@]}"; do
     IFS=: read -r policy threads seed <<<"$cell"
     run="$out/full/$refresh$threads/$policy-$seed"
-    read -ra overrides <<<"$(overrides_of "$policy")"
+    overrides_of "$policy"
     mkdir -p "$out/full/$refresh$threads"
     simulate "$run" "cluster.threads_per_node=$threads" "run.seed=$seed" data.kind=cifar10 \
       "data.path=$(yaml_string "$full")" data.augment=true train.eval_every_clocks=100 "${training[@]}" \

@@ -15,6 +15,7 @@
 #include "common/wire/keys.h"
 #include "common/wire/memory.h"
 #include "common/wire/transport.h"
+#include "server/gpu_module.h"
 #include "server/run_directory.h"
 #include "server/server.h"
 #include "server/status_display.h"
@@ -57,6 +58,12 @@ Status check_keys(const RunConfig& config, ShardId shard, std::uint32_t replica)
   PACELINE_RETURN_IF_ERROR(wire::read_server_keys(folder, config.cluster.nodes).status());
   const bool asks_nobody = shard == kAuthority && replica == 0;
   return asks_nobody ? Status::ok() : wire::read_shard_keys(folder).status();
+}
+
+// What the shard's decisions are applied on; null: the processor.
+Result<std::shared_ptr<ServerDevice>> device_of(const ServerSection& config, ShardId shard) {
+  if (config.device == Device::kCpu) return std::shared_ptr<ServerDevice>();
+  return load_server_gpu({config.devices, shard});
 }
 
 // About what the authority remembers of a worker and says to it at once: with very many, a decision is a wait
@@ -124,9 +131,14 @@ int server_main(int argc, char** argv) {
     std::cerr << "paceline-server: " << config.status().message() << '\n';
     return kExitUsage;
   }
+  if (!config->cluster.huge_pages) wire::do_without_huge_pages();
   const ShardId shard(given.index);
   if (const Status keys = check_keys(*config, shard, given.replica); !keys.is_ok()) return fail(keys);
-  wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
+  const auto device = device_of(config->server, shard);
+  if (!device.is_ok()) return fail(device.status());
+  if (config->cluster.huge_pages) {
+    wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
+  }
 
   const Existing existing = given.resume  ? Existing::kContinue
                             : given.force ? Existing::kReplace
@@ -155,7 +167,8 @@ int server_main(int argc, char** argv) {
                         /*expects_follower=*/true,
                         /*returns=*/false,
                         /*asks_after=*/Duration(0),
-                        given.force};
+                        given.force,
+                        *device};
   BetweenServers between;
   Ended ended = serve(*config, shard, *log, options, between);
   if (!ended.has_started && !given.resume) forget_run(*config, shard, given.config_path);

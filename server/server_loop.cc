@@ -25,7 +25,8 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       replies_left_(std::make_shared<Wake>(io, [this] { on_replies_left(); })),
       shard_checkpoints_(shard, config, background_, shard_port_, log),
       service_(
-          shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_),
+          shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_,
+          options_.device),
       background_(io, [this] { drain(); }),
       resumes_(options_.resume && options_.role != ServerOptions::Role::kFollows),
       comers_(config.cluster.nodes),
@@ -39,11 +40,24 @@ Result<wire::TransportOptions> ServerLoop::listening() {
   wire::TransportOptions options;
   options.connections_max = static_cast<int>(connections_max(config_.cluster));
   options.on_unsent = [this](const wire::PeerId& to, const Status& why) { not_sent(to, why); };
+  if (options_.device != nullptr) {
+    options.pin = [this](std::span<const std::byte> pages) { return pin(pages); };
+  }
   if (config_.security.keys.empty()) return options;
   PACELINE_ASSIGN_OR_RETURN(wire::ServerKeys keys,
                             wire::read_server_keys(config_.security.keys, config_.cluster.nodes));
   options.server_keys = std::make_shared<const wire::ServerKeys>(std::move(keys));
   return options;
+}
+
+std::shared_ptr<void> ServerLoop::pin(std::span<const std::byte> pages) {
+  Result<std::shared_ptr<void>> pinned = options_.device->pin(pages);
+  if (pinned.is_ok()) return std::move(pinned).value();
+  if (!std::exchange(pin_failure_is_said_, true)) {
+    log_.warn("nodes' memory cannot be pinned, and gradients take longer to the GPU: " +
+              pinned.status().message());
+  }
+  return nullptr;
 }
 
 Status ServerLoop::open(wire::Context& context) {
@@ -351,6 +365,9 @@ void ServerLoop::on_replies_left() {
 // What the shard's service says after each call.
 void ServerLoop::judge(const Status& shard_state) {
   if (shard_state.is_ok()) return;
+  const bool device_failed = !service_.status().is_ok();  // which is no reason for another replica to end
+  if (device_failed && std::exchange(device_is_judged_, true)) return;
+  if (device_failed && replica_ && !follows() && !(acts() && serves_alone())) return leave_with(shard_state);
   if (follows()) {  // as the one that serves has found, too, and said: at the end of the turn it is known
     replica_->fault = shard_state;
     return;
@@ -392,6 +409,7 @@ void ServerLoop::shard_is_done(const wire::RunOver& over) {
 // What the two speakers of this process have said to each other, in order, until nothing is left; and whom
 // they have refused for good.
 void ServerLoop::drain() {
+  if (!ended_) judge(service_.status());
   answer_for_files();
   while (!ended_ && !(local_.empty() && expelled_.empty())) {
     for (const auto& [peer, why] : std::exchange(expelled_, {})) lose(peer, why, ticks());
@@ -426,7 +444,10 @@ void ServerLoop::drain() {
 // Behind what the sockets have for us: they are looked at again before this is called the next time.
 void ServerLoop::work_ahead() {
   works_ahead_ = false;
-  if (ended_ || !service_.work_ahead()) return;
+  if (ended_) return;
+  const bool has_worked = service_.work_ahead();
+  if (!service_.status().is_ok()) return drain();
+  if (!has_worked) return;
   works_ahead_ = true;
   boost::asio::post(io_, [this] { work_ahead(); });
 }

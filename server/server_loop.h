@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,6 +84,8 @@ class ServerLoop {
   using Speaker = Port::Speaker;
 
   Result<wire::TransportOptions> listening();
+  // wire::Pin, by the device; that it cannot be is logged once.
+  std::shared_ptr<void> pin(std::span<const std::byte> pages);
 
   // What came in (server_loop.cc).
   void on_router(const wire::PeerId& from, Result<wire::Message> message);
@@ -173,6 +176,7 @@ class ServerLoop {
   void on_serving(Result<wire::Message> message);
   [[nodiscard]] Status begin_following(const wire::ReplicaWelcome& welcome);
   void on_event(wire::Message event);
+  Status in_another_state(Status why) const;
   void tell_held();
   void apply(wire::Message event, Ticks at);
   void apply(Peer who, const wire::Happened& happened, Ticks at);
@@ -343,9 +347,11 @@ class ServerLoop {
   Unreachable unreachable_;                              // found while sending
   std::vector<std::pair<Peer, std::string>> expelled_;   // refused for good in this handler, and why
   std::int64_t refused_ = 0;
-  std::int64_t repeated_ = 0;    // messages to the authority, of nodes that say them again
-  std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
-  bool works_ahead_ = false;     // work_ahead() is to be called
+  std::int64_t repeated_ = 0;      // messages to the authority, of nodes that say them again
+  std::int64_t reconnects_ = 0;    // of nodes, and at the authority of the other shards
+  bool works_ahead_ = false;       // work_ahead() is to be called
+  bool device_is_judged_ = false;  // what has failed on it
+  bool pin_failure_is_said_ = false;
   bool ended_ = false;
   bool hands_over_ = false;         // it ends for all servers to go on
   std::optional<BeginsAnew> anew_;  // once it has, and how this one does

@@ -142,9 +142,14 @@ void ServerLoop::on_event(wire::Message event) {
     drain();
     if (ended_) return;
   }
-  if (!replica_->fault.is_ok())
-    return end(Status(replica_->fault).with_context("this replica has come to another state"));
+  if (!replica_->fault.is_ok()) return end(in_another_state(replica_->fault));
   tell_held();
+}
+
+// What this server's own device has broken down with is not that.
+Status ServerLoop::in_another_state(Status why) const {
+  if (!service_.status().is_ok()) return service_.status();
+  return std::move(why).with_context("this replica has come to another state");
 }
 
 void ServerLoop::tell_held() {
@@ -190,7 +195,7 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
       talk_.says(event);
       break;
   }
-  if (!status.is_ok()) end(Status(status).with_context("this replica has come to another state"));
+  if (!status.is_ok()) end(in_another_state(status));
 }
 
 Status ServerLoop::apply_join(Peer who, const wire::Body& body, bool goes_on, Ticks at) {

@@ -32,6 +32,9 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   if (replica_ && speaker == Speaker::kShard) compare(replica_->unsaid.add_late(message));
   if (auto* lost = std::get_if<wire::NodeLost>(&message.body); lost && speaker == Speaker::kShard) {
     lost->incarnation = membership_.incarnation_of(lost->node);
+    // That it takes nothing may be because it is cut off, or stands still.
+    const auto silent = membership_.silent_for(Peer::of(lost->node), ticks());
+    if (silent && *silent > config_.cluster.lease / 2) lost->why += "; silent for " + in_seconds(*silent);
   }
   if (!to.is_node() && to.shard() == shard_) {  // the authority's own shard, and the other way round
     local_.emplace_back(speaker, std::move(message));

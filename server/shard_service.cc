@@ -33,13 +33,15 @@ std::size_t pulls_max(const ClusterSection& cluster) { return cluster.threads_pe
 }  // namespace
 
 ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
-                           std::function<void()> replies_left, ShardCheckpoints* checkpoints)
+                           std::function<void()> replies_left, ShardCheckpoints* checkpoints,
+                           std::shared_ptr<ServerDevice> device)
     : id_(id),
       config_(config),
       cluster_(config.cluster.cluster()),
       outbox_(outbox),
       log_(log),
       checkpoints_(checkpoints),
+      device_(std::move(device)),
       pending_(pulls_max(config.cluster)),
       nodes_(config.cluster.nodes),
       leaving_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,
@@ -62,15 +64,20 @@ Result<Range> ShardService::open(const Layout& layout) {
   // All that lies here at once in the steady state: what is needed, and a gradient on its way from each
   // worker.
   const double gradients = static_cast<double>(range.size()) * sizeof(float) * cluster_.workers();
-  wire::prefer_huge_pages(static_cast<std::size_t>(std::min(needed + gradients, physical_memory_bytes())));
+  if (config_.cluster.huge_pages) {
+    wire::prefer_huge_pages(static_cast<std::size_t>(std::min(needed + gradients, physical_memory_bytes())));
+  }
   layout_hash_ = layout.hash();
   ShardSettings settings = shard_settings(config_);
   PACELINE_RETURN_IF_ERROR(make_memory(range));
   settings.memory = memory_;
+  settings.device = device_;
+  if (device_ != nullptr) settings.memory = device_->page_locked(memory_);
   // A gradient more than is held here: the one being computed.
   node_memory_max_ = wire::gradient_segment_bytes(layout.size(), config_.cluster.threads_per_node,
                                                   settings.gradients_max + 1);
   shard_.emplace(id_, range, layout, std::move(settings));
+  PACELINE_RETURN_IF_ERROR(shard_->status());
   if (resumed_from_) PACELINE_RETURN_IF_ERROR(restore());
   return range;
 }
@@ -110,6 +117,7 @@ Status ShardService::make_memory(Range range) {
 }
 
 Status ShardService::handle(Peer from, wire::Message message) {
+  PACELINE_RETURN_IF_ERROR(status());
   Status refusal = Status::ok();
   wire::Body& body = message.body;
   if (from.is_node()) {
@@ -175,6 +183,7 @@ void ShardService::on_release(Version version) {
 }
 
 Status ShardService::on_replies_left() {
+  PACELINE_RETURN_IF_ERROR(status());
   for (std::deque<wire::Message> waiting = std::exchange(postponed_, {}); !waiting.empty();) {
     wire::Message message = std::move(waiting.front());
     waiting.pop_front();
@@ -274,7 +283,9 @@ Status ShardService::on(Peer from, const wire::Withdraw& withdraw) {
 }
 
 // Only a third state of the parameters is too many: the next one is the second while no older one leaves.
-bool ShardService::may_hold_next() { return !leaving_.keeps_older(shard_->now()); }
+bool ShardService::may_hold_next() {
+  return !shard_->next().prepares_here() || !leaving_.keeps_older(shard_->now());
+}
 
 bool ShardService::work_ahead() {
   if (!shard_) return false;
@@ -404,8 +415,10 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
     applied_->add({began, steady_now() - began, decision.version_after, decision.revision_after,
                    static_cast<std::int64_t>(decision.contributions.size())});
   }
-  if (decision.save && checkpoints_ != nullptr)
-    checkpoints_->save(shard_->image(), shard_->range(), layout_hash_);
+  if (decision.save && checkpoints_ != nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(ShardImage image, shard_->image());
+    checkpoints_->save(std::move(image), shard_->range(), layout_hash_);
+  }
   announce_withheld();
   answer_ready();
   return Status::ok();

@@ -54,7 +54,8 @@ void Node::end_exchange(Thread& t, std::optional<nanoseconds> parameters, Phase 
 }
 
 cache::FreshnessRules Node::rules(const Thread& t) const {
-  return {t.grant.apply, world_->plan.config.sync.refresh_clocks};
+  const SyncSection& sync = world_->plan.config.sync;
+  return {t.grant.apply, sync.refresh_clocks, sync.pull_order != PullOrder::kBehind};
 }
 
 cache::ProcessCacheState Node::newest_known() const {
@@ -83,10 +84,10 @@ void Node::grant_arrives(std::uint32_t thread, Ticks now) {
   Thread& t = threads_[thread];
   t.arrived = now;
   t.granted = true;
-  if (!t.asked_ahead || t.landed) read_parameters(t, now);
+  if (!t.lands_first || t.landed) read_parameters(t, now);
 }
 
-// What was asked for ahead of the push is here; then the thread looks for its grant.
+// What was asked for with the push and did not wait for the grant is here; then the thread looks for that.
 void Node::land_ahead(Thread& t, Ticks now) {
   t.landed = now;
   if (t.granted) read_parameters(t, now);
@@ -202,7 +203,7 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
   t.with_push.reset();
   t.landed.reset();
   t.lands = false;
-  t.asked_ahead = plan.ahead;
+  t.lands_first = plan.ahead;
   t.pushed = false;
   if (plan.ahead) {
     const Request asked = request(plan.min_version);
@@ -224,13 +225,14 @@ void Node::push_leaves(std::uint32_t thread, Ticks now) {
   enter(t, Phase::kPsApplyGrads, now);
   t.pushed = true;
   t.pull_behind.reset();
-  if (t.asked_ahead) {
+  if (t.lands_first) {
     if (!is_open(*t.with_push)) t.landed = now;  // it has come already, and lands with the read
   } else {
     const cache::PullWithPushPlan plan =
         cache::pull_with_push(rules(t), t.grant.clock, t.grant.threshold, t.state, process_state());
     if (plan.send) {
       const Request asked = request(plan.min_version);
+      t.lands_first = plan.answered_at_once;
       t.with_push = asked.ticket;
       if (asked.sent) t.pull_behind = asked.place;
     }
@@ -310,18 +312,18 @@ void Node::answered(std::uint32_t place, Ticks now) {
   }
   // Whoever has pushed and waits for it; one that still computes or applies finds it installed.
   for (Thread& t : threads_) {
-    if (!t.asked_ahead || t.landed || t.with_push != ticket || !t.pushed) continue;
+    if (!t.lands_first || t.landed || t.with_push != ticket || !t.pushed) continue;
     t.lands = process_is_newer(t);
     land_ahead(t, now);
   }
 }
 
-// The thread does not wait for what it asked for ahead of its last push: nobody will compute with it.
+// The thread does not wait for what it asked for with its last push: nobody will compute with it.
 void Node::finish_arrives(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   Thread& t = threads_[thread];
   PACELINE_ASSERT(!t.granted, "worker " + to_string(t.id) + " has a grant, and nothing is to follow");
-  t.asked_ahead = false;
+  t.lands_first = false;
   t.finished = true;
   if (!t.phases.running()) return;  // it never had a grant
   world_->phase_clock = now;

@@ -113,8 +113,8 @@ class Node {
     LocalUpdates own;
     std::optional<Ticket> with_push;           // the pull sent, or joined, with the last push
     std::optional<std::uint32_t> pull_behind;  // where it was sent behind it: the pool's place
-    bool asked_ahead = false;     // it went ahead of the push: the thread lands it before it looks for
-    std::optional<Ticks> landed;  // its grant, and had at that time
+    bool lands_first = false;     // it does not wait for the grant: the thread lands it before it looks for
+    std::optional<Ticks> landed;  // that, and had at that time
     bool pushed = false;          // the exchange is under way
     bool lands = false;           // something of it was not there before
     bool granted = false;         // the grant is here, not looked at yet

@@ -11,10 +11,6 @@
 namespace paceline::simulate {
 namespace {
 
-// Of emulated steps: more that did not fit, and the run's timing says nothing (DESIGN 5), there as here
-// (server/authority/run_record.cc).
-constexpr double kOverrunShareMax = 0.01;
-
 std::string in_seconds(std::chrono::nanoseconds d) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g s", to_seconds(d));

@@ -102,7 +102,7 @@ Result<std::vector<Finding>> diagnose(const DoctorOptions& options) {
   check_memory(config, role, findings);
   check_cores(config, role, findings);
   check_shared_memory(config, findings);
-  check_huge_pages(findings);
+  check_huge_pages(config, findings);
   check_libraries(findings);
   check_processor(findings);
   return findings;

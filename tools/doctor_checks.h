@@ -40,7 +40,7 @@ void check_open_files(const RunConfig& config, const DoctorRole& role, Findings&
 void check_memory(const RunConfig& config, const DoctorRole& role, Findings& findings);
 void check_cores(const RunConfig& config, const DoctorRole& role, Findings& findings);
 void check_shared_memory(const RunConfig& config, Findings& findings);
-void check_huge_pages(Findings& findings);
+void check_huge_pages(const RunConfig& config, Findings& findings);
 // What the libraries are, and what the processor can do.
 void check_libraries(Findings& findings);
 void check_processor(Findings& findings);

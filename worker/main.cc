@@ -33,6 +33,7 @@ int worker_main(int argc, char** argv) {
   if (command_line.exit_status) return *command_line.exit_status;
   const auto config = load_daemon_config(DaemonRole::kWorker, command_line.options);
   if (!config.is_ok()) return fail(config.status(), kExitUsage);
+  if (!config->cluster.huge_pages) wire::do_without_huge_pages();
   const NodeId node(command_line.options.index);
 
   if (const std::string& keys = config->security.keys; !keys.empty()) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <memory_resource>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,19 +25,36 @@ constexpr std::int64_t kEvaluationBatch = 256;
 
 Batch view(const MiniBatch& batch) { return {batch.images, batch.labels, batch.samples, batch.epochs}; }
 
+using MakeVectors = std::function<Result<std::unique_ptr<CacheVectors>>(const OptimizerSection&)>;
+
 // A training thread's: mini-batches from its queue, gradients from its back ends.
 class NetworkTrainer final : public Task {
  public:
-  NetworkTrainer(BatchQueue queue, BackendPerSize backends)
-      : queue_(std::move(queue)), backends_(std::move(backends)) {}
+  // `make_vectors`: where the thread cache lies; empty: in the host's memory.
+  NetworkTrainer(BatchQueue queue, BackendPerSize backends, MakeVectors make_vectors)
+      : queue_(std::move(queue)), backends_(std::move(backends)), make_vectors_(std::move(make_vectors)) {}
 
+  Result<std::unique_ptr<CacheVectors>> make_cache_vectors(const OptimizerSection& optimizer,
+                                                           std::int64_t) override {
+    if (make_vectors_ == nullptr) return std::unique_ptr<CacheVectors>();
+    return make_vectors_(optimizer);
+  }
+
+  // A GPU may still read what was foreseen, and the queue makes another one there if that does not come.
   Status load(const Step& step) override {
+    const bool comes = std::exchange(foreseen_, std::nullopt) == step.batch;
+    if (!comes && backend_ != nullptr) PACELINE_RETURN_IF_ERROR(backend_->forget());
     PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.batch));
+    backend_ = nullptr;  // which of() may end
     PACELINE_ASSIGN_OR_RETURN(backend_, backends_.of(step.batch.samples));
     return Status::ok();
   }
   Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                          const FinalFrom& final_from) override {
+    if (const auto following = queue_.following()) {
+      backend_->foresee(view(*following->batch));
+      foreseen_ = following->part;
+    }
     return backend_->gradient(parameters, view(*batch_), gradient, final_from);
   }
   Result<Metric> evaluate(std::span<const float>) override {
@@ -43,9 +63,11 @@ class NetworkTrainer final : public Task {
 
  private:
   BatchQueue queue_;
-  BackendPerSize backends_;
+  BackendPerSize backends_;  // gone before the queue, whose mini-batches one of them may still read
+  const MakeVectors make_vectors_;
   const MiniBatch* batch_ = nullptr;   // the queue's
   NetworkBackend* backend_ = nullptr;  // of backends_, for its size
+  std::optional<BatchPart> foreseen_;  // by backend_, in the last compute()
 };
 
 // How often evaluations were stopped, as of an evaluator's making: one more, and it is to stop.
@@ -126,21 +148,54 @@ Status check_data_path(const RunConfig& config) {
       "(data.path=DIR; `paceline data synthesize --out DIR` writes one)");
 }
 
+// What a node's threads train on, and how it becomes what the network sees.
+struct TrainingData {
+  DataSetPtr set;
+  Normalization normalization;
+  BatchOptions options;
+  Kept on_gpus = Kept::kNo;
+
+  std::shared_ptr<const BatchMaker> maker() const {
+    const Images images = on_gpus == Kept::kYes ? Images::kLeftOut : Images::kRendered;
+    return std::make_shared<const BatchMaker>(set, normalization, options, images);
+  }
+};
+
+// `gpus`: null for the CPU.
+Result<TrainingData> training_data_of(const RunConfig& config, Gpus* gpus) {
+  TrainingData data;
+  PACELINE_ASSIGN_OR_RETURN(data.set, read_cifar10_train(config.data.path));
+  data.normalization = normalization_of(*data.set);
+  data.options = {config.data.augment ? Augment::kYes : Augment::kNo, config.run.seed};
+  if (gpus == nullptr || config.data.on_device == OnDevice::kOff) return data;
+  PACELINE_ASSIGN_OR_RETURN(data.on_gpus, gpus->keep(*data.set, data.normalization, data.options));
+  return data;
+}
+
+// Without images a sample is a few draws of numbers: one thread makes the mini-batches of all. Those that go
+// to a GPU are read by it where they are made.
+LoaderOptions loader_options(const DataSection& config, const TrainingData& data, Gpus* gpus) {
+  LoaderOptions options{.threads = config.loader_threads, .prefetch = config.prefetch_batches};
+  if (data.on_gpus == Kept::kYes) {
+    options.threads = 1;
+  } else if (gpus != nullptr) {
+    options.memory = gpus->page_locked(nullptr);
+  }
+  return options;
+}
+
 class NetworkTasks final : public TaskFactory {
  public:
   // `gpus`: null for the CPU.
   NetworkTasks(const RunConfig& config, NetworkSpec network, std::shared_ptr<Gpus> gpus,
-               const DataSetPtr& train, std::size_t sizes_kept)
+               const TrainingData& train, std::size_t sizes_kept)
       : config_(config),
         gpus_(std::move(gpus)),
         sizes_kept_(sizes_kept),
         network_(std::move(network)),
-        data_fingerprint_(fingerprint(*train)),
-        normalization_(normalization_of(*train)),
-        loader_(std::make_shared<BatchMaker>(
-                    train, normalization_,
-                    BatchOptions{config.data.augment ? Augment::kYes : Augment::kNo, config.run.seed}),
-                LoaderOptions{config.data.loader_threads, config.data.prefetch_batches}) {}
+        data_fingerprint_(fingerprint(*train.set)),
+        normalization_(train.normalization),
+        loader_(train.maker(), loader_options(config.data, train, gpus_.get())) {}
 
   const Layout& layout() const override { return network_.layout; }
   std::uint64_t data_fingerprint() const override { return data_fingerprint_; }
@@ -149,26 +204,52 @@ class NetworkTasks final : public TaskFactory {
   }
 
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    PACELINE_ASSIGN_OR_RETURN(MakeBackend make, backends_for(worker.thread));
-    BackendPerSize backends(std::move(make), network_, config_.run.seed, sizes_kept_);
+    PACELINE_ASSIGN_OR_RETURN(Computing with, computing_for(worker.thread));
+    BackendPerSize backends(std::move(with.make_backend), network_, config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
-    return std::unique_ptr<Task>(
-        std::make_unique<NetworkTrainer>(loader_.open(prediction(worker)), std::move(backends)));
+    return std::unique_ptr<Task>(std::make_unique<NetworkTrainer>(
+        loader_.open(prediction(worker)), std::move(backends), std::move(with.make_vectors)));
   }
   // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
   bool trainers_are_alike() const override { return true; }
   Result<std::unique_ptr<Task>> make_evaluator() override {
     // With the first thread's GPU, and a stream of its own there.
-    PACELINE_ASSIGN_OR_RETURN(const MakeBackend make, backends_for(0));
-    return make_network_evaluator(config_, make, network_, normalization_, Stops(stopped_));
+    PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0));
+    return make_network_evaluator(config_, with.make_backend, network_, normalization_, Stops(stopped_));
+  }
+  void warn_to(std::function<void(const std::string&)> warn) override {
+    if (gpus_ != nullptr) gpus_->warn_to(std::move(warn));
+  }
+  std::string computes_on(std::uint32_t thread) const override {
+    return gpus_ == nullptr ? "" : "GPU " + std::to_string(gpus_->device_of(thread));
+  }
+  std::shared_ptr<std::pmr::memory_resource> gradient_memory(
+      std::shared_ptr<std::pmr::memory_resource> upstream) override {
+    return gpus_ == nullptr ? std::move(upstream) : gpus_->page_locked(std::move(upstream));
+  }
+  std::shared_ptr<std::pmr::memory_resource> parameter_memory() override {
+    return gpus_ == nullptr ? nullptr : gpus_->page_locked(nullptr);
+  }
+  Result<std::shared_ptr<void>> pin(std::span<const std::byte> pages) override {
+    if (gpus_ == nullptr) return std::shared_ptr<void>();
+    return gpus_->pin(pages);
   }
   void stop_evaluating() override { ++*stopped_; }
 
  private:
+  // What a thread computes with.
+  struct Computing {
+    MakeBackend make_backend;
+    MakeVectors make_vectors;
+  };
   // For the calling thread, the node's `index`-th.
-  Result<MakeBackend> backends_for(std::uint32_t index) const {
-    return gpus_ == nullptr ? on_cpu(config_.train.backend) : gpus_->for_thread(index);
+  Result<Computing> computing_for(std::uint32_t index) const {
+    if (gpus_ == nullptr) return Computing{on_cpu(config_.train.backend), {}};
+    PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index));
+    return Computing{std::move(thread.make_backend),
+                     [make = std::move(thread.make_vectors), network = network_](
+                         const OptimizerSection& optimizer) { return make(network, optimizer); }};
   }
 
   // Under `share: even` rank r of K has the r-th n of each K n samples; from a pool, whatever it is granted.
@@ -193,10 +274,17 @@ class NetworkTasks final : public TaskFactory {
 }  // namespace
 
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config, std::size_t sizes_kept) {
-  PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
+  // What is wrong with the network is said before a GPU is looked for.
+  PACELINE_RETURN_IF_ERROR(build_network(config.train).status());
   PACELINE_ASSIGN_OR_RETURN(auto gpus, gpus_of(config.train));
+  return make_network_tasks_on(std::move(gpus), config, sizes_kept);
+}
+
+Result<std::unique_ptr<TaskFactory>> make_network_tasks_on(std::shared_ptr<Gpus> gpus,
+                                                           const RunConfig& config, std::size_t sizes_kept) {
+  PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
   PACELINE_RETURN_IF_ERROR(check_data_path(config));
-  PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
+  PACELINE_ASSIGN_OR_RETURN(const TrainingData train, training_data_of(config, gpus.get()));
   // Read again when it is needed. An hour into the run is no time to learn that it is missing.
   PACELINE_RETURN_IF_ERROR(read_cifar10_test(config.data.path).status());
   return std::unique_ptr<TaskFactory>(

@@ -13,16 +13,26 @@
 
 namespace paceline {
 
+class Gpus;  // worker/model/gpus.h
+
 // For how many sizes of mini-batches (`train.batch_balance: speed`) a trainer keeps a back end, with its
 // activations. A worker's size moves by a step or two, back and forth.
 inline constexpr std::size_t kSizesKept = 4;
 
-// Builds the network, reads the training set and starts the loader threads. The test set is read now, to see
-// that it is whole, and again by the first make_evaluator(). The tasks' data_fingerprint() is the training
-// set's. Errors: those of build_network() and of the data set's files, naming key or file; kInvalidArgument
-// without a data.path; with `train.device: cuda` those of load_gpus() (worker/model/gpu_module.h).
+// Builds the network, reads the training set and starts the loader threads; one where the training set is on
+// the GPUs (`data.on_device`), whose back ends then need no more than which samples. The test set is read
+// now, to see that it is whole, and again by the first make_evaluator(). The tasks' data_fingerprint() is the
+// training set's. Errors: those of build_network() and of the data set's files, naming key or file;
+// kInvalidArgument without a data.path; with `train.device: cuda` those of load_gpus()
+// (worker/model/gpu_module.h).
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config,
                                                         std::size_t sizes_kept = kSizesKept);
+
+// The same on GPUs that are open; null: on the CPU, whatever `train.device` says. Errors: also those of
+// Gpus::keep().
+Result<std::unique_ptr<TaskFactory>> make_network_tasks_on(std::shared_ptr<Gpus> gpus,
+                                                           const RunConfig& config,
+                                                           std::size_t sizes_kept = kSizesKept);
 
 // Whether the data set is there and whole: reads it, and keeps nothing but a number over what it holds, the
 // test set included. Errors: those of make_network_tasks() that concern the data.

@@ -47,7 +47,10 @@ class Node::Impl {
   // One session after another, for as long as servers are lost and others come.
   Status run() {
     PACELINE_RETURN_IF_ERROR(keys_.status());
-    wire::prefer_huge_pages(usual_bytes(config_.cluster, tasks_->layout().size()));
+    tasks_->warn_to([log = log_](const std::string& what) { log.warn(what); });
+    if (config_.cluster.huge_pages) {
+      wire::prefer_huge_pages(usual_bytes(config_.cluster, tasks_->layout().size()));
+    }
     NodeTotals totals(node_, config_.cluster.threads_per_node);
     SessionEnd before;
     for (;;) {

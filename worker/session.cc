@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -13,10 +15,14 @@
 #include "common/wire/segment_sizes.h"
 #include "worker/train/evaluator.h"
 #include "worker/train/leaving_gradient.h"
+#include "worker/train/pull_order.h"
 #include "worker/train/trainer.h"
 
 namespace paceline {
 namespace {
+
+// How often it is looked for what takes long.
+constexpr std::chrono::seconds kLookEvery{1};
 
 Threshold largest_threshold(const RunConfig& config) {
   return sync::largest_threshold(engine_config(config).policy);
@@ -27,9 +33,9 @@ Threshold largest_threshold(const RunConfig& config) {
 // servers that are late to say that they have applied theirs. What the thread cache keeps meanwhile are the
 // last ones, which are among these. Eager, none waits for others; a run that turns eager has enough of what
 // it needed before. Made when needed, so a large threshold costs nothing before a worker leads by that much.
-std::size_t gradient_buffers_max(const RunConfig& config, bool shared) {
+std::size_t gradient_buffers_max(const RunConfig& config, ReadBy read_by) {
   const auto versioned = sync::largest_threshold(engine_config(config), ApplyMode::kVersioned);
-  if (!shared || !versioned) return GradientBuffers::kBuffersMax;
+  if (read_by == ReadBy::kTransport || !versioned) return GradientBuffers::kBuffersMax;
   return static_cast<std::size_t>(versioned->value()) + 3;
 }
 
@@ -38,7 +44,23 @@ std::size_t gradient_buffers_max(const RunConfig& config, bool shared) {
 Result<std::shared_ptr<wire::SharedSegment>> memory_to_share(const RunConfig& config, const Layout& layout) {
   if (config.cluster.shared_memory == SharedMemory::kOff) return std::shared_ptr<wire::SharedSegment>();
   return wire::SharedSegment::create(wire::gradient_segment_bytes(
-      layout.size(), config.cluster.threads_per_node, gradient_buffers_max(config, true)));
+      layout.size(), config.cluster.threads_per_node, gradient_buffers_max(config, ReadBy::kServers)));
+}
+
+// The only thread of a node takes parameters from where a server has written them; several share a copy
+// (client/pulls.h).
+wire::Pin pin_of(const SessionParts& parts) {
+  if (parts.config.cluster.threads_per_node > 1) return {};
+  return [&tasks = parts.tasks, &log = parts.log,
+          said = parts.pin_failure_said](std::span<const std::byte> pages) -> std::shared_ptr<void> {
+    Result<std::shared_ptr<void>> pinned = tasks.pin(pages);
+    if (pinned.is_ok()) return std::move(pinned).value();
+    std::call_once(*said, [&] {
+      log.warn("servers' memory cannot be pinned, and parameters take longer to the GPU: " +
+               pinned.status().message());
+    });
+    return nullptr;
+  };
 }
 
 // The same files in every session, until the node ends: whoever emulates on this machine shares them.
@@ -59,6 +81,12 @@ std::chrono::nanoseconds deadline(const ClusterSection& cluster) {
 
 }  // namespace
 
+// What a thread trains with. Belongs to that thread.
+struct Session::Trainer {
+  std::unique_ptr<Task> task;
+  std::unique_ptr<CacheVectors> vectors;  // of the thread cache; null: in the host's memory
+};
+
 Session::Session(const SessionParts& parts, const SessionEnd& before)
     : parts_(parts),
       config_(parts.config),
@@ -73,26 +101,49 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .data_fingerprint = parts.tasks.data_fingerprint(),
                .log = parts.log,
                .memory = memory_.is_ok() ? *memory_ : nullptr,
+               .pin = pin_of(parts),
+               .parameters = parts.tasks.parameter_memory(),
                .on_closed = [this] { on_closed(); },
                .floats_at_once = parts.floats_at_once.value_or(PsClientOptions::kFloatsAtOnce),
                .heartbeat = [this] { return heartbeat(); },
+               .own_waits = [this] { return own_waits(); },
                .keys = parts.keys,
                .lost = before.lost,
                .last_generation = before.generation},
-              parts.tasks.layout(), parts.context, process_cache_) {}
+              parts.tasks.layout(), parts.context, process_cache_) {
+  for (std::uint32_t t = 0; t < shown_.size(); ++t) {
+    watches_.emplace_back(WorkerId(parts.node, t), parts.tasks.computes_on(t));
+  }
+}
 
 SessionEnd Session::run(NodeTotals& totals) {
   for (std::uint32_t t = 0; t < shown_.size(); ++t) {
     shown_[t].begin(times_of(totals.report().workers[t].phases));
   }
+  if (Status shared = check_shared(); !shared.is_ok()) return {shared, client_.lost(), 0};
+  // What they train with the threads make before the node joins: with a GPU that takes some 0.4 s, in
+  // which all other nodes would wait. Why one of them cannot train is said to the servers like whatever ends
+  // a node, so that they name it, and so behind the joining.
+  std::vector<ThreadResult> results(config_.cluster.threads_per_node);
+  PreparedThreads<Trainer> threads(
+      config_.cluster.threads_per_node,
+      [this](std::uint32_t t) { return make_trainer(WorkerId(parts_.node, t)); },
+      [this, &results](std::uint32_t t, Result<Trainer> trainer) {
+        train_worker(WorkerId(parts_.node, t), std::move(trainer), results[t]);
+        // One worker that cannot go on ends its node: nobody else can do its share.
+        if (!results[t].ended.is_ok()) client_.close(results[t].ended);
+      });
+  const Status ready = await_trainers(threads);
+  if (!ready.is_ok() && client_.closed().is_ok()) parts_.log.error(ready.message());
+  if (!threads.all_started()) return {ready, client_.lost(), 0};  // nor could those that joining takes
   if (Status started = start(); !started.is_ok()) {
     client_.leave(started);  // some servers may have welcomed this node
-    return {started, client_.lost(), 0};
+    return {ready.is_ok() ? started : ready, client_.lost(), 0};
   }
   if (parts_.node == NodeId(0)) send_initial_parameters();
 
   std::thread evaluator([this] { evaluate(); });
-  const std::vector<ThreadResult> results = train();
+  work_to_the_end(threads);
   for (const ThreadResult& result : results) {
     totals.add(result.report, result.parameter_reads, result.server_reads);
   }
@@ -112,7 +163,8 @@ void Session::remove_slot_files() {
   if (slots_.is_ok() && *slots_ != nullptr) (*slots_)->remove_files();
 }
 
-Status Session::start() {
+// What the constructor asked of the machine.
+Status Session::check_shared() const {
   PACELINE_RETURN_IF_ERROR(slots_.status());
   if (!memory_.is_ok()) {
     if (config_.cluster.shared_memory == SharedMemory::kOn) {
@@ -120,6 +172,50 @@ Status Session::start() {
     }
     parts_.log.warn("no memory is shared with servers of this machine: " + memory_.status().message());
   }
+  return Status::ok();
+}
+
+// Until `done` says so, which waits for a second or so each time; what takes long of `waits` is in the log.
+void Session::tell_until(const std::function<bool()>& done,
+                         const std::function<std::vector<Wait>()>& waits) const {
+  StallLog stalls;
+  const auto tell = [&](const std::vector<Wait>& now) {
+    for (const std::string& line : stalls.look(now, steady_now())) parts_.log.info(line);
+  };
+  for (Ticks looked = steady_now(); !done(); looked = steady_now()) {
+    const auto late = steady_now() - looked - kLookEvery;
+    if (late > kLookEvery) stalls.forgive({late, steady_now()});  // this process stood still
+    tell(waits());
+  }
+  tell({});
+}
+
+// However long that takes, as with a GPU's driver that hangs.
+Status Session::await_trainers(const PreparedThreads<Trainer>& threads) const {
+  tell_until([&] { return threads.ready_within(kLookEvery); },
+             [&] {
+               std::vector<Wait> waits;
+               for (const std::uint32_t t : threads.not_ready()) {
+                 const std::string worker = "worker " + to_string(WorkerId(parts_.node, t));
+                 const std::string on = parts_.tasks.computes_on(t);
+                 waits.push_back({"the making of what " + worker + " trains with",
+                                  worker + " makes what it trains with" + (on.empty() ? "" : " on " + on)});
+               }
+               return waits;
+             });
+  return threads.readiness();
+}
+
+// While the client is open it tells what they are at for long (own_waits()), together with what it waits for
+// itself; behind its close, as by a stop, nobody else does.
+void Session::work_to_the_end(PreparedThreads<Trainer>& threads) const {
+  threads.work();
+  tell_until([&] { return threads.done_within(kLookEvery); },
+             [&] { return client_.closed().is_ok() ? std::vector<Wait>() : own_waits(); });
+}
+
+Status Session::start() {
+  PACELINE_RETURN_IF_ERROR(client_.closed());  // stopped meanwhile: nobody is joined any more
   PACELINE_RETURN_IF_ERROR(client_.start());
   const std::uint64_t generation = client_.generation();
   parts_.log.info("node " + to_string(parts_.node) + " joined " + std::to_string(config_.cluster.shards) +
@@ -134,51 +230,54 @@ void Session::send_initial_parameters() {
   client_.send_initial_parameters(std::move(values));
 }
 
-std::vector<Session::ThreadResult> Session::train() {
-  std::vector<ThreadResult> results(config_.cluster.threads_per_node);
-  std::vector<std::thread> threads;
-  for (std::uint32_t t = 0; t < results.size(); ++t) {
-    threads.emplace_back([this, t, &result = results[t]] {
-      train_worker(WorkerId(parts_.node, t), result);
-      // One worker that cannot go on ends its node: nobody else can do its share.
-      if (!result.ended.is_ok()) client_.close(result.ended);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return results;
+Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
+  PACELINE_RETURN_IF_ERROR(client_.closed());  // stopped
+  const auto of_worker = [worker](const Status& why) {
+    return Status(why).with_context("worker " + to_string(worker));
+  };
+  auto task = parts_.tasks.make_trainer(worker);
+  if (!task.is_ok()) return of_worker(task.status());
+  auto vectors = (*task)->make_cache_vectors(config_.train.optimizer, parts_.tasks.layout().size());
+  if (!vectors.is_ok()) return of_worker(vectors.status());
+  return Trainer{std::move(task).value(), std::move(vectors).value()};
 }
 
-void Session::train_worker(WorkerId worker, ThreadResult& result) {
+void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result) {
   result.report.worker = worker;
-  auto task = parts_.tasks.make_trainer(worker);
-  if (!task.is_ok()) {
-    result.ended = Status(task.status()).with_context("worker " + to_string(worker));
+  if (!trainer.is_ok()) {
+    result.ended = trainer.status();
     return;
   }
   // Where none of the servers reads them they may as well lie on the heap, and three are enough.
   const bool shares = client_.shares_memory() && config_.cluster.gradient_encoding == Encoding::kFp32;
+  const ReadBy read_by = shares ? ReadBy::kServers : ReadBy::kTransport;
   Training training{
       .worker = worker,
       .layout = parts_.tasks.layout(),
       .refresh_clocks = config_.sync.refresh_clocks,
+      .pulls_ahead =
+          pulls_ahead(config_.sync.pull_order,
+                      way_to_servers(config_, client_.shares_memory(), std::thread::hardware_concurrency())),
       .applies_locally = cache::keeps_own_updates(largest_threshold(config_)),
       .looks = worker_looks(config_.train.on_nan, config_.cluster.gradient_encoding),
       .batches = batch_limits(config_),
       .deadline = deadline(config_.cluster),
       .exchange = client_,
       .process_cache = process_cache_,
-      .task = **task,
+      .task = *trainer->task,
       .pace = pace_,
       .slots = slots_->get(),
-      .cache = ThreadCache(config_.train.optimizer, process_cache_.ranges(), worker.thread),
-      .gradients = GradientBuffers(parts_.tasks.layout().size(), gradient_buffers_max(config_, shares),
-                                   shares ? *memory_ : nullptr),
+      .cache = ThreadCache(config_.train.optimizer, process_cache_.ranges(), worker.thread,
+                           std::move(trainer->vectors)),
+      .gradients = GradientBuffers(parts_.tasks.layout().size(), gradient_buffers_max(config_, read_by),
+                                   read_by, parts_.tasks.gradient_memory(shares ? *memory_ : nullptr)),
       .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker,
                            config_.train.batch_size),
       .phases =
           PhaseRecorder(steady_now, parts_.trace == nullptr ? nullptr : parts_.trace->spans(worker.thread)),
       .clock = steady_now,
       .shown = &shown_[worker.thread],
+      .watch = &watches_[worker.thread],
   };
   auto report = run_trainer(training);
   result.ended = report.status();
@@ -192,6 +291,15 @@ wire::Heartbeat Session::heartbeat() const {
   wire::Heartbeat beat;
   for (const ShownTimes& thread : shown_) beat.workers.push_back(thread.times());
   return beat;
+}
+
+// Thread: the client's.
+std::vector<Wait> Session::own_waits() const {
+  std::vector<Wait> waits;
+  for (const WorkWatch& thread : watches_) {
+    if (auto wait = thread.wait()) waits.push_back(*std::move(wait));
+  }
+  return waits;
 }
 
 // Before the report: once all nodes have reported, the authority looks for what they have written.

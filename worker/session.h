@@ -1,12 +1,15 @@
-// Session: a node's time with servers of one generation of the run: it joins them, trains and evaluates until
-// the run is over, and reports; or until they are lost. Nothing of it is carried into the next session but
-// what has been counted: the next servers know nothing of what these were sent since their checkpoint, so
-// connections, caches, own updates, gradients on their way and running steps are dropped, and every worker
-// goes on with what it is granted then.
+// Session: a node's time with servers of one generation of the run: its threads make what they train with, it
+// joins the servers, trains and evaluates until the run is over, and reports; or until they are lost. Nothing
+// of it is carried into the next session but what has been counted: the next servers know nothing of what
+// these were sent since their checkpoint, so connections, caches, own updates, gradients on their way and
+// running steps are dropped, and every worker goes on with what it is granted then.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +17,7 @@
 #include "common/config/run_config.h"
 #include "common/ids.h"
 #include "common/log/log.h"
+#include "common/log/stall_log.h"
 #include "common/status.h"
 #include "common/task/task.h"
 #include "common/timing/phase_times.h"
@@ -25,6 +29,8 @@
 #include "worker/emulate/pace.h"
 #include "worker/node_totals.h"
 #include "worker/node_trace.h"
+#include "worker/prepared_threads.h"
+#include "worker/train/work_watch.h"
 
 namespace paceline {
 
@@ -39,6 +45,8 @@ struct SessionParts {
   std::optional<std::int64_t> floats_at_once;    // NodeOptions
   std::shared_ptr<const wire::ClientKeys> keys;  // null where the run has none
   NodeTrace* trace = nullptr;                    // null: nothing is recorded
+  // That a device does not read servers' memory by itself is logged by whichever session it happens in first.
+  std::shared_ptr<std::once_flag> pin_failure_said = std::make_shared<std::once_flag>();
 };
 
 // How a session ended.
@@ -72,20 +80,29 @@ class Session {
     std::int64_t server_reads = 0;
   };
 
+  struct Trainer;
+
+  Status check_shared() const;
+  void tell_until(const std::function<bool()>& done, const std::function<std::vector<Wait>()>& waits) const;
+  Status await_trainers(const PreparedThreads<Trainer>& threads) const;
+  void work_to_the_end(PreparedThreads<Trainer>& threads) const;
   Status start();
   void send_initial_parameters();
-  std::vector<ThreadResult> train();
-  void train_worker(WorkerId worker, ThreadResult& result);
+  // Thread: the one that trains with it.
+  Result<Trainer> make_trainer(WorkerId worker);
+  void train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result);
   void evaluate();
   void write_trace();
   Status conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals);
   void on_closed();
 
   wire::Heartbeat heartbeat() const;
+  std::vector<Wait> own_waits() const;
 
   const SessionParts parts_;
   const RunConfig& config_;
   std::vector<ShownTimes> shown_;  // of each thread, for heartbeat()
+  std::deque<WorkWatch> watches_;  // of each thread, for own_waits()
   ProcessCache process_cache_;
   const Result<std::shared_ptr<wire::SharedSegment>> memory_;  // outlived by what lies in it
   const Result<std::shared_ptr<ComputeSlots>> slots_;          // null where no cluster is emulated

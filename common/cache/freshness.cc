@@ -63,7 +63,8 @@ PullWithPushPlan pull_with_push(const FreshnessRules& rules, Clock clock, Thresh
   const Version next_required = s.oldest_version(clock.next());
   const bool lacking = std::max(thread.version, process.version) < next_required;
   const bool due = is_aged(rules, clock.next(), thread);
-  return {lacking || due, next_required, due && !lacking && rules.apply == ApplyMode::kEager};
+  const bool answered_at_once = due && !lacking && rules.apply == ApplyMode::kEager;
+  return {lacking || due, next_required, answered_at_once, answered_at_once && rules.pulls_ahead};
 }
 
 bool serves(Version outstanding, Version needed, Version newest_known) {

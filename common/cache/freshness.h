@@ -25,6 +25,7 @@ namespace paceline::cache {
 struct FreshnessRules {
   ApplyMode apply = ApplyMode::kVersioned;     // of the grant: versioned compares versions, eager revisions
   std::optional<std::int64_t> refresh_clocks;  // r >= 1; none: refresh only when required
+  bool pulls_ahead = true;                     // pull_with_push(): what may go ahead of a push does
 };
 
 // What became of the pull that the thread sent, or joined, with its last push (pull_with_push()).
@@ -96,6 +97,9 @@ PullPlan prefetch(Clock clock, Threshold s, Version version, const ThreadCacheSt
 struct PullWithPushPlan {
   bool send = false;
   Version min_version;  // as in PullPlan
+  // What exists will do, so that the answer does not wait for the grant: it is landed before that is looked
+  // for.
+  bool answered_at_once = false;
   // Whether it goes ahead of whatever of the push has not left, or right behind the push.
   bool ahead = false;
 };
@@ -114,6 +118,10 @@ struct PullWithPushPlan {
 //     behind   answered with 42 (9 and B's in it) once both are applied: first up, then down
 //     ahead    answered with 40: down while 9 goes up. The thread computes clock 10 with 40 + its own 9, and
 //              sees B's gradient at clock 11
+//
+// Where the two ways are no two ways, but copies by the same processor, nothing is hidden by going ahead, and
+// behind has less to do (pulls_ahead: false): with one shard the thread makes no step of its own again, and
+// the server, whose state is not leaving while the gradient comes, steps it in place.
 //
 // Versioned stays behind, due or required: a version holds a whole clock of every worker, and the slowest's
 // push is what completes it. Ahead of it that worker would compute with one version less at every clock, not

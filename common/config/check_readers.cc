@@ -31,6 +31,7 @@ bool adapts(const RunConfig& c) {
 }
 bool on_gpus(const RunConfig& c) { return c.train.device == Device::kCuda; }
 bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
+bool applies_on_gpus(const RunConfig& c) { return c.server.device == Device::kCuda; }
 bool saves(const RunConfig& c) { return c.checkpoint.enabled(); }
 bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
 bool steered_by_progress(const RunConfig& c) { return follows_progress(c.sync); }
@@ -48,6 +49,8 @@ bool has_noise(const RunConfig& c) { return c.simulate.metric.noise != MetricNoi
 
 const Reader kReaders[] = {
     {"checkpoint.keep", saves, "an every_clocks or every"},
+    {"data.on_device", on_gpus, "train.device: cuda"},
+    {"server.devices", applies_on_gpus, "device: cuda"},
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
     {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
     {"train.backend", on_cpu, "device: cpu"},

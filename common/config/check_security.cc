@@ -1,35 +1,12 @@
 // What is refused without keys: an address that other machines reach, at which nobody could tell a node from
 // a stranger and everybody could read along.
 #include <cstddef>
-#include <string_view>
 
 #include "common/config/checks.h"
+#include "common/config/local_endpoint.h"
 
 namespace paceline::config {
 namespace {
-
-// Whether `host` is 127.x.y.z in numbers; a name like 127.0.0.1.example.org is not.
-bool is_loopback_number(std::string_view host) {
-  int parts = 0;
-  while (parts < 4) {
-    const std::size_t dot = host.find('.');
-    const std::string_view part = host.substr(0, dot);
-    if (part.empty() || part.size() > 3 || part.find_first_not_of("0123456789") != part.npos) return false;
-    if (parts == 0 && part != "127") return false;
-    ++parts;
-    if (dot == host.npos) return parts == 4;
-    host.remove_prefix(dot + 1);
-  }
-  return false;
-}
-
-// "tcp://host:port" or "ipc://path", as the schema lets them pass. [::1] is none: sockets speak IPv4 alone.
-bool stays_on_this_machine(std::string_view endpoint) {
-  if (endpoint.starts_with("ipc://")) return true;
-  constexpr std::string_view kTcp = "tcp://";
-  const std::string_view host = endpoint.substr(kTcp.size(), endpoint.rfind(':') - kTcp.size());
-  return host == "localhost" || is_loopback_number(host);
-}
 
 // The HTTP endpoint knows no keys, so with keys it stays here, too. [::1] is this machine's.
 void check_http(Judge& judge, const RunConfig& c) {

@@ -58,6 +58,11 @@ void check_application(Judge& judge, const SyncSection& sync) {
                   {"sync.combine", "sync.apply"},
                   "eager applies each gradient on arrival and has no clock to average over",
                   std::string(name_of(sync.policy)) + " with apply: eager, combine: mean", "combine: each");
+  judge.refuse_if(sync.pull_order != PullOrder::kAuto && !is_ever_eager(sync.stages, sync.apply),
+                  {"sync.pull_order", "sync.apply"},
+                  "what is versioned is always asked for behind the gradient",
+                  std::string("pull_order: ") + name_of(sync.pull_order) + ", and nothing is eager",
+                  "apply: eager, or pull_order: auto");
 }
 
 // The thresholds of `policy`; `keys`: where they stand, min, max and initial.

@@ -31,6 +31,9 @@ PACELINE_ENUM_NAMES(PolicyKind, {{PolicyKind::kBsp, "bsp"},
                                  {PolicyKind::kBackup, "backup"},
                                  {PolicyKind::kSwitch, "switch"}});
 PACELINE_ENUM_NAMES(ApplyMode, {{ApplyMode::kVersioned, "versioned"}, {ApplyMode::kEager, "eager"}});
+PACELINE_ENUM_NAMES(PullOrder, {{PullOrder::kAuto, "auto"},
+                                {PullOrder::kAhead, "ahead"},
+                                {PullOrder::kBehind, "behind"}});
 PACELINE_ENUM_NAMES(CombineMode, {{CombineMode::kEach, "each"}, {CombineMode::kMean, "mean"}});
 PACELINE_ENUM_NAMES(SharedMemory,
                     {{SharedMemory::kAuto, "auto"}, {SharedMemory::kOff, "off"}, {SharedMemory::kOn, "on"}});
@@ -65,6 +68,7 @@ PACELINE_ENUM_NAMES(LayerKind, {{LayerKind::kConv, "conv"},
                                 {LayerKind::kDropout, "dropout"},
                                 {LayerKind::kFlatten, "flatten"}});
 PACELINE_ENUM_NAMES(DataKind, {{DataKind::kSynthetic, "synthetic"}, {DataKind::kCifar10, "cifar10"}});
+PACELINE_ENUM_NAMES(OnDevice, {{OnDevice::kAuto, "auto"}, {OnDevice::kOff, "off"}});
 PACELINE_ENUM_NAMES(JitterKind, {{JitterKind::kNone, "none"},
                                  {JitterKind::kUniform, "uniform"},
                                  {JitterKind::kLognormal, "lognormal"},

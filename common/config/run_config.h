@@ -67,8 +67,9 @@ struct ClusterSection {
   Encoding gradient_encoding = Encoding::kFp32;   // of pushes
   std::optional<double> top_k_share;              // of a frame's floats, kept by top_k; null with the others
   Encoding parameter_encoding = Encoding::kFp32;  // of answers, but for exact ones: fp32, fp16 or bf16
-  std::optional<std::uint32_t> apply_threads;     // of a server; null: its cores, at most 4
+  std::optional<std::uint32_t> apply_threads;     // of a server; null: usual_threads()
   SharedMemory shared_memory = SharedMemory::kAuto;
+  bool huge_pages = true;  // where the system gives them
 
   // Where shard k is to be had, by replica.
   std::vector<std::string> endpoints_of(std::uint32_t shard) const {
@@ -98,6 +99,15 @@ struct CheckpointSection {
   bool operator==(const CheckpointSection&) const = default;
 };
 
+enum class Device { kCpu, kCuda };
+
+// server: what a server applies gradients with.
+struct ServerSection {
+  Device device = Device::kCpu;
+  std::vector<std::uint32_t> devices;  // GPUs of its machine, for the shards in turn; empty: all it has
+  bool operator==(const ServerSection&) const = default;
+};
+
 struct LprSection {
   LprMetric metric = LprMetric::kAccuracy;
   std::optional<std::int64_t> window_clocks;  // null: 20,000 / samples per clock, rounded up
@@ -114,6 +124,7 @@ struct SyncSection {
   std::int64_t threshold_min = 3;                  // dtssp, random_walk; dssp: s_L
   std::int64_t threshold_max = 10;                 // dtssp, random_walk; dssp: s_U
   std::optional<std::int64_t> refresh_clocks = 1;  // null: only when required
+  PullOrder pull_order = PullOrder::kAuto;         // eager; refused where nothing ever is
   std::int64_t backup_workers = 1;                 // backup: b; refused elsewhere
   std::vector<PolicyStage> stages;                 // switch: two or more
   LprSection lpr;
@@ -165,7 +176,6 @@ struct OptimizerSection {
 };
 
 enum class Backend { kOnednn, kReference };
-enum class Device { kCpu, kCuda };
 // What a GPU multiplies (worker/model/cuda/precision.h); parameters and gradients are float32 with each.
 enum class Precision { kFp32, kTf32, kBf16 };
 
@@ -202,12 +212,14 @@ struct TrainSection {
 };
 
 enum class DataKind { kSynthetic, kCifar10 };
+enum class OnDevice { kAuto, kOff };
 struct DataSection {
   DataKind kind = DataKind::kSynthetic;
   std::string path;      // folder with data_batch_*.bin and test_batch.bin; empty (YAML: null): none
   bool augment = false;  // random crop (pad 4) and horizontal flip
   std::uint32_t loader_threads = 1;
-  std::uint32_t prefetch_batches = 2;  // mini-batches kept ready per worker
+  std::uint32_t prefetch_batches = 2;    // mini-batches kept ready per worker
+  OnDevice on_device = OnDevice::kAuto;  // the training set in the GPUs' memory; auto: where it fits
   bool operator==(const DataSection&) const = default;
 };
 
@@ -303,6 +315,7 @@ struct RunConfig {
   ClusterSection cluster;
   SecuritySection security;
   CheckpointSection checkpoint;
+  ServerSection server;
   SyncSection sync;
   TrainSection train;
   DataSection data;

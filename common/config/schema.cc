@@ -22,6 +22,7 @@ const Schema& schema() {
     add_run_and_cluster(built);
     add_security(built);
     add_checkpoint(built);
+    add_server(built);
     add_sync(built);
     add_train(built);
     add_data_and_emulate(built);

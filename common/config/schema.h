@@ -83,6 +83,7 @@ Key row(std::pair<const char*, Access> field, Domain<T> domain, Scope scope, Wor
 void add_run_and_cluster(Schema& schema);
 void add_security(Schema& schema);
 void add_checkpoint(Schema& schema);
+void add_server(Schema& schema);
 void add_sync(Schema& schema);
 void add_train(Schema& schema);
 void add_data_and_emulate(Schema& schema);

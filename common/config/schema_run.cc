@@ -229,18 +229,25 @@ void add_run_and_cluster(Schema& schema) {
       {.effect = "How parameters travel to the nodes; evaluation and the model file see them as they are.",
        .trade_off = "Half the bytes, for parameters that are read with 11 (fp16) or 8 (bf16) binary digits; "
                     "the servers keep all 24."}));
-  keys.push_back(row(PACELINE_FIELD(cluster.apply_threads), or_null(whole32(1, 256)), Scope::kOneDaemon,
-                     {.unit = "threads",
-                      .effect = "With how many a server applies a gradient to its shard; null: as many as it "
-                                "has cores, at most 4.",
-                      .trade_off = "Memory, not arithmetic, is the limit: two to four are enough. A shard of "
-                                   "up to 16 MB is applied by one anyway."}));
+  keys.push_back(
+      row(PACELINE_FIELD(cluster.apply_threads), or_null(whole32(1, 256)), Scope::kOneDaemon,
+          {.unit = "threads",
+           .effect = "With how many a server applies a gradient to its shard; null: as many as it "
+                     "has cores, at most 4; of more than 8 cores half, at most 8.",
+           .trade_off = "Memory, not arithmetic, is the limit: few are enough. A shard of up to 16 "
+                        "MB, or 1 MB with more than 8 cores, is applied by one anyway."}));
   keys.push_back(row(
       PACELINE_FIELD(cluster.shared_memory), choice<SharedMemory>(), Scope::kOneDaemon,
       {.effect = "Parameters and gradients between processes of one machine lie in memory that both see; "
                  "auto: where that can be had, on: or the run does not begin, off: all are sent.",
        .trade_off = "Faster on one machine, of no use between machines. Gradients that wait for their turn "
                     "then lie in the worker's memory instead of the server's."}));
+  keys.push_back(
+      row(PACELINE_FIELD(cluster.huge_pages), boolean(), Scope::kOneDaemon,
+          {.effect = "Whether this process takes huge pages, where the system gives them to those who ask.",
+           .trade_off = "true: passes over large models are faster. false: for a guest whose page tables its "
+                        "host shadows and whose kernel samples which pages are used (DAMON), where each "
+                        "sample makes a step tens of milliseconds longer."}));
 }
 
 }  // namespace paceline::config

@@ -161,6 +161,16 @@ void check_compensation(Judge& judge, const RunConfig& c) {
                   "each gradient is compensated by itself", "combine: mean", "combine: each");
 }
 
+// What each worker computes with is kept on the host, where it is compared with what that has become.
+void check_server(Judge& judge, const RunConfig& c) {
+  const CompensationKind kind = c.train.optimizer.delay_compensation.kind;
+  judge.refuse_if(c.server.device == Device::kCuda && kind != CompensationKind::kNone,
+                  {"server.device", "train.optimizer.delay_compensation.kind"},
+                  "a server's GPU does not compensate delays",
+                  std::string("server.device: cuda with delay_compensation.kind: ") + name_of(kind),
+                  "server.device: cpu, or train.optimizer.delay_compensation.kind: none");
+}
+
 void check_data(Judge& judge, const DataSection& data) {
   const bool none = judge.given().has("data.kind") && !judge.given().has("data.path");
   judge.refuse_if(none && data.kind == DataKind::kSynthetic, {"data.kind"}, "synthetic without data.path",
@@ -256,6 +266,7 @@ Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   check_network(judge, config.train);
   check_optimizer(judge, config);
   check_compensation(judge, config);
+  check_server(judge, config);
   check_data(judge, config.data);
   check_emulation(judge, config);
   check_simulation(judge, config);

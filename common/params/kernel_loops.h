@@ -16,30 +16,11 @@
 #include <immintrin.h>
 #endif
 
+#include "common/params/element_steps.h"
 #include "common/params/kernel_tables.h"
 
 namespace paceline::kernels {
 namespace {
-
-// The gradient with coupled decay in it. Of a number or, as below, of a vector of them.
-template <Decay kDecay, typename Number>
-inline Number decayed_gradient(Number gradient, Number parameter, float weight) {
-  if constexpr (kDecay == Decay::kCoupled) return gradient + weight * parameter;
-  return gradient;
-}
-
-// The parameter after a step, decoupled decay included.
-template <Decay kDecay, typename Number>
-inline Number moved(Number parameter, Number step, float weight) {
-  if constexpr (kDecay == Decay::kDecoupled) return parameter - (step + weight * parameter);
-  return parameter - step;
-}
-
-template <Decay kDecay, typename Number>
-inline Number sgd_step(Number parameter, Number gradient, float learning_rate, float weight) {
-  const Number step = learning_rate * decayed_gradient<kDecay>(gradient, parameter, weight);
-  return moved<kDecay>(parameter, step, weight);
-}
 
 template <Decay kDecay>
 void sgd_loop(const Piece& piece, float learning_rate, float weight) {
@@ -135,11 +116,7 @@ void momentum_loop(const Piece& piece, float* velocity, const MomentumStep& step
   const float mu = step.momentum;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < piece.n; ++i) {
-    const float p = in[i];
-    const float g = decayed_gradient<kDecay>(gradient[i], p, weight);
-    const float u = mu * velocity[i] + g;
-    velocity[i] = u;
-    out[i] = moved<kDecay>(p, rate * (kNesterov ? g + mu * u : u), weight);
+    out[i] = momentum_step<kDecay, kNesterov>(in[i], gradient[i], velocity[i], rate, mu, weight);
   }
 }
 
@@ -151,13 +128,7 @@ void adam_loop(const Piece& piece, float* first, float* second, const AdamStep& 
   const AdamStep s = step;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < piece.n; ++i) {
-    const float p = in[i];
-    const float g = decayed_gradient<kDecay>(gradient[i], p, weight);
-    const float m = s.beta1 * first[i] + s.one_minus_beta1 * g;
-    const float v = s.beta2 * second[i] + s.one_minus_beta2 * (g * g);
-    first[i] = m;
-    second[i] = v;
-    out[i] = moved<kDecay>(p, s.rate * (m / (__builtin_sqrtf(v) * s.root_scale + s.epsilon)), weight);
+    out[i] = adam_step<kDecay>(in[i], gradient[i], first[i], second[i], s, weight);
   }
 }
 
@@ -245,7 +216,7 @@ void compensate_adaptive(const Stale& stale, float* mean_square, const Compensat
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < stale.n; ++i) {
     const float g = gradient[i];
-    const float m = s.decay * mean_square[i] + s.one_minus_decay * (g * g);
+    const float m = normal_or_zero(s.decay * mean_square[i] + s.one_minus_decay * (g * g));
     mean_square[i] = m;
     out[i] = g + s.lambda / __builtin_sqrtf(m + s.epsilon) * g * (now[i] - backup[i]) * g;
   }
@@ -253,16 +224,16 @@ void compensate_adaptive(const Stale& stale, float* mean_square, const Compensat
 
 void begin_sum(float* sum, const float* gradient, float weight, std::int64_t n) {
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) sum[i] = weight * gradient[i];
+  for (std::int64_t i = 0; i < n; ++i) sum[i] = weighted(gradient[i], weight);
 }
 
 void add_weighted(float* sum, const float* gradient, float weight, std::int64_t n) {
 #pragma GCC ivdep
-  for (std::int64_t i = 0; i < n; ++i) sum[i] = sum[i] + weight * gradient[i];
+  for (std::int64_t i = 0; i < n; ++i) sum[i] = with_weighted(sum[i], gradient[i], weight);
 }
 
 void scale(float* values, float factor, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) values[i] = values[i] * factor;
+  for (std::int64_t i = 0; i < n; ++i) values[i] = scaled(values[i], factor);
 }
 
 void subtract(float* difference, const float* minuend, const float* subtrahend, std::int64_t n) {

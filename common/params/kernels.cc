@@ -28,10 +28,14 @@ const Kernels* find(InstructionSet set) {
 }
 
 const Kernels& best() {
-  static const Kernels& chosen = []() -> const Kernels& {
-    if (const Kernels* avx512 = find(InstructionSet::kAvx512)) return *avx512;
-    if (const Kernels* avx2 = find(InstructionSet::kAvx2)) return *avx2;
-    return kPlainKernels;
+  static const Kernels chosen = [] {
+    const Kernels* const avx512 = find(InstructionSet::kAvx512);
+    const Kernels* const avx2 = find(InstructionSet::kAvx2);
+    Kernels loops = avx512 != nullptr ? *avx512 : avx2 != nullptr ? *avx2 : kPlainKernels;
+    // Its divisions and roots take all the time there is, and AVX-512's masks come on top
+    // (bench_apply_bandwidth).
+    if (avx2 != nullptr) loops.adam = avx2->adam;
+    return loops;
   }();
   return chosen;
 }

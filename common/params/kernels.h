@@ -3,8 +3,9 @@
 // read once and written once.
 //
 // Every set gives the same bits: the same operations in the same order for each element, no FMA contraction,
-// no approximate reciprocal or root, no flushing of denormals (DESIGN 3.4). NaN is one value here: IEEE 754
-// leaves open which payload comes out of an operation with two of them.
+// no approximate reciprocal or root (DESIGN 3.4). Of an optimizer's state, what is denormal is 0: the loops
+// say so (element_steps.h), not a mode of the processor. NaN is one value here: IEEE 754 leaves open which
+// payload comes out of an operation with two of them.
 //
 // Not meant for callers at large, who take OptimizerState and vector_ops.h; the tests and benchmarks name a
 // set.
@@ -21,7 +22,7 @@
 namespace paceline::kernels {
 
 // kPlain is what every processor of the architecture has (on x86-64: SSE2). In order of preference, worst
-// first.
+// first, but for Adam's loop, of which AVX2's is the fastest.
 enum class InstructionSet { kPlain, kAvx2, kAvx512 };
 
 // How weight decay enters; `weight` is wd for kCoupled and lr * wd for kDecoupled.
@@ -111,7 +112,7 @@ struct Kernels {
 // wide registers) does not have it. kPlain always exists.
 const Kernels* find(InstructionSet set);
 
-// The best set that there is, the same one on every call: what OptimizerState and vector_ops.h run.
+// The best loops that there are, the same on every call: what OptimizerState and vector_ops.h run.
 const Kernels& best();
 
 }  // namespace paceline::kernels

@@ -1,35 +1,14 @@
-// OptimizerState: the coefficients of a step, and which loop gets which piece.
+// OptimizerState: which loop gets which piece.
 #include "common/params/optimizer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
 #include "common/assert.h"
+#include "common/params/step_coefficients.h"
 
 namespace paceline {
-namespace {
-
-kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learning_rate) {
-  if (settings.weight_decay == 0.0) return {};
-  if (!settings.decoupled) return {kernels::Decay::kCoupled, static_cast<float>(settings.weight_decay)};
-  return {kernels::Decay::kDecoupled, static_cast<float>(learning_rate * settings.weight_decay)};
-}
-
-kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_rate, std::int64_t t) {
-  const auto count = static_cast<double>(t);
-  return {.rate = static_cast<float>(learning_rate / (1.0 - std::pow(settings.beta1, count))),
-          .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings.beta2, count))),
-          .beta1 = static_cast<float>(settings.beta1),
-          .one_minus_beta1 = static_cast<float>(1.0 - settings.beta1),
-          .beta2 = static_cast<float>(settings.beta2),
-          .one_minus_beta2 = static_cast<float>(1.0 - settings.beta2),
-          .epsilon = static_cast<float>(settings.epsilon)};
-}
-
-}  // namespace
-
 OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t size)
     : OptimizerState(settings, size, std::max<std::int64_t>(1, size)) {}
 
@@ -40,13 +19,18 @@ OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t si
   if (settings.kind == OptimizerKind::kAdam) second_ = StateVector(size, block_floats);
 }
 
+Status check_image(const OptimizerImage& image, OptimizerKind kind, std::int64_t size) {
+  const std::int64_t first = kind == OptimizerKind::kSgd ? 0 : size;
+  const std::int64_t second = kind == OptimizerKind::kAdam ? size : 0;
+  if (image.first.size() == first && image.second.size() == second && image.steps >= 0) return Status::ok();
+  return invalid_argument("the optimizer's state: " + std::to_string(image.first.size()) + " and " +
+                          std::to_string(image.second.size()) + " floats after " +
+                          std::to_string(image.steps) + " steps, expected " + std::to_string(first) +
+                          " and " + std::to_string(second));
+}
+
 Status OptimizerState::restore(OptimizerImage image) {
-  if (image.first.size() != first_.size() || image.second.size() != second_.size() || image.steps < 0) {
-    return invalid_argument("the optimizer's state: " + std::to_string(image.first.size()) + " and " +
-                            std::to_string(image.second.size()) + " floats after " +
-                            std::to_string(image.steps) + " steps, expected " +
-                            std::to_string(first_.size()) + " and " + std::to_string(second_.size()));
-  }
+  PACELINE_RETURN_IF_ERROR(check_image(image, settings_.kind, size_));
   steps_ = image.steps;
   first_.restore(std::move(image.first));
   second_.restore(std::move(image.second));
@@ -69,14 +53,12 @@ void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::
                   "[" + std::to_string(offset) + ", +" + std::to_string(n) + ") of " + std::to_string(size_));
   if (settings_.kind == OptimizerKind::kSgd) return apply_stateless(in, out, gradient, learning_rate_);
   const kernels::WeightDecay decay = weight_decay(settings_, learning_rate_);
-  const auto rate = static_cast<float>(learning_rate_);
   const kernels::Kernels& loops = kernels::best();
   for (std::int64_t at = 0; at < n;) {  // block by block of the state
     const std::span<float> first = first_.from(offset + at, n - at);
     const kernels::Piece piece{in.data() + at, out.data() + at, gradient.data() + at, std::ssize(first)};
     if (settings_.kind == OptimizerKind::kMomentum) {
-      loops.momentum(piece, first.data(), {rate, static_cast<float>(settings_.momentum), settings_.nesterov},
-                     decay);
+      loops.momentum(piece, first.data(), momentum_step(settings_, learning_rate_), decay);
     } else {
       loops.adam(piece, first.data(), second_.from(offset + at, n - at).data(),
                  adam_step(settings_, learning_rate_, steps_), decay);

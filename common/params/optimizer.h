@@ -46,6 +46,9 @@ struct OptimizerImage {
   BlockRange second;       // Adam's v; else empty
 };
 
+// Whether it is of this kind of optimizer, for `size` parameters. Errors: kInvalidArgument.
+[[nodiscard]] Status check_image(const OptimizerImage& image, OptimizerKind kind, std::int64_t size);
+
 // Where what a step makes is stored. Past the processor's caches: for a vector that outgrows them and is not
 // read right away; no line of it is read before it is written.
 enum class Stores { kCached, kPastCache };

@@ -13,6 +13,8 @@ struct SharedFloats {
   std::span<const float> floats;
 
   SharedFloats() = default;
+  SharedFloats(std::shared_ptr<const void> holder, std::span<const float> held)
+      : owner(std::move(holder)), floats(held) {}
   // All elements of a contiguous container that is held.
   template <typename Container>
   SharedFloats(std::shared_ptr<Container> container)  // NOLINT: implicit, it is the same floats

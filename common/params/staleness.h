@@ -22,4 +22,9 @@ inline double staleness_divisor(StalenessScaling scaling, std::int64_t staleness
   return static_cast<double>(std::max<std::int64_t>(staleness, 1));
 }
 
+// A gradient's weight in the mean of several, before that is divided by all samples.
+inline float staleness_weight(StalenessScaling scaling, std::int64_t samples, std::int64_t staleness) {
+  return static_cast<float>(static_cast<double>(samples) / staleness_divisor(scaling, staleness));
+}
+
 }  // namespace paceline

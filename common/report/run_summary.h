@@ -66,6 +66,9 @@ struct StragglerSummary {
   double iteration_seconds = 0.0;
 };
 
+// Of a run's emulated steps: were more late, its times say nothing, and it is "invalid" (DESIGN 5).
+inline constexpr double kOverrunShareMax = 0.01;
+
 struct RunSummary {
   std::string status = "ok";  // "ok", or what the run ended as: "failed", "stopped", "invalid"
   std::string reason;         // why it is not ok; the key is absent when empty

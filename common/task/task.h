@@ -8,9 +8,11 @@
 //   evaluate(parameters)                      by the evaluator's own Task, never during a step
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <span>
 
 #include "common/batch_part.h"
@@ -19,8 +21,11 @@
 #include "common/metric.h"
 #include "common/params/layout.h"
 #include "common/status.h"
+#include "common/task/cache_vectors.h"
 
 namespace paceline {
+
+struct OptimizerSection;  // common/config/run_config.h
 
 // One iteration, as granted.
 struct Step {
@@ -55,6 +60,14 @@ class Task {
  public:
   virtual ~Task() = default;
 
+  // The memory of this task's thread cache, of `floats` parameters, where it has a memory of its own to
+  // compute in, as a GPU's. Null: the host's. Asked at most once, before the first load(); what is made does
+  // not outlive the task.
+  virtual Result<std::unique_ptr<CacheVectors>> make_cache_vectors(const OptimizerSection& /*optimizer*/,
+                                                                   std::int64_t /*floats*/) {
+    return std::unique_ptr<CacheVectors>();
+  }
+
   // Makes the mini-batch of `step` the current one. Blocks until it is there.
   virtual Status load(const Step& step) = 0;
 
@@ -62,6 +75,9 @@ class Task {
   // are float32 vectors of layout().size() elements. `gradient` is overwritten whole. A NaN or infinite
   // result is not an error here: the trainer checks it. To call `final_from` is never needed; what it was
   // called for is read by other threads from then on, and must not be written any more, in this call.
+  //
+  // `parameters` is empty where the vectors of make_cache_vectors() are in a memory that the host does not
+  // see: the parameters are there.
   virtual Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                                  const FinalFrom& final_from) = 0;
 
@@ -84,13 +100,44 @@ class TaskFactory {
   // Fills `parameters` (layout().size() floats) with initial values, a pure function of the run's seed.
   virtual void initialize(std::span<float> parameters) const = 0;
 
-  // A Task for training thread `worker`. Called on the thread that will use it; again, when an earlier one is
-  // gone, where the node goes on with other servers.
+  // Takes what goes wrong and is no error, a line for people each time, from any thread, for as long as the
+  // factory lives. Called before any task is made, if at all.
+  virtual void warn_to(std::function<void(const std::string&)> /*warn*/) {}
+
+  // A Task for training thread `worker`. Called on the thread that will use it, before the node joins its
+  // servers: what takes long is to be done here, where no other node waits for it. Called again, when an
+  // earlier one is gone, where the node goes on with other servers.
   virtual Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) = 0;
 
   // Whether a trainer keeps nothing from one step to the next and nothing of its worker, so that one may
   // stand in for every worker of the run, on its thread: `paceline simulate` then makes a single one.
   virtual bool trainers_are_alike() const { return false; }
+
+  // What the gradients of training thread `thread` are computed on, for people, as "GPU 1"; empty: the host.
+  virtual std::string computes_on(std::uint32_t /*thread*/) const { return {}; }
+
+  // Where the gradients of a training thread lie, given a memory for them (null: the heap): that one, or one
+  // over it that a device can write to directly, as page-locked memory of a GPU. Servers may map a memory
+  // that is given, so what is returned takes all its blocks from there then. It is used by several threads,
+  // and may be when the factory is gone.
+  virtual std::shared_ptr<std::pmr::memory_resource> gradient_memory(
+      std::shared_ptr<std::pmr::memory_resource> upstream) {
+    return upstream;
+  }
+
+  // Where parameters lie that the threads of the node share, in few, large blocks that are used again: a
+  // memory that a device reads by itself. Null: the heap. It is used by several threads, and may be when the
+  // factory is gone.
+  virtual std::shared_ptr<std::pmr::memory_resource> parameter_memory() { return nullptr; }
+
+  // For as long as what is returned lives, a device reads `pages` by itself: whole pages of this process that
+  // others write, where parameters come from. Null: there is no such device; an error: why it does not, and
+  // no harm is done. Until then they stay mapped, and parameters that lie in them keep them so. What is
+  // returned may go when the factory has gone. Thread: any; that of the transport waits for it, once for each
+  // time that servers' memory has grown.
+  virtual Result<std::shared_ptr<void>> pin(std::span<const std::byte> /*pages*/) {
+    return std::shared_ptr<void>();
+  }
 
   // A Task whose evaluate() is used by the evaluator thread. Called on the thread that will use it.
   virtual Result<std::unique_ptr<Task>> make_evaluator() = 0;

@@ -1,6 +1,7 @@
 // PhaseRecorder: one clock read a switch.
 #include "common/timing/recorder.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -83,6 +84,14 @@ void PhaseRecorder::end_exchange(const Exchange& exchange, Phase next) {
   current_ = next;
   current_begin_ = now;
   current_iteration_ = iteration_;
+}
+
+void PhaseRecorder::began_late(std::chrono::nanoseconds length, Phase of) {
+  PACELINE_ASSERT(running() && current_, "no phase runs that could have begun late");
+  const auto late = std::min(length, clock_() - current_begin_);
+  (*stats_)[static_cast<std::size_t>(of)].total_ns += late.count();
+  add_span(of, current_begin_, late, current_iteration_);
+  current_begin_ = current_begin_ + late;
 }
 
 void PhaseRecorder::add_hidden(Phase phase, std::chrono::nanoseconds duration) {

@@ -60,6 +60,11 @@ class PhaseRecorder {
   // whichever phase was entered for it. Then begins `next`.
   void end_exchange(const Exchange& exchange, Phase next);
 
+  // The running phase began `length` later than it was entered: what an earlier one, `of`, had asked a device
+  // for went on until then. At most all of it so far. `of` has then the time, and was not entered once more:
+  // sums and spans have it, percentiles do not.
+  void began_late(std::chrono::nanoseconds length, Phase of);
+
   // Work of `phase` that ran in the shadow of computing: reported beside the phases, in none of them. >= 0.
   void add_hidden(Phase phase, std::chrono::nanoseconds duration);
 
@@ -70,6 +75,9 @@ class PhaseRecorder {
   // The same, but as if the running phase had not begun: it was for nothing, and is in no phase, nor in the
   // wall.
   void end_without_last();
+
+  // The running phase; there is one.
+  Phase current() const { return current_.value(); }
 
   // Between begin() and end(), and not yet ended.
   bool running() const { return wall_begin_.has_value() && !wall_end_.has_value(); }

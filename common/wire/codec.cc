@@ -2,6 +2,8 @@
 // codec_decode.cc.
 #include "common/wire/codec.h"
 
+#include <google/protobuf/io/coded_stream.h>
+
 #include <bit>
 #include <cstring>
 
@@ -94,11 +96,29 @@ Status check_header_size(std::size_t bytes) {
                           std::to_string(kHeaderBytesMax));
 }
 
-Result<proto::Header> parse(std::string_view bytes) {
-  proto::Header header;
-  if (header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return header;
+Result<const proto::Header*> parse(std::string_view bytes, Scratch& scratch) {
+  proto::Header& header = scratch.header(bytes.size());
+  if (header.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return &header;
   return invalid_argument("header: got " + std::to_string(bytes.size()) +
                           " bytes that are no header, expected proto/paceline.proto's Header");
+}
+
+// `bytes`: what its ByteSizeLong() has just said.
+std::string serialized(const proto::Header& header, std::size_t bytes) {
+  std::string out(bytes, '\0');
+  header.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(out.data()));
+  return out;
+}
+
+// A field of bytes as Protocol Buffers writes it.
+void append(int field, const std::string& bytes, std::string& out) {
+  using google::protobuf::io::CodedOutputStream;
+  constexpr std::uint32_t kLengthDelimited = 2;
+  std::uint8_t begin[10];
+  std::uint8_t* end = CodedOutputStream::WriteVarint32ToArray(
+      static_cast<std::uint32_t>(field) << 3 | kLengthDelimited, begin);
+  end = CodedOutputStream::WriteVarint32ToArray(static_cast<std::uint32_t>(bytes.size()), end);
+  out.append(reinterpret_cast<const char*>(begin), static_cast<std::size_t>(end - begin)).append(bytes);
 }
 
 Status check_travels(const Body& body) {
@@ -108,8 +128,9 @@ Status check_travels(const Body& body) {
 }
 
 // One of those that lie in another's header.
-Result<Header::Other> other_of(const std::string& bytes) {
-  PACELINE_ASSIGN_OR_RETURN(const proto::Header in, parse(bytes));
+Result<Header::Other> other_of(const std::string& bytes, Scratch& scratch) {
+  PACELINE_ASSIGN_OR_RETURN(const proto::Header* const parsed, parse(bytes, scratch));
+  const proto::Header& in = *parsed;
   PACELINE_ASSIGN_OR_RETURN(const Beside beside, beside_of(in));
   if (beside != Beside{} || in.has_logged() || in.ahead_size() + in.behind_size() > 0) {
     return invalid_argument("header: got more than a message in another's header, expected one");
@@ -124,7 +145,7 @@ Result<Header::Other> other_of(const std::string& bytes) {
   return Header::Other{{std::move(body), std::move(none), {}}, bytes.size()};
 }
 
-Status add_others(const proto::Header& in, Header& header) {
+Status add_others(const proto::Header& in, Header& header, Scratch& scratch) {
   const auto messages =
       1 + static_cast<std::size_t>(in.ahead_size()) + static_cast<std::size_t>(in.behind_size());
   if (messages > kTogetherMax) {
@@ -133,11 +154,11 @@ Status add_others(const proto::Header& in, Header& header) {
   }
   PACELINE_RETURN_IF_ERROR(check_travels(*header.body));
   for (const std::string& bytes : in.ahead()) {
-    PACELINE_ASSIGN_OR_RETURN(Header::Other other, other_of(bytes));
+    PACELINE_ASSIGN_OR_RETURN(Header::Other other, other_of(bytes, scratch));
     header.ahead.push_back(std::move(other));
   }
   for (const std::string& bytes : in.behind()) {
-    PACELINE_ASSIGN_OR_RETURN(Header::Other other, other_of(bytes));
+    PACELINE_ASSIGN_OR_RETURN(Header::Other other, other_of(bytes, scratch));
     header.behind.push_back(std::move(other));
   }
   return Status::ok();
@@ -157,28 +178,34 @@ bool travels_with_others(const Body& body) {
 
 Result<std::string> encode(const Message& message) {
   PACELINE_RETURN_IF_ERROR(check_payload(message.body, message.payload));
-  const proto::Header header = to_proto(message);
-  PACELINE_RETURN_IF_ERROR(check_header_size(header.ByteSizeLong()).with_context(name_of(message.body)));
-  return header.SerializeAsString();
+  Scratch scratch;
+  proto::Header& header = scratch.header();
+  put_message(message, header);
+  const std::size_t bytes = header.ByteSizeLong();
+  if (bytes > kHeaderBytesMax) return check_header_size(bytes).with_context(name_of(message.body));
+  return serialized(header, bytes);
 }
 
 // To Protocol Buffers what is appended to a message is part of it.
 std::string encode(const Beside& beside) {
-  proto::Header header;
+  Scratch scratch;
+  proto::Header& header = scratch.header();
   put_beside(beside, header);
-  return header.SerializeAsString();
+  return serialized(header, header.ByteSizeLong());
 }
 
 std::string encode(const Others& others) {
-  proto::Header header;
-  for (const std::string& other : others.ahead) header.add_ahead(other);
-  for (const std::string& other : others.behind) header.add_behind(other);
-  return header.SerializeAsString();
+  std::string out;
+  for (const std::string& other : others.ahead) append(proto::Header::kAheadFieldNumber, other, out);
+  for (const std::string& other : others.behind) append(proto::Header::kBehindFieldNumber, other, out);
+  return out;
 }
 
 Result<Header> decode_header(std::string_view bytes) {
   PACELINE_RETURN_IF_ERROR(check_header_size(bytes.size()));
-  PACELINE_ASSIGN_OR_RETURN(const proto::Header in, parse(bytes));
+  Scratch scratch;
+  PACELINE_ASSIGN_OR_RETURN(const proto::Header* const parsed, parse(bytes, scratch));
+  const proto::Header& in = *parsed;
   Header header;
   PACELINE_ASSIGN_OR_RETURN(header.beside, beside_of(in));
   const bool alone = in.ahead_size() + in.behind_size() == 0;
@@ -194,7 +221,7 @@ Result<Header> decode_header(std::string_view bytes) {
   PACELINE_ASSIGN_OR_RETURN(const PayloadForm form, payload_form(in));
   header.encoding = form.encoding;
   header.encoded_floats = form.floats;
-  if (!alone) PACELINE_RETURN_IF_ERROR(add_others(in, header));
+  if (!alone) PACELINE_RETURN_IF_ERROR(add_others(in, header, scratch));
   return header;
 }
 

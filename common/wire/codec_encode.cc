@@ -425,13 +425,11 @@ void put_beside(const Beside& beside, proto::Header& header) {
   header.mutable_let_go()->Assign(beside.let_go.begin(), beside.let_go.end());
 }
 
-proto::Header to_proto(const Message& message) {
-  proto::Header header;
+void put_message(const Message& message, proto::Header& header) {
   std::visit([&](const auto& body) { put(body, header); }, message.body);
   if (header.has_push()) put_form(message.payload, *header.mutable_push());
   if (header.has_parameters()) put_form(message.payload, *header.mutable_parameters());
   if (message.logged) put(*message.logged, *header.mutable_logged());
-  return header;
 }
 
 }  // namespace paceline::wire

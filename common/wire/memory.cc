@@ -4,6 +4,7 @@
 
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,6 +46,12 @@ std::size_t prefer_huge_pages(std::size_t bytes) {
 #else
   static_cast<void>(bytes);
   return 0;
+#endif
+}
+
+void do_without_huge_pages() {
+#ifdef PR_SET_THP_DISABLE
+  (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 #endif
 }
 

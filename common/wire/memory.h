@@ -22,6 +22,10 @@ void keep_freed_memory();
 // tests.
 std::size_t prefer_huge_pages(std::size_t bytes);
 
+// This process gets no huge pages from here on, whatever it asks for and the system gives; nor do those that
+// it starts. What has come so stays. Where the system cannot be told, nothing happens. Thread: any.
+void do_without_huge_pages();
+
 // Half of what this machine has, in bytes; 0 where the system does not say. The same in all its processes.
 std::size_t half_of_memory();
 

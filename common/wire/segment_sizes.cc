@@ -20,9 +20,9 @@ std::int64_t at_most_half(double bytes) {
 }  // namespace
 
 std::int64_t gradient_segment_bytes(std::int64_t floats, std::uint32_t threads, std::size_t gradients) {
-  constexpr double kLine = 64;  // each begins at a cache line
+  constexpr double kPages = 2 * 4096;  // each may be asked for in whole pages, and begin with one
   return at_most_half(static_cast<double>(gradients) * threads *
-                      (static_cast<double>(floats) * sizeof(float) + kLine));
+                      (static_cast<double>(floats) * sizeof(float) + kPages));
 }
 
 std::int64_t parameter_segment_bytes(std::int64_t floats) {

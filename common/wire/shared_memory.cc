@@ -41,6 +41,12 @@ struct Token {
   std::uint64_t low;
 };
 
+// The end of the page that `end` lies in.
+std::int64_t whole_pages(std::int64_t end) {
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  return (end + page - 1) / page * page;
+}
+
 std::int64_t whole_lines(std::size_t bytes) {
   return (static_cast<std::int64_t>(bytes) + kLine - 1) / kLine * kLine;
 }
@@ -143,8 +149,7 @@ SharedSegment::SharedSegment(int descriptor, std::byte* begin, SegmentRef ref)
 // Up to `end`, all of them. Left to the first write, a page that cannot be had would be a SIGBUS.
 bool SharedSegment::make_pages(std::int64_t end) {
   if (end <= paged_) return true;
-  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
-  const std::int64_t begin = std::exchange(paged_, (end + page - 1) / page * page);
+  const std::int64_t begin = std::exchange(paged_, whole_pages(end));
   const auto bytes = static_cast<std::size_t>(paged_ - begin);
   int made = 0;
   do {
@@ -154,7 +159,7 @@ bool SharedSegment::make_pages(std::int64_t end) {
   const bool unknown = errno == EINVAL;
   if (unknown && ::fallocate(descriptor_, 0, begin, std::min(paged_, ref_.bytes) - begin) == 0) {
     // What was never touched is not told from a gap.
-    for (std::int64_t at = begin; at < paged_; at += page) begin_[at] = std::byte{0};
+    for (std::int64_t at = begin; at < paged_; at = whole_pages(at + 1)) begin_[at] = std::byte{0};
     return true;
   }
   paged_ = begin;
@@ -208,8 +213,8 @@ void SharedSegment::do_deallocate(void* memory, std::size_t bytes, std::size_t a
   }
 }
 
-Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef& ref,
-                                                                std::int64_t bytes_max) {
+Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef& ref, std::int64_t bytes_max,
+                                                                Pin pin) {
   const std::string path = "/proc/" + std::to_string(ref.process) + "/fd/" + std::to_string(ref.descriptor);
   const auto refused = [&](const Status& why) { return Status(why).with_context("the segment at " + path); };
   if (ref.bytes > segment_size(bytes_max)) {
@@ -230,7 +235,7 @@ Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef
   void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.get(), 0);
   if (memory == MAP_FAILED) return refused(failed("it cannot be mapped", errno));
   std::shared_ptr<const MappedSegment> mapped(
-      new MappedSegment(descriptor.release(), {static_cast<const std::byte*>(memory), size}));
+      new MappedSegment(descriptor.release(), {static_cast<const std::byte*>(memory), size}, std::move(pin)));
   if (!mapped->has_pages_to(kLine)) return refused(unavailable("it is empty"));
   Token token{};
   std::memcpy(&token, memory, sizeof token);
@@ -241,6 +246,9 @@ Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef
 }
 
 MappedSegment::~MappedSegment() {
+  // While the pages are mapped: a device would read them, and whoever asks take it for pinned what is mapped
+  // there next.
+  pins_.clear();
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
   ::close(descriptor_);
 }
@@ -252,6 +260,25 @@ bool MappedSegment::has_pages_to(std::int64_t end) const {
   if (gap < 0) return false;
   paged_.store(gap, std::memory_order_relaxed);
   return end <= gap;
+}
+
+std::span<const std::byte> MappedSegment::part(std::int64_t offset, std::int64_t bytes) const {
+  if (pin_ != nullptr) pin_to(offset + bytes);
+  return bytes_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+}
+
+// Before anybody has what lies there: that memory is pinned is asked when it is used, and must not change
+// then. What could not be pinned is not tried again.
+void MappedSegment::pin_to(std::int64_t end) const {
+  if (end <= pinned_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(mutex_);
+  const std::int64_t begin = pinned_.load(std::memory_order_relaxed);
+  const std::int64_t paged = paged_.load(std::memory_order_relaxed);
+  if (end <= begin || paged <= begin) return;
+  // Only the last page of all can have bytes behind the segment's end.
+  const auto pages = static_cast<std::size_t>(whole_pages(paged) - begin);
+  if (std::shared_ptr<void> pin = pin_({bytes_.data() + begin, pages})) pins_.push_back(std::move(pin));
+  pinned_.store(paged, std::memory_order_release);
 }
 
 }  // namespace paceline::wire

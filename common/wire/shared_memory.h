@@ -24,8 +24,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/status.h"
+#include "common/wire/pin.h"
 
 namespace paceline::wire {
 
@@ -75,12 +78,19 @@ class SharedSegment final : public std::pmr::memory_resource {
 
 // Another process's segment, readable here for as long as this lives, whatever becomes of its owner.
 //
+// Its pages are pinned (pin.h) when one of them is first read, all at once that are known to be there and are
+// not pinned yet: so once for each time that it has grown, and no page is made by it.
+//
+//   there     |###########|        part() of some of it: pin   0 … a
+//   later     |################|   part() behind a:      pin   a … b
+//
 // Thread: any.
 class MappedSegment {
  public:
   // Errors: kUnavailable it cannot be opened or mapped, is no segment of that size and token, or has room for
   // more than `bytes_max` (SharedSegment::create).
-  static Result<std::shared_ptr<const MappedSegment>> map(const SegmentRef& ref, std::int64_t bytes_max);
+  static Result<std::shared_ptr<const MappedSegment>> map(const SegmentRef& ref, std::int64_t bytes_max,
+                                                          Pin pin = {});
   ~MappedSegment();
   MappedSegment(const MappedSegment&) = delete;
   MappedSegment& operator=(const MappedSegment&) = delete;
@@ -88,16 +98,22 @@ class MappedSegment {
   std::int64_t size() const { return static_cast<std::int64_t>(bytes_.size()); }
   // Whether its owner has pages for all its bytes before `end` <= size(), so that reading them makes none.
   bool has_pages_to(std::int64_t end) const;
-  // Its bytes [offset, offset + bytes), which lie within it.
-  std::span<const std::byte> part(std::int64_t offset, std::int64_t bytes) const {
-    return bytes_.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
-  }
+  // Its bytes [offset, offset + bytes), which lie within it, where has_pages_to() was asked for; pinned, if
+  // they can be.
+  std::span<const std::byte> part(std::int64_t offset, std::int64_t bytes) const;
 
  private:
-  MappedSegment(int descriptor, std::span<const std::byte> bytes) : descriptor_(descriptor), bytes_(bytes) {}
+  MappedSegment(int descriptor, std::span<const std::byte> bytes, Pin pin)
+      : descriptor_(descriptor), bytes_(bytes), pin_(std::move(pin)) {}
+  void pin_to(std::int64_t end) const;
+
   const int descriptor_;
   const std::span<const std::byte> bytes_;
-  mutable std::atomic<std::int64_t> paged_{0};  // has_pages_to() so far
+  const Pin pin_;
+  mutable std::atomic<std::int64_t> paged_{0};   // has_pages_to() so far
+  mutable std::atomic<std::int64_t> pinned_{0};  // bytes from the begin that were to be pinned
+  mutable std::mutex mutex_;                     // pins one at a time
+  mutable std::vector<std::shared_ptr<void>> pins_;
 };
 
 }  // namespace paceline::wire

@@ -45,9 +45,10 @@ struct Sharing::Borrowed {
 };
 
 Sharing::Sharing(std::shared_ptr<SharedSegment> ours, std::int64_t theirs_bytes_max,
-                 std::function<void()> wake)
+                 std::function<void()> wake, Pin pin)
     : ours_(std::move(ours)),
       theirs_bytes_max_(theirs_bytes_max),
+      pin_(std::move(pin)),
       let_go_(std::make_shared<LetGo>(std::move(wake))) {}
 
 Sharing::~Sharing() {
@@ -63,7 +64,7 @@ Status Sharing::map(const SegmentRef& theirs) {
   if (theirs.token_high == ours.token_high && theirs.token_low == ours.token_low) {
     return mapped_ = unavailable("the peer announces our own memory");
   }
-  Result<std::shared_ptr<const MappedSegment>> mapped = MappedSegment::map(theirs, theirs_bytes_max_);
+  Result<std::shared_ptr<const MappedSegment>> mapped = MappedSegment::map(theirs, theirs_bytes_max_, pin_);
   mapped_ = mapped.status();
   if (mapped.is_ok()) theirs_ = std::move(mapped).value();
   return mapped_;

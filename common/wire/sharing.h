@@ -46,9 +46,10 @@ class Sharing {
   // A smaller payload is copied into its frame: that costs less than letting go of it.
   static constexpr std::size_t kLentBytesMin = 1025;
 
-  // Of the peer's segment at most `theirs_bytes_max` are mapped. `wake` is called, from any thread, when
-  // due() is to be asked; not any more once this is gone.
-  Sharing(std::shared_ptr<SharedSegment> ours, std::int64_t theirs_bytes_max, std::function<void()> wake);
+  // Of the peer's segment at most `theirs_bytes_max` are mapped, and what is read of it is pinned. `wake` is
+  // called, from any thread, when due() is to be asked; not any more once this is gone.
+  Sharing(std::shared_ptr<SharedSegment> ours, std::int64_t theirs_bytes_max, std::function<void()> wake,
+          Pin pin = {});
   ~Sharing();
   Sharing(const Sharing&) = delete;
   Sharing& operator=(const Sharing&) = delete;
@@ -74,7 +75,9 @@ class Sharing {
 
   // What came in a header. Errors: kInvalidArgument the peer lets go of what was not lent to it.
   Status heard(const Beside& beside);
-  // Errors: kInvalidArgument outside the peer's segment, or where that has no pages. Not once it is unmapped.
+  // Its owner keeps the segment mapped, and pinned what is: a device may read it for as long as the payload
+  // is held. Errors: kInvalidArgument outside the peer's segment, or where that has no pages. Not once it is
+  // unmapped.
   Result<Payload> borrow(const Region& region);
 
   // Whether what has been let go of is to be said now; if not, it is in kSaidAfter (unless there is nothing).
@@ -88,6 +91,7 @@ class Sharing {
 
   const std::shared_ptr<SharedSegment> ours_;
   const std::int64_t theirs_bytes_max_;
+  const Pin pin_;
   const std::shared_ptr<LetGo> let_go_;
   std::shared_ptr<const MappedSegment> theirs_;
   Status mapped_ = unavailable("the peer announces no memory");

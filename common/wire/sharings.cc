@@ -11,21 +11,22 @@ Sharing* Sharings::with(const PeerId& peer) const {
 }
 
 Sharing& Sharings::begin(const PeerId& peer, const std::shared_ptr<SharedSegment>& memory,
-                         std::int64_t theirs_bytes_max) {
+                         std::int64_t theirs_bytes_max, const Pin& pin) {
   auto& sharing = sharings_[peer];
   if (sharing != nullptr) return *sharing;
   // Called while its sharing, and so this and the loop, are there.
-  sharing = std::make_unique<Sharing>(memory, theirs_bytes_max, [&io = io_, weak = weak_from_this(), peer] {
+  auto wake = [&io = io_, weak = weak_from_this(), peer] {
     boost::asio::post(io, [weak, peer] {
       if (const auto self = weak.lock()) self->something_let_go(peer);
     });
-  });
+  };
+  sharing = std::make_unique<Sharing>(memory, theirs_bytes_max, std::move(wake), pin);
   return *sharing;
 }
 
 Status Sharings::begin(const PeerId& peer, const std::shared_ptr<SharedSegment>& memory,
-                       std::int64_t theirs_bytes_max, const SegmentRef& theirs) {
-  const Status mapped = begin(peer, memory, theirs_bytes_max).map(theirs);
+                       std::int64_t theirs_bytes_max, const SegmentRef& theirs, const Pin& pin) {
+  const Status mapped = begin(peer, memory, theirs_bytes_max, pin).map(theirs);
   if (!mapped.is_ok()) end(peer);
   return mapped;
 }

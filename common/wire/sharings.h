@@ -32,11 +32,11 @@ class Sharings : public std::enable_shared_from_this<Sharings> {
   Sharing* with(const PeerId& peer) const;
   // From now on; the one that there is where there is one. Arguments: as Sharing's.
   Sharing& begin(const PeerId& peer, const std::shared_ptr<SharedSegment>& memory,
-                 std::int64_t theirs_bytes_max);
+                 std::int64_t theirs_bytes_max, const Pin& pin = {});
   // As begin(), with one whose segment is known; if that cannot be mapped nothing is shared. Errors:
   // Sharing::map.
   Status begin(const PeerId& peer, const std::shared_ptr<SharedSegment>& memory,
-               std::int64_t theirs_bytes_max, const SegmentRef& theirs);
+               std::int64_t theirs_bytes_max, const SegmentRef& theirs, const Pin& pin = {});
   // RouterSocket::shares_memory() and unmap().
   Status state(const PeerId& peer) const;
   void unmap(const PeerId& peer);

@@ -28,6 +28,7 @@
 #include "common/status.h"
 #include "common/wire/keys.h"
 #include "common/wire/messages.h"
+#include "common/wire/pin.h"
 
 namespace boost::asio {
 class io_context;
@@ -45,6 +46,7 @@ struct TransportOptions {
   std::chrono::milliseconds linger{2000};   // how long close() lets queued messages leave
   std::shared_ptr<SharedSegment> memory{};  // a dealer's, to share with its server; null: nothing is shared
   std::int64_t their_memory_bytes_max = 0;  // a larger segment of the server's is not mapped
+  Pin pin{};                                // for what is read of a peer's
   std::shared_ptr<const ServerKeys>
       server_keys{};  // a router's; null: everybody is let in, nothing encrypted
   std::shared_ptr<const ClientKeys> client_keys{};  // a dealer's; null: it speaks with servers without keys

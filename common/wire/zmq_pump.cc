@@ -58,6 +58,7 @@ Pump::Pump(Context& context, boost::asio::io_context& io, zmq::socket_type type,
           io, [this](const PeerId& to, const Beside& beside) { return send_beside(to, beside); })),
       handler_(std::move(handler)),
       on_unsent_(options.on_unsent),
+      pin_(options.pin),
       admission_(std::make_shared<Admission>(options.server_keys ? options.server_keys->allowed
                                                                  : std::map<std::string, std::string>())),
       unfinished_(kUnfinishedBytesMax, kUnreadBytesMax),
@@ -99,7 +100,7 @@ void Pump::set_keys(const TransportOptions& options) {
 }
 
 void Pump::start(const std::shared_ptr<SharedSegment>& memory, std::int64_t theirs_bytes_max) {
-  if (memory != nullptr) sharings_->begin(PeerId(), memory, theirs_bytes_max);
+  if (memory != nullptr) sharings_->begin(PeerId(), memory, theirs_bytes_max, pin_);
   wake_.assign(socket_.get(zmq::sockopt::fd));
   if (is_router_) accepted_at_.emplace(socket_.get(zmq::sockopt::last_endpoint));
   if (handshakes_) handshakes_->start();
@@ -217,13 +218,14 @@ Status Pump::share_memory(const PeerId& from, const std::shared_ptr<SharedSegmen
                           std::int64_t theirs_bytes_max) {
   PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
   if (!handled_segment_) return failed_precondition("the peer announces no memory");
-  return sharings_->begin(from, memory, theirs_bytes_max, *handled_segment_);
+  return sharings_->begin(from, memory, theirs_bytes_max, *handled_segment_, pin_);
 }
 
 Status Pump::disconnect(const PeerId& peer) {
   const auto known = connections_.find(peer);
   if (known == connections_.end()) {
     sharings_->end(peer);
+    (void)gathered_.take(peer);
     return not_found("disconnecting: the connection is not known");
   }
   const SocketId::ShutDown said = known->second.shut_down();

@@ -123,6 +123,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   const std::shared_ptr<Sharings> sharings_;
   Handler handler_;
   const std::function<void(const PeerId& to, const Status& why)> on_unsent_;  // null: nothing is gathered
+  const Pin pin_;
   Gathered gathered_;
   TrafficCounters counters_;
   Ticks received_at_;                           // the message being handled

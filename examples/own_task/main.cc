@@ -11,6 +11,7 @@
 #include "common/config/daemon_options.h"
 #include "common/files/atomic_file.h"
 #include "common/log/log.h"
+#include "common/wire/memory.h"
 #include "common/wire/transport.h"
 #include "examples/own_task/linear_task.h"
 #include "worker/node.h"
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
   if (command_line.exit_status) return *command_line.exit_status;
   const auto config = load_daemon_config(DaemonRole::kWorker, command_line.options);
   if (!config.is_ok()) return fail(config.status(), kExitUsage);
+  if (!config->cluster.huge_pages) wire::do_without_huge_pages();
   const NodeId node(command_line.options.index);
   const auto prepared =
       prepare_node_log(*config, node, existing_log(command_line.options.force, command_line.options.resume));

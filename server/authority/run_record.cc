@@ -12,8 +12,7 @@ namespace paceline::server {
 namespace {
 
 constexpr const char* kNoMoreEvents = "; run.tensorboard: no more is written for TensorBoard in this run";
-constexpr double kOverrunShareMax = 0.01;  // of the emulated steps
-constexpr std::size_t kNamedMax = 1000;    // nodes may be lost and come back without end; all are counted
+constexpr std::size_t kNamedMax = 1000;  // nodes may be lost and come back without end; all are counted
 
 void note(std::vector<std::string>& named, std::string who) {
   if (named.size() < kNamedMax) named.push_back(std::move(who));

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "common/ids.h"
 #include "common/params/blocks.h"
 #include "common/params/partition.h"
+#include "common/params/shared_floats.h"
 #include "common/wire/messages.h"
 
 namespace paceline::server {
@@ -48,6 +50,19 @@ class Gradient {
     for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
       const Range common = piece->in(part);
       if (common.size() > 0) use(common.begin, piece->floats(common));
+    }
+  }
+
+  // The same with use(offset, SharedFloats), which may be kept: they stay as they are while a copy lives, but
+  // for what its node lent, of which GradientStore::copy_borrowed() makes an end.
+  template <typename Use>
+  void for_each_shared_in(Range part, Use&& use) const {
+    std::shared_ptr<const void> ours;  // of what was decoded
+    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
+      const Range common = piece->in(part);
+      if (common.size() <= 0) continue;
+      if (decoded_ && ours == nullptr) ours = std::make_shared<const BlockRef>(decoded_);
+      use(common.begin, SharedFloats(decoded_ ? ours : piece->payload.owner, piece->floats(common)));
     }
   }
 
@@ -116,6 +131,8 @@ class Gradient {
   std::int64_t all_looked_ = 0;  // this many first pieces have been looked at, perhaps more
   std::vector<Piece> pieces_;    // as they came: descending
   BlockRef decoded_;             // what the pieces point into, where they came in fewer bytes
+  float* decoded_floats_ =
+      nullptr;  // its, for the pieces that come: while a device reads, it is not ours alone
 };
 
 }  // namespace paceline::server

@@ -36,7 +36,8 @@ wire::Payload in_our_memory(wire::Payload payload) {
 }  // namespace
 
 GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max,
-                             std::size_t pieces_max, Encoding encoding)
+                             std::size_t pieces_max, Encoding encoding,
+                             std::shared_ptr<std::pmr::memory_resource> memory)
     : cluster_(cluster),
       size_(size),
       gradients_max_(gradients_max),
@@ -44,7 +45,7 @@ GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gra
       encoding_(encoding),
       // Idle are only blocks that were in use, so what is held for reuse never adds to the most there was.
       decoded_(std::max<std::int64_t>(1, size),
-               cluster.workers() * std::min(gradients_max, kGradientsExpected)),
+               cluster.workers() * std::min(gradients_max, kGradientsExpected), std::move(memory)),
       inboxes_(cluster.workers()) {
   PACELINE_ASSERT(gradients_max >= 2 && pieces_max >= 1, "a store without room");
   // The bound follows sync.threshold, which may be huge; what is used is a few.
@@ -105,8 +106,10 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
   PACELINE_RETURN_IF_ERROR(check(push, payload));
   Inbox& box = inbox(push.worker);
   BlockRef fresh;
+  float* into = nullptr;
   if (encoding_ != Encoding::kFp32) {
-    BlockRef& into = box.partial ? box.gradients.back().decoded_ : fresh;
+    if (!box.partial) fresh = decoded_.acquire();
+    into = box.partial ? box.gradients.back().decoded_floats_ : fresh.writable_data();
     PACELINE_ASSIGN_OR_RETURN(payload, decoded(push, payload, into));
   }
   if (!box.partial) {
@@ -121,6 +124,7 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
     begun.computed_revision_ = push.computed_revision;
     begun.begin_ = size_;
     begun.decoded_ = std::move(fresh);
+    begun.decoded_floats_ = into;
     box.partial = true;
   }
   Gradient& gradient = box.gradients.back();
@@ -138,12 +142,10 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
   return &gradient;
 }
 
-// The block is the gradient's alone, and the piece's place in it is nobody else's.
+// The piece's place in its gradient's block is nobody else's; a device may be reading those of others.
 Result<wire::Payload> GradientStore::decoded(const wire::Push& push, const wire::Payload& payload,
-                                             BlockRef& into) {
-  if (!into) into = decoded_.acquire();
-  const std::span<float> floats(into.writable_data() + push.offset,
-                                static_cast<std::size_t>(payload.count()));
+                                             float* into) {
+  const std::span<float> floats(into + push.offset, static_cast<std::size_t>(payload.count()));
   PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats).with_context(describe(push)));
   return wire::Payload{nullptr, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }

@@ -30,8 +30,10 @@ namespace paceline::server {
 class GradientStore {
  public:
   // For a range of `size` floats. `pieces_max` >= 1, `gradients_max` >= 2. `encoding`: of every piece.
+  // `memory`: where decoded gradients lie; null: the heap.
   GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max, std::size_t pieces_max,
-                Encoding encoding = Encoding::kFp32);
+                Encoding encoding = Encoding::kFp32,
+                std::shared_ptr<std::pmr::memory_resource> memory = nullptr);
 
   // Takes one piece. Returns the gradient when this piece makes it whole (valid until it is discarded), else
   // nullptr; not all of it need have been looked at. Errors leave everything as it was: kInvalidArgument
@@ -85,7 +87,7 @@ class GradientStore {
   Inbox& inbox(WorkerId worker) { return inboxes_[cluster_.rank_of(worker).value]; }
   const Inbox& inbox(WorkerId worker) const { return inboxes_[cluster_.rank_of(worker).value]; }
   Status check(const wire::Push& push, const wire::Payload& payload) const;
-  Result<wire::Payload> decoded(const wire::Push& push, const wire::Payload& payload, BlockRef& into);
+  Result<wire::Payload> decoded(const wire::Push& push, const wire::Payload& payload, float* into);
   void to_be_looked_at(WorkerId worker);
   void drop_partial(Inbox& box);
   void recycle(Gradient gradient);

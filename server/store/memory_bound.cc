@@ -27,12 +27,14 @@ double image_bytes(std::int64_t floats, const RunConfig& config) {
 
 MemoryBound memory_bound(std::int64_t floats, const RunConfig& config) {
   const OptimizerSection& optimizer = config.train.optimizer;
+  const bool on_gpu = config.server.device == Device::kCuda;  // the state is there, and here for images alone
   const double workers = config.cluster.cluster().workers();
   const auto gradients = static_cast<double>(shard_settings(config).gradients_max);
-  double state = state_vectors(optimizer);
+  const double image_state = state_vectors(optimizer);
+  double state = on_gpu ? 0.0 : image_state;
   const CompensationKind compensation = optimizer.delay_compensation.kind;
   double vectors_most = 2.0 + static_cast<double>(kRetainedMax) + state + workers * gradients;
-  if (config.checkpoint.enabled()) vectors_most += 1.0 + state;  // an image that is being written
+  if (config.checkpoint.enabled()) vectors_most += 1.0 + image_state;  // an image that is being written
   if (compensation != CompensationKind::kNone) {
     state += workers;
     vectors_most += workers * (gradients + 3.0);

@@ -1,4 +1,4 @@
-// Foreseeing a decision and preparing it block by block. Applying it: next_state_apply.cc.
+// Foreseeing a decision and preparing it, some blocks at a time. Applying it: next_state_apply.cc.
 #include "server/store/next_state.h"
 
 #include <algorithm>
@@ -14,9 +14,10 @@
 namespace paceline::server {
 namespace {
 
+// Here: on a device, see device_apply.h.
 bool can_be_prepared(const ShardSettings& settings) {
   const bool compensates = settings.optimizer.delay_compensation.kind != CompensationKind::kNone;
-  return settings.prepare_next && !compensates;
+  return settings.prepare_next && !compensates && settings.device == nullptr;
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
       pool_(pool),
       backup_pool_(settings.block_floats,
                    static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),
-      optimizer_(settings.optimizer, size, settings.block_floats),
+      optimizer_(settings.optimizer, settings.device != nullptr ? 0 : size, settings.block_floats),
       compensation_(settings.optimizer.delay_compensation, size, settings.block_floats),
       local_updates_(settings.local_updates),
       apply_pool_(size <= settings.apply_alone_floats ? 1 : settings.apply_threads),
@@ -47,9 +48,11 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
       expected_(cluster_.workers()),
       last_samples_(cluster_.workers()) {
   std::iota(expected_.begin(), expected_.end(), 0U);
+  if (settings.device != nullptr) device_.emplace(settings, size, pool);
 }
 
 void NextState::arrived(const wire::Push& push, std::int64_t floats) {
+  if (device_) return device_->arrived(push);
   if (guesses_) guess_.arrived({push.worker, push.clock}, push.offset, push.last);
   if (!prepares()) return;
   const std::int64_t block_floats = pool_.block_floats();
@@ -70,28 +73,46 @@ void NextState::learn_samples(const wire::Push& push) {
   looked_at_ = 0;
 }
 
-bool NextState::prepare_one(const BlockRange& now, Version version, GradientStore& gradients) {
+bool NextState::prepare_some(const BlockRange& now, Version version, GradientStore& gradients) {
+  if (device_) return device_->send_some(gradients);
   if (!may_prepare()) return false;
   if (mode_ == ApplyMode::kEager) follow_guess();
   std::size_t already = 0;  // the blocks that are looked at one after another have mostly taken as many
   Gradient* gradient = next(already, version, gradients);
   const bool nothing = taken_.empty() && gradient == nullptr;
-  const auto may_take = [&](std::int64_t i) {
+  unfinished_.clear();
+  // Whether it is one more of those that take the same gradient now.
+  const auto takes = [&](std::int64_t i) {
     const Block& block = blocks_[static_cast<std::size_t>(i)];
     if (nothing) return false;
-    if (block.taken != already) gradient = next(already = block.taken, version, gradients);
-    return gradient != nullptr && take_one(i, now, version, *gradient);
+    if (block.taken != already) {
+      if (!unfinished_.empty()) return false;
+      gradient = next(already = block.taken, version, gradients);
+    }
+    if (gradient == nullptr || !can_take(i, now, version, *gradient)) return false;
+    unfinished_.push_back(i);
+    return true;
   };
-  while (!candidates_.empty()) {
-    if (may_take(candidates_.front())) return true;
+  // No more than the others are woken for: what this thread does alone holds everybody up.
+  const auto threads = static_cast<std::int64_t>(apply_pool_.threads());
+  const std::int64_t most = threads * pool_.block_floats() > apply_alone_floats_ ? threads : 1;
+  const auto all_busy = [&] { return std::ssize(unfinished_) == most; };
+  while (!candidates_.empty() && unfinished_.empty()) {
+    if (takes(candidates_.front())) break;
     blocks_[static_cast<std::size_t>(candidates_.front())].candidate = false;
     candidates_.pop_front();
   }
-  if (nothing) looked_at_ = std::ssize(blocks_);
-  for (; looked_at_ < std::ssize(blocks_); ++looked_at_) {
-    if (may_take(looked_at_)) return true;
+  for (std::size_t k = 1; k < candidates_.size() && !all_busy(); ++k) takes(candidates_[k]);
+  if (unfinished_.empty()) {
+    if (nothing) looked_at_ = std::ssize(blocks_);
+    while (looked_at_ < std::ssize(blocks_) && !takes(looked_at_)) ++looked_at_;
+    for (std::int64_t i = looked_at_ + 1; i < std::ssize(blocks_) && !all_busy(); ++i) takes(i);
   }
-  return false;
+  std::int64_t floats = 0;
+  for (const std::int64_t i : unfinished_) floats += now.elements(i).size();
+  run(floats, std::ssize(unfinished_),
+      [&](std::size_t, std::int64_t k) { take(unfinished_[static_cast<std::size_t>(k)], now, *gradient); });
+  return !unfinished_.empty();
 }
 
 // What was prepared of another gradient is given up, and every block looked at for the new one.
@@ -112,16 +133,15 @@ Gradient* NextState::next(std::size_t already, Version version, GradientStore& g
   return gradients.begun(cluster_.worker_at(Rank(expected_[already])), Clock(version.value));
 }
 
-// Takes the gradient that is next into block i; false when that part of it is not here, or its weight is not
-// known.
-bool NextState::take_one(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient) {
+// Whether block i can take the gradient that is next: that part of it is here, and its weight is known. It is
+// to take it then.
+bool NextState::can_take(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient) {
   const std::size_t already = blocks_[static_cast<std::size_t>(i)].taken;
   const Range elements = now.elements(i);
   const Range arrived = gradient.arrived();
   if (arrived.begin > elements.begin || arrived.end < elements.end) return false;
   if (!expect(already, version, gradient)) return false;
   if (already == 0) ++prepared_;
-  take(i, now, gradient);
   return true;
 }
 
@@ -178,6 +198,7 @@ void NextState::take(std::int64_t i, const BlockRange& now, Gradient& gradient) 
 
 void NextState::prepare_whole(const Gradient& whole, const BlockRange& now, Version version,
                               GradientStore& gradients) {
+  if (device_) return device_->send_whole(whole);
   if (!prepares()) return;
   if (mode_ == ApplyMode::kEager) follow_guess();
   std::size_t place = 0;
@@ -210,6 +231,7 @@ void NextState::look_at_rest(Gradient& whole) {
 
 void NextState::forget_missing(const GradientStore& gradients) {
   if (sync::broken(sync::Mutant::kPreparedKeptAfterLoss)) return;
+  if (device_) return device_->forget_missing(gradients);
   if (guesses_) guess_.forget_missing(gradients);
   if (!prepares()) return;
   looked_at_ = 0;
@@ -221,9 +243,19 @@ void NextState::forget_missing(const GradientStore& gradients) {
 
 Status NextState::restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square) {
   PACELINE_RETURN_IF_ERROR(compensation_.restore(std::move(mean_square)));
-  PACELINE_RETURN_IF_ERROR(optimizer_.restore(std::move(optimizer)));
+  PACELINE_RETURN_IF_ERROR(device_ ? device_->restore(std::move(optimizer))
+                                   : optimizer_.restore(std::move(optimizer)));
   revision_ = revision;
   return Status::ok();
+}
+
+void NextState::begin(const BlockRange& now) {
+  if (device_) device_->begin(now);
+}
+
+Result<OptimizerImage> NextState::optimizer() {
+  if (device_) return device_->image();
+  return optimizer_.image();
 }
 
 void NextState::drop() {

@@ -26,12 +26,16 @@
 //
 // With delay compensation nothing is prepared: what a gradient becomes depends on all that is applied before.
 //
+// On a device (ShardSettings::device) gradients are sent there ahead, and decisions are applied there:
+// store/device_apply.h, which all of this is handed on to.
+//
 // The bits are those of applying the decision from the start: the same operations on each element in the same
 // order (DESIGN 3.4).
 //
-// Memory: prepared blocks are a second state beside the current one, so prepare_one() and
-// prepare_whole() must not be called while an older one is leaving (store/leaving.h). Thread: one at a time
-// (the server's loop); apply(), prepare_whole() and look_at_rest() have helpers.
+// Memory: prepared blocks are a second state beside the current one, so prepare_some() and
+// prepare_whole() must not be called while an older one is leaving (store/leaving.h), but on a device, which
+// holds what was sent there itself. Thread: one at a time
+// (the server's loop); whatever goes over blocks has helpers.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +55,7 @@
 #include "common/wire/messages.h"
 #include "server/store/apply_pool.h"
 #include "server/store/backups.h"
+#include "server/store/device_apply.h"
 #include "server/store/eager_guess.h"
 #include "server/store/gradient_store.h"
 #include "server/store/shard_settings.h"
@@ -66,12 +71,15 @@ class NextState {
   void arrived(const wire::Push& push, std::int64_t floats);
   // Whether there may be something to prepare.
   bool may_prepare() const {
+    if (device_) return device_->may_send();
     return prepares() && (!candidates_.empty() || looked_at_ < std::ssize(blocks_));
   }
-  // Has one block take one gradient, if that is possible; false when it is not. `now` are the blocks of
-  // `version`. A block is at most 1 MiB, so it takes some 0.1 ms; when nothing is here that could be taken,
-  // no block is looked at.
-  bool prepare_one(const BlockRange& now, Version version, GradientStore& gradients);
+  // Whether what is prepared takes memory of this machine: a second state, or none where it is on a device.
+  bool prepares_here() const { return !device_; }
+  // Has blocks take one gradient, one for each thread there is, if that is possible; false when none can.
+  // `now` are the blocks of `version`. A block is at most 1 MiB, so it takes some 0.1 ms; when nothing is
+  // here that could be taken, no block is looked at.
+  bool prepare_some(const BlockRange& now, Version version, GradientStore& gradients);
   // Has each block whose turn it is for this whole gradient take it, if that costs less than to look at the
   // gradient now and apply it with the decision; with several threads. To be called when it has become whole:
   // what nobody has looked at (store/gradient.h) is looked at and applied in one pass over memory.
@@ -88,16 +96,27 @@ class NextState {
              Backups& backups);
 
   // What applying keeps from decision to decision, for a checkpoint, shared (common/params/state_vector.h):
-  // the optimizer's state and delay compensation's. What is prepared is no part of it.
-  OptimizerImage optimizer() const { return optimizer_.image(); }
+  // the optimizer's state and delay compensation's. What is prepared is no part of it. From a device the
+  // state is fetched, which is waited for. Errors: status().
+  Result<OptimizerImage> optimizer();
   const BlockRange& mean_square() const { return compensation_.image(); }
-  // Goes on from there, after `revision`; before anything is prepared or applied. Errors as
-  // OptimizerState::restore() and DelayCompensation::restore(); nobody can go on with it then.
+  // Goes on from there, after `revision`; before anything is prepared or applied, and before begin(). Errors
+  // as OptimizerState::restore() and DelayCompensation::restore(); nobody can go on with it then.
   [[nodiscard]] Status restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square);
+  // The parameters are here: `now`. Once, before anything is prepared or applied.
+  void begin(const BlockRange& now);
+
+  // What has failed on the device that decisions are applied on (store/device_apply.h), for good: `now` is
+  // not to be answered with. OK where there is none.
+  Status status() const { return device_ ? device_->status() : Status::ok(); }
+  // No gradient's memory is being read by a device. Waits for it.
+  void settle() {
+    if (device_) device_->settle();
+  }
 
   // Of the blocks prepared since the start, those that a decision took over and those that were thrown away.
-  std::int64_t committed() const { return committed_; }
-  std::int64_t dropped() const { return dropped_; }
+  std::int64_t committed() const { return device_ ? device_->committed() : committed_; }
+  std::int64_t dropped() const { return device_ ? device_->dropped() : dropped_; }
 
  private:
   // One of the next state's blocks, and how many of `taken_` are in it.
@@ -109,7 +128,7 @@ class NextState {
   void learn_samples(const wire::Push& push);
   void follow_guess();
   Gradient* next(std::size_t already, Version version, GradientStore& gradients) const;
-  bool take_one(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient);
+  bool can_take(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient);
   bool expect(std::size_t already, Version version, const Gradient& gradient);
   std::int64_t staleness_expected(std::size_t already, const Gradient& gradient) const;
   void take(std::int64_t i, const BlockRange& now, Gradient& gradient);
@@ -122,7 +141,7 @@ class NextState {
     return staleness_divisor(settings_.staleness, c.staleness);
   }
   float weight_of(const wire::Contribution& c) const {
-    return static_cast<float>(static_cast<double>(c.samples) / divisor_of(c));
+    return staleness_weight(settings_.staleness, c.samples, c.staleness);
   }
   void run(std::int64_t floats, std::int64_t count,
            const std::function<void(std::size_t thread, std::int64_t i)>& work);
@@ -156,12 +175,13 @@ class NextState {
   BlockPool backup_pool_;  // of backups that have changed: the heap, since nobody else reads them
   OptimizerState optimizer_;
   DelayCompensation compensation_;
+  std::optional<DeviceApply> device_;  // where there is one; of the rest of this only what follows decisions
   const bool local_updates_;
   ApplyPool apply_pool_;
   std::vector<std::vector<float>> sums_;  // per thread: one block of a clock's weighted sum
 
   std::vector<Block> blocks_;
-  std::vector<std::int64_t> unfinished_;  // scratch of apply_each() and prepare_whole()
+  std::vector<std::int64_t> unfinished_;  // scratch: what a pass goes over
   std::int64_t prepared_ = 0;             // blocks, at the moment
   std::int64_t committed_ = 0;
   std::int64_t dropped_ = 0;

@@ -28,6 +28,7 @@ bool NextState::is_beginning_of(const wire::ApplyDecision& decision) const {
 
 void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now,
                       Backups& backups) {
+  if (device_) return device_->apply(decision, gradients, now);
   foresee(decision);
   looked_at_ = 0;
   revision_ = decision.revision_after;

@@ -33,7 +33,8 @@ Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settin
       pool_(settings_.block_floats, static_cast<std::size_t>(block_count(settings_, range)),
             settings_.memory),
       gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range),
-                 settings_.gradient_encoding),
+                 settings_.gradient_encoding,
+                 settings_.device != nullptr ? settings_.device->page_locked(nullptr) : nullptr),
       backups_(settings_.cluster.nodes),
       next_(settings_, range.size(), pool_) {
   now_.blocks = BlockRange(pool_, range.size());
@@ -58,6 +59,7 @@ Status Shard::initialize(const wire::InitialParameters& piece, std::span<const f
   now_.blocks.copy_from(piece.offset, values, pool_);
   initialized_ = end;
   if (piece.last) {
+    next_.begin(now_.blocks);
     now_.version = Version(0);
     now_.revision = Revision(0);
   }
@@ -66,14 +68,17 @@ Status Shard::initialize(const wire::InitialParameters& piece, std::span<const f
 
 void Shard::rejoined(NodeId node) {
   drop_partial(node);
+  next_.settle();
   gradients_.copy_borrowed(node);
   backups_.rejoined(node);
   if (node == NodeId(0) && !ready()) initialized_ = 0;
 }
 
-ShardImage Shard::image() const {
+Result<ShardImage> Shard::image() {
   PACELINE_ASSERT(ready(), "an image of shard " + to_string(id_) + " before the initial parameters");
-  return {now_.version, now_.revision, next_sequence_, now_.blocks, next_.optimizer(), next_.mean_square()};
+  PACELINE_ASSIGN_OR_RETURN(OptimizerImage optimizer, next_.optimizer());
+  return ShardImage{now_.version, now_.revision,        next_sequence_,
+                    now_.blocks,  std::move(optimizer), next_.mean_square()};
 }
 
 Status Shard::restore(ShardImage image) {
@@ -96,6 +101,7 @@ Status Shard::restore(ShardImage image) {
     now_.blocks.copy_from(image.parameters.elements(i).begin, image.parameters.block(i), pool_);
     image.parameters.replace(i, BlockRef());
   }
+  next_.begin(now_.blocks);
   now_.version = image.version;
   now_.revision = image.revision;
   now_.applied.assign(now_.applied.size(), Clock(image.version.value));
@@ -174,6 +180,7 @@ Status Shard::apply(const wire::ApplyDecision& decision) {
   if (sync::broken(Mutant::kDecisionTwice) && decision.sequence % 5 == 3) {
     next_.apply(decision, gradients_, now_.blocks, backups_);
   }
+  PACELINE_RETURN_IF_ERROR(status());
   const auto closes = [this](const wire::Contribution& c) {
     Clock& applied = now_.applied[settings_.cluster.rank_of(c.worker).value];
     applied = std::max(applied, c.clock.next());

@@ -2,7 +2,6 @@
 #include "server/store/shard_settings.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "common/cache/own_updates.h"
 #include "common/config/engine_config.h"
@@ -11,12 +10,20 @@
 namespace paceline::server {
 namespace {
 
-// More gain nothing: a few cores take all that the memory gives.
-constexpr std::uint32_t kApplyThreadsMax = 4;
+// Of a machine with many cores half are the workers'. On a small one more than a few gain nothing: they take
+// all that the memory gives.
+constexpr std::uint32_t kFewCores = 8;
+constexpr std::uint32_t kApplyThreadsMax = 8;
+constexpr std::uint32_t kApplyThreadsOfFew = 4;
+
+std::uint32_t usual_threads(std::uint32_t cores) {
+  return cores > kFewCores ? std::min(cores / 2, kApplyThreadsMax)
+                           : std::clamp(cores, 1U, kApplyThreadsOfFew);
+}
 
 }  // namespace
 
-ShardSettings shard_settings(const RunConfig& config) {
+ShardSettings shard_settings(const RunConfig& config, std::uint32_t cores) {
   ShardSettings settings;
   settings.optimizer = config.train.optimizer;
   settings.cluster = config.cluster.cluster();
@@ -27,8 +34,8 @@ ShardSettings shard_settings(const RunConfig& config) {
   settings.gradients_max = static_cast<std::size_t>(versioned.value_or(Threshold(0)).value()) + 2;
   settings.missing_max = cache::missing_max(versioned, eager);
   settings.gradient_encoding = config.cluster.gradient_encoding;
-  const std::uint32_t cores = std::clamp(std::thread::hardware_concurrency(), 1u, kApplyThreadsMax);
-  settings.apply_threads = config.cluster.apply_threads.value_or(cores);
+  settings.apply_threads = config.cluster.apply_threads.value_or(usual_threads(cores));
+  if (cores > kFewCores) settings.apply_alone_floats = ShardSettings::kAloneWithCoresToSpare;
   settings.apply = config.sync.apply;
   settings.combine = config.sync.combine;
   settings.turns_eager = versioned && eager;

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
+#include <thread>
 
 #include "common/config/run_config.h"
 #include "common/encode/encoding.h"
+#include "server/store/shard_device.h"
 
 namespace paceline::server {
 
@@ -23,10 +25,15 @@ struct ShardSettings {
   Encoding gradient_encoding = Encoding::kFp32;  // of pushes
   std::size_t apply_threads = 1;                 // >= 1
   // A range of up to this many floats is applied by the loop's thread alone, which takes it some 2 ms: the
-  // others would have to be woken, and waited for when the cores are busy with gradients.
+  // others would have to be woken, and waited for when the cores are busy with gradients. With cores to spare
+  // it takes as long as to wake somebody: 0.1 ms.
+  static constexpr std::int64_t kAloneWithCoresToSpare = std::int64_t{1} << 18;
   std::int64_t apply_alone_floats = std::int64_t{4} << 20;
   // Where the parameters lie, so that replies can be shared with nodes of this machine; null: the heap.
   std::shared_ptr<std::pmr::memory_resource> memory{};
+  // What decisions are applied on (store/device_apply.h), which is in no configuration as it is; null: the
+  // processor. `memory` is best of its ServerDevice::page_locked().
+  std::shared_ptr<ServerDevice> device{};
 
   // What the next decision is foreseen from (store/next_state.h). Those of the first decision: a run may turn
   // eager, and each, with any (sync::apply_in()).
@@ -42,6 +49,8 @@ struct ShardSettings {
   bool prepare_next = true;
 };
 
-ShardSettings shard_settings(const RunConfig& config);
+// On a machine of so many cores; 0: it is not known.
+ShardSettings shard_settings(const RunConfig& config,
+                             std::uint32_t cores = std::thread::hardware_concurrency());
 
 }  // namespace paceline::server

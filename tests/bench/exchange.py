@@ -5,7 +5,7 @@ sends the whole gradient up and the whole model down in the same frames (exchang
     cmake --build build/release --target benchmarks
     tests/bench/exchange.py [--bin build/release/bin] [--pairs 15] [--mb 4 40 256 1000] [--workers 1] [--shards 1]
                             [--policy asp] [--transport tcp | ipc | shared] [--server-memory off | auto] [--curve]
-                            [--apply-threads 1] [--raw-threads 2] [--json FILE]
+                            [--apply-threads 1] [--raw-threads 2] [--pull-order auto | ahead | behind] [--json FILE]
 
 With --transport shared the payloads lie in memory that both sides see, and ZeroMQ (over ipc) carries the headers; the raw loop
 is then exchange/raw_shared_loop.cc, which does the same. Of each side there is one server for each shard, with the same
@@ -23,7 +23,7 @@ without. In shared memory there is next to nothing to encrypt.
 
 The steps compute nothing (exchange/no_compute_task.h): what is left is the exchange, read from the beginning of one
 step to that of the next. Everything a real step does to parameters is in it: the check for NaN, the local apply, the
-copy into the thread cache. `asp` has eager apply and overlaps what it can; `bsp` cannot overlap.
+copy into the thread cache. `asp` has eager apply and overlaps what is worth it (sync.pull_order); `bsp` cannot overlap.
 
 The two take turns, and who goes first changes from pair to pair, so that a machine whose speed drifts treats them alike.
 
@@ -58,7 +58,7 @@ run: {{name: exchange, out: {out}, log_level: info}}
 cluster: {{nodes: {workers}, threads_per_node: 1, shards: {shards}, endpoints: [{endpoints}], frame_bytes: {frame},
   shared_memory: {shared_memory}, apply_threads: {apply_threads}}}
 security: {{keys: {keys}}}
-sync: {{policy: {policy}}}
+sync: {{policy: {policy}, pull_order: {pull_order}}}
 train:
   optimizer: {{kind: sgd, lr: 0.001}}
   batch_size: 1
@@ -67,7 +67,7 @@ train:
 WARM_UP_STEPS = 10  # memory is recycled after them: fresh pages cost more than the copies
 SHORT = 2  # steps, besides those to warm up, of the run that shows what starting up and ending cost
 # What path() needs besides, for the benchmarks that have no options for it.
-ONE_SERVER = {"shards": 1, "frame": 512 * 1024, "apply_threads": 1, "curve": False}
+ONE_SERVER = {"shards": 1, "frame": 512 * 1024, "apply_threads": 1, "curve": False, "pull_order": "auto"}
 BYTES_PER_RUN = 8e9  # moved up by all workers together in one run; fewer steps of a large model
 
 
@@ -142,7 +142,8 @@ def path(args, floats, steps, folder, server_memory="off"):
         subprocess.run([args.bin / "paceline", "keygen", "--out", folder / "keys"], check=True, capture_output=True)
     config.write_text(CONFIG.format(out=folder / "run", workers=args.workers, shards=args.shards, frame=args.frame,
                                     endpoints=", ".join(f'"{e}"' for e in endpoints(args, args.shards, folder)),
-                                    keys=folder / "keys" if args.curve else "null", policy=args.policy, steps=total,
+                                    keys=folder / "keys" if args.curve else "null", policy=args.policy,
+                                    pull_order=args.pull_order, steps=total,
                                     apply_threads=args.apply_threads,
                                     shared_memory="on" if args.transport == "shared" else "off"))
     # One daemon's own affair, so the configuration's fingerprint, which all must have in common, leaves it out.
@@ -241,6 +242,7 @@ def main():
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--policy", choices=["asp", "bsp"], default="asp")
+    parser.add_argument("--pull-order", choices=["auto", "ahead", "behind"], default="auto", help="of ours, under asp")
     parser.add_argument("--transport", choices=["tcp", "ipc", "shared"], default="tcp")
     parser.add_argument("--server-memory", choices=["off", "auto"], default="off",
                         help="cluster.shared_memory of our servers, where that of our nodes is off")

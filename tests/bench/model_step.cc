@@ -1,15 +1,25 @@
-// Times one training step of a back end, local Adam on the CPU included, without servers, data set or
-// threads: what the daemons cannot be faster than. Prints one JSON line. tests/bench/step_vs_pytorch.py sets
-// it beside PyTorch.
+// Times one training step of a back end, local optimizer included, without servers, data set or threads: what
+// the daemons cannot be faster than. Prints one JSON line. tests/bench/step_vs_pytorch.py sets it beside
+// PyTorch on a CPU, tests/bench/gpu_step_vs_pytorch.py on a GPU.
 //
-//   bench_model_step MODEL BATCH STEPS [DROPOUT [WHERE]]      e.g. bench_model_step cifar_cnn_small 128 20
+//   bench_model_step MODEL BATCH STEPS [DROPOUT [WHERE [OPTIMIZER [DATA]]]]   e.g. … cifar_cnn 128 20
 //
-// WHERE: cpu (oneDNN), or on the first GPU fp32, tf32 or bf16: parameters go there and the gradient comes
-// back.
+// STEPS: how many are timed; -: for each line of standard input, a number, so many are made and a line with
+// the ms of each of them is printed, so that two programs can take turns on one GPU. WHERE: cpu (oneDNN), or
+// on the first GPU fp32, tf32 or bf16: as a worker there, with parameters and optimizer on the GPU, and the
+// gradient on the host, too, behind each step. OPTIMIZER: adam or sgd. DATA, on a GPU: kept, the training set
+// is there (`data.on_device: auto`); foreseen, two mini-batches in page-locked memory take turns, each sent
+// beside the step of the other (`off`); sent, each in front of its own step.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <iostream>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,20 +27,64 @@
 #include "common/params/optimizer.h"
 #include "common/random.h"
 #include "common/ticks.h"
+#include "worker/data/batch_maker.h"
 #include "worker/model/backend.h"
 #include "worker/model/gpu_module.h"
 
 namespace paceline {
 namespace {
 
-Result<std::unique_ptr<NetworkBackend>> backend_at(const std::string& where, const NetworkSpec& network,
-                                                   std::int64_t batch_size, std::uint64_t seed) {
-  if (where == "cpu") return make_backend(Backend::kOnednn, network, batch_size, seed);
+constexpr std::uint64_t kSeed = 1;
+constexpr double kRate = 1e-3;
+
+// As many samples as a mini-batch has.
+DataSet random_samples(std::int64_t count, std::int64_t classes) {
+  CounterRandom random(kSeed, Stream::kTest);
+  DataSet set;
+  for (std::int64_t i = 0; i < count; ++i) {
+    set.labels.push_back(static_cast<std::uint8_t>(random.next_below(static_cast<std::uint32_t>(classes))));
+  }
+  for (std::int64_t i = 0; i < count * kImageSize; ++i) {
+    set.pixels.push_back(static_cast<std::uint8_t>(random.next_below(256)));
+  }
+  return set;
+}
+
+// How mini-batches come to a GPU.
+enum class Data { kKept, kForeseen, kSent };
+
+std::optional<Data> data_named(const std::string& name) {
+  if (name == "kept") return Data::kKept;
+  if (name == "foreseen") return Data::kForeseen;
+  if (name == "sent") return Data::kSent;
+  return std::nullopt;
+}
+
+// What computes, and, on a GPU, holds the parameters.
+struct Computing {
+  std::shared_ptr<Gpus> gpus;  // null: the CPU
+  std::unique_ptr<CacheVectors> vectors;
+  std::unique_ptr<NetworkBackend> backend;
+};
+
+Result<Computing> computing_at(const std::string& where, const NetworkSpec& network,
+                               const TrainSection& train, const DataSet& samples, Data data) {
+  Computing with;
+  if (where == "cpu") {
+    PACELINE_ASSIGN_OR_RETURN(with.backend, make_backend(Backend::kOnednn, network, samples.size(), kSeed));
+    return with;
+  }
   const auto precision = named<Precision>(where);
   if (!precision) return invalid_argument(where + ", expected cpu, fp32, tf32 or bf16");
-  PACELINE_ASSIGN_OR_RETURN(const auto gpus, load_gpus({{0}, *precision}));
-  PACELINE_ASSIGN_OR_RETURN(const MakeBackend make, gpus->for_thread(0));
-  return make(network, batch_size, seed);
+  PACELINE_ASSIGN_OR_RETURN(with.gpus, load_gpus({{0}, *precision}));
+  if (data == Data::kKept) {
+    PACELINE_RETURN_IF_ERROR(
+        with.gpus->keep(samples, normalization_of(samples), {Augment::kNo, kSeed}).status());
+  }
+  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, with.gpus->for_thread(0));
+  PACELINE_ASSIGN_OR_RETURN(with.vectors, thread.make_vectors(network, train.optimizer));
+  PACELINE_ASSIGN_OR_RETURN(with.backend, thread.make_backend(network, samples.size(), kSeed));
+  return with;
 }
 
 // Processor time of this process; on a busy machine, what a step costs when nobody interrupts it.
@@ -41,63 +95,163 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-int run(const std::string& model, std::int64_t batch_size, int steps, double dropout,
-        const std::string& where) {
-  constexpr std::uint64_t kSeed = 1;
-  TrainSection train;
-  train.model = model;
-  train.dropout = dropout;
-  train.optimizer.kind = OptimizerKind::kAdam;
-  const auto network = build_network(train);
-  if (!network) return std::fprintf(stderr, "%s\n", network.status().message().c_str()), 2;
-  auto backend = backend_at(where, *network, batch_size, kSeed);
-  if (!backend) return std::fprintf(stderr, "%s\n", backend.status().message().c_str()), 1;
+// A mini-batch that stays the same, twice, and the steps made on it.
+class Training {
+ public:
+  Training(const TrainSection& train, const NetworkSpec& network, const DataSet& samples, Data data,
+           Computing with)
+      : memory_(with.gpus != nullptr ? with.gpus->page_locked(nullptr) : nullptr),
+        data_(data),
+        batches_{MiniBatch(memory()), MiniBatch(memory())},
+        with_(std::move(with)),
+        parameters_(network.layout.size()),
+        gradient_(std::make_shared<Gradient>(parameters_.size(), &memory())),
+        applies_at_once_(train.optimizer.kind != OptimizerKind::kSgd),
+        optimizer_(train.optimizer, network.layout.size()) {
+    for (MiniBatch& batch : batches_) {
+      make_evaluation_batch(samples, normalization_of(samples), 0, samples.size(), batch);
+    }
+    initialize_parameters(network, kSeed, parameters_);
+    if (with_.vectors != nullptr) {
+      with_.vectors->take_over(0, std::make_shared<const std::vector<float>>(parameters_), {});
+    }
+  }
 
-  CounterRandom random(kSeed, Stream::kTest);
-  std::vector<float> images(batch_size * network->input.size());
-  for (float& x : images) x = random.next_float() - 0.5F;
-  std::vector<std::uint8_t> labels(batch_size);
-  for (std::uint8_t& label : labels) label = static_cast<std::uint8_t>(random.next_below(network->classes));
-  std::vector<std::int64_t> keys(batch_size);
-  const Batch batch{images, labels, keys, keys};
+  // Returns when the last of them is done, with its mean loss.
+  Result<double> run_steps(int steps) {
+    double loss = 0.0;
+    for (int step = 0; step < steps; ++step) {
+      PACELINE_ASSIGN_OR_RETURN(const Metric metric, with_.vectors != nullptr ? step_there() : step_here());
+      loss = metric.loss_sum / static_cast<double>(metric.samples);
+    }
+    return loss;
+  }
 
-  std::vector<float> parameters(network->layout.size());
-  std::vector<float> gradient(parameters.size());
-  initialize_parameters(*network, kSeed, parameters);
-  OptimizerState adam(train.optimizer, network->layout.size());
+ private:
+  using Gradient = std::pmr::vector<float>;
 
+  std::pmr::memory_resource& memory() const {
+    return memory_ != nullptr ? *memory_ : *std::pmr::new_delete_resource();
+  }
+  Batch batch_of(std::int64_t step) const {
+    const MiniBatch& batch = batches_[static_cast<std::size_t>(step % 2)];
+    const bool named = with_.vectors != nullptr && data_ == Data::kKept;
+    return {named ? std::span<const float>() : batch.images, batch.labels, batch.samples, batch.epochs};
+  }
+
+  Result<Metric> step_here() {
+    PACELINE_ASSIGN_OR_RETURN(
+        const Metric metric, with_.backend->gradient(parameters_, batch_of(0), *gradient_, whole_at_the_end));
+    optimizer_.apply(parameters_, *gradient_, kRate);
+    return metric;
+  }
+
+  Result<Metric> step_there() {
+    CacheVectors& vectors = *with_.vectors;
+    const Batch batch = batch_of(steps_++);
+    if (data_ == Data::kForeseen) with_.backend->foresee(batch_of(steps_));
+    PACELINE_ASSIGN_OR_RETURN(const Metric metric,
+                              with_.backend->gradient({}, batch, *gradient_, whole_at_the_end));
+    if (applies_at_once_) {
+      vectors.apply_with_state(gradient_, kRate, 1.0);
+    } else {
+      vectors.keep_gradient(gradient_, kRate);
+      vectors.apply_newest({0, static_cast<std::int64_t>(parameters_.size())});
+    }
+    vectors.drop_oldest();
+    PACELINE_RETURN_IF_ERROR(vectors.status());
+    return metric;
+  }
+
+  const std::shared_ptr<std::pmr::memory_resource> memory_;
+  const Data data_;
+  std::array<MiniBatch, 2> batches_;
+  const Computing with_;  // gone before them: a GPU may read the next
+  std::int64_t steps_ = 0;
+  std::vector<float> parameters_;
+  const std::shared_ptr<Gradient> gradient_;
+  const bool applies_at_once_;
+  OptimizerState optimizer_;
+};
+
+// One line for each line of standard input.
+Status take_turns(Training& training) {
+  for (int steps = 0; std::cin >> steps;) {
+    if (steps < 1) return invalid_argument(std::to_string(steps) + " steps, expected 1 or more");
+    const Ticks begin = steady_now();
+    PACELINE_ASSIGN_OR_RETURN(const double loss, training.run_steps(steps));
+    std::printf("{\"steps\": %d, \"ms\": %.5f, \"loss\": %.5f}\n", steps,
+                to_seconds(steady_now() - begin) * 1e3 / steps, loss);
+    std::fflush(stdout);
+  }
+  return Status::ok();
+}
+
+Status time_steps(Training& training, const std::string& about, int steps) {
   constexpr int kWarmUp = 3;  // first touch of the memory, code generation
+  PACELINE_RETURN_IF_ERROR(training.run_steps(kWarmUp).status());
   std::vector<double> ms;
   std::vector<double> cpu;
   double loss = 0.0;
-  for (int step = 0; step < kWarmUp + steps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     const Ticks begin = steady_now();
     const double cpu_begin = cpu_ms();
-    const auto metric = (*backend)->gradient(parameters, batch, gradient, whole_at_the_end);
-    if (!metric) return std::fprintf(stderr, "%s\n", metric.status().message().c_str()), 1;
-    adam.apply(parameters, gradient, 1e-3);
-    if (step >= kWarmUp) {
-      ms.push_back(to_seconds(steady_now() - begin) * 1e3);
-      cpu.push_back(cpu_ms() - cpu_begin);
-    }
-    loss = metric->loss_sum / static_cast<double>(metric->samples);
+    PACELINE_ASSIGN_OR_RETURN(loss, training.run_steps(1));
+    ms.push_back(to_seconds(steady_now() - begin) * 1e3);
+    cpu.push_back(cpu_ms() - cpu_begin);
   }
   std::printf(
-      "{\"model\": \"%s\", \"where\": \"%s\", \"batch\": %lld, \"steps\": %d, \"median_ms\": %.3f, "
-      "\"median_cpu_ms\": %.3f, "
+      "{%s, \"steps\": %d, \"median_ms\": %.3f, \"median_cpu_ms\": %.3f, "
       "\"loss\": %.4f}\n",
-      model.c_str(), where.c_str(), static_cast<long long>(batch_size), steps, median(ms), median(cpu), loss);
-  return 0;
+      about.c_str(), steps, median(ms), median(cpu), loss);
+  return Status::ok();
+}
+
+struct Arguments {
+  std::string model, steps, where = "cpu", optimizer = "adam", data = "kept";
+  std::int64_t batch_size = 0;
+  double dropout = 0.0;
+};
+
+Status run(const Arguments& arguments) {
+  TrainSection train;
+  train.model = arguments.model;
+  train.dropout = arguments.dropout;
+  const auto kind = named<OptimizerKind>(arguments.optimizer);
+  if (!kind) return invalid_argument(arguments.optimizer + ", expected adam or sgd");
+  train.optimizer.kind = *kind;
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(train));
+  const DataSet samples = random_samples(arguments.batch_size, network.classes);
+  const auto data = data_named(arguments.data);
+  if (!data) return invalid_argument(arguments.data + ", expected kept, foreseen or sent");
+  PACELINE_ASSIGN_OR_RETURN(Computing with, computing_at(arguments.where, network, train, samples, *data));
+  Training training(train, network, samples, *data, std::move(with));
+  if (arguments.steps == "-") return take_turns(training);
+  return time_steps(training,
+                    "\"model\": \"" + arguments.model + "\", \"where\": \"" + arguments.where +
+                        "\", \"batch\": " + std::to_string(arguments.batch_size),
+                    std::atoi(arguments.steps.c_str()));
 }
 
 }  // namespace
 }  // namespace paceline
 
 int main(int argc, char** argv) {
-  if (argc < 4 || std::atoi(argv[2]) < 1 || std::atoi(argv[3]) < 1) {
-    std::fprintf(stderr, "usage: bench_model_step MODEL BATCH STEPS [DROPOUT [WHERE]]\n");
+  if (argc < 4 || std::atoi(argv[2]) < 1 || (std::string(argv[3]) != "-" && std::atoi(argv[3]) < 1)) {
+    std::fprintf(stderr,
+                 "usage: bench_model_step MODEL BATCH STEPS|- [DROPOUT [WHERE [OPTIMIZER [DATA]]]]\n");
     return 2;
   }
-  return paceline::run(argv[1], std::atoi(argv[2]), std::atoi(argv[3]), argc > 4 ? std::atof(argv[4]) : 0.0,
-                       argc > 5 ? argv[5] : "cpu");
+  paceline::Arguments arguments;
+  arguments.model = argv[1];
+  arguments.batch_size = std::atoi(argv[2]);
+  arguments.steps = argv[3];
+  if (argc > 4) arguments.dropout = std::atof(argv[4]);
+  if (argc > 5) arguments.where = argv[5];
+  if (argc > 6) arguments.optimizer = argv[6];
+  if (argc > 7) arguments.data = argv[7];
+  const paceline::Status status = paceline::run(arguments);
+  if (status.is_ok()) return 0;
+  std::fprintf(stderr, "bench_model_step: %s\n", status.message().c_str());
+  return status.code() == paceline::StatusCode::kInvalidArgument ? 2 : 1;
 }

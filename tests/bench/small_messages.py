@@ -80,6 +80,7 @@ def one_closed_loop(args):
     with tempfile.TemporaryDirectory(prefix="paceline.") as made:
         folder, config = Path(made), Path(made) / "config.yaml"
         values = {"out": folder / "run", "workers": args.clients, "shards": 1, "frame": args.frame, "policy": args.policy,
+                  "pull_order": args.pull_order,
                   "steps": (steps + WARM_UP_STEPS) * args.clients, "shared_memory": "off", "apply_threads": 1, "keys": "null",
                   "endpoints": ", ".join(f'"{e}"' for e in endpoints(args, 1, folder))}
         config.write_text(CONFIG.format(**values))
@@ -99,13 +100,15 @@ def main():
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--loops", type=int, default=5, help="of many workers")
     parser.add_argument("--policy", choices=["asp", "bsp"], default="asp")
+    parser.add_argument("--pull-order", choices=["auto", "ahead", "behind"], default="auto", help="of ours, under asp")
     parser.add_argument("--transport", choices=["tcp", "ipc"], default="tcp")
     parser.add_argument("--json", type=Path, help="append the lines to this file, too")
     args = parser.parse_args()
-    vars(args).update(ONE_SERVER)
+    vars(args).update(ONE_SERVER | {"pull_order": args.pull_order})
     failed = False
     for measure in (round_trips, closed_loop):
-        result = measure(args) | {"transport": args.transport, "tcp_congestion_control": congestion_control(),
+        result = measure(args) | {"pull_order": args.pull_order, "transport": args.transport,
+                                  "tcp_congestion_control": congestion_control(),
                                   "load": round(os.getloadavg()[0], 1)}
         line = json.dumps(result)
         print(line, flush=True)

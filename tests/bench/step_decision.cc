@@ -60,6 +60,13 @@ EngineConfig config_of(PolicyKind policy, ApplyMode apply, CombineMode combine, 
   config.total_iterations = 100 * kSteps;
   config.batch_size = 1;
   config.window_clocks = 2;  // dtssp: the threshold moves all the time, and the held are filed anew
+  if (policy == PolicyKind::kSwitch) {  // in the middle of a run
+    PolicyStage first, second;
+    first.policy = PolicyKind::kSsp;
+    first.until = {StageEnd::kIterations, kSteps / 2.0};
+    second.policy = PolicyKind::kDtssp;
+    config.policy.stages = {first, second};
+  }
   return config;
 }
 
@@ -175,6 +182,7 @@ void measure(benchmark::State& state, EngineConfig config) {
   std::array<std::vector<Arrival>, kWorkers.size()> arrivals;
   for (std::size_t k = 0; k < kWorkers.size(); ++k) {
     config.cluster = {kWorkers[k], 1};
+    config.policy.backup_workers = kWorkers[k] / 10;
     configs[k] = config;
     arrivals[k] = random_arrivals(config, kSteps);
   }
@@ -217,6 +225,10 @@ void register_all() {
         Policy{"ssp/eager/each", PolicyKind::kSsp, ApplyMode::kEager, CombineMode::kEach},
         Policy{"ssp/versioned/each/2_shards", PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kEach, 2},
         Policy{"dtssp/versioned/each", PolicyKind::kDtssp, ApplyMode::kVersioned, CombineMode::kEach},
+        Policy{"dssp/versioned/each", PolicyKind::kDssp, ApplyMode::kVersioned, CombineMode::kEach},
+        Policy{"walk/versioned/each", PolicyKind::kRandomWalk, ApplyMode::kVersioned, CombineMode::kEach},
+        Policy{"switch/versioned/each", PolicyKind::kSwitch, ApplyMode::kVersioned, CombineMode::kEach},
+        Policy{"backup/versioned/mean", PolicyKind::kBackup, ApplyMode::kVersioned, CombineMode::kMean},
         Policy{"bsp/versioned/mean", PolicyKind::kBsp, ApplyMode::kVersioned, CombineMode::kMean},
         Policy{"asp/eager/each", PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach}}) {
     const EngineConfig config = config_of(policy.kind, policy.apply, policy.combine, policy.shards);

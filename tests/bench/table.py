@@ -16,7 +16,8 @@ from pathlib import Path
 
 # What a table leaves out: it is the same in all rows, too long for a row, or in another column already.
 LEFT_OUT = {"benchmark", "frame_bytes", "batch", "phases_p50_ms", "ratios", "tcp_congestion_control", "bare_p50_ms",
-            "server_p50_ms", "bare_steps_per_second", "server_steps_per_second", "measured", "programs"}
+            "handed_over_p50_ms", "server_p50_ms", "bare_steps_per_second", "handed_over_steps_per_second",
+            "server_steps_per_second", "measured", "programs"}
 
 
 def text_of(value):

@@ -117,7 +117,8 @@ cudnnStatus_t fit_or_mistake(Device& device, const char* call, bool good) {
 }
 
 template <typename Perf>
-cudnnStatus_t search(Pass pass, const Convolution& c, int most, int* found, Perf* perf) {
+cudnnStatus_t search(const Machine& machine, Pass pass, const Convolution& c, int most, int* found,
+                     Perf* perf) {
   using Algorithm = decltype(Perf::algo);
   struct Offer {
     int algorithm;
@@ -141,6 +142,9 @@ cudnnStatus_t search(Pass pass, const Convolution& c, int most, int* found, Perf
     perf[i].memory = offers[i].memory;
     perf[i].determinism = offers[i].determinism;
     perf[i].mathType = c.conv.math;
+    if (pass != Pass::kFilter) continue;
+    if (machine.filters == Filters::kVary) perf[i].determinism = CUDNN_NON_DETERMINISTIC;
+    if (machine.filters == Filters::kFail) perf[i].status = CUDNN_STATUS_NOT_SUPPORTED;
   }
   return CUDNN_STATUS_SUCCESS;
 }
@@ -208,12 +212,14 @@ void cudnnGetLastErrorString(char* message, size_t max_size) {
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   FAKE_CUDA_CALL(CUDNN_STATUS_ALLOC_FAILED);
+  device.go_alone(__func__);
   *handle = device.make<cudnnContext>();
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   FAKE_CUDA_RELEASE();
+  device.go_alone(__func__);
   return fit_or_mistake(device, __func__, device.destroy(handle));
 }
 
@@ -298,10 +304,11 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithm(cudnnHandle_t handle, const c
                                                    const cudnnTensorDescriptor_t y, const int most,
                                                    int* found, cudnnConvolutionFwdAlgoPerf_t* perf) {
   FAKE_CUDA_CALL(CUDNN_STATUS_ALLOC_FAILED);
+  device.go_alone(__func__);
   Convolution c;
   if (!device.is_alive(handle) || !fits(device, x, w, conv, y, c))
     return fit_or_mistake(device, __func__, false);
-  return search(Pass::kForward, c, most, found, perf);
+  return search(device.machine, Pass::kForward, c, most, found, perf);
 }
 
 cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle, const cudnnFilterDescriptor_t w,
@@ -310,10 +317,11 @@ cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithm(cudnnHandle_t handle, co
                                                         const cudnnTensorDescriptor_t dx, const int most,
                                                         int* found, cudnnConvolutionBwdDataAlgoPerf_t* perf) {
   FAKE_CUDA_CALL(CUDNN_STATUS_ALLOC_FAILED);
+  device.go_alone(__func__);
   Convolution c;
   if (!device.is_alive(handle) || !fits(device, dx, w, conv, dy, c))
     return fit_or_mistake(device, __func__, false);
-  return search(Pass::kData, c, most, found, perf);
+  return search(device.machine, Pass::kData, c, most, found, perf);
 }
 
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(
@@ -321,10 +329,11 @@ cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithm(
     const cudnnConvolutionDescriptor_t conv, const cudnnFilterDescriptor_t dw, const int most, int* found,
     cudnnConvolutionBwdFilterAlgoPerf_t* perf) {
   FAKE_CUDA_CALL(CUDNN_STATUS_ALLOC_FAILED);
+  device.go_alone(__func__);
   Convolution c;
   if (!device.is_alive(handle) || !fits(device, x, dw, conv, dy, c))
     return fit_or_mistake(device, __func__, false);
-  return search(Pass::kFilter, c, most, found, perf);
+  return search(device.machine, Pass::kFilter, c, most, found, perf);
 }
 
 cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t handle, const cudnnTensorDescriptor_t x,

@@ -5,6 +5,7 @@
 //   sent over tcp, sent over ipc, lent over tcp, lent over ipc     lent: payloads in shared memory
 //   sent over tcp, gradients fp16 ... lent, parameters bf16        each encoding on each way
 //   lent, and heard                                                by some shards; grants are judged, too
+//   refreshes ahead, refreshes behind                              of gradients that are applied on arrival
 //   versioned mean, then eager ...                                 a switch that turns eager
 //   ssp eager on 2 shards ...                                      each way to synchronise (random_run.h)
 #pragma once
@@ -31,6 +32,7 @@ class Coverage {
         synchronised_[name(policy, apply, shards)];
     }
     for (const CombineMode combine : {CombineMode::kMean, CombineMode::kEach}) in_detail_[turning(combine)];
+    for (const PullOrder order : {PullOrder::kAhead, PullOrder::kBehind}) refreshed_[refreshes(order)];
     for (const char* const way : {"sent over tcp", "sent over ipc", "lent"}) {
       for (const Encoding e : kExactEncodings) {
         in_detail_[way + gradients(e)];
@@ -53,6 +55,9 @@ class Coverage {
     ++in_detail_[way + gradients(config.cluster.gradient_encoding)];
     ++in_detail_[way + parameters(config.cluster.parameter_encoding)];
     if (lent && config.cluster.shared_memory == SharedMemory::kAuto) ++in_detail_[kHeard];
+    if (config.sync.pull_order != PullOrder::kAuto && config.sync.refresh_clocks) {
+      ++refreshed_[refreshes(config.sync.pull_order)];
+    }
     if (turns_eager(config.sync)) ++in_detail_[turning(config.sync.combine)];
     ++synchronised_[name(config.sync.policy, config.sync.apply, config.cluster.shards)];
   }
@@ -67,13 +72,14 @@ class Coverage {
     };
     ask_for_all(synchronised_, static_cast<std::int64_t>(kCombinations));
     ask_for_all(transported_, 40);
+    ask_for_all(refreshed_, 40);
     ask_for_all(in_detail_, 250);
     return found;
   }
 
   std::string to_string() const {
     std::string all = std::to_string(runs_) + " runs";
-    for (const auto* const times : {&transported_, &in_detail_}) {
+    for (const auto* const times : {&transported_, &refreshed_, &in_detail_}) {
       for (const auto& [what, count] : *times) all += "; " + what + " " + std::to_string(count);
     }
     return all;
@@ -83,6 +89,7 @@ class Coverage {
   static std::string turning(CombineMode combine) {
     return std::string("versioned ") + name_of(combine) + ", then eager";
   }
+  static std::string refreshes(PullOrder order) { return std::string("refreshes ") + name_of(order); }
   static std::string gradients(Encoding e) { return std::string(", gradients ") + name_of(e); }
   static std::string parameters(Encoding e) { return std::string(", parameters ") + name_of(e); }
   static std::string name(PolicyKind policy, ApplyMode apply, std::uint32_t shards) {
@@ -94,6 +101,7 @@ class Coverage {
   std::int64_t runs_ = 0;
   std::map<std::string, std::int64_t> transported_{
       {"sent over tcp", 0}, {"sent over ipc", 0}, {"lent over tcp", 0}, {"lent over ipc", 0}};
+  std::map<std::string, std::int64_t> refreshed_;  // made by the constructor
   std::map<std::string, std::int64_t> in_detail_{{kHeard, 0}};
   std::map<std::string, std::int64_t> synchronised_;
 };

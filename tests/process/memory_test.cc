@@ -25,9 +25,10 @@ namespace paceline::testing {
 namespace {
 
 // What a run may grow by between a fifth of its steps and nearly all of them, beside two gradients more of
-// each worker than were held at once before. Sixteen bytes a step would be 624 KB of 50,000 steps. What moves
-// besides (30 to 200 KB, and 430 KB once on a busy machine): buffers of ZeroMQ's queues, which grow with the
-// longest burst so far, and the allocator's arenas.
+// each worker than were held at once before. Sixteen bytes a step would be 624 KB of 50,000 steps; of 20,000
+// steps it is forty that would, or two of each of their twenty messages. What moves besides (30 to 200 KB,
+// and 430 KB once on a busy machine): buffers of ZeroMQ's queues, which grow with the longest burst so far,
+// and the allocator's arenas.
 constexpr std::int64_t kGrowthMax = 600'000;
 
 std::int64_t resident_bytes() {
@@ -123,6 +124,10 @@ struct LongRun {
   SharedMemory shared_memory = SharedMemory::kOff;
   std::int64_t blocks = 3;  // of one float for each of the four workers
   std::optional<std::int64_t> eval_every_clocks = std::nullopt;
+  ApplyMode apply = ApplyMode::kVersioned;  // asp: eager
+  OptimizerKind optimizer = OptimizerKind::kSgd;
+  Encoding gradients = Encoding::kFp32;
+  Encoding parameters = Encoding::kFp32;
 };
 
 // In frames of 16 KiB, two to each shard: too large to be copied (wire::kCopiedBytesMax), and large enough to
@@ -145,6 +150,18 @@ const LongRun kLongRuns[] = {
      .shared_memory = SharedMemory::kOn,
      .blocks = kFourFrames},
     {.what = "evaluations", .eval_every_clocks = 1},
+    {.what = "bsp", .policy = PolicyKind::kBsp},
+    {.what = "ssp, eager, momentum", .apply = ApplyMode::kEager, .optimizer = OptimizerKind::kMomentum},
+    {.what = "asp, adam", .policy = PolicyKind::kAsp, .optimizer = OptimizerKind::kAdam},
+    {.what = "sixteen bits",
+     .steps = 20'000,
+     .blocks = kFourFrames,
+     .gradients = Encoding::kBf16,
+     .parameters = Encoding::kFp16},
+    {.what = "int8, what is left out is owed",
+     .steps = 20'000,
+     .blocks = kFourFrames,
+     .gradients = Encoding::kInt8},
 };
 
 }  // namespace
@@ -167,8 +184,11 @@ TEST_CASE("a_long_run_grows_no_memory") {
   if (row.policy == PolicyKind::kAsp) config.train.share = Share::kPool;
   config.sync.policy = row.policy;
   config.sync.threshold = 3;
-  config.sync.apply = row.policy == PolicyKind::kAsp ? ApplyMode::kEager : ApplyMode::kVersioned;
+  config.sync.apply = row.policy == PolicyKind::kAsp ? ApplyMode::kEager : row.apply;
   config.sync.combine = CombineMode::kEach;
+  config.train.optimizer.kind = row.optimizer;
+  config.cluster.gradient_encoding = row.gradients;
+  config.cluster.parameter_encoding = row.parameters;
 
   const Measured run = run_in_child(config, row.blocks);
   REQUIRE(run.iterations == row.steps);

@@ -178,6 +178,11 @@ inline RunConfig random_run(std::uint64_t seed) {
     if (sync.apply == ApplyMode::kEager && !sync.refresh_clocks) sync.refresh_clocks = 1;
   }
   draw_turn(seed, config);
+  if (is_ever_eager(sync.stages, sync.apply)) {
+    // Not by the cores of the machine that tests.
+    const bool ahead = CounterRandom(seed, Stream::kTest, 46).next_below(2) == 0;
+    sync.pull_order = ahead ? PullOrder::kAhead : PullOrder::kBehind;
+  }
   sync.lpr.metric = static_cast<LprMetric>(random.next_below(2));
   sync.lpr.window_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
   return config;
@@ -235,14 +240,15 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          std::to_string(c.sync.threshold) + (c.sync.apply == ApplyMode::kEager ? " eager" : " versioned") +
          (turns_eager(c.sync) ? " then eager" : "") +
          (c.sync.combine == CombineMode::kMean ? " mean" : " each") + " refresh " +
-         (c.sync.refresh_clocks ? std::to_string(*c.sync.refresh_clocks) : "null") + ", " +
-         std::to_string(c.cluster.nodes) + " nodes x " + std::to_string(c.cluster.threads_per_node) + ", " +
-         std::to_string(c.cluster.shards) + " shards, frames of " + std::to_string(c.cluster.frame_bytes) +
-         ", gradients " + name_of(c.cluster.gradient_encoding) + ", parameters " +
-         name_of(c.cluster.parameter_encoding) + ", " + std::to_string(c.train.total_iterations) +
-         " iterations " + (c.train.share == Share::kPool ? "pool" : "even") + ", " +
-         name_of(c.train.optimizer.kind) + (over_tcp(c) ? ", tcp" : ", ipc") + ", shared memory " +
-         name_of(c.cluster.shared_memory) + (leaves_in_parts(seed) ? ", gradients in parts" : "");
+         (c.sync.refresh_clocks ? std::to_string(*c.sync.refresh_clocks) : "null") + " pull " +
+         name_of(c.sync.pull_order) + ", " + std::to_string(c.cluster.nodes) + " nodes x " +
+         std::to_string(c.cluster.threads_per_node) + ", " + std::to_string(c.cluster.shards) +
+         " shards, frames of " + std::to_string(c.cluster.frame_bytes) + ", gradients " +
+         name_of(c.cluster.gradient_encoding) + ", parameters " + name_of(c.cluster.parameter_encoding) +
+         ", " + std::to_string(c.train.total_iterations) + " iterations " +
+         (c.train.share == Share::kPool ? "pool" : "even") + ", " + name_of(c.train.optimizer.kind) +
+         (over_tcp(c) ? ", tcp" : ", ipc") + ", shared memory " + name_of(c.cluster.shared_memory) +
+         (leaves_in_parts(seed) ? ", gradients in parts" : "");
 }
 
 }  // namespace paceline::testing

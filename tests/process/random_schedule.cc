@@ -26,7 +26,7 @@ Breaks random_breaks(std::uint64_t seed, const RunConfig& config) {
 }  // namespace
 
 std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, Network network,
-                                       Broken* broken) {
+                                       Broken* broken, const Devices& devices) {
   RunConfig config = random_run(seed);
   CountingOptions counting;
   counting.blocks = random_rows(seed, config);
@@ -65,7 +65,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   std::function<void(const wire::Body&)> overhear;
   if (heard) overhear = [&grants](const wire::Body& message) { grants.hear(message); };
   const auto run = run_cluster(config, tasks, {}, overhear, {},
-                               breaks ? std::optional(random_breaks(seed, config)) : std::nullopt);
+                               breaks ? std::optional(random_breaks(seed, config)) : std::nullopt, devices);
 
   std::vector<std::string> violations;
   if (!run) {

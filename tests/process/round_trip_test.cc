@@ -10,6 +10,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -119,19 +120,32 @@ TEST_CASE("a_worker_alone_says_and_hears_this_and_nothing_else") {
     CHECK(heard.down == times(kClocks, "GAAA") + "F");
     CHECK(heard.others == std::set<std::string>{});
   }
-  SECTION("eager: parameters come down while the gradient goes up") {
-    const Heard heard = heard_of(config_of(PolicyKind::kAsp, 1, 1));
+  SECTION("eager, ahead: parameters come down while the gradient goes up") {
+    RunConfig config = config_of(PolicyKind::kAsp, 1, 1);
+    config.sync.pull_order = PullOrder::kAhead;
+    const Heard heard = heard_of(config);
     CHECK(heard.up == "L" + times(kClocks, "LPPPR"));
     CHECK(heard.down == "GAAAUG" + times(kClocks - 2, "AAAG") + "AAAF");  // at first it has the newest
+    CHECK(heard.others == std::set<std::string>{});
+  }
+  SECTION("eager, behind: parameters come down with the grant, too") {
+    RunConfig config = config_of(PolicyKind::kAsp, 1, 1);
+    config.sync.pull_order = PullOrder::kBehind;
+    const Heard heard = heard_of(config);
+    CHECK(heard.up == "L" + times(kClocks, "PPPRL"));
+    CHECK(heard.down == times(kClocks, "GAAA") + "F");
     CHECK(heard.others == std::set<std::string>{});
   }
 }
 
 TEST_CASE("a_step_is_one_push_one_report_and_one_grant_and_at_most_one_pull_and_its_answer") {
-  const PolicyKind policy = GENERATE(PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kAsp);
+  const auto [policy, order] = GENERATE(
+      std::pair(PolicyKind::kBsp, PullOrder::kAuto), std::pair(PolicyKind::kSsp, PullOrder::kAuto),
+      std::pair(PolicyKind::kAsp, PullOrder::kAhead), std::pair(PolicyKind::kAsp, PullOrder::kBehind));
   const std::uint32_t threads = GENERATE(1, 3);
-  CAPTURE(static_cast<int>(policy), threads);
-  const RunConfig config = config_of(policy, 2, threads);
+  CAPTURE(static_cast<int>(policy), static_cast<int>(order), threads);
+  RunConfig config = config_of(policy, 2, threads);
+  config.sync.pull_order = order;
   const Heard heard = heard_of(config);
 
   CHECK(heard.of_worker.size() == config.cluster.cluster().workers());

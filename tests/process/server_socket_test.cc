@@ -216,16 +216,42 @@ void require_lost_unread(RunningServer& server, ScriptedNode& node, const testin
              Contains("node 0: it has taken none of the parameters it asked shard 0 for in 2 s"));
 }
 
-TEST_CASE("a node that asks for parameters and does not read them is lost, and nothing stays queued for it") {
-  const testing::TempFolder folder;
+RunConfig config_of_small_frames(const testing::TempFolder& folder, Duration lease) {
   RunConfig config = config_in(folder, 1);
   config.cluster.frame_bytes = 4096;
-  config.cluster.lease = 2s;
+  config.cluster.lease = lease;
+  return config;
+}
+
+TEST_CASE("a node that asks for parameters and does not read them is lost, and nothing stays queued for it") {
+  const testing::TempFolder folder;
+  const RunConfig config = config_of_small_frames(folder, 2s);
   wire::Context context;
   RunningServer server(config, ShardId(0), context);
   ScriptedNode node(context, config.cluster.endpoints);
   ask_for_more_than_is_read(node, config);
   require_lost_unread(server, node, folder);
+}
+
+// It says for a while that it is alive, so that what waits for it is noticed first: who is cut off is not
+// taken for one who is slow.
+TEST_CASE("a node that reads nothing, and by then says nothing either, is lost as one that does neither") {
+  const testing::TempFolder folder;
+  const RunConfig config = config_of_small_frames(folder, 4s);
+  wire::Context context;
+  RunningServer server(config, ShardId(0), context);
+  ScriptedNode node(context, config.cluster.endpoints);
+  ask_for_more_than_is_read(node, config);
+  auto result = std::async(std::launch::async, [&] { return server.result(); });
+  for (int beats = 0; beats < 10; ++beats) {
+    node.say(0, wire::Heartbeat{});
+    result.wait_for(50ms);
+  }
+  CHECK(result.get().code() == StatusCode::kUnavailable);
+  const auto summary = read_summary(folder.path());
+  REQUIRE(summary->lost.size() == 1);
+  CHECK_THAT(summary->lost[0],
+             Contains("it has taken none of the parameters it asked shard 0 for in 4 s; silent for 3."));
 }
 
 // It has read them, but what it was lent it does not give back.

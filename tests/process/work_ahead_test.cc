@@ -73,7 +73,8 @@ TEST_CASE("frames are applied before the last one comes, by a server that waits 
   node.say(0, over);
   node.hear<wire::RunOver>(0);
   CHECK(server.result().is_ok());
-  CHECK(server.server().blocks_prepared() > 0);  // two for each gradient where nothing kept it from it
+    // Two for each gradient where nothing kept it from it, as a core that was busy with others does now and then.
+  CHECK(server.server().blocks_prepared() >= kIterations / 2);
 }
 
 }  // namespace paceline::server

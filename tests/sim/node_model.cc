@@ -116,7 +116,7 @@ void NodeModel::ask(int number, const Pull& pull, ShardId server) {
 }
 
 FreshnessRules NodeModel::rules(const Thread& thread) const {
-  return {thread.grant.apply, world_.plan.refresh_clocks};
+  return {thread.grant.apply, world_.plan.refresh_clocks, world_.plan.pulls_ahead};
 }
 
 void NodeModel::read(Thread& thread) {

@@ -31,7 +31,8 @@ paceline_test(process_mutants_test PLAIN
     ${PROJECT_SOURCE_DIR}/server/store/leaving.cc ${PROJECT_SOURCE_DIR}/server/store/next_state.cc
     ${PROJECT_SOURCE_DIR}/server/store/next_state_apply.cc
     ${PROJECT_SOURCE_DIR}/worker/cache/process_cache.cc ${PROJECT_SOURCE_DIR}/worker/cache/snapshot.cc
-    ${PROJECT_SOURCE_DIR}/worker/cache/thread_cache.cc ${PROJECT_SOURCE_DIR}/worker/client/outstanding.cc ${PROJECT_SOURCE_DIR}/worker/client/pulls.cc
+    ${PROJECT_SOURCE_DIR}/worker/cache/host_vectors.cc ${PROJECT_SOURCE_DIR}/worker/cache/thread_cache.cc
+    ${PROJECT_SOURCE_DIR}/worker/client/outstanding.cc ${PROJECT_SOURCE_DIR}/worker/client/pulls.cc
     ${PROJECT_SOURCE_DIR}/server/store/gradient_store.cc ${PROJECT_SOURCE_DIR}/worker/train/gradient_buffers.cc
     ${PROJECT_SOURCE_DIR}/worker/train/read_parameters.cc ${SYNC_SOURCES} ${CACHE_SOURCES}
   LIBS paceline_test_cluster paceline_train TIMEOUT 600)

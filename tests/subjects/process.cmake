@@ -6,6 +6,12 @@ target_link_libraries(paceline_test_cluster PUBLIC paceline_server paceline_work
 paceline_test(guarantees_test SOURCES process/guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_cluster TIMEOUT 600)
 
+# The same with servers on a GPU that is none.
+if(PACELINE_CUDA_HEADERS_FOUND)
+  paceline_test(guarantees_gpu_test SOURCES process/guarantees_gpu_test.cc
+    LIBS paceline_test_cluster paceline_server_cuda paceline_fake_cuda TIMEOUT 300)
+endif()
+
 # A node as a process of its own, which a test kills.
 add_executable(counting_node process/counting_node.cc)
 paceline_options(counting_node)
@@ -32,7 +38,7 @@ find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
 set(daemons_timeout 600)
 set(daemons_environment "")
 if(PACELINE_SANITIZE)
-  set(daemons_timeout 1200)
+  set(daemons_timeout 2400)
   set(daemons_environment "PACELINE_SANITIZED=1")  # harness.py
 endif()
 if(PACELINE_SANITIZE STREQUAL "thread")  # as in paceline_test()
@@ -63,5 +69,7 @@ set_tests_properties(daemons.BadInput daemons.CardsOfRuns daemons.Colours daemon
   PROPERTIES LABELS "daemons;plain")
 set_tests_properties(daemons.BrokenConnections daemons.BspKills daemons.Chaos daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.FullDisk daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Reconnect daemons.ReplicaCuts daemons.ReplicaKills daemons.ReplicaReturns daemons.Replicas daemons.Resume daemons.Starts daemons.TensorBoard
   PROPERTIES LABELS "daemons;not_tsan")
-# Beside others these would measure those.
-set_tests_properties(daemons.NetworkCuts daemons.Overload PROPERTIES RUN_SERIAL TRUE)
+# The longest begin first, or the others would have ended long before them.
+set_tests_properties(daemons.ReplicaReturns daemons.Resume PROPERTIES COST 300)
+# Beside others it would measure those.
+set_tests_properties(daemons.Overload PROPERTIES RUN_SERIAL TRUE)

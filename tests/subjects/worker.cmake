@@ -3,7 +3,7 @@ paceline_test(worker_cache_test ONE_THREAD SOURCES unit/worker_cache_test.cc uni
 paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate)
 paceline_test(worker_train_test
   SOURCES unit/leaving_gradient_test.cc unit/worker_attribution_test.cc unit/worker_batches_test.cc
-          unit/worker_pulls_test.cc unit/worker_train_test.cc
+          unit/pull_order_test.cc unit/work_watch_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
   LIBS paceline_train)
 paceline_test(worker_client_test
   SOURCES unit/client_evaluation_test.cc unit/client_joining_test.cc unit/client_rejoin_test.cc unit/client_silence_test.cc unit/client_state_test.cc
@@ -14,4 +14,5 @@ paceline_test(evaluate_test SOURCES unit/evaluate_test.cc
   LIBS paceline_tools paceline_network_task paceline_config paceline_data paceline_params)
 paceline_test(own_task_test SOURCES process/own_task_test.cc
   LIBS paceline_example_linear paceline_worker paceline_server paceline_config paceline_params)
-paceline_test(node_test SOURCES unit/node_log_test.cc unit/node_sessions_test.cc unit/node_totals_test.cc LIBS paceline_worker)
+paceline_test(node_test SOURCES unit/node_log_test.cc unit/node_sessions_test.cc unit/node_totals_test.cc
+          unit/prepared_threads_test.cc LIBS paceline_worker)

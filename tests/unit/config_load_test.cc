@@ -298,7 +298,7 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
        {"run.out=/elsewhere", "run.name=other", "run.log_level=debug", "run.tensorboard=true",
         "run.trace=true", "run.http=localhost:8080", "run.straggler_warning=0.5", "data.path=/elsewhere",
         "cluster.endpoints=[ipc:///tmp/y]", "cluster.lease=1m", "cluster.frame_bytes=1MiB",
-        "data.loader_threads=2", "emulate.cores=9", "sync.policy=bsp"}) {
+        "data.loader_threads=2", "emulate.cores=9", "sync.policy=bsp", "server.device=cuda"}) {
     INFO(same);
     CHECK(fingerprint(loaded(base, {same})) == expected);
   }
@@ -309,6 +309,12 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
         "cluster.parameter_encoding=fp16"}) {
     INFO(other);
     CHECK(fingerprint(loaded(base, {other})) != expected);
+  }
+  const std::string on_gpus = base + "\ntrain: {device: cuda}";
+  CHECK(fingerprint(loaded(on_gpus)) != expected);
+  for (const char* same : {"train.devices=[1]", "data.on_device=off"}) {
+    INFO(same);
+    CHECK(fingerprint(loaded(on_gpus, {same})) == fingerprint(loaded(on_gpus)));
   }
   const std::string emulated = base + "\nemulate: {base_step: 1s, jitter: uniform}";
   CHECK(fingerprint(loaded(emulated)) != expected);

@@ -1,6 +1,7 @@
 // What the tests of the CUDA back end share, on a real GPU and on the fake one.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -10,6 +11,7 @@
 
 #include "tests/unit/model_fixture.h"
 #include "worker/model/cuda/open_gpus.h"
+#include "worker/model/reference.h"
 
 namespace paceline {
 
@@ -22,10 +24,15 @@ inline std::unique_ptr<NetworkBackend> cuda_backend_of(const NetworkSpec& networ
   const auto make = (*gpus)->for_thread(0);
   INFO(make.status().message());
   REQUIRE(make.is_ok());
-  auto backend = (*make)(network, batch_size, seed);
+  auto backend = make->make_backend(network, batch_size, seed);
   INFO(backend.status().message());
   REQUIRE(backend.is_ok());
   return std::move(backend).value();
+}
+
+// Two convolutions, of which one is pooled and dropped from, and a dense layer; 3 x 8 x 8, five classes.
+inline NetworkSpec small_network() {
+  return network_of({conv(4, 3), relu(), pool(2), dropout(0.2), conv(3, 3), relu(), dense(5)}, {3, 8, 8}, 5);
 }
 
 inline NetworkSpec ready_made(const std::string& model, double rate) {
@@ -35,36 +42,91 @@ inline NetworkSpec ready_made(const std::string& model, double rate) {
   return build_network(train).value();
 }
 
-// Gradient and evaluation of a mini-batch of `samples` on a back end built for `built_for`: relative L2 of
-// each tensor within `tolerance` of the reference back end's.
+// What CUDA computes with, and what the reference is that it is held to.
+struct Beside {
+  Precision precision = Precision::kFp32;
+  Activations activations = Activations::kDouble;
+};
+
+// Gradient and evaluation of one draw of parameters and mini-batch, by the reference and by CUDA.
+class CudaBesideReference {
+ public:
+  CudaBesideReference(const NetworkSpec& network, std::int64_t built_for, std::int64_t samples,
+                      std::uint64_t seed, const Beside& beside)
+      : network_(network), precision_(beside.precision) {
+    const RandomBatch batch(network, samples, seed);
+    const std::vector<float> parameters = random_parameters(network, seed);
+    const auto reference = std::move(make_reference_backend(network, samples, 5, beside.activations)).value();
+    const auto cuda = cuda_backend_of(network, built_for, beside.precision);
+    expected_.resize(parameters.size());
+    got_.assign(parameters.size(), std::numeric_limits<float>::quiet_NaN());  // must be written whole
+    training_ = {value_of(reference->gradient(parameters, batch.all(), expected_, whole_at_the_end)),
+                 value_of(cuda->gradient(parameters, batch.all(), got_, whole_at_the_end))};
+    evaluation_ = {value_of(reference->evaluate(parameters, batch.all())),
+                   value_of(cuda->evaluate(parameters, batch.all()))};
+    CHECK(training_.got.samples == samples);
+  }
+
+  // Relative L2 of each tensor within `tolerance`.
+  void check(double tolerance) const {
+    for (const Tensor& tensor : network_.layout.tensors()) {
+      INFO(tensor.name);
+      CHECK(difference(tensor) < tolerance);
+    }
+    for (const Metrics& metrics : {training_, evaluation_}) {
+      CHECK(metrics.got.loss_sum == Approx(metrics.expected.loss_sum).epsilon(tolerance));
+      if (precision_ != Precision::kFp32)
+        continue;  // two logits may be nearer to each other than its rounding
+      CHECK(metrics.got.correct == metrics.expected.correct);
+    }
+  }
+
+  // Whether the last layer's gradient is within `tolerance`, and one in front of it is not but within a
+  // tenth: a ReLU, or a pool's largest, that was within rounding of its kink and fell to the other side.
+  bool something_flipped(double tolerance) const {
+    double worst = 0.0;
+    for (const Tensor& tensor : network_.layout.tensors()) worst = std::max(worst, difference(tensor));
+    return difference(network_.layout.tensors().back()) < tolerance && worst >= tolerance && worst < 0.1;
+  }
+
+ private:
+  struct Metrics {
+    Metric expected;
+    Metric got;
+  };
+
+  static Metric value_of(const Result<Metric>& metric) {
+    INFO(metric.status().message());
+    REQUIRE(metric.is_ok());
+    return *metric;
+  }
+  double difference(const Tensor& tensor) const {
+    return relative_l2(got_, expected_, tensor.offset, tensor.size());
+  }
+
+  const NetworkSpec& network_;
+  const Precision precision_;
+  std::vector<float> expected_;
+  std::vector<float> got_;
+  Metrics training_;
+  Metrics evaluation_;
+};
+
+// Of a mini-batch of `samples`, on a back end built for `built_for`: relative L2 of each tensor within
+// `tolerance` of the reference back end's. Of a large network one of ten draws or so flips something: as many
+// as `draws` are made until one does not.
 inline void check_cuda_against_reference(const NetworkSpec& network, std::int64_t built_for,
                                          std::int64_t samples, std::uint64_t seed, double tolerance,
-                                         Precision precision = Precision::kFp32) {
-  const RandomBatch batch(network, samples, seed);
-  const std::vector<float> parameters = random_parameters(network, seed);
-  const auto reference = backend_of(Backend::kReference, network, samples);
-  const auto cuda = cuda_backend_of(network, built_for, precision);
-  std::vector<float> expected(parameters.size());
-  std::vector<float> got(parameters.size(),
-                         std::numeric_limits<float>::quiet_NaN());  // must be written whole
-  const auto expected_metric = reference->gradient(parameters, batch.all(), expected, whole_at_the_end);
-  const auto got_metric = cuda->gradient(parameters, batch.all(), got, whole_at_the_end);
-  REQUIRE(expected_metric.is_ok());
-  INFO(got_metric.status().message());
-  REQUIRE(got_metric.is_ok());
-  CHECK(got_metric->samples == samples);
-  CHECK(got_metric->loss_sum == Approx(expected_metric->loss_sum).epsilon(tolerance));
-  for (const Tensor& tensor : network.layout.tensors()) {
-    INFO(tensor.name);
-    CHECK(relative_l2(got, expected, tensor.offset, tensor.size()) < tolerance);
+                                         const Beside& beside = {}, int draws = 1) {
+  for (int draw = 1; draw <= draws; ++draw) {
+    INFO("draw " << draw);
+    const CudaBesideReference one(network, built_for, samples, seed + 1000 * (draw - 1), beside);
+    if (draw < draws && one.something_flipped(tolerance)) {
+      WARN("draw " << draw << " of seed " << seed << ": something flipped");
+      continue;
+    }
+    return one.check(tolerance);
   }
-  const auto expected_evaluation = reference->evaluate(parameters, batch.all());
-  const auto got_evaluation = cuda->evaluate(parameters, batch.all());
-  REQUIRE(got_evaluation.is_ok());
-  CHECK(got_evaluation->loss_sum == Approx(expected_evaluation->loss_sum).epsilon(tolerance));
-  if (precision != Precision::kFp32) return;  // two logits may be nearer to each other than its rounding
-  CHECK(got_metric->correct == expected_metric->correct);
-  CHECK(got_evaluation->correct == expected_evaluation->correct);
 }
 
 // Every kind of layer, in the combinations that the program treats specially; over images of 3 x 12 x 10.

@@ -44,6 +44,15 @@ TEST_CASE("a machine that can do its part is told so, and nothing is left behind
   CHECK(left == std::vector<std::string>{"data", "run.yaml"});
 }
 
+TEST_CASE("a run that does without huge pages is told so") {
+  Patient p;
+  std::ostringstream out;
+  std::ostringstream err;
+  p.set("cluster.huge_pages=false");
+  CHECK(doctor(p.options, out, err) == 0);
+  CHECK_THAT(out.str(), Contains("none, as cluster.huge_pages says"));
+}
+
 TEST_CASE("a configuration that is none is refused as by check-config") {
   Patient p;
   p.set("sync.treshold=3");

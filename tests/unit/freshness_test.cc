@@ -127,12 +127,29 @@ TEST_CASE("under_eager_a_refresh_that_is_only_due_goes_ahead_of_the_push") {
   CHECK_FALSE(pull_with_push(never, Clock(8), Threshold(4), thread, process_with(5, 50)).ahead);
 }
 
+TEST_CASE("behind_the_push_a_refresh_that_is_only_due_waits_for_the_grant_no_more_than_ahead") {
+  const FreshnessRules behind{ApplyMode::kEager, 1, false};
+  const auto thread = thread_with(5, 50, 7);
+  for (const bool ahead : {true, false}) {
+    const auto plan =
+        pull_with_push(ahead ? kEagerAlways : behind, Clock(8), Threshold(4), thread, process_with(5, 50));
+    CHECK((plan.send && plan.answered_at_once));
+    CHECK(plan.ahead == ahead);
+    CHECK(plan.min_version == Version(5));
+    // At the bound it comes with the grant, wherever others would go.
+    const auto required =
+        pull_with_push(ahead ? kEagerAlways : behind, Clock(8), Threshold(3), thread, process_with(5, 50));
+    CHECK((required.send && !required.answered_at_once && !required.ahead));
+  }
+}
+
 TEST_CASE("under_versioned_every_pull_goes_behind_the_push_which_may_complete_a_version") {
   for (const int s : {0, 3, 9}) {
     const auto plan =
         pull_with_push(kAlways, Clock(8), Threshold(s), thread_with(5, 50, 7), process_with(5, 50));
     CHECK(plan.send);
     CHECK_FALSE(plan.ahead);
+    CHECK_FALSE(plan.answered_at_once);
   }
 }
 

@@ -1,8 +1,10 @@
 // Mini-batches and the loader: what is handed over is always what BatchMaker makes, however it came about.
 #include "worker/data/loader.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <condition_variable>
+#include <memory_resource>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -88,6 +90,20 @@ TEST_CASE("evaluation_reads_the_set_in_order_the_last_batch_being_what_is_left")
   CHECK(batch.labels == std::vector<std::uint8_t>{8, 9});
   CHECK(batch.images.size() == 2 * static_cast<std::size_t>(kImageSize));
   CHECK(batch.images[0] == (8.0F - normalization.mean[0]) * normalization.scale[0]);
+}
+
+TEST_CASE("images_that_are_left_out_are_all_that_a_mini_batch_lacks") {
+  const DataSetPtr set = tiny_set(50);
+  const BatchOptions options{Augment::kYes, kSeed};
+  const BatchMaker maker(set, normalization_of(*set), options, Images::kLeftOut);
+  MiniBatch expected;
+  MiniBatch batch;
+  tiny_maker()->make({48, 8}, expected);
+  tiny_maker()->make({0, 9}, batch);  // which had images
+  maker.make({48, 8}, batch);
+  CHECK(batch.images.empty());
+  batch.images = expected.images;
+  CHECK(equal(batch, expected));
 }
 
 TEST_CASE("two_workers_on_two_loader_threads_get_exactly_their_iterations") {
@@ -178,6 +194,112 @@ TEST_CASE("the_steady_state_fills_the_same_memory_again") {
     memory.insert((*batch)->images.data());
   }
   CHECK(memory.size() <= kPrefetch + 1);
+}
+
+// As a GPU that is sent the next mini-batch ahead.
+TEST_CASE("the_mini_batch_that_follows_is_seen_once_it_is_ready_and_is_what_comes") {
+  const auto maker = tiny_maker();
+  Loader loader(maker, {.threads = 2, .prefetch = 2});
+  BatchQueue queue = loader.open(every(4, 0, 3));
+  CHECK_FALSE(queue.following());  // nothing has been given out that something could follow
+  std::int64_t iteration = 0;
+  for (int seen = 0; seen < 20; iteration += 3) {
+    REQUIRE(iteration < 300'000);
+    REQUIRE(queue.next(iteration_of(4, iteration)).is_ok());
+    const auto following = queue.following();
+    if (!following) continue;  // the loader's threads are ahead sooner or later
+    ++seen;
+    CHECK(following->part == iteration_of(4, iteration + 3));
+    CHECK(is_part(*following->batch, *maker, following->part));
+    iteration += 3;
+    const auto batch = queue.next(following->part);
+    REQUIRE(batch.is_ok());
+    CHECK(*batch == following->batch);
+  }
+}
+
+TEST_CASE("nothing_follows_where_nothing_is_predicted_or_made_ahead") {
+  const auto maker = tiny_maker();
+  for (const LoaderOptions& options : {LoaderOptions{.threads = 0}, LoaderOptions{.threads = 1}}) {
+    Loader loader(maker, options);
+    BatchQueue queue = loader.open(every(2, 0, options.threads == 0 ? 1 : 0));
+    for (std::int64_t iteration = 0; iteration < 5; ++iteration) {
+      REQUIRE(queue.next(iteration_of(2, iteration)).is_ok());
+      CHECK_FALSE(queue.following());
+    }
+    loader.stop();
+    REQUIRE_FALSE(queue.next(iteration_of(2, 5)).is_ok());
+    CHECK_FALSE(queue.following());
+  }
+}
+
+// Two workers who look at what follows while the loader's threads make other mini-batches, until something
+// else comes.
+TEST_CASE("what_follows_stays_as_it_is_until_the_next_call_whatever_is_made_meanwhile") {
+  const auto maker = tiny_maker();
+  Loader loader(maker, {.threads = 3, .prefetch = 3});
+  std::vector<std::int64_t> wrong(2, 0);
+  std::vector<std::int64_t> seen(2, 0);
+  std::vector<std::thread> workers;
+  for (std::size_t rank = 0; rank < wrong.size(); ++rank) {
+    workers.emplace_back([&, rank] {
+      BatchQueue queue = loader.open(every(4, static_cast<std::int64_t>(rank), 2));
+      CounterRandom random(kSeed, Stream::kTest, rank);
+      auto iteration = static_cast<std::int64_t>(rank);
+      for (int step = 0; step < 100'000 && seen[rank] < 100; ++step) {
+        const BatchPart part = iteration_of(4, iteration);
+        const auto batch = queue.next(part);
+        const auto following = queue.following();
+        wrong[rank] += !batch.is_ok() || !is_part(**batch, *maker, part);
+        seen[rank] += following.has_value();
+        wrong[rank] += following && !is_part(*following->batch, *maker, following->part);
+        iteration += random.next_below(4) == 0 ? 6 : 2;
+      }
+    });
+  }
+  for (auto& worker : workers) worker.join();
+  CHECK(wrong == std::vector<std::int64_t>{0, 0});
+  CHECK(seen == std::vector<std::int64_t>{100, 100});
+}
+
+// A memory that counts what is held of it.
+class CountedMemory final : public std::pmr::memory_resource {
+ public:
+  std::int64_t held() const { return held_; }
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    ++held_;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* memory, std::size_t bytes, std::size_t alignment) override {
+    --held_;
+    std::pmr::new_delete_resource()->deallocate(memory, bytes, alignment);
+  }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+
+  std::atomic<std::int64_t> held_{0};
+};
+
+TEST_CASE("images_lie_in_the_memory_that_was_given_and_go_back_there_with_the_last_who_holds_them") {
+  const auto memory = std::make_shared<CountedMemory>();
+  constexpr std::uint32_t kPrefetch = 2;
+  auto loader = std::make_unique<Loader>(
+      tiny_maker(), LoaderOptions{.threads = 2, .prefetch = kPrefetch, .memory = memory});
+  {
+    BatchQueue queue = loader->open(every(4, 0, 1));
+    for (std::int64_t iteration = 0; iteration < 100; ++iteration) {
+      const auto batch = queue.next(iteration_of(4, iteration));
+      REQUIRE(batch.is_ok());
+      CHECK((*batch)->images.get_allocator().resource() == memory.get());
+    }
+    CHECK(memory->held() > 0);
+    CHECK(memory->held() <= kPrefetch + 1);
+    loader.reset();
+    CHECK(memory->held() > 0);  // of mini-batches that were handed out
+  }
+  CHECK(memory->held() == 0);
+  CHECK(memory.use_count() == 1);
 }
 
 TEST_CASE("a_stopped_loader_refuses_also_after_it_is_gone_and_what_was_handed_out_stays") {

@@ -1,22 +1,26 @@
 // The CUDA back end against the reference: with the real libraries on a GPU (gpu_test), and with the tests'
 // own on none (model_cuda_test). Inputs are random, from Catch's seed: `--rng-seed time` makes them fresh.
 #include <cstring>
+#include <utility>
+#include <vector>
 
-#include "tests/unit/cuda_fixture.h"
+#include "tests/unit/cuda_threads_fixture.h"
 
 using namespace paceline;
 
 namespace {
 
-// Float sums of up to 10^5 terms, some of them by transforms (Winograd, FFT), against double ones; and an
-// arg-max that flips between near-equal values. 1e-3 of a tensor's norm is what the issue asks for.
+// Float sums of up to 10^5 terms, some of them by transforms (FFT), against double ones. 1e-3 of a tensor's
+// norm is what the issue asks for.
 constexpr double kTolerance = 1e-3;
-// A bfloat16 has 8 bits, so each rounding is up to 2^-9 = 0.2 %: what is linear stays within 2e-2, as the
-// issue asks.
+constexpr int kDraws = 3;  // of the CIFAR networks, whose hundred thousands of ReLUs and windows may flip
+// A bfloat16 has 8 bits, so each rounding is up to 2^-9 = 0.2 %: what is linear stays within 2e-2 of what is
+// not rounded at all, as the issue asks.
 constexpr double kNarrowTolerance = 2e-2;
 // A ReLU whose input is that near to 0 lets through or stops a whole gradient: of the 1000 elements of a
 // small mini-batch's last hidden layer a few do, and 3 of the 500 that are let through are sqrt(3 / 500) = 8
-// % of the norm.
+// % of the norm. So whole networks in bfloat16 are held to 2e-2 of a reference that rounds where they do,
+// and, as those in tf32, to this of what is not rounded.
 constexpr double kNarrowReluTolerance = 0.2;
 
 std::uint64_t fresh() { return Catch::rngSeed(); }
@@ -32,17 +36,27 @@ TEST_CASE("cuda_agrees_with_the_reference_on_each_combination_of_layers") {
   }
 }
 
+TEST_CASE("cuda_agrees_with_the_reference_on_each_channel_pooled_to_a_single_place") {
+  INFO("seed " << fresh());
+  for (const auto& layers : {std::vector<LayerConfig>{conv(64, 3), relu(), pool(8), dense(10)},
+                             {conv(8, 3), relu(), pool(4), conv(12, 3), relu(), pool(2), dense(10)}}) {
+    check_cuda_against_reference(network_of(layers, {3, 8, 8}, 10), 8, 7, fresh() + 50, kTolerance);
+  }
+}
+
 TEST_CASE("cuda_agrees_with_the_reference_on_cifar_cnn_small") {
   INFO("seed " << fresh());
-  check_cuda_against_reference(ready_made("cifar_cnn_small", 0.0), 8, 8, fresh() + 1, kTolerance);
-  check_cuda_against_reference(ready_made("cifar_cnn_small", 0.3), 5, 5, fresh() + 2, kTolerance);
+  check_cuda_against_reference(ready_made("cifar_cnn_small", 0.0), 8, 8, fresh() + 1, kTolerance, {}, kDraws);
+  check_cuda_against_reference(ready_made("cifar_cnn_small", 0.3), 5, 5, fresh() + 2, kTolerance, {}, kDraws);
 }
 
 TEST_CASE("cuda_agrees_with_the_reference_on_cifar_cnn") {
   INFO("seed " << fresh());
-  check_cuda_against_reference(ready_made("cifar_cnn", 0.5), 3, 3, fresh() + 3, kTolerance);
+  check_cuda_against_reference(ready_made("cifar_cnn", 0.5), 3, 3, fresh() + 3, kTolerance, {}, kDraws);
 }
 
+// Cases by the beginnings of their names are what scripts/gpu_check.sh gives compute-sanitizer: those of the
+// CIFAR networks, which take it minutes, begin otherwise.
 TEST_CASE("cuda_with_tensor_cores_agrees_with_the_reference_within_their_precision") {
   const Precision precision = GENERATE(Precision::kTf32, Precision::kBf16);
   INFO("precision " << static_cast<int>(precision) << ", seed " << fresh());
@@ -50,12 +64,39 @@ TEST_CASE("cuda_with_tensor_cores_agrees_with_the_reference_within_their_precisi
                              {conv(5, 3, 2, 2), conv(7, 2, 1, 0), dense(10)},
                              {dropout(0.2), conv(16, 3), dropout(0.4), dense(20), dropout(0.5), dense(10)}}) {
     check_cuda_against_reference(network_of(layers, {3, 12, 10}, 10), 8, 7, fresh() + 4, kNarrowTolerance,
-                                 precision);
+                                 {precision});
   }
+}
+
+TEST_CASE("cifar_networks_with_tensor_cores_agree_with_the_reference_as_far_as_their_relus_do") {
+  const Precision precision = GENERATE(Precision::kTf32, Precision::kBf16);
+  INFO("precision " << static_cast<int>(precision) << ", seed " << fresh());
   check_cuda_against_reference(ready_made("cifar_cnn_small", 0.1), 8, 8, fresh() + 5, kNarrowReluTolerance,
-                               precision);
+                               {precision});
   check_cuda_against_reference(ready_made("cifar_cnn", 0.5), 4, 3, fresh() + 6, kNarrowReluTolerance,
-                               precision);
+                               {precision});
+}
+
+// Products that are summed up in another order may be rounded the other way, and tell a pool's largest from
+// its equal: now and then a draw has one of these.
+TEST_CASE("cifar_networks_in_bfloat16_agree_with_a_reference_that_rounds_where_they_do") {
+  const Beside rounded{Precision::kBf16, Activations::kBfloat16};
+  INFO("seed " << fresh());
+  check_cuda_against_reference(ready_made("cifar_cnn_small", 0.0), 8, 8, fresh() + 7, kNarrowTolerance,
+                               rounded, kDraws);
+  check_cuda_against_reference(ready_made("cifar_cnn_small", 0.3), 5, 5, fresh() + 8, kNarrowTolerance,
+                               rounded, kDraws);
+  check_cuda_against_reference(ready_made("cifar_cnn", 0.5), 4, 3, fresh() + 9, kNarrowTolerance, rounded,
+                               kDraws);
+}
+
+TEST_CASE("each_combination_of_layers_in_bfloat16_agrees_with_a_reference_that_rounds_where_it_does") {
+  std::uint64_t number = 0;
+  for (const auto& layers : cuda_networks()) {
+    INFO("network " << number << ", seed " << fresh());
+    check_cuda_against_reference(network_of(layers, {3, 12, 10}, 10), 4, 4, fresh() + 80 + number++,
+                                 kNarrowTolerance, {Precision::kBf16, Activations::kBfloat16}, kDraws);
+  }
 }
 
 TEST_CASE("a_smaller_mini_batch_gives_its_own_gradient_with_cuda") {
@@ -85,10 +126,19 @@ TEST_CASE("cuda_draws_the_masks_of_the_other_back_ends_to_the_bit") {
 // which is 1 everywhere. Where the gradient went shows in the weight of channel 1, whose inputs are all
 // different.
 TEST_CASE("of_equal_values_in_a_window_cuda_sends_the_gradient_to_the_first") {
-  const NetworkSpec network = network_of({conv(1, 1), pool(3, 1, 1), dense(3)}, {2, 5, 4}, 3);
+  // Windows that overlap, that lie apart, that lie side by side, and those with a ReLU in front.
+  const auto [layers, image] =
+      GENERATE(std::pair{std::vector{conv(1, 1), pool(3, 1, 1), dense(3)}, Shape{2, 5, 4}},
+               std::pair{std::vector{conv(1, 1), pool(2, 3), dense(3)}, Shape{2, 5, 6}},
+               std::pair{std::vector{conv(1, 1), pool(2), dense(3)}, Shape{2, 4, 8}},
+               std::pair{std::vector{conv(1, 1), relu(), pool(2), dense(3)}, Shape{2, 6, 16}},
+               std::pair{std::vector{conv(1, 1), relu(), pool(3, 2, 1), dense(3)}, Shape{2, 5, 4}});
+  const float bias = GENERATE(0.0F, -2.0F);  // with -2 a ReLU stops them all
+  const NetworkSpec network = network_of(layers, image, 3);
   RandomBatch batch(network, 1, fresh() + 6);
-  std::fill_n(batch.images.begin(), 5 * 4, 1.0F);
+  std::fill_n(batch.images.begin(), image.height * image.width, 1.0F);
   std::vector<float> parameters = random_parameters(network, fresh() + 6);
+  parameters[2] = bias;
   parameters[0] = 1.0F;
   parameters[1] = 0.0F;
   std::vector<float> expected(parameters.size());
@@ -149,8 +199,37 @@ TEST_CASE("what_cuda_computed_before_leaves_no_trace") {
   CHECK(relative_l2(got, expected, 0, network.layout.size()) < kTolerance);
 }
 
+// What a step gets wrong is in the parameters of the next. tests/bench/loss_beside_cpu.py does the same with
+// whole networks.
+TEST_CASE("the_loss_of_training_with_cuda_stays_by_the_references") {
+  constexpr int kSteps = 20;
+  const Precision precision = GENERATE(Precision::kFp32, Precision::kTf32, Precision::kBf16);
+  const NetworkSpec network =
+      network_of({conv(8, 3), relu(), pool(2), dense(12), relu(), dense(10)}, {3, 8, 8}, 10);
+  const auto reference = backend_of(Backend::kReference, network, 8);
+  const auto cuda = cuda_backend_of(network, 8, precision);
+  std::vector<float> expected = random_parameters(network, fresh() + 50);
+  std::vector<float> got = expected;
+  std::vector<float> gradient(expected.size());
+  const auto loss_of_step = [&](NetworkBackend& backend, std::vector<float>& parameters, const Batch& batch) {
+    const auto metric = backend.gradient(parameters, batch, gradient, whole_at_the_end);
+    REQUIRE(metric.is_ok());
+    for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= 0.05F * gradient[i];
+    return metric->loss_sum / static_cast<double>(metric->samples);
+  };
+  double difference = 0.0;
+  for (int step = 0; step < kSteps; ++step) {
+    const RandomBatch batch(network, 8, fresh() + 51 + step % 4);  // so that there is something to learn
+    const double loss = loss_of_step(*reference, expected, batch.all());
+    difference += std::abs(loss_of_step(*cuda, got, batch.all()) - loss) / loss;
+  }
+  INFO("seed " << fresh());
+  CHECK(difference / kSteps < 0.02);
+}
+
 TEST_CASE("a_nan_comes_out_of_cuda_in_the_loss_and_the_gradient") {
-  const NetworkSpec network = network_of({conv(4, 3), relu(), pool(2), dense(3)}, {1, 4, 4}, 3);
+  const std::int64_t width = GENERATE(4, 8);  // in windows that are looked at one by one, and four at a time
+  const NetworkSpec network = network_of({conv(4, 3), relu(), pool(2), dense(3)}, {1, 4, width}, 3);
   const RandomBatch batch(network, 2, 1);
   const Precision precision = GENERATE(Precision::kFp32, Precision::kBf16);
   const auto backend = cuda_backend_of(network, 2, precision);
@@ -172,6 +251,13 @@ TEST_CASE("a_nan_comes_out_of_cuda_in_the_loss_and_the_gradient") {
   CHECK(std::isfinite(backend->gradient(good, batch.all(), gradient, whole_at_the_end)->loss_sum));
 }
 
+TEST_CASE("threads_that_share_gpus_do_what_each_does_alone") {
+  const OptimizerKind kind = GENERATE(OptimizerKind::kSgd, OptimizerKind::kAdam);
+  const auto gpus = cuda::open_gpus({});
+  REQUIRE(gpus.is_ok());
+  check_threads_agree(**gpus, small_network(), kind);
+}
+
 TEST_CASE("a_mini_batch_that_does_not_fit_is_refused_by_cuda") {
   const NetworkSpec network = network_of({dropout(0.5), dense(3)}, {1, 2, 2}, 3);
   const RandomBatch batch(network, 4, 1);
@@ -186,5 +272,5 @@ TEST_CASE("a_mini_batch_that_does_not_fit_is_refused_by_cuda") {
         StatusCode::kInvalidArgument);
   CHECK(backend->evaluate(parameters, bad).is_ok());  // which drops nothing
   const auto make = (*cuda::open_gpus({}))->for_thread(0);
-  CHECK((*make)(network, 0, 1).status().message() == "batch size 0, expected at least 1");
+  CHECK(make->make_backend(network, 0, 1).status().message() == "batch size 0, expected at least 1");
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tests/unit/model_fixture.h"
+#include "worker/model/reference.h"
 
 using namespace paceline;
 
@@ -95,6 +96,33 @@ TEST_CASE("the_loss_of_equal_logits_is_the_logarithm_of_the_classes") {
   CHECK(metric->samples == 5);
   // The first of equal logits is the guess.
   CHECK(metric->correct == std::count(batch.labels.begin(), batch.labels.end(), 0));
+}
+
+// bfloat16 has 8 bits: near 1 they are 2^-7 apart, near 3 2^-6. Each number here is rounded to its neighbour,
+// and the product 3 x 1 and the bias to 3 again.
+TEST_CASE("a_reference_may_keep_its_activations_as_bfloat16") {
+  const NetworkSpec network = network_of({dense(2)}, {1, 1, 1}, 2);
+  const std::vector<float> image{1.0F + 0x1.0p-9F}, parameters{3.0F + 0x1.0p-7F, 0.0F, 0x1.0p-10F, 0.5F};
+  const std::vector<std::uint8_t> labels{0};
+  const std::vector<std::int64_t> zero{0};
+  const Batch batch{image, labels, zero, zero};
+  const auto loss_of = [&](Activations activations) {
+    const auto reference = std::move(make_reference_backend(network, 1, 5, activations)).value();
+    std::vector<float> gradient(parameters.size());
+    const auto metric = reference->gradient(parameters, batch, gradient, whole_at_the_end);
+    REQUIRE(metric.is_ok());
+    CHECK(gradient[2] == Approx(-gradient[3]).epsilon(1e-6));  // p - 1 and 1 - p
+    CHECK(reference->evaluate(parameters, batch)->loss_sum == metric->loss_sum);
+    return std::pair{metric->loss_sum, gradient[3]};
+  };
+  const auto [loss, difference] = loss_of(Activations::kBfloat16);
+  CHECK(loss == Approx(std::log1p(std::exp(0.5 - 3.0))).epsilon(1e-12));
+  const double exactly = 1.0 / (1.0 + std::exp(2.5));
+  CHECK(difference == Approx(exactly).margin(0x1.0p-12));
+  CHECK(std::ldexp(difference, 11) ==
+        std::round(std::ldexp(difference, 11)));  // 8 bits of what is below 2^-3
+  const double logit = (1.0 + 0x1.0p-9) * (3.0 + 0x1.0p-7) + 0x1.0p-10;
+  CHECK(loss_of(Activations::kDouble).first == Approx(std::log1p(std::exp(0.5 - logit))).epsilon(1e-12));
 }
 
 TEST_CASE("the_mean_of_equal_mini_batches_is_the_large_one", "[both]") {

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "server/store/shard_device.h"
 
 namespace paceline::server {
 
@@ -15,6 +18,9 @@ struct NextStateWalk {
   //   late      one that was discarded before it had come whole is reported when it has, and not held
   //   held      the gradients here are those that came, but for the decided, discarded, withdrawn and lost
   //   memory    at most blocks x (2 + retained versions) are alive
+  //   image     the optimizer's state in an image is the plain loop's, bit for bit, and so it is in the image
+  //   of
+  //             a shard that goes on from it (on a device)
   std::string violation;
   std::int64_t prepared = 0;    // blocks that took a gradient before it was decided
   std::int64_t committed = 0;   // blocks that a decision took over so
@@ -22,7 +28,7 @@ struct NextStateWalk {
   std::int64_t late = 0;        // those that were discarded before
 };
 
-// Runs the schedule of `seed`. Thread: any.
-NextStateWalk walk_next_state(std::uint64_t seed);
+// Runs the schedule of `seed`, its decisions applied on `device`; null: on the processor. Thread: any.
+NextStateWalk walk_next_state(std::uint64_t seed, std::shared_ptr<ServerDevice> device = nullptr);
 
 }  // namespace paceline::server

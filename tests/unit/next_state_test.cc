@@ -389,6 +389,24 @@ TEST_CASE("pieces are looked at while nothing else is to be done, each once") {
   CHECK_FALSE(shard.look_at_next());
 }
 
+TEST_CASE(
+    "as many blocks take a gradient at a time as there are threads, unless they are too small for that") {
+  ShardSettings settings = settings_of(kTwo, 2);
+  settings.apply = ApplyMode::kEager;
+  settings.optimizer.lr = 1.0;
+  settings.apply_threads = 2;
+  const std::int64_t alone = GENERATE(0, 5, 6);  // 5: the shard is not too small, two of its blocks are
+  settings.apply_alone_floats = alone;
+  Shard shard = ready_shard(kTwo, 6, 10.0F, std::move(settings));
+  push_most(shard, kFirst, 1.0F);
+  CHECK(prepare_all(shard) == (alone == 0 ? 1 : 2));
+  CHECK(shard.blocks_in_use() == 3 + 2);
+  push_rest(shard, kFirst, 1.0F);
+  decide(shard, 0, kFirst, 0);
+  CHECK(now(shard) == Floats(6, 9.0F));
+  CHECK(shard.next().committed() == 2);
+}
+
 constexpr std::int64_t kLarge = kCachedFloatsMax + 1003;  // outgrows the processor's cache
 
 Shard large_eager_shard(double rate) {
@@ -496,6 +514,22 @@ TEST_CASE("a state that outgrows the cache has the same bits with several gradie
     for (int k = 0; k < (mean ? 1 : 2); ++k) truth.apply(expected, gradients[k], 0.5);
     REQUIRE(now(shard) == expected);
   }
+}
+
+TEST_CASE("a server of many cores applies with half of them, and small shards, too, with several") {
+  const auto threads = [](std::uint32_t cores) { return shard_settings({}, cores).apply_threads; };
+  CHECK(threads(0) == 1);  // not known
+  CHECK(threads(1) == 1);
+  CHECK(threads(2) == 2);
+  CHECK(threads(8) == 4);
+  CHECK(threads(9) == 4);
+  CHECK(threads(12) == 6);
+  CHECK(threads(64) == 8);
+  CHECK(shard_settings({}, 8).apply_alone_floats == 4 << 20);
+  CHECK(shard_settings({}, 9).apply_alone_floats == 1 << 18);
+  RunConfig config;
+  config.cluster.apply_threads = 3;
+  CHECK(shard_settings(config, 64).apply_threads == 3);
 }
 
 TEST_CASE("nothing is prepared where parameters leave in fewer bytes, which need the room") {

@@ -2,6 +2,7 @@
 #include "tests/unit/optimizer_plain.h"
 
 #include <cmath>
+#include <limits>
 
 namespace paceline::testing {
 
@@ -18,6 +19,11 @@ void PlainOptimizer::apply(std::vector<float>& parameters, const std::vector<flo
   const auto root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings.beta2, steps)));
   const auto epsilon = static_cast<float>(settings.epsilon);
 
+  // What is smaller than any normal number is not kept.
+  const auto kept = [](float state) {
+    return std::fabs(state) < std::numeric_limits<float>::min() ? 0.0F : state;
+  };
+
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const float p = parameters[i];
     float g = gradient[i];
@@ -30,12 +36,12 @@ void PlainOptimizer::apply(std::vector<float>& parameters, const std::vector<flo
         step = rate * g;
         break;
       case OptimizerKind::kMomentum:
-        first[i] = mu * first[i] + g;
+        first[i] = kept(mu * first[i] + g);
         step = settings.nesterov ? rate * (g + mu * first[i]) : rate * first[i];
         break;
       case OptimizerKind::kAdam:
-        first[i] = b1 * first[i] + c1 * g;
-        second[i] = b2 * second[i] + c2 * (g * g);
+        first[i] = kept(b1 * first[i] + c1 * g);
+        second[i] = kept(b2 * second[i] + c2 * (g * g));
         step = adam_rate * (first[i] / (std::sqrt(second[i]) * root_scale + epsilon));
         break;
     }

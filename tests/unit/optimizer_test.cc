@@ -194,6 +194,27 @@ TEST_CASE("adam_over_ten_steps_matches_the_double_precision_formula") {
   CHECK(static_cast<double>(p[0]) == Approx(x).epsilon(1e-6));  // ten steps of float32 rounding, 6e-8 each
 }
 
+// Of a unit that never fires again the gradients are 0, and each state decays: to 0, not to the least
+// denormal number, which times 0.9 rounds to itself.
+TEST_CASE("a_state_that_only_decays_comes_to_zero") {
+  const OptimizerKind kind = GENERATE(OptimizerKind::kMomentum, OptimizerKind::kAdam);
+  OptimizerSection settings;
+  settings.kind = kind;
+  settings.momentum = 0.9;
+  settings.beta2 = 0.9;
+  OptimizerState state(settings, 37);
+  std::vector<float> parameters(37, 1.0F);
+  state.apply(parameters, std::vector<float>(37, 0.5F), 1e-3);
+  const std::vector<float> nothing(37, 0.0F);
+  for (int step = 0; step < 1200; ++step) state.apply(parameters, nothing, 1e-3);
+  const OptimizerImage image = state.image();
+  for (const BlockRange* const part : {&image.first, &image.second}) {
+    for (std::int64_t i = 0; i < part->block_count(); ++i) {
+      for (const float value : part->block(i)) CHECK(value == 0.0F);
+    }
+  }
+}
+
 TEST_CASE("decoupled_decay_shrinks_the_parameter_and_leaves_the_state_alone") {
   OptimizerSection section;
   section.kind = OptimizerKind::kAdam;

@@ -169,6 +169,25 @@ TEST_CASE("hidden_time_stands_beside_the_phases") {
   CHECK(unaccounted_ns(totals) == 0);
 }
 
+TEST_CASE("a_phase_that_begins_late_leaves_the_time_to_the_one_that_went_on") {
+  Bench b;
+  b.recorder.begin(Phase::kPCacheParam);
+  b.pass(1ms);
+  b.recorder.enter(Phase::kComputeGrads);
+  b.pass(10ms);
+  b.recorder.began_late(3ms, Phase::kPCacheParam);
+  b.pass(2ms);
+  b.recorder.enter(Phase::kStep);
+  b.recorder.began_late(5ms, Phase::kBarrier);  // more than there was
+  b.recorder.end();
+  const PhaseTotals totals = b.recorder.totals();
+  CHECK(total_of(totals, Phase::kPCacheParam) == 4ms);
+  CHECK(totals[Phase::kPCacheParam].count == 1);
+  CHECK(total_of(totals, Phase::kComputeGrads) == 9ms);
+  CHECK(total_of(totals, Phase::kBarrier) == 0ms);
+  CHECK(unaccounted_ns(totals) == 0);
+}
+
 TEST_CASE("what_was_for_nothing_is_in_no_phase_nor_in_the_wall") {
   Bench b;
   b.recorder.begin(Phase::kBatch);

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <deque>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,13 +17,17 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/wire/shared_memory.h"
 #include "common/wire/transport.h"
 
 namespace paceline::testing {
 
 class ScriptedServer {
  public:
-  ScriptedServer(wire::Context& context, const std::string& endpoint) {
+  // `memory`: shared with whoever joins; null: nothing is.
+  ScriptedServer(wire::Context& context, const std::string& endpoint,
+                 std::shared_ptr<wire::SharedSegment> memory = nullptr)
+      : memory_(std::move(memory)) {
     std::promise<void> bound;
     thread_ = std::thread([&] {
       const auto bind = [&] {
@@ -127,12 +132,16 @@ class ScriptedServer {
   }
   void receive(const wire::PeerId& from, Result<wire::Message> message) {
     socket_->remember(from);  // so that its connection can be broken
+    if (memory_ != nullptr && message.is_ok() && std::holds_alternative<wire::Join>(message->body)) {
+      (void)socket_->share_memory(from, memory_, std::int64_t{1} << 30);
+    }
     if (message.is_ok() && std::holds_alternative<wire::Heartbeat>(message->body)) ++heartbeats_;
     std::lock_guard lock(mutex_);
     if (message.is_ok()) messages_.push_back({from, std::move(message).value()});
     arrived_.notify_all();
   }
 
+  const std::shared_ptr<wire::SharedSegment> memory_;
   boost::asio::io_context io_;
   std::unique_ptr<wire::RouterSocket> socket_;
   std::int64_t heartbeats_ = 0;

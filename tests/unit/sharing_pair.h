@@ -54,7 +54,8 @@ struct Pair {
   std::unique_ptr<DealerSocket> dealer;
 
   explicit Pair(const std::string& transport = "ipc", bool shares = true,
-                std::int64_t dealer_maps_max = kSegmentBytes, std::int64_t router_max = kSegmentBytes)
+                std::int64_t dealer_maps_max = kSegmentBytes, std::int64_t router_max = kSegmentBytes,
+                Pin pin_of_dealer = {})
       : router_shares(shares), router_maps_max(router_max) {
     const std::string endpoint = transport == "ipc" ? folder.ipc("pair") : "tcp://127.0.0.1:0";
     auto bound =
@@ -72,6 +73,7 @@ struct Pair {
     TransportOptions options;
     options.memory = of_dealer;
     options.their_memory_bytes_max = dealer_maps_max;
+    options.pin = std::move(pin_of_dealer);
     auto connected = DealerSocket::connect(context, io, router->endpoint(), options,
                                            [this](Result<Message> m) { at_dealer.push_back(std::move(m)); });
     REQUIRE(connected.is_ok());
@@ -86,6 +88,12 @@ struct Pair {
   }
   Status push(Payload payload) {
     return dealer->send({Push{.last = true, .samples = 1}, std::move(payload)});
+  }
+  // To the dealer, until it is there.
+  void send_back(Payload payload) {
+    const std::size_t before = at_dealer.size();
+    REQUIRE(router->send(peer, {Parameters{.last = true}, std::move(payload)}).is_ok());
+    REQUIRE(run_until(io, [&] { return at_dealer.size() > before; }));
   }
   // The `n`-th message at the router.
   const Result<Message>& routed(std::size_t n = 0) {

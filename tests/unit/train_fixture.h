@@ -40,6 +40,7 @@ struct TrainFixture {
       training_.reset(new Training{.worker = WorkerId(0, 0),
                                    .layout = layout,
                                    .refresh_clocks = refresh_clocks,
+                                   .pulls_ahead = pulls_ahead,
                                    .applies_locally = applies_locally,
                                    .looks = looks,
                                    .batches = batches,
@@ -48,7 +49,7 @@ struct TrainFixture {
                                    .process_cache = cache,
                                    .task = task,
                                    .pace = time,
-                                   .cache = ThreadCache(OptimizerSection{}, cache.ranges(), 0),
+                                   .cache = ThreadCache({}, cache.ranges(), 0, std::move(vectors)),
                                    .gradients = GradientBuffers(2),
                                    .emulator = Emulator(emulate, 1, Cluster{1, 1}, WorkerId(0, 0), 1),
                                    .phases = PhaseRecorder(clock),
@@ -60,9 +61,11 @@ struct TrainFixture {
   Result<wire::WorkerReport> run() { return run_trainer(training()); }
 
   std::optional<std::int64_t> refresh_clocks = 1;
+  bool pulls_ahead = true;
   bool applies_locally = true;
   bool looks = true;
   BatchLimits batches{1, 4, 1000, false};
+  std::unique_ptr<CacheVectors> vectors;  // the thread cache's; null: the host's
 
  private:
   std::unique_ptr<Training> training_;

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/wire/codec.h"
+#include "common/wire/connections.h"
 #include "common/wire/gathered.h"
 #include "tests/unit/sharing_pair.h"
 
@@ -133,31 +134,55 @@ TEST_CASE("what several pieces leave is as many messages, and nothing overtakes 
   CHECK(ends.router->counters().messages_received == 5);
 }
 
+// The same where each reads the other's memory.
+struct SharingEnds : Ends {
+  std::shared_ptr<SharedSegment> memory;
+  std::shared_ptr<SharedSegment> theirs = segment();
+
+  explicit SharingEnds(const std::shared_ptr<SharedSegment>& of_node = segment())
+      : Ends(false, of_node), memory(of_node) {
+    on_up = [this](const PeerId& from, const Message& message) {
+      if (std::holds_alternative<Join>(message.body)) {
+        REQUIRE(router->share_memory(from, theirs, kSegmentBytes).is_ok());
+        answer(Welcome{});
+      }
+    };
+    say(Join{.threads = 1, .tensors = {{"w", {1}, 0}}});
+    REQUIRE(run_until(io, [&] { return down.size() == 1; }));
+    say(Heartbeat{});
+    REQUIRE(run_until(io, [&] { return up.size() == 2; }));
+    REQUIRE(dealer->shares_memory().is_ok());
+    up.clear();
+  }
+  // An iteration's messages, the gradient lent.
+  void say_iteration(std::atomic<int>& alive) {
+    say(Pull{});
+    say(Push{.last = true, .samples = 1}, in(memory, 1, alive, 1024));
+    say(kReport);
+  }
+};
+
 TEST_CASE("a payload that is lent takes others along, too") {
-  const std::shared_ptr<SharedSegment> memory = segment();
-  const std::shared_ptr<SharedSegment> theirs = segment();
-  Ends ends(false, memory);
-  ends.on_up = [&](const PeerId& from, const Message& message) {
-    if (std::holds_alternative<Join>(message.body)) {
-      REQUIRE(ends.router->share_memory(from, theirs, kSegmentBytes).is_ok());
-      ends.answer(Welcome{});
-    }
-  };
-  ends.say(Join{.threads = 1, .tensors = {{"w", {1}, 0}}});
-  REQUIRE(run_until(ends.io, [&] { return ends.down.size() == 1; }));
-  ends.say(Heartbeat{});
-  REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 2; }));
-  REQUIRE(ends.dealer->shares_memory().is_ok());
+  SharingEnds ends;
   const std::int64_t before = ends.dealer->counters().messages_sent;
   std::atomic<int> alive{0};
-  ends.say(Pull{});
-  ends.say(Push{.last = true, .samples = 1}, in(memory, 1, alive, 1024));
-  ends.say(kReport);
-  REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 5; }));
-  CHECK(ends.up == Names{"Join", "Heartbeat", "Pull", "Push", "StepReport"});
+  ends.say_iteration(alive);
+  REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 3; }));
+  CHECK(ends.up == Names{"Pull", "Push", "StepReport"});
   CHECK(ends.dealer->counters().messages_sent == before + 1);
   CHECK(ends.dealer->counters().shared_bytes == 4096);
   CHECK(run_until(ends.io, [&] { return alive == 0; }));
+}
+
+TEST_CASE("of what travelled with a payload in memory that is unmapped by now, the others are heard") {
+  SharingEnds ends;
+  ends.router->unmap(ends.node);
+  std::atomic<int> alive{0};
+  ends.say_iteration(alive);
+  ends.say(Heartbeat{});
+  REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 3; }));
+  CHECK(ends.up == Names{"Pull", "StepReport", "Heartbeat"});
+  CHECK(ends.router->counters().malformed == 0);
 }
 
 TEST_CASE("whom a server parts with over the first of several messages is not heard with the others") {
@@ -170,6 +195,38 @@ TEST_CASE("whom a server parts with over the first of several messages is not he
   ends.say(kReport);
   REQUIRE(run_until(ends.io, [&] { return ends.router->counters().too_late == 1; }));
   CHECK(ends.up == Names{"Pull"});
+}
+
+TEST_CASE("what has gathered for whom a server parts with is dropped, and its sender is told nothing") {
+  const std::string how = GENERATE("disconnects", "gives up", "has heard enough");
+  Ends ends;
+  ends.on_up = [&](const PeerId& from, const Message&) {
+    ends.router->remember(from);
+    ends.answer(Unchanged{});
+    ends.answer(Grant{.samples = 1});
+    if (how == "disconnects") REQUIRE(ends.router->disconnect(from).is_ok());
+    if (how == "gives up") ends.router->give_up(from);
+    if (how != "has heard enough") return;
+    int said_wrong = 1;
+    while (!ends.router->said_malformed(from)) REQUIRE(++said_wrong <= Connections::kMalformedMax);
+  };
+  ends.say(Pull{});
+  REQUIRE(run_until(ends.io, [&] { return !ends.up.empty(); }));  // what is left leaves behind its handler
+  INFO(how);
+  CHECK(ends.router->counters().messages_sent == 0);
+  CHECK(ends.unsent.empty());
+}
+
+TEST_CASE("what has gathered for a connection that no longer exists is dropped with it") {
+  Ends ends;
+  ends.on_up = [&](const PeerId& from, const Message&) {  // not remembered: the transport cannot break it
+    ends.answer(Unchanged{});
+    CHECK(ends.router->disconnect(from).code() == StatusCode::kNotFound);
+  };
+  ends.say(Pull{});
+  REQUIRE(run_until(ends.io, [&] { return !ends.up.empty(); }));
+  CHECK(ends.router->counters().messages_sent == 0);
+  CHECK(ends.unsent.empty());
 }
 
 TEST_CASE("a socket that its handler closes hands out nothing more") {

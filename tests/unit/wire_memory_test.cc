@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -30,6 +32,15 @@ std::string flags_of(const void* address) {
     char dash = 0;
     if (words >> std::hex >> begin >> dash >> end && dash == '-') here = begin <= wanted && wanted < end;
     if (here && line.rfind("VmFlags:", 0) == 0) return line + " ";
+  }
+  return "";
+}
+
+// "AnonHugePages:  4096 kB", of the whole process; empty where the system does not say.
+std::string huge_pages_held() {
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  for (std::string line; std::getline(rollup, line);) {
+    if (line.rfind("AnonHugePages:", 0) == 0) return line;
   }
   return "";
 }
@@ -82,6 +93,21 @@ TEST_CASE("who_asks_for_more_than_there_is_gets_half_of_it") {
     CHECK(marked == 0);
   }
   CHECK(Block(std::malloc(kMiB)) != nullptr);
+}
+
+// The last: from here on there are none in this process.
+TEST_CASE("who_does_without_huge_pages_gets_none_though_it_asks") {
+  do_without_huge_pages();
+  std::ifstream status("/proc/self/status");
+  const std::string said{std::istreambuf_iterator<char>(status), {}};
+  if (said.find("THP_enabled:") == std::string::npos) return;  // a system before Linux 5.0
+  CHECK_THAT(said, Catch::Contains("THP_enabled:\t0"));
+  const std::string before = huge_pages_held();  // what has come so stays
+  prefer_huge_pages(64 * kMiB);
+  const Block block(std::malloc(40 * kMiB));
+  REQUIRE(block != nullptr);
+  std::memset(block.get(), 1, 40 * kMiB);
+  CHECK(huge_pages_held() == before);
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 // out and taken back.
 #include <sys/resource.h>
 
+#include <thread>
+#include <vector>
+
+#include "tests/unit/pins.h"
 #include "tests/unit/segments.h"
 
 namespace paceline::wire {
@@ -144,6 +148,30 @@ TEST_CASE("a limit on file sizes is an error, not a signal") {
   int status = 0;
   REQUIRE(::waitpid(pid, &status, 0) == pid);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+TEST_CASE("a segment is pinned in whole pages up to its end, and once, however many threads read it first") {
+  Pins pins;
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  const auto memory = segment(page);  // and a line
+  memory->deallocate(memory->allocate(page, 64), page, 64);
+  {
+    const auto mapped = MappedSegment::map(memory->ref(), page, pins.pin());
+    REQUIRE(mapped.is_ok());
+    CHECK(pins.asked.empty());
+    std::vector<std::thread> readers;
+    for (int i = 0; i < 4; ++i) {
+      readers.emplace_back([&] {
+        if (mapped.value()->has_pages_to(memory->ref().bytes))
+          (void)mapped.value()->part(0, memory->ref().bytes);
+      });
+    }
+    for (std::thread& reader : readers) reader.join();
+    REQUIRE(pins.asked.size() == 1);
+    CHECK(pins.asked[0].size() == 2 * static_cast<std::size_t>(page));
+    CHECK(pins.asked[0].data() == mapped.value()->part(0, 1).data());
+  }
+  CHECK(pins.held == 0);
 }
 
 }  // namespace paceline::wire

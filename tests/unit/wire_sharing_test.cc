@@ -2,6 +2,7 @@
 // memory cannot be shared, they are sent as ever. The segments themselves: wire_segment_test.cc.
 #include <thread>
 
+#include "tests/unit/pins.h"
 #include "tests/unit/sharing_pair.h"
 
 namespace paceline::wire {
@@ -126,6 +127,68 @@ TEST_CASE("the memory of a peer that is of no interest any more is kept for what
   CHECK(pair.router->counters().malformed == 0);
   pair.at_dealer.clear();  // what was lent to it is let go of as before
   CHECK(run_until(pair.io, [&] { return alive == 2; }));
+}
+
+TEST_CASE("what a dealer reads of its server's memory is pinned, once for each time that it has grown") {
+  Pins pins;
+  Pair pair("ipc", true, kSegmentBytes, kSegmentBytes, pins.pin());
+  const auto server_has = [&] {
+    return static_cast<std::size_t>(bytes_in_use(static_cast<int>(pair.of_router->ref().descriptor)));
+  };
+  std::atomic<int> alive{0};
+  CHECK(pins.asked.empty());
+  pair.send_back(in(pair.of_router, 1, alive));
+  REQUIRE(pins.asked.size() == 1);
+  CHECK(pins.asked[0].size() == server_has());
+  pair.send_back(in(pair.of_router, 2, alive));
+  pair.send_back(in(pair.of_router, 3, alive));
+  REQUIRE(pins.asked.size() == 3);
+  CHECK(pins.asked[1].data() == pins.asked[0].data() + pins.asked[0].size());
+  CHECK(pins.asked[2].data() == pins.asked[1].data() + pins.asked[1].size());
+  CHECK(pins.asked[0].size() + pins.asked[1].size() + pins.asked[2].size() == server_has());
+  for (const auto& message : pair.at_dealer) {
+    const Payload& payload = message.value().payload;
+    CHECK((payload.borrowed && pins.cover({payload.data, payload.size})));
+  }
+
+  pair.at_dealer.clear();
+  REQUIRE(run_until(pair.io, [&] { return alive == 0; }));
+  pair.send_back(in(pair.of_router, 4, alive));  // where the first one was
+  CHECK(pins.asked.size() == 3);
+  CHECK(all_are(pair.at_dealer[0].value().payload, 4));
+}
+
+TEST_CASE("what was made since is pinned together, and nothing where it cannot be") {
+  Pins pins;
+  pins.fail = GENERATE(false, true);
+  Pair pair("ipc", true, kSegmentBytes, kSegmentBytes, pins.pin());
+  std::atomic<int> alive{0};
+  const Payload first = in(pair.of_router, 1, alive);
+  const Payload second = in(pair.of_router, 2, alive);
+  for (const Payload& payload : {second, first, second, first}) pair.send_back(payload);
+  CHECK(pins.asked.size() == 1);
+  CHECK(pins.held == (pins.fail ? 0 : 1));
+  for (int i = 0; i < 4; ++i) CHECK(all_are(pair.at_dealer[i].value().payload, i % 2 == 0 ? 2 : 1));
+}
+
+TEST_CASE(
+    "memory stays mapped and pinned for as long as a payload lies in it, and is mapped longer than pinned") {
+  Pins pins;
+  Pair pair("ipc", true, kSegmentBytes, kSegmentBytes, pins.pin());
+  std::atomic<int> alive{0};
+  pair.send_back(in(pair.of_router, 8, alive));
+  Payload held = pair.at_dealer[0].value().payload;
+  pair.at_dealer.clear();
+  pair.dealer.reset();
+  pair.of_router->deallocate(pair.of_router->allocate(1 << 20), 1 << 20);  // nobody looks for it any more
+  CHECK(pins.asked.size() == 1);
+  CHECK(pins.held == 1);
+  CHECK(all_are(held, 8));
+  const auto mapped = segments_mapped();
+  held = {};
+  CHECK(pins.held == 0);
+  CHECK(pins.mapped_at_the_end == mapped);
+  CHECK(segments_mapped() == mapped - 1);
 }
 
 }  // namespace paceline::wire

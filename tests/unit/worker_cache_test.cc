@@ -5,6 +5,7 @@
 #include "common/params/vector_ops.h"
 #include "common/random.h"
 #include "tests/unit/optimizer_plain.h"
+#include "tests/unit/recording_vectors.h"
 #include "tests/unit/worker_fixture.h"
 #include "worker/cache/process_cache.h"
 #include "worker/cache/thread_cache.h"
@@ -314,6 +315,48 @@ TEST_CASE("the applied clock that counts is the thread's own") {
   second.apply_locally(Clock(0), own({1, 1}), 1.0, 1.0);
   second.refresh({slice_of(kLeft, 1, {Clock(1), Clock(0)}, {5, 5})}, Clock(1));
   CHECK(values(second) == std::vector<float>{4, 4});
+}
+
+using Passes = std::vector<std::string>;
+
+TEST_CASE("the thread cache asks its vectors for each pass that is needed, and for no other: SGD") {
+  const auto recorded = std::make_shared<testing::RecordedPasses>();
+  ThreadCache cache(kSgd, kRanges, 0, std::make_unique<testing::RecordingVectors>(recorded));
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0}), slice_of(kRight, 0, {Clock(0)}, {0})}, Clock(0));
+  CHECK(recorded->take() == Passes{"take 0 + 2", "take 2 + 1"});
+  cache.apply_locally(Clock(0), own({1, 1, 1}), 0.5, 0.5);
+  CHECK(recorded->take() == Passes{"keep 0.25"});  // it waits
+  cache.apply_locally(Clock(1), own({1, 1, 1}), 0.5, 1.0);
+  CHECK(recorded->take() == Passes{"apply 0 + 2", "apply 2 + 1", "keep 0.5"});
+  cache.settle();
+  cache.keep_difference();
+  CHECK(recorded->take() == Passes{"apply 0 + 2", "apply 2 + 1", "difference of the oldest"});
+  CHECK((cache.kept() == 2 && cache.differences() == 1 && cache.gradients() == 1));
+
+  // One slice lands and is not taken again; the other stays, and lacks both still.
+  const auto next = in_two_pieces(1, Clock(1), {5, 6});
+  for (const SlicePiece& piece : next->pieces) cache.land(ShardId(0), next->stamp, piece);
+  CHECK(recorded->take() == Passes{"take 0 + 1, lacks 1", "take 1 + 1, lacks 1"});
+  cache.refresh({next, nullptr}, Clock(2));
+  CHECK(recorded->take().empty());
+  // What every slice contains is dropped.
+  cache.refresh({nullptr, slice_of(kRight, 1, {Clock(1)}, {7})}, Clock(2));
+  CHECK(recorded->take() == Passes{"take 2 + 1, lacks 1", "drop the oldest"});
+  CHECK(cache.parameters().empty());  // they lie elsewhere
+}
+
+TEST_CASE("the thread cache asks its vectors for each pass that is needed, and for no other: momentum") {
+  OptimizerSection momentum;
+  momentum.kind = OptimizerKind::kMomentum;
+  const auto recorded = std::make_shared<testing::RecordedPasses>();
+  ThreadCache cache(momentum, {kLeft}, 0, std::make_unique<testing::RecordingVectors>(recorded));
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0})}, Clock(0));
+  for (int clock = 0; clock < 3; ++clock) cache.apply_locally(Clock(clock), own({1, 1}), 0.5, 0.25);
+  CHECK_FALSE(cache.waits());
+  const std::string step = "step 0.5 of which 0.25";
+  CHECK(recorded->take() == Passes{"take 0 + 2", step, step, step});
+  cache.refresh({slice_of(kLeft, 1, {Clock(1)}, {5, 6})}, Clock(3));
+  CHECK(recorded->take() == Passes{"take 0 + 2, lacks 1, lacks 2", "drop the oldest"});
 }
 
 TEST_CASE("a local apply is scaled by the worker's share where the server averages") {

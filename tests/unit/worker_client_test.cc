@@ -125,7 +125,7 @@ TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that o
 TEST_CASE("the pull, the last piece and the report that a thread says one behind the other are one message") {
   ClientFixture f;
   std::promise<void> io_is_held, go_on;
-  std::atomic<bool> holds{true};
+  std::atomic<bool> holds{false};
   f.options.heartbeat = [&] {  // by the I/O thread, which else may be done with the first by then
     if (holds.exchange(false)) {
       io_is_held.set_value();
@@ -134,6 +134,7 @@ TEST_CASE("the pull, the last piece and the report that a thread says one behind
     return wire::Heartbeat();
   };
   f.join();
+  holds = true;  // not before: a shard that has welcomed is sent heartbeats while another is yet to be heard
   io_is_held.get_future().wait();
   const std::int64_t left_before = f.left->messages_received();
   const std::int64_t right_before = f.right->messages_received();

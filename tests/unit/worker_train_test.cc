@@ -3,6 +3,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 
+#include "tests/unit/recording_vectors.h"
 #include "tests/unit/train_fixture.h"
 
 namespace paceline {
@@ -105,6 +106,35 @@ TEST_CASE(
     CHECK(f.task.computed_with[c] == std::vector<float>{value, value});
   }
   CHECK(f.training().server_reads == 1);  // the others were there with the grant
+}
+
+TEST_CASE(
+    "behind the push a refresh under eager has the own gradient, and lands before the grant is looked for") {
+  TrainFixture f;
+  f.exchange.apply = ApplyMode::kEager;
+  f.pulls_ahead = false;
+  constexpr std::int64_t kClocks = 4;
+  for (std::int64_t c = 0; c < kClocks; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), c));
+  f.exchange.finish();
+  // The pull of clock c finds all own gradients there, and -10 for another worker's each.
+  f.exchange.serve = [&](Version) {
+    const auto n = std::ssize(f.exchange.requested) - 1;
+    const auto value = -11.0F * static_cast<float>(n);
+    return std::vector{testing::slice_of(TrainFixture::kAll, 0, {Clock(n)}, {value, value}, 2 * n)};
+  };
+  std::size_t granted_before_landing = 0;
+  f.exchange.before_instruction = [&, grants = std::size_t{0}]() mutable {
+    granted_before_landing += grants++ > 0 && f.training_if_made()->landed == std::nullopt;
+  };
+  REQUIRE(f.run().is_ok());
+  CHECK(f.exchange.requested_at_push == std::vector<std::size_t>{1, 2, 3, 4});
+  CHECK(f.exchange.requested.size() == 1 + kClocks);
+  CHECK(granted_before_landing == 0);
+  for (std::size_t c = 0; c < kClocks; ++c) {
+    const float value = -11.0F * static_cast<float>(c);
+    CHECK(f.task.computed_with[c] == std::vector<float>{value, value});
+  }
+  CHECK(f.training().server_reads == 1);
 }
 
 TEST_CASE("behind bsp asp's grants alone say that the refresh leaves ahead of the push from then on") {
@@ -338,6 +368,54 @@ TEST_CASE("a task that fails ends its worker, with worker and clock in the messa
   CHECK(run_trainer(broken).status().message() == "worker 0.0 at clock 0: the disk is gone");
 }
 
+TEST_CASE("a pass over the thread cache that fails ends the step, and nothing is sent of it") {
+  const bool reading = GENERATE(true, false);  // or in the local apply
+  TrainFixture f;
+  f.exchange.grant(grant_of(0, Threshold(3), 0));
+  const auto recorded = std::make_shared<testing::RecordedPasses>();
+  recorded->fails_at = reading ? "take" : "keep";
+  f.vectors = std::make_unique<testing::RecordingVectors>(recorded);
+  CHECK(f.run().status().message() == "worker 0.0 at clock 0: the GPU fell off the bus");
+  CHECK((f.exchange.pushed.empty() && f.exchange.reported.empty()));
+  CHECK(f.exchange.withdrawn.size() == (reading ? 0 : 1));
+  // The parameters were the task's own.
+  const std::vector<std::vector<float>> elsewhere(reading ? 0 : 1);
+  CHECK(f.task.computed_with == elsewhere);
+}
+
+TEST_CASE("gradients that a device has copies of stay gradients, however scarce their buffers are") {
+  const bool device = GENERATE(true, false);
+  TrainFixture f;
+  f.refresh_clocks.reset();
+  for (std::int64_t c = 0; c <= 3; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), 0));
+  f.exchange.finish();
+  const auto recorded = std::make_shared<testing::RecordedPasses>();
+  if (device) f.vectors = std::make_unique<testing::RecordingVectors>(recorded);
+  // All are with a transport that is late while parameters are read.
+  std::vector<std::shared_ptr<GradientBuffers::Buffer>> late;
+  f.exchange.on_report = [&] {
+    while (f.training().gradients.ready()) late.push_back(f.training().gradients.acquire(0s).value());
+  };
+  f.task.on_load = [&] { late.clear(); };
+  REQUIRE(f.run().is_ok());
+  CHECK(f.training().cache.kept() == 4);
+  CHECK(f.training().cache.differences() == (device ? 0 : 2));
+}
+
+TEST_CASE("what a read still asks of a device when the step computes is the read's time") {
+  TrainFixture f;
+  f.exchange.grant(grant_of(0, Threshold(3), 0));
+  f.exchange.finish();
+  f.task.on_compute = [&](auto) { f.time.pass(10ms); };
+  const auto recorded = std::make_shared<testing::RecordedPasses>();
+  recorded->went_on = 4ms;
+  f.vectors = std::make_unique<testing::RecordingVectors>(recorded);
+  REQUIRE(f.run().is_ok());
+  const PhaseTotals totals = f.training().phases.totals();
+  CHECK(totals[Phase::kPCacheParam].total_ns == std::chrono::nanoseconds(4ms).count());
+  CHECK(totals[Phase::kComputeGrads].total_ns == std::chrono::nanoseconds(6ms).count());
+}
+
 TEST_CASE("of a worker whose exchange was closed is left what it has done, without its last wait") {
   TrainFixture f;
   f.exchange.grant(grant_of(0, Threshold(0), 0));
@@ -371,7 +449,7 @@ TEST_CASE("gradient buffers that are read in place may be more, and lie in the m
   std::array<std::byte, 4096> bytes{};
   const auto memory = std::make_shared<std::pmr::monotonic_buffer_resource>(bytes.data(), bytes.size(),
                                                                             std::pmr::null_memory_resource());
-  GradientBuffers buffers(4, 5, memory);
+  GradientBuffers buffers(4, 5, ReadBy::kServers, memory);
   std::vector<std::shared_ptr<GradientBuffers::Buffer>> held;
   while (held.size() < 5) {
     CHECK(buffers.ready() == (held.size() < 4));  // the last is for a late transport alone
@@ -382,6 +460,13 @@ TEST_CASE("gradient buffers that are read in place may be more, and lie in the m
   CHECK(buffers.acquire(1ms).status().code() == StatusCode::kDeadlineExceeded);
   held.pop_back();
   CHECK(buffers.ready());  // it is there now
+}
+
+TEST_CASE("gradient buffers that are sent are as many in whatever memory") {
+  GradientBuffers buffers(4, 2, ReadBy::kTransport,
+                          std::make_shared<std::pmr::unsynchronized_pool_resource>());
+  const auto first = buffers.acquire(0s).value();
+  CHECK(buffers.ready());
 }
 
 }  // namespace

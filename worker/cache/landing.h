@@ -16,6 +16,9 @@ class ParameterLanding {
   // A piece of the answer of `shard` that bears `stamp`; the pieces of one answer come in order, without
   // gaps. Whether it is in its place now: then nobody needs to keep it for this thread.
   virtual bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) = 0;
+  // Of what has landed nothing is read or held any more when this returns: what a server has lent it wants
+  // back.
+  virtual void let_go() {}
 };
 
 }  // namespace paceline

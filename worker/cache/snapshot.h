@@ -1,5 +1,6 @@
 // A snapshot as a node holds it: one immutable slice for each shard, kept in the very wire frames that
-// brought it. No byte is copied between the socket and the thread cache that computes with it.
+// brought it: no byte is copied between the socket and the thread cache that computes with it, but where that
+// is on a GPU (worker/client/pulls.h).
 #pragma once
 
 #include <cstdint>

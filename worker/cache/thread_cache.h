@@ -13,28 +13,27 @@
 // no state and can be made anywhere: there the last gradients themselves are kept, and a slice that lacks one
 // has the step made on it. With one worker that is what the server makes of the slice, bit for bit. The
 // oldest becomes a difference where the next one needs its buffer (keep_difference()): most are in what a
-// server sends before that, and of those none is made.
+// server sends before that, and of those none is made, nor where the vectors have copies of them.
 //
 // A local apply that nothing depends on is not made: an SGD gradient waits. A read that takes a slice which
 // lacks it applies it there, in the same pass; slices that stay have it applied by settle().
 //
 // A snapshot that is waited for lands piece by piece (land()): with the own updates that it lacks its values
-// are in their place when the refresh() comes that makes them count. Piece, gradient and place are gone
-// through once, together: no pass over memory is made for an own update. Parameters that outgrow the
-// processor's cache are made within it, a stretch at a time, and written past it.
+// are in their place when the refresh() comes that makes them count.
+//
+// Here are the books alone: stamps, what lacks what, what waits, what has landed. The floats and what is
+// computed with them are CacheVectors (common/task/cache_vectors.h), in the host's memory or elsewhere.
 //
 // Worked example, one parameter. At version 2 the value is 10. The worker applies G(2) and G(3) locally, each
 // worth -1: value 8. A snapshot of version 3 says 7 and contains G(2), which is dropped; G(3) is made again,
 // value 6.
 //
-// Thread: its training thread only. Memory: one parameter vector, the optimizer's state, the gradients held,
-// and one vector for each other own gradient that no snapshot taken contains: as many as there ever were at
-// once, recycled. In all at most threshold + 1 under versioned application; under asp as many as the server
-// lets a node lack (eight) and those of the refresh_clocks iterations that go on with what is here.
+// Thread: its training thread only. Own updates kept: at most threshold + 1 under versioned application;
+// under asp as many as the server lets a node lack (eight) and those of the refresh_clocks iterations that go
+// on with what is here.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,8 +43,10 @@
 #include "common/cache/freshness.h"
 #include "common/cache/own_updates.h"
 #include "common/config/run_config.h"
-#include "common/params/optimizer.h"
+#include "common/params/partition.h"
 #include "common/params/shared_floats.h"
+#include "common/status.h"
+#include "common/task/cache_vectors.h"
 #include "worker/cache/landing.h"
 #include "worker/cache/snapshot.h"
 
@@ -54,15 +55,22 @@ namespace paceline {
 class ThreadCache final : public ParameterLanding {
  public:
   // Local applies use `optimizer`'s kind and settings. `thread`: whose applied clocks of a slice are ours.
-  ThreadCache(const OptimizerSection& optimizer, std::vector<Range> ranges, std::uint32_t thread);
+  // `vectors`: for that optimizer and as long as the ranges, without own updates; null: in the host's memory.
+  ThreadCache(const OptimizerSection& optimizer, std::vector<Range> ranges, std::uint32_t thread,
+              std::unique_ptr<CacheVectors> vectors = nullptr);
 
   // The whole parameter vector. Valid until the next land(), refresh(), apply_locally() or settle(). Nothing
-  // waits to be applied (settle()), and what has landed has been refreshed from.
+  // waits to be applied (settle()), and what has landed has been refreshed from. Empty where they are not in
+  // the host's memory.
   std::span<const float> parameters() const {
     PACELINE_ASSERT(!waits(), "the gradient stamped " + to_string(own_.stamps().back()) + " is not applied");
     PACELINE_ASSERT(!landing_, "parameters have landed and are not taken over");
-    return parameters_;
+    return vectors_->parameters();
   }
+  // What has gone wrong with the vectors. Then the parameters are worth nothing, now or ever again.
+  Status status() const { return vectors_->status(); }
+  // CacheVectors::went_on().
+  std::chrono::nanoseconds went_on() const { return vectors_->went_on(); }
   // What the slices are made of, besides own differences.
   const cache::SnapshotStamp& stamp() const { return stamp_; }
   // For cache::decide_read() and its like.
@@ -73,6 +81,7 @@ class ThreadCache final : public ParameterLanding {
   // Whether it did: not a piece of a slice that is older than what is here or has landed, nor one behind a
   // piece that is missing here.
   bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override;
+  void let_go() override { vectors_->let_go(); }
   // Whether something has landed since the last refresh().
   bool lands() const { return landing_.has_value(); }
 
@@ -88,7 +97,7 @@ class ThreadCache final : public ParameterLanding {
   void apply_locally(Clock clock, SharedFloats gradient, double learning_rate, double scale);
 
   // Whether apply_locally() applies at once: the optimizer has a state, which is to see every own gradient.
-  bool applies_at_once() const { return settings_.kind != OptimizerKind::kSgd; }
+  bool applies_at_once() const { return kind_ != OptimizerKind::kSgd; }
 
   // Whether the newest gradient has not been applied to the parameters here, in a slice at least.
   bool waits() const { return !waits_in_.empty(); }
@@ -98,16 +107,14 @@ class ThreadCache final : public ParameterLanding {
   // How many own updates are kept: those in the parameters that not every slice contains. Of these the oldest
   // as differences, the others as the gradients they were.
   std::size_t kept() const { return own_.stamps().size(); }
-  std::size_t differences() const { return differences_.size(); }
-  std::size_t gradients() const { return gradients_.size(); }
+  std::size_t differences() const { return vectors_->differences(); }
+  std::size_t gradients() const { return vectors_->gradients(); }
+  // Of these: those whose buffers keep_difference() frees, the oldest first.
+  std::size_t gradients_held() const { return vectors_->gradients_held(); }
   // Makes the oldest gradient a difference and lets go of it. There is one, and nothing waits.
   void keep_difference();
 
  private:
-  struct OwnGradient {
-    SharedFloats values;
-    double rate = 0.0;  // learning rate and scale
-  };
   // A slice on its way: its first `floats` are in place.
   struct Landing {
     Revision revision = kNoRevision;
@@ -115,30 +122,16 @@ class ThreadCache final : public ParameterLanding {
   };
   void take_over(std::uint32_t k, const Slice& slice);
   void take_over(std::uint32_t k, const cache::SliceStamp& stamp, const SlicePiece& piece);
-  void take_over(std::span<const std::size_t> lacking, std::int64_t begin, std::span<const float> in,
-                 std::span<float> out);
-  void add_own(std::size_t place, std::int64_t begin, std::span<const float> in, std::span<float> out,
-               Stores stores);
-  void apply(const OwnGradient& own, std::int64_t begin, std::span<const float> in, std::span<float> out,
-             Stores stores);
-  bool outgrow_the_cache() const { return !stretch_.empty(); }
-  void apply_with_state(const SharedFloats& own, double learning_rate, double scale);
   bool lacks_newest(std::uint32_t k) const;  // slice k, the newest gradient
-  std::vector<float> spare_difference();
 
-  OptimizerSection settings_;
+  OptimizerKind kind_;
   std::vector<Range> ranges_;
   std::uint32_t thread_;
-  std::vector<float> parameters_;
-  std::vector<float> stretch_;                   // of parameters too large to be made in their place
-  std::optional<OptimizerState> optimizer_;      // made by the first local apply: BSP needs none
+  std::unique_ptr<CacheVectors> vectors_;
   std::optional<std::vector<Landing>> landing_;  // per slice
   cache::SnapshotStamp stamp_;
-  cache::OwnUpdates own_;                       // the timestamps of what is kept, oldest first:
-  std::deque<std::vector<float>> differences_;  // these, then
-  std::deque<OwnGradient> gradients_;           // these
-  std::vector<bool> waits_in_;                  // per slice: the last is not applied; empty: it is, in all
-  std::vector<std::vector<float>> spare_;       // dropped differences, for the next
+  cache::OwnUpdates own_;       // the timestamps of what the vectors keep, by its place
+  std::vector<bool> waits_in_;  // per slice: the last is not applied; empty: it is, in all
   Clock taken_at_;
 };
 

@@ -6,11 +6,13 @@
 
 namespace paceline {
 
-ClientWaits::ClientWaits(NodeId node, const ClusterSection& cluster, Log log, Pulls& pulls)
+ClientWaits::ClientWaits(NodeId node, const ClusterSection& cluster, Log log, Pulls& pulls,
+                         std::function<std::vector<Wait>()> own)
     : heartbeat_(cluster.heartbeat),
       lease_(cluster.lease),
       log_(std::move(log)),
       pulls_(pulls),
+      own_(std::move(own)),
       grants_(node, cluster.threads_per_node, cluster.lease) {}
 
 void ClientWaits::forgive_pause(Ticks now, std::vector<ServerLink>& links) {
@@ -65,6 +67,8 @@ std::vector<Wait> ClientWaits::waits(Ticks now, const std::vector<ServerLink>& l
   std::vector<Wait> waits = grants_.waits(authority);
   for (Wait& wait : pulls_.waits(grants_.usual())) waits.push_back(std::move(wait));
   for (Wait& wait : waits) wait.text += silent(now, links);
+  if (!own_) return waits;
+  for (Wait& wait : own_()) waits.push_back(std::move(wait));
   return waits;
 }
 

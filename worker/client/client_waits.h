@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,9 @@ class ClientWaits {
   // A heartbeat that comes later than this was not late: the whole process stood still.
   static constexpr std::chrono::milliseconds kPauseAtLeast{500};
 
-  // `pulls` outlives this.
-  ClientWaits(NodeId node, const ClusterSection& cluster, Log log, Pulls& pulls);
+  // `pulls` outlives this. `own`: PsClientOptions::own_waits.
+  ClientWaits(NodeId node, const ClusterSection& cluster, Log log, Pulls& pulls,
+              std::function<std::vector<Wait>()> own);
 
   GrantWatch& grants() { return grants_; }
 
@@ -57,6 +59,7 @@ class ClientWaits {
   const std::chrono::nanoseconds lease_;
   const Log log_;
   Pulls& pulls_;
+  const std::function<std::vector<Wait>()> own_;
   GrantWatch grants_;
   StallLog stalls_;
   Ticks stalls_due_;

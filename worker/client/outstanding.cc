@@ -60,9 +60,7 @@ Status Outstanding::say_rest_again(ServerLink& link, std::int64_t frame_bytes) c
     PACELINE_RETURN_IF_ERROR(link.send_initial(initial_, initial_->data() + link.range.begin, frame_bytes));
   }
   if (link.shard != kAuthority) return Status::ok();
-  const auto say = [&](const auto& message) {
-    return message ? link.socket->send({*message, {}}).with_context("to " + link.name()) : Status::ok();
-  };
+  const auto say = [&](const auto& message) { return message ? link.send({*message, {}}) : Status::ok(); };
   if (ready_) PACELINE_RETURN_IF_ERROR(link.socket->send({wire::NodeReady{}, {}}));
   for (const Thread& thread : threads_) PACELINE_RETURN_IF_ERROR(say(thread.report));
   PACELINE_RETURN_IF_ERROR(say(evaluated_));

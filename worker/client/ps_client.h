@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,7 @@
 
 #include "common/config/run_config.h"
 #include "common/log/log.h"
+#include "common/log/stall_log.h"
 #include "common/params/layout.h"
 #include "common/wire/transport.h"
 #include "worker/cache/process_cache.h"
@@ -46,6 +48,12 @@ struct PsClientOptions {
   Log log;
   // To share with servers of this machine: where gradients lie. Null: nothing is shared.
   std::shared_ptr<wire::SharedSegment> memory{};
+  // For the parameters in the memory of such servers, called by the client's I/O thread. Empty: as they are.
+  wire::Pin pin{};
+  // Where a device reads parameters by itself: all are put there as they come, but those that are pinned and
+  // those that an evaluator has asked for.
+  // Null: they are where they came, or on the heap.
+  std::shared_ptr<std::pmr::memory_resource> parameters{};
   // Called once, when the client closes, by whichever thread closes it: for waits that the client does not
   // know. It returns soon and does not call back.
   std::function<void()> on_closed = [] {};
@@ -55,6 +63,9 @@ struct PsClientOptions {
   std::int64_t floats_at_once = kFloatsAtOnce;
   // What the heartbeats to the authority say. Called by the client's I/O thread. Empty: nothing.
   std::function<wire::Heartbeat()> heartbeat{};
+  // What the node waits for besides, of itself, once a second, to be logged where it takes long. Called by
+  // the client's I/O thread. Empty: nothing.
+  std::function<std::vector<Wait>()> own_waits{};
   // To show to the servers, and by which they are known. Null: the connections are not protected.
   std::shared_ptr<const wire::ClientKeys> keys{};
   // What the node's client before this one was closed for the loss of, and the generation of its servers:

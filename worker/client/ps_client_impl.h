@@ -36,11 +36,12 @@ class PsClient::Impl {
         layout_(layout),
         context_(context),
         state_(cache.ranges().size()),
-        pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding),
+        pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding,
+               options_.parameters),
         mailboxes_(options_.cluster.threads_per_node),
         heartbeat_(io_),
         io_joining_(io_links_, state_, options_.lost, options_.last_generation, options_.cluster),
-        io_waits_(options_.node, options_.cluster, options_.log, pulls_),
+        io_waits_(options_.node, options_.cluster, options_.log, pulls_, options_.own_waits),
         io_outstanding_(options_.cluster.threads_per_node),
         io_times_(options_.cluster.threads_per_node) {
     for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {
@@ -99,7 +100,7 @@ class PsClient::Impl {
       io_outstanding_.withdrawn(withdraw.worker.thread);
       io_on_links([&](ServerLink& link) {
         if (!has_left[link.shard.value]) return Status::ok();
-        return link.socket->send({withdraw, {}}).with_context("to " + link.name());
+        return link.send({withdraw, {}});
       });
     });
   }

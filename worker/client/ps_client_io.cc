@@ -15,8 +15,7 @@ constexpr std::chrono::nanoseconds kGoodbyeIsRead = std::chrono::milliseconds(5)
 }  // namespace
 
 Status PsClient::Impl::io_send_to_authority(ServerLink& link, const wire::Body& body) {
-  return link.shard == kAuthority ? link.socket->send({body, {}}).with_context("to " + link.name())
-                                  : Status::ok();
+  return link.shard == kAuthority ? link.send({body, {}}) : Status::ok();
 }
 
 // Over a connection that is not welcomed yet, too: behind its Join the server knows who leaves.
@@ -39,6 +38,7 @@ Status PsClient::Impl::io_connect(ServerLink& link) {
   wire::TransportOptions transport;
   transport.memory = options_.memory;
   transport.their_memory_bytes_max = wire::parameter_segment_bytes(link.range.size());
+  transport.pin = options_.pin;
   transport.client_keys = options_.keys;
   transport.on_denied = [this, &link](const Status& why) { io_denied(link, why); };
   transport.on_unsent = [this, &link](const wire::PeerId&, const Status& why) {

@@ -6,6 +6,7 @@
 
 #include "common/cache/freshness.h"
 #include "common/encode/encode.h"
+#include "common/params/vector_ops.h"
 #include "common/sync/test_hooks.h"
 
 namespace paceline {
@@ -18,6 +19,11 @@ std::string describe(ShardId shard, std::uint64_t request) {
 // Blocks kept for reuse, per shard: the process cache has a slice while the next one comes.
 constexpr std::size_t kSlicesKept = 2;
 
+// A device holds what it reads a little longer, for each thread; and to make such memory takes long.
+std::size_t slices_kept(std::uint32_t threads, bool in_memory_of_a_device) {
+  return kSlicesKept + (in_memory_of_a_device ? threads : 0);
+}
+
 std::int64_t largest(const std::vector<Range>& ranges) {
   std::int64_t floats = 1;
   for (const Range& range : ranges) floats = std::max(floats, range.size());
@@ -26,11 +32,14 @@ std::int64_t largest(const std::vector<Range>& ranges) {
 
 }  // namespace
 
-Pulls::Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding)
+Pulls::Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding,
+             std::shared_ptr<std::pmr::memory_resource> memory)
     : cache_(cache),
       threads_(threads),
       encoding_(encoding),
-      decoded_(largest(cache.ranges()), kSlicesKept * cache.ranges().size()),
+      copies_to_blocks_(memory != nullptr),
+      blocks_(largest(cache.ranges()), slices_kept(threads, copies_to_blocks_) * cache.ranges().size(),
+              std::move(memory)),
       lent_landing_(cache.ranges().size(), 0) {}
 
 Pulls::Request Pulls::request(Version min_version, Ticks now) { return request(min_version, false, now); }
@@ -120,9 +129,9 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
     lock.unlock();
     PACELINE_ASSIGN_OR_RETURN(payload, decoded(answer, piece, payload));
     lock.lock();
-  } else if (payload.borrowed && !pull->lands) {
+  } else if (payload.borrowed ? !pull->lands : copies_to_blocks_ && !pull->exact) {
     lock.unlock();
-    payload = in_own_memory(std::move(payload), range);
+    payload = copied(answer, piece, std::move(payload), range);
     lock.lock();
   }
   answer.slice->pieces.push_back({piece.offset, std::move(payload)});
@@ -215,14 +224,25 @@ std::vector<Wait> Pulls::waits(std::chrono::nanoseconds usual) const {
   return found;
 }
 
+std::span<float> Pulls::place_of(Answer& answer, const wire::Parameters& piece,
+                                 const wire::Payload& payload) {
+  if (answer.block == nullptr) answer.block = std::make_shared<BlockRef>(blocks_.acquire());
+  return {answer.block->writable_data() + piece.offset, static_cast<std::size_t>(payload.count())};
+}
+
 Result<wire::Payload> Pulls::decoded(Answer& answer, const wire::Parameters& piece,
                                      const wire::Payload& payload) {
-  if (answer.decoded == nullptr) answer.decoded = std::make_shared<BlockRef>(decoded_.acquire());
-  const std::span<float> floats(answer.decoded->writable_data() + piece.offset,
-                                static_cast<std::size_t>(payload.count()));
+  const std::span<float> floats = place_of(answer, piece, payload);
   PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats));
-  return wire::Payload{answer.decoded, reinterpret_cast<const std::byte*>(floats.data()),
-                       floats.size_bytes()};
+  return wire::Payload{answer.block, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
+}
+
+wire::Payload Pulls::copied(Answer& answer, const wire::Parameters& piece, wire::Payload payload,
+                            const Range& range) {
+  if (!copies_to_blocks_) return in_own_memory(std::move(payload), range);
+  const std::span<float> floats = place_of(answer, piece, payload);
+  copy_part(floats, payload.floats(), range.size());
+  return {answer.block, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }
 
 void Pulls::asked(Ticket ticket) {
@@ -294,8 +314,17 @@ Result<Ticks> Pulls::await(Ticket ticket, ParameterLanding& landing) {
 
 Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& unneeded, Ticket ticket,
                                                  ParameterLanding& landing) {
-  std::vector<Taken> taken(cache_.ranges().size());
+  Landed landed(cache_.ranges().size(), 0);
   std::unique_lock lock(mutex_);
+  auto ended = await_unless(unneeded, ticket, landing, landed, lock);
+  let_go(landing, landed, lock);
+  return ended;
+}
+
+Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& unneeded, Ticket ticket,
+                                                 ParameterLanding& landing, Landed& landed,
+                                                 std::unique_lock<std::mutex>& lock) {
+  std::vector<Taken> taken(cache_.ranges().size());
   for (;;) {
     if (!closed_.is_ok()) return closed_;
     const auto found = pulls_.find(ticket);
@@ -307,7 +336,9 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
     }
     pull.lands = threads_ == 1;
     if (auto piece = arrived(pull, taken)) {
-      land(*std::move(piece), landing, lock);
+      land(*std::move(piece), landing, landed, lock);
+    } else if (let_go(landing, landed, lock)) {
+      continue;  // something may have come meanwhile
     } else if (pull.open == 0) {
       pulls_.erase(found);
     } else {
@@ -317,7 +348,8 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
 }
 
 // With one thread the slice keeps nothing of what is in its place, and a copy of what is not and was lent.
-void Pulls::land(Arrived arrived, ParameterLanding& landing, std::unique_lock<std::mutex>& lock) {
+void Pulls::land(Arrived arrived, ParameterLanding& landing, Landed& landed,
+                 std::unique_lock<std::mutex>& lock) {
   wire::Payload& payload = arrived.piece.payload;
   const int lent = payload.borrowed ? 1 : 0;
   lent_landing_[arrived.shard.value] += lent;
@@ -325,16 +357,31 @@ void Pulls::land(Arrived arrived, ParameterLanding& landing, std::unique_lock<st
     payload.owner = arrived.slice->pieces[arrived.place].payload.owner = nullptr;
   }
   lock.unlock();  // the next frames must not wait for the copy
-  if (landing.land(arrived.shard, arrived.slice->stamp, arrived.piece)) {
+  const bool in_place = landing.land(arrived.shard, arrived.slice->stamp, arrived.piece);
+  if (in_place) {
     payload = wire::Payload();
   } else {
     payload = in_own_memory(std::move(payload), arrived.slice->range);
   }
   lock.lock();
-  lent_landing_[arrived.shard.value] -= lent;
+  if (in_place) {
+    landed[arrived.shard.value] += lent;
+  } else {
+    lent_landing_[arrived.shard.value] -= lent;
+  }
   if (threads_ == 1 && !sync::broken(sync::Mutant::kLentKept)) {
     std::swap(arrived.slice->pieces[arrived.place].payload, payload);
   }
+}
+
+// Whether there was something to wait for, and so without the lock.
+bool Pulls::let_go(ParameterLanding& landing, Landed& landed, std::unique_lock<std::mutex>& lock) {
+  if (std::all_of(landed.begin(), landed.end(), [](int pieces) { return pieces == 0; })) return false;
+  lock.unlock();
+  landing.let_go();
+  lock.lock();
+  for (std::size_t k = 0; k < landed.size(); ++k) lent_landing_[k] -= std::exchange(landed[k], 0);
+  return true;
 }
 
 // What is here of it is copied after all, if it was lent.

@@ -10,11 +10,15 @@
 // process cache would keep a whole state of the server alive. Where there is one training thread, and it
 // waits for the pull or is about to, that copy is the one that it makes as the piece lands. Then nobody else
 // will want the piece, whatever memory it lies in, and it is let go of: a slice in the process cache is
-// hollow where it has landed.
+// hollow where it has landed. Where a device makes that copy by itself (common/wire/pin.h), it goes on while
+// the next pieces land, and is waited for before the thread waits for anything else or goes on.
+//
+// What comes over a socket stays where the transport has received it. Where there is a memory that a device
+// reads by itself, it is copied there as it arrives: by the I/O thread, while the training threads compute.
 //
 // Thread: any, but for accept(). Memory: one slice per pull and shard in flight, received into the
-// transport's own buffers, or decoded into recycled ones of our own, once for all threads; with one thread
-// less what has landed.
+// transport's own buffers, or decoded or copied into recycled ones of our own, once for all threads; with one
+// thread less what has landed.
 #pragma once
 
 #include <chrono>
@@ -23,8 +27,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "common/log/stall_log.h"
@@ -42,8 +48,10 @@ class Pulls {
   static constexpr std::size_t kFinishedKept = 64;
 
   // `threads`: of this node; how many applied clocks a slice must carry. `encoding`: of all answers but exact
-  // ones, which are float32.
-  Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding = Encoding::kFp32);
+  // ones, which are float32. `memory`: of a device, where all that it is to read is put as it comes, but what
+  // lands from where a server lends it; null: what is decoded or copied lies on the heap.
+  Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding = Encoding::kFp32,
+        std::shared_ptr<std::pmr::memory_resource> memory = nullptr);
 
   // What to send for a request: one Pull per shard, in shard order; empty when another thread's pull serves
   // it.
@@ -108,9 +116,9 @@ class Pulls {
 
  private:
   struct Answer {
-    std::shared_ptr<Slice> slice;       // being assembled; null before the first frame
-    std::shared_ptr<BlockRef> decoded;  // what its pieces point into, where they came in fewer bytes
-    std::int64_t received = 0;          // floats
+    std::shared_ptr<Slice> slice;     // being assembled; null before the first frame
+    std::shared_ptr<BlockRef> block;  // what its pieces point into, where they were decoded or copied there
+    std::int64_t received = 0;        // floats
     bool whole = false;
   };
   struct Pull {
@@ -139,11 +147,20 @@ class Pulls {
   };
   static std::optional<Arrived> arrived(const Pull& pull, std::vector<Taken>& taken);
   Request request(Version min_version, bool lands, Ticks now);
-  void land(Arrived arrived, ParameterLanding& landing, std::unique_lock<std::mutex>& lock);
+  // What a thread lands at a stretch: lent pieces, by shard, that may still be read.
+  using Landed = std::vector<int>;
+  Result<std::optional<Ticks>> await_unless(const std::function<bool()>& unneeded, Ticket ticket,
+                                            ParameterLanding& landing, Landed& landed,
+                                            std::unique_lock<std::mutex>& lock);
+  void land(Arrived arrived, ParameterLanding& landing, Landed& landed, std::unique_lock<std::mutex>& lock);
+  bool let_go(ParameterLanding& landing, Landed& landed, std::unique_lock<std::mutex>& lock);
   void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact, Ticks now);
+  std::span<float> place_of(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
   Result<wire::Payload> decoded(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
+  wire::Payload copied(Answer& answer, const wire::Parameters& piece, wire::Payload payload,
+                       const Range& range);
   // Who waits is to be told.
   void finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now);
   Result<Pull*> find(ShardId from, ShardId named, std::uint64_t request);
@@ -151,11 +168,12 @@ class Pulls {
   ProcessCache& cache_;
   std::uint32_t threads_;
   const Encoding encoding_;
-  BlockPool decoded_;  // of the largest range's size; made as answers need them
+  const bool copies_to_blocks_;
+  BlockPool blocks_;  // of the largest range's size; made as answers need them
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Ticket, Pull> pulls_;
-  std::vector<int> lent_landing_;     // by shard: pieces that it has lent, and that a thread is reading now
+  Landed lent_landing_;               // what that is of the thread that lands
   std::map<Ticket, Ticks> finished_;  // the latest kFinishedKept, and when
   UsualTime answers_;                 // that bring parameters, from the request to the last frame
   Ticket next_ = 1;

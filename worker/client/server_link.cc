@@ -13,6 +13,12 @@ wire::Payload payload_of(const std::shared_ptr<const void>& owner, const float* 
 
 }  // namespace
 
+// The name is put together only where it is read: this is called some times a step.
+Status ServerLink::send(wire::Message message) const {
+  Status sent = socket->send(std::move(message));
+  return sent.is_ok() ? std::move(sent) : std::move(sent).with_context("to " + name());
+}
+
 Status ServerLink::check(const wire::Welcome& welcome) const {
   if (welcome.shard == shard && welcome.range == range) return Status::ok();
   const auto text = [](const Range& r) {
@@ -39,7 +45,7 @@ Status ServerLink::send_initial(const std::shared_ptr<const void>& owner, const 
     const std::int64_t end = std::min(range.size(), offset + frame);
     wire::Message piece{wire::InitialParameters{offset, end == range.size()},
                         payload_of(owner, values + offset, end - offset)};
-    PACELINE_RETURN_IF_ERROR(socket->send(std::move(piece)).with_context("to " + name()));
+    PACELINE_RETURN_IF_ERROR(send(std::move(piece)));
     offset = end;
   } while (offset < range.size());
   return Status::ok();
@@ -72,7 +78,7 @@ Status ServerLink::send_piece(wire::Push push, std::int64_t offset, wire::Payloa
   push.offset = offset;
   push.last = offset == 0;
   if (!push.last) push.samples = 0;
-  return socket->send({push, std::move(payload)}).with_context("to " + name());
+  return send({push, std::move(payload)});
 }
 
 }  // namespace paceline

@@ -60,6 +60,9 @@ struct ServerLink {
   // "server shard 1 (tcp://10.0.0.1:5556)", as in every message about it.
   std::string name() const { return "server shard " + to_string(shard) + " (" + endpoints[at] + ")"; }
 
+  // Errors as the socket's, naming it.
+  Status send(wire::Message message) const;
+
   // kInvalidArgument when it holds another shard, or another range, than it must.
   Status check(const wire::Welcome& welcome) const;
   // kDeadlineExceeded when nothing came from a server that has welcomed us for longer than `lease`.

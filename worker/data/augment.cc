@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "common/assert.h"
-#include "common/random.h"
 
 namespace paceline {
 
@@ -34,16 +33,6 @@ Normalization normalization_of(const DataSet& set) {
   return result;
 }
 
-Augmentation draw_augmentation(std::uint64_t seed, std::int64_t epoch, std::int64_t sample) {
-  CounterRandom random(seed, Stream::kAugment, static_cast<std::uint64_t>(epoch),
-                       static_cast<std::uint64_t>(sample));
-  Augmentation result;
-  result.down = static_cast<int>(random.next_below(2 * kCropPadding + 1)) - kCropPadding;
-  result.right = static_cast<int>(random.next_below(2 * kCropPadding + 1)) - kCropPadding;
-  result.flip = random.next_below(2) == 1 ? Flip::kYes : Flip::kNo;
-  return result;
-}
-
 void render(std::span<const std::uint8_t> image, const Augmentation& augmentation,
             const Normalization& normalization, std::span<float> out) {
   PACELINE_ASSERT(image.size() == static_cast<std::size_t>(kImageSize) && out.size() == image.size(),
@@ -63,7 +52,7 @@ void render(std::span<const std::uint8_t> image, const Augmentation& augmentatio
       const std::uint8_t* in = image.data() + channel * kPlaneSize + (row + augmentation.down) * kImageSide;
       float* to = out.data() + channel * kPlaneSize + row * kImageSide;
       for (std::int64_t column = first_column; column < end_column; ++column) {
-        to[column] = (static_cast<float>(in[column + augmentation.right]) - mean) * scale;
+        to[column] = normalized(in[column + augmentation.right], mean, scale);
       }
       // Flipped afterwards and in place, so that the loop above stays one the compiler can vectorise.
       if (augmentation.flip == Flip::kYes) std::reverse(to, to + kImageSide);

@@ -12,18 +12,15 @@
 
 namespace paceline {
 
-enum class Augment { kNo, kYes };  // data.augment
-
-struct BatchOptions {
-  Augment augment = Augment::kNo;
-  std::uint64_t seed = 1;  // of the run: shuffle and augmentation are functions of it
-};
+// kLeftOut: whoever gets the mini-batch has the training set, and makes them from samples and epochs.
+enum class Images { kRendered, kLeftOut };
 
 // Thread: immutable; any. Different threads fill different batches at the same time.
 class BatchMaker {
  public:
   // train: not empty; kept.
-  BatchMaker(DataSetPtr train, const Normalization& normalization, const BatchOptions& options);
+  BatchMaker(DataSetPtr train, const Normalization& normalization, const BatchOptions& options,
+             Images images = Images::kRendered);
 
   // Fills `batch` with the samples at the positions of `part`, at least one. Reuses the batch's memory.
   void make(const BatchPart& part, MiniBatch& batch) const;
@@ -32,6 +29,7 @@ class BatchMaker {
   DataSetPtr train_;
   Normalization normalization_;
   BatchOptions options_;
+  Images images_;
   Sampler sampler_;
 };
 

@@ -27,11 +27,15 @@ namespace asio = boost::asio;
 // What the queues and the loader threads of a node share. Outlives the Loader while a queue lives.
 class LoaderCore {
  public:
-  LoaderCore(std::shared_ptr<const BatchMaker> batch_maker, std::chrono::nanoseconds longest_wait)
-      : maker(std::move(batch_maker)), deadline(longest_wait) {}
+  LoaderCore(std::shared_ptr<const BatchMaker> batch_maker, const LoaderOptions& options)
+      : maker(std::move(batch_maker)), deadline(options.deadline), memory(options.memory) {}
+  std::pmr::memory_resource& image_memory() const {
+    return memory != nullptr ? *memory : *std::pmr::new_delete_resource();
+  }
 
   const std::shared_ptr<const BatchMaker> maker;
   const std::chrono::nanoseconds deadline;
+  const std::shared_ptr<std::pmr::memory_resource> memory;
   std::mutex mutex;                 // guards what follows, and every slot's state
   std::condition_variable changed;  // a slot became kReady, or stopped
   bool stopped = false;
@@ -42,6 +46,7 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
   enum class SlotState { kFree, kQueued, kMaking, kReady, kHeld };
   enum class Job { kNone, kPosted };
   struct Slot {
+    explicit Slot(std::pmr::memory_resource& memory) : batch(memory) {}
     SlotState state = SlotState::kFree;
     Job job = Job::kNone;  // at most one in the pool, also when the slot was planned anew meanwhile
     BatchPart part;
@@ -49,7 +54,11 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
   };
 
   State(std::shared_ptr<LoaderCore> loader, const Prediction& prediction, std::uint32_t prefetch)
-      : core(std::move(loader)), stride(prediction.stride), slots(std::size_t{prefetch} + 1) {}
+      : core(std::move(loader)), stride(prediction.stride) {
+    const std::size_t count = std::size_t{prefetch} + 1;
+    slots.reserve(count);
+    while (slots.size() < count) slots.emplace_back(core->image_memory());
+  }
 
   Slot* find(const BatchPart& part);
   bool is_planned(const Slot& slot, const BatchPart& first) const;
@@ -193,6 +202,17 @@ Result<const MiniBatch*> BatchQueue::next(const BatchPart& part) {
   return &slot->batch;
 }
 
+// A kReady slot is planned anew by nobody but next(), which the caller does not call meanwhile.
+std::optional<ReadyBatch> BatchQueue::following() const {
+  State& state = *state_;
+  const std::lock_guard lock(state.core->mutex);
+  if (state.held == nullptr || state.stride <= 0) return std::nullopt;
+  const BatchPart part = state.ahead_of(state.held->part, 1);
+  const State::Slot* const slot = state.find(part);
+  if (slot == nullptr || slot->state != State::SlotState::kReady) return std::nullopt;
+  return ReadyBatch{part, &slot->batch};
+}
+
 LoaderCounts BatchQueue::counts() const {
   const std::lock_guard lock(state_->core->mutex);
   return state_->counts;
@@ -204,7 +224,7 @@ struct Loader::Threads {
 };
 
 Loader::Loader(std::shared_ptr<const BatchMaker> maker, const LoaderOptions& options)
-    : core_(std::make_shared<LoaderCore>(std::move(maker), options.deadline)), options_(options) {
+    : core_(std::make_shared<LoaderCore>(std::move(maker), options)), options_(options) {
   if (options.threads == 0) return;
   threads_ = std::make_unique<Threads>(options.threads);
   core_->pool = &threads_->pool;

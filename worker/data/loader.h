@@ -15,6 +15,8 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
+#include <optional>
 
 #include "common/status.h"
 #include "worker/data/batch_maker.h"
@@ -27,6 +29,9 @@ struct LoaderOptions {
   std::uint32_t prefetch = 2;  // data.prefetch_batches: mini-batches kept ready per worker
   // Longest wait for a mini-batch that a loader thread has begun; making one takes milliseconds.
   std::chrono::nanoseconds deadline = std::chrono::seconds(30);
+  // Of the mini-batches' images (MiniBatch); null: the heap. Used by all threads, and for as long as a queue
+  // or a loader thread lives.
+  std::shared_ptr<std::pmr::memory_resource> memory = nullptr;
 };
 
 // The mini-batches a worker will probably be granted: `first`, and as many samples `stride` positions further
@@ -37,6 +42,12 @@ struct LoaderOptions {
 struct Prediction {
   BatchPart first;
   std::int64_t stride = 0;
+};
+
+// A mini-batch that is ready, and the samples in it.
+struct ReadyBatch {
+  BatchPart part;
+  const MiniBatch* batch;
 };
 
 // How the calls of next() were served.
@@ -59,6 +70,12 @@ class BatchQueue {
   // next call of next(). Afterwards the loader threads start on those predicted to follow.
   // Errors: kAborted the loader was stopped; kDeadlineExceeded a loader thread did not finish it in time.
   Result<const MiniBatch*> next(const BatchPart& part);
+
+  // The mini-batch that is predicted to follow the one that next() has given out, if it has been made
+  // already; nullopt: it has not, or nothing is predicted. Waits for no loader thread. It belongs to the
+  // queue and is unchanged until the next call of next(), and longer if that is given its part: then it is
+  // what that returns.
+  std::optional<ReadyBatch> following() const;
 
   LoaderCounts counts() const;
 

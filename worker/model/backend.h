@@ -35,6 +35,15 @@ class NetworkBackend {
 
   // The metric of `parameters` on `batch`, without dropout. Sizes and errors as above.
   virtual Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) = 0;
+
+  // A hint: behind the call of gradient() that comes next there will probably be one for `next`, which is
+  // there already. A back end may read it from that next call on, and still do so when that has returned. So
+  // its memory stays as it is until it has been given to gradient(), which then has returned, or forget()
+  // has, or the back end is gone. What cannot be made use of is no error; of several hints the last counts.
+  virtual void foresee(const Batch& /*next*/) {}
+  // What was foreseen will not come. Returns when nothing of it is read any more, whatever it returns.
+  // Errors: those of gradient().
+  virtual Status forget() { return Status::ok(); }
 };
 
 // Makes a back end for mini-batches of up to `batch_size` samples; `seed` keys the dropout. Call it on the
@@ -50,9 +59,10 @@ using MakeBackend = std::function<Result<std::unique_ptr<NetworkBackend>>(
     const NetworkSpec& network, std::int64_t batch_size, std::uint64_t seed)>;
 
 // What every back end checks first. `max_samples` is the batch size it was built for; `dropout_keys` says
-// whether sample_ids and epochs are needed.
+// whether sample_ids and epochs are needed. `samples_kept`: how many samples the back end has itself; above 0
+// the batch may have no images, and then needs both, of these.
 enum class DropoutKeys { kIgnored, kRequired };
-Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples,
-                   DropoutKeys keys);
+Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples, DropoutKeys keys,
+                   std::int64_t samples_kept = 0);
 
 }  // namespace paceline

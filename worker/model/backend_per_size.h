@@ -1,7 +1,8 @@
 // Back ends for mini-batches of several sizes (`train.batch_balance: speed`). A back end is built for one
 // size and fills a smaller mini-batch up, which then takes as long as a whole one; so each size gets its own,
-// with its own primitives and activations. Building one takes milliseconds and the next step will most likely
-// have the same size: the last used ones are kept, and with equal mini-batches there is one.
+// with its own primitives and activations. Building one takes milliseconds, on a GPU, where algorithms are
+// measured for it, longer, and the next step will most likely have the same size: the last used ones are
+// kept, and with equal mini-batches there is one.
 //
 //   sizes asked for   128 128 136 136 128   ->   two are built, at the first 128 and the first 136
 #pragma once

@@ -7,7 +7,9 @@
 
 namespace paceline {
 
-// N samples. `images` is float32, N x C x H x W, row-major; the other fields have N elements each.
+// N samples. `images` is float32, N x C x H x W, row-major; the other fields have N elements each. A back end
+// that has the training set itself (Gpus::keep(), gpus.h) makes the images of sample_ids and epochs where
+// `images` is empty, and then takes the labels from there, too; these are the same ones.
 struct Batch {
   std::span<const float> images;
   std::span<const std::uint8_t> labels;  // class of each sample, 0 .. classes - 1

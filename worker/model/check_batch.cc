@@ -6,15 +6,16 @@
 
 namespace paceline {
 
-Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples,
-                   DropoutKeys keys) {
+Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples, DropoutKeys keys,
+                   std::int64_t samples_kept) {
   const std::int64_t n = batch.size();
   if (n < 1 || n > max_samples) {
     return invalid_argument("mini-batch of " + std::to_string(n) + " samples, expected 1 to " +
                             std::to_string(max_samples));
   }
+  const bool is_resident = samples_kept > 0 && batch.images.empty();
   const std::int64_t floats = n * network.input.size();
-  if (static_cast<std::int64_t>(batch.images.size()) != floats) {
+  if (!is_resident && static_cast<std::int64_t>(batch.images.size()) != floats) {
     return invalid_argument("mini-batch of " + std::to_string(n) + " samples with " +
                             std::to_string(batch.images.size()) + " floats of images, expected " +
                             std::to_string(floats));
@@ -25,13 +26,19 @@ Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t 
                             std::to_string(largest - batch.labels.begin()) + ", expected less than " +
                             std::to_string(network.classes));
   }
-  if (keys == DropoutKeys::kRequired &&
+  if ((is_resident || keys == DropoutKeys::kRequired) &&
       (batch.sample_ids.size() != batch.labels.size() || batch.epochs.size() != batch.labels.size())) {
     return invalid_argument("mini-batch of " + std::to_string(n) + " samples with " +
                             std::to_string(batch.sample_ids.size()) + " sample ids and " +
                             std::to_string(batch.epochs.size()) + " epochs, expected as many");
   }
-  return Status::ok();
+  if (!is_resident) return Status::ok();
+  const auto unknown = std::find_if(batch.sample_ids.begin(), batch.sample_ids.end(),
+                                    [&](std::int64_t id) { return id < 0 || id >= samples_kept; });
+  if (unknown == batch.sample_ids.end()) return Status::ok();
+  return invalid_argument("mini-batch with sample " + std::to_string(*unknown) + " at position " +
+                          std::to_string(unknown - batch.sample_ids.begin()) + ", expected 0 to " +
+                          std::to_string(samples_kept - 1));
 }
 
 }  // namespace paceline

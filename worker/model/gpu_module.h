@@ -1,6 +1,5 @@
-// Where the CUDA back end is loaded: libpaceline_cuda.so beside the programs, when a run asks for a GPU and
-// not before. The libraries that it needs take 70 ms and 200 MB of a process that only looks at them, and
-// need not be on a machine that computes on its CPU.
+// Where a worker's GPUs come from: the CUDA back end, which is loaded when a run asks for it
+// (common/cuda/load_module.h).
 #pragma once
 
 #include <memory>
@@ -10,8 +9,7 @@
 
 namespace paceline {
 
-// The module's one function, by its C name kOpenGpus.
-using OpenGpus = void(const GpuChoice& choice, Result<std::shared_ptr<Gpus>>& opened);
+// The module's function for workers: void(const GpuChoice&, Result<std::shared_ptr<Gpus>>&).
 inline constexpr const char* kOpenGpus = "paceline_open_gpus";
 
 // Errors begin with "train.device: cuda" and say what is missing. kFailedPrecondition: the module does not

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "worker/model/host_device.h"
+#include "common/host_device.h"
 
 namespace paceline {
 

@@ -3,6 +3,10 @@
 #include "worker/model/reference.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +19,15 @@ namespace paceline {
 namespace {
 
 using Values = std::vector<double>;
+
+// By way of float, as a back end in bfloat16 comes to it. NaN and infinity stay.
+double nearest_bfloat16(double value) {
+  const auto single = static_cast<float>(value);
+  if (!std::isfinite(single)) return single;
+  const auto bits = std::bit_cast<std::uint32_t>(single);
+  const std::uint32_t up = 0x7FFF + (bits >> 16 & 1);  // ties to even
+  return std::bit_cast<float>((bits + up) & 0xFFFF0000U);
+}
 
 // The output columns x (or rows) for which x * stride + shift is inside [0, size): [begin, end).
 struct Inside {
@@ -53,10 +66,11 @@ void for_each_conv_row(const Layer& layer, Row row) {
 
 class ReferenceBackend : public NetworkBackend {
  public:
-  ReferenceBackend(NetworkSpec network, std::int64_t batch_size, std::uint64_t seed)
+  ReferenceBackend(NetworkSpec network, std::int64_t batch_size, std::uint64_t seed, Activations activations)
       : network_(std::move(network)),
         batch_size_(batch_size),
         seed_(seed),
+        activations_(activations),
         parameters_(network_.layout.size()),
         gradient_(network_.layout.size()),
         values_(network_.layers.size() + 1),
@@ -85,6 +99,7 @@ class ReferenceBackend : public NetworkBackend {
                                                difference));
       // The loss of one sample has weight 1; its share of the mean is 1 / N.
       for (double& d : difference) d /= static_cast<double>(batch.size());
+      keep(difference);
       // A layer's gradient is final once the last sample has added to it.
       const bool last = n + 1 == batch.size();
       backward(difference, [&](const Layer& layer) {
@@ -127,11 +142,21 @@ class ReferenceBackend : public NetworkBackend {
   void set_parameters(std::span<const float> parameters) {
     PACELINE_ASSERT(parameters.size() == parameters_.size(), std::to_string(parameters.size()));
     std::copy(parameters.begin(), parameters.end(), parameters_.begin());
+    for (const Layer& layer : network_.layers) {
+      keep(std::span(parameters_).subspan(layer.weight.offset, layer.weight.size));
+    }
+  }
+
+  // As activations are kept.
+  void keep(std::span<double> values) const {
+    if (activations_ == Activations::kDouble) return;
+    for (double& value : values) value = nearest_bfloat16(value);
   }
 
   void forward(const Batch& batch, std::int64_t n, Mode mode) {
     const auto image = batch.images.subspan(n * network_.input.size(), network_.input.size());
     std::copy(image.begin(), image.end(), values_[0].begin());
+    keep(values_[0]);
     for (std::size_t i = 0; i < network_.layers.size(); ++i) {
       const Layer& layer = network_.layers[i];
       const Values& in = values_[i];
@@ -139,12 +164,14 @@ class ReferenceBackend : public NetworkBackend {
       switch (layer.kind) {
         case LayerKind::kConv:
           conv_forward(layer, in, out);
+          add_bias(layer, out);
           break;
         case LayerKind::kPool:
           pool_forward(layer, in, out, argmax_[i]);
           break;
         case LayerKind::kDense:
           dense_forward(layer, in, out);
+          add_bias(layer, out);
           break;
         case LayerKind::kRelu:
           std::transform(in.begin(), in.end(), out.begin(), [](double x) { return x < 0.0 ? 0.0 : x; });
@@ -155,6 +182,7 @@ class ReferenceBackend : public NetworkBackend {
                 {}, batch.labels.subspan(n, 1), batch.sample_ids.subspan(n, 1), batch.epochs.subspan(n, 1)};
             fill_dropout_mask(network_, i, seed_, sample, masks_[i]);
             std::transform(in.begin(), in.end(), masks_[i].begin(), out.begin(), std::multiplies<>());
+            keep(out);
           } else {
             out = in;
           }
@@ -201,15 +229,23 @@ class ReferenceBackend : public NetworkBackend {
           in_difference = out_difference;
           break;
       }
+      keep(in_difference);
       passed(layer);
       out_difference = std::move(in_difference);
     }
   }
 
-  // out[o,y,x] = bias[o] + sum over c,ky,kx of weight[o,c,ky,kx] * in[c, y*s + ky - p, x*s + kx - p]
-  void conv_forward(const Layer& layer, const Values& in, Values& out) const {
+  // To a trained layer's products, that of their channel.
+  void add_bias(const Layer& layer, Values& out) const {
+    keep(out);
     const std::int64_t plane = layer.out.height * layer.out.width;
-    for (std::int64_t j = 0; j < layer.out.size(); ++j) out[j] = parameters_[layer.bias.offset + j / plane];
+    for (std::int64_t j = 0; j < layer.out.size(); ++j) out[j] += parameters_[layer.bias.offset + j / plane];
+    keep(out);
+  }
+
+  // out[o,y,x] = sum over c,ky,kx of weight[o,c,ky,kx] * in[c, y*s + ky - p, x*s + kx - p]
+  void conv_forward(const Layer& layer, const Values& in, Values& out) const {
+    std::fill(out.begin(), out.end(), 0.0);
     for_each_conv_row(layer, [&](std::int64_t w, std::int64_t to, std::int64_t from, std::int64_t count) {
       const double weight = parameters_[layer.weight.offset + w];
       for (std::int64_t x = 0; x < count; ++x) out[to + x] += weight * in[from + x * layer.stride];
@@ -258,11 +294,11 @@ class ReferenceBackend : public NetworkBackend {
     }
   }
 
-  // out[o] = bias[o] + sum over i of weight[o,i] * in[i]
+  // out[o] = sum over i of weight[o,i] * in[i]
   void dense_forward(const Layer& layer, const Values& in, Values& out) const {
     const double* weight = parameters_.data() + layer.weight.offset;
     for (std::int64_t o = 0; o < layer.out.size(); ++o, weight += in.size()) {
-      double sum = parameters_[layer.bias.offset + o];
+      double sum = 0.0;
       for (std::size_t i = 0; i < in.size(); ++i) sum += weight[i] * in[i];
       out[o] = sum;
     }
@@ -285,6 +321,7 @@ class ReferenceBackend : public NetworkBackend {
   NetworkSpec network_;
   std::int64_t batch_size_;
   std::uint64_t seed_;
+  Activations activations_;
   Values parameters_;
   Values gradient_;
   std::vector<Values> values_;                     // [0] the image, [i + 1] the output of layer i
@@ -295,9 +332,9 @@ class ReferenceBackend : public NetworkBackend {
 }  // namespace
 
 Result<std::unique_ptr<NetworkBackend>> make_reference_backend(NetworkSpec network, std::int64_t batch_size,
-                                                               std::uint64_t seed) {
+                                                               std::uint64_t seed, Activations activations) {
   return std::unique_ptr<NetworkBackend>(
-      std::make_unique<ReferenceBackend>(std::move(network), batch_size, seed));
+      std::make_unique<ReferenceBackend>(std::move(network), batch_size, seed, activations));
 }
 
 }  // namespace paceline

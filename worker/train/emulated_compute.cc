@@ -8,11 +8,13 @@ namespace {
 // Every other worker of the machine may come first, each with a gradient that takes seconds.
 constexpr std::chrono::minutes kSlotDeadline{10};
 
-Result<Metric> compute_in_slot(Training& t, std::span<float> gradient, const FinalFrom& final_from) {
+Result<Metric> compute_in_slot(Training& t, Clock clock, std::span<float> gradient,
+                               const FinalFrom& final_from) {
   ComputeSlot slot;
   if (t.slots != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(slot, t.slots->acquire(kSlotDeadline));
   }
+  const auto at_work = working(t.watch, WorkWatch::Work::kGradient, clock);
   return t.task.compute(t.cache.parameters(), gradient, final_from);
 }
 
@@ -22,7 +24,8 @@ Result<Metric> compute_at_pace(Training& t, const wire::Grant& grant, Ticks star
                                std::span<float> gradient, const FinalFrom& final_from) {
   const auto lasts = t.emulator.duration(grant.clock, grant.samples);
   const bool emulated = lasts || t.slots != nullptr;
-  auto metric = compute_in_slot(t, gradient, emulated ? FinalFrom(whole_at_the_end) : final_from);
+  auto metric =
+      compute_in_slot(t, grant.clock, gradient, emulated ? FinalFrom(whole_at_the_end) : final_from);
   if (!metric.is_ok()) return metric;
   if (lasts) {
     const Ticks due = started + *lasts;

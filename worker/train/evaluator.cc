@@ -20,7 +20,6 @@ void lower_priority_of_this_thread() {
 }  // namespace
 
 Status run_evaluator(TaskFactory& tasks, PsClient& client, const Log& log) {
-  lower_priority_of_this_thread();
   std::unique_ptr<Task> task;  // made for the first request: most nodes never evaluate
   std::vector<float> parameters;
   for (;;) {
@@ -29,6 +28,7 @@ Status run_evaluator(TaskFactory& tasks, PsClient& client, const Log& log) {
       auto made = tasks.make_evaluator();
       if (made.is_ok()) {
         task = std::move(made).value();
+        lower_priority_of_this_thread();  // not before: on a GPU it held what training threads may wait for
         parameters.resize(static_cast<std::size_t>(tasks.layout().size()));
       } else {
         client.report_evaluation({request.version, {}, made.status().message()});

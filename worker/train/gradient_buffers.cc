@@ -10,12 +10,13 @@
 namespace paceline {
 
 struct GradientBuffers::State {
-  State(std::int64_t n, std::size_t buffers_max, std::shared_ptr<std::pmr::memory_resource> m)
-      : floats(static_cast<std::size_t>(n)), max(buffers_max), memory(std::move(m)) {}
+  State(std::int64_t n, std::size_t buffers_max, ReadBy reader, std::shared_ptr<std::pmr::memory_resource> m)
+      : floats(static_cast<std::size_t>(n)), max(buffers_max), read_by(reader), memory(std::move(m)) {}
   bool may_give(std::size_t limit) const { return !idle.empty() || made < limit; }
 
   const std::size_t floats;
   const std::size_t max;
+  const ReadBy read_by;
   const std::shared_ptr<std::pmr::memory_resource> memory;  // outlives the buffers below
   std::mutex mutex;
   std::condition_variable returned;
@@ -23,9 +24,9 @@ struct GradientBuffers::State {
   std::size_t made = 0;
 };
 
-GradientBuffers::GradientBuffers(std::int64_t floats, std::size_t max,
+GradientBuffers::GradientBuffers(std::int64_t floats, std::size_t max, ReadBy read_by,
                                  std::shared_ptr<std::pmr::memory_resource> memory)
-    : state_(std::make_shared<State>(floats, max, std::move(memory))) {}
+    : state_(std::make_shared<State>(floats, max, read_by, std::move(memory))) {}
 
 Result<std::shared_ptr<GradientBuffers::Buffer>> GradientBuffers::acquire(std::chrono::nanoseconds deadline) {
   std::unique_lock lock(state_->mutex);
@@ -54,7 +55,7 @@ Result<std::shared_ptr<GradientBuffers::Buffer>> GradientBuffers::acquire(std::c
 
 bool GradientBuffers::ready() const {
   std::lock_guard lock(state_->mutex);
-  return state_->may_give(state_->memory ? state_->max - 1 : state_->max);
+  return state_->may_give(state_->read_by == ReadBy::kServers ? state_->max - 1 : state_->max);
 }
 
 std::size_t GradientBuffers::made() const {

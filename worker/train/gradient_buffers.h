@@ -18,6 +18,9 @@
 
 namespace paceline {
 
+// Who reads a gradient: the transport, which sends it, or servers, where it lies (wire/sharing.h).
+enum class ReadBy { kTransport, kServers };
+
 class GradientBuffers {
  public:
   using Buffer = std::pmr::vector<float>;
@@ -30,6 +33,7 @@ class GradientBuffers {
   // At most `max` buffers of `floats` values each, made in `memory` (null: the heap) when they are first
   // needed.
   explicit GradientBuffers(std::int64_t floats, std::size_t max = kBuffersMax,
+                           ReadBy read_by = ReadBy::kTransport,
                            std::shared_ptr<std::pmr::memory_resource> memory = nullptr);
 
   // A buffer that nobody else holds; its content is whatever it was left with.
@@ -39,7 +43,7 @@ class GradientBuffers {
   Result<std::shared_ptr<Buffer>> acquire(std::chrono::nanoseconds deadline);
 
   // Whether there is such a buffer for who could do without keeping another one: acquire() by the same thread
-  // does not wait then. In a memory that servers map, and count as theirs, the last one is made for a
+  // does not wait then. Where servers read them, and count them as theirs, the last one is made for a
   // transport that is late, and for nobody else.
   bool ready() const;
 

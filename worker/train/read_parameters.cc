@@ -16,7 +16,7 @@ void enter_reading(Training& t, const Exchange& exchange, bool first, Phase read
 // What was left until now of applying own gradients: on slices that stay, and whose buffer is needed. The
 // last gradient's never is: two are enough for the next.
 void settle(Training& t) {
-  const auto needs_a_buffer = [&t] { return t.cache.gradients() > 1 && !t.gradients.ready(); };
+  const auto needs_a_buffer = [&t] { return t.cache.gradients_held() > 1 && !t.gradients.ready(); };
   if (!t.cache.waits() && !needs_a_buffer()) return;
   t.phases.enter(Phase::kApplyGrads);
   t.cache.settle();
@@ -30,7 +30,7 @@ cache::PullWithPush with_push(const Training& t) {
 }
 
 cache::FreshnessRules rules(const Training& t, const wire::Grant& grant) {
-  return {grant.apply, t.refresh_clocks};
+  return {grant.apply, t.refresh_clocks, t.pulls_ahead};
 }
 
 // A pull that was pending when it was decided that the servers are needed may be answered by now, and then
@@ -77,7 +77,7 @@ Status read_parameters(Training& t, const Granted& granted) {
   enter_reading(t, exchange, first, stays || skipped ? Phase::kTCacheParam : Phase::kPCacheParam);
   if (!stays && !skipped) t.cache.refresh(t.process_cache.snapshot(), grant.clock);
   settle(t);
-  return Status::ok();
+  return t.cache.status();
 }
 
 FetchAhead fetch_ahead(Training& t, const wire::Grant& grant) {
@@ -99,19 +99,23 @@ void pull_ahead_of_push(Training& t, const wire::Grant& grant) {
                                                              t.cache.state(), t.process_cache.state());
   t.with_push.reset();
   t.landed.reset();
-  t.asked_ahead = plan.ahead;
+  t.lands_first = plan.ahead;
   if (plan.ahead) t.with_push = {t.exchange.request_ahead(plan.min_version), plan.min_version};
 }
 
 void pull_behind_push(Training& t, const wire::Grant& grant) {
-  if (t.asked_ahead) return;
+  if (t.with_push) return;
   const cache::PullWithPushPlan plan = cache::pull_with_push(rules(t, grant), grant.clock, grant.threshold,
                                                              t.cache.state(), t.process_cache.state());
-  if (plan.send) t.with_push = {t.exchange.request_parameters(plan.min_version), plan.min_version};
+  if (!plan.send) return;
+  t.lands_first = plan.answered_at_once;
+  t.with_push = {plan.answered_at_once ? t.exchange.request_ahead(plan.min_version)
+                                       : t.exchange.request_parameters(plan.min_version),
+                 plan.min_version};
 }
 
 Status land_ahead(Training& t) {
-  if (!t.asked_ahead || !t.with_push) return Status::ok();
+  if (!t.lands_first || !t.with_push) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(const auto installed,
                             t.exchange.await_ahead(t.worker.thread, t.with_push->ticket, t.cache));
   if (installed) t.landed = {*installed, t.clock()};

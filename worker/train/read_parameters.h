@@ -12,7 +12,7 @@ namespace paceline {
 // With a grant in hand: makes training.cache meet it, from the thread cache, the process cache or the
 // servers, and settled. Ends the exchange of the last iteration, if one is running, and is in T_CACHE_PARAM,
 // P_CACHE_PARAM or, where there was something to settle, APPLY_GRADS when it returns. A read that a cache
-// answers sends nothing. Errors: why the exchange was closed.
+// answers sends nothing. Errors: why the exchange was closed; the thread cache's.
 Status read_parameters(Training& training, const Granted& granted);
 
 // Parameters asked for while the thread computes.
@@ -29,7 +29,7 @@ void record_hidden(Training& training, const FetchAhead& ahead);
 // (cache::pull_with_push()): before what of the gradient has not left, or behind it.
 void pull_ahead_of_push(Training& training, const wire::Grant& grant);
 void pull_behind_push(Training& training, const wire::Grant& grant);
-// Lands what was asked for ahead of the push, while that is on its way and the grant is waited for, or until
+// Lands what was asked for with the push and does not wait for the grant, while that is on its way, or until
 // it is known that no iteration follows. Errors: why the exchange was closed.
 Status land_ahead(Training& training);
 

@@ -50,8 +50,12 @@ Status train_step(Training& t, const Granted& granted) {
   const Step step{t.worker,          grant.clock, grant.iteration, grant.threshold,
                   grant.min_version, version,     revision,        batch};
 
+  const Phase reading = t.phases.current();
   t.phases.enter(Phase::kBatch);
-  PACELINE_RETURN_IF_ERROR(t.task.load(step));
+  {
+    const auto at_work = working(t.watch, WorkWatch::Work::kBatch, grant.clock);
+    PACELINE_RETURN_IF_ERROR(t.task.load(step));
+  }
 
   t.phases.enter(Phase::kComputeGrads);
   const FetchAhead ahead = fetch_ahead(t, grant);
@@ -72,6 +76,7 @@ Status train_step(Training& t, const Granted& granted) {
     return done;
   }
   const Metric& metric = computed.value();
+  t.phases.began_late(t.cache.went_on(), reading);
   record_hidden(t, ahead);
   record_early(t, leaving);
   pull_ahead_of_push(t, grant);  // what has not left follows it
@@ -81,6 +86,10 @@ Status train_step(Training& t, const Granted& granted) {
     // What can wait is applied by the next read, if that needs it.
     if (t.cache.applies_at_once()) t.phases.enter(Phase::kApplyGrads);
     t.cache.apply_locally(grant.clock, gradient, grant.learning_rate, grant.local_scale);
+    if (Status applied = t.cache.status(); !applied.is_ok()) {
+      leaving.withdraw();
+      return applied;
+    }
   }
 
   // The exchange: gradient and clock go up, grant and parameters come down. Which phases its time belongs to

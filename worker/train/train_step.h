@@ -22,6 +22,7 @@
 #include "worker/emulate/pace.h"
 #include "worker/train/batch_limits.h"
 #include "worker/train/gradient_buffers.h"
+#include "worker/train/work_watch.h"
 
 namespace paceline {
 
@@ -31,6 +32,7 @@ struct Training {
   WorkerId worker;
   const Layout& layout;
   std::optional<std::int64_t> refresh_clocks;  // cache::FreshnessRules
+  bool pulls_ahead = true;                     // there, too
   bool applies_locally = false;                // cache::keeps_own_updates()
   bool looks = true;                           // worker_looks(), for NaN
   BatchLimits batches = {};                    // that a grant may ask for
@@ -48,8 +50,10 @@ struct Training {
   PhaseRecorder phases;
   std::function<Ticks()> clock;  // the recorder's
   ShownTimes* shown = nullptr;   // where its times are seen while it trains; null: nowhere
+  WorkWatch* watch = nullptr;    // where it is seen what it is at; null: nowhere
 
-  // The parameters asked for with the last push, and, if ahead of it, when they were here and had landed.
+  // The parameters asked for with the last push, and, where they do not wait for the grant, when they were
+  // here and had landed.
   struct Asked {
     Ticket ticket = 0;
     Version min_version;
@@ -59,7 +63,7 @@ struct Training {
     Ticks done;
   };
   std::optional<Asked> with_push = {};
-  bool asked_ahead = false;
+  bool lands_first = false;  // before it looks for its grant
   std::optional<Landed> landed = {};
 
   // What it has done so far.
@@ -79,8 +83,8 @@ inline std::chrono::nanoseconds report_time(const Training& t, const ReportTime&
 
 // Runs the iteration that `granted` allows, from reading the parameters to sending gradient and report. When
 // it returns, the exchange is under way: the next grant ends it. Errors: the exchange was closed, the grant
-// asks for samples that the run does not have, or the task failed or counts other ones than were granted; the
-// worker cannot go on.
+// asks for samples that the run does not have, the task failed or counts other ones than were granted, or the
+// thread cache's memory failed; the worker cannot go on.
 Status train_step(Training& training, const Granted& granted);
 
 }  // namespace paceline

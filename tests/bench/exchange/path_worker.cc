@@ -42,6 +42,7 @@ int main(int argc, char** argv) {
     std::cerr << config.status().message() << '\n';
     return kExitUsage;
   }
+  if (!config->cluster.huge_pages) wire::do_without_huge_pages();
 
   bench::StepTimes times(*warm_up);
   wire::Context context;

@@ -11,6 +11,7 @@ Says "ready" when it has joined and begins at SIGUSR1; says "taken N" as the soc
 in all. A connection that the server breaks is followed by another, as a stranger.
 """
 import contextlib
+import os
 import pathlib
 import signal
 import socket
@@ -80,37 +81,48 @@ def wait_for(peer, tag):
             return frames
 
 
+class Flood:
+    """What the connections of one flooder have taken so far."""
+
+    def __init__(self, endpoint, kind, manner, join):
+        self.endpoint = endpoint
+        self.reads = manner == "reads"
+        self.join = join
+        self.block = ZmtpPeer.encoded(messages(kind, join)) * BLOCK
+        self.sent = 0
+
+    def run(self):
+        """Without an end. SIGUSR1 is blocked in all threads."""
+        joined = self.join is None
+        while True:
+            with contextlib.suppress(OSError, AssertionError):
+                peer = ZmtpPeer(self.endpoint)
+                if not joined:
+                    peer.send(self.join)
+                    wait_for(peer, b"\x12")  # Welcome
+                    joined = True
+                if self.sent == 0:
+                    print("ready", file=sys.stderr, flush=True)
+                    signal.sigwait({signal.SIGUSR1})
+                if self.reads:
+                    threading.Thread(target=peer.drop_input, daemon=True).start()
+                while True:
+                    peer.send_bytes(self.block)
+                    self.sent += BLOCK
+                    if self.sent % SAY_EVERY == 0:
+                        print("taken", self.sent, file=sys.stderr, flush=True)
+
+
 def main():
     endpoint, kind, manner = sys.argv[1:4]
-    join = bytes.fromhex(sys.argv[4]) if len(sys.argv) > 4 else None
-    block = ZmtpPeer.encoded(messages(kind, join)) * BLOCK
-    sent = 0
-
-    def stop(*_):
-        print(f"{sent} messages")
-        sys.stdout.flush()
-        sys.exit(0)
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-    joined = join is None
-    while True:
-        with contextlib.suppress(OSError, AssertionError):
-            peer = ZmtpPeer(endpoint)
-            if not joined:
-                peer.send(join)
-                wait_for(peer, b"\x12")  # Welcome
-                joined = True
-            if sent == 0:
-                print("ready", file=sys.stderr, flush=True)
-                signal.sigwait({signal.SIGUSR1})
-            if manner == "reads":
-                threading.Thread(target=peer.drop_input, daemon=True).start()
-            while True:
-                peer.send_bytes(block)
-                sent += BLOCK
-                if sent % SAY_EVERY == 0:
-                    print("taken", sent, file=sys.stderr, flush=True)
+    flood = Flood(endpoint, kind, manner, bytes.fromhex(sys.argv[4]) if len(sys.argv) > 4 else None)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGTERM})
+    threading.Thread(target=flood.run, daemon=True).start()
+    # Waited for, not handled: a handler of Python's runs when the socket has room, which it may never have again where the
+    # signal comes just before send() does.
+    signal.sigwait({signal.SIGTERM})
+    print(f"{flood.sent} messages", flush=True)
+    os._exit(0)  # the thread may hold the error output, which an ordinary end waits for
 
 
 if __name__ == "__main__":

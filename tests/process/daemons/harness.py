@@ -25,8 +25,8 @@ import tempfile
 import threading
 import unittest
 
-DEADLINE = 120.0  # seconds; generous, for sanitizer builds on a busy machine. No test waits for it to pass.
 SANITIZED = os.environ.get("PACELINE_SANITIZED") == "1"  # as the build says: they are several times as slow
+DEADLINE = 360.0 if SANITIZED else 120.0  # seconds; generous, for a busy machine. No test waits for it to pass.
 TRACER_ENDS = 5.0  # seconds that the helper process of a killed program may need to end; a process left behind needs more
 BIN = pathlib.Path()  # set by main()
 SOURCE = pathlib.Path()
@@ -60,14 +60,14 @@ def wait_for_exit(pid, deadline=DEADLINE):
 
 
 def children_of(parent):
-    """Process ids of a process's children."""
+    """Process ids of a process's children; none of one that has ended."""
     found = []
-    for task in os.listdir(f"/proc/{parent}/task"):
-        try:
-            with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as file:
-                found += [int(pid) for pid in file.read().split()]
-        except FileNotFoundError:
-            pass  # a thread that has just ended; its children are another's now
+    with contextlib.suppress(FileNotFoundError):
+        for task in os.listdir(f"/proc/{parent}/task"):
+            # A thread may just have ended; its children are another's now.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                with open(f"/proc/{parent}/task/{task}/children", encoding="ascii") as file:
+                    found += [int(pid) for pid in file.read().split()]
     return found
 
 
@@ -86,6 +86,13 @@ def command_of(pid):
         return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return "?"
+
+
+def daemons_of(parent, name="paceline-"):
+    """Process ids of the daemons among a process's descendants, by what their program's name begins with. A script's own
+    children are not, whatever their arguments name."""
+    programs = {pid: os.path.basename(command_of(pid).partition(" ")[0]) for pid in descendants_of(parent)}
+    return [pid for pid, program in programs.items() if program.startswith(name)]
 
 
 def left_behind(grace):
@@ -298,6 +305,22 @@ data: {{kind: synthetic, path: {self.data}}}
         for line, pattern in zip(said, patterns):
             self.assertRegex(line, f"^{pattern}$")
         self.assertEqual(got, status, f"{program.name} said {said}")
+
+    def assert_all_done(self, servers, nodes, run_dir=None, may_speak=()):
+        """All have ended, the authority the first of the servers, and the run went to its end; returns its summary.
+        None has said anything, but those that may. That emulated steps were late is not held against it: a machine may
+        be busy, and who asks this asks nothing of times."""
+        ends = [program.end() for program in servers + nodes]
+        said = [program.errors() for program in servers + nodes]
+        summary = json.loads(((run_dir or self.run_dir) / "summary.json").read_text(encoding="utf-8"))
+        too_late = "emulated steps took longer than emulate.base_step allows"
+        late = too_late in summary.get("reason", "")
+        for program, lines in zip(servers + nodes, said):
+            if program not in may_speak:
+                self.assertEqual([line for line in lines if too_late not in line], [], program.name)
+        self.assertEqual(summary["status"], "invalid" if late else "ok", said)
+        self.assertEqual(ends, [int(late)] + [0] * (len(servers) - 1) + [int(late)] * len(nodes), said)
+        return summary
 
 
 class ScriptTest(DaemonTest):

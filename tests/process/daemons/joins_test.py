@@ -45,13 +45,7 @@ class Joins(DaemonTest):
                 watch.wait(f"'{text}' {count} times in server.log")
 
     def assert_all_done(self, servers, nodes):
-        ends = [program.end() for program in servers + nodes]
-        summary = self.summary()
-        if summary["status"] == "invalid":  # on a busy machine; nothing here is about times
-            self.assertRegex(summary["reason"], "emulated steps took longer than emulate.base_step allows")
-        else:
-            self.assertEqual((summary["status"], set(ends)), ("ok", {0}),
-                             [program.errors() for program in servers + nodes])
+        summary = super().assert_all_done(servers, nodes, may_speak=servers + nodes)
         self.assertEqual(summary["iterations"], self.iterations)
         return summary
 
@@ -81,8 +75,7 @@ class Joins(DaemonTest):
         nodes[3].send(signal.SIGSTOP)
         elsewhere = self.again(3, f"run.out={self.folder}/another-host")
         # A shard that it had asked for parameters may notice first that it takes none.
-        servers[0].wait_for_line(r"node 3 lost: ((shard 1: )?silent for \d+\.\d s"
-                                 r"|it has taken none of the parameters it asked shard [01] for in 10 s)")
+        servers[0].wait_for_line(r"node 3 lost: (it has taken .*; |shard 1: )?silent for \d+\.\d s")
         with self.standing_still(nodes[2]):
             self.wait_for_log("server.log", "node 3 is back and takes part")
         nodes[3].send(signal.SIGCONT)

@@ -5,7 +5,6 @@ the switch's end of a cable down: what is sent vanishes, and no connection is to
 namespaces are not permitted.
 """
 
-import json
 import os
 import re
 import shutil
@@ -25,6 +24,8 @@ PORT = 5555
 LEASE = 3.0  # seconds
 NOTICED = 5.0  # seconds beyond the lease: the server looks each 50 ms, but a machine may be busy
 ENDED = NOTICED + 2.0  # a process waits that long for what is queued to leave
+# Whichever the server notices first: that nothing comes from the node, or that nothing of what waits for it leaves.
+SILENT = r"(it has taken none of the parameters it asked shard 0 for in 3 s; )?silent for \d+\.\d s"
 ITERATIONS = 500  # five seconds of both nodes, if nobody is in their way
 SHORT_CUT = 0.8  # TCP sends again after pauses that double: what was cut for t is back after about 2 t + 1 s
 LONG_LEASE = 20.0  # which such a cut does not come near, on a busy machine either
@@ -111,11 +112,8 @@ class NetworkCuts(DaemonTest):
 
     def assert_ended_well(self, server, nodes, lost):
         """The run went to its end, with so many nodes lost; returns its summary."""
-        self.assertEqual(server.end(), 0, server.errors())
-        for node in nodes:
-            self.assert_ends(node, 0)
-        summary = self.summary()
-        self.assertEqual((summary["status"], summary["lost_nodes"]), ("ok", lost))
+        summary = self.assert_all_done([server], nodes, may_speak=[server])
+        self.assertEqual(summary["lost_nodes"], lost)
         return summary
 
     def test_a_cut_that_is_shorter_than_the_lease_costs_nothing(self):
@@ -137,18 +135,18 @@ class NetworkCuts(DaemonTest):
         server, nodes = self.start_cabled()
         self.pull_out("node1")
         since = time.monotonic()
-        server.wait_for_line(r"node 1 lost: silent for \d+\.\d s")
+        server.wait_for_line("node 1 lost: " + SILENT)
         self.assert_in_time(since, "lost and named", NOTICED)
         # It notices for itself, too, that it is alone, and ends.
         self.assert_ends(nodes[1], 1, rf"paceline-worker 1: {self.server_of_run} silent for \d+\.\d s")
         self.assert_in_time(since, "the node has ended", ENDED)
         summary = self.assert_ended_well(server, nodes[:1], lost=1)
-        self.assertRegex(summary["lost"][0], r"^node 1: silent for \d+\.\d s$")
+        self.assertRegex(summary["lost"][0], f"^node 1: {SILENT}$")
 
     def test_a_node_whose_cable_is_back_too_late_is_told_that_it_was_lost(self):
         server, nodes = self.start_cabled()
         self.pull_out("node1")
-        server.wait_for_line(r"node 1 lost: silent for \d+\.\d s")
+        server.wait_for_line("node 1 lost: " + SILENT)
         self.plug_in("node1")
         self.assert_ends(nodes[1], 1, rf"paceline-worker 1: {self.server_of_run}"
                          r"(: refuses us: (node 1 has gone from this run|\w+ before a join on this connection \(.*\))"
@@ -167,7 +165,7 @@ class NetworkCuts(DaemonTest):
         said = server.errors()
         self.assertEqual(len(said), 3, said)
         for line in said[:2]:
-            self.assertRegex(line, r"^paceline-server: node [01] lost: silent for \d+\.\d s$")
+            self.assertRegex(line, f"^paceline-server: node [01] lost: {SILENT}$")
         self.assertEqual(said[2], "paceline-server: every node was lost before its share was done")
 
     # ---- with a second replica of the server, and an etcd
@@ -184,14 +182,10 @@ class NetworkCuts(DaemonTest):
         return first, second, nodes
 
     def assert_the_second_went_on(self, first, second, nodes):
-        self.assertEqual(second.end(), 0, second.errors())
-        for node in nodes:
-            self.assert_ends(node, 0)
+        summary = self.assert_all_done([second], nodes, self.folder / "run.replica1", may_speak=[second])
+        self.assertEqual((summary["iterations"], summary["iterations_lost"], summary["lost_nodes"]), (ITERATIONS, 0, 0))
         self.assertEqual(first.end(), 1, first.errors())
         self.assertRegex(first.errors()[-1], "shard 0 is not served by this replica any more")
-        summary = json.loads((self.folder / "run.replica1" / "summary.json").read_text(encoding="utf-8"))
-        self.assertEqual((summary["status"], summary["iterations"], summary["iterations_lost"], summary["lost_nodes"]),
-                         ("ok", ITERATIONS, 0, 0))
 
     @etcd.needs_etcd
     def test_a_server_that_is_cut_off_from_all_stops_to_serve_and_its_second_replica_goes_on(self):
@@ -220,7 +214,8 @@ class NetworkCuts(DaemonTest):
     def test_a_second_replica_that_is_cut_off_is_left_out_and_the_first_goes_on(self):
         first, second, nodes = self.start_replicas()
         self.pull_out("second")
-        first.wait_for_line(r"shard 0 has lost its follower: silent for \d+\.\d s; it goes on alone")
+        # Its last word may have been a heartbeat.
+        first.wait_for_line(r"shard 0 has lost its follower: (silent|it has taken no event) for \d+\.\d s; it goes on alone")
         self.plug_in("second")
         self.assertEqual(second.end(), 1, second.errors())
         self.assertRegex(second.errors()[-1], "is left out: it lacks something that was acknowledged; start it again")

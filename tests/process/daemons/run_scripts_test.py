@@ -17,6 +17,11 @@ from harness import ScriptTest
 class RunScripts(ScriptTest):
     """Whatever ends a script, its daemons end too, and its exit status tells the truth."""
 
+    @staticmethod
+    def node_1_of(script):
+        workers = harness.daemons_of(script.pid, "paceline-worker")
+        return next(pid for pid in workers if "--node 1" in harness.command_of(pid))
+
     def test_run_local_trains_and_prints_the_table(self):
         self.configure(shards=2)
         script = self.run_local("train.total_iterations=100")
@@ -41,9 +46,8 @@ class RunScripts(ScriptTest):
     def test_run_local_ends_at_once_on_the_second_signal(self):
         script = self.run_local()
         script.wait_for_line(harness.PROGRESS.pattern)
-        for pid in harness.children_of(script.pid):
-            if b"paceline-worker" in harness.command_of(pid).encode():
-                os.kill(pid, signal.SIGSTOP)  # the orderly end has to wait for them
+        for pid in harness.daemons_of(script.pid, "paceline-worker"):
+            os.kill(pid, signal.SIGSTOP)  # the orderly end has to wait for them
         script.send(signal.SIGTERM)
         script.wait_for_line("stopping")
         script.send(signal.SIGTERM)
@@ -54,7 +58,7 @@ class RunScripts(ScriptTest):
     def test_a_killed_run_local_takes_its_daemons_along(self):
         script = self.run_local()
         script.wait_for_line(harness.PROGRESS.pattern)
-        daemons = [pid for pid in harness.children_of(script.pid) if "paceline-" in harness.command_of(pid)]
+        daemons = harness.daemons_of(script.pid)
         self.assertEqual(len(daemons), 3)
         script.send(signal.SIGKILL)
         for pid in daemons:
@@ -65,7 +69,7 @@ class RunScripts(ScriptTest):
     def test_run_local_tells_the_truth_about_a_lost_node(self):
         script = self.run_local("run.max_seconds=5s")
         script.wait_for_line(harness.PROGRESS.pattern)
-        node = next(pid for pid in harness.children_of(script.pid) if "--node 1" in harness.command_of(pid))
+        node = self.node_1_of(script)
         os.kill(node, signal.SIGKILL)
         self.assertEqual(script.end(), 0, script.errors())
         self.assertIn(f"run_local: node 1 ended with status 137 although the run succeeded; see the logs in "
@@ -265,7 +269,7 @@ class RunScripts(ScriptTest):
         run = self.folder / "runs/run"
         script = compare("run.max_seconds=5s")
         script.wait_for_line(harness.PROGRESS.pattern)
-        node = next(pid for pid in harness.descendants_of(script.pid) if "--node 1" in harness.command_of(pid))
+        node = self.node_1_of(script)
         os.kill(node, signal.SIGKILL)
         self.assertEqual(script.end(), 1, script.errors())
         self.assertEqual(script.errors()[-1], f"compare_policies: {self.config} lost 1 node, see {run}; nothing was "

@@ -1,6 +1,8 @@
 """Whole runs of every policy, and runs that are stopped. See harness.py."""
 
 import csv
+import pathlib
+import re
 import signal
 
 import harness
@@ -13,17 +15,14 @@ class WholeRuns(DaemonTest):
     def run_policy(self, *overrides, iterations=200):
         self.configure(shards=2)
         servers, nodes = self.start_run(f"train.total_iterations={iterations}", *overrides)
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
-        summary = self.summary()
-        self.assertEqual(summary["status"], "ok")
+        summary = self.assert_all_done(servers, nodes)
         self.assertEqual(summary["iterations"], iterations)
         for name in ("config.yaml", "server.log", "server-1.log", "worker-0.log", "worker-1.log", "phases.csv",
                      "curve.csv", "model.bin"):
             self.assertTrue((self.run_dir / name).stat().st_size > 0, name)
         report = self.paceline("report", self.run_dir)
         self.assertEqual((report.returncode, report.stderr), (0, ""))
-        self.assertIn(f"{self.run_dir}: ok\n", report.stdout)
+        self.assertIn(f"{self.run_dir}: {'ok' if summary['status'] == 'ok' else 'invalid ('}", report.stdout)
         self.assertIn("all nodes (4 workers)", report.stdout)
         evaluated = self.paceline("evaluate", self.run_dir)
         self.assertEqual((evaluated.returncode, evaluated.stderr), (0, ""))
@@ -217,6 +216,24 @@ class SharedMemory(DaemonTest):
         self.assertGreater(summary["bytes_pushed"], 50 * self.PAYLOAD)
         self.assertIn("node 0 shares no memory with shard 0: the peer announces no memory",
                       (self.run_dir / "server.log").read_text())
+
+    @staticmethod
+    def takes_huge_pages(pid):
+        said = re.search(r"THP_enabled:\s*(\d)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8"))
+        return said and said[1]
+
+    def test_daemons_take_huge_pages_unless_they_are_told_not_to(self):
+        self.configure()
+        ours = self.takes_huge_pages("self")
+        for word, expected in (("true", ours), ("false", ours and "0")):  # None: of a kernel before 5.0
+            of_run = ("train.total_iterations=20", f"cluster.huge_pages={word}")
+            programs = [self.server(0, *of_run), self.node(0, *of_run)]
+            self.wait_for_log("worker-0.log", "joined 1 server(s)")  # and waits for the other node
+            for program in programs:
+                self.assertEqual(self.takes_huge_pages(program.pid), expected)
+            for program in programs + [self.node(1, *of_run)]:
+                self.assert_ends(program, 0)
+            self.run_dir.rename(self.folder / f"run-with-{word}")
 
     def test_on_without_the_server_is_an_error(self):
         self.server(0, "cluster.shared_memory=off")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import sys
@@ -183,6 +184,51 @@ echo '{{"benchmarks": [{{"name": "sgd", "ratio": 0.9, "threads": 1}}]}}' >"$out"
         self.assertEqual(len(every), len(set(every)) + 1, every)  # nothing twice but what memory can do
         measured = json.loads(result.read_text())["measurements"]
         self.assertEqual([line["cost"] for line in measured if line["benchmark"] == "simulate"], [3])
+
+    def test_gpu_check_says_by_its_status_what_its_table_says_and_that_there_is_no_gpu(self):
+        checkout, carried, state = self.checkout(), self.folder / "carried", self.folder / "state"
+        # A GPU is there, its test passes, a measurement is within its limit: where there is such a file.
+        self.stand_in(carried / "tests/gpu_test", f"""
+[ -e {state}/gpu ] || {{ echo "gpu_test: skipped: no GPU" >&2; exit 77; }}
+[ "$1" = --help ] || [ -e {state}/passes ]\n""")
+        self.stand_in(carried / "bin/paceline", "true\n")
+        self.stand_in(checkout / "tests/bench/loss_beside_cpu.py", f"""
+[ -e {state}/measures ] || exit 3
+echo '{{"benchmark": "loss_beside_cpu", "model": "m", "mean_difference": 0.5, "limit": 0.02}}'; exit 1\n""")
+        for file in ("once.py", "processes.py"):
+            (checkout / "tests/bench" / file).symlink_to(harness.SOURCE / "tests/bench" / file)
+        self.assertEqual(self.start("tar", "-C", carried, "-czf", carried / "programs.tar.gz", "bin", "tests").end(), 0)
+        state.mkdir()
+
+        def gpu_check(status, only, *rows):
+            script = self.start_in(checkout, "scripts/gpu_check.sh", "--only", only, "--carried-programs", "--carried", carried,
+                                   "--out", self.folder / "out")
+            self.assertEqual(script.end(), status, script.errors())
+            table = [line.split()[-1] for line in script.output().splitlines() if line and line[0] != "{"]
+            self.assertEqual(table, ["met", *rows] if rows else [], script.output())
+            return script.errors()
+
+        self.assertIn("gpu_test: skipped: no GPU", gpu_check(77, "server"))
+        (state / "gpu").touch()
+        gpu_check(1, "gradients", "NO")
+        (state / "passes").touch()
+        gpu_check(0, "gradients", "yes")  # instead of the earlier failure
+        gpu_check(1, "loss", "yes")  # nothing could be measured
+        (state / "measures").touch()
+        gpu_check(1, "loss", "yes", "NO")
+        self.assertIn("bench: measured already: tests/bench/loss_beside_cpu.py", " ".join(gpu_check(1, "loss", "yes", "NO")))
+        gpu_check(1, "gradients", "yes", "NO")  # it still is
+
+    def test_gpu_check_watches_test_cases_that_there_are(self):
+        script = (harness.SOURCE / "scripts/gpu_check.sh").read_text(encoding="utf-8")
+        patterns = set(re.findall(r"[a-z0-9_]+(?=\*[,'\"])", script))
+        built = (harness.SOURCE / "tests/subjects/model.cmake").read_text(encoding="utf-8")
+        sources = re.search(r"paceline_program\(gpu_test SOURCES (.*?)LIBS", built, re.DOTALL).group(1).split()
+        cases = [case for file in sources for case in
+                 re.findall(r'TEST_CASE\(\s*"([a-z0-9_]+)"', (harness.SOURCE / "tests" / file).read_text(encoding="utf-8"))]
+        self.assertIn("a_foreseen_mini_batch", patterns)
+        self.assertEqual([one for one in patterns if not any(case.startswith(one) for case in cases)], [])
+        self.assertEqual([case for case in cases if "cifar" in case and case.startswith(tuple(patterns))], [])
 
     def test_exchange_counts_the_bytes_that_moved(self):
         # 100 gradients of 1,000 bytes, 60 answers with parameters, and the final model.

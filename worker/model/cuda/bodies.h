@@ -3,8 +3,8 @@
 // another (tests/fake_cuda): it is the same code. Convolutions and matrix products are the libraries'.
 //
 // T is what activations are stored as: float, or bfloat16. Arithmetic is in float, sums of many in double.
-// Pooling and ReLU are here rather than cuDNN's because what goes back at a tie, and what becomes of a NaN,
-// is the reference back end's rule, and cuDNN's is not written down.
+// ReLU is here rather than cuDNN's because what becomes of a NaN is the reference back end's rule, and
+// cuDNN's is not written down.
 //
 // Indices are 32 bits: the program refuses a tensor of more elements (program.cc).
 #pragma once
@@ -14,27 +14,41 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/host_device.h"
+#include "worker/model/cuda/bias_relu.h"
+#include "worker/model/cuda/pool_bodies.h"
+#include "worker/model/cuda/render.h"
+#include "worker/model/cuda/sum_bodies.h"
+#include "worker/model/cuda/vectors.h"
 #include "worker/model/dropout.h"
-#include "worker/model/host_device.h"
 #include "worker/model/loss_row.h"
 
 namespace paceline::cuda {
 
 using Bfloat16 = __nv_bfloat16;
 
-// values[i] += the bias of its channel, and ReLU behind it where `relu` says so. Elements are samples x
-// channels x plane.
+// Bias and ReLU in place. Elements are samples x channels x plane. An index is a vector of them (vectors.h),
+// as with the two below.
 template <typename T>
 struct AddBias {
-  T* values;
-  const float* bias;
-  int channels;
+  BiasRelu<T> ahead;
   int plane;  // height x width
-  bool relu;
+  int elements;
+  T* values;
 
   PACELINE_HOST_DEVICE void operator()(int i) const {
-    const float value = static_cast<float>(values[i]) + bias[i / plane % channels];
-    values[i] = static_cast<T>(relu && value < 0.0F ? 0.0F : value);  // a NaN stays one
+    if (plane % kVectorSize<T> == 0) {  // all of one channel
+      const float bias = ahead.bias_of(plane_of(i * kVectorSize<T>));
+      map_vector(
+          i, elements, [&](int, T value) { return ahead(value, bias); }, values, values);
+    } else {
+      map_vector(
+          i, elements, [&](int j, T value) { return ahead(value, ahead.bias_of(plane_of(j))); }, values,
+          values);
+    }
+  }
+  PACELINE_HOST_DEVICE int plane_of(int j) const {
+    return static_cast<int>(static_cast<unsigned>(j) / static_cast<unsigned>(plane));
   }
 };
 
@@ -42,10 +56,13 @@ template <typename T>
 struct ReluForward {
   const T* in;
   T* out;
+  int elements;
 
   PACELINE_HOST_DEVICE void operator()(int i) const {
-    const auto value = static_cast<float>(in[i]);
-    out[i] = static_cast<T>(value < 0.0F ? 0.0F : value);
+    const auto relu = [](int, T value) {
+      return static_cast<float>(value) < 0.0F ? static_cast<T>(0.0F) : value;
+    };
+    map_vector(i, elements, relu, out, in);
   }
 };
 
@@ -55,84 +72,13 @@ struct ReluBackward {
   const T* out;
   const T* out_difference;
   T* in_difference;
+  int elements;
 
   PACELINE_HOST_DEVICE void operator()(int i) const {
-    const bool passed = static_cast<float>(out[i]) > 0.0F;
-    in_difference[i] = passed ? out_difference[i] : static_cast<T>(0.0F);
-  }
-};
-
-// One plane's sizes before and behind a max-pool with a square window.
-struct PoolShape {
-  int in_height;
-  int in_width;
-  int out_height;
-  int out_width;
-  int kernel;
-  int stride;
-  int padding;
-};
-
-PACELINE_HOST_DEVICE constexpr int larger(int a, int b) { return a > b ? a : b; }
-PACELINE_HOST_DEVICE constexpr int smaller(int a, int b) { return a < b ? a : b; }
-
-// One output element: the largest value of its window, and where in its input plane it was, the first of
-// equals.
-template <typename T>
-struct PoolForward {
-  PoolShape shape;
-  const T* in;
-  T* out;
-  std::int32_t* argmax;
-
-  PACELINE_HOST_DEVICE void operator()(int i) const {
-    const int plane = i / (shape.out_height * shape.out_width);
-    const int top = i / shape.out_width % shape.out_height * shape.stride - shape.padding;
-    const int left = i % shape.out_width * shape.stride - shape.padding;
-    const T* from = in + std::ptrdiff_t{plane} * shape.in_height * shape.in_width;
-    int best = -1;
-    for (int y = larger(0, top); y < smaller(shape.in_height, top + shape.kernel); ++y) {
-      for (int x = larger(0, left); x < smaller(shape.in_width, left + shape.kernel); ++x) {
-        const int at = y * shape.in_width + x;
-        if (best < 0 || static_cast<float>(from[at]) > static_cast<float>(from[best])) best = at;
-      }
-    }
-    argmax[i] = best;
-    out[i] = from[best];
-  }
-};
-
-// One input element: the sum of what comes back from the windows whose largest it was. Gathered rather than
-// scattered, so that windows that overlap need no atomic addition, and the same bits come out each time.
-template <typename T>
-struct PoolBackward {
-  PoolShape shape;
-  const T* out_difference;
-  const std::int32_t* argmax;
-  T* in_difference;
-
-  // Windows [first, last] along one axis contain coordinate `at`.
-  PACELINE_HOST_DEVICE int first_window(int at) const {
-    const int first = at + shape.padding - shape.kernel + shape.stride;
-    return first < 0 ? 0 : first / shape.stride;
-  }
-  PACELINE_HOST_DEVICE int last_window(int at, int windows) const {
-    return smaller(windows - 1, (at + shape.padding) / shape.stride);
-  }
-  PACELINE_HOST_DEVICE void operator()(int i) const {
-    const int in_plane = shape.in_height * shape.in_width;
-    const int at = i % in_plane;
-    const int y = at / shape.in_width;
-    const int x = at % shape.in_width;
-    const std::ptrdiff_t from = std::ptrdiff_t{i / in_plane} * shape.out_height * shape.out_width;
-    float sum = 0.0F;
-    for (int v = first_window(y); v <= last_window(y, shape.out_height); ++v) {
-      for (int u = first_window(x); u <= last_window(x, shape.out_width); ++u) {
-        const std::ptrdiff_t window = from + v * shape.out_width + u;
-        if (argmax[window] == at) sum += static_cast<float>(out_difference[window]);
-      }
-    }
-    in_difference[i] = static_cast<T>(sum);
+    const auto mask = [](int, T value, T difference) {
+      return static_cast<float>(value) > 0.0F ? difference : static_cast<T>(0.0F);
+    };
+    map_vector(i, elements, mask, in_difference, out, out_difference);
   }
 };
 
@@ -194,38 +140,17 @@ struct Convert {
   PACELINE_HOST_DEVICE void operator()(int i) const { to[i] = static_cast<To>(static_cast<float>(from[i])); }
 };
 
-// A bias's gradient: sums[c] = the sum of channel c over all samples and its plane. `part` is what one of
-// `parts` threads adds up of it.
-template <typename T>
-struct ChannelSums {
-  const T* values;
-  int samples;
-  int channels;
-  int plane;
-  float* sums;
-
-  PACELINE_HOST_DEVICE double part(int channel, int index, int parts) const {
-    double sum = 0.0;
-    for (int j = index; j < samples * plane; j += parts) {
-      const std::ptrdiff_t row = std::ptrdiff_t{j / plane} * channels + channel;
-      sum += static_cast<double>(static_cast<float>(values[row * plane + j % plane]));
-    }
-    return sum;
-  }
-};
-
 // Every body that launch.h runs: X(type).
 #define PACELINE_CUDA_BODIES_OF(X, T) \
   X(AddBias<T>)                       \
   X(ReluForward<T>)                   \
   X(ReluBackward<T>)                  \
-  X(PoolForward<T>)                   \
-  X(PoolBackward<T>)                  \
   X(ApplyDropout<T>)                  \
   X(SoftmaxLoss<T>)
 #define PACELINE_CUDA_BODIES(X)        \
   PACELINE_CUDA_BODIES_OF(X, float)    \
   PACELINE_CUDA_BODIES_OF(X, Bfloat16) \
+  X(RenderSamples)                     \
   X(ToBfloat16)                        \
   X(FromBfloat16)
 using ToBfloat16 = Convert<float, Bfloat16>;

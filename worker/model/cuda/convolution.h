@@ -1,6 +1,6 @@
-// A convolution, computed by cuDNN. Its legacy calls are used: they are deprecated in cuDNN 9 in favour of
-// the graph interface, whose C++ front end would be one more library, and they do all that these networks
-// need.
+// A convolution, computed by cuDNN, but for its filter's gradient where unfolded_filter.h is faster. The
+// legacy calls are used: they are deprecated in cuDNN 9 in favour of the graph interface, whose C++ front end
+// would be one more library, and they do all that these networks need.
 #pragma once
 
 #include <memory>
@@ -17,6 +17,6 @@ namespace paceline::cuda {
 template <typename T>
 Result<std::unique_ptr<GpuLayer<T>>> make_convolution(const GpuThread& gpu, AlgorithmCache& cache,
                                                       const Layer& layer, int samples, Precision precision,
-                                                      Behind behind);
+                                                      Behind<T> behind);
 
 }  // namespace paceline::cuda

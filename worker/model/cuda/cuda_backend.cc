@@ -1,63 +1,42 @@
-// A step, as the calling thread sees it. All of it is put into the two streams first; then the thread waits
+// A step, as the calling thread sees it. All of it is put into its streams first; then the thread waits
 // for what comes back, a layer at a time:
 //
-//   compute  images conv1' conv1 … fc2' fc2 loss | fc2 gradient   | fc1 gradient   | … conv1 gradient
-//   copies                                        . . . . . . . . | fc2 to the host | fc1 to the host …
+//   compute  conv1' conv1 … fc2' fc2 loss | fc2 gradient   | fc1 gradient   | … conv1 gradient
+//   copies                                 . . . . . . . . | fc2 to the host | fc1 to the host …
+//   uploads  the next mini-batch, if it is foreseen (sample_buffers.h)
 //   thread   puts all this there, waits for fc2, final_from(fc2), waits for fc1, final_from(fc1), …
 //
-// conv1' are the parameters of conv1 on their way: copied into pinned memory while the GPU computes what is
-// in front of it. A mini-batch smaller than the built size is filled up with zero images that send nothing
-// back (bodies.h), as in oneDNN's back end.
+// A mini-batch that was foreseen is on the GPU when its step begins, or on its way; any other is sent first.
+//
+// Where the thread cache lies on the GPU, too, its parameters are used as they are, and a whole mini-batch's
+// way to the last gradient is one CUDA graph. Else conv1' are the parameters of conv1 on their way: copied
+// into pinned memory while the GPU computes what is in front of it.
+//
+// Gradients go straight to where they are wanted, if that is pinned (page_locked.h), else through pinned
+// memory of the back end's own. A mini-batch smaller than the built size is filled up with zero images that
+// send nothing back (bodies.h), as in oneDNN's back end.
 #include "worker/model/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/assert.h"
+#include "common/cuda/page_locked.h"
 #include "worker/model/cuda/launch.h"
 #include "worker/model/cuda/program.h"
+#include "worker/model/cuda/sample_buffers.h"
+#include "worker/model/cuda/step_graph.h"
 
 namespace paceline::cuda {
 namespace {
 
-// What a mini-batch is on its way to the GPU, and what is known of it afterwards.
-struct StagedBatch {
-  Staged<float> images;
-  Staged<std::uint8_t> labels;
-  Staged<std::int64_t> epochs;
-  Staged<std::int64_t> sample_ids;
-  Staged<double> losses;
-  Staged<std::int32_t> correct;
-
-  static Result<StagedBatch> make(std::int64_t samples, std::int64_t floats) {
-    StagedBatch batch;
-    PACELINE_ASSIGN_OR_RETURN(batch.images, Staged<float>::make(samples * floats));
-    PACELINE_ASSIGN_OR_RETURN(batch.labels, Staged<std::uint8_t>::make(samples));
-    PACELINE_ASSIGN_OR_RETURN(batch.epochs, Staged<std::int64_t>::make(samples));
-    PACELINE_ASSIGN_OR_RETURN(batch.sample_ids, Staged<std::int64_t>::make(samples));
-    PACELINE_ASSIGN_OR_RETURN(batch.losses, Staged<double>::make(samples));
-    PACELINE_ASSIGN_OR_RETURN(batch.correct, Staged<std::int32_t>::make(samples));
-    return batch;
-  }
-};
-
-// `values`, and zeros behind them, on their way in `stream`. An empty one is one of zeros.
-template <typename T>
-Status send_filled(const Staged<T>& staged, std::span<const T> values, cudaStream_t stream) {
-  T* const end = std::copy(values.begin(), values.end(), staged.host.data());
-  std::fill(end, staged.host.data() + staged.host.size(), T{});
-  return staged.send(stream, 0, staged.host.size());
-}
-
-// A layer's parameters, weight and bias side by side: in the flat vector, in the staging memory, and when its
-// gradient has come back there.
-struct Parameters {
-  std::int64_t flat;
-  std::int64_t staged;
-  std::int64_t size;
+// When a layer's gradient has been computed, and has come back.
+struct Arrival {
+  ParameterPlace place;
   Event computed;
   Event arrived;
 };
@@ -65,8 +44,10 @@ struct Parameters {
 template <typename T>
 class CudaBackend final : public NetworkBackend {
  public:
-  CudaBackend(std::shared_ptr<const GpuThread> gpu, NetworkSpec network, std::int64_t batch_size)
+  CudaBackend(std::shared_ptr<const GpuThread> gpu, std::shared_ptr<ThreadModel> model, NetworkSpec network,
+              std::int64_t batch_size)
       : gpu_(std::move(gpu)),
+        model_(std::move(model)),
         network_(std::move(network)),
         placed_(place_parameters(network_)),
         batch_size_(batch_size) {}
@@ -78,46 +59,88 @@ class CudaBackend final : public NetworkBackend {
     PACELINE_RETURN_IF_ERROR(gpu_->enter());
     PACELINE_ASSIGN_OR_RETURN(
         program_, Program<T>::make(*gpu_, cache, placed_, static_cast<int>(batch_size_), precision, seed));
-    PACELINE_ASSIGN_OR_RETURN(batch_, StagedBatch::make(batch_size_, network_.input.size()));
-    PACELINE_ASSIGN_OR_RETURN(parameters_, Staged<float>::make(placed_.floats));
-    PACELINE_ASSIGN_OR_RETURN(gradient_, Staged<float>::make(placed_.floats));
+    PACELINE_RETURN_IF_ERROR(samples_.make(*gpu_, batch_size_, network_.input.size()));
+    PACELINE_ASSIGN_OR_RETURN(losses_, Staged<double>::make(batch_size_));
+    PACELINE_ASSIGN_OR_RETURN(correct_, Staged<std::int32_t>::make(batch_size_));
+    PACELINE_ASSIGN_OR_RETURN(gradient_, make_device_memory<float>(placed_.floats));
     PACELINE_ASSIGN_OR_RETURN(metric_known_, make_event());
-    for (std::size_t i = 0; i < network_.layers.size(); ++i) {
-      const Layer& layer = network_.layers[i];
-      if (layer.weight.size == 0) continue;
-      Parameters parameters{layer.weight.offset, placed_.layers[i].weight.offset,
-                            layer.weight.size + layer.bias.size, nullptr, nullptr};
-      PACELINE_ASSIGN_OR_RETURN(parameters.computed, make_event());
-      PACELINE_ASSIGN_OR_RETURN(parameters.arrived, make_event());
-      layers_.push_back(std::move(parameters));
+    PACELINE_ASSIGN_OR_RETURN(asked_, make_timed_event());
+    PACELINE_ASSIGN_OR_RETURN(begun_, make_timed_event());
+    for (const ParameterPlace& place : parameter_places(network_)) {
+      Arrival layer{place, nullptr, nullptr};
+      PACELINE_ASSIGN_OR_RETURN(layer.computed, make_event());
+      PACELINE_ASSIGN_OR_RETURN(layer.arrived, make_event());
+      layers_.push_back(std::move(layer));
     }
-    return Status::ok();
+    PACELINE_RETURN_IF_ERROR(warm_up());
+    // Between the layers is nothing, which who takes the gradient as one vector goes through, too.
+    return zero(gradient_.all());
   }
 
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
                           const FinalFrom& final_from) override {
-    PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, keys_needed()));
-    check_length(parameters.size());
+    PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, keys_needed(), samples_kept()));
     check_length(gradient.size());
     return over_when_failed([&]() -> Result<Metric> {
-      PACELINE_RETURN_IF_ERROR(begin(parameters, batch, Mode::kTraining));
-      PACELINE_RETURN_IF_ERROR(
-          program_->backward(vectors(), [this](std::size_t trained) { return bring(layers_[trained]); }));
+      PACELINE_RETURN_IF_ERROR(gpu_->enter());
+      PACELINE_RETURN_IF_ERROR(note_begin());
+      PACELINE_RETURN_IF_ERROR(bring(batch, Mode::kTraining));
+      PACELINE_RETURN_IF_ERROR(put_step(parameters, batch));
+      PACELINE_RETURN_IF_ERROR(samples_.send_ahead(keys_of(Mode::kTraining)));
       PACELINE_RETURN_IF_ERROR(take(gradient, final_from));
-      return metric(batch);
+      PACELINE_ASSIGN_OR_RETURN(const Metric known, metric(batch));
+      PACELINE_RETURN_IF_ERROR(tell_thread_cache(gradient));
+      return known;
     }());
   }
 
   Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) override {
     PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, DropoutKeys::kIgnored));
-    check_length(parameters.size());
     return over_when_failed([&]() -> Result<Metric> {
-      PACELINE_RETURN_IF_ERROR(begin(parameters, batch, Mode::kEvaluation));
+      PACELINE_RETURN_IF_ERROR(gpu_->enter());
+      PACELINE_RETURN_IF_ERROR(bring(batch, Mode::kEvaluation));
+      PACELINE_ASSIGN_OR_RETURN(float* const placed, place_of(parameters));
+      PACELINE_RETURN_IF_ERROR(put_forward(placed, parameters, batch, Mode::kEvaluation, Recording::kNow));
       return metric(batch);
     }());
   }
 
+  // One that gradient() would refuse, or make on the GPU, is not sent.
+  void foresee(const Batch& next) override {
+    const bool is_of_use =
+        !next.images.empty() && check_batch(network_, next, batch_size_, keys_needed()).is_ok();
+    samples_.foresee(is_of_use ? std::optional(next) : std::nullopt);
+  }
+  Status forget() override { return over_when_failed(samples_.forget()); }
+
  private:
+  template <typename U>
+  Status zero(std::span<U> there) const {
+    PACELINE_CUDA(cudaMemsetAsync(there.data(), 0, there.size_bytes(), gpu_->compute()));
+    return Status::ok();
+  }
+
+  // Zeros go through a step: what libraries load and make at their first use, which may wait for a whole GPU,
+  // is made now, and not when others wait for a first gradient. Parameters are read where the gradient goes:
+  // weights are zeros, and so is their gradient, since the images are.
+  Status warm_up() {
+    const auto lock = gpu_->alone();
+    const PlacedSamples& front = samples_.front();
+    PACELINE_RETURN_IF_ERROR(zero(front.images.all()));
+    PACELINE_RETURN_IF_ERROR(zero(front.labels.device.all()));
+    PACELINE_RETURN_IF_ERROR(zero(front.epochs.device.all()));
+    PACELINE_RETURN_IF_ERROR(zero(front.sample_ids.device.all()));
+    PACELINE_RETURN_IF_ERROR(zero(gradient_.all()));
+    const auto nothing = [](std::size_t) { return Status::ok(); };
+    const StepVectors step = vectors(gradient_.data());
+    PACELINE_RETURN_IF_ERROR(program_->forward(step, Mode::kTraining, nothing));
+    PACELINE_CUDA(
+        launch_each(gpu_->compute(), static_cast<int>(batch_size_), loss_of(batch_size_, Mode::kTraining)));
+    PACELINE_RETURN_IF_ERROR(program_->backward(step, nothing));
+    PACELINE_CUDA(cudaStreamSynchronize(gpu_->compute()));
+    return Status::ok();
+  }
+
   void check_length(std::size_t floats) const {
     PACELINE_ASSERT(static_cast<std::int64_t>(floats) == network_.layout.size(),
                     std::to_string(floats) + " floats, expected " + std::to_string(network_.layout.size()));
@@ -129,65 +152,153 @@ class CudaBackend final : public NetworkBackend {
     return drops ? DropoutKeys::kRequired : DropoutKeys::kIgnored;
   }
 
-  StepVectors vectors() const {
-    return {batch_.images.device.data(), parameters_.device.data(), gradient_.device.data(),
-            batch_.epochs.device.data(), batch_.sample_ids.device.data()};
+  // Which samples they are is needed for the masks.
+  Keys keys_of(Mode mode) const {
+    const bool masked = mode == Mode::kTraining && keys_needed() == DropoutKeys::kRequired;
+    return masked ? Keys::kSent : Keys::kLeftOut;
   }
 
-  // The next call writes to the staging memory: nothing may still be read from it then.
-  Result<Metric> over_when_failed(Result<Metric> result) {
-    if (!result.is_ok()) static_cast<void>(gpu_->drain());
-    return result;
+  // Of images as this network takes them.
+  std::int64_t samples_kept() const {
+    const bool are_its_own =
+        network_.input == Shape{kImageChannels, kImageSide, kImageSide} && network_.classes >= kClasses;
+    return model_->data != nullptr && are_its_own ? model_->data->samples : 0;
   }
 
-  // All up to the loss.
-  Status begin(std::span<const float> parameters, const Batch& batch, Mode mode) {
-    PACELINE_RETURN_IF_ERROR(gpu_->enter());
-    PACELINE_RETURN_IF_ERROR(send_filled(batch_.images, batch.images, gpu_->compute()));
-    PACELINE_RETURN_IF_ERROR(send_filled(batch_.labels, batch.labels, gpu_->compute()));
-    if (mode == Mode::kTraining && keys_needed() == DropoutKeys::kRequired) {
-      PACELINE_RETURN_IF_ERROR(send_filled(batch_.epochs, batch.epochs, gpu_->compute()));
-      PACELINE_RETURN_IF_ERROR(send_filled(batch_.sample_ids, batch.sample_ids, gpu_->compute()));
+  StepVectors vectors(const float* placed) const {
+    const PlacedSamples& front = samples_.front();
+    return {front.images.data(), placed, gradient_.data(), front.epochs.device.data(),
+            front.sample_ids.device.data()};
+  }
+
+  // The next call writes to the staging memory, and the caller to its mini-batches: nothing may still be read
+  // from either then.
+  template <typename Outcome>
+  Outcome over_when_failed(Outcome outcome) {
+    if (outcome.is_ok()) return outcome;
+    static_cast<void>(gpu_->drain());
+    samples_.drop();
+    return outcome;
+  }
+
+  // Passes of the thread cache may stand in front of the step; beside them, in the other stream, is nothing.
+  Status note_begin() {
+    PACELINE_CUDA(cudaEventRecord(asked_.get(), gpu_->copies()));
+    PACELINE_CUDA(cudaEventRecord(begun_.get(), gpu_->compute()));
+    return Status::ok();
+  }
+
+  Status tell_thread_cache(std::span<const float> gradient) {
+    float milliseconds = 0.0F;
+    PACELINE_CUDA(cudaEventElapsedTime(&milliseconds, asked_.get(), begun_.get()));
+    model_->passes_went_on = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<float, std::milli>(std::max(milliseconds, 0.0F)));
+    model_->passes_done();
+    model_->gradient = gradient_.data();
+    model_->gradient_on_host = gradient.data();
+    return Status::ok();
+  }
+
+  // On the GPU: the thread cache's where there are none on the host, else where those go.
+  Result<float*> place_of(std::span<const float> parameters) {
+    if (parameters.empty()) {
+      PACELINE_ASSERT(model_->parameters != nullptr, "no parameters, neither here nor on the GPU");
+      return model_->parameters;
     }
-    PACELINE_RETURN_IF_ERROR(program_->forward(
-        vectors(), mode, [&](std::size_t trained) { return send_parameters(parameters, layers_[trained]); }));
-    return compute_loss(batch, mode);
+    check_length(parameters.size());
+    if (sent_.device.size() == 0) {
+      PACELINE_ASSIGN_OR_RETURN(sent_, Staged<float>::make(placed_.floats));
+    }
+    return sent_.device.data();
   }
 
-  Status send_parameters(std::span<const float> parameters, const Parameters& layer) {
-    std::copy_n(parameters.begin() + layer.flat, layer.size, parameters_.host.data() + layer.staged);
-    return parameters_.send(gpu_->compute(), layer.staged, layer.size);
-  }
-
-  Status compute_loss(const Batch& batch, Mode mode) {
-    const SoftmaxLoss<T> loss{program_->logits(),
-                              batch_.labels.device.data(),
-                              static_cast<int>(network_.classes),
-                              static_cast<int>(batch.size()),
-                              batch_.losses.device.data(),
-                              batch_.correct.device.data(),
-                              mode == Mode::kTraining ? program_->logit_difference() : nullptr};
-    PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(batch_size_), loss));
-    PACELINE_RETURN_IF_ERROR(batch_.losses.fetch(gpu_->compute(), 0, batch.size()));
-    PACELINE_RETURN_IF_ERROR(batch_.correct.fetch(gpu_->compute(), 0, batch.size()));
-    PACELINE_CUDA(cudaEventRecord(metric_known_.get(), gpu_->compute()));
+  // What of the mini-batch the step does not send itself.
+  Status bring(const Batch& batch, Mode mode) {
+    if (!batch.images.empty()) return samples_.bring(batch, keys_of(mode));
+    samples_.stage_keys(batch);
     return Status::ok();
   }
 
-  // The copy waits for the layer, and the layers in front of it do not wait for the copy.
-  Status bring(const Parameters& layer) {
-    PACELINE_CUDA(cudaEventRecord(layer.computed.get(), gpu_->compute()));
-    PACELINE_CUDA(cudaStreamWaitEvent(gpu_->copies(), layer.computed.get(), 0));
-    PACELINE_RETURN_IF_ERROR(gradient_.fetch(gpu_->copies(), layer.staged, layer.size));
-    PACELINE_CUDA(cudaEventRecord(layer.arrived.get(), gpu_->copies()));
+  // The mini-batch made of the training set on the GPU.
+  Status render(const Batch& batch) {
+    const PlacedSamples& front = samples_.front();
+    PACELINE_RETURN_IF_ERROR(front.epochs.send(gpu_->compute(), 0, batch_size_));
+    PACELINE_RETURN_IF_ERROR(front.sample_ids.send(gpu_->compute(), 0, batch_size_));
+    const RenderSamples samples{
+        model_->data->pixels.data(),    model_->data->labels.data(), model_->data->normalization,
+        model_->data->options,          front.epochs.device.data(),  front.sample_ids.device.data(),
+        static_cast<int>(batch.size()), front.images.data(),         front.labels.device.data()};
+    PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(batch_size_ * kPlaneSize), samples));
     return Status::ok();
   }
 
+  // All up to the first layer's gradient.
+  Status put_step(std::span<const float> parameters, const Batch& batch) {
+    PACELINE_ASSIGN_OR_RETURN(float* const placed, place_of(parameters));
+    const auto put = [&](Recording recording) -> Status {
+      PACELINE_RETURN_IF_ERROR(put_forward(placed, parameters, batch, Mode::kTraining, recording));
+      return program_->backward(vectors(placed), [&](std::size_t trained) {
+        return record_event(layers_[trained].computed, gpu_->compute(), recording);
+      });
+    };
+    const bool repeats = parameters.empty() && batch.size() == batch_size_;
+    if (!repeats) return put(Recording::kNow);
+    StepGraph& graph = batch.images.empty() ? of_kept_samples_ : of_sent_samples_;
+    return graph.run(*gpu_, samples_.front_index(), put);
+  }
+
+  // All up to the loss. `parameters`: those that are still on the host.
+  Status put_forward(const float* placed, std::span<const float> parameters, const Batch& batch, Mode mode,
+                     Recording recording) {
+    if (batch.images.empty()) PACELINE_RETURN_IF_ERROR(render(batch));
+    PACELINE_RETURN_IF_ERROR(program_->forward(vectors(placed), mode, [&](std::size_t trained) {
+      return parameters.empty() ? Status::ok() : send_parameters(parameters, layers_[trained]);
+    }));
+    return compute_loss(batch, mode, recording);
+  }
+
+  Status send_parameters(std::span<const float> parameters, const Arrival& layer) {
+    std::copy_n(parameters.begin() + layer.place.flat, layer.place.size,
+                sent_.host.data() + layer.place.placed);
+    return sent_.send(gpu_->compute(), layer.place.placed, layer.place.size);
+  }
+
+  SoftmaxLoss<T> loss_of(std::int64_t samples, Mode mode) const {
+    return {program_->logits(),
+            samples_.front().labels.device.data(),
+            static_cast<int>(network_.classes),
+            static_cast<int>(samples),
+            losses_.device.data(),
+            correct_.device.data(),
+            mode == Mode::kTraining ? program_->logit_difference() : nullptr};
+  }
+
+  Status compute_loss(const Batch& batch, Mode mode, Recording recording) {
+    PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(batch_size_), loss_of(batch.size(), mode)));
+    PACELINE_RETURN_IF_ERROR(losses_.fetch(gpu_->compute(), 0, batch.size()));
+    PACELINE_RETURN_IF_ERROR(correct_.fetch(gpu_->compute(), 0, batch.size()));
+    return record_event(metric_known_, gpu_->compute(), recording);
+  }
+
+  // The copies wait for their layers, and the layers in front of these do not wait for the copies.
   Status take(std::span<float> gradient, const FinalFrom& final_from) {
+    PACELINE_ASSIGN_OR_RETURN(const bool pinned, is_pinned(gradient.data()));
+    if (!pinned && landing_.size() == 0) {
+      PACELINE_ASSIGN_OR_RETURN(landing_, make_pinned_memory<float>(network_.layout.size()));
+    }
+    float* const to = pinned ? gradient.data() : landing_.data();
+    for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+      PACELINE_CUDA(cudaStreamWaitEvent(gpu_->copies(), layer->computed.get(), 0));
+      PACELINE_CUDA(cudaMemcpyAsync(to + layer->place.flat, gradient_.data() + layer->place.placed,
+                                    static_cast<std::size_t>(layer->place.size) * sizeof(float),
+                                    cudaMemcpyDeviceToHost, gpu_->copies()));
+      PACELINE_CUDA(cudaEventRecord(layer->arrived.get(), gpu_->copies()));
+    }
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
       PACELINE_CUDA(cudaEventSynchronize(layer->arrived.get()));
-      std::copy_n(gradient_.host.data() + layer->staged, layer->size, gradient.begin() + layer->flat);
-      final_from(layer->flat);
+      if (!pinned)
+        std::copy_n(to + layer->place.flat, layer->place.size, gradient.begin() + layer->place.flat);
+      final_from(layer->place.flat);
     }
     return Status::ok();
   }
@@ -198,29 +309,40 @@ class CudaBackend final : public NetworkBackend {
     Metric metric;
     metric.samples = batch.size();
     for (std::int64_t n = 0; n < batch.size(); ++n) {
-      metric.loss_sum += batch_.losses.host.data()[n];
-      metric.correct += batch_.correct.host.data()[n];
+      metric.loss_sum += losses_.host.data()[n];
+      metric.correct += correct_.host.data()[n];
     }
     return metric;
   }
 
   const std::shared_ptr<const GpuThread> gpu_;
+  const std::shared_ptr<ThreadModel> model_;
   const NetworkSpec network_;
   const PlacedNetwork placed_;
   const std::int64_t batch_size_;
   std::unique_ptr<Program<T>> program_;
-  StagedBatch batch_;
-  Staged<float> parameters_;
-  Staged<float> gradient_;
+  SampleBuffers samples_;
+  Staged<double> losses_;  // of each sample; and whether it was recognised
+  Staged<std::int32_t> correct_;
+  DeviceMemory<float> gradient_;
+  Staged<float> sent_;           // parameters that come from the host; made when the first do
+  PinnedMemory<float> landing_;  // of gradients for memory that is not pinned; made when the first is
+  Event asked_;                  // a step was asked for, and
+  Event begun_;                  // is begun on the GPU
   Event metric_known_;
-  std::vector<Parameters> layers_;  // those with parameters, the first first
+  std::vector<Arrival> layers_;  // those with parameters, the first first
+  // Both name all of the above, and the thread cache's parameters: it does not change while this lives.
+  StepGraph of_kept_samples_;
+  StepGraph of_sent_samples_;
 };
 
 template <typename T>
-Result<std::unique_ptr<NetworkBackend>> make(std::shared_ptr<const GpuThread> gpu, AlgorithmCache& cache,
+Result<std::unique_ptr<NetworkBackend>> make(std::shared_ptr<const GpuThread> gpu,
+                                             std::shared_ptr<ThreadModel> model, AlgorithmCache& cache,
                                              NetworkSpec network, std::int64_t batch_size,
                                              Precision precision, std::uint64_t seed) {
-  auto backend = std::make_unique<CudaBackend<T>>(std::move(gpu), std::move(network), batch_size);
+  auto backend =
+      std::make_unique<CudaBackend<T>>(std::move(gpu), std::move(model), std::move(network), batch_size);
   PACELINE_RETURN_IF_ERROR(backend->make(cache, precision, seed));
   return std::unique_ptr<NetworkBackend>(std::move(backend));
 }
@@ -228,15 +350,15 @@ Result<std::unique_ptr<NetworkBackend>> make(std::shared_ptr<const GpuThread> gp
 }  // namespace
 
 Result<std::unique_ptr<NetworkBackend>> make_cuda_backend(std::shared_ptr<const GpuThread> gpu,
+                                                          std::shared_ptr<ThreadModel> model,
                                                           AlgorithmCache& cache, NetworkSpec network,
                                                           std::int64_t batch_size, Precision precision,
                                                           std::uint64_t seed) {
   if (batch_size < 1 || batch_size > std::numeric_limits<int>::max()) {
     return invalid_argument("batch size " + std::to_string(batch_size) + ", expected at least 1");
   }
-  return precision == Precision::kBf16
-             ? make<Bfloat16>(std::move(gpu), cache, std::move(network), batch_size, precision, seed)
-             : make<float>(std::move(gpu), cache, std::move(network), batch_size, precision, seed);
+  const auto make_of = precision == Precision::kBf16 ? make<Bfloat16> : make<float>;
+  return make_of(std::move(gpu), std::move(model), cache, std::move(network), batch_size, precision, seed);
 }
 
 }  // namespace paceline::cuda

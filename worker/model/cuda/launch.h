@@ -1,19 +1,19 @@
-// Running a body (bodies.h) for many indices. kernels.cu defines both functions for a GPU,
+// The back end's bodies (bodies.h), and running them (common/cuda/launch.h). kernels.cu defines it for a GPU,
 // tests/fake_cuda/kernels.cc for the tests' fake one: nothing else needs nvcc.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include "common/cuda/launch.h"
 #include "worker/model/cuda/bodies.h"
+#include "worker/model/cuda/filter_bodies.h"
+#include "worker/model/cuda/own_update_bodies.h"
+#include "worker/model/cuda/pool_bodies.h"
+#include "worker/model/cuda/sum_bodies.h"
 
 namespace paceline::cuda {
 
-// body(0) … body(indices - 1), in any order, in turn in `stream`; returns without waiting. What the launch
-// itself can fail with is returned. indices >= 0.
-template <typename Body>
-cudaError_t launch_each(cudaStream_t stream, int indices, const Body& body);
-
-// Adds up sums.part() for each channel, always in the same order.
+// Adds up sums.part() for each channel, always in the same order; with what that does to sums.values.
 template <typename T>
 cudaError_t launch_channel_sums(cudaStream_t stream, const ChannelSums<T>& sums);
 

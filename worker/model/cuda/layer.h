@@ -21,6 +21,8 @@ struct Pass {
   const std::int64_t* epochs;      // of each sample: the keys of its dropout; not read in evaluation
   const std::int64_t* sample_ids;  // as above
   void* workspace;                 // the largest workspace_bytes() of all layers
+  T* unpooled;                     // the largest unpooled_elements() of all layers
+  double* group_sums;              // of biases: kGroupsMax times as many as any layer has channels
   T* weight_gradient;              // the largest weight's size; not used where T is float
 };
 
@@ -38,6 +40,8 @@ class GpuLayer {
                           T* in_difference) = 0;
 
   virtual std::size_t workspace_bytes() const { return 0; }
+  // Of memory for what stands between a layer and a pool that it does, too.
+  virtual std::int64_t unpooled_elements() const { return 0; }
 };
 
 }  // namespace paceline::cuda

@@ -1,4 +1,4 @@
-// libpaceline_cuda.so: what a worker loads when its run asks for a GPU (worker/model/gpu_module.h).
+// What a worker finds in libpaceline_cuda.so when its run asks for a GPU (worker/model/gpu_module.h).
 #include "worker/model/cuda/open_gpus.h"
 #include "worker/model/gpu_module.h"
 

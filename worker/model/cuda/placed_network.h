@@ -31,4 +31,24 @@ inline PlacedNetwork place_parameters(const NetworkSpec& network) {
   return placed;
 }
 
+// A layer's parameters, weight and bias side by side: where they begin in the flat vector, and on a GPU.
+struct ParameterPlace {
+  std::int64_t flat;
+  std::int64_t placed;
+  std::int64_t size;
+};
+
+// Of each layer that has some, the first first.
+inline std::vector<ParameterPlace> parameter_places(const NetworkSpec& network) {
+  const PlacedNetwork placed = place_parameters(network);
+  std::vector<ParameterPlace> places;
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    if (layer.weight.size == 0) continue;
+    places.push_back(
+        {layer.weight.offset, placed.layers[i].weight.offset, layer.weight.size + layer.bias.size});
+  }
+  return places;
+}
+
 }  // namespace paceline::cuda

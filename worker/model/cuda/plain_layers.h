@@ -2,9 +2,12 @@
 // behind.
 #pragma once
 
+#include <utility>
+
 #include "common/network/network.h"
 #include "worker/model/cuda/launch.h"
 #include "worker/model/cuda/layer.h"
+#include "worker/model/cuda/pooling.h"
 
 namespace paceline::cuda {
 
@@ -16,12 +19,12 @@ class Relu final : public GpuLayer<T> {
       : gpu_(gpu), elements_(samples * static_cast<int>(layer.out.size())) {}
 
   Status forward(const Pass<T>&, const T* in, T* out) override {
-    PACELINE_CUDA(launch_each(gpu_.compute(), elements_, ReluForward<T>{in, out}));
+    PACELINE_CUDA(launch_each(gpu_.compute(), vectors_of<T>(elements_), ReluForward<T>{in, out, elements_}));
     return Status::ok();
   }
   Status backward(const Pass<T>&, const T*, const T* out, T* out_difference, T* in_difference) override {
-    const ReluBackward<T> relu{out, out_difference, in_difference};
-    PACELINE_CUDA(launch_each(gpu_.compute(), elements_, relu));
+    const ReluBackward<T> relu{out, out_difference, in_difference, elements_};
+    PACELINE_CUDA(launch_each(gpu_.compute(), vectors_of<T>(elements_), relu));
     return Status::ok();
   }
 
@@ -30,41 +33,21 @@ class Relu final : public GpuLayer<T> {
   const int elements_;
 };
 
+// One that no trained layer does with its bias.
 template <typename T>
 class MaxPool final : public GpuLayer<T> {
  public:
-  static Result<std::unique_ptr<GpuLayer<T>>> make(const GpuThread& gpu, const Layer& layer, int samples) {
-    std::unique_ptr<MaxPool> pool(new MaxPool(gpu, layer, samples));
-    PACELINE_ASSIGN_OR_RETURN(pool->argmax_, make_device_memory<std::int32_t>(pool->out_elements_));
-    return std::unique_ptr<GpuLayer<T>>(std::move(pool));
-  }
+  explicit MaxPool(Pooling<T> pooling) : pooling_(std::move(pooling)) {}
 
   Status forward(const Pass<T>&, const T* in, T* out) override {
-    const PoolForward<T> pool{shape_, in, out, argmax_.data()};
-    PACELINE_CUDA(launch_each(gpu_.compute(), out_elements_, pool));
-    return Status::ok();
+    return pooling_.forward({.bias = nullptr, .channels = 1, .relu = false}, in, out);
   }
   Status backward(const Pass<T>&, const T*, const T*, T* out_difference, T* in_difference) override {
-    const PoolBackward<T> pool{shape_, out_difference, argmax_.data(), in_difference};
-    PACELINE_CUDA(launch_each(gpu_.compute(), in_elements_, pool));
-    return Status::ok();
+    return pooling_.backward(out_difference, in_difference);
   }
 
  private:
-  MaxPool(const GpuThread& gpu, const Layer& layer, int samples)
-      : gpu_(gpu),
-        shape_{static_cast<int>(layer.in.height),  static_cast<int>(layer.in.width),
-               static_cast<int>(layer.out.height), static_cast<int>(layer.out.width),
-               static_cast<int>(layer.kernel),     static_cast<int>(layer.stride),
-               static_cast<int>(layer.padding)},
-        in_elements_(samples * static_cast<int>(layer.in.size())),
-        out_elements_(samples * static_cast<int>(layer.out.size())) {}
-
-  const GpuThread& gpu_;
-  const PoolShape shape_;
-  const int in_elements_;
-  const int out_elements_;
-  DeviceMemory<std::int32_t> argmax_;
+  const Pooling<T> pooling_;
 };
 
 template <typename T>

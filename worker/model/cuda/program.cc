@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -35,29 +36,56 @@ Status check_sizes(const PlacedNetwork& network, int samples) {
 
 bool is_trained(LayerKind kind) { return kind == LayerKind::kConv || kind == LayerKind::kDense; }
 
-// Whether the layer behind `index` is a ReLU, seen through what is nothing on a GPU.
-bool relu_behind(const PlacedNetwork& network, std::size_t index) {
-  for (++index; index < network.layers.size(); ++index) {
-    if (network.layers[index].kind != LayerKind::kFlatten)
-      return network.layers[index].kind == LayerKind::kRelu;
+// What layer `index` does of those behind it, and the first that it does not.
+struct Reach {
+  WithRelu relu = WithRelu::kNo;
+  const Layer* pool = nullptr;
+  std::size_t end;
+};
+
+// A trained layer does a ReLU and then a pool; what is nothing on a GPU is seen through.
+Reach reach_of(const PlacedNetwork& network, std::size_t index) {
+  Reach reach{.end = index + 1};
+  if (!is_trained(network.layers[index].kind)) return reach;
+  for (; reach.end < network.layers.size() && reach.pool == nullptr; ++reach.end) {
+    const Layer& layer = network.layers[reach.end];
+    if (layer.kind == LayerKind::kRelu && reach.relu == WithRelu::kNo) {
+      reach.relu = WithRelu::kYes;
+    } else if (layer.kind == LayerKind::kPool) {
+      reach.pool = &layer;
+    } else if (layer.kind != LayerKind::kFlatten) {
+      break;
+    }
   }
-  return false;
+  return reach;
+}
+
+template <typename T>
+Result<Behind<T>> make_behind(const GpuThread& gpu, const Reach& reach, int samples) {
+  Behind<T> behind{reach.relu, std::nullopt};
+  if (reach.pool == nullptr) return behind;
+  PACELINE_ASSIGN_OR_RETURN(Pooling<T> pooling, Pooling<T>::make(gpu, *reach.pool, samples));
+  behind.pool.emplace(std::move(pooling));
+  return behind;
 }
 
 template <typename T>
 Result<std::unique_ptr<GpuLayer<T>>> make_layer(const GpuThread& gpu, AlgorithmCache& cache,
-                                                const PlacedNetwork& network, std::size_t index, int samples,
-                                                Precision precision, std::uint64_t seed) {
+                                                const PlacedNetwork& network, std::size_t index,
+                                                const Reach& reach, int samples, Precision precision,
+                                                std::uint64_t seed) {
   using Made = std::unique_ptr<GpuLayer<T>>;
   const Layer& layer = network.layers[index];
-  const Behind behind = relu_behind(network, index) ? Behind::kRelu : Behind::kNothing;
+  PACELINE_ASSIGN_OR_RETURN(Behind<T> behind, make_behind<T>(gpu, reach, samples));
   switch (layer.kind) {
     case LayerKind::kConv:
-      return make_convolution<T>(gpu, cache, layer, samples, precision, behind);
+      return make_convolution<T>(gpu, cache, layer, samples, precision, std::move(behind));
     case LayerKind::kDense:
-      return Made(std::make_unique<Dense<T>>(gpu, layer, samples, precision, behind));
-    case LayerKind::kPool:
-      return MaxPool<T>::make(gpu, layer, samples);
+      return Made(std::make_unique<Dense<T>>(gpu, layer, samples, precision, std::move(behind)));
+    case LayerKind::kPool: {
+      PACELINE_ASSIGN_OR_RETURN(Pooling<T> pooling, Pooling<T>::make(gpu, layer, samples));
+      return Made(std::make_unique<MaxPool<T>>(std::move(pooling)));
+    }
     case LayerKind::kRelu:
       return Made(std::make_unique<Relu<T>>(gpu, layer, samples));
     case LayerKind::kDropout:
@@ -84,22 +112,23 @@ Result<std::unique_ptr<Program<T>>> Program<T>::make(const GpuThread& gpu, Algor
 template <typename T>
 Status Program<T>::add_stages(AlgorithmCache& cache, const PlacedNetwork& network, Precision precision,
                               std::uint64_t seed) {
-  bool relu_done = false;  // by the stage in front
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+  std::size_t end = 0;  // of what the stages so far do
+  for (std::size_t i = 0; i < network.layers.size(); i = end) {
     const Layer& layer = network.layers[i];
+    const Reach reach = reach_of(network, i);
+    end = reach.end;
     if (layer.kind == LayerKind::kFlatten) continue;
-    if (layer.kind == LayerKind::kRelu && std::exchange(relu_done, false)) continue;
     Stage stage;
     stage.layer = layer;
-    auto made = make_layer<T>(gpu_, cache, network, i, samples_, precision, seed);
+    auto made = make_layer<T>(gpu_, cache, network, i, reach, samples_, precision, seed);
     if (!made) {
       return Status(made.status())
           .with_context("layer " + std::to_string(i) + " (" + name_of(layer.kind) + ")");
     }
     stage.computed = std::move(made).value();
-    PACELINE_ASSIGN_OR_RETURN(stage.out, make_device_memory<T>(samples_ * layer.out.size()));
+    const Shape& out = reach.pool != nullptr ? reach.pool->out : layer.out;
+    PACELINE_ASSIGN_OR_RETURN(stage.out, make_device_memory<T>(samples_ * out.size()));
     stages_.push_back(std::move(stage));
-    relu_done = is_trained(layer.kind) && relu_behind(network, i);
   }
   const auto trained = [](const Stage& stage) { return is_trained(stage.layer.kind); };
   first_trained_ = std::find_if(stages_.begin(), stages_.end(), trained) - stages_.begin();
@@ -110,16 +139,22 @@ Status Program<T>::add_stages(AlgorithmCache& cache, const PlacedNetwork& networ
 template <typename T>
 Status Program<T>::allocate(const PlacedNetwork& network) {
   std::int64_t difference = 0;
+  std::int64_t unpooled = 0;
   std::int64_t weight = 0;
+  std::int64_t channels = 0;
   std::size_t workspace = 0;
   for (const Stage& stage : stages_) {
-    difference = std::max({difference, stage.layer.in.size(), stage.layer.out.size()});
+    difference = std::max({difference, samples_ * stage.layer.in.size(), stage.out.size()});
+    unpooled = std::max(unpooled, stage.computed->unpooled_elements());
     weight = std::max(weight, stage.layer.weight.size);
+    channels = std::max(channels, stage.layer.bias.size);
     workspace = std::max(workspace, stage.computed->workspace_bytes());
   }
   for (auto& memory : differences_) {
-    PACELINE_ASSIGN_OR_RETURN(memory, make_device_memory<T>(samples_ * difference));
+    PACELINE_ASSIGN_OR_RETURN(memory, make_device_memory<T>(difference));
   }
+  PACELINE_ASSIGN_OR_RETURN(unpooled_, make_device_memory<T>(unpooled));
+  PACELINE_ASSIGN_OR_RETURN(group_sums_, make_device_memory<double>(channels * kGroupsMax));
   PACELINE_ASSIGN_OR_RETURN(workspace_, make_device_memory<std::byte>(static_cast<std::int64_t>(workspace)));
   if constexpr (kNarrow<T>) {
     PACELINE_ASSIGN_OR_RETURN(images_, make_device_memory<T>(samples_ * network.input.size()));
@@ -138,6 +173,8 @@ Pass<T> Program<T>::pass_of(const StepVectors& step, Mode mode) const {
                .epochs = step.epochs,
                .sample_ids = step.sample_ids,
                .workspace = workspace_.data(),
+               .unpooled = unpooled_.data(),
+               .group_sums = group_sums_.data(),
                .weight_gradient = weight_gradient_.data()};
   if constexpr (!kNarrow<T>) pass.weights = step.parameters;
   return pass;

@@ -2,9 +2,10 @@
 // what activations are stored as.
 //
 //   network      conv relu pool flatten dense relu dropout dense
-//   stages       conv+relu  pool        dense+relu dropout dense     flatten is nothing, ReLU goes with the
-//   bias activations  images -> 0 -> 1 ----------> 2 -----> 3 ----> 4 = logits
+//   stages       conv+relu+pool         dense+relu dropout dense
+//   activations  images -> 0 ---------> 1 -------> 2 ----> 3 = logits
 //
+// Flatten is nothing; a ReLU, and a pool behind it, go with the bias in front of them (trained_layer.h).
 // Activations of every stage are kept for the backward pass; of the differences (gradients with respect to
 // activations) there are two, one being read while the next is written.
 #pragma once
@@ -57,7 +58,7 @@ class Program {
 
  private:
   struct Stage {
-    Layer layer;  // a ReLU that it does, too, is not in it
+    Layer layer;  // a ReLU and a pool that it does, too, are not in it
     std::unique_ptr<GpuLayer<T>> computed;
     DeviceMemory<T> out;
   };
@@ -78,6 +79,8 @@ class Program {
   std::size_t first_trained_ = 0;  // the stages in front of it need no backward pass
   std::array<DeviceMemory<T>, 2> differences_;
   DeviceMemory<std::byte> workspace_;
+  DeviceMemory<T> unpooled_;
+  DeviceMemory<double> group_sums_;
   // Not used where T is float.
   DeviceMemory<T> images_;
   DeviceMemory<T> weights_;  // all parameters' places, the weights' filled

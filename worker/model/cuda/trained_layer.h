@@ -1,50 +1,72 @@
-// What a convolution and a dense layer have in common beside their products: the bias, a ReLU right behind
-// them, and a weight gradient that is computed as T.
+// What a convolution and a dense layer have in common beside their products: the bias, and a ReLU and a
+// max-pool right behind them, done in one pass over the memory.
+//
+//   forward    unpooled = weight * in      out = largest of each window of ReLU(unpooled + bias)
+//   backward   d out is masked by the ReLU and summed up for the bias, then spread over the windows
+//
+// Behind 2 x 2 windows d out is a quarter of what it is spread over.
+// The mask is the same on either side of the pool: what comes back goes to the largest of a window, which has
+// passed the ReLU just where out > 0. So what stands between is needed no longer once it is pooled, and all
+// layers share one memory for it.
 #pragma once
 
-#include <type_traits>
+#include <optional>
+#include <utility>
 
 #include "common/network/network.h"
 #include "worker/model/cuda/launch.h"
 #include "worker/model/cuda/layer.h"
+#include "worker/model/cuda/pooling.h"
 
 namespace paceline::cuda {
 
-// A ReLU behind a trained layer is applied with its bias, in one pass over the memory.
-enum class Behind { kNothing, kRelu };
+enum class WithRelu { kNo, kYes };
+
+// What of the network a trained layer does with its own work.
+template <typename T>
+struct Behind {
+  WithRelu relu = WithRelu::kNo;
+  std::optional<Pooling<T>> pool;  // behind the ReLU
+};
 
 template <typename T>
 class TrainedLayer : public GpuLayer<T> {
  public:
-  TrainedLayer(const GpuThread& gpu, const Layer& layer, int samples, Behind behind)
-      : gpu_(gpu), layer_(layer), samples_(samples), behind_(behind) {}
+  TrainedLayer(const GpuThread& gpu, const Layer& layer, int samples, Behind<T> behind)
+      : gpu_(gpu), layer_(layer), samples_(samples), behind_(std::move(behind)) {}
 
   Status forward(const Pass<T>& pass, const T* in, T* out) final {
+    const BiasRelu<T> ahead{pass.parameters + layer_.bias.offset, channels(), with_relu()};
+    if (behind_.pool) {
+      PACELINE_RETURN_IF_ERROR(multiply(pass, in, pass.unpooled));
+      return behind_.pool->forward(ahead, pass.unpooled, out);
+    }
     PACELINE_RETURN_IF_ERROR(multiply(pass, in, out));
-    const AddBias<T> bias{out, pass.parameters + layer_.bias.offset, channels(), plane(),
-                          behind_ == Behind::kRelu};
-    PACELINE_CUDA(launch_each(gpu_.compute(), elements(), bias));
+    PACELINE_CUDA(launch_each(gpu_.compute(), vectors_of<T>(products()),
+                              AddBias<T>{ahead, product_plane(), products(), out}));
     return Status::ok();
   }
 
   Status backward(const Pass<T>& pass, const T* in, const T* out, T* out_difference, T* in_difference) final {
-    if (behind_ == Behind::kRelu) {
-      const ReluBackward<T> relu{out, out_difference, out_difference};
-      PACELINE_CUDA(launch_each(gpu_.compute(), elements(), relu));
+    PACELINE_RETURN_IF_ERROR(bias_gradient(pass, out, out_difference));
+    T* difference = out_difference;  // with respect to the products
+    if (behind_.pool) {
+      difference = pass.unpooled;
+      PACELINE_RETURN_IF_ERROR(behind_.pool->backward(out_difference, difference));
     }
-    const ChannelSums<T> sums{out_difference, samples_, channels(), plane(),
-                              pass.gradient + layer_.bias.offset};
-    PACELINE_CUDA(launch_channel_sums(gpu_.compute(), sums));
-    PACELINE_RETURN_IF_ERROR(weight_gradient(pass, in, out_difference));
+    PACELINE_RETURN_IF_ERROR(multiply_for_weight(pass, in, difference, pass.gradient + layer_.weight.offset));
     if (in_difference == nullptr) return Status::ok();
-    return multiply_for_input(pass, out_difference, in_difference);
+    return multiply_for_input(pass, difference, in_difference);
   }
+
+  std::int64_t unpooled_elements() const final { return behind_.pool ? products() : 0; }
 
  protected:
   // out = weight * in, without the bias.
   virtual Status multiply(const Pass<T>& pass, const T* in, T* out) = 0;
-  // d(loss)/d(weight) into `into`, weight.size elements of T.
-  virtual Status multiply_for_weight(const Pass<T>& pass, const T* in, const T* out_difference, T* into) = 0;
+  // d(loss)/d(weight) into `into`, weight.size elements.
+  virtual Status multiply_for_weight(const Pass<T>& pass, const T* in, const T* out_difference,
+                                     float* into) = 0;
   // in_difference = weight transposed * out_difference.
   virtual Status multiply_for_input(const Pass<T>& pass, const T* out_difference, T* in_difference) = 0;
 
@@ -55,23 +77,43 @@ class TrainedLayer : public GpuLayer<T> {
   const int samples_;
 
  private:
+  bool with_relu() const { return behind_.relu == WithRelu::kYes; }
   int channels() const { return static_cast<int>(layer_.out.channels); }
-  int plane() const { return static_cast<int>(layer_.out.height * layer_.out.width); }
-  int elements() const { return samples_ * channels() * plane(); }
+  int product_plane() const { return static_cast<int>(layer_.out.height * layer_.out.width); }
+  int products() const { return samples_ * channels() * product_plane(); }
+  int plane() const { return behind_.pool ? behind_.pool->out_plane() : product_plane(); }
 
-  Status weight_gradient(const Pass<T>& pass, const T* in, const T* out_difference) {
-    float* into = pass.gradient + layer_.weight.offset;
-    if constexpr (std::is_same_v<T, float>) {
-      return multiply_for_weight(pass, in, out_difference, into);
-    } else {
-      PACELINE_RETURN_IF_ERROR(multiply_for_weight(pass, in, out_difference, pass.weight_gradient));
-      const Convert<T, float> widen{pass.weight_gradient, into};
-      PACELINE_CUDA(launch_each(gpu_.compute(), static_cast<int>(layer_.weight.size), widen));
-      return Status::ok();
-    }
+  // With it the ReLU's mask.
+  Status bias_gradient(const Pass<T>& pass, const T* out, T* out_difference) {
+    float* const gradient = pass.gradient + layer_.bias.offset;
+    if (plane() == 1) return sum_rows(pass, out, out_difference, gradient);
+    const ChannelSums<T> sums{with_relu() ? out : nullptr,
+                              out_difference,
+                              samples_,
+                              channels(),
+                              plane(),
+                              pass.group_sums,
+                              gradient};
+    PACELINE_CUDA(launch_channel_sums(gpu_.compute(), sums));
+    return Status::ok();
   }
 
-  const Behind behind_;
+  // Of a dense layer, or one pooled to a single place: the channels lie side by side.
+  Status sum_rows(const Pass<T>& pass, const T* out, T* out_difference, float* gradient) {
+    if (with_relu()) {
+      const int elements = samples_ * channels();
+      const ReluBackward<T> relu{out, out_difference, out_difference, elements};
+      PACELINE_CUDA(launch_each(gpu_.compute(), vectors_of<T>(elements), relu));
+    }
+    const int groups = row_groups(samples_);
+    const SumRows<T, double> in_groups{out_difference, samples_, channels(), groups, pass.group_sums};
+    PACELINE_CUDA(launch_each(gpu_.compute(), groups * channels(), in_groups));
+    const SumRows<double, float> of_groups{pass.group_sums, groups, channels(), 1, gradient};
+    PACELINE_CUDA(launch_each(gpu_.compute(), channels(), of_groups));
+    return Status::ok();
+  }
+
+  const Behind<T> behind_;
 };
 
 }  // namespace paceline::cuda

@@ -1,22 +1,21 @@
-// Everything of CUDA that must be given back, as values that give it back: streams, events, handles,
-// descriptors, memory of the device and pinned memory of the host. Each is made by a function that says why
-// there is none.
+// Everything of CUDA's run time that must be given back, as values that give it back: streams, events,
+// graphs, memory of the device and pinned memory of the host. Each is made by a function that says why there
+// is none.
 //
 // Giving back can fail, too, where the device has failed before; there is nothing left to do about it then,
 // and whoever used the device was told.
 #pragma once
 
-#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
-#include <cudnn.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
+#include "common/cuda/status.h"
 #include "common/status.h"
-#include "worker/model/cuda/status.h"
 
 namespace paceline::cuda {
 
@@ -30,24 +29,19 @@ struct Destroyer {
 
 using Stream = std::unique_ptr<CUstream_st, Destroyer<&cudaStreamDestroy>>;
 using Event = std::unique_ptr<CUevent_st, Destroyer<&cudaEventDestroy>>;
-using CudnnHandle = std::unique_ptr<cudnnContext, Destroyer<&cudnnDestroy>>;
-using CublasHandle = std::unique_ptr<cublasContext, Destroyer<&cublasDestroy_v2>>;
-using TensorDescriptor = std::unique_ptr<cudnnTensorStruct, Destroyer<&cudnnDestroyTensorDescriptor>>;
-using FilterDescriptor = std::unique_ptr<cudnnFilterStruct, Destroyer<&cudnnDestroyFilterDescriptor>>;
-using ConvolutionDescriptor =
-    std::unique_ptr<cudnnConvolutionStruct, Destroyer<&cudnnDestroyConvolutionDescriptor>>;
+using Graph = std::unique_ptr<CUgraph_st, Destroyer<&cudaGraphDestroy>>;
+using GraphExec = std::unique_ptr<CUgraphExec_st, Destroyer<&cudaGraphExecDestroy>>;
 
 // One that the default stream, and so any other user of the device in this process, does not wait for.
 Result<Stream> make_stream();
 // Without a time, which would cost something. Who waits for it sleeps: the cores are the loader's, the
 // transport's and the server's, too.
 Result<Event> make_event();
-// Both work in `stream`.
-Result<CudnnHandle> make_cudnn(cudaStream_t stream);
-Result<CublasHandle> make_cublas(cudaStream_t stream);
-Result<TensorDescriptor> make_tensor_descriptor();
-Result<FilterDescriptor> make_filter_descriptor();
-Result<ConvolutionDescriptor> make_convolution_descriptor();
+// The same for a wait of a tenth of a millisecond, which a wake-up would make longer by a third: who waits
+// for it spins.
+Result<Event> make_spinning_event();
+// With a time: for how long work on the device took.
+Result<Event> make_timed_event();
 
 using DeviceBytes = std::unique_ptr<void, Destroyer<&cudaFree>>;
 using PinnedBytes = std::unique_ptr<void, Destroyer<&cudaFreeHost>>;
@@ -63,6 +57,7 @@ class Memory {
   Memory(Bytes bytes, std::int64_t size) : bytes_(std::move(bytes)), size_(size) {}
   T* data() const { return static_cast<T*>(bytes_.get()); }
   std::int64_t size() const { return size_; }
+  std::span<T> all() const { return {data(), static_cast<std::size_t>(size_)}; }
 
  private:
   Bytes bytes_;

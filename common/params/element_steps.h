@@ -1,0 +1,88 @@
+// What an optimizer's step makes of one element: the arithmetic of kernel_loops.h, whose vectors of a
+// processor run it, and of a GPU's kernels (common/cuda). Both give the same bits where the compiler is
+// told not to contract a product and a sum into one operation.
+//
+// Internal linkage, for the reason that kernel_loops.h gives: each file has a copy of its own, for its own
+// instruction set.
+#pragma once
+
+#include "common/host_device.h"
+#include "common/params/kernels.h"
+
+namespace paceline::kernels {
+namespace {
+
+// Rounded as IEEE 754 says. Of a library's functions the compiler's own is no call (kernel_loops.h).
+PACELINE_HOST_DEVICE inline float root(float value) {
+#ifdef __CUDA_ARCH__
+  return __fsqrt_rn(value);
+#else
+  return __builtin_sqrtf(value);
+#endif
+}
+
+// A state that only decays, as of a unit that never fires again, comes to denormal numbers and stays at the
+// least of them for good, and a processor takes a hundred times as long with these: it is 0 from there on.
+PACELINE_HOST_DEVICE inline float normal_or_zero(float value) {
+  constexpr float kLeastNormal = 0x1.0p-126F;
+  return value < kLeastNormal && value > -kLeastNormal ? 0.0F : value;
+}
+
+// The gradient with coupled decay in it. Of a number or a vector of them.
+template <Decay kDecay, typename Number>
+PACELINE_HOST_DEVICE inline Number decayed_gradient(Number gradient, Number parameter, float weight) {
+  if constexpr (kDecay == Decay::kCoupled) return gradient + weight * parameter;
+  return gradient;
+}
+
+// The parameter after a step, decoupled decay included.
+template <Decay kDecay, typename Number>
+PACELINE_HOST_DEVICE inline Number moved(Number parameter, Number step, float weight) {
+  if constexpr (kDecay == Decay::kDecoupled) return parameter - (step + weight * parameter);
+  return parameter - step;
+}
+
+template <Decay kDecay, typename Number>
+PACELINE_HOST_DEVICE inline Number sgd_step(Number parameter, Number gradient, float learning_rate,
+                                            float weight) {
+  const Number step = learning_rate * decayed_gradient<kDecay>(gradient, parameter, weight);
+  return moved<kDecay>(parameter, step, weight);
+}
+
+template <Decay kDecay, bool kNesterov>
+PACELINE_HOST_DEVICE inline float momentum_step(float parameter, float gradient, float& velocity, float rate,
+                                                float mu, float weight) {
+  const float g = decayed_gradient<kDecay>(gradient, parameter, weight);
+  const float u = normal_or_zero(mu * velocity + g);
+  velocity = u;
+  return moved<kDecay>(parameter, rate * (kNesterov ? g + mu * u : u), weight);
+}
+
+template <Decay kDecay>
+PACELINE_HOST_DEVICE inline float adam_step(float parameter, float gradient, float& first, float& second,
+                                            const AdamStep& s, float weight) {
+  const float g = decayed_gradient<kDecay>(gradient, parameter, weight);
+  const float m = normal_or_zero(s.beta1 * first + s.one_minus_beta1 * g);
+  const float v = normal_or_zero(s.beta2 * second + s.one_minus_beta2 * (g * g));
+  first = m;
+  second = v;
+  return moved<kDecay>(parameter, s.rate * (m / (root(v) * s.root_scale + s.epsilon)), weight);
+}
+
+// The weighted mean of several gradients (vector_ops.h): the first one's part, the sum with another one's,
+// and the sum as the mean.
+template <typename Number>
+PACELINE_HOST_DEVICE inline Number weighted(Number gradient, float weight) {
+  return weight * gradient;
+}
+template <typename Number>
+PACELINE_HOST_DEVICE inline Number with_weighted(Number sum, Number gradient, float weight) {
+  return sum + weight * gradient;
+}
+template <typename Number>
+PACELINE_HOST_DEVICE inline Number scaled(Number value, float factor) {
+  return value * factor;
+}
+
+}  // namespace
+}  // namespace paceline::kernels

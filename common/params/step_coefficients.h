@@ -1,0 +1,17 @@
+// The numbers of one step of an optimizer that are the same for all elements: from the run's settings, the
+// learning rate and how many steps there were. Computed in double, rounded once.
+#pragma once
+
+#include <cstdint>
+
+#include "common/config/run_config.h"
+#include "common/params/kernels.h"
+
+namespace paceline {
+
+kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learning_rate);
+// Of the step that is the `t`-th, the first being 1.
+kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_rate, std::int64_t t);
+kernels::MomentumStep momentum_step(const OptimizerSection& settings, double learning_rate);
+
+}  // namespace paceline

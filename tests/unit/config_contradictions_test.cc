@@ -1,0 +1,263 @@
+// Keys that are each well by themselves and not together, or that nobody reads: refused at one that was
+// given.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "common/config/load.h"
+#include "tests/unit/config_refusal.h"
+
+namespace paceline {
+namespace {
+
+using Catch::Matchers::StartsWith;
+using testing::refusal;
+
+TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
+  struct Case {
+    const char* text;
+    const char* start;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {"sync: {policy: dtssp, threshold: 5, threshold_min: 9, threshold_max: 4}",
+            "sync.threshold_min: "},
+           {"sync: {policy: dtssp, threshold: 11}", "sync.threshold: the initial threshold is outside"},
+           {"sync: {policy: dtssp, threshold_min: 5}",
+            "sync.threshold_min: the initial threshold is outside"},
+           {"sync: {policy: dtssp, lpr: {increase_above: -6}}", "sync.lpr.increase_above: "},
+           {"sync: {policy: bsp, threshold: 0}", "sync.threshold: policy bsp does not use it"},
+           {"sync: {policy: asp, threshold: 3}", "sync.threshold: policy asp does not use it"},
+           {"sync: {policy: ssp, threshold_max: 3}", "sync.threshold_max: policy ssp does not use it"},
+           {"sync: {policy: switch}", "sync.policy: nothing to switch between"},
+           {"sync: {policy: switch, stages: [{policy: bsp}]}", "sync.stages: nothing to switch between"},
+           {"sync: {policy: switch, stages: [{policy: bsp}, {policy: ssp}]}",
+            "sync.stages[0]: a stage that never ends"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 1}}, {policy: ssp, until: "
+            "{version: 2}}]}",
+            "sync.stages[1]: nothing follows the last stage"},
+           {"sync: {policy: switch, apply: eager, stages: [{policy: bsp, until: {progress: 0.5}}, {policy: "
+            "asp}]}",
+            "sync.apply: bsp is exact only version by version"},
+           {"sync: {policy: switch, apply: versioned, stages: [{policy: asp, until: {progress: 0.5}}, "
+            "{policy: ssp}]}",
+            "sync.apply: asp would hold gradients"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {progress: 0.5}}, {policy: asp, apply: "
+            "versioned}]}",
+            "sync.stages[1]: asp would hold gradients"},
+           {"sync: {policy: switch, stages: [{policy: bsp, apply: eager, until: {progress: 0.5}}, {policy: "
+            "asp}]}",
+            "sync.stages[0]: bsp is exact only version by version"},
+           {"sync: {policy: switch, apply: versioned, stages: [{policy: ssp, apply: eager, until: {version: "
+            "2}}, {policy: asp}]}",
+            "sync.stages[0]: two answers for the first stage"},
+           {"sync: {policy: switch, stages: [{policy: asp, until: {version: 2}}, {policy: bsp}]}",
+            "sync.stages[1]: what was applied on arrival has no clock's turn any more"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 1}}, {policy: asp, until: "
+            "{version: 2}}, {policy: ssp, apply: versioned}]}",
+            "sync.stages[2]: what was applied on arrival has no clock's turn any more"},
+           {"{sync: {policy: switch, stages: [{policy: bsp, until: {progress: 0.5}}, {policy: asp}]}, "
+            "train: {batch_balance: speed}}",
+            "train.batch_balance: a stage that is eager averages nothing"},
+           {"sync: {policy: switch, refresh_clocks: null, stages: [{policy: ssp, until: {version: 2}}, "
+            "{policy: asp}]}",
+            "sync.refresh_clocks: under asp nothing is ever required"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 5}}, {policy: ssp, until: "
+            "{version: 5}}, "
+            "{policy: ssp}]}",
+            "sync.stages[1]: a stage that is over when it begins"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {iterations: 1000}}, {policy: ssp}]}",
+            "sync.stages[0]: the next stage would never begin"},
+           // Four workers: 20 versions, and the last policy to take over does so at version 19.
+           {"{cluster: {nodes: 4}, train: {total_iterations: 80}, sync: {policy: switch, stages: [{policy: "
+            "bsp, "
+            "until: {version: 20}}, {policy: ssp}]}}",
+            "sync.stages[0]: the next stage would never begin"},
+           {"{cluster: {nodes: 4}, train: {total_iterations: 78}, sync: {policy: switch, stages: [{policy: "
+            "bsp, "
+            "until: {iterations: 77}}, {policy: ssp}]}}",
+            "sync.stages[0]: the next stage would never begin"},
+           {"{cluster: {nodes: 4}, train: {total_iterations: 80}, sync: {policy: switch, stages: [{policy: "
+            "bsp, "
+            "until: {progress: 0.96}}, {policy: ssp}]}}",
+            "sync.stages[0]: the next stage would never begin"},
+           {"{train: {total_iterations: 80, share: pool}, sync: {policy: switch, stages: [{policy: bsp, "
+            "until: "
+            "{progress: 0.998}}, {policy: ssp}]}}",
+            "sync.stages[0]: the next stage would never begin"},
+           {"{train: {total_iterations: 320}, sync: {policy: switch, stages: [{policy: bsp, until: "
+            "{iterations: "
+            "300}}, {policy: ssp, until: {progress: 0.5}}, {policy: ssp}]}}",
+            "sync.stages[1]: a stage that is over when it begins"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 5}}, {policy: dtssp, threshold: "
+            "11}]}",
+            "sync.stages[1]: the initial threshold is outside"},
+           {"sync: {policy: switch, threshold: 3, stages: [{policy: bsp, until: {version: 5}}, {policy: "
+            "ssp}]}",
+            "sync.threshold: policy switch does not use it"},
+           {"sync: {policy: ssp, stages: [{policy: bsp, until: {version: 5}}, {policy: ssp}]}",
+            "sync.stages: policy ssp does not use it"},
+           {"sync: {policy: dssp, threshold: 3}", "sync.threshold: policy dssp does not use it"},
+           {"train: {batch_balance: speed, share: pool}",
+            "train.batch_balance: a pool evens speeds out itself"},
+           {"sync: {combine: each}\ntrain: {batch_balance: speed}",
+            "train.batch_balance: unequal mini-batches"},
+           {"sync: {policy: asp}\ntrain: {batch_balance: speed}",
+            "train.batch_balance: unequal mini-batches"},
+           {"sync: {policy: backup, backup_workers: 0}\ntrain: {batch_balance: speed}",
+            "train.batch_balance: the speed of who is dropped"},
+           {"train: {batch_balance: speed, batch_size: 100}",
+            "train.batch_size: mini-batches change in steps of 8"},
+           {"train: {batch_balance: fair}", "train.batch_balance"},
+           {"sync: {policy: backup, threshold: 3}", "sync.threshold: policy backup does not use it"},
+           {"sync: {policy: bsp, backup_workers: 1}", "sync.backup_workers: policy bsp does not use it"},
+           {"sync: {policy: backup, backup_workers: -1}", "sync.backup_workers: out of range"},
+           {"cluster: {nodes: 2, threads_per_node: 2}\nsync: {policy: backup, backup_workers: 4}",
+            "sync.backup_workers: no gradient would be waited for, got 4 of 4 workers"},
+           {"sync: {policy: backup}\ncluster: {nodes: 2, gradient_encoding: int8}",
+            "cluster.gradient_encoding: what is still owed of gradients that count would be dropped"},
+           {"sync: {policy: backup}\ncluster: {nodes: 2, gradient_encoding: top_k, top_k_share: 0.1}",
+            "cluster.gradient_encoding: what is still owed of gradients that count would be dropped"},
+           {"sync: {policy: backup}\ncluster: {nodes: {min: 2, max: 8}}",
+            "cluster.nodes: with backup workers nobody comes later, got {min: 2, max: 8}"},
+           {"train: {batch_balance: speed}\ncluster: {nodes: {min: 2, max: 8}}",
+            "cluster.nodes: the samples of each clock are cut for all workers of the run"},
+           {"sync: {policy: backup, apply: eager}",
+            "sync.apply: what is applied on arrival is late for nothing"},
+           {"sync: {policy: switch, stages: [{policy: backup, until: {version: 5}}, {policy: ssp}]}",
+            "sync.stages[0].policy"},
+           {"sync: {policy: dssp, threshold_min: 5, threshold_max: 4}",
+            "sync.threshold_min: threshold_min > threshold_max"},
+           {"sync: {policy: dssp, threshold_min: 3, threshold_max: 1004}",
+            "sync.threshold_min: a range that dssp would look through"},
+           {"sync: {policy: dssp, threshold_max: 1004}",
+            "sync.threshold_max: a range that dssp would look through"},
+           {"sync: {policy: switch, stages: [{policy: bsp, until: {version: 5}}, {policy: dssp, "
+            "threshold_max: 1004}]}",
+            "sync.stages[1]: a range that dssp would look through"},
+           {"sync: {policy: dssp, lpr: {increase_above: 4}}", "sync.lpr.increase_above: nobody reads it"},
+           {"sync: {policy: random_walk, lpr: {decrease_below: -4}}",
+            "sync.lpr.decrease_below: nobody reads it"},
+           {"sync: {policy: ssp, lpr: {increase_above: 4}}", "sync.lpr.increase_above: nobody reads it"},
+           {"sync: {policy: switch, lpr: {increase_above: 4}, stages: [{policy: bsp, until: {version: 5}}, "
+            "{policy: ssp}]}",
+            "sync.lpr.increase_above: nobody reads it"},
+           {"sync: {policy: random_walk, threshold: 11}", "sync.threshold: the initial threshold is outside"},
+           {"sync: {policy: random_walk, threshold_min: 5, threshold_max: 4}",
+            "sync.threshold_min: threshold_min > threshold_max"},
+           {"sync: {policy: random_walk, apply: eager, combine: mean}", "sync.combine: "},
+           {"sync: {policy: ssp, threshold: inf}", "sync.threshold: a threshold without bound"},
+           {"sync: {policy: ssp, threshold: .inf}", "sync.threshold: a threshold without bound"},
+           {"sync: {policy: bsp, apply: eager}", "sync.apply: "},
+           {"sync: {policy: asp, apply: versioned}", "sync.apply: "},
+           {"sync: {policy: ssp, apply: eager, combine: mean}", "sync.combine: "},
+           {"sync: {policy: asp, combine: mean}", "sync.combine: "},
+           {"sync: {policy: asp, refresh_clocks: null}", "sync.refresh_clocks: "},
+           {"sync: {policy: bsp, pull_order: behind}", "sync.pull_order: what is versioned"},
+           {"sync: {policy: ssp, pull_order: ahead}", "sync.pull_order: what is versioned"},
+           {"cluster: {shards: 2}", "cluster.shards: shards without endpoints"},
+           {"cluster: {endpoints: []}", "cluster.endpoints: as many endpoints as shards"},
+           {"cluster: {shards: 2, endpoints: [\"tcp://a:1\", \"tcp://a:1\"]}",
+            "cluster.endpoints: two shards"},
+           {"cluster: {lease: 2s, heartbeat: 1s}", "cluster.lease: "},
+           {"cluster: {replicas: 2, endpoints: [\"ipc://a\", \"ipc://b\"]}",
+            "cluster.replicas: replicas without anybody who decides"},
+           {"cluster: {replicas: 2, etcd: [\"http://a:1\"]}", "cluster.replicas: each replica of each shard"},
+           {"cluster: {etcd: [\"http://a:1\"]}", "cluster.etcd: nothing to decide"},
+           {"cluster: {replicas: 2, etcd: [\"http://a:1\"], endpoints: [\"ipc://a\", \"ipc://b\"], lease: "
+            "1900ms, "
+            "heartbeat: 500ms}",
+            "cluster.lease: etcd's leases are whole seconds"},
+           {"cluster: {top_k_share: 0.1}", "cluster.top_k_share: only top_k keeps a share"},
+           {"cluster: {gradient_encoding: int8, top_k_share: 0.1}", "cluster.top_k_share: only top_k"},
+           {"cluster: {gradient_encoding: top_k}", "cluster.gradient_encoding: top_k without its share"},
+           {"cluster: {gradient_encoding: top_k, top_k_share: 0.6, frame_bytes: 1MiB}",
+            "cluster.top_k_share: a message would be larger than 1MiB"},
+           {"cluster: {heartbeat: 5s}", "cluster.heartbeat: "},
+           {"run: {target_accuracy: 0.9}", "run.target_accuracy: nobody would evaluate"},
+           {"train: {model: layers}", "train.model: model: layers without layers"},
+           {"train: {layers: [{kind: dense, out: 10}]}", "train.layers: layers without model: layers"},
+           {"train: {model: layers, dropout: 0.1, layers: [{kind: dense, out: 10}]}", "train.dropout: "},
+           {"train: {optimizer: {kind: adam, nesterov: true}}", "train.optimizer.nesterov: "},
+           {"train: {optimizer: {delay_compensation: {kind: constant}}}",
+            "train.optimizer.delay_compensation.kind: each gradient is compensated by itself, got combine: "
+            "mean"},
+           {"sync: {policy: asp}\ntrain: {optimizer: {kind: adam, delay_compensation: {kind: constant}}}",
+            "train.optimizer.delay_compensation.kind: delay compensation is of SGD, got kind: adam"},
+           {"sync: {policy: asp}\ntrain: {optimizer: {staleness: inverse, delay_compensation: {kind: "
+            "adaptive}}}",
+            "train.optimizer.delay_compensation.kind: two answers to the same staleness"},
+           {"cluster: {threads_per_node: 2}\ntrain: {optimizer: {delay_compensation: {kind: constant}}}",
+            "train.optimizer.delay_compensation.kind: what a node is sent could be"},
+           {"cluster: {parameter_encoding: fp16}\ntrain: {optimizer: {delay_compensation: {kind: constant}}}",
+            "train.optimizer.delay_compensation.kind: the servers keep what they have"},
+           {"sync: {policy: asp}\nserver: {device: cuda}\ntrain: {optimizer: {delay_compensation: {kind: "
+            "constant}}}",
+            "server.device: a server's GPU does not compensate delays, got server.device: cuda with "
+            "delay_compensation.kind: constant, expected server.device: cpu, or "
+            "train.optimizer.delay_compensation.kind: none"},
+           {"train: {optimizer: {delay_compensation: {lambda: 0.1}}}",
+            "train.optimizer.delay_compensation.lambda: nobody reads it"},
+           {"sync: {policy: asp}\ntrain: {optimizer: {delay_compensation: {kind: constant, decay: 0.1}}}",
+            "train.optimizer.delay_compensation.decay: nobody reads it"},
+           {"train: {optimizer: {staleness: inverse}}",
+            "train.optimizer.staleness: nothing is stale under bsp with combine: mean"},
+           {"train: {optimizer: {schedule: {kind: step}}}", "train.optimizer.schedule.kind: a step schedule"},
+           {"train: {optimizer: {schedule: {kind: cosine, warmup_versions: 9, total_versions: 9}}}",
+            "train.optimizer.schedule.total_versions: "},
+           {"train: {total_iterations: 5, optimizer: {schedule: {kind: cosine, warmup_versions: 5}}}",
+            "train.optimizer.schedule.warmup_versions: "},
+           {"data: {kind: cifar10}", "data.kind: cifar10 without data.path"},
+           {"data: {kind: synthetic, path: \"\"}", "data.path: an empty path"},
+           {"data: {kind: cifar10, path: \"\"}", "data.path: an empty path"},
+           {"data: {kind: cifar10, path: null}", "data.kind: cifar10 without data.path"},
+           {"data: {kind: synthetic}", "data.kind: synthetic without data.path"},
+           {"cluster: {nodes: 3}\nemulate: {base_step: 1s, slowdown: [1, 2]}", "emulate.slowdown: "},
+           {"cluster: {nodes: 3}\nsimulate: {network: {bandwidth: [1GiB, 1GiB]}}",
+            "simulate.network.bandwidth: one bandwidth, or one for each node, got 2 bandwidths"},
+           {"emulate: {slowdown: [2]}", "emulate.slowdown: a slowdown without emulate.base_step"},
+           {"train: {optimizer: {kind: sgd, momentum: 0.5}}",
+            "train.optimizer.momentum: nobody reads it, got 0.5, "
+            "expected kind: momentum, or no value (null)"},
+           {"train: {optimizer: {kind: momentum, beta1: 0.1}}", "train.optimizer.beta1: nobody reads it"},
+           {"train: {devices: [0]}", "train.devices: nobody reads it, got [0], expected device: cuda"},
+           {"train: {precision: tf32}", "train.precision: nobody reads it"},
+           {"server: {devices: [0]}", "server.devices: nobody reads it, got [0], expected device: cuda"},
+           {"data: {on_device: off}",
+            "data.on_device: nobody reads it, got off, expected train.device: cuda"},
+           {"train: {device: cuda, backend: reference}", "train.backend: nobody reads it"},
+           {"train: {optimizer: {beta2: 0.1}}", "train.optimizer.beta2: nobody reads it"},
+           {"train: {optimizer: {epsilon: 0.1}}", "train.optimizer.epsilon: nobody reads it"},
+           {"train: {optimizer: {kind: adam, decoupled: true}}",
+            "train.optimizer.decoupled: nobody reads it"},
+           {"train: {optimizer: {schedule: {step_factor: 0.5}}}",
+            "train.optimizer.schedule.step_factor: nobody"},
+           {"train: {optimizer: {schedule: {step_versions: 5}}}",
+            "train.optimizer.schedule.step_versions: nobody"},
+           {"train: {optimizer: {schedule: {total_versions: 5}}}",
+            "train.optimizer.schedule.total_versions: nobody"},
+           {"train: {optimizer: {schedule: {final_factor: 0.5}}}",
+            "train.optimizer.schedule.final_factor: nobody"},
+           {"emulate: {jitter: lognormal}", "emulate.jitter: a jitter without emulate.base_step"},
+           {"emulate: {base_step: 1s, jitter_spread: 0.5}", "emulate.jitter_spread: nobody reads it"},
+           {"emulate: {jitter: uniform, jitter_spread: 1}", "emulate.jitter_spread: "},
+           {"emulate: {jitter: exponential, jitter_spread: 1.5}", "emulate.jitter_spread: "}}) {
+    INFO(bad.text);
+    const std::string line = refusal(bad.text);
+    const std::string where =
+        std::string("run.yaml:") + (std::string(bad.text).find('\n') == std::string::npos ? "1" : "2");
+    CHECK_THAT(line, StartsWith(where + ": " + bad.start));
+  }
+}
+
+TEST_CASE("a_key_that_nobody_reads_is_accepted_at_its_default_and_where_emulation_is_switched_off") {
+  for (const char* text :
+       {"train: {optimizer: {kind: sgd, momentum: 0.9, beta1: 0.9}}",
+        "train: {optimizer: {kind: sgd, weight_decay: 0.1, decoupled: true}}",
+        "emulate: {base_step: null, jitter: lognormal, jitter_spread: 0.5, slowdown: [2]}"}) {
+    INFO(text);
+    CHECK(parse_config(text, "run.yaml", {}).is_ok());
+  }
+}
+
+}  // namespace
+}  // namespace paceline

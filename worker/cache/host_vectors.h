@@ -1,0 +1,61 @@
+// HostVectors: a thread cache's vectors in the host's memory, and the processor's passes over them.
+//
+// Whatever is made of a piece of a slice is made while it is in the processor's cache: piece, gradient and
+// place are gone through once, together, and no pass over memory is made for an own update. Parameters that
+// outgrow the cache are made within it, a stretch at a time, and written past it.
+//
+// Memory: one parameter vector, the optimizer's state, the gradients held, and one vector for each
+// difference: as many as there ever were at once, recycled.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/params/optimizer.h"
+#include "common/task/cache_vectors.h"
+
+namespace paceline {
+
+class HostVectors final : public CacheVectors {
+ public:
+  // For `floats` parameters, all 0. Steps use `optimizer`'s kind and settings.
+  HostVectors(const OptimizerSection& optimizer, std::int64_t floats);
+
+  std::span<const float> parameters() const override { return parameters_; }
+  void take_over(std::int64_t begin, SharedFloats values, std::span<const std::size_t> lacking) override;
+  void keep_gradient(SharedFloats gradient, double rate) override;
+  void apply_newest(Range range) override;
+  void make_difference() override;
+  void apply_with_state(SharedFloats gradient, double learning_rate, double scale) override;
+  void drop_oldest() override;
+  std::size_t differences() const override { return differences_.size(); }
+  std::size_t gradients() const override { return gradients_.size(); }
+  Status status() const override { return Status::ok(); }
+
+ private:
+  struct OwnGradient {
+    SharedFloats values;
+    double rate = 0.0;  // learning rate and scale
+  };
+  void take_over_stretch(std::int64_t begin, std::span<const float> in, std::span<float> out,
+                         std::span<const std::size_t> lacking);
+  void add_own(std::size_t place, std::int64_t begin, std::span<const float> in, std::span<float> out,
+               Stores stores);
+  void apply(const OwnGradient& own, std::int64_t begin, std::span<const float> in, std::span<float> out,
+             Stores stores);
+  bool outgrow_the_cache() const { return !stretch_.empty(); }
+  OptimizerState& optimizer();
+  std::vector<float> spare_difference();
+
+  OptimizerSection settings_;
+  std::vector<float> parameters_;
+  std::vector<float> stretch_;               // of parameters too large to be made in their place
+  std::optional<OptimizerState> optimizer_;  // made by the first local apply: BSP needs none
+  std::deque<std::vector<float>> differences_;
+  std::deque<OwnGradient> gradients_;
+  std::vector<std::vector<float>> spare_;  // dropped differences, for the next
+};
+
+}  // namespace paceline
