@@ -18,13 +18,13 @@
 namespace paceline {
 namespace {
 
-const char* word_of(Verdict verdict) {
+const char* word_of(CheckVerdict verdict) {
   switch (verdict) {
-    case Verdict::kOk:
+    case CheckVerdict::kOk:
       return "ok";
-    case Verdict::kWarning:
+    case CheckVerdict::kWarning:
       return "warning";
-    case Verdict::kFailed:
+    case CheckVerdict::kFailed:
       return "FAILED";
   }
   return "?";
@@ -32,7 +32,7 @@ const char* word_of(Verdict verdict) {
 
 bool has_failed(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(),
-                     [](const Finding& f) { return f.verdict == Verdict::kFailed; });
+                     [](const Finding& f) { return f.verdict == CheckVerdict::kFailed; });
 }
 
 DoctorRole role_of(const RunConfig& config, const DoctorOptions& options) {
@@ -53,7 +53,7 @@ DoctorRole role_of(const RunConfig& config, const DoctorOptions& options) {
 Finding configuration(const RunConfig& config, const DoctorOptions& options) {
   char mark[32];
   std::snprintf(mark, sizeof mark, "0x%016" PRIx64, fingerprint(config));
-  return {"configuration", Verdict::kOk,
+  return {"configuration", CheckVerdict::kOk,
           options.config_path + ": " + value_of(config, "sync.policy").value() + ", " +
               std::to_string(config.cluster.shards) + " server(s), " + std::to_string(config.cluster.nodes) +
               " node(s) with " + std::to_string(config.cluster.threads_per_node) +

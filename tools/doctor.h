@@ -20,12 +20,12 @@ class App;
 
 namespace paceline {
 
-enum class Verdict { kOk, kWarning, kFailed };
+enum class CheckVerdict { kOk, kWarning, kFailed };
 
 // What one check has found.
 struct Finding {
   std::string check;  // "endpoint 0", "data", "memory"
-  Verdict verdict = Verdict::kOk;
+  CheckVerdict verdict = CheckVerdict::kOk;
   std::string said;    // one line
   std::string advice;  // what to do about it; empty where nothing need be done
 };

@@ -76,8 +76,8 @@ Finding compared(const std::string& whose, nanoseconds skew) {
                              ? " agrees with this machine's"
                              : printed(" is %+.3f s from this machine's", to_seconds(skew));
   const std::string said = "the clock of " + whose + by;
-  if (std::chrono::abs(skew) <= kTolerated) return {"clocks", Verdict::kOk, said, ""};
-  return {"clocks", Verdict::kWarning, said,
+  if (std::chrono::abs(skew) <= kTolerated) return {"clocks", CheckVerdict::kOk, said, ""};
+  return {"clocks", CheckVerdict::kWarning, said,
           "set the clocks (NTP), or the times in the logs of different machines will not compare; a run "
           "itself does not depend on them"};
 }
@@ -96,11 +96,11 @@ Finding compare_clocks(const RunConfig& config, const DoctorRole& role, const st
   }
   const std::string elsewhere = endpoint_elsewhere(config, role);
   if (!elsewhere.empty()) {
-    return {"clocks", Verdict::kWarning, "not compared with that of the machine of " + elsewhere,
+    return {"clocks", CheckVerdict::kWarning, "not compared with that of the machine of " + elsewhere,
             "see to it that the clocks are set (NTP), or the times in the logs of different machines will "
             "not compare; while the authority runs and can be asked (run.http), its clock is compared"};
   }
-  return {"clocks", Verdict::kOk,
+  return {"clocks", CheckVerdict::kOk,
           "not compared with other machines': " + folder +
               " lies on this one. A run depends on no clock but each machine's steady one; the times in "
               "logs are each machine's own",

@@ -227,19 +227,20 @@ Status try_to_bind(const std::string& endpoint) {
 Finding bind_endpoint(const std::string& check, const std::string& endpoint) {
   const Status bound = try_to_bind(endpoint);
   if (bound.is_ok()) {
-    return {check, Verdict::kOk, endpoint + " can be bound, and reached " + reached_through(endpoint), ""};
+    return {check, CheckVerdict::kOk, endpoint + " can be bound, and reached " + reached_through(endpoint),
+            ""};
   }
   const std::string& why = bound.message();
   if (why.find("in use") != std::string::npos) {
     const auto who = who_listens(endpoint);
-    return {check, Verdict::kFailed, why + (who ? ": " + *who + " listens there" : ""),
+    return {check, CheckVerdict::kFailed, why + (who ? ": " + *who + " listens there" : ""),
             "end that process, or choose another address in cluster.endpoints"};
   }
   if (is_ipc(endpoint)) {
-    return {check, Verdict::kFailed, why,
+    return {check, CheckVerdict::kFailed, why,
             "choose a path in a folder that can be written, in cluster.endpoints"};
   }
-  return {check, Verdict::kFailed, why,
+  return {check, CheckVerdict::kFailed, why,
           "start this server on the host that cluster.endpoints names, or correct it; this machine has " +
               addresses_of_this_machine()};
 }
@@ -249,28 +250,28 @@ std::optional<Finding> bind_http(const std::string& address) {
   if (address.starts_with("[")) return std::nullopt;
   const std::string endpoint = "tcp://" + address;
   const Status bound = try_address(endpoint);
-  if (bound.is_ok()) return Finding{"run.http", Verdict::kOk, address + " can be listened at", ""};
+  if (bound.is_ok()) return Finding{"run.http", CheckVerdict::kOk, address + " can be listened at", ""};
   const auto who = who_listens_on_port(address_of(endpoint).port);
   return Finding{
-      "run.http", Verdict::kFailed,
+      "run.http", CheckVerdict::kFailed,
       "cannot listen at " + address + ": " + bound.message() + (who ? ": " + *who + " listens there" : ""),
       "end that process, or choose another address in run.http"};
 }
 
 Finding not_reached(const std::string& check, const std::string& endpoint, const std::string& why) {
-  return {check, Verdict::kFailed, endpoint + " cannot be reached: " + why,
+  return {check, CheckVerdict::kFailed, endpoint + " cannot be reached: " + why,
           "correct cluster.endpoints, or open the way to that host (firewall, routes)"};
 }
 
 Finding nobody_listens(const std::string& check, const std::string& endpoint, const std::string& how) {
-  return {check, Verdict::kWarning, endpoint + ": nobody listens there yet (" + how + ")",
+  return {check, CheckVerdict::kWarning, endpoint + ": nobody listens there yet (" + how + ")",
           "start paceline-server there; whether this machine gets through to it is not known before"};
 }
 
 Finding reach_path(const std::string& check, const std::string& endpoint) {
   const Ticks began = steady_now();
   if (const auto who = who_listens_at_path(path_of(endpoint))) {
-    return {check, Verdict::kOk,
+    return {check, CheckVerdict::kOk,
             endpoint + ": " + *who + " answered in " + in_milliseconds(steady_now() - began), ""};
   }
   std::error_code error;
@@ -301,7 +302,7 @@ Finding reach_endpoint(const std::string& check, const std::string& endpoint) {
   const std::string after = in_milliseconds(steady_now() - found);
   boost::system::error_code ignored;
   socket.close(ignored);
-  if (!result) return {check, Verdict::kOk, endpoint + " (" + at + ") answered in " + after, ""};
+  if (!result) return {check, CheckVerdict::kOk, endpoint + " (" + at + ") answered in " + after, ""};
   if (result == boost::asio::error::connection_refused) {
     return nobody_listens(check, endpoint, at + ", refused in " + after);
   }
@@ -342,8 +343,8 @@ void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& 
   for (std::size_t i = 0; i < config.cluster.etcd.size() && !role.shards.empty(); ++i) {
     const std::string address = config.cluster.etcd[i].substr(std::string_view("http://").size());
     Finding found = reach_endpoint("etcd " + std::to_string(i), "tcp://" + address);
-    if (found.verdict != Verdict::kOk) {
-      found.verdict = Verdict::kFailed;
+    if (found.verdict != CheckVerdict::kOk) {
+      found.verdict = CheckVerdict::kFailed;
       found.advice = "start etcd there, or correct cluster.etcd";
     }
     findings.push_back(std::move(found));

@@ -116,36 +116,36 @@ double bytes_to_write(const RunConfig& config, const DoctorRole& role) {
 Finding room(const RunConfig& config, const DoctorRole& role, const fs::path& folder) {
   struct statvfs about = {};
   if (::statvfs(folder.c_str(), &about) != 0) {
-    return {"disk space", Verdict::kWarning,
+    return {"disk space", CheckVerdict::kWarning,
             "the file system of " + folder.string() + " does not say how much room it has", ""};
   }
   const double needed = bytes_to_write(config, role);
   const double free = static_cast<double>(about.f_bavail) * static_cast<double>(about.f_frsize);
   const std::string said = in_megabytes(free) + " free at " + folder.string() + ", about " +
                            in_megabytes(needed) + " needed for model, curve, logs and checkpoints";
-  if (free >= needed) return {"disk space", Verdict::kOk, said, ""};
-  return {"disk space", Verdict::kFailed, said, "make room, or choose another run.out"};
+  if (free >= needed) return {"disk space", CheckVerdict::kOk, said, ""};
+  return {"disk space", CheckVerdict::kFailed, said, "make room, or choose another run.out"};
 }
 
 }  // namespace
 
 void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& findings) {
-  const auto found = [&](Verdict verdict, std::string said, std::string advice) {
+  const auto found = [&](CheckVerdict verdict, std::string said, std::string advice) {
     findings.push_back({"data", verdict, std::move(said), std::move(advice)});
   };
-  if (role.nodes.empty()) return found(Verdict::kOk, "not looked at: a server reads none", "");
+  if (role.nodes.empty()) return found(CheckVerdict::kOk, "not looked at: a server reads none", "");
   const std::string& path = config.data.path;
   if (path.empty()) {
-    return found(Verdict::kWarning, "no data.path: only a task of your own can train",
+    return found(CheckVerdict::kWarning, "no data.path: only a task of your own can train",
                  "paceline-worker needs data.path=FOLDER");
   }
   const auto train = read_cifar10_train(path);
-  if (!train.is_ok()) return found(Verdict::kFailed, train.status().message(), "");
+  if (!train.is_ok()) return found(CheckVerdict::kFailed, train.status().message(), "");
   const auto test = read_cifar10_test(path);
-  if (!test.is_ok()) return found(Verdict::kFailed, test.status().message(), "");
+  if (!test.is_ok()) return found(CheckVerdict::kFailed, test.status().message(), "");
   char mark[32];
   std::snprintf(mark, sizeof mark, "0x%016" PRIx64, fingerprint(**train));
-  found(Verdict::kOk,
+  found(CheckVerdict::kOk,
         path + ": " + std::to_string((*train)->size()) + " training and " + std::to_string((*test)->size()) +
             " test samples; fingerprint " + mark + ", which all nodes must have",
         "");
@@ -153,15 +153,16 @@ void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& f
 
 void check_keys(const RunConfig& config, const DoctorRole& role, Findings& findings) {
   const std::string& folder = config.security.keys;
-  const auto found = [&](Verdict verdict, std::string said, std::string advice) {
+  const auto found = [&](CheckVerdict verdict, std::string said, std::string advice) {
     findings.push_back({"keys", verdict, std::move(said), std::move(advice)});
   };
   if (folder.empty() && config.security.allow_insecure) {
-    return found(Verdict::kWarning,
+    return found(CheckVerdict::kWarning,
                  "none, and security.allow_insecure: whoever reaches an endpoint may take part",
                  "make keys with paceline keygen");
   }
-  if (folder.empty()) return found(Verdict::kOk, "none: no endpoint is reached from another machine", "");
+  if (folder.empty())
+    return found(CheckVerdict::kOk, "none: no endpoint is reached from another machine", "");
   Status read;
   for (const ShardId shard : role.shards) {
     if (read.is_ok()) read = wire::read_server_keys(folder, config.cluster.nodes).status();
@@ -170,24 +171,26 @@ void check_keys(const RunConfig& config, const DoctorRole& role, Findings& findi
   for (const NodeId node : role.nodes) {
     if (read.is_ok()) read = wire::read_node_keys(folder, node.value).status();
   }
-  if (!read.is_ok()) return found(Verdict::kFailed, read.message(), "");
-  found(Verdict::kOk, folder + ": those of this machine's daemons are there, and nobody else's to read", "");
+  if (!read.is_ok()) return found(CheckVerdict::kFailed, read.message(), "");
+  found(CheckVerdict::kOk, folder + ": those of this machine's daemons are there, and nobody else's to read",
+        "");
 }
 
 void check_run_directory(const RunConfig& config, const DoctorRole& role, bool force, Findings& findings) {
   const fs::path out(config.run.out);
   const fs::path folder = existing_part(out);
-  const auto found = [&](Verdict verdict, std::string said, std::string advice) {
+  const auto found = [&](CheckVerdict verdict, std::string said, std::string advice) {
     findings.push_back({"run directory", verdict, std::move(said), std::move(advice)});
   };
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    return found(Verdict::kFailed, out.string() + " cannot be made: " + folder.string() + " is not a folder",
+    return found(CheckVerdict::kFailed,
+                 out.string() + " cannot be made: " + folder.string() + " is not a folder",
                  "choose another run.out");
   }
   const Probe probed = probe(folder);
   if (!probed.made.is_ok()) {
-    return found(Verdict::kFailed, probed.made.message(),
+    return found(CheckVerdict::kFailed, probed.made.message(),
                  "choose another run.out, or get the permission to write there");
   }
   Status unused;
@@ -198,10 +201,10 @@ void check_run_directory(const RunConfig& config, const DoctorRole& role, bool f
     if (unused.is_ok()) unused = check_unused(config, node);
   }
   if (!unused.is_ok() && !force) {
-    found(Verdict::kFailed, unused.message(), "");
+    found(CheckVerdict::kFailed, unused.message(), "");
   } else {
     const bool there = fs::exists(out, error);
-    found(Verdict::kOk,
+    found(CheckVerdict::kOk,
           out.string() + (!unused.is_ok() ? " holds a run, which will be replaced"
                           : there         ? " can be written, and holds no run"
                                           : " is not there yet, and can be made"),

@@ -94,15 +94,15 @@ void check_open_files(const RunConfig& config, const DoctorRole& role, Findings&
       "a process may open " +
       (limit.rlim_cur == RLIM_INFINITY ? "any number of" : std::to_string(limit.rlim_cur)) +
       " files, about " + std::to_string(needed) + " are needed";
-  if (limit.rlim_cur >= needed) return findings.push_back({"open files", Verdict::kOk, said, ""});
-  findings.push_back({"open files", Verdict::kFailed, said, "ulimit -n " + std::to_string(needed)});
+  if (limit.rlim_cur >= needed) return findings.push_back({"open files", CheckVerdict::kOk, said, ""});
+  findings.push_back({"open files", CheckVerdict::kFailed, said, "ulimit -n " + std::to_string(needed)});
 }
 
 void check_memory(const RunConfig& config, const DoctorRole& role, Findings& findings) {
   const auto layout = network_layout(config);
   if (!layout.is_ok() || config.data.path.empty()) {
     return findings.push_back(
-        {"memory", Verdict::kOk, "not looked at: the model is that of a task of your own", ""});
+        {"memory", CheckVerdict::kOk, "not looked at: the model is that of a task of your own", ""});
   }
   const std::vector<Range> ranges = partition(layout->size(), config.cluster.shards);
   double least = 0;
@@ -124,14 +124,14 @@ void check_memory(const RunConfig& config, const DoctorRole& role, Findings& fin
                            readable_bytes(available) + " of " + readable_bytes(physical) + " are available";
   if (least > physical) {
     return findings.push_back(
-        {"memory", Verdict::kFailed, said, "take a smaller model, or more shards on more machines"});
+        {"memory", CheckVerdict::kFailed, said, "take a smaller model, or more shards on more machines"});
   }
   if (most > available) {
     return findings.push_back(
-        {"memory", Verdict::kWarning, said,
+        {"memory", CheckVerdict::kWarning, said,
          "end other programs, or take more shards, fewer workers or a smaller threshold"});
   }
-  findings.push_back({"memory", Verdict::kOk, said, ""});
+  findings.push_back({"memory", CheckVerdict::kOk, said, ""});
 }
 
 // Emulated nodes sleep most of their time: there the slots compute.
@@ -146,8 +146,8 @@ void check_cores(const RunConfig& config, const DoctorRole& role, Findings& find
   if (!role.shards.empty()) {
     said += ", a server applies with up to " + std::to_string(server::shard_settings(config).apply_threads);
   }
-  if (compute <= cores) return findings.push_back({"cores", Verdict::kOk, said, ""});
-  findings.push_back({"cores", Verdict::kWarning, said,
+  if (compute <= cores) return findings.push_back({"cores", CheckVerdict::kOk, said, ""});
+  findings.push_back({"cores", CheckVerdict::kWarning, said,
                       emulates ? "set emulate.cores to what there is, or emulated times are not kept"
                                : "take fewer threads_per_node, or threads take turns"});
 }
@@ -155,24 +155,24 @@ void check_cores(const RunConfig& config, const DoctorRole& role, Findings& find
 void check_shared_memory(const RunConfig& config, Findings& findings) {
   const SharedMemory wanted = config.cluster.shared_memory;
   if (wanted == SharedMemory::kOff) {
-    return findings.push_back({"shared memory", Verdict::kOk, "cluster.shared_memory is off", ""});
+    return findings.push_back({"shared memory", CheckVerdict::kOk, "cluster.shared_memory is off", ""});
   }
   constexpr std::int64_t kTried = 1 << 20;
   const auto segment = wire::SharedSegment::create(kTried);
   if (segment.is_ok()) {
-    return findings.push_back({"shared memory", Verdict::kOk,
+    return findings.push_back({"shared memory", CheckVerdict::kOk,
                                "can be had; whether a node and a server share it shows when they join", ""});
   }
   const bool required = wanted == SharedMemory::kOn;
   findings.push_back(
-      {"shared memory", required ? Verdict::kFailed : Verdict::kWarning, segment.status().message(),
+      {"shared memory", required ? CheckVerdict::kFailed : CheckVerdict::kWarning, segment.status().message(),
        required ? "cluster.shared_memory=auto does without" : "payloads will be sent instead"});
 }
 
 // "always [madvise] never": the daemons ask (common/wire/memory.h).
 void check_huge_pages(const RunConfig& config, Findings& findings) {
   if (!config.cluster.huge_pages) {
-    findings.push_back({"huge pages", Verdict::kOk, "none, as cluster.huge_pages says", ""});
+    findings.push_back({"huge pages", CheckVerdict::kOk, "none, as cluster.huge_pages says", ""});
     return;
   }
   std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
@@ -186,7 +186,7 @@ void check_huge_pages(const RunConfig& config, Findings& findings) {
     said +=
         ", and samples which are used: in a guest with shadow page tables cluster.huge_pages=false is faster";
   }
-  findings.push_back({"huge pages", Verdict::kOk, std::move(said), ""});
+  findings.push_back({"huge pages", CheckVerdict::kOk, std::move(said), ""});
 }
 
 void check_libraries(Findings& findings) {
@@ -198,7 +198,7 @@ void check_libraries(Findings& findings) {
     const bool comparable = library.running.find_first_not_of("0123456789.") == std::string::npos;
     const bool differ = comparable && release(library.built) != release(library.running);
     findings.push_back(
-        {"library", differ ? Verdict::kWarning : Verdict::kOk,
+        {"library", differ ? CheckVerdict::kWarning : CheckVerdict::kOk,
          library.name + ": built with " + library.built + ", running " + library.running,
          differ ? "build on this machine, or install the version that it was built with" : ""});
   }
@@ -213,7 +213,7 @@ void check_processor(Findings& findings) {
     model = line.substr(colon + 2);
     break;
   }
-  findings.push_back({"processor", Verdict::kOk,
+  findings.push_back({"processor", CheckVerdict::kOk,
                       model + "; parameters are updated with " + kernels::best().name +
                           ", networks computed with " + onednn_instruction_set(),
                       ""});

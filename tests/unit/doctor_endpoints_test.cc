@@ -54,7 +54,7 @@ TEST_CASE("a socket that nobody serves is no obstacle, and stays where it is") {
   boost::asio::io_context io;
   { const stream_protocol::acceptor left(io, stream_protocol::endpoint(p.endpoint().substr(6))); }
   REQUIRE(fs::is_socket(p.folder / "0"));
-  CHECK(p.finding("endpoint 0").verdict == Verdict::kOk);
+  CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kOk);
   CHECK(fs::is_socket(p.folder / "0"));
 }
 
@@ -73,7 +73,7 @@ TEST_CASE("a node that waits for its server is not let in while the endpoint is 
       if (!error) ++let_in;
     }
   });
-  for (int i = 0; i < 20; ++i) CHECK(p.finding("endpoint 0").verdict == Verdict::kOk);
+  for (int i = 0; i < 20; ++i) CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kOk);
   done = true;
   node.join();
   CHECK(let_in == 0);
@@ -95,19 +95,21 @@ TEST_CASE(
   SECTION("there") {
     const Listener server;
     p.set("cluster.endpoints=[\"" + server.endpoint() + "\"]");
-    CHECK(p.finding("endpoint 0").verdict == Verdict::kOk);
+    CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kOk);
     CHECK_THAT(p.finding("endpoint 0").said, Contains("answered in") && Contains("found in"));
   }
   SECTION("not yet") {
     std::string endpoint = Listener().endpoint();
     p.set("cluster.endpoints=[\"" + endpoint + "\"]");
-    CHECK(p.finding("endpoint 0").verdict == Verdict::kWarning);
+    CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kWarning);
     CHECK_THAT(p.finding("endpoint 0").said, Contains("nobody listens there yet (127.0.0.1, found in"));
     std::ostringstream out;
     std::ostringstream err;
     CHECK(doctor(p.options, out, err) == 0);  // it is for before a run
   }
-  SECTION("a path that nobody serves yet") { CHECK(p.finding("endpoint 0").verdict == Verdict::kWarning); }
+  SECTION("a path that nobody serves yet") {
+    CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kWarning);
+  }
   SECTION("a path that cannot be") {
     p.set("cluster.endpoints=[\"ipc://" + (p.folder / "absent" / "0").string() + "\"]");
     p.fails_with("endpoint 0", "there is no folder");
@@ -125,8 +127,8 @@ TEST_CASE("another server looks at the authority's endpoint as a node does, and 
   p.options.shard = 1;
   p.set("cluster.shards=2");
   p.set("cluster.endpoints=[\"" + p.endpoint() + "\", \"ipc://" + (p.folder / "1").string() + "\"]");
-  CHECK(p.finding("endpoint 0").verdict == Verdict::kWarning);
-  CHECK(p.finding("endpoint 1").verdict == Verdict::kOk);
+  CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kWarning);
+  CHECK(p.finding("endpoint 1").verdict == CheckVerdict::kOk);
 }
 
 TEST_CASE("a second replica binds its own endpoint, reaches the others, and has a run directory of its own") {
@@ -151,7 +153,7 @@ TEST_CASE("a second replica binds its own endpoint, reaches the others, and has 
   std::ofstream(second + "/server-1.log") << "a run";
   p.fails_with("run directory", second);
   p.options.replica = 0;
-  CHECK(p.finding("run directory").verdict == Verdict::kOk);
+  CHECK(p.finding("run directory").verdict == CheckVerdict::kOk);
   CHECK_THAT(p.finding("endpoint 1").said, Contains("can be bound"));
   CHECK_THAT(p.finding("endpoint 3").said, Contains("no process of this machine serves that path"));
 }
@@ -165,7 +167,7 @@ TEST_CASE("a server with replicas reaches etcd, or has no run") {
   std::string nobody = Listener().endpoint();
   const auto http = [](const std::string& endpoint) { return "http" + endpoint.substr(3); };
   p.set("cluster.etcd=[\"" + http(etcd.endpoint()) + "\", \"" + http(nobody) + "\"]");
-  CHECK(p.finding("etcd 0").verdict == Verdict::kOk);
+  CHECK(p.finding("etcd 0").verdict == CheckVerdict::kOk);
   p.fails_with("etcd 1", "nobody listens there");
   CHECK_THAT(p.finding("etcd 1").advice, Contains("correct cluster.etcd"));
 }

@@ -60,7 +60,7 @@ struct Patient {
   void fails_with(const std::string& check, const std::string& said) const {
     for (const Finding& f : findings()) {
       INFO(f.check << ": " << f.said);
-      CHECK((f.verdict == Verdict::kFailed) == (f.check == check));
+      CHECK((f.verdict == CheckVerdict::kFailed) == (f.check == check));
     }
     CHECK_THAT(finding(check).said, Contains(said));
     std::ostringstream printed;

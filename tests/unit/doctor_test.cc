@@ -99,13 +99,13 @@ TEST_CASE("data that is missing, cut short or mislabelled is said of a node, and
     p.fails_with("data", "test_batch.bin' does not exist");
   }
   p.options.shard = 0;
-  CHECK(p.finding("data").verdict == Verdict::kOk);
+  CHECK(p.finding("data").verdict == CheckVerdict::kOk);
 }
 
 TEST_CASE(
     "keys that a daemon of this machine could not read fail; none are needed where nobody else can connect") {
   Patient p;
-  CHECK(p.finding("keys").verdict == Verdict::kOk);
+  CHECK(p.finding("keys").verdict == CheckVerdict::kOk);
   SECTION("not there") {
     p.set("security.keys=" + (p.folder / "keys").string());
     p.options.node = 1;
@@ -113,7 +113,7 @@ TEST_CASE(
   }
   SECTION("none, and everybody may connect") {
     p.set("security.allow_insecure=true");
-    CHECK(p.finding("keys").verdict == Verdict::kWarning);
+    CHECK(p.finding("keys").verdict == CheckVerdict::kWarning);
   }
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("a run directory that cannot be written, or is used already, fails") {
     CHECK_THAT(p.finding("run directory").said, EndsWith("holds a run, which will be replaced"));
     p.options.force = false;
     p.options.node = 1;  // whose server has begun
-    CHECK(p.finding("run directory").verdict == Verdict::kOk);
+    CHECK(p.finding("run directory").verdict == CheckVerdict::kOk);
     std::ofstream(p.out() / "worker-1.log") << "it was";
     p.fails_with("run directory", "already holds a run of node 1 (worker-1.log)");
   }
@@ -194,7 +194,7 @@ TEST_CASE(
     const AnswersOnce authority(std::chrono::hours(0));
     p.set("run.http=\"" + authority.address() + "\"");
     const Finding clocks = p.finding("clocks");
-    CHECK(clocks.verdict == Verdict::kOk);
+    CHECK(clocks.verdict == CheckVerdict::kOk);
     CHECK(clocks.said == "the clock of who answers at " + authority.address() +
                              " (run.http, whole seconds) agrees with this machine's");
   }
@@ -203,7 +203,7 @@ TEST_CASE(
     const AnswersOnce authority{std::chrono::hours(hours)};
     p.set("run.http=\"" + authority.address() + "\"");
     const Finding clocks = p.finding("clocks");
-    CHECK(clocks.verdict == Verdict::kWarning);
+    CHECK(clocks.verdict == CheckVerdict::kWarning);
     // By less than 2 h, since seconds are whole and the answer was made a moment ago.
     CHECK_THAT(clocks.said, Contains(hours > 0 ? " is +7" : " is -7") && EndsWith(" s from this machine's"));
     CHECK_THAT(clocks.advice, StartsWith("set the clocks (NTP)"));
@@ -211,14 +211,14 @@ TEST_CASE(
   SECTION("nobody answers yet, and all is on this machine") {
     std::string nobody = Listener().endpoint();
     p.set("run.http=\"" + nobody.substr(6) + "\"");
-    CHECK(p.finding("clocks").verdict == Verdict::kOk);
+    CHECK(p.finding("clocks").verdict == CheckVerdict::kOk);
     CHECK_THAT(p.finding("clocks").said, StartsWith("not compared with other machines'"));
   }
   SECTION("an address that is reserved for examples (RFC 5737), of no machine, so not of this one") {
     p.set("security.allow_insecure=true");
     p.set("cluster.endpoints=[\"tcp://192.0.2.1:5555\"]");
     const Finding clocks = p.finding("clocks");
-    CHECK(clocks.verdict == Verdict::kWarning);
+    CHECK(clocks.verdict == CheckVerdict::kWarning);
     CHECK(clocks.said == "not compared with that of the machine of tcp://192.0.2.1:5555");
   }
 }
@@ -243,24 +243,24 @@ TEST_CASE("a model that no machine holds fails, one that may not fit in the wors
     std::string layers;
     for (int i = 0; i < 64; ++i) layers += "{kind: dense, out: 65536}, ";
     p.set("train.layers=[" + layers + "{kind: dense, out: 10}]");
-    CHECK(p.finding("memory").verdict == Verdict::kFailed);
-    CHECK(p.finding("disk space").verdict == Verdict::kFailed);
+    CHECK(p.finding("memory").verdict == CheckVerdict::kFailed);
+    CHECK(p.finding("disk space").verdict == CheckVerdict::kFailed);
   }
   SECTION("in the worst case") {
     p.set("sync.policy=ssp");
     p.set("sync.threshold=1000000");
     p.set("train.layers=[{kind: dense, out: 1000}, {kind: dense, out: 10}]");
-    CHECK(p.finding("memory").verdict == Verdict::kWarning);
+    CHECK(p.finding("memory").verdict == CheckVerdict::kWarning);
   }
 }
 
 TEST_CASE("more training threads than cores is a warning, unless they are emulated") {
   Patient p;
   p.set("cluster.threads_per_node=256");
-  CHECK(p.finding("cores").verdict == Verdict::kWarning);
+  CHECK(p.finding("cores").verdict == CheckVerdict::kWarning);
   p.set("emulate.base_step=1s");
   p.set("emulate.cores=1");
-  CHECK(p.finding("cores").verdict == Verdict::kOk);
+  CHECK(p.finding("cores").verdict == CheckVerdict::kOk);
 }
 
 TEST_CASE("too few descriptors for the connections fail, and the advice is a command") {
@@ -273,7 +273,7 @@ TEST_CASE("too few descriptors for the connections fail, and the advice is a com
   REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
   const Finding finding = p.finding("open files");
   REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK(finding.verdict == Verdict::kFailed);
+  CHECK(finding.verdict == CheckVerdict::kFailed);
   CHECK(finding.said == "a process may open 200 files, about 497 are needed");
   CHECK(finding.advice == "ulimit -n 497");
 }
@@ -291,7 +291,7 @@ TEST_CASE("a script gets the same as one JSON object") {
   REQUIRE(read["checks"].size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CHECK(read["checks"][i]["check"] == expected[i].check);
-    CHECK((read["checks"][i]["verdict"] == "FAILED") == (expected[i].verdict == Verdict::kFailed));
+    CHECK((read["checks"][i]["verdict"] == "FAILED") == (expected[i].verdict == CheckVerdict::kFailed));
   }
 }
 
