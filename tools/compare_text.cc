@@ -163,30 +163,30 @@ std::string split_text(const PolicyComparison& all) {
   return text;
 }
 
-// Shares of what lies in each of these ranges; the last one is open.
-struct Range {
+// Shares of what lies in each of these bins; the last one is open.
+struct Bin {
   std::int64_t low, high;
   const char* name;
 };
-constexpr Range kRanges[] = {{0, 0, "0"},
-                             {1, 1, "1"},
-                             {2, 2, "2"},
-                             {3, 3, "3"},
-                             {4, 4, "4"},
-                             {5, 8, "5-8"},
-                             {9, 16, "9-16"},
-                             {17, 32, "17-32"},
-                             {33, 63, "33-63"},
-                             {64, 127, "64-127"},
-                             {128, 255, "128-255"},
-                             {256, 511, "256-511"},
-                             {512, INT64_MAX, "512+"}};
+constexpr Bin kBins[] = {{0, 0, "0"},
+                         {1, 1, "1"},
+                         {2, 2, "2"},
+                         {3, 3, "3"},
+                         {4, 4, "4"},
+                         {5, 8, "5-8"},
+                         {9, 16, "9-16"},
+                         {17, 32, "17-32"},
+                         {33, 63, "33-63"},
+                         {64, 127, "64-127"},
+                         {128, 255, "128-255"},
+                         {256, 511, "256-511"},
+                         {512, INT64_MAX, "512+"}};
 
 std::string staleness_table(const PolicyComparison& all, const char* title,
                             StalenessCounts GroupStaleness::*unit) {
   const int width = name_width(all);
   std::string text = std::string(title) + "\n" + printed("  %-*s %8s %7s", width, "", "mean", "max");
-  for (const Range& range : kRanges) text += printed(" %7s", range.name);
+  for (const Bin& range : kBins) text += printed(" %7s", range.name);
   text += "\n";
   for (std::size_t i = 0; i < all.groups.size(); ++i) {
     const StalenessCounts& counts = all.staleness[i].*unit;
@@ -196,7 +196,7 @@ std::string staleness_table(const PolicyComparison& all, const char* title,
       continue;
     }
     text += printed(" %8.3f %7lld", counts.mean(), static_cast<long long>(counts.max));
-    for (const Range& range : kRanges) {
+    for (const Bin& range : kBins) {
       std::int64_t inside = 0;
       for (const auto& [bucket, count] : counts.histogram) {
         const std::int64_t staleness = histogram_middle_ns(bucket);
