@@ -93,11 +93,12 @@ class ScriptedNode {
   }
 
   // The next message of this kind from `server`; others before it are passed over. Fails after 20 s without
-  // one.
+  // one, and says what came instead.
   template <typename Body>
   Body hear(std::size_t server, wire::Payload* payload = nullptr) {
+    passed_over_.clear();
     std::optional<Body> heard = hear_within<Body>(server, std::chrono::seconds(20), payload);
-    if (!heard) FAIL("nothing was heard of it from server " << server);
+    if (!heard) FAIL("no " << wire::name_of(Body()) << " from server " << server << ", but:" << passed_over_);
     return *std::move(heard);
   }
   // The same; nothing where none comes within that time.
@@ -114,6 +115,9 @@ class ScriptedNode {
           if (payload != nullptr) *payload = message.payload;
           return *body;
         }
+        if (std::holds_alternative<wire::Heartbeat>(message.body)) continue;
+        passed_over_ += std::string(" ") + wire::name_of(message.body);
+        if (const auto* error = std::get_if<wire::Error>(&message.body)) passed_over_ += "=" + error->message;
       }
       if (std::chrono::steady_clock::now() > deadline) return std::nullopt;
       io_.restart();
@@ -148,6 +152,7 @@ class ScriptedNode {
   std::vector<std::unique_ptr<wire::DealerSocket>> sockets_;
   std::vector<std::vector<wire::Message>> inbox_;
   std::vector<std::int64_t> heartbeats_;
+  std::string passed_over_;  // since hear() was called
 };
 
 // What worker 0.0 says at the end of an iteration of a run of one worker, computed with version `clock`.
