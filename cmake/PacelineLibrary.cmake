@@ -44,10 +44,18 @@ function(paceline_options target)
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     target_compile_options(${target} PUBLIC -fsanitize=${PACELINE_SANITIZE} -fno-omit-frame-pointer
                            -fno-sanitize-recover=all)
+    if(PACELINE_SANITIZE_TRAPS AND PACELINE_SANITIZE MATCHES undefined)
+      target_compile_options(${target} PUBLIC
+        $<$<CXX_COMPILER_ID:GNU>:-fsanitize-undefined-trap-on-error>
+        "$<$<CXX_COMPILER_ID:Clang>:-fsanitize-trap=undefined;-fno-sanitize=vptr>")
+    endif()
     if(PACELINE_SANITIZE MATCHES thread)
       # The sanitizer does not understand fences, and GCC says so as an error. Asio's handlers are handed over under
       # a mutex; its fences around them only matter to handlers that touch memory behind its back.
       target_compile_definitions(${target} PUBLIC BOOST_ASIO_DISABLE_FENCED_BLOCK)
+      # Whether an object is of the type it is used as, which a trap cannot tell: looked at here for both builds.
+      target_compile_options(${target} PUBLIC -fsanitize=vptr)
+      target_link_options(${target} PUBLIC -fsanitize=vptr)
     endif()
     target_link_options(${target} PUBLIC -fsanitize=${PACELINE_SANITIZE})
   endif()

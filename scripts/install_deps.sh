@@ -21,7 +21,7 @@ done
 
 packages=(
   # tool chain
-  g++ cmake ninja-build pkgconf ccache git
+  g++ cmake ninja-build mold pkgconf ccache git
   # libraries: transport, headers on the wire, event loop, log, YAML, command line, JSON, CPU kernels, checksums
   libzmq3-dev cppzmq-dev protobuf-compiler libprotobuf-dev libboost-dev libspdlog-dev libyaml-cpp-dev libcli11-dev
   nlohmann-json3-dev libdnnl-dev libxxhash-dev

@@ -186,7 +186,7 @@ std::string staleness_table(const PolicyComparison& all, const char* title,
                             StalenessCounts GroupStaleness::*unit) {
   const int width = name_width(all);
   std::string text = std::string(title) + "\n" + printed("  %-*s %8s %7s", width, "", "mean", "max");
-  for (const Bin& range : kBins) text += printed(" %7s", range.name);
+  for (const Bin& bin : kBins) text += printed(" %7s", bin.name);
   text += "\n";
   for (std::size_t i = 0; i < all.groups.size(); ++i) {
     const StalenessCounts& counts = all.staleness[i].*unit;
@@ -196,11 +196,11 @@ std::string staleness_table(const PolicyComparison& all, const char* title,
       continue;
     }
     text += printed(" %8.3f %7lld", counts.mean(), static_cast<long long>(counts.max));
-    for (const Bin& range : kBins) {
+    for (const Bin& bin : kBins) {
       std::int64_t inside = 0;
       for (const auto& [bucket, count] : counts.histogram) {
         const std::int64_t staleness = histogram_middle_ns(bucket);
-        if (range.low <= staleness && staleness <= range.high) inside += count;
+        if (bin.low <= staleness && staleness <= bin.high) inside += count;
       }
       const double share = 100.0 * static_cast<double>(inside) / static_cast<double>(counts.count);
       text += inside == 0 ? printed(" %7s", "-") : printed(" %5.1f %%", share);

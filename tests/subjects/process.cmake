@@ -36,13 +36,10 @@ set_tests_properties(balance_test PROPERTIES RUN_SERIAL TRUE)
 # and, with a browser, process/page/.
 find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
 set(daemons_timeout 600)
-set(daemons_environment "")
+set(daemons_environment ${sanitizer_environment})
 if(PACELINE_SANITIZE)
   set(daemons_timeout 2400)
-  set(daemons_environment "PACELINE_SANITIZED=1")  # harness.py
-endif()
-if(PACELINE_SANITIZE STREQUAL "thread")  # as in paceline_test()
-  list(APPEND daemons_environment "TSAN_OPTIONS=ignore_noninstrumented_modules=1")
+  list(APPEND daemons_environment "PACELINE_SANITIZED=1")  # harness.py
 endif()
 file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py
   ${CMAKE_CURRENT_SOURCE_DIR}/process/chaos/*_test.py ${CMAKE_CURRENT_SOURCE_DIR}/process/page/*_test.py)
