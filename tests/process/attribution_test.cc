@@ -27,7 +27,12 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
 
+// Of runs on a machine that has other things to do, until one was not disturbed.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kAttempts = 10;
+#else
 constexpr int kAttempts = 3;
+#endif
 
 RunConfig config_of(PolicyKind policy, std::uint32_t nodes, std::int64_t clocks) {
   RunConfig config;

@@ -418,6 +418,9 @@ Shard large_eager_shard(double rate) {
   return ready_shard(kTwo, kLarge, 1.0F, std::move(settings));
 }
 
+// The thread sanitizer, whose own memory is several times that of these vectors, sees the applying threads in
+// one case of them, and in all that are smaller.
+#if !defined(__SANITIZE_THREAD__)
 TEST_CASE("a state that outgrows the cache has the same bits, in place or beside what is still read") {
   Shard shard = large_eager_shard(0.1);
   Floats gradient(static_cast<std::size_t>(kLarge));
@@ -440,6 +443,7 @@ TEST_CASE("a state that outgrows the cache has the same bits, in place or beside
   }
   CHECK(shard.next().committed() == shard.now().blocks.block_count());
 }
+#endif
 
 // In place it would have been read twice: by who looks, and by who applies.
 TEST_CASE(
@@ -475,6 +479,7 @@ TEST_CASE(
   CHECK(now(shard) == expected);
 }
 
+#if !defined(__SANITIZE_THREAD__)
 TEST_CASE("a state that outgrows the cache has the same bits with several gradients and a state by element") {
   const auto kind = GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum);
   const auto combine = GENERATE(CombineMode::kEach, CombineMode::kMean);
@@ -515,6 +520,7 @@ TEST_CASE("a state that outgrows the cache has the same bits with several gradie
     REQUIRE(now(shard) == expected);
   }
 }
+#endif
 
 TEST_CASE("a server of many cores applies with half of them, and small shards, too, with several") {
   const auto threads = [](std::uint32_t cores) { return shard_settings({}, cores).apply_threads; };

@@ -27,6 +27,7 @@ import unittest
 
 SANITIZED = os.environ.get("PACELINE_SANITIZED") == "1"  # as the build says: they are several times as slow
 DEADLINE = 360.0 if SANITIZED else 120.0  # seconds; generous, for a busy machine. No test waits for it to pass.
+START_TIMEOUT = "120s" if SANITIZED else "30s"  # of daemons; who waits for one that ends first is still there then
 TRACER_ENDS = 5.0  # seconds that the helper process of a killed program may need to end; a process left behind needs more
 BIN = pathlib.Path()  # set by main()
 SOURCE = pathlib.Path()
@@ -243,7 +244,7 @@ cluster:
   endpoints: [{", ".join(f'"{e}"' for e in self.endpoints)}]
   lease: 60s
   heartbeat: 200ms
-  start_timeout: 30s
+  start_timeout: {START_TIMEOUT}
 train:
   model: layers
   layers: [{{kind: flatten}}, {{kind: dense, out: 10}}]
