@@ -64,6 +64,12 @@ void decide(Shard& shard, std::int64_t sequence, WorkerId worker, std::int64_t c
 
 Floats now(const Shard& shard) { return values_of(shard.now().blocks); }
 
+#if defined(__SANITIZE_THREAD__)
+constexpr std::int64_t kSeeds = 200;  // each step of each wakes the applying threads
+#else
+constexpr std::int64_t kSeeds = 1500;
+#endif
+
 }  // namespace
 
 TEST_CASE("what was prepared never shows before its decision, and then has the bits of the plain loop") {
@@ -71,18 +77,18 @@ TEST_CASE("what was prepared never shows before its decision, and then has the b
   std::int64_t committed = 0;
   std::int64_t not_finite = 0;
   std::int64_t late = 0;
-  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
-    const NextStateWalk walk = walk_next_state(seed);
+  for (std::int64_t seed = 1; seed <= kSeeds; ++seed) {
+    const NextStateWalk walk = walk_next_state(static_cast<std::uint64_t>(seed));
     REQUIRE(walk.violation == "");
     prepared += walk.prepared;
     committed += walk.committed;
     not_finite += walk.not_finite;
     late += walk.late;
   }
-  CHECK(not_finite > 1'000);
-  CHECK(late > 1'000);
-  CHECK(committed > 5'000);         // much was foreseen
-  CHECK(prepared > 2 * committed);  // and much was not, or took several gradients
+  CHECK(not_finite > kSeeds / 3 * 2);
+  CHECK(late > kSeeds / 3 * 2);
+  CHECK(committed > kSeeds * 10 / 3);  // much was foreseen
+  CHECK(prepared > 2 * committed);     // and much was not, or took several gradients
 }
 
 TEST_CASE("a frame is applied as it arrives, into a block that counts with the decision") {
