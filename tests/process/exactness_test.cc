@@ -248,7 +248,11 @@ TEST_CASE("the_same_seed_gives_the_same_bits_whatever_the_shards_nodes_threads_a
 }
 
 TEST_CASE("the_same_seed_gives_the_same_bits_in_every_encoding_and_in_16_bits_whatever_the_shards") {
+#if defined(__SANITIZE_THREAD__)  // of both kinds, one that rounds and one that owes, one
+  const Encoding gradients = GENERATE(Encoding::kBf16, Encoding::kInt8);
+#else
   const Encoding gradients = GENERATE(Encoding::kFp16, Encoding::kBf16, Encoding::kInt8, Encoding::kTopK);
+#endif
   const Encoding parameters = gradients == Encoding::kBf16 ? Encoding::kBf16 : Encoding::kFp16;
   CAPTURE(static_cast<int>(gradients));
   const auto run = [&](std::uint32_t nodes, std::uint32_t threads, std::uint32_t shards) {

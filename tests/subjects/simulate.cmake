@@ -4,10 +4,10 @@ paceline_test(simulate_test ONE_THREAD
           unit/simulate_files_test.cc unit/simulate_trace_test.cc unit/staleness_test.cc
           sim/authority_checker.cc sim/authority_judge.cc
   LIBS paceline_simulate paceline_tools paceline_config paceline_report paceline_files paceline_wire)
-# Training mode, beside real runs over sockets.
+# Training mode, beside real runs over sockets, whose threads are exactness_test's.
 set(training_libs paceline_simulate paceline_tools paceline_test_cluster paceline_network_task paceline_data paceline_config
   paceline_report paceline_files paceline_encode)
-paceline_test(simulate_training_test
+paceline_test(simulate_training_test ONE_THREAD
   SOURCES unit/simulate_training_test.cc unit/simulate_training_files_test.cc unit/optimizer_plain.cc
   LIBS ${training_libs} TIMEOUT 300)
 paceline_test(simulate_members_test ONE_THREAD
