@@ -39,7 +39,7 @@ paceline_test(process_mutants_test PLAIN
 target_compile_definitions(process_mutants_test PRIVATE PACELINE_TEST_HOOKS)
 
 # Numbers of the programs as they are: a sanitizer's own memory and time would be measured instead.
-paceline_test(memory_test PLAIN SOURCES process/memory_test.cc LIBS paceline_test_cluster TIMEOUT 300)
+paceline_test(memory_test PLAIN SOURCES process/memory_test.cc LIBS paceline_test_cluster TIMEOUT 600)
 paceline_test(worker_memory_test PLAIN SOURCES process/worker_memory_test.cc LIBS paceline_test_cluster)
 if(NOT PACELINE_SANITIZE)
   find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
