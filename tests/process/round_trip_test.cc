@@ -53,6 +53,7 @@ struct Heard {
   std::string down;
   std::map<WorkerId, std::string> of_worker;  // P, R, G and F
   std::int64_t transfers = 0;                 // answers that are parameters, whole
+  std::int64_t welcomes = 0;                  // one node's may be heard behind another's first grant
   std::set<std::string> others;               // kinds of messages, between the first grant and the first F
 
   void hear(const wire::Body& body) {
@@ -64,6 +65,8 @@ struct Heard {
       add(down, 'G', grant->worker);
     } else if (const auto* finish = std::get_if<wire::FinishWorker>(&body)) {
       add(down, 'F', finish->worker);
+    } else if (std::holds_alternative<wire::Welcome>(body)) {
+      ++welcomes;
     } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
       if (!pull->exact) up.push_back('L');  // else of the evaluation behind the last step
     } else if (!down.empty() && down.find('F') == std::string::npos) {
@@ -152,6 +155,7 @@ TEST_CASE("a_step_is_one_push_one_report_and_one_grant_and_at_most_one_pull_and_
   for (const auto& [worker, said] : heard.of_worker) CHECK(said == times(kClocks, "GPPPR") + "F");
   CHECK(heard.others == std::set<std::string>{});
   const std::int64_t nodes = config.cluster.nodes;
+  CHECK(heard.welcomes == nodes);
   const std::int64_t pulls = heard.count('L');
   CHECK(pulls <= config.train.total_iterations + nodes + kAskedTwiceMax);  // a node's first is of no step
   CHECK(heard.transfers + heard.count('U') <= pulls);
