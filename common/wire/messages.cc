@@ -6,49 +6,58 @@
 namespace paceline::wire {
 namespace {
 
-constexpr std::array<const char*, std::variant_size_v<Body>> kNames = {"Join",
-                                                                       "Welcome",
-                                                                       "InitialParameters",
-                                                                       "Push",
-                                                                       "StepReport",
-                                                                       "Pull",
-                                                                       "Parameters",
-                                                                       "Unchanged",
-                                                                       "Grant",
-                                                                       "Held",
-                                                                       "FinishWorker",
-                                                                       "Evaluate",
-                                                                       "EvaluationReport",
-                                                                       "NodeReport",
-                                                                       "Leave",
-                                                                       "RunOver",
-                                                                       "Heartbeat",
-                                                                       "Error",
-                                                                       "ShardJoin",
-                                                                       "ShardWelcome",
-                                                                       "ShardReady",
-                                                                       "GradientArrived",
-                                                                       "ApplyDecision",
-                                                                       "DiscardGradient",
-                                                                       "NodeLost",
-                                                                       "Release",
-                                                                       "ShardReport",
-                                                                       "Withdraw",
-                                                                       "Saved",
-                                                                       "ForgetSaved",
-                                                                       "StopRun",
-                                                                       "NodeReady",
-                                                                       "NodeAdmitted",
-                                                                       "ReplicaJoin",
-                                                                       "ReplicaWelcome",
-                                                                       "LogHeld",
-                                                                       "Happened",
-                                                                       "HandOver",
-                                                                       "ReplicaResumes",
-                                                                       "FilePull",
-                                                                       "FilePiece"};
+constexpr std::array<const char*, kBodies> kNames = {"Join",
+                                                     "Welcome",
+                                                     "InitialParameters",
+                                                     "Push",
+                                                     "StepReport",
+                                                     "Pull",
+                                                     "Parameters",
+                                                     "Unchanged",
+                                                     "Grant",
+                                                     "Held",
+                                                     "FinishWorker",
+                                                     "Evaluate",
+                                                     "EvaluationReport",
+                                                     "NodeReport",
+                                                     "Leave",
+                                                     "RunOver",
+                                                     "Heartbeat",
+                                                     "Error",
+                                                     "ShardJoin",
+                                                     "ShardWelcome",
+                                                     "ShardReady",
+                                                     "GradientArrived",
+                                                     "ApplyDecision",
+                                                     "DiscardGradient",
+                                                     "NodeLost",
+                                                     "Release",
+                                                     "ShardReport",
+                                                     "Withdraw",
+                                                     "Saved",
+                                                     "ForgetSaved",
+                                                     "StopRun",
+                                                     "NodeReady",
+                                                     "NodeAdmitted",
+                                                     "ReplicaJoin",
+                                                     "ReplicaWelcome",
+                                                     "LogHeld",
+                                                     "Happened",
+                                                     "HandOver",
+                                                     "ReplicaResumes",
+                                                     "FilePull",
+                                                     "FilePiece"};
 
 }  // namespace
+
+static_assert(std::is_nothrow_move_constructible_v<AnyBody> && std::is_nothrow_move_assignable_v<AnyBody>);
+
+Body::Body() = default;
+Body::Body(const Body&) = default;
+Body::Body(Body&&) noexcept = default;
+Body& Body::operator=(const Body&) = default;
+Body& Body::operator=(Body&&) noexcept = default;
+Body::~Body() = default;
 
 const char* name_of(const Body& body) { return kNames[body.index()]; }
 

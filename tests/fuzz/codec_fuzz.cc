@@ -92,7 +92,7 @@ int run(std::uint64_t rounds) {
   std::uint64_t accepted = 0;
   for (std::uint64_t round = 0; round < rounds; ++round) {
     Generator generate{CounterRandom(2, Stream::kTest, round)};
-    Message message = generate.message(round % std::variant_size_v<Body>);
+    Message message = generate.message(round % kBodies);
     std::string header = encode(message).value();
     if (round % 4 == 1) header += encode(random_others(generate));
     if (round % 8 == 7) message.payload.size = generate.random.next_below(message.payload.size + 1);

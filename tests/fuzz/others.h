@@ -12,7 +12,7 @@ namespace paceline::wire {
 inline Others random_others(Generator& generate) {
   Others others;
   for (std::uint64_t n = generate.random.next_below(7); n > 0; --n) {
-    const Message message = generate.message(generate.random.next_below(std::variant_size_v<Body>));
+    const Message message = generate.message(generate.random.next_below(kBodies));
     const bool fits = travels_with_others(message.body) && message.payload.empty() && !message.logged;
     if (!fits && generate.random.next_below(8) > 0) continue;
     const std::string header = encode(message).value();

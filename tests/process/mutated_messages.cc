@@ -143,7 +143,7 @@ void make_plausible(Body& body, NodeId node, CounterRandom& random) {
 std::string of_node(NodeId node, std::uint64_t seed, std::uint64_t number) {
   Generator generate{CounterRandom(seed, Stream::kTest, number)};
   CounterRandom& random = generate.random;
-  Message message = generate.message(random.next_below(std::variant_size_v<Body>));
+  Message message = generate.message(random.next_below(kBodies));
   const bool about_itself = random.next_below(8) != 0;
   if (about_itself) std::visit([&](auto& body) { make_plausible(body, node, random); }, message.body);
   std::string header = encode(message).value();
@@ -156,7 +156,7 @@ std::string of_node(NodeId node, std::uint64_t seed, std::uint64_t number) {
 
 std::string mutated(std::uint64_t seed, std::uint64_t number) {
   Generator generate{CounterRandom(seed, Stream::kTest, number)};
-  std::string header = encode(generate.message(number % std::variant_size_v<Body>)).value();
+  std::string header = encode(generate.message(number % kBodies)).value();
   if (generate.random.next_below(4) == 0) header += encode(random_others(generate));
   testing::mutate(header, generate.random);
   switch (generate.random.next_below(8)) {

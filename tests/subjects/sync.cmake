@@ -29,7 +29,7 @@ set(SIM_SOURCES
 set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)
 paceline_test(sync_sim_test ONE_THREAD OPTIMIZED
   SOURCES sim/sim_test.cc ${SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
-  LIBS paceline_sync paceline_cache paceline_gradient_encoder)
+  LIBS paceline_sync paceline_cache paceline_gradient_encoder paceline_messages)
 
 # The same where each shard has two servers: of server/replicas what one tells the other, and no socket.
 set(REPLICA_SIM_SOURCES
@@ -39,7 +39,7 @@ set(REPLICA_SIM_SOURCES
   ${PROJECT_SOURCE_DIR}/server/replicas/event_log.cc)
 paceline_test(replica_sim_test ONE_THREAD OPTIMIZED
   SOURCES sim/replicas/breach_test.cc sim/replicas/replica_sim_test.cc ${SIM_SOURCES} ${REPLICA_SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
-  LIBS paceline_sync paceline_cache paceline_gradient_encoder)
+  LIBS paceline_sync paceline_cache paceline_gradient_encoder paceline_messages)
 
 # The core saved and resumed, through its bytes.
 paceline_test(sync_resume_test ONE_THREAD OPTIMIZED
@@ -54,7 +54,7 @@ get_target_property(CACHE_SOURCES paceline_cache SOURCES)
 list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
 paceline_test(sync_mutant_test PLAIN
   SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${RESUMED_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES}
-  LIBS paceline_gradient_encoder TIMEOUT 300)
+  LIBS paceline_gradient_encoder paceline_messages TIMEOUT 300)
 target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
 
 paceline_test(sync_unit_test ONE_THREAD OPTIMIZED

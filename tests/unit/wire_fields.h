@@ -239,10 +239,10 @@ struct Generator {
   // A message of the kind at `index` in Body, with the payload it needs.
   template <std::size_t I = 0>
   Message message(std::size_t index) {
-    if constexpr (I + 1 < std::variant_size_v<Body>) {
+    if constexpr (I + 1 < kBodies) {
       if (I != index) return message<I + 1>(index);
     }
-    std::variant_alternative_t<I, Body> body{};
+    std::variant_alternative_t<I, AnyBody> body{};
     fill(body);
     Message out{body, {}};
     if constexpr (requires { body.offset; } && !std::is_same_v<decltype(body), FilePull>) {
