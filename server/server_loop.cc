@@ -295,6 +295,8 @@ void ServerLoop::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
     if (!heard.is_ok()) refuse(*membership_.connection_of(from), heard, /*fatal=*/true);
     return;
   }
+  Comer& comer = comers_[from.number];
+  if (comer.asks != 0 && beat.answer == comer.asks) comer.is_answered = true;
   const Status status = authority_->heard(from.node(), beat);
   if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/true);
 }

@@ -244,6 +244,7 @@ class ServerLoop {
   void on_tick();
   void keep_out(Ticks now);
   void heartbeat(Ticks now);
+  void say_heartbeat(Peer peer, wire::Heartbeat beat);  // to one that is here
   void check_authority(Ticks now);
   void check_leases(Ticks now);
   void report_shard();
@@ -317,14 +318,13 @@ class ServerLoop {
     Layout layout;
   };
   std::vector<Waiting> waiting_;  // nodes that are in, and are answered when it has
-  // Of each node: another process that has asked to be let in while one is here, when it did so first and
-  // last, and whether the one that is here was heard between that and the time before; and the process that
-  // the authority has let in last. 0: none.
+  // Of each node: another process that has asked to be let in while one is here, when that one was asked last
+  // whether it is alive, and whether it has said so; and the process that the authority has let in last. 0:
+  // none.
   struct Comer {
     std::uint64_t asks = 0;
-    Ticks since;
     Ticks asked;
-    bool heard_before = false;
+    bool is_answered = false;
     std::uint64_t admitted = 0;
   };
   std::vector<Comer> comers_;

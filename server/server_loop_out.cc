@@ -168,10 +168,7 @@ void ServerLoop::on_tick() {
   const Pause pause{now - last_tick_ - kTick, now};
   if (pause.length > kPauseAtLeast) {
     membership_.forgive(pause);
-    for (Comer& comer : comers_) {
-      comer.since = pause.forgiven(comer.since);
-      comer.asked = pause.forgiven(comer.asked);
-    }
+    for (Comer& comer : comers_) comer.asked = pause.forgiven(comer.asked);
     service_.forgive(pause);
     if (authority_) {
       note(Peer::of(shard_), {.what = wire::Happened::What::kPause, .number = pause.length.count()}, now);
@@ -231,25 +228,28 @@ void ServerLoop::heartbeat(Ticks now) {
   next_heartbeat_ = now + config_.cluster.heartbeat;
   if (replica_ && replica_->follower) tell_follower({wire::Heartbeat{}, {}});
   if (!acts()) return;  // nobody hears of this one before it serves
-  for (const Peer peer : membership_.present()) {
-    const wire::PeerId& connection = *membership_.connection_of(peer);
-    if (is_elsewhere(connection)) continue;
-    Status status = check_room(connection);  // who has asked for too much need not ask again to be found
-    if (status.is_ok()) {
-      if (waiting(connection) >= kHeartbeatsBehind) continue;
-      if (peer.is_node()) {
-        status = router_->send(connection, {wire::Heartbeat{}, {}});
-      } else {
-        status = say(connection, {wire::Heartbeat{{}, {}, talks_[peer.shard()].tell()}, {}});
-      }
-    }
-    if (!status.is_ok()) cannot_send(peer, status);
-  }
+  for (const Peer peer : membership_.present()) say_heartbeat(peer, {});
   if (!dealer_ || (broken_ && !broken_->connected)) return;
   wire::Message beat{wire::Heartbeat{{}, moved(), talk_.tell()}, {}};
   if (replica_) return replica_->events.hold({}, std::move(beat), now);
   const Status status = dealer_->send(std::move(beat));
   if (!status.is_ok()) log_.debug(status.message());  // it is not there yet, or its lease will tell
+}
+
+void ServerLoop::say_heartbeat(Peer peer, wire::Heartbeat beat) {
+  const wire::PeerId& connection = *membership_.connection_of(peer);
+  if (is_elsewhere(connection)) return;
+  Status status = check_room(connection);  // who has asked for too much need not ask again to be found
+  if (status.is_ok()) {
+    if (waiting(connection) >= kHeartbeatsBehind) return;
+    if (peer.is_node()) {
+      status = router_->send(connection, {std::move(beat), {}});
+    } else {
+      beat.heard = talks_[peer.shard()].tell();
+      status = say(connection, {std::move(beat), {}});
+    }
+  }
+  if (!status.is_ok()) cannot_send(peer, status);
 }
 
 // A node that talks to the authority alone is of no use, so every shard looks; the authority decides.

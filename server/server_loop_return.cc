@@ -1,9 +1,9 @@
 // Nodes that come while training goes on: late, or again, as another process of a node that was here.
 //
 //   the authority
-//     one process of the node is here    the other is to ask again: heard of twice, the first is alive,
-//                                        and the other refused; else its lease, or its broken connection,
-//                                        ends it
+//     one process of the node is here    the other is to ask again, and the first is asked for an answer:
+//                                        where it comes, the first is alive, and the other refused; else its
+//                                        lease, or its broken connection, ends it
 //     the node was lost, or never came   let in, where training can take it (Authority::may_come)
 //   another shard
 //     a process of the node was here     to ask again, until the authority says that it is let in
@@ -46,30 +46,35 @@ Status ServerLoop::may_enter(const wire::PeerId& from, const wire::Join& join, T
   return Status::ok();
 }
 
-// Who lives says so every heartbeat. What is read in one of them may have been said before, by one that is
-// dead; that what was is still read in the next, or so late, is taken for life.
+// Who lives answers (on_heartbeat()). Whatever else is read of it may be the last words of one that is dead,
+// however long they took to be read, and says nothing.
 Status ServerLoop::may_follow(const wire::Join& join, Ticks now) {
   const Peer peer = Peer::of(join.node);
   Comer& comer = comers_[join.node.value];
   const Status not_yet = unavailable(to_string(peer) + ": a process of it is here, and may be alive");
   if (comer.asks != join.incarnation) {
-    comer = {join.incarnation, now, now, false, comer.admitted};
-    log_.debug(to_string(peer) + " is here, and another process of it wants to join: its lease will tell");
+    const bool its_turn = comer.asks == 0 || now - comer.asked >= config_.cluster.lease;
+    if (!its_turn || !acts()) return not_yet;  // a third process waits until this is settled
+    log_.debug(to_string(peer) + " is here, and another process of it wants to join: it is asked to answer");
+    comer = {join.incarnation, now, false, comer.admitted};
+    say_heartbeat(peer, {.answer = comer.asks});
     return not_yet;
   }
-  if (now - comer.asked < config_.cluster.heartbeat) return not_yet;
-  const bool heard = membership_.heard_since(peer, comer.asked);
-  if (!heard && unreachable_.is_missing(peer)) {
+  const bool missing = unreachable_.is_missing(peer);  // then it may have ended behind its answer
+  if (comer.is_answered && !missing) {
+    comer.asks = 0;
+    return failed_precondition(to_string(peer) +
+                               ": already taken by another process of this run, which is alive");
+  }
+  if (now - comer.asked < config_.cluster.heartbeat || !acts()) return not_yet;
+  if (missing && !membership_.heard_since(peer, comer.asked)) {
     lose(peer, "its connection broke, and another process of it has come", now);
     return not_yet;
   }
-  const bool twice = heard && comer.heard_before;
   comer.asked = now;
-  comer.heard_before = heard;
-  if (!twice && !membership_.heard_since(peer, comer.since + config_.cluster.lease / 2)) return not_yet;
-  comer.asks = 0;
-  return failed_precondition(to_string(peer) +
-                             ": already taken by another process of this run, which is alive");
+  comer.is_answered = false;
+  say_heartbeat(peer, {.answer = comer.asks});  // it may have come back over another connection since
+  return not_yet;
 }
 
 void ServerLoop::make_room(NodeId node) {

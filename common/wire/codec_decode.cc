@@ -224,6 +224,7 @@ Body read(Fields& f, const proto::Heartbeat& in) {
                f.number("bytes_pulled", in.bytes_pulled(), 0, kCountMax),
                f.number("bytes_shared", in.bytes_shared(), 0, kCountMax)};
   m.heard = f.number("heard", in.heard(), 0, kCountMax);
+  m.answer = in.answer();
   return m;
 }
 

@@ -231,6 +231,7 @@ void put(const Heartbeat& m, proto::Header& header) {
   out.set_bytes_pulled(m.traffic.pulled);
   out.set_bytes_shared(m.traffic.shared);
   out.set_heard(m.heard);
+  out.set_answer(m.answer);
 }
 
 void put(const Error& m, proto::Header& header) {

@@ -297,6 +297,7 @@ struct Heartbeat {
   std::vector<PhaseTimes> workers{};
   Traffic traffic{};
   std::int64_t heard = 0;
+  std::uint64_t answer = 0;
 };
 
 // The peer's message was refused; fatal when the connection is of no further use.

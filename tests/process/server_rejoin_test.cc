@@ -200,6 +200,41 @@ TEST_CASE("nobody goes on who is another process, of another generation, or has 
   CHECK_THAT(refused(has_been_here), Contains("already taken"));
 }
 
+// What another process that asks to be node 0 is told, by the run as it then is.
+wire::Error ask_to_be_node_0(BrokenRun& run, std::uint64_t incarnation) {
+  ScriptedNode comer(run.context, run.config.cluster.endpoints);
+  wire::Join join = join_of(run.config, 0, kFiveFloats);
+  join.incarnation = incarnation;
+  comer.say(0, join);
+  return comer.hear<wire::Error>(0);
+}
+
+TEST_CASE(
+    "a process is taken for alive for its answer, not for words of it that may have been on their way") {
+  BrokenRun run;
+  constexpr std::uint64_t kComer = 2000;
+  constexpr int kTimes = 2000;
+  int questions = 0;
+  for (int times = 0; questions < 5 && times < kTimes; ++times) {
+    run.before->say(0, wire::Heartbeat{.answer = kComer - 1});
+    const wire::Error error = ask_to_be_node_0(run, kComer);
+    CHECK((error.code == StatusCode::kUnavailable && !error.fatal));
+    while (const auto beat = run.before->hear_within<wire::Heartbeat>(0, 1ms)) {
+      if (beat->answer == kComer) ++questions;
+    }
+  }
+  REQUIRE(questions >= 5);
+
+  run.before->say(0, wire::Heartbeat{.answer = kComer});
+  std::string refused;
+  for (int times = 0; refused.empty() && times < kTimes; ++times) {
+    const wire::Error error = ask_to_be_node_0(run, kComer);
+    if (error.fatal) refused = error.message;
+  }
+  CHECK_THAT(refused, Contains("node 0: already taken by another process of this run, which is alive"));
+  CHECK_FALSE(ask_to_be_node_0(run, kComer + 1).fatal);  // that was no answer to this one
+}
+
 TEST_CASE("a node whose connection broke and that does not come back is lost, though nothing else tells") {
   BrokenRun run;
   run.after.reset();

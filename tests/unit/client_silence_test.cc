@@ -50,6 +50,18 @@ TEST_CASE("a live authority that never answers a report ends the node with what 
   CHECK(f.left->expect<wire::Leave>()->fault == status.message());
 }
 
+TEST_CASE("a node that is asked whether it is alive says so at once") {
+  ClientFixture f;
+  f.options.cluster.heartbeat = 1h;  // so it says nothing by itself
+  f.options.cluster.lease = 2h;
+  f.join();
+  f.left->send(wire::Heartbeat{});  // to which there is no answer
+  f.left->send(wire::Heartbeat{.answer = 0x8000000000000001U});
+  const auto beat = f.left->expect<wire::Heartbeat>();
+  REQUIRE(beat);
+  CHECK(beat->answer == 0x8000000000000001U);
+}
+
 TEST_CASE("a server that falls silent for longer than the lease is named, and every waiter released") {
   ClientFixture f;
   f.options.cluster.lease = 300ms;

@@ -224,7 +224,12 @@ Status PsClient::Impl::io_handle(ServerLink&, wire::Evaluate& request, wire::Pay
   return Status::ok();
 }
 
-Status PsClient::Impl::io_handle(ServerLink&, wire::Heartbeat&, wire::Payload&) { return Status::ok(); }
+// A server that asks whether we are alive is answered; one that cannot be told so now asks again.
+Status PsClient::Impl::io_handle(ServerLink& link, wire::Heartbeat& beat, wire::Payload&) {
+  if (beat.answer != 0 && !left_) (void)link.socket->send({wire::Heartbeat{.answer = beat.answer}, {}});
+  return Status::ok();
+}
+
 Status PsClient::Impl::io_handle(ServerLink& link, wire::Error& error, wire::Payload&) {
   if (error.fatal) return io_refused(link, error);
   // The exact version that the evaluator waits for has been released: it came too late.
