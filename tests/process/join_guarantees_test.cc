@@ -31,7 +31,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kSchedules = 12;
+#else
 constexpr std::uint64_t kSchedules = 24;
+#endif
 constexpr int kAtATime = 4;
 constexpr float kHalf = 0.5F;  // counts are whole
 
