@@ -5,7 +5,6 @@
 //   bench_decision [FLOATS FRAME_BYTES ROUNDS]        one JSON line; medians of ROUNDS of each, in turns
 //
 // SGD, eager, one worker; all but the last frame have come, and the loop had time, before the decision does.
-#include <algorithm>
 #include <cstdint>
 #include <ctime>
 #include <iostream>
@@ -17,6 +16,7 @@
 #include "common/assert.h"
 #include "common/ticks.h"
 #include "server/store/shard.h"
+#include "tests/bench/median.h"
 
 namespace paceline::server {
 namespace {
@@ -30,12 +30,6 @@ double processor_ms() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 Shard ready_shard(std::int64_t floats, std::int64_t frame_bytes) {
@@ -97,10 +91,10 @@ void run(std::int64_t floats, std::int64_t frame_bytes, int rounds) {
     processor[k % 2].push_back(costs.processor_ms);
   }
   std::cout << "{\"benchmark\": \"decision\", \"floats\": " << floats << ", \"frame_bytes\": " << frame_bytes
-            << ", \"decision_ms\": " << median(decision[0])
-            << ", \"decision_prepared_ms\": " << median(decision[1])
-            << ", \"processor_ms\": " << median(processor[0])
-            << ", \"processor_prepared_ms\": " << median(processor[1])
+            << ", \"decision_ms\": " << bench::median(decision[0])
+            << ", \"decision_prepared_ms\": " << bench::median(decision[1])
+            << ", \"processor_ms\": " << bench::median(processor[0])
+            << ", \"processor_prepared_ms\": " << bench::median(processor[1])
             << ", \"blocks_prepared\": " << shard.next().committed() << "}\n";
 }
 

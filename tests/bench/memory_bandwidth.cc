@@ -8,7 +8,6 @@
 // 12 bytes an element that it loads and stores. One thread, medians of 15.
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +15,8 @@
 #include <functional>
 #include <iostream>
 #include <vector>
+
+#include "tests/bench/median.h"
 
 namespace {
 
@@ -30,8 +31,7 @@ double seconds_of(const std::function<void()>& work) {
 double median_of(const std::function<double()>& measure) {
   std::vector<double> seconds;
   for (int k = 0; k < kRuns; ++k) seconds.push_back(measure());
-  std::nth_element(seconds.begin(), seconds.begin() + kRuns / 2, seconds.end());
-  return seconds[kRuns / 2];
+  return paceline::bench::median(seconds);
 }
 
 void triad(float* __restrict a, const float* __restrict b, const float* __restrict c, std::size_t n) {

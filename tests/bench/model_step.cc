@@ -10,7 +10,6 @@
 // gradient on the host, too, behind each step. OPTIMIZER: adam or sgd. DATA, on a GPU: kept, the training set
 // is there (`data.on_device: auto`); foreseen, two mini-batches in page-locked memory take turns, each sent
 // beside the step of the other (`off`); sent, each in front of its own step.
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +26,7 @@
 #include "common/params/optimizer.h"
 #include "common/random.h"
 #include "common/ticks.h"
+#include "tests/bench/median.h"
 #include "worker/data/batch_maker.h"
 #include "worker/model/backend.h"
 #include "worker/model/gpu_module.h"
@@ -89,11 +89,6 @@ Result<Computing> computing_at(const std::string& where, const NetworkSpec& netw
 
 // Processor time of this process; on a busy machine, what a step costs when nobody interrupts it.
 double cpu_ms() { return static_cast<double>(std::clock()) * 1e3 / CLOCKS_PER_SEC; }
-
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
 
 // A mini-batch that stays the same, twice, and the steps made on it.
 class Training {
@@ -203,7 +198,7 @@ Status time_steps(Training& training, const std::string& about, int steps) {
   std::printf(
       "{%s, \"steps\": %d, \"median_ms\": %.3f, \"median_cpu_ms\": %.3f, "
       "\"loss\": %.4f}\n",
-      about.c_str(), steps, median(ms), median(cpu), loss);
+      about.c_str(), steps, bench::median(ms), bench::median(cpu), loss);
   return Status::ok();
 }
 

@@ -11,6 +11,7 @@
 #include "common/config/names.h"
 #include "common/ticks.h"
 #include "server/store/shard.h"
+#include "tests/bench/median.h"
 
 namespace paceline::bench {
 namespace {
@@ -21,12 +22,6 @@ using server::Shard;
 using server::ShardDevice;
 using server::ShardSettings;
 using server::Snapshot;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 double ms_since(Ticks begin) { return to_seconds(steady_now() - begin) * 1e3; }
 

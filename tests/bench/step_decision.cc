@@ -34,6 +34,7 @@
 #include "common/sync/engine.h"
 #include "common/wire/memory.h"
 #include "tests/bench/judged.h"
+#include "tests/bench/median.h"
 
 namespace paceline {
 namespace {
@@ -169,12 +170,6 @@ double worst_step_us(const EngineConfig& config, const std::vector<Arrival>& arr
   return 1e-3 * static_cast<double>(worst);
 }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // One iteration is one run with each number of workers; the time that Google Benchmark shows is that of a
 // step with the most.
 void measure(benchmark::State& state, EngineConfig config) {
@@ -205,11 +200,11 @@ void measure(benchmark::State& state, EngineConfig config) {
   }
   for (std::size_t k = 0; k < kWorkers.size(); ++k) {
     const std::string workers = std::to_string(kWorkers[k]);
-    state.counters["ns_with_" + workers] = median(cpu[k]);
-    if (k > 0) state.counters["ratio_" + workers + "_to_10"] = median(ratios[k]);
+    state.counters["ns_with_" + workers] = bench::median(cpu[k]);
+    if (k > 0) state.counters["ratio_" + workers + "_to_10"] = bench::median(ratios[k]);
   }
-  state.counters["wall_ns"] = median(wall);
-  state.counters["worst_us"] = median(worst);
+  state.counters["wall_ns"] = bench::median(wall);
+  state.counters["worst_us"] = bench::median(worst);
 }
 
 void register_all() {

@@ -12,6 +12,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/bench/median.h"
+
 namespace paceline::bench {
 
 struct Free {
@@ -44,12 +46,6 @@ Seconds time_of(Work&& work) {
   work();
   benchmark::ClobberMemory();
   return {seconds_of(CLOCK_MONOTONIC) - wall, seconds_of(CLOCK_THREAD_CPUTIME_ID) - cpu};
-}
-
-inline double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // Medians over the pairs; seconds of processor time. ratio: the limit's time by the loop's.
