@@ -503,7 +503,7 @@ using AnyBody = std::variant<Join, Welcome, InitialParameters, Push, StepReport,
 inline constexpr std::size_t kBodies = std::variant_size_v<AnyBody>;
 
 // One of them: a variant whose copies, moves and end are compiled once, in messages.cc, not in each file that
-// has to do with messages (41 kinds, 6,000 functions a file).
+// has to do with messages: of so many kinds they are most of what such a file would compile.
 class Body : public AnyBody {
  public:
   template <typename T>
