@@ -141,7 +141,7 @@ TEST_CASE("a_server_that_is_slow_to_take_a_gradient_is_ps_apply_grads") {
   CAPTURE(static_cast<int>(policy), slow);
   RunConfig config = config_of(policy, 1, 10);
   config.cluster.shards = 2;
-  const auto delay = [](const wire::Body& body) {
+  const auto delay = [](const wire::PeerId&, const wire::Body& body) {
     const auto* const push = std::get_if<wire::Push>(&body);
     return push != nullptr && push->last ? 30ms : 0ms;
   };
@@ -157,7 +157,7 @@ TEST_CASE("a_server_that_is_slow_to_answer_is_ps_param") {
   config.cluster.shards = 2;
   const auto share_found = [&] {
     // The parameters of each clock. For those behind the last, of the final evaluation too, no worker waits.
-    const auto delay = [left = kClocks](const wire::Body& body) mutable {
+    const auto delay = [left = kClocks](const wire::PeerId&, const wire::Body& body) mutable {
       return std::holds_alternative<wire::Parameters>(body) && left-- > 0 ? 100ms : 0ms;
     };
     return share_behind_relay(config, slow, delay, Phase::kPsParam);

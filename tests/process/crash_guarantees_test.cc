@@ -63,8 +63,8 @@ std::vector<std::string> violations_of(std::uint64_t seed, Tally& tally) {
   };
   // Between two that must share memory nobody can stand and listen.
   const bool heard = crash.config.cluster.shared_memory != SharedMemory::kOn;
-  std::function<void(const wire::Body&)> overhear;
-  if (heard) overhear = [&](const wire::Body& message) { grants.hear(message); };
+  Overhear overhear;
+  if (heard) overhear = [&](const wire::PeerId&, const wire::Body& message) { grants.hear(message); };
   const auto run = run_cluster(
       crash.config,
       [&](NodeId node, const StopNode&) {

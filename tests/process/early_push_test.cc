@@ -71,7 +71,7 @@ struct RunInParts {
 RunInParts run_in_parts(const RunConfig& config, CountingOptions options) {
   options.in_parts = false;
   std::atomic<std::int64_t> withdrawn{0};
-  const auto hear = [&](const wire::Body& message) {
+  const auto hear = [&](const wire::PeerId&, const wire::Body& message) {
     if (std::holds_alternative<wire::Withdraw>(message)) ++withdrawn;
   };
   NodeOptions node_options;

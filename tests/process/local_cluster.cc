@@ -15,9 +15,8 @@ namespace paceline::testing {
 
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
-    const std::function<void(const RunConfig&)>& elsewhere,
-    const std::function<void(const wire::Body&)>& overhear, const NodeOptions& node_options,
-    const std::optional<Breaks>& breaks,
+    const std::function<void(const RunConfig&)>& elsewhere, const Overhear& overhear,
+    const NodeOptions& node_options, const std::optional<Breaks>& breaks,
     const std::function<std::shared_ptr<server::ServerDevice>(ShardId)>& devices) {
   const TempFolder folder;
   config.run.out = (folder.path() / "run").string();
@@ -57,8 +56,8 @@ Result<ClusterRun> run_cluster(
   RunConfig of_nodes = config;
   if (overhear) {
     relay.emplace(context, config.cluster.endpoints[0], address("relay"),
-                  [&overhear](const wire::Body& message) {
-                    overhear(message);
+                  [&overhear](const wire::PeerId& node, const wire::Body& message) {
+                    overhear(node, message);
                     return std::chrono::nanoseconds(0);
                   });
     of_nodes.cluster.endpoints[0] = relay->endpoint();

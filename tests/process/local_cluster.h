@@ -25,6 +25,9 @@ namespace paceline::testing {
 // Asks a node of the run to leave. Thread: any, for as long as the run lasts.
 using StopNode = std::function<void(NodeId, const std::string& reason)>;
 
+// Is shown a message from or to a node, on the relay's thread (relay.h): those of one node in order.
+using Overhear = std::function<void(const wire::PeerId& node, const wire::Body&)>;
+
 struct ClusterRun {
   std::vector<Status> servers;         // by shard
   std::vector<Status> nodes;           // by node; OK for those elsewhere
@@ -53,9 +56,8 @@ struct ClusterRun {
 // With `devices`, each server applies its decisions on the one that it is given for its shard.
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
-    const std::function<void(const RunConfig&)>& elsewhere = {},
-    const std::function<void(const wire::Body&)>& overhear = {}, const NodeOptions& node_options = {},
-    const std::optional<Breaks>& breaks = {},
+    const std::function<void(const RunConfig&)>& elsewhere = {}, const Overhear& overhear = {},
+    const NodeOptions& node_options = {}, const std::optional<Breaks>& breaks = {},
     const std::function<std::shared_ptr<server::ServerDevice>(ShardId)>& devices = {});
 
 }  // namespace paceline::testing

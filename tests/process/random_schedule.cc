@@ -62,8 +62,8 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   };
   // Between two that must share memory nobody can stand and listen.
   const bool heard = config.cluster.shared_memory != SharedMemory::kOn && !breaks;
-  std::function<void(const wire::Body&)> overhear;
-  if (heard) overhear = [&grants](const wire::Body& message) { grants.hear(message); };
+  Overhear overhear;
+  if (heard) overhear = [&grants](const wire::PeerId&, const wire::Body& message) { grants.hear(message); };
   const auto run = run_cluster(config, tasks, {}, overhear, {},
                                breaks ? std::optional(random_breaks(seed, config)) : std::nullopt, devices);
 

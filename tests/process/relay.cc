@@ -38,7 +38,7 @@ Relay::~Relay() {
 Relay::Link& Relay::link_of(const wire::PeerId& node) {
   std::unique_ptr<Link>& link = links_[node];
   if (link != nullptr) return *link;
-  link = std::make_unique<Link>(io_);
+  link = std::make_unique<Link>(node, io_);
   wire::TransportOptions options;
   options.on_unsent = [](const wire::PeerId&, const Status&) {};
   auto dealer = wire::DealerSocket::connect(
@@ -53,7 +53,7 @@ Relay::Link& Relay::link_of(const wire::PeerId& node) {
 
 void Relay::come(Way& way, Result<wire::Message> message) {
   PACELINE_ASSERT(message.is_ok(), message.status().message());
-  const std::chrono::nanoseconds delay = delay_(message->body);
+  const std::chrono::nanoseconds delay = delay_(way.node, message->body);
   way.waiting.push_back({std::move(message).value(), Clock::now(), delay});
   if (way.waiting.size() == 1) go_on(way);
 }

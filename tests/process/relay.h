@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "common/wire/transport.h"
 
@@ -21,9 +22,10 @@ namespace paceline::testing {
 
 class Relay {
  public:
-  // How long a message is held back; 0: not at all. Called on the relay's thread, with every message as it
-  // comes.
-  using Delay = std::function<std::chrono::nanoseconds(const wire::Body&)>;
+  // How long a message from or to `node` is held back; 0: not at all. Called on the relay's thread, with
+  // every message as it comes: what one node says and what it is told each in order, but those of two nodes
+  // come over two connections, and nothing orders them.
+  using Delay = std::function<std::chrono::nanoseconds(const wire::PeerId& node, const wire::Body&)>;
 
   // Listens at `endpoint` for nodes, and speaks for each to the server at `server`.
   Relay(wire::Context& context, const std::string& server, const std::string& endpoint, Delay delay);
@@ -47,7 +49,8 @@ class Relay {
   };
   // One direction.
   struct Way {
-    explicit Way(boost::asio::io_context& io) : timer(io) {}
+    Way(wire::PeerId its_node, boost::asio::io_context& io) : node(std::move(its_node)), timer(io) {}
+    const wire::PeerId node;
     std::deque<Waiting> waiting;
     boost::asio::steady_timer timer;
     std::function<Status(wire::Message)> send;
@@ -55,7 +58,7 @@ class Relay {
 
   // A node and its connection to the server.
   struct Link {
-    explicit Link(boost::asio::io_context& io) : up(io), down(io) {}
+    Link(const wire::PeerId& node, boost::asio::io_context& io) : up(node, io), down(node, io) {}
     Way up;
     Way down;
     std::unique_ptr<wire::DealerSocket> dealer;

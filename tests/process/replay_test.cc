@@ -100,7 +100,7 @@ RunConfig config_of(StalenessScaling staleness) {
 Floats train(const RunConfig& config, Record& record) {
   const auto run = run_cluster(
       config, [&](NodeId, const StopNode&) { return std::make_unique<NoisyQuadratics>(record); }, {},
-      [&](const wire::Body& message) {
+      [&](const wire::PeerId&, const wire::Body& message) {
         const std::lock_guard lock(record.mutex);
         if (const auto* report = std::get_if<wire::StepReport>(&message)) record.reports.push_back(*report);
         if (const auto* grant = std::get_if<wire::Grant>(&message)) {

@@ -47,29 +47,33 @@ RunConfig config_of(PolicyKind policy, std::uint32_t nodes, std::uint32_t thread
 
 // A letter for each message of a step, in the order in which the relay heard them: P a frame of a push, R a
 // report, L a pull; G a grant, F that there is none, A a frame of parameters, U that nothing has changed.
-// A and U end with the first F: an answer to what is asked with the last push may find its node gone.
+// A and U of a node end with its first F: an answer to what is asked with the last push may find it gone.
 struct Heard {
   std::string up;
   std::string down;
   std::map<WorkerId, std::string> of_worker;  // P, R, G and F
   std::int64_t transfers = 0;                 // answers that are parameters, whole
   std::int64_t welcomes = 0;                  // one node's may be heard behind another's first grant
-  std::set<std::string> others;               // kinds of messages, between the first grant and the first F
+  std::set<std::string> others;     // kinds of messages, between a node's first grant and its first F
+  std::set<wire::PeerId> begun;     // nodes that have been told G
+  std::set<wire::PeerId> finished;  // and F
 
-  void hear(const wire::Body& body) {
+  void hear(const wire::PeerId& node, const wire::Body& body) {
     if (const auto* push = std::get_if<wire::Push>(&body)) {
       add(up, 'P', push->worker);
     } else if (const auto* report = std::get_if<wire::StepReport>(&body)) {
       add(up, 'R', report->worker);
     } else if (const auto* grant = std::get_if<wire::Grant>(&body)) {
       add(down, 'G', grant->worker);
+      begun.insert(node);
     } else if (const auto* finish = std::get_if<wire::FinishWorker>(&body)) {
       add(down, 'F', finish->worker);
+      finished.insert(node);
     } else if (std::holds_alternative<wire::Welcome>(body)) {
       ++welcomes;
     } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
       if (!pull->exact) up.push_back('L');  // else of the evaluation behind the last step
-    } else if (!down.empty() && down.find('F') == std::string::npos) {
+    } else if (begun.contains(node) && !finished.contains(node)) {
       hear_steady(body);
     }
   }
@@ -99,7 +103,7 @@ Heard heard_of(const RunConfig& config) {
   Heard heard;
   const auto run = run_cluster(
       config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); }, {},
-      [&](const wire::Body& body) { heard.hear(body); });
+      [&](const wire::PeerId& node, const wire::Body& body) { heard.hear(node, body); });
   INFO(run.status().message());
   REQUIRE(run.is_ok());
   for (const Status& node : run->nodes) REQUIRE(node.is_ok());
