@@ -2,6 +2,9 @@
 // processor run it, and of a GPU's kernels (common/cuda). Both give the same bits where the compiler is
 // told not to contract a product and a sum into one operation.
 //
+// Number: float, or a vector of them in the compiler's own notation, each element of which becomes what the
+// float would.
+//
 // Internal linkage, for the reason that kernel_loops.h gives: each file has a copy of its own, for its own
 // instruction set.
 #pragma once
@@ -12,7 +15,12 @@
 namespace paceline::kernels {
 namespace {
 
-// Rounded as IEEE 754 says. Of a library's functions the compiler's own is no call (kernel_loops.h).
+// Rounded as IEEE 754 says. Of a vector: kernel_loops.h, where its width is known.
+template <typename Number>
+PACELINE_HOST_DEVICE inline Number root(Number value);
+
+// Of a library's functions the compiler's own is no call (kernel_loops.h).
+template <>
 PACELINE_HOST_DEVICE inline float root(float value) {
 #ifdef __CUDA_ARCH__
   return __fsqrt_rn(value);
@@ -23,12 +31,13 @@ PACELINE_HOST_DEVICE inline float root(float value) {
 
 // A state that only decays, as of a unit that never fires again, comes to denormal numbers and stays at the
 // least of them for good, and a processor takes a hundred times as long with these: it is 0 from there on.
-PACELINE_HOST_DEVICE inline float normal_or_zero(float value) {
+template <typename Number>
+PACELINE_HOST_DEVICE inline Number normal_or_zero(Number value) {
   constexpr float kLeastNormal = 0x1.0p-126F;
-  return value < kLeastNormal && value > -kLeastNormal ? 0.0F : value;
+  return value < kLeastNormal && value > -kLeastNormal ? Number{} : value;
 }
 
-// The gradient with coupled decay in it. Of a number or a vector of them.
+// The gradient with coupled decay in it.
 template <Decay kDecay, typename Number>
 PACELINE_HOST_DEVICE inline Number decayed_gradient(Number gradient, Number parameter, float weight) {
   if constexpr (kDecay == Decay::kCoupled) return gradient + weight * parameter;
@@ -49,24 +58,26 @@ PACELINE_HOST_DEVICE inline Number sgd_step(Number parameter, Number gradient, f
   return moved<kDecay>(parameter, step, weight);
 }
 
-template <Decay kDecay, bool kNesterov>
-PACELINE_HOST_DEVICE inline float momentum_step(float parameter, float gradient, float& velocity, float rate,
-                                                float mu, float weight) {
-  const float g = decayed_gradient<kDecay>(gradient, parameter, weight);
-  const float u = normal_or_zero(mu * velocity + g);
+template <Decay kDecay, bool kNesterov, typename Number>
+PACELINE_HOST_DEVICE inline Number momentum_step(Number parameter, Number gradient, Number& velocity,
+                                                 float rate, float mu, float weight) {
+  const Number g = decayed_gradient<kDecay>(gradient, parameter, weight);
+  const Number u = normal_or_zero(mu * velocity + g);
   velocity = u;
-  return moved<kDecay>(parameter, rate * (kNesterov ? g + mu * u : u), weight);
+  const Number step = rate * (kNesterov ? g + mu * u : u);
+  return moved<kDecay>(parameter, step, weight);
 }
 
-template <Decay kDecay>
-PACELINE_HOST_DEVICE inline float adam_step(float parameter, float gradient, float& first, float& second,
-                                            const AdamStep& s, float weight) {
-  const float g = decayed_gradient<kDecay>(gradient, parameter, weight);
-  const float m = normal_or_zero(s.beta1 * first + s.one_minus_beta1 * g);
-  const float v = normal_or_zero(s.beta2 * second + s.one_minus_beta2 * (g * g));
+template <Decay kDecay, typename Number>
+PACELINE_HOST_DEVICE inline Number adam_step(Number parameter, Number gradient, Number& first, Number& second,
+                                             const AdamStep& s, float weight) {
+  const Number g = decayed_gradient<kDecay>(gradient, parameter, weight);
+  const Number m = normal_or_zero(s.beta1 * first + s.one_minus_beta1 * g);
+  const Number v = normal_or_zero(s.beta2 * second + s.one_minus_beta2 * (g * g));
   first = m;
   second = v;
-  return moved<kDecay>(parameter, s.rate * (m / (root(v) * s.root_scale + s.epsilon)), weight);
+  const Number step = s.rate * (m / (root(v) * s.root_scale + s.epsilon));
+  return moved<kDecay>(parameter, step, weight);
 }
 
 // The weighted mean of several gradients (vector_ops.h): the first one's part, the sum with another one's,

@@ -56,57 +56,6 @@ bool sgd_and_look_loop(const Piece& piece, float learning_rate, float weight) {
   return found != 0;
 }
 
-#ifdef __SSE2__
-// The compiler writes no store past the caches by itself, so what does is a loop over the widest registers
-// that it may use, a cache line at a time: a part of one would have to be read first.
-constexpr std::int64_t kLine = 64 / sizeof(float);
-#ifdef __AVX__
-constexpr std::int64_t kWidth = 8;
-typedef float Floats __attribute__((vector_size(32)));
-inline Floats load(const float* from) { return _mm256_loadu_ps(from); }
-inline void store_past_cache(float* to, Floats values) { _mm256_stream_ps(to, values); }
-#else
-constexpr std::int64_t kWidth = 4;
-typedef float Floats __attribute__((vector_size(16)));
-inline Floats load(const float* from) { return _mm_loadu_ps(from); }
-inline void store_past_cache(float* to, Floats values) { _mm_stream_ps(to, values); }
-#endif
-typedef std::uint32_t Bits __attribute__((vector_size(sizeof(Floats))));
-
-inline bool begins_line(const float* at) { return (__builtin_bit_cast(std::uintptr_t, at) & 63U) == 0; }
-
-template <Decay kDecay>
-bool sgd_past_cache_loop(const Piece& piece, float learning_rate, float weight) {
-  const float* const in = piece.in;
-  float* const out = piece.out;
-  const float* const gradient = piece.gradient;
-  const auto alone = [&](std::int64_t begin, std::int64_t end) {
-    return sgd_and_look_loop<kDecay>({in + begin, out + begin, gradient + begin, end - begin}, learning_rate,
-                                     weight);
-  };
-  std::int64_t i = 0;
-  while (i < piece.n && !begins_line(out + i)) ++i;
-  bool found = alone(0, i);
-  Bits seen{};  // all ones where one was
-  for (; i + kLine <= piece.n; i += kLine) {
-    for (std::int64_t k = i; k < i + kLine; k += kWidth) {
-      const Floats g = load(gradient + k);
-      seen |= reinterpret_cast<Bits>((reinterpret_cast<Bits>(g) & kExponent) == kExponent);
-      store_past_cache(out + k, sgd_step<kDecay>(load(in + k), g, learning_rate, weight));
-    }
-  }
-  for (std::int64_t k = 0; k < kWidth; ++k) found |= seen[k] != 0;
-  found |= alone(i, piece.n);
-  _mm_sfence();  // such stores are ordered by nothing else: whoever is told of them next must see them
-  return found;
-}
-#else
-template <Decay kDecay>
-bool sgd_past_cache_loop(const Piece& piece, float learning_rate, float weight) {
-  return sgd_and_look_loop<kDecay>(piece, learning_rate, weight);
-}
-#endif
-
 template <Decay kDecay, bool kNesterov>
 void momentum_loop(const Piece& piece, float* velocity, const MomentumStep& step, float weight) {
   const float* const in = piece.in;
@@ -132,67 +81,196 @@ void adam_loop(const Piece& piece, float* first, float* second, const AdamStep& 
   }
 }
 
-void sgd(const Piece& piece, float learning_rate, WeightDecay decay) {
-  switch (decay.kind) {
-    case Decay::kNone:
-      return sgd_loop<Decay::kNone>(piece, learning_rate, decay.weight);
-    case Decay::kCoupled:
-      return sgd_loop<Decay::kCoupled>(piece, learning_rate, decay.weight);
-    case Decay::kDecoupled:
-      return sgd_loop<Decay::kDecoupled>(piece, learning_rate, decay.weight);
+#ifdef __SSE2__
+// The compiler writes no store past the caches by itself, so what does is a loop over the widest registers
+// that it may use, a cache line at a time: a part of one would have to be read first.
+constexpr std::int64_t kLine = 64 / sizeof(float);
+#ifdef __AVX__
+constexpr std::int64_t kWidth = 8;
+typedef float Floats __attribute__((vector_size(32)));
+inline Floats load(const float* from) { return _mm256_loadu_ps(from); }
+inline void store(float* to, Floats values) { _mm256_storeu_ps(to, values); }
+inline void store_past_cache(float* to, Floats values) { _mm256_stream_ps(to, values); }
+template <>
+inline Floats root(Floats values) {
+  return _mm256_sqrt_ps(values);
+}
+#else
+constexpr std::int64_t kWidth = 4;
+typedef float Floats __attribute__((vector_size(16)));
+inline Floats load(const float* from) { return _mm_loadu_ps(from); }
+inline void store(float* to, Floats values) { _mm_storeu_ps(to, values); }
+inline void store_past_cache(float* to, Floats values) { _mm_stream_ps(to, values); }
+template <>
+inline Floats root(Floats values) {
+  return _mm_sqrt_ps(values);
+}
+#endif
+typedef std::uint32_t Bits __attribute__((vector_size(sizeof(Floats))));
+
+inline bool begins_line(const float* at) { return (__builtin_bit_cast(std::uintptr_t, at) & 63U) == 0; }
+
+// Whole cache lines of out[0, n) become wide(i), i the first of kWidth elements; what lies before and behind
+// them is left to alone(begin, end).
+template <typename Alone, typename Wide>
+inline void write_past_cache(float* out, std::int64_t n, const Alone& alone, const Wide& wide) {
+  std::int64_t i = 0;
+  while (i < n && !begins_line(out + i)) ++i;
+  alone(0, i);
+  for (; i + kLine <= n; i += kLine) {
+    for (std::int64_t k = i; k < i + kLine; k += kWidth) store_past_cache(out + k, wide(k));
   }
+  alone(i, n);
+  _mm_sfence();  // such stores are ordered by nothing else: whoever is told of them next must see them
+}
+
+inline Piece part(const Piece& piece, std::int64_t begin, std::int64_t end) {
+  return {piece.in + begin, piece.out + begin, piece.gradient + begin, end - begin};
+}
+
+template <Decay kDecay>
+bool sgd_past_cache_loop(const Piece& piece, float learning_rate, float weight) {
+  const float* const in = piece.in;
+  const float* const gradient = piece.gradient;
+  bool found = false;
+  Bits seen{};  // all ones where one was
+  write_past_cache(
+      piece.out, piece.n,
+      [&](std::int64_t begin, std::int64_t end) {
+        found |= sgd_and_look_loop<kDecay>(part(piece, begin, end), learning_rate, weight);
+      },
+      [&](std::int64_t i) {
+        const Floats g = load(gradient + i);
+        seen |= reinterpret_cast<Bits>((reinterpret_cast<Bits>(g) & kExponent) == kExponent);
+        return sgd_step<kDecay>(load(in + i), g, learning_rate, weight);
+      });
+  for (std::int64_t k = 0; k < kWidth; ++k) found |= seen[k] != 0;
+  return found;
+}
+
+template <Decay kDecay, bool kNesterov>
+void momentum_past_cache_loop(const Piece& piece, float* velocity, const MomentumStep& step, float weight) {
+  const float* const in = piece.in;
+  const float* const gradient = piece.gradient;
+  const float rate = step.learning_rate;
+  const float mu = step.momentum;
+  write_past_cache(
+      piece.out, piece.n,
+      [&](std::int64_t begin, std::int64_t end) {
+        momentum_loop<kDecay, kNesterov>(part(piece, begin, end), velocity + begin, step, weight);
+      },
+      [&](std::int64_t i) {
+        Floats u = load(velocity + i);
+        const Floats to =
+            momentum_step<kDecay, kNesterov>(load(in + i), load(gradient + i), u, rate, mu, weight);
+        store(velocity + i, u);
+        return to;
+      });
+}
+
+template <Decay kDecay>
+void adam_past_cache_loop(const Piece& piece, float* first, float* second, const AdamStep& step,
+                          float weight) {
+  const float* const in = piece.in;
+  const float* const gradient = piece.gradient;
+  const AdamStep s = step;
+  write_past_cache(
+      piece.out, piece.n,
+      [&](std::int64_t begin, std::int64_t end) {
+        adam_loop<kDecay>(part(piece, begin, end), first + begin, second + begin, step, weight);
+      },
+      [&](std::int64_t i) {
+        Floats m = load(first + i);
+        Floats v = load(second + i);
+        const Floats to = adam_step<kDecay>(load(in + i), load(gradient + i), m, v, s, weight);
+        store(first + i, m);
+        store(second + i, v);
+        return to;
+      });
+}
+
+void copy_past_cache(float* out, const float* in, std::int64_t n) {
+  write_past_cache(
+      out, n,
+      [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) out[i] = in[i];
+      },
+      [&](std::int64_t i) { return load(in + i); });
+}
+#else
+template <Decay kDecay>
+bool sgd_past_cache_loop(const Piece& piece, float learning_rate, float weight) {
+  return sgd_and_look_loop<kDecay>(piece, learning_rate, weight);
+}
+
+template <Decay kDecay, bool kNesterov>
+void momentum_past_cache_loop(const Piece& piece, float* velocity, const MomentumStep& step, float weight) {
+  momentum_loop<kDecay, kNesterov>(piece, velocity, step, weight);
+}
+
+template <Decay kDecay>
+void adam_past_cache_loop(const Piece& piece, float* first, float* second, const AdamStep& step,
+                          float weight) {
+  adam_loop<kDecay>(piece, first, second, step, weight);
+}
+
+void copy_past_cache(float* out, const float* in, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i];
+}
+#endif
+
+// loop.operator()<kind>(): the branch is taken once, outside the loop.
+template <typename Loop>
+inline auto by_decay(Decay kind, const Loop& loop) {
+  switch (kind) {
+    case Decay::kCoupled:
+      return loop.template operator()<Decay::kCoupled>();
+    case Decay::kDecoupled:
+      return loop.template operator()<Decay::kDecoupled>();
+    case Decay::kNone:
+      break;
+  }
+  return loop.template operator()<Decay::kNone>();
+}
+
+void sgd(const Piece& piece, float learning_rate, WeightDecay decay) {
+  by_decay(decay.kind, [&]<Decay kDecay>() { sgd_loop<kDecay>(piece, learning_rate, decay.weight); });
 }
 
 bool sgd_and_look(const Piece& piece, float learning_rate, WeightDecay decay) {
-  switch (decay.kind) {
-    case Decay::kNone:
-      return sgd_and_look_loop<Decay::kNone>(piece, learning_rate, decay.weight);
-    case Decay::kCoupled:
-      return sgd_and_look_loop<Decay::kCoupled>(piece, learning_rate, decay.weight);
-    case Decay::kDecoupled:
-      return sgd_and_look_loop<Decay::kDecoupled>(piece, learning_rate, decay.weight);
-  }
-  return false;
+  return by_decay(decay.kind, [&]<Decay kDecay>() {
+    return sgd_and_look_loop<kDecay>(piece, learning_rate, decay.weight);
+  });
 }
 
 bool sgd_past_cache(const Piece& piece, float learning_rate, WeightDecay decay) {
-  switch (decay.kind) {
-    case Decay::kNone:
-      return sgd_past_cache_loop<Decay::kNone>(piece, learning_rate, decay.weight);
-    case Decay::kCoupled:
-      return sgd_past_cache_loop<Decay::kCoupled>(piece, learning_rate, decay.weight);
-    case Decay::kDecoupled:
-      return sgd_past_cache_loop<Decay::kDecoupled>(piece, learning_rate, decay.weight);
-  }
-  return false;
-}
-
-template <bool kNesterov>
-void momentum_by_decay(const Piece& piece, float* velocity, const MomentumStep& step, WeightDecay decay) {
-  switch (decay.kind) {
-    case Decay::kNone:
-      return momentum_loop<Decay::kNone, kNesterov>(piece, velocity, step, decay.weight);
-    case Decay::kCoupled:
-      return momentum_loop<Decay::kCoupled, kNesterov>(piece, velocity, step, decay.weight);
-    case Decay::kDecoupled:
-      return momentum_loop<Decay::kDecoupled, kNesterov>(piece, velocity, step, decay.weight);
-  }
+  return by_decay(decay.kind, [&]<Decay kDecay>() {
+    return sgd_past_cache_loop<kDecay>(piece, learning_rate, decay.weight);
+  });
 }
 
 void momentum(const Piece& piece, float* velocity, const MomentumStep& step, WeightDecay decay) {
-  return step.nesterov ? momentum_by_decay<true>(piece, velocity, step, decay)
-                       : momentum_by_decay<false>(piece, velocity, step, decay);
+  by_decay(decay.kind, [&]<Decay kDecay>() {
+    step.nesterov ? momentum_loop<kDecay, true>(piece, velocity, step, decay.weight)
+                  : momentum_loop<kDecay, false>(piece, velocity, step, decay.weight);
+  });
+}
+
+void momentum_past_cache(const Piece& piece, float* velocity, const MomentumStep& step, WeightDecay decay) {
+  by_decay(decay.kind, [&]<Decay kDecay>() {
+    step.nesterov ? momentum_past_cache_loop<kDecay, true>(piece, velocity, step, decay.weight)
+                  : momentum_past_cache_loop<kDecay, false>(piece, velocity, step, decay.weight);
+  });
 }
 
 void adam(const Piece& piece, float* first, float* second, const AdamStep& step, WeightDecay decay) {
-  switch (decay.kind) {
-    case Decay::kNone:
-      return adam_loop<Decay::kNone>(piece, first, second, step, decay.weight);
-    case Decay::kCoupled:
-      return adam_loop<Decay::kCoupled>(piece, first, second, step, decay.weight);
-    case Decay::kDecoupled:
-      return adam_loop<Decay::kDecoupled>(piece, first, second, step, decay.weight);
-  }
+  by_decay(decay.kind, [&]<Decay kDecay>() { adam_loop<kDecay>(piece, first, second, step, decay.weight); });
+}
+
+void adam_past_cache(const Piece& piece, float* first, float* second, const AdamStep& step,
+                     WeightDecay decay) {
+  by_decay(decay.kind,
+           [&]<Decay kDecay>() { adam_past_cache_loop<kDecay>(piece, first, second, step, decay.weight); });
 }
 
 void compensate(const Stale& stale, float lambda) {
@@ -241,22 +319,6 @@ void subtract(float* difference, const float* minuend, const float* subtrahend, 
   for (std::int64_t i = 0; i < n; ++i) difference[i] = minuend[i] - subtrahend[i];
 }
 
-#ifdef __SSE2__
-void copy_past_cache(float* out, const float* in, std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i < n && !begins_line(out + i); ++i) out[i] = in[i];
-  for (; i + kLine <= n; i += kLine) {
-    for (std::int64_t k = i; k < i + kLine; k += kWidth) store_past_cache(out + k, load(in + k));
-  }
-  for (; i < n; ++i) out[i] = in[i];
-  _mm_sfence();  // as above
-}
-#else
-void copy_past_cache(float* out, const float* in, std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] = in[i];
-}
-#endif
-
 std::int64_t first_non_finite(const float* values, std::int64_t n) {
   constexpr std::int64_t kChunk = 1024;  // looked at whole, without a branch for each value
   for (std::int64_t begin = 0; begin < n; begin += kChunk) {
@@ -272,9 +334,23 @@ std::int64_t first_non_finite(const float* values, std::int64_t n) {
 }
 
 constexpr Kernels table(InstructionSet set, const char* name) {
-  return {set,          name,  sgd,        sgd_and_look,        sgd_past_cache,
-          momentum,     adam,  compensate, compensate_adaptive, begin_sum,
-          add_weighted, scale, subtract,   copy_past_cache,     first_non_finite};
+  return {set,
+          name,
+          sgd,
+          sgd_and_look,
+          sgd_past_cache,
+          momentum,
+          momentum_past_cache,
+          adam,
+          adam_past_cache,
+          compensate,
+          compensate_adaptive,
+          begin_sum,
+          add_weighted,
+          scale,
+          subtract,
+          copy_past_cache,
+          first_non_finite};
 }
 
 }  // namespace

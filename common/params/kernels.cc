@@ -34,7 +34,10 @@ const Kernels& best() {
     Kernels loops = avx512 != nullptr ? *avx512 : avx2 != nullptr ? *avx2 : kPlainKernels;
     // Its divisions and roots take all the time there is, and AVX-512's masks come on top
     // (bench_apply_bandwidth).
-    if (avx2 != nullptr) loops.adam = avx2->adam;
+    if (avx2 != nullptr) {
+      loops.adam = avx2->adam;
+      loops.adam_past_cache = avx2->adam_past_cache;
+    }
     return loops;
   }();
   return chosen;

@@ -22,7 +22,7 @@
 namespace paceline::kernels {
 
 // kPlain is what every processor of the architecture has (on x86-64: SSE2). In order of preference, worst
-// first, but for Adam's loop, of which AVX2's is the fastest.
+// first, but for Adam's loops, of which AVX2's are the fastest.
 enum class InstructionSet { kPlain, kAvx2, kAvx512 };
 
 // How weight decay enters; `weight` is wd for kCoupled and lr * wd for kDecoupled.
@@ -87,7 +87,12 @@ struct Kernels {
   // so: what is in them stays, and no line is read before it is written.
   bool (*sgd_past_cache)(const Piece& piece, float learning_rate, WeightDecay decay);
   void (*momentum)(const Piece& piece, float* velocity, const MomentumStep& step, WeightDecay decay);
+  // The same, `out` likewise; the state, which has just been read, is written as ever. And so Adam's.
+  void (*momentum_past_cache)(const Piece& piece, float* velocity, const MomentumStep& step,
+                              WeightDecay decay);
   void (*adam)(const Piece& piece, float* first, float* second, const AdamStep& step, WeightDecay decay);
+  void (*adam_past_cache)(const Piece& piece, float* first, float* second, const AdamStep& step,
+                          WeightDecay decay);
 
   // out = g + lambda g g (now - backup); adaptive: lambda / sqrt(m + epsilon) in its place, behind
   // m = decay m + (1 - decay) g g

@@ -43,7 +43,7 @@ void OptimizerState::begin_step(double learning_rate) {
 }
 
 void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
-                           std::span<const float> gradient) {
+                           std::span<const float> gradient, Stores stores) {
   const auto n = static_cast<std::int64_t>(gradient.size());
   PACELINE_ASSERT(steps_ > 0, "apply() before begin_step()");
   PACELINE_ASSERT(in.size() == gradient.size() && out.size() == gradient.size(),
@@ -51,17 +51,21 @@ void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::
                       std::to_string(n));
   PACELINE_ASSERT(offset >= 0 && n <= size_ - offset,
                   "[" + std::to_string(offset) + ", +" + std::to_string(n) + ") of " + std::to_string(size_));
-  if (settings_.kind == OptimizerKind::kSgd) return apply_stateless(in, out, gradient, learning_rate_);
+  if (settings_.kind == OptimizerKind::kSgd)
+    return apply_stateless(in, out, gradient, learning_rate_, stores);
   const kernels::WeightDecay decay = weight_decay(settings_, learning_rate_);
   const kernels::Kernels& loops = kernels::best();
+  const bool cached = stores == Stores::kCached;
+  const auto momentum = cached ? loops.momentum : loops.momentum_past_cache;
+  const auto adam = cached ? loops.adam : loops.adam_past_cache;
   for (std::int64_t at = 0; at < n;) {  // block by block of the state
     const std::span<float> first = first_.from(offset + at, n - at);
     const kernels::Piece piece{in.data() + at, out.data() + at, gradient.data() + at, std::ssize(first)};
     if (settings_.kind == OptimizerKind::kMomentum) {
-      loops.momentum(piece, first.data(), momentum_step(settings_, learning_rate_), decay);
+      momentum(piece, first.data(), momentum_step(settings_, learning_rate_), decay);
     } else {
-      loops.adam(piece, first.data(), second_.from(offset + at, n - at).data(),
-                 adam_step(settings_, learning_rate_, steps_), decay);
+      adam(piece, first.data(), second_.from(offset + at, n - at).data(),
+           adam_step(settings_, learning_rate_, steps_), decay);
     }
     at += std::ssize(first);
   }

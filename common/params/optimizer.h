@@ -70,12 +70,13 @@ class OptimizerState {
 
   // Applies a piece of the begun gradient to elements [offset, offset + gradient.size()) of the range:
   // out = what `in` becomes. The three have equal lengths; out may be `in` itself (in place), `gradient`
-  // itself, or a vector apart from both (copy-on-write), nothing between. `gradient` is not kept.
+  // itself, or a vector apart from both (copy-on-write), nothing between. `gradient` is not kept. `stores`:
+  // how `out` is stored; past the caches only where it is apart from both.
   void apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
-             std::span<const float> gradient);
+             std::span<const float> gradient, Stores stores = Stores::kCached);
 
-  // sgd only, which has no state: any piece by itself, with a learning rate of its own, begun or not. Past
-  // the caches where `out` is apart from both.
+  // sgd only, which has no state: any piece by itself, with a learning rate of its own, begun or not.
+  // `stores`: as above.
   void apply_stateless(std::span<const float> in, std::span<float> out, std::span<const float> gradient,
                        double learning_rate, Stores stores = Stores::kCached) const;
   // The same, and whether a value of the gradient is NaN or infinite: seen in the same pass over memory.

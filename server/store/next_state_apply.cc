@@ -239,21 +239,13 @@ Stores NextState::stores_of(std::span<const float> in, std::span<const float> ou
   return past_cache ? Stores::kPastCache : Stores::kCached;
 }
 
-// One step of the optimizer, with this rate: that of the step it was begun with, where it has a state. With
-// one, what goes past the cache is made within it, a stretch at a time.
+// One step of the optimizer, with this rate: that of the step it was begun with, where it has a state.
 void NextState::write_step(double rate, std::int64_t offset, std::span<const float> in, std::span<float> out,
                            std::span<const float> gradient, Then then) {
   const Stores stores = stores_of(in, out, then);
   if (settings_.kind == OptimizerKind::kSgd)
     return optimizer_.apply_stateless(in, out, gradient, rate, stores);
-  if (stores == Stores::kCached) return optimizer_.apply(offset, in, out, gradient);
-  std::array<float, 1024> stretch;
-  for (std::size_t at = 0; at < out.size(); at += stretch.size()) {
-    const std::span<float> stepped(stretch.data(), std::min(stretch.size(), out.size() - at));
-    optimizer_.apply(offset + static_cast<std::int64_t>(at), in.subspan(at, stepped.size()), stepped,
-                     gradient.subspan(at, stepped.size()));
-    copy_past_cache(out.subspan(at, stepped.size()), stepped);
-  }
+  optimizer_.apply(offset, in, out, gradient, stores);
 }
 
 // Work on so many floats of gradients: with helpers, if they are worth waking.

@@ -14,8 +14,7 @@
 //
 // in_place, apart: as a server applies what nobody reads, and what is written beside a state that somebody
 // does. past_cache: apart, as it does where the state outgrows the processor's cache (server/store/
-// next_state_apply.cc): SGD in one loop, the others in stretches in the first-level cache, written out past
-// it. Its limit stores past the cache, too.
+// next_state_apply.cc): the parameters are stored past it. Its limit does so, too.
 //
 // Exit status 1 when the loops that OptimizerState runs (kernels::best) have a ratio under 0.85 at 1M or 64M
 // floats. 1K are there to know: all in the first-level cache, where the arithmetic is the limit.
@@ -26,7 +25,6 @@
 #endif
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -164,36 +162,28 @@ void run_limit(Optimizer optimizer, Place place, const Arrays& arrays) {
   run_limit<Optimizer::kAdam>(place, arrays);
 }
 
-// Elements [at, at + n) of the arrays, into `out`.
-void run_stretch(Optimizer optimizer, const Kernels& loops, const Arrays& arrays, std::int64_t at,
-                 std::int64_t n, float* out) {
-  const kernels::Piece piece{arrays.in.get() + at, out, arrays.gradient.get() + at, n};
-  if (optimizer == Optimizer::kSgd) return loops.sgd(piece, kRate, {});
-  if (optimizer == Optimizer::kMomentum)
-    return loops.momentum(piece, arrays.first.get() + at, {kRate, 0.9F, false}, {});
-  loops.adam(piece, arrays.first.get() + at, arrays.second.get() + at,
-             {.rate = kRate,
-              .root_scale = 1.0F,
-              .beta1 = 0.9F,
-              .one_minus_beta1 = 0.1F,
-              .beta2 = 0.999F,
-              .one_minus_beta2 = 0.001F,
-              .epsilon = 1e-8F},
-             {});
-}
-
 void run_loop(Optimizer optimizer, Place place, const Kernels& loops, const Arrays& arrays) {
-  if (place != Place::kPastCache) return run_stretch(optimizer, loops, arrays, 0, arrays.n, arrays.out());
+  const kernels::Piece piece{arrays.in.get(), arrays.out(), arrays.gradient.get(), arrays.n};
+  const bool past_cache = place == Place::kPastCache;
   if (optimizer == Optimizer::kSgd) {
-    loops.sgd_past_cache({arrays.in.get(), arrays.out(), arrays.gradient.get(), arrays.n}, kRate, {});
+    if (!past_cache) return loops.sgd(piece, kRate, {});
+    loops.sgd_past_cache(piece, kRate, {});
     return;
   }
-  std::array<float, 1024> stretch;
-  for (std::int64_t at = 0; at < arrays.n; at += std::ssize(stretch)) {
-    const std::int64_t n = std::min(std::ssize(stretch), arrays.n - at);
-    run_stretch(optimizer, loops, arrays, at, n, stretch.data());
-    loops.copy_past_cache(arrays.out() + at, stretch.data(), n);
+  if (optimizer == Optimizer::kMomentum) {
+    const auto momentum = past_cache ? loops.momentum_past_cache : loops.momentum;
+    return momentum(piece, arrays.first.get(), {kRate, 0.9F, false}, {});
   }
+  const auto adam = past_cache ? loops.adam_past_cache : loops.adam;
+  adam(piece, arrays.first.get(), arrays.second.get(),
+       {.rate = kRate,
+        .root_scale = 1.0F,
+        .beta1 = 0.9F,
+        .one_minus_beta1 = 0.1F,
+        .beta2 = 0.999F,
+        .one_minus_beta2 = 0.001F,
+        .epsilon = 1e-8F},
+       {});
 }
 
 // Loads and stores of one element.

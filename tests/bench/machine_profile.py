@@ -34,7 +34,7 @@ IN_PROGRAMS = [
     ("computing (oneDNN, its generated code)", r"libdnnl|libgomp|\[JIT\]|//anon|^\[unknown\]|perf-\d+\.map"),
     ("headers (Protocol Buffers, codec)", r"libprotobuf|google::protobuf|codec|::encode\b|decode"),
     ("own updates made again, by the workers", r"^bench_path_worker .*(sgd|subtract|copy_past_cache)"),
-    ("apply", r"sgd|apply_stateless|OptimizerState|write_step|copy_past_cache|momentum|adam\b|begin_sum|add_weighted|scale"),
+    ("apply", r"sgd|apply_stateless|OptimizerState|write_step|copy_past_cache|momentum|adam|begin_sum|add_weighted|scale"),
     ("looking for NaN", r"finite"),
     ("copies in memory", r"memmove|memcpy|copy"),
     ("the C library: locks, allocation, calls", r"libc\.so|libc-|ld-linux|libstdc|vdso"),

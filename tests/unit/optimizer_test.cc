@@ -137,6 +137,32 @@ TEST_CASE("a_state_in_blocks_gives_the_same_bits_also_when_it_goes_on_from_an_im
   CHECK(resumed.steps() == kSteps);
 }
 
+// In pieces that begin and end anywhere in a cache line, the state in blocks that do so elsewhere.
+TEST_CASE("what_is_stored_past_the_caches_has_the_same_bits") {
+  constexpr std::size_t kFloats = 1003;
+  const auto index = GENERATE(range(0, 12));
+  const OptimizerSection section = all_optimizers()[static_cast<std::size_t>(index)];
+  CounterRandom random(3, Stream::kTest, static_cast<std::uint64_t>(index));
+  for (const std::int64_t block : {7, 129, 1003}) {
+    OptimizerState state(section, kFloats, block);
+    std::vector<float> parameters = random_floats(0, kFloats);
+    for (int step = 0; step < kSteps; ++step) {
+      const std::vector<float> gradient = random_floats(1 + step, kFloats);
+      std::vector<float> next(kFloats);
+      state.begin_step(rate_of(step));
+      for (std::size_t at = 0; at < kFloats;) {
+        const std::size_t n = std::min<std::size_t>(kFloats - at, 1 + random.next_below(300));
+        state.apply(static_cast<std::int64_t>(at), std::span(parameters).subspan(at, n),
+                    std::span(next).subspan(at, n), std::span(gradient).subspan(at, n), Stores::kPastCache);
+        at += n;
+      }
+      parameters = next;
+    }
+    INFO("optimizer " << index << ", blocks of " << block);
+    REQUIRE(same_bits(parameters, plain_result(section, kFloats)));
+  }
+}
+
 TEST_CASE("an_image_of_another_optimizer_or_size_is_refused") {
   OptimizerSection adam, sgd;
   adam.kind = OptimizerKind::kAdam;
