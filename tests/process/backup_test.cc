@@ -23,7 +23,9 @@
 namespace paceline::testing {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kBackupRuns = 10;
+#elif defined(__SANITIZE_ADDRESS__)
 constexpr std::uint64_t kBackupRuns = 20;
 #else
 constexpr std::uint64_t kBackupRuns = 40;

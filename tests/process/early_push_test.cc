@@ -18,6 +18,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t kIterations = 48;
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uint32_t kShardCounts[] = {3};  // what goes on on one goes on on the first of three
+#else
+constexpr std::uint32_t kShardCounts[] = {1, 3};
+#endif
 
 struct Way {
   PolicyKind policy;
@@ -130,7 +135,7 @@ Result<ClusterRun> run_to_its_failure(RunConfig config, std::int64_t rows) {
 
 TEST_CASE("a_gradient_that_is_not_finite_after_most_of_it_has_left_is_applied_nowhere") {
   const Way way = GENERATE(from_range(std::begin(kPushWays), std::end(kPushWays)));
-  const std::uint32_t shards = GENERATE(1U, 3U);
+  const std::uint32_t shards = GENERATE(from_range(std::begin(kShardCounts), std::end(kShardCounts)));
   RunConfig config = config_of(way, shards);
   std::int64_t rows = 6;
   SECTION("sent as float32") {}
@@ -166,7 +171,7 @@ TEST_CASE("a_gradient_that_is_not_finite_after_most_of_it_has_left_is_applied_no
 // The first element alone is not finite, so all parts before the last have left when it is seen.
 TEST_CASE("a_computed_gradient_that_is_not_finite_behind_parts_that_have_left_is_applied_nowhere") {
   const Way way = GENERATE(from_range(std::begin(kPushWays), std::end(kPushWays)));
-  const std::uint32_t shards = GENERATE(1U, 3U);
+  const std::uint32_t shards = GENERATE(from_range(std::begin(kShardCounts), std::end(kShardCounts)));
   RunConfig config = config_of(way, shards);
   config.cluster.gradient_encoding = GENERATE(Encoding::kFp32, Encoding::kFp16);
   CAPTURE(static_cast<int>(way.policy), static_cast<int>(way.apply), shards);
@@ -202,7 +207,7 @@ TEST_CASE("under_on_nan_stop_the_run_ends_with_worker_clock_and_tensor_though_mo
 // The shards alone look there, or, in fp16, the worker, too.
 TEST_CASE("under_on_nan_stop_nothing_that_is_not_finite_is_applied_in_any_way_to_synchronise") {
   const Way way = GENERATE(from_range(std::begin(kPushWays), std::end(kPushWays)));
-  RunConfig config = config_of(way, GENERATE(1U, 3U));
+  RunConfig config = config_of(way, GENERATE(from_range(std::begin(kShardCounts), std::end(kShardCounts))));
   std::int64_t rows = 6;
   SECTION("sent as float32") {}
   SECTION("sent as fp16") { config.cluster.gradient_encoding = Encoding::kFp16; }

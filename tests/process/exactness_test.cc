@@ -22,6 +22,14 @@
 namespace paceline::testing {
 namespace {
 
+// Of what is tried in several ways, under the thread sanitizer fewer: which threads there are, and what they
+// say to each other, is the same in all of them.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kAllWays = false;
+#else
+constexpr bool kAllWays = true;
+#endif
+
 constexpr std::int64_t kSteps = 20;
 constexpr std::int64_t kGlobalBatch = 16;
 
@@ -205,6 +213,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST_CASE("k_workers_equal_one_worker_with_the_k_fold_mini_batch") {
   const OptimizerKind optimizer = GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum);
+  if (!kAllWays && optimizer == OptimizerKind::kSgd) return;
   const char* const name = optimizer == OptimizerKind::kSgd ? "SGD" : "momentum";
   const auto one = train(Backend::kReference, optimizer, {1, 1, 1});
   for (const Shape shape : {Shape{2, 1, 1}, Shape{2, 2, 3}, Shape{1, 8, 1}}) {
@@ -232,6 +241,8 @@ TEST_CASE("the_same_seed_gives_the_same_bits_whatever_the_shards_nodes_threads_a
   const Backend backend = GENERATE(Backend::kReference, Backend::kOnednn);
   const OptimizerKind optimizer =
       GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam);
+  // SGD with oneDNN, the others with the reference.
+  if (!kAllWays && (backend == Backend::kOnednn) != (optimizer == OptimizerKind::kSgd)) return;
   CAPTURE(static_cast<int>(backend), static_cast<int>(optimizer));
   const RunConfig two_by_two = config_of(backend, optimizer, {2, 2, 1});
   const Trained first = train(two_by_two);
@@ -248,11 +259,9 @@ TEST_CASE("the_same_seed_gives_the_same_bits_whatever_the_shards_nodes_threads_a
 }
 
 TEST_CASE("the_same_seed_gives_the_same_bits_in_every_encoding_and_in_16_bits_whatever_the_shards") {
-#if defined(__SANITIZE_THREAD__)  // of both kinds, one that rounds and one that owes, one
-  const Encoding gradients = GENERATE(Encoding::kBf16, Encoding::kInt8);
-#else
   const Encoding gradients = GENERATE(Encoding::kFp16, Encoding::kBf16, Encoding::kInt8, Encoding::kTopK);
-#endif
+  // Of both kinds, one that rounds and one that owes, one.
+  if (!kAllWays && (gradients == Encoding::kFp16 || gradients == Encoding::kTopK)) return;
   const Encoding parameters = gradients == Encoding::kBf16 ? Encoding::kBf16 : Encoding::kFp16;
   CAPTURE(static_cast<int>(gradients));
   const auto run = [&](std::uint32_t nodes, std::uint32_t threads, std::uint32_t shards) {

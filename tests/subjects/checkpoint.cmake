@@ -1,6 +1,6 @@
 # Checkpoints: the files, the folder, a shard's image while training goes on, and what bytes can do to the readers.
 find_package(Threads REQUIRED)
-paceline_test(checkpoint_files_test ONE_THREAD
+paceline_test(checkpoint_files_test NOT_TSAN
   SOURCES unit/checkpoint_shard_file_test.cc unit/checkpoint_manifest_test.cc unit/checkpoint_folder_test.cc
   LIBS paceline_checkpoint)
 paceline_test(checkpoint_store_test

@@ -1,6 +1,6 @@
 add_subdirectory(${CMAKE_CURRENT_SOURCE_DIR}/bench)
 
-paceline_test(model_test
+paceline_test(model_test NOT_TSAN
   SOURCES unit/model_network_test.cc unit/model_gradient_test.cc unit/model_onednn_test.cc
   LIBS paceline_model)
 
@@ -12,15 +12,15 @@ if(PACELINE_CUDA_HEADERS_FOUND)
     PUBLIC paceline_cuda_headers)
   # Plain loops, as the reference back end's.
   set_source_files_properties(fake_cuda/cublas.cc fake_cuda/cudnn.cc PROPERTIES COMPILE_OPTIONS "-O3")
-  paceline_test(model_cuda_test ONE_THREAD SOURCES unit/model_cuda_test.cc unit/model_cuda_resident_test.cc
+  paceline_test(model_cuda_test NOT_TSAN SOURCES unit/model_cuda_test.cc unit/model_cuda_resident_test.cc
       unit/model_cuda_foreseen_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model paceline_data)
   paceline_test(model_cuda_threads_test SOURCES unit/model_cuda_threads_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model)
-  paceline_test(model_cuda_device_test ONE_THREAD SOURCES unit/model_cuda_device_test.cc unit/model_cuda_faults_test.cc
+  paceline_test(model_cuda_device_test NOT_TSAN SOURCES unit/model_cuda_device_test.cc unit/model_cuda_faults_test.cc
       unit/device_vectors_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model paceline_data paceline_worker_cache TIMEOUT 300)
-  paceline_test(server_device_test ONE_THREAD
+  paceline_test(server_device_test NOT_TSAN
     SOURCES unit/server_device_test.cc unit/server_device_faults_test.cc unit/next_state.cc unit/optimizer_plain.cc
     LIBS paceline_bench_server_apply paceline_store paceline_server_cuda paceline_fake_cuda)
   paceline_test(network_task_gpu_test SOURCES unit/network_task_gpu_test.cc

@@ -6,8 +6,8 @@ paceline_test(params_test
 # The tests' truth is compiled as it is written: one element after another.
 set_source_files_properties(unit/optimizer_plain.cc PROPERTIES COMPILE_OPTIONS "-O1;-fno-tree-vectorize")
 
-paceline_test(kernels_test ONE_THREAD SOURCES unit/kernels_test.cc LIBS paceline_params)
-paceline_test(encode_test ONE_THREAD SOURCES unit/encode_test.cc unit/conversions_test.cc LIBS paceline_encode paceline_params)
+paceline_test(kernels_test NOT_TSAN SOURCES unit/kernels_test.cc LIBS paceline_params)
+paceline_test(encode_test NOT_TSAN SOURCES unit/encode_test.cc unit/conversions_test.cc LIBS paceline_encode paceline_params)
 # Sanitizers add symbols of their own.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND AND CMAKE_NM AND NOT PACELINE_SANITIZE AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")

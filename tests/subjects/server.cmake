@@ -3,10 +3,10 @@ paceline_test(store_test SOURCES unit/apply_pool_test.cc unit/store_test.cc LIBS
 paceline_test(next_state_test OPTIMIZED SOURCES unit/next_state_test.cc unit/turn_eager_test.cc unit/next_state.cc unit/optimizer_plain.cc
   LIBS paceline_store)
 paceline_test(compensation_test OPTIMIZED SOURCES unit/compensation_test.cc unit/compensation_walk.cc LIBS paceline_store)
-paceline_test(shard_service_test ONE_THREAD
+paceline_test(shard_service_test NOT_TSAN
   SOURCES unit/membership_test.cc unit/shard_rejoin_test.cc unit/shard_service_test.cc unit/shard_talk_test.cc unit/shard_waits_test.cc unit/unreachable_test.cc
   LIBS paceline_authority paceline_config)
-paceline_test(slow_readers_test ONE_THREAD OPTIMIZED SOURCES unit/slow_readers_test.cc unit/slow_readers.cc LIBS paceline_authority)
+paceline_test(slow_readers_test NOT_TSAN OPTIMIZED SOURCES unit/slow_readers_test.cc unit/slow_readers.cc LIBS paceline_authority)
 find_package(Boost 1.74 REQUIRED)
 find_package(Threads REQUIRED)
 paceline_test(authority_test
@@ -14,14 +14,14 @@ paceline_test(authority_test
           unit/authority_status_test.cc unit/authority_trace_test.cc unit/authority_waits_test.cc unit/background_test.cc unit/prometheus_text.cc unit/run_record_events_test.cc
           unit/stall_log_test.cc
   LIBS paceline_authority paceline_http paceline_checkpoint_state paceline_config Boost::headers Threads::Threads)
-paceline_test(resume_choice_test ONE_THREAD SOURCES unit/resume_choice_test.cc
+paceline_test(resume_choice_test NOT_TSAN SOURCES unit/resume_choice_test.cc
   LIBS paceline_server paceline_checkpoint_state paceline_config)
 paceline_test(server_socket_test
   SOURCES process/server_rejoin_test.cc process/server_resume_test.cc process/server_shard_test.cc process/server_socket_test.cc process/work_ahead_test.cc
   LIBS paceline_server paceline_config Boost::headers)
 paceline_test(overload_test SOURCES process/overload_test.cc LIBS paceline_server paceline_config Boost::headers)
-paceline_test(event_log_test ONE_THREAD SOURCES unit/event_log_test.cc unit/checkpoint_pull_test.cc LIBS paceline_replicas)
-paceline_test(primacy_test ONE_THREAD OPTIMIZED SOURCES unit/primacy_test.cc sim/primacy_sim_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
+paceline_test(event_log_test NOT_TSAN SOURCES unit/event_log_test.cc unit/checkpoint_pull_test.cc LIBS paceline_replicas)
+paceline_test(primacy_test NOT_TSAN OPTIMIZED SOURCES unit/primacy_test.cc sim/primacy_sim_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_replicas)
 find_package(nlohmann_json REQUIRED)
-paceline_test(etcd_test ONE_THREAD SOURCES process/etcd_test.cc LIBS paceline_replicas Boost::headers Threads::Threads nlohmann_json::nlohmann_json)
+paceline_test(etcd_test NOT_TSAN SOURCES process/etcd_test.cc LIBS paceline_replicas Boost::headers Threads::Threads nlohmann_json::nlohmann_json)

@@ -1,5 +1,5 @@
 # The simulator: its parts, runs worked out by hand, its files, what it refuses.
-paceline_test(simulate_test ONE_THREAD
+paceline_test(simulate_test NOT_TSAN
   SOURCES unit/simulate_parts_test.cc unit/simulate_run_test.cc unit/simulate_links_test.cc
           unit/simulate_files_test.cc unit/simulate_trace_test.cc unit/staleness_test.cc
           sim/authority_checker.cc sim/authority_judge.cc
@@ -7,9 +7,9 @@ paceline_test(simulate_test ONE_THREAD
 # Training mode, beside real runs over sockets, whose threads are exactness_test's.
 set(training_libs paceline_simulate paceline_tools paceline_test_cluster paceline_network_task paceline_data paceline_config
   paceline_report paceline_files paceline_encode)
-paceline_test(simulate_training_test ONE_THREAD
+paceline_test(simulate_training_test NOT_TSAN
   SOURCES unit/simulate_training_test.cc unit/simulate_training_files_test.cc unit/optimizer_plain.cc
   LIBS ${training_libs} TIMEOUT 300)
-paceline_test(simulate_members_test ONE_THREAD
+paceline_test(simulate_members_test NOT_TSAN
   SOURCES unit/simulate_balance_test.cc unit/simulate_joins_test.cc unit/optimizer_plain.cc
   LIBS ${training_libs} TIMEOUT 300)

@@ -1,11 +1,11 @@
 # The pure core and the cache rules.
-paceline_test(sync_scenario_test ONE_THREAD
+paceline_test(sync_scenario_test NOT_TSAN
   SOURCES scenario/scenario_test.cc scenario/render.cc
   LIBS paceline_sync)
 target_compile_definitions(sync_scenario_test PRIVATE
   PACELINE_SCENARIO_DIR="${CMAKE_CURRENT_SOURCE_DIR}/scenario")
 
-paceline_test(sync_purity_test ONE_THREAD SOURCES unit/purity_test.cc)
+paceline_test(sync_purity_test NOT_TSAN SOURCES unit/purity_test.cc)
 target_compile_definitions(sync_purity_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 # The other half of purity: the two libraries link to nothing at all.
 foreach(library paceline_sync paceline_cache)
@@ -27,7 +27,7 @@ set(SIM_SOURCES
   ${PROJECT_SOURCE_DIR}/worker/client/server_link.cc
   ${PROJECT_SOURCE_DIR}/server/store/gradient.cc ${PROJECT_SOURCE_DIR}/server/store/gradient_store.cc)
 set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)
-paceline_test(sync_sim_test ONE_THREAD OPTIMIZED
+paceline_test(sync_sim_test NOT_TSAN OPTIMIZED
   SOURCES sim/sim_test.cc ${SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_sync paceline_cache paceline_gradient_encoder paceline_messages)
 
@@ -37,12 +37,12 @@ set(REPLICA_SIM_SOURCES
   sim/replicas/replicated_run_nodes.cc sim/replicas/replicated_shard.cc sim/replicas/server_model.cc
   sim/replicas/server_model_peers.cc sim/replicas/server_model_replicas.cc
   ${PROJECT_SOURCE_DIR}/server/replicas/event_log.cc)
-paceline_test(replica_sim_test ONE_THREAD OPTIMIZED
+paceline_test(replica_sim_test NOT_TSAN OPTIMIZED
   SOURCES sim/replicas/breach_test.cc sim/replicas/replica_sim_test.cc ${SIM_SOURCES} ${REPLICA_SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_sync paceline_cache paceline_gradient_encoder paceline_messages)
 
 # The core saved and resumed, through its bytes.
-paceline_test(sync_resume_test ONE_THREAD OPTIMIZED
+paceline_test(sync_resume_test NOT_TSAN OPTIMIZED
   SOURCES sim/resume_test.cc sim/run_plan.cc ${RESUMED_SOURCES} unit/checkpoint_state_test.cc unit/engine_state_test.cc
           $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_checkpoint_state paceline_sync)
@@ -57,12 +57,12 @@ paceline_test(sync_mutant_test PLAIN
   LIBS paceline_gradient_encoder paceline_messages TIMEOUT 300)
 target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
 
-paceline_test(sync_unit_test ONE_THREAD OPTIMIZED
+paceline_test(sync_unit_test NOT_TSAN OPTIMIZED
   SOURCES unit/batch_balance_test.cc unit/clock_table_test.cc unit/come_and_go_test.cc unit/dssp_test.cc unit/engine_test.cc unit/even_share_test.cc unit/order_test.cc unit/freshness_test.cc unit/lpr_test.cc
           unit/policy_switch_test.cc unit/random_walk_test.cc unit/engine_staleness_test.cc scenario/render.cc
   LIBS paceline_sync paceline_cache)
 
 # One case per claim of the DTSSP paper.
-paceline_test(sync_paper_test ONE_THREAD
+paceline_test(sync_paper_test NOT_TSAN
   SOURCES paper/dtssp_paper_test.cc
   LIBS paceline_sync paceline_cache)

@@ -1,5 +1,5 @@
 # The worker: caches, emulation, client, one iteration and where its time goes.
-paceline_test(worker_cache_test ONE_THREAD SOURCES unit/worker_cache_test.cc unit/optimizer_plain.cc LIBS paceline_worker_cache paceline_params)
+paceline_test(worker_cache_test NOT_TSAN SOURCES unit/worker_cache_test.cc unit/optimizer_plain.cc LIBS paceline_worker_cache paceline_params)
 paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate)
 paceline_test(worker_train_test
   SOURCES unit/leaving_gradient_test.cc unit/worker_attribution_test.cc unit/worker_batches_test.cc
