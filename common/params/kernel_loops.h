@@ -5,9 +5,9 @@
 // two files share is kept once by the linker, and if that copy were the AVX-512 one, every other caller would
 // run it on processors that lack it. (tests/unit/kernel_symbols_test.py holds the object files to that.)
 //
-// One loop for each optimizer, instantiated for each kind of weight decay so that no branch is left inside.
-// `ivdep`: no iteration depends on another one, which holds for equal and for disjoint arrays; without it,
-// equal ones would take the scalar path behind a run-time overlap check.
+// One loop for each optimizer and way to store, instantiated for each kind of weight decay so that no branch
+// is left inside. `ivdep`: no iteration depends on another one, which holds for equal and for disjoint
+// arrays; without it, equal ones would take the scalar path behind a run-time overlap check.
 #pragma once
 
 #include <cstdint>

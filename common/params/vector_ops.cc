@@ -38,15 +38,13 @@ void subtract(std::span<float> difference, std::span<const float> minuend,
   kernels::best().subtract(difference.data(), minuend.data(), subtrahend.data(), std::ssize(difference));
 }
 
-void copy_past_cache(std::span<float> out, std::span<const float> in) {
-  check_lengths(out.size(), in.size());
-  kernels::best().copy_past_cache(out.data(), in.data(), std::ssize(out));
-}
-
 void copy_part(std::span<float> out, std::span<const float> in, std::int64_t whole) {
-  if (whole > kCachedFloatsMax) return copy_past_cache(out, in);
   check_lengths(out.size(), in.size());
-  std::copy(in.begin(), in.end(), out.begin());
+  if (whole > kCachedFloatsMax) {
+    kernels::best().copy_past_cache(out.data(), in.data(), std::ssize(out));
+  } else {
+    std::copy(in.begin(), in.end(), out.begin());
+  }
 }
 
 std::optional<std::int64_t> first_non_finite(std::span<const float> values) {

@@ -34,11 +34,8 @@ void subtract(std::span<float> difference, std::span<const float> minuend, std::
 // last-level cache.
 inline constexpr std::int64_t kCachedFloatsMax = std::int64_t{4} << 20;
 
-// out = in, written past the processor's cache: for parts of a vector that outgrows it. An ordinary store
+// out = in, parts of vectors of `whole` floats: past the cache where those outgrow it. An ordinary store
 // reads the line that it writes first; without that, copying costs two thirds.
-void copy_past_cache(std::span<float> out, std::span<const float> in);
-
-// out = in, parts of vectors of `whole` floats: past the cache where those outgrow it.
 void copy_part(std::span<float> out, std::span<const float> in, std::int64_t whole);
 
 // The index of the first NaN or infinity; nullopt when every value is finite. Reads at memory speed when all

@@ -24,7 +24,6 @@
 #include <immintrin.h>
 #endif
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>

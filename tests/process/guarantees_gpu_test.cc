@@ -11,6 +11,7 @@
 #include "tests/fake_cuda/fake_cuda.h"
 #include "tests/process/counting_task.h"
 #include "tests/process/local_cluster.h"
+#include "tests/process/random_run.h"
 #include "tests/process/random_schedule.h"
 #include "tests/process/schedules.h"
 #include "tests/seeds.h"
@@ -21,12 +22,11 @@ namespace {
 using Catch::Matchers::Contains;
 
 #if defined(__SANITIZE_THREAD__)
-constexpr std::uint64_t kSchedules = 36;  // one of each way to synchronise
-constexpr std::uint64_t kBreakingSchedules = 12;
+constexpr std::uint64_t kSchedules = kCombinations;
 #else
-constexpr std::uint64_t kSchedules = 108;
-constexpr std::uint64_t kBreakingSchedules = 36;
+constexpr std::uint64_t kSchedules = 3 * kCombinations;
 #endif
+constexpr std::uint64_t kBreakingSchedules = kCombinations;
 constexpr int kAtATime = 4;
 
 std::shared_ptr<server::ServerDevice> gpu_of(ShardId shard) { return *cuda::open_gpu({{}, shard}); }

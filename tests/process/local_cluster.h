@@ -16,6 +16,7 @@
 #include "common/status.h"
 #include "common/task/task.h"
 #include "common/wire/messages.h"
+#include "common/wire/transport.h"
 #include "server/store/shard_device.h"
 #include "tests/process/breaking_relay.h"
 #include "worker/node.h"
@@ -25,7 +26,8 @@ namespace paceline::testing {
 // Asks a node of the run to leave. Thread: any, for as long as the run lasts.
 using StopNode = std::function<void(NodeId, const std::string& reason)>;
 
-// Is shown a message from or to a node, on the relay's thread (relay.h): those of one node in order.
+// Is shown a message from or to a node, on the relay's thread: what it says and what it is told each in order
+// (relay.h).
 using Overhear = std::function<void(const wire::PeerId& node, const wire::Body&)>;
 
 struct ClusterRun {

@@ -1,5 +1,6 @@
 add_subdirectory(${CMAKE_CURRENT_SOURCE_DIR}/bench)
 
+# Gradients in several threads: exactness_test.
 paceline_test(model_test NOT_TSAN
   SOURCES unit/model_network_test.cc unit/model_gradient_test.cc unit/model_onednn_test.cc
   LIBS paceline_model)

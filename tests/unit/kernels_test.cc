@@ -186,8 +186,8 @@ const Kernels* offered(InstructionSet set, const char* name) {
   return loops;
 }
 
-// `what` was run: for the message.
-void require_the_same(Arrays& got, Arrays& expected, const std::string& what) {
+// `what` was run, for the message.
+void require_the_same(const Arrays& got, const Arrays& expected, const std::string& what) {
   const std::pair<const char*, std::optional<std::int64_t>> differences[] = {
       {"in", got.in.difference(expected.in)},
       {"out", got.out.difference(expected.out)},
