@@ -2,6 +2,7 @@
 // or none to spare.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "tests/process/random_run.h"
@@ -20,6 +21,7 @@ inline BackupRun backup_run(std::uint64_t seed, std::uint32_t nodes_min = 1) {
   RunConfig& config = run.config;
   CounterRandom random(seed, Stream::kTest, 80);
   config.run.seed = seed;
+  config.cluster.lease = std::chrono::seconds(30);  // nobody is missed for its silence
   draw_transport(seed, config);
   config.cluster.nodes = nodes_min + static_cast<std::uint32_t>(random.next_below(4 - nodes_min));
   config.cluster.threads_per_node = 1 + static_cast<std::uint32_t>(random.next_below(3));

@@ -146,7 +146,7 @@ TEST_CASE("a_clock_takes_the_first_n_gradients_and_every_other_one_is_dropped_on
 TEST_CASE("so_it_does_though_connections_break_and_a_late_gradient_is_said_again") {
   const auto violations = violations_of_all({1, kBackupRuns}, kAtATime, [](std::uint64_t seed) {
     CrashRun run = whole_backup_run(seed);
-    run.config.cluster.lease = std::chrono::seconds(3);  // who does not hear the end waits for that
+    run.config.cluster.lease = kBreakingLease;
     return violations_of(run, seed, Goes::kNobody, nullptr, Breaks{seed, 6, 200, 8000});
   });
   CHECK(violations == std::vector<std::string>{});

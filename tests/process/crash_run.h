@@ -68,9 +68,7 @@ inline CrashRun crash_run(std::uint64_t seed) {
   }
   run.per_clock = static_cast<std::int64_t>(workers);
   draw_death(random, run);
-  // As short as a machine allows on which forty other programs run: a survivor is never as silent. Who is
-  // not missed for its silence may be silent for longer, and under a sanitizer is.
-  run.config.cluster.lease = std::chrono::seconds(run.death == Death::kStandingStill ? 5 : 30);
+  if (run.death == Death::kStandingStill) run.config.cluster.lease = kStandingLease;
   return run;
 }
 

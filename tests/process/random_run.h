@@ -16,6 +16,17 @@
 
 namespace paceline::testing {
 
+// Leases of runs in which something is waited for as long: where connections break, who does not hear the end
+// waits for one; who stands still is missed after one. Everybody else has to be scheduled within it, on a
+// machine on which forty other programs run.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr std::chrono::seconds kBreakingLease{10};
+inline constexpr std::chrono::seconds kStandingLease{15};
+#else
+inline constexpr std::chrono::seconds kBreakingLease{3};
+inline constexpr std::chrono::seconds kStandingLease{5};
+#endif
+
 // Keeps the calling thread busy for about `duration`: jitter that changes who arrives first. Not a wait for
 // anything.
 inline void spin_for(std::chrono::nanoseconds duration) {
@@ -142,6 +153,7 @@ inline RunConfig random_run(std::uint64_t seed) {
   const Combination combination = combination_of(seed);
   RunConfig config;
   config.run.seed = seed;
+  config.cluster.lease = std::chrono::seconds(30);  // nobody is missed for its silence
   config.cluster.nodes = 1 + static_cast<std::uint32_t>(random.next_below(3));
   config.cluster.threads_per_node = 1 + static_cast<std::uint32_t>(random.next_below(3));
   config.cluster.shards = combination.shards;

@@ -31,7 +31,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   CountingOptions counting;
   counting.blocks = random_rows(seed, config);
   const bool breaks = network == Network::kBreaks;
-  if (breaks) config.cluster.lease = std::chrono::seconds(3);  // who does not hear the end waits for that
+  if (breaks) config.cluster.lease = kBreakingLease;
   GuaranteeChecker checker(config);
   GrantChecker grants(config);
   counting.cluster = config.cluster.cluster();

@@ -251,7 +251,8 @@ TEST_CASE("a node that reads nothing, and by then says nothing either, is lost a
   const auto summary = read_summary(folder.path());
   REQUIRE(summary->lost.size() == 1);
   CHECK_THAT(summary->lost[0],
-             Contains("it has taken none of the parameters it asked shard 0 for in 4 s; silent for 3."));
+             Catch::Matches(".*it has taken none of the parameters it asked shard 0 for in 4 s; "
+                            R"(silent for [234]\.\d s.*)"));
 }
 
 // It has read them, but what it was lent it does not give back.

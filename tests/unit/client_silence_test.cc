@@ -64,24 +64,25 @@ TEST_CASE("a node that is asked whether it is alive says so at once") {
 
 TEST_CASE("a server that falls silent for longer than the lease is named, and every waiter released") {
   ClientFixture f;
-  f.options.cluster.lease = 300ms;
+  f.options.cluster.lease = 1s;
   f.join();
   auto grant = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
   auto evaluation = std::async(std::launch::async, [&] { return f.client->next_evaluation().status(); });
   const Status status = grant.get();
   CHECK(status.code() == StatusCode::kDeadlineExceeded);
-  CHECK_THAT(status.message(), Catch::Contains("server shard") && Catch::Contains("silent for 0."));
+  CHECK_THAT(status.message(),
+             Catch::Contains("server shard") && Catch::Matches(R"(.*silent for \d\.\d s.*)"));
   CHECK(evaluation.get().message() == status.message());
 }
 
 TEST_CASE("a held grant is no silence: news of it restart the deadline") {
   ClientFixture f;
-  f.options.cluster.lease = 500ms;
+  f.options.cluster.lease = 2s;
   f.join();
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0); });
   // Several leases long, both servers are heard of by answering the client's heartbeats; the authority with
   // Held.
-  const auto until = std::chrono::steady_clock::now() + 1200ms;
+  const auto until = std::chrono::steady_clock::now() + 4500ms;
   while (std::chrono::steady_clock::now() < until) {
     REQUIRE(f.left->expect<wire::Heartbeat>());
     f.left->send(wire::Held{WorkerId(0, 0), Clock(5), Staleness(2), Threshold(1), WorkerId(1, 0), 200ms});
@@ -121,12 +122,12 @@ TEST_CASE("servers that were not heard of while this process stood still are not
 
 TEST_CASE("a node that is done waits for the authority alone: the other shards go before it is told") {
   ClientFixture f;
-  f.options.cluster.lease = 500ms;
+  f.options.cluster.lease = 2s;
   f.join();
   auto ended = std::async(std::launch::async, [&] { return f.client->finish({}); });
   REQUIRE(f.left->expect<wire::NodeReport>());
   f.right.reset();
-  const auto until = std::chrono::steady_clock::now() + 1200ms;
+  const auto until = std::chrono::steady_clock::now() + 4500ms;
   while (std::chrono::steady_clock::now() < until) {
     REQUIRE(f.left->expect<wire::Heartbeat>());
     f.left->send(wire::Heartbeat{});

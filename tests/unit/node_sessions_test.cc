@@ -28,6 +28,9 @@ using testing::grant_of;
 using testing::payload_of;
 using testing::ScriptedServer;
 
+// Where a server is to be missed.
+constexpr Duration kMissedAfter = 3s;
+
 // What a test gives a node's tasks.
 struct TaskParts {
   // A trainer's vectors; empty: it has none of its own.
@@ -98,7 +101,7 @@ struct Run {
   Run() {
     config.cluster.endpoints = {"ipc://" + (folder / "0").string()};
     config.cluster.heartbeat = 10ms;
-    config.cluster.lease = 1500ms;
+    config.cluster.lease = 20s;  // the server says nothing by itself
     config.cluster.reconnect_timeout = 20s;
     config.cluster.shared_memory = SharedMemory::kOff;
     config.train.batch_size = 2;
@@ -162,6 +165,7 @@ struct Run {
 
 TEST_CASE("a node whose server is gone goes on with the next one, with nothing of what it had but its sums") {
   Run run;
+  run.config.cluster.lease = kMissedAfter;
   const wire::Join first = run.train_once();
   run.server.reset();
   run.server = std::make_unique<ScriptedServer>(run.context, run.config.cluster.endpoints[0]);
@@ -209,7 +213,6 @@ TEST_CASE("what takes a thread much longer than usual is told of in the log, and
   std::atomic<bool> is_told{false};
   int times = 0;
   Run run;
-  run.config.cluster.lease = 20s;  // nothing comes from the server meanwhile
   run.parts.computes_on = "GPU 1";
   (loads ? run.parts.on_load : run.parts.on_compute) = [&] {
     if (++times < 2) return;
@@ -397,6 +400,7 @@ TEST_CASE("a node that is stopped while its threads make what they train with jo
 
 TEST_CASE("without a reconnect_timeout a node ends with its server") {
   Run run;
+  run.config.cluster.lease = kMissedAfter;
   run.config.cluster.reconnect_timeout = 0ns;
   run.train_once();
   CHECK_THAT(run.ended.get().message(), Catch::Matches(R"(server shard 0 \(.*\) silent for \d+\.\d s)"));
@@ -404,6 +408,7 @@ TEST_CASE("without a reconnect_timeout a node ends with its server") {
 
 TEST_CASE("a node whose servers do not come back says who is missing, for how long, and what was before") {
   Run run;
+  run.config.cluster.lease = kMissedAfter;
   run.config.cluster.reconnect_timeout = 300ms;
   run.train_once();
   run.server.reset();
@@ -417,6 +422,7 @@ TEST_CASE("a node whose servers do not come back says who is missing, for how lo
 
 TEST_CASE("a node that its server took for lost meanwhile ends when it learns that") {
   Run run;
+  run.config.cluster.lease = kMissedAfter;
   run.train_once();  // and nothing more is heard of the server
   REQUIRE(run.server->expect<wire::Leave>());
   REQUIRE(run.server->expect<wire::Join>());
@@ -428,6 +434,7 @@ TEST_CASE("a node that its server took for lost meanwhile ends when it learns th
 TEST_CASE("a stop is obeyed while the servers are gone, and before the first session") {
   const bool before = GENERATE(true, false);
   Run run;
+  run.config.cluster.lease = kMissedAfter;
   if (before) {
     run.node = std::make_unique<Node>(run.config, NodeId(0), run.context, std::make_unique<OnesTasks>());
     run.node->request_stop("stopped by a signal");

@@ -19,7 +19,7 @@ class BspKills(unittest.TestCase):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             status = bsp_kills.main([str(harness.BIN), "--runs", "2", "--seed", "2914",
-                                     "--iterations", str(2 * ITERATIONS)])
+                                     "--iterations", str(3 * ITERATIONS)])
         self.assertEqual(status, 0, said.getvalue())
         self.assertNotIn("over before that", said.getvalue())
         self.assertRegex(said.getvalue(), "0: 1 shards, .*, nodes wait: all servers after .*\n1: 2 shards, .*: everything after")

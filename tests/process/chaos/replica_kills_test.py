@@ -21,7 +21,7 @@ class ReplicaKills(unittest.TestCase):
         said = io.StringIO()
         with contextlib.redirect_stdout(said):
             status = replica_kills.main([str(harness.BIN), "--runs", "2", "--seed", "3033",
-                                         "--iterations", str(2 * ITERATIONS)])
+                                         "--iterations", str(3 * ITERATIONS)])
         self.assertEqual(status, 0, said.getvalue())
         self.assertNotIn("over before that", said.getvalue())
         self.assertRegex(said.getvalue(), r"0: .*, 2 shards: one first \(0\) after .*\n1: .*, 2 shards: stopped \(1\) after")

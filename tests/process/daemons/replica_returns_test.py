@@ -73,7 +73,7 @@ class ReplicaReturns(ReplicatedRun):
         servers, nodes = self.start_replicas()
         self.kill(servers[0][0])
         servers[0][1].wait_for_line("is served by this replica from here on, term 2")
-        self.wait_for_log("../run.replica1/server.log", "of generation 1 is written")
+        self.wait_for_lines(self.second(), "of generation 1 is written")
         self.kill(servers[0][1])
         alone = self.server(0, *self.of_replicas, "cluster.replicas=1", "cluster.etcd=[]", f"run.out={self.second()}",
                             f'cluster.endpoints=["ipc://{self.folder}/0.1"]', "--resume")

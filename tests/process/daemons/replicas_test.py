@@ -56,7 +56,7 @@ class Replicas(ReplicatedRun):
         return servers, [self.node(i, *self.of_replicas) for i in range(2)]
 
     def test_what_a_follower_cannot_write_it_says_and_the_run_is_none_the_worse(self):
-        self.of_replicas.append("checkpoint.every_clocks=100")
+        self.of_replicas.append("checkpoint.every_clocks=40")
         model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_with_a_second_disk_that_takes_no_model()
         self.assert_as_if_nothing_had_happened(nodes, servers, model)
@@ -133,8 +133,10 @@ class Replicas(ReplicatedRun):
 
     def test_the_authority_is_killed_when_training_is_over(self):
         self.configure_replicas(2)
+        self.of_replicas.append("run.trace=true")
         model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
+        os.mkfifo(self.run_dir / "trace-node-9.json")  # for which it waits, at the end
         self.wait_for_log("server.log", "training is over at version")
         self.kill(servers[0][0])
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][1], servers[1][0], servers[1][1]], model,

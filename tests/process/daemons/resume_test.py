@@ -294,7 +294,7 @@ class Resume(CalmRuns):
 
     def test_a_node_that_does_not_come_back_is_lost_and_the_run_goes_on(self):
         self.killed()
-        timeout = "cluster.start_timeout=2s"
+        timeout = "cluster.start_timeout=" + ("10s" if harness.SANITIZED else "2s")  # a process may take seconds to start
         server = self.server(0, "--resume", *self.saves, timeout)
         node = self.node(0, "--resume", *self.saves, timeout)
         self.assertEqual(server.end(), 0, server.errors())

@@ -156,9 +156,9 @@ class Stops(DaemonTest):
         self.assertEqual(self.summary()["lost"], ["node 1: stopped by a signal"])
 
     def test_iterations_that_do_not_end_do_not_hold_up_a_stop(self):
-        servers, nodes = self.start_training("cluster.lease=1s", "emulate.base_step=1h")
+        servers, nodes = self.start_training("cluster.lease=2s", "emulate.base_step=1h")
         servers[0].send(signal.SIGTERM)
-        stuck = r"worker {0}\.0 has not finished its iteration of clock 0 within 10 s of the stop"
+        stuck = r"worker {0}\.0 has not finished its iteration of clock 0 within 20 s of the stop"
         self.assert_ends(servers[0], 1, "paceline-server: stopping: stopped by a signal",
                          *("paceline-server: node {0} lost: ".format(i) + stuck.format(i) for i in range(2)),
                          "paceline-server: version 0 was not evaluated: no node is left to do it")
