@@ -273,6 +273,19 @@ void require_steps_that_look(const Kernels& loops) {
   }
 }
 
+// Steps with every kind of decay, of pieces that begin everywhere in a cache line and end up to 70 floats on.
+void for_each_short_step(
+    const std::function<void(kernels::WeightDecay, std::int64_t offset, std::int64_t n)>& check) {
+  for (const Decay kind : {Decay::kNone, Decay::kCoupled, Decay::kDecoupled}) {
+    for (std::int64_t offset = 0; offset < kFloatsPerLine; ++offset) {
+      for (std::int64_t n = 0; n <= 70; ++n) check({kind, 0.013F}, offset, n);
+    }
+  }
+}
+
+// The gradient apart from the parameters, these apart from what they become.
+Piece piece_of(Arrays& a) { return {a.in.data(), a.out.data(), a.gradient.data(), a.n}; }
+
 }  // namespace
 
 TEST_CASE("avx2_gives_the_bits_of_plain") {
@@ -305,46 +318,34 @@ TEST_CASE("a_copy_past_the_cache_is_a_copy") {
 
 TEST_CASE("a_step_that_looks_or_stores_past_the_cache_is_that_step") {
   const Kernels& plain = *kernels::find(InstructionSet::kPlain);
-  for (const Decay kind : {Decay::kNone, Decay::kCoupled, Decay::kDecoupled}) {
-    const kernels::WeightDecay decay{kind, 0.013F};
-    for (std::int64_t offset = 0; offset < kFloatsPerLine; ++offset) {
-      for (std::int64_t n = 0; n <= 70; ++n) {
-        const Arrays before(Catch::rngSeed(), n, offset, 4);
-        Arrays expected = before, looking = before, past = before;
-        const auto piece = [n](Arrays& a) { return Piece{a.in.data(), a.out.data(), a.gradient.data(), n}; };
-        plain.sgd(piece(expected), 0.0123F, decay);
-        plain.sgd_and_look(piece(looking), 0.0123F, decay);
-        plain.sgd_past_cache(piece(past), 0.0123F, decay);
-        require_the_same(looking, expected, "sgd and look");
-        require_the_same(past, expected, "sgd past cache");
-      }
-    }
-  }
+  for_each_short_step([&](kernels::WeightDecay decay, std::int64_t offset, std::int64_t n) {
+    const Arrays before(Catch::rngSeed(), n, offset, 4);
+    Arrays expected = before, looking = before, past = before;
+    plain.sgd(piece_of(expected), 0.0123F, decay);
+    plain.sgd_and_look(piece_of(looking), 0.0123F, decay);
+    plain.sgd_past_cache(piece_of(past), 0.0123F, decay);
+    require_the_same(looking, expected, "sgd and look");
+    require_the_same(past, expected, "sgd past cache");
+  });
 }
 
 TEST_CASE("a_step_with_a_state_that_stores_past_the_cache_is_that_step") {
   const Kernels& plain = *kernels::find(InstructionSet::kPlain);
-  for (const Decay kind : {Decay::kNone, Decay::kCoupled, Decay::kDecoupled}) {
-    const kernels::WeightDecay decay{kind, 0.013F};
-    for (std::int64_t offset = 0; offset < kFloatsPerLine; ++offset) {
-      for (std::int64_t n = 0; n <= 70; ++n) {
-        // Special numbers in one half of the cases: a NaN hides what became of its element before.
-        const Arrays before(Catch::rngSeed(), n, offset, (n + offset) % 2 == 0 ? 4 : 1'000'000'000);
-        const auto piece = [n](Arrays& a) { return Piece{a.in.data(), a.out.data(), a.gradient.data(), n}; };
-        for (const bool nesterov : {false, true}) {
-          const kernels::MomentumStep step{0.0123F, 0.9F, nesterov};
-          Arrays expected = before, past = before;
-          plain.momentum(piece(expected), expected.first.data(), step, decay);
-          plain.momentum_past_cache(piece(past), past.first.data(), step, decay);
-          require_the_same(past, expected, nesterov ? "nesterov past cache" : "momentum past cache");
-        }
-        Arrays expected = before, past = before;
-        plain.adam(piece(expected), expected.first.data(), expected.second.data(), kAdamStep, decay);
-        plain.adam_past_cache(piece(past), past.first.data(), past.second.data(), kAdamStep, decay);
-        require_the_same(past, expected, "adam past cache");
-      }
+  for_each_short_step([&](kernels::WeightDecay decay, std::int64_t offset, std::int64_t n) {
+    // Special numbers in one half of the cases: a NaN hides what became of its element before.
+    const Arrays before(Catch::rngSeed(), n, offset, (n + offset) % 2 == 0 ? 4 : 1'000'000'000);
+    for (const bool nesterov : {false, true}) {
+      const kernels::MomentumStep step{0.0123F, 0.9F, nesterov};
+      Arrays expected = before, past = before;
+      plain.momentum(piece_of(expected), expected.first.data(), step, decay);
+      plain.momentum_past_cache(piece_of(past), past.first.data(), step, decay);
+      require_the_same(past, expected, nesterov ? "nesterov past cache" : "momentum past cache");
     }
-  }
+    Arrays expected = before, past = before;
+    plain.adam(piece_of(expected), expected.first.data(), expected.second.data(), kAdamStep, decay);
+    plain.adam_past_cache(piece_of(past), past.first.data(), past.second.data(), kAdamStep, decay);
+    require_the_same(past, expected, "adam past cache");
+  });
 }
 
 TEST_CASE("every_set_finds_the_first_value_that_is_not_finite") {
