@@ -7,7 +7,7 @@ paceline_test(replay_test SOURCES process/replay_test.cc LIBS paceline_test_clus
 paceline_test(half_push_test SOURCES process/half_push_test.cc
   LIBS paceline_test_cluster paceline_config)
 paceline_test(crash_guarantees_test SOURCES process/crash_guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
-  LIBS paceline_test_cluster TIMEOUT 300)
+  LIBS paceline_test_cluster TIMEOUT 600)
 target_compile_definitions(crash_guarantees_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(crash_guarantees_test counting_node)
 paceline_test(join_guarantees_test SOURCES process/join_guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>

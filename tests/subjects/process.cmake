@@ -9,7 +9,7 @@ paceline_test(guarantees_test SOURCES process/guarantees_test.cc $<TARGET_OBJECT
 # The same with servers on a GPU that is none.
 if(PACELINE_CUDA_HEADERS_FOUND)
   paceline_test(guarantees_gpu_test SOURCES process/guarantees_gpu_test.cc
-    LIBS paceline_test_cluster paceline_server_cuda paceline_fake_cuda TIMEOUT 300)
+    LIBS paceline_test_cluster paceline_server_cuda paceline_fake_cuda TIMEOUT 600)
 endif()
 
 # A node as a process of its own, which a test kills.
@@ -17,7 +17,7 @@ add_executable(counting_node process/counting_node.cc)
 paceline_options(counting_node)
 target_link_libraries(counting_node PRIVATE paceline_worker)
 set_target_properties(counting_node PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-paceline_test(backup_test SOURCES process/backup_test.cc LIBS paceline_test_cluster TIMEOUT 300)
+paceline_test(backup_test SOURCES process/backup_test.cc LIBS paceline_test_cluster TIMEOUT 600)
 target_compile_definitions(backup_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(backup_test counting_node)
 

@@ -16,9 +16,9 @@
 
 namespace paceline::wire {
 
-// Runs `io` until `done` holds. False when it does not within two minutes.
+// Runs `io` until `done` holds. False when it does not within a minute.
 inline bool run_until(boost::asio::io_context& io, const std::function<bool()>& done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!done()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
     io.restart();

@@ -5,6 +5,8 @@ from harness import DaemonTest
 
 # Of four workers: a second, of which what happens comes in the first part. A build with a sanitizer needs fewer for that.
 ITERATIONS = 600 if harness.SANITIZED else 4000
+# Of one in which that waits for checkpoints first.
+SAVED_ITERATIONS = 1000 if harness.SANITIZED else 4000
 
 
 class CalmRuns(DaemonTest):

@@ -3,7 +3,7 @@
 import signal
 
 import harness
-from calm_runs import ITERATIONS, CalmRuns
+from calm_runs import SAVED_ITERATIONS, CalmRuns
 
 LEASE = "5s" if harness.SANITIZED else "2s"
 WAITS = r"; waiting up to 60 s for servers that go on with the run \(cluster\.reconnect_timeout\)"
@@ -12,8 +12,8 @@ WAITS = r"; waiting up to 60 s for servers that go on with the run \(cluster\.re
 class Reconnect(CalmRuns):
     """The same run as one that is never killed: the same iterations, the same bits."""
 
-    iterations = ITERATIONS
-    run_of = (f"train.total_iterations={ITERATIONS}", f"cluster.lease={LEASE}", "cluster.reconnect_timeout=60s",
+    iterations = SAVED_ITERATIONS
+    run_of = (f"train.total_iterations={SAVED_ITERATIONS}", f"cluster.lease={LEASE}", "cluster.reconnect_timeout=60s",
               "checkpoint.every_clocks=20")
 
     def silent(self, shard):
@@ -109,7 +109,7 @@ class Reconnect(CalmRuns):
         self.assert_as_if_nothing_had_happened(servers, model)
 
     def test_nodes_outlive_all_servers_twice(self):
-        self.iterations = 3 * ITERATIONS  # of which the second kill comes in the second third
+        self.iterations = 3 * SAVED_ITERATIONS  # of which the second kill comes in the second third
         self.run_of = (f"train.total_iterations={self.iterations}", *self.run_of[1:])
         self.configure(shards=2)
         model = self.calm_model(*self.run_of)

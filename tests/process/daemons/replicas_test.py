@@ -132,7 +132,7 @@ class Replicas(ReplicatedRun):
         self.assert_as_if_nothing_had_happened(nodes, servers[0][:1], model)
 
     def test_the_authority_is_killed_when_training_is_over(self):
-        self.configure_replicas(2)
+        self.configure_replicas(2, 2 * ITERATIONS)
         self.of_replicas.append("run.trace=true")
         model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()

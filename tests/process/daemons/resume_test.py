@@ -5,7 +5,7 @@ import shutil
 import signal
 
 import harness
-from calm_runs import ITERATIONS, CalmRuns
+from calm_runs import SAVED_ITERATIONS, CalmRuns
 from harness import DaemonTest, FolderWatch, ScriptTest
 
 EVERY = 20
@@ -22,7 +22,7 @@ def wait_for_written(test, count):
 class Checkpoints(DaemonTest):
     """What is on disk while a run trains, and what a fault there costs."""
 
-    SAVES = (f"train.total_iterations={ITERATIONS}", f"checkpoint.every_clocks={EVERY}")
+    SAVES = (f"train.total_iterations={SAVED_ITERATIONS}", f"checkpoint.every_clocks={EVERY}")
 
     def checkpoints(self):
         """Those with a manifest."""
@@ -94,7 +94,7 @@ class Resume(CalmRuns):
 
     def setUp(self):
         super().setUp()
-        self.total = f"train.total_iterations={ITERATIONS}"
+        self.total = f"train.total_iterations={SAVED_ITERATIONS}"
         self.saves = (self.total, f"checkpoint.every_clocks={EVERY}")
 
     def killed(self, *overrides, written=2):
@@ -117,7 +117,7 @@ class Resume(CalmRuns):
             self.assertEqual(program.end(), 0, program.errors())
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model, "other bits than a run never killed")
         summary = self.summary()
-        self.assertEqual((summary["status"], summary["iterations"]), ("ok", ITERATIONS))
+        self.assertEqual((summary["status"], summary["iterations"]), ("ok", SAVED_ITERATIONS))
         self.assertEqual(summary["resumed_from_version"] % EVERY, 0)
         return summary
 
@@ -146,7 +146,7 @@ class Resume(CalmRuns):
         self.assertEqual(self.assert_resumes_to(model, "train.optimizer.kind=adam")["generation"], 3)
 
     def test_bsp_then_asp_goes_on_from_either_side_of_the_switch(self):
-        iterations = 2 * ITERATIONS
+        iterations = 2 * SAVED_ITERATIONS
         for version in (30, iterations * 9 // 40):
             with self.subTest(switches_at=version):
                 shutil.rmtree(self.run_dir, ignore_errors=True)
@@ -246,7 +246,7 @@ class Resume(CalmRuns):
                 for program in servers + nodes:
                     self.assertEqual(program.end(), 0, program.errors())
                 summary = self.summary()
-                self.assertEqual((summary["resumed_from_version"], summary["iterations"]), (stopped_at, ITERATIONS))
+                self.assertEqual((summary["resumed_from_version"], summary["iterations"]), (stopped_at, SAVED_ITERATIONS))
 
     def test_a_killed_shard_ends_the_run_which_says_how_to_go_on(self):
         self.configure(shards=2)
@@ -275,7 +275,7 @@ class Resume(CalmRuns):
                     self.assertEqual(program.end(), 0, program.errors())
                 summary = self.summary()
                 self.assertEqual((summary["status"], summary["generation"]), ("ok", 2))
-                self.assertEqual(summary["iterations"], ITERATIONS)
+                self.assertEqual(summary["iterations"], SAVED_ITERATIONS)
 
     def test_other_training_data_are_refused(self):
         self.killed()
@@ -301,14 +301,14 @@ class Resume(CalmRuns):
         self.assertEqual(node.end(), 0, node.errors())
         self.assertEqual(server.errors(), ["paceline-server: node 1 lost: it has not joined the resumed run in time"])
         summary = self.summary()
-        self.assertEqual((summary["status"], summary["lost_nodes"], summary["iterations"]), ("ok", 1, ITERATIONS))
+        self.assertEqual((summary["status"], summary["lost_nodes"], summary["iterations"]), ("ok", 1, SAVED_ITERATIONS))
 
 
 class ResumeByScript(ScriptTest):
     """scripts/run_local.sh --resume."""
 
     def test_run_local_goes_on_with_a_run_that_was_killed(self):
-        script = self.run_local(f"train.total_iterations={ITERATIONS}", f"checkpoint.every_clocks={EVERY}")
+        script = self.run_local(f"train.total_iterations={SAVED_ITERATIONS}", f"checkpoint.every_clocks={EVERY}")
         wait_for_written(self, 1)
         script.send(signal.SIGKILL)
         script.end()
@@ -316,7 +316,7 @@ class ResumeByScript(ScriptTest):
         script = self.script("run_local.sh", "--resume", self.run_dir, "--bin", harness.BIN)
         self.assertEqual(script.end(), 0, script.errors())
         self.assertEqual(self.summary()["generation"], 2)
-        self.assertEqual(self.summary()["iterations"], ITERATIONS)
+        self.assertEqual(self.summary()["iterations"], SAVED_ITERATIONS)
 
     def test_what_it_cannot_resume_it_says(self):
         script = self.script("run_local.sh", "--resume", self.folder / "none", "--bin", harness.BIN)
