@@ -4,7 +4,7 @@
 #   PACELINE_CUDA_HEADERS_FOUND  its test is built; paceline_cuda_headers is the target
 # A toolkit in a place of its own: -DCUDAToolkit_ROOT=..., or nvcc on PATH, or CUDACXX. cuBLAS and cuDNN in places of their
 # own, as Python's packages have them: -DCUBLAS_INCLUDE_DIR, -DCUDA_cublas_LIBRARY, -DCUDNN_INCLUDE_DIR, -DCUDNN_LIBRARY.
-set(PACELINE_CUDA AUTO CACHE STRING "Gradients on a GPU: AUTO (when CUDA and cuDNN are found), ON or OFF")
+set(PACELINE_CUDA OFF CACHE STRING "Gradients on a GPU: ON, OFF or AUTO (when CUDA and cuDNN are found)")
 set_property(CACHE PACELINE_CUDA PROPERTY STRINGS AUTO ON OFF)
 if(NOT PACELINE_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "PACELINE_CUDA is ${PACELINE_CUDA}, expected AUTO, ON or OFF")

@@ -12,7 +12,7 @@ if(PACELINE_CUDA_HEADERS_FOUND)
             fake_cuda/runtime.cc
     PUBLIC paceline_cuda_headers)
   # Plain loops, as the reference back end's.
-  set_source_files_properties(fake_cuda/cublas.cc fake_cuda/cudnn.cc PROPERTIES COMPILE_OPTIONS "-O3")
+  paceline_compiled_as("-O3" fake_cuda/cublas.cc fake_cuda/cudnn.cc)
   paceline_test(model_cuda_test NOT_TSAN SOURCES unit/model_cuda_test.cc unit/model_cuda_resident_test.cc
       unit/model_cuda_foreseen_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model paceline_data)

@@ -4,7 +4,7 @@ paceline_test(params_test
           unit/vector_ops_test.cc unit/blocks_test.cc unit/model_file_test.cc unit/atomic_file_test.cc
   LIBS paceline_params paceline_files Threads::Threads)
 # The tests' truth is compiled as it is written: one element after another.
-set_source_files_properties(unit/optimizer_plain.cc PROPERTIES COMPILE_OPTIONS "-O1;-fno-tree-vectorize")
+paceline_compiled_as("-O1;-fno-tree-vectorize" unit/optimizer_plain.cc)
 
 paceline_test(kernels_test NOT_TSAN SOURCES unit/kernels_test.cc LIBS paceline_params)
 paceline_test(encode_test NOT_TSAN SOURCES unit/encode_test.cc unit/conversions_test.cc LIBS paceline_encode paceline_params)
