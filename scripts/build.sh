@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds one preset into build/<preset>/, programs in build/<preset>/bin/.
-#   scripts/build.sh [release|debug|plain|asan|tsan] [TARGET…]      release when not said; everything when no target is named
+#   scripts/build.sh [release|debug|check|asan|tsan] [TARGET…]      release when not said; everything when no target is named
 # Ctrl-C or SIGTERM once: the compilers are stopped. Twice: they are ended at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -9,8 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 preset=${1:-release}
 [ $# -gt 0 ] && shift
 case "$preset" in
-  release | debug | plain | asan | tsan) ;;
-  *) echo "build.sh: unknown preset '$preset', expected release, debug, plain, asan or tsan" >&2; exit 2 ;;
+  release | debug | check | asan | tsan) ;;
+  *) echo "build.sh: unknown preset '$preset', expected release, debug, check, asan or tsan" >&2; exit 2 ;;
 esac
 log=$(mktemp /tmp/paceline-configure.XXXXXX)
 trap 'rm -f "$log"' EXIT

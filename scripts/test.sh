@@ -1,42 +1,53 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs the tests: under the address + undefined sanitizer and under the thread
-# sanitizer what these can add to, and without a sanitizer what is only to be had so
-# (docs/TESTING.md says what is run where, and why).
-#   scripts/test.sh [plain|asan|tsan|debug]…      plain, asan and tsan when not said; debug: all tests, no sanitizer
-# Ctrl-C or SIGTERM once: what is under way is stopped. Twice: it is ended at once.
+# Installs what is missing, builds, and runs the tests of a tier (docs/TESTING.md says what belongs to which).
+#   scripts/test.sh [check | sanitize | all]      check when not said
+#     check       one build without a sanitizer; every promise at least once. At most 20 minutes on two cores.
+#     sanitize    the address + undefined sanitizer, then the thread sanitizer, over what they can add to. At most 35.
+#     all         everything: longer random runs, more faults, the browser, etcd, plots, mutants, then both sanitizers
+# At its end it names the slowest ten builds and tests and the time that all took. Where a test fails the exit status is
+# ctest's. Ctrl-C or SIGTERM once: what is under way is stopped. Twice: it is ended at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/lib/processes.sh
+. scripts/lib/slowest.sh
 trap end_whole INT TERM
 
-parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(plain asan tsan)
-for part in "${parts[@]}"; do
-  case "$part" in
-    plain | asan | tsan | debug) ;;
-    *) echo "test.sh: unknown part '$part', expected plain, asan, tsan or debug" >&2; exit 2 ;;
-  esac
-done
-run_whole scripts/install_deps.sh --browser --etcd --plots || exit
-for part in "${parts[@]}"; do
-  # The labels are given in tests/CMakeLists.txt and tests/subjects/process.cmake.
-  preset=$part targets=() chosen=() jobs=$(nproc)
-  case "$part" in
-    plain) targets=(plain_tests) chosen=(-L plain) ;;
-    asan) chosen=(-LE plain) ;;
-    tsan) chosen=(-LE 'plain|not_tsan') ;;
-  esac
-  # Many of these wait, for leases and for ends, and none of them measures anything; but what has more threads than
-  # cores for long is taken for lost.
-  case "$part" in
-    asan) jobs=$((jobs + 2)) ;;
-    tsan) jobs=$((jobs + 1)) ;;
-  esac
-  started=$SECONDS
-  echo "== build $part"
+tier=${1:-check}
+options=() chosen=(-L check) targets=(check_tests)
+case "$#,$tier" in
+  0,* | 1,check) presets=(check) budget=20 ;;
+  1,sanitize) presets=(asan tsan) budget=35 ;;
+  1,all) presets=(check asan tsan) budget='' options=(--browser --etcd --plots) chosen=() targets=() ;;
+  *) echo "test.sh: expected one of check, sanitize and all, got '$*'" >&2; exit 2 ;;
+esac
+
+began=$SECONDS status=0
+run_whole scripts/install_deps.sh "${options[@]}" || exit
+installed=$((SECONDS - began))
+results=()
+for preset in "${presets[@]}"; do
+  # Many tests wait, for leases and for ends, and none measures anything; but what has more threads than cores for long
+  # is taken for lost.
+  jobs=$(($(nproc) + 1))
+  [ "$preset" != asan ] || jobs=$((jobs + 1))
+  [ "$preset" != check ] || [ "$tier" != all ] || targets=(all benchmarks)
+  started=$SECONDS since=$(date +%s)
+  echo "== build $preset"
   run_whole scripts/build.sh "$preset" "${targets[@]}" || exit
-  echo "== test $part (built in $((SECONDS - started)) s)"
+  [ "$tier" != all ] || targets=()
+  built=$((SECONDS - started))
+  echo "== test $preset (built in $built s)"
+  junit=build/$preset/tests.xml
   # Whatever started this may ignore SIGINT, as a process in the background does; tests of that signal cannot.
-  run_whole env --default-signal=INT,QUIT ctest --preset "$preset" -j "$jobs" --no-tests=error \
-    "${chosen[@]}" || exit
+  run_whole env --default-signal=INT,QUIT ctest --preset "$preset" -j "$jobs" --no-tests=error --output-junit "$PWD/$junit" \
+    "${chosen[@]}" || status=$?
+  tested=$((SECONDS - started - built))
+  results+=("$preset: built in $built s, tested in $tested s")
+  echo "== slowest builds of $preset, seconds"
+  slowest_builds "build/$preset/.ninja_log" "$since"
+  echo "== slowest tests of $preset, seconds"
+  slowest_tests "$junit"
 done
+total=$((SECONDS - began))
+echo "== $tier: installed in $installed s; $(printf '%s; ' "${results[@]}")$((total / 60)) min $((total % 60)) s in all${budget:+, of $budget min}"
+exit "$status"

@@ -6,7 +6,7 @@ paceline_test(replay_test SOURCES process/replay_test.cc LIBS paceline_test_clus
 
 paceline_test(half_push_test SOURCES process/half_push_test.cc
   LIBS paceline_test_cluster paceline_config)
-paceline_test(crash_guarantees_test SOURCES process/crash_guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
+paceline_test(crash_guarantees_test CHECK --schedules 40 SOURCES process/crash_guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_cluster TIMEOUT 600)
 target_compile_definitions(crash_guarantees_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(crash_guarantees_test counting_node)
@@ -23,7 +23,7 @@ paceline_test(evaluation_test SOURCES process/evaluation_test.cc process/exact_e
   LIBS paceline_test_cluster)
 
 # Store, caches and core once more, with each rule breakable: the linker takes these instead of the libraries' own.
-paceline_test(process_mutants_test PLAIN
+paceline_test(process_mutants_test ALL PLAIN
   SOURCES process/mutants_test.cc process/exact_evaluations.cc unit/slow_readers.cc
     unit/compensation_walk.cc unit/next_state.cc unit/optimizer_plain.cc
     ${PROJECT_SOURCE_DIR}/server/shard_service.cc ${PROJECT_SOURCE_DIR}/server/store/shard.cc
@@ -39,11 +39,11 @@ paceline_test(process_mutants_test PLAIN
 target_compile_definitions(process_mutants_test PRIVATE PACELINE_TEST_HOOKS)
 
 # Numbers of the programs as they are: a sanitizer's own memory and time would be measured instead.
-paceline_test(memory_test PLAIN SOURCES process/memory_test.cc LIBS paceline_test_cluster TIMEOUT 600)
+paceline_test(memory_test ALL PLAIN SOURCES process/memory_test.cc LIBS paceline_test_cluster TIMEOUT 600)
 paceline_test(worker_memory_test PLAIN SOURCES process/worker_memory_test.cc LIBS paceline_test_cluster)
 if(NOT PACELINE_SANITIZE)
   find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
   add_test(NAME bytes_test COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/process/bytes_test.py
     ${CMAKE_BINARY_DIR}/bin)
-  set_tests_properties(bytes_test PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS plain)
+  set_tests_properties(bytes_test PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()

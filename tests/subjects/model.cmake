@@ -13,18 +13,18 @@ if(PACELINE_CUDA_HEADERS_FOUND)
     PUBLIC paceline_cuda_headers)
   # Plain loops, as the reference back end's.
   paceline_compiled_as("-O3" fake_cuda/cublas.cc fake_cuda/cudnn.cc)
-  paceline_test(model_cuda_test NOT_TSAN SOURCES unit/model_cuda_test.cc unit/model_cuda_resident_test.cc
+  paceline_test(model_cuda_test ALL NOT_TSAN SOURCES unit/model_cuda_test.cc unit/model_cuda_resident_test.cc
       unit/model_cuda_foreseen_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model paceline_data)
-  paceline_test(model_cuda_threads_test SOURCES unit/model_cuda_threads_test.cc
+  paceline_test(model_cuda_threads_test ALL SOURCES unit/model_cuda_threads_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model)
-  paceline_test(model_cuda_device_test NOT_TSAN SOURCES unit/model_cuda_device_test.cc unit/model_cuda_faults_test.cc
+  paceline_test(model_cuda_device_test ALL NOT_TSAN SOURCES unit/model_cuda_device_test.cc unit/model_cuda_faults_test.cc
       unit/device_vectors_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model paceline_data paceline_worker_cache TIMEOUT 300)
-  paceline_test(server_device_test NOT_TSAN
+  paceline_test(server_device_test ALL NOT_TSAN
     SOURCES unit/server_device_test.cc unit/server_device_faults_test.cc unit/next_state.cc unit/optimizer_plain.cc
     LIBS paceline_bench_server_apply paceline_store paceline_server_cuda paceline_fake_cuda)
-  paceline_test(network_task_gpu_test SOURCES unit/network_task_gpu_test.cc
+  paceline_test(network_task_gpu_test ALL SOURCES unit/network_task_gpu_test.cc
     LIBS paceline_network_task paceline_cuda_backend paceline_fake_cuda paceline_data)
 endif()
 
@@ -41,8 +41,4 @@ if(PACELINE_CUDA_FOUND)
   set_target_properties(gpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME gpu_test COMMAND gpu_test)
   set_tests_properties(gpu_test PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
-  # CUDA is in builds without a sanitizer alone, and of these CI has one: what takes it is built and linked there, with what
-  # scripts/gpu_check.sh measures, though there may be no GPU.
-  set_tests_properties(gpu_test gpu_module_test PROPERTIES LABELS plain)
-  add_dependencies(plain_tests gpu_test gpu_module_test bench_bare_loop bench_model_step bench_server_apply)
 endif()

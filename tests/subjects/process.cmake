@@ -3,12 +3,12 @@ add_library(paceline_test_cluster STATIC process/breaking_relay.cc process/grant
 paceline_options(paceline_test_cluster)
 target_link_libraries(paceline_test_cluster PUBLIC paceline_server paceline_worker paceline_params paceline_report)
 
-paceline_test(guarantees_test SOURCES process/guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
+paceline_test(guarantees_test CHECK --schedules 288 SOURCES process/guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_cluster TIMEOUT 600)
 
 # The same with servers on a GPU that is none.
 if(PACELINE_CUDA_HEADERS_FOUND)
-  paceline_test(guarantees_gpu_test SOURCES process/guarantees_gpu_test.cc
+  paceline_test(guarantees_gpu_test ALL SOURCES process/guarantees_gpu_test.cc
     LIBS paceline_test_cluster paceline_server_cuda paceline_fake_cuda TIMEOUT 600)
 endif()
 
@@ -27,13 +27,13 @@ paceline_options(mutated_messages)
 target_link_libraries(mutated_messages PRIVATE paceline_wire Boost::headers)
 set_target_properties(mutated_messages PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-paceline_test(balance_test SOURCES process/balance_test.cc
+paceline_test(balance_test ALL SOURCES process/balance_test.cc
   LIBS paceline_test_cluster paceline_network_task paceline_data)
 # Emulated speeds are no speeds where the processor is another's.
 set_tests_properties(balance_test PROPERTIES RUN_SERIAL TRUE)
 
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/, process/chaos/
-# and, with a browser, process/page/.
+# and process/page/, in the tier `all`; and check.CLASS for what process/check_tier.txt names of it.
 find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
 set(daemons_timeout 600)
 set(daemons_environment ${sanitizer_environment})
@@ -41,6 +41,22 @@ if(PACELINE_SANITIZE)
   set(daemons_timeout 2400)
   list(APPEND daemons_environment "PACELINE_SANITIZED=1")  # harness.py
 endif()
+# What a sanitizer would find here it finds elsewhere: none is needed for the scripts, for sweeps and reports (processes of
+# one thread), for bad input and for a run that is looked at (http_server_test has its thread); a sanitizer's own memory
+# would be measured by what looks at a server's.
+set(not_sanitized BadInput CardsOfRuns Colours Dashboard DtsspExperiment FileSizeLimits Live LivePage LongRun Overload
+  PageBundle Plots ReportFormats ReportPage ResumeByScript RunScripts Scripts Sweeps)
+# The thread sanitizer sees the daemons' threads in these.
+set(thread_sanitized Stops WholeRuns)
+set(check_tier ${CMAKE_CURRENT_SOURCE_DIR}/process/check_tier.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${check_tier})
+file(STRINGS ${check_tier} in_check REGEX "^[A-Z]")
+
+function(paceline_process_test name file)
+  add_test(NAME ${name} COMMAND Python3::Interpreter ${file} ${CMAKE_BINARY_DIR}/bin ${PROJECT_SOURCE_DIR} ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${daemons_timeout} ENVIRONMENT "${daemons_environment}")
+endfunction()
+
 file(GLOB daemon_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/process/daemons/*_test.py
   ${CMAKE_CURRENT_SOURCE_DIR}/process/chaos/*_test.py ${CMAKE_CURRENT_SOURCE_DIR}/process/page/*_test.py)
 foreach(file ${daemon_tests})
@@ -51,22 +67,29 @@ foreach(file ${daemon_tests})
   endif()
   foreach(class ${classes})
     string(REGEX REPLACE "^class ([A-Za-z]+).*" "\\1" class ${class})
-    add_test(NAME daemons.${class}
-      COMMAND Python3::Interpreter ${file} ${CMAKE_BINARY_DIR}/bin ${PROJECT_SOURCE_DIR} ${class})
-    set_tests_properties(daemons.${class} PROPERTIES
-      TIMEOUT ${daemons_timeout} LABELS daemons ENVIRONMENT "${daemons_environment}")
+    if(PACELINE_SANITIZE AND class IN_LIST not_sanitized OR
+       PACELINE_SANITIZE STREQUAL "thread" AND NOT class IN_LIST thread_sanitized)
+      list(FILTER in_check EXCLUDE REGEX "^${class}(\\.|$)")
+      continue()
+    endif()
+    paceline_process_test(daemons.${class} ${file} ${class})
+    set(chosen ${in_check})
+    list(FILTER chosen INCLUDE REGEX "^${class}(\\.|$)")
+    list(FILTER in_check EXCLUDE REGEX "^${class}(\\.|$)")
+    if(class IN_LIST chosen)
+      set_tests_properties(daemons.${class} PROPERTIES LABELS check)
+    elseif(chosen)
+      paceline_process_test(check.${class} ${file} ${chosen})
+      set_tests_properties(check.${class} PROPERTIES LABELS check)
+    endif()
   endforeach()
 endforeach()
-# What each sanitizer would find here it finds elsewhere (scripts/test.sh leaves these out): none is needed for the
-# scripts, for sweeps and reports (processes of one thread), for bad input and for a run that is looked at (http_server_test
-# has its thread); the thread sanitizer sees the daemons' threads in
-# whole runs and in stops; a sanitizer's own memory would be measured by what looks at a server's.
-set_tests_properties(daemons.BadInput daemons.CardsOfRuns daemons.Colours daemons.Dashboard daemons.DtsspExperiment daemons.Live daemons.LivePage daemons.LongRun daemons.Overload daemons.PageBundle daemons.Plots daemons.ReportFormats daemons.ReportPage daemons.ResumeByScript
-  daemons.RunScripts daemons.Scripts daemons.Sweeps
-  PROPERTIES LABELS "daemons;plain")
-set_tests_properties(daemons.BrokenConnections daemons.BspKills daemons.Chaos daemons.Checkpoints daemons.Crashes daemons.Emulation daemons.FileSizeLimits daemons.FullDisk daemons.Garbage daemons.Joins daemons.MutatedMessages daemons.NetworkCuts daemons.NotFinite daemons.Reconnect daemons.ReplicaCuts daemons.ReplicaKills daemons.ReplicaReturns daemons.Replicas daemons.Resume daemons.Starts daemons.TensorBoard
-  PROPERTIES LABELS "daemons;not_tsan")
-# The longest begin first, or the others would have ended long before them.
-set_tests_properties(daemons.ReplicaReturns daemons.Resume PROPERTIES COST 300)
-# Beside others it would measure those.
-set_tests_properties(daemons.Overload PROPERTIES RUN_SERIAL TRUE)
+if(in_check)
+  message(FATAL_ERROR "${check_tier}: no such class: ${in_check}")
+endif()
+add_dependencies(check_tests counting_node mutated_messages)
+if(NOT PACELINE_SANITIZE)
+  # The longest begin first, or the others would have ended long before them. Beside others, Overload would measure those.
+  set_tests_properties(daemons.ReplicaReturns daemons.Resume PROPERTIES COST 300)
+  set_tests_properties(daemons.Overload PROPERTIES RUN_SERIAL TRUE)
+endif()

@@ -35,7 +35,7 @@ class Scripts(ScriptTest):
         for name, *arguments, step in (("scripts/quickstart.sh", "scripts/install_deps.sh"),
                                        ("scripts/test.sh", "scripts/install_deps.sh"),
                                        (".ci/run", "tools/cmake"),
-                                       ("scripts/test.sh", "debug", "tools/ctest"),
+                                       ("scripts/test.sh", "check", "tools/ctest"),
                                        ("scripts/build.sh", "tools/cmake"),
                                        ("scripts/bench.sh", "tools/cmake"),
                                        ("scripts/compare_policies.sh", self.config, "tools/cmake")):
@@ -77,7 +77,7 @@ class Scripts(ScriptTest):
     def test_the_suite_hears_sigint_although_test_sh_runs_it_in_the_background(self):
         checkout = self.checkout()
         self.stand_in(checkout / "tools/ctest", "grep SigIgn /proc/self/status >&2\n")
-        script = self.start_in(checkout, "scripts/test.sh", "debug")
+        script = self.start_in(checkout, "scripts/test.sh", "check")
         ignored = int(script.wait_for_line("SigIgn").split()[1], 16)
         self.assertEqual(script.end(), 0, script.errors())
         self.assertEqual(ignored & 1 << (signal.SIGINT - 1), 0)
@@ -362,7 +362,7 @@ run_all({[["sh", "-c", command] for command in commands]!r}, pathlib.Path({str(s
                 ("bench.sh", "--out", "bench: --out needs a file"),
                 ("run_ssh.sh", self.config, "run_ssh: a configuration and a host list are needed (see --help)"),
                 ("run_ssh.sh", self.config, "absent", "run_ssh: cannot read the host list absent"),
-                ("build.sh", "fast", "build.sh: unknown preset 'fast', expected release, debug, plain, asan or tsan")):
+                ("build.sh", "fast", "build.sh: unknown preset 'fast', expected release, debug, check, asan or tsan")):
             with self.subTest(script=name, arguments=arguments):
                 script = self.script(name, *arguments)
                 self.assertEqual((script.end(), script.errors()), (2, [complaint]))
