@@ -1,6 +1,9 @@
 #include "simulate/node.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
+#include <variant>
 
 #include "common/assert.h"
 #include "common/trace/bound.h"
@@ -18,10 +21,16 @@ std::unique_ptr<PhaseSpans> spans_of_one_worker(const Plan& plan) {
       trace::worker_events(plan.config.run.trace_events, plan.cluster.workers()));
 }
 
+step::StepRules step_rules(const Plan& plan) {
+  const SyncSection& sync = plan.config.sync;
+  return {sync.refresh_clocks, sync.pull_order != PullOrder::kBehind, plan.keeps_own_updates};
+}
+
 }  // namespace
 
 Node::Thread::Thread(WorkerId worker, const Plan& plan, Ticks& phase_clock)
     : id(worker),
+      step(step_rules(plan)),
       taken(static_cast<std::uint32_t>(plan.shards.size())),
       own(plan.applies_at_once),
       spans(spans_of_one_worker(plan)),
@@ -46,18 +55,6 @@ void Node::enter(Thread& t, Phase phase, Ticks at) {
   t.phases.enter(phase);
 }
 
-// From waiting to reading: ends the running exchange, or (first iteration) the first phase.
-void Node::end_exchange(Thread& t, std::optional<nanoseconds> parameters, Phase next, Ticks at) {
-  world_->phase_clock = at;
-  if (!std::exchange(t.read_before, true)) return t.phases.enter(next);
-  t.phases.end_exchange({t.grant.held, parameters, 2 * world_->plan.costs.message}, next);
-}
-
-cache::FreshnessRules Node::rules(const Thread& t) const {
-  const SyncSection& sync = world_->plan.config.sync;
-  return {t.grant.apply, sync.refresh_clocks, sync.pull_order != PullOrder::kBehind};
-}
-
 cache::ProcessCacheState Node::newest_known() const {
   return {std::max(known_.version, process_.version()), std::max(known_.revision, process_.revision())};
 }
@@ -67,9 +64,13 @@ bool Node::is_open(Ticket ticket) const {
                      [&](std::uint32_t place) { return world_->pulls[place].ticket == ticket; });
 }
 
-cache::PullWithPush Node::with_push(const Thread& t) const {
-  if (!t.with_push) return cache::PullWithPush::kNone;
-  return is_open(*t.with_push) ? cache::PullWithPush::kPending : cache::PullWithPush::kInstalled;
+// Of what a grant names, when the thread looks at it.
+void Node::note_existence(const sync::Grant& grant) {
+  known_ = {std::max(known_.version, grant.version), std::max(known_.revision, grant.revision)};
+}
+
+step::View Node::look(const Thread& t) const {
+  return {t.pulled && !is_open(*t.pulled), newest_known(), t.state, process_state()};
 }
 
 bool Node::process_is_newer(const Thread& t) const {
@@ -79,76 +80,66 @@ bool Node::process_is_newer(const Thread& t) const {
   return false;
 }
 
+void Node::tell(Thread& t, const step::Event& event, Ticks now) {
+  std::vector<step::Action> actions;
+  const Status told = t.step.step(event, actions);
+  PACELINE_ASSERT(told.is_ok(), told.message());
+  for (const step::Action& action : actions) {
+    std::visit([&](const auto& a) { carry_out(t, a, now); }, action);
+  }
+}
+
 void Node::grant_arrives(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   Thread& t = threads_[thread];
-  t.arrived = now;
-  t.granted = true;
-  if (!t.lands_first || t.landed) read_parameters(t, now);
-}
-
-// What was asked for with the push and did not wait for the grant is here; then the thread looks for that.
-void Node::land_ahead(Thread& t, Ticks now) {
-  t.landed = now;
-  if (t.granted) read_parameters(t, now);
-}
-
-void Node::read_parameters(Thread& t, Ticks now) {
-  t.granted = false;
-  t.phases.at(t.grant.clock);
+  if (!t.installs_early) note_existence(t.grant);
   if (!t.phases.running()) {
+    t.phases.at(t.grant.clock);
     world_->phase_clock = now;
     t.phases.begin(Phase::kPsParam);
   }
-  ++parameter_reads_;
-  known_ = {std::max(known_.version, t.grant.version), std::max(known_.revision, t.grant.revision)};
-  const cache::ProcessCacheState newest = newest_known();
-  const cache::ReadDecision decision = cache::decide_read(
-      rules(t), {t.grant.clock, t.grant.min_version, newest.version, newest.revision, with_push(t)}, t.state,
-      process_state());
-  const bool waited = t.landed && *t.landed > t.arrived;  // for them, with the grant there
-  if (waited || decision.source == cache::ReadSource::kServer) ++server_reads_;
-  if (decision.source == cache::ReadSource::kServer) {
-    const Request asked = request(decision.min_version);
-    world_->pulls[asked.place].waiting.push_back(t.id.thread);
-    if (asked.sent) send(asked.place, now);
-    return;
+  tell(t, step::Granted{step::grant_of(t.grant), now, look(t)}, now);
+}
+
+// What was pulled with the push serves, if it is said to, and so may an older pull that is open: it joins the
+// first of them. Here none of them is answered meanwhile.
+void Node::carry_out(Thread& t, const step::AwaitParameters& action, Ticks now) {
+  const Request asked = request(action.min_version);
+  world_->pulls[asked.place].waiting.push_back(t.id.thread);
+  if (asked.sent) send(asked.place, now);
+}
+
+// Ends the running exchange or, the first time, the first phase.
+void Node::carry_out(Thread& t, const step::MakeCurrent& action, Ticks now) {
+  const Phase phase = action.refresh ? Phase::kPCacheParam : Phase::kTCacheParam;
+  t.phases.at(t.grant.clock);
+  world_->phase_clock = now;
+  if (action.first) {
+    t.phases.enter(phase);
+  } else {
+    t.phases.end_exchange({t.grant.held, action.parameters, 2 * world_->plan.costs.message}, phase);
   }
-  const auto parameters = waited ? std::optional(*t.landed - t.arrived) : std::nullopt;
-  // What has landed is what it computes with.
-  const bool stays = decision.source == cache::ReadSource::kThreadCache && !t.lands;
-  stays ? go_on_with_thread_cache(t, parameters, now) : take_process_cache(t, parameters, t.lands, now);
+  const Ticks current = settle(t, action.refresh ? now + refresh(t) : now);
+  tell(t, step::ParametersCurrent{}, current);
 }
 
-void Node::go_on_with_thread_cache(Thread& t, std::optional<nanoseconds> parameters, Ticks now) {
-  end_exchange(t, parameters, Phase::kTCacheParam, now);
-  settle(t, now);
-}
-
-// `landed`: they were copied to their place, own updates added, as they came.
-void Node::take_process_cache(Thread& t, std::optional<nanoseconds> parameters, bool landed, Ticks now) {
-  end_exchange(t, parameters, Phase::kPCacheParam, now);
-  settle(t, now + refresh(t, landed));
-}
-
-// What was left until now of applying own gradients; then the mini-batch.
-void Node::settle(Thread& t, Ticks at) {
+Ticks Node::settle(Thread& t, Ticks at) {
   if (world_->training != nullptr) world_->training->settle(rank_of(t));
   const std::optional<std::int64_t> floats = t.own.settle(world_->plan.shards);
-  if (!floats) return load_batch(t, at);
+  if (!floats) return at;
   enter(t, Phase::kApplyGrads, at);
-  load_batch(t, at + length_of(static_cast<double>(*floats) * world_->plan.costs.local_apply_ns_per_float));
+  return at + length_of(static_cast<double>(*floats) * world_->plan.costs.local_apply_ns_per_float);
 }
 
 // Takes over the slices that are newer, adds own differences again; returns what that takes.
-nanoseconds Node::refresh(Thread& t, bool landed) {
+nanoseconds Node::refresh(Thread& t) {
   double floats = 0.0;
   for (std::uint32_t k = 0; k < process_.shards(); ++k) {
     const ShardId shard(k);
     const Revision had = t.taken.slice(shard).revision;
     if (!t.taken.install(shard, process_.slice(shard)) || t.taken.slice(shard).revision == had) continue;
     const std::size_t passes = t.own.take_over(shard, t.taken.applied(shard, t.id.thread));
-    if (landed) continue;
+    if (t.landed) continue;
     floats += static_cast<double>(passes) * static_cast<double>(world_->plan.shards[k].floats);
   }
   t.own.refreshed(t.taken, t.id.thread);
@@ -157,34 +148,31 @@ nanoseconds Node::refresh(Thread& t, bool landed) {
   return length_of(floats * world_->plan.costs.copy_ns_per_float);
 }
 
-void Node::load_batch(Thread& t, Ticks at) {
-  enter(t, Phase::kBatch, at);
-  world_->events.at(at + world_->plan.costs.batch, {EventKind::kComputeBegins, number_of(t), 0});
+void Node::carry_out(Thread& t, const step::LoadBatch&, Ticks now) {
+  enter(t, Phase::kBatch, now);
+  world_->events.at(now + world_->plan.costs.batch, {EventKind::kComputeBegins, number_of(t), 0});
 }
 
 void Node::compute_begins(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   Thread& t = threads_[thread];
   enter(t, Phase::kComputeGrads, now);
-  const cache::PullPlan plan =
-      cache::prefetch(t.grant.clock, t.grant.threshold, newest_known().version, t.state, process_state());
   t.ahead = {};
-  if (plan.send) {
-    const Request asked = request(plan.min_version);
-    t.ahead = {asked.ticket, now, std::nullopt};
-    if (asked.sent) send(asked.place, now);
-  }
-  t.step = {rank_of(t),
-            t.grant.clock,
-            t.arrived,
-            now,
-            t.state.version,
-            t.state.revision,
-            {t.grant.position, t.grant.samples},
-            t.grant.iteration,
-            t.grant.threshold,
-            t.grant.min_version};
-  const Ticks ends = world_->computation.ends(t.step);
+  tell(t, step::BatchLoaded{look(t)}, now);
+}
+
+void Node::carry_out(Thread& t, const step::Compute&, Ticks now) {
+  t.computation = {rank_of(t),
+                   t.grant.clock,
+                   t.step.granted_at(),
+                   now,
+                   t.state.version,
+                   t.state.revision,
+                   {t.grant.position, t.grant.samples},
+                   t.grant.iteration,
+                   t.grant.threshold,
+                   t.grant.min_version};
+  const Ticks ends = world_->computation.ends(t.computation);
   if (world_->computation.overran()) ++overruns_;
   t.own_updates = t.own.kept();
   world_->events.at(ends, {EventKind::kComputeEnds, number_of(t), 0});
@@ -194,50 +182,33 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   ++steps_;
   Thread& t = threads_[thread];
-  t.computed = world_->computation.compute(t.step);
+  t.computed = world_->computation.compute(t.computation);
   if (t.ahead.ticket) {
     t.phases.add_hidden(Phase::kPsParam, t.ahead.until.value_or(now) - t.ahead.since);
   }
-  const cache::PullWithPushPlan plan =
-      cache::pull_with_push(rules(t), t.grant.clock, t.grant.threshold, t.state, process_state());
-  t.with_push.reset();
-  t.landed.reset();
-  t.lands = false;
-  t.lands_first = plan.ahead;
-  t.pushed = false;
-  if (plan.ahead) {
-    const Request asked = request(plan.min_version);
-    t.with_push = asked.ticket;
-    if (asked.sent) send(asked.place, now);
-  }
-  if (!world_->plan.keeps_own_updates || !t.computed.fault.empty()) return push_leaves(thread, now);
+  t.pulled.reset();
+  t.landed = false;
+  tell(t, step::GradientComputed{look(t)}, now);
+}
+
+void Node::carry_out(Thread& t, const step::CheckGradient&, Ticks now) {
+  tell(t, step::GradientChecked{t.computed.fault.empty()}, now);
+}
+
+void Node::carry_out(Thread& t, const step::ApplyLocally&, Ticks now) {
   t.own.computed(t.grant.clock, process_.shards());
   if (world_->training != nullptr) world_->training->apply_locally(rank_of(t), t.grant);
-  if (!world_->plan.applies_at_once) return push_leaves(thread, now);
+  if (!world_->plan.applies_at_once) return tell(t, step::AppliedLocally{}, now);
   enter(t, Phase::kApplyGrads, now);
   const Ticks applied = now + per_float(world_->plan.costs.local_apply_ns_per_float);
   world_->events.at(applied, {EventKind::kPushLeaves, number_of(t), 0});
 }
 
 void Node::push_leaves(std::uint32_t thread, Ticks now) {
-  if (crashed()) return;
-  Thread& t = threads_[thread];
-  enter(t, Phase::kPsApplyGrads, now);
-  t.pushed = true;
-  t.pull_behind.reset();
-  if (t.lands_first) {
-    if (!is_open(*t.with_push)) t.landed = now;  // it has come already, and lands with the read
-  } else {
-    const cache::PullWithPushPlan plan =
-        cache::pull_with_push(rules(t), t.grant.clock, t.grant.threshold, t.state, process_state());
-    if (plan.send) {
-      const Request asked = request(plan.min_version);
-      t.lands_first = plan.answered_at_once;
-      t.with_push = asked.ticket;
-      if (asked.sent) t.pull_behind = asked.place;
-    }
-  }
-  if (!t.computed.fault.empty()) return report_alone(t, std::exchange(t.pull_behind, std::nullopt), now);
+  if (!crashed()) tell(threads_[thread], step::AppliedLocally{}, now);
+}
+
+void Node::carry_out(Thread& t, const step::Contribute&, Ticks now) {
   if (world_->training != nullptr) world_->training->send(rank_of(t));
   const std::uint32_t number = number_of(t);
   const Ticks leaves = now + world_->plan.costs.message;
@@ -249,11 +220,44 @@ void Node::push_leaves(std::uint32_t thread, Ticks now) {
   }
 }
 
-// A gradient that is not finite does not leave; the clock closes without it. The pull follows at once.
-void Node::report_alone(Thread& t, std::optional<std::uint32_t> pull, Ticks now) {
-  t.push_left = now + world_->plan.costs.message;
-  world_->network.message({EventKind::kReportArrives, number_of(t), 0}, t.push_left);
-  if (pull) send(*pull, now);
+// It arrives with the gradient, or alone.
+void Node::carry_out(Thread& t, const step::Report& action, Ticks now) {
+  enter(t, Phase::kPsApplyGrads, now);
+  t.pull_behind.reset();
+  if (action.skipped) {
+    t.push_left = now + world_->plan.costs.message;
+    world_->network.message({EventKind::kReportArrives, number_of(t), 0}, t.push_left);
+  }
+  tell(t, step::Sent{look(t)}, now);
+}
+
+void Node::carry_out(Thread& t, const step::Pull& action, Ticks now) {
+  const Request asked = request(action.min_version);
+  switch (action.when) {
+    case step::PullWhen::kPrefetch:
+      t.ahead = {asked.ticket, now, std::nullopt};
+      break;
+    case step::PullWhen::kBeforePush:
+      t.pulled = asked.ticket;
+      break;
+    case step::PullWhen::kAfterPush:
+      t.pulled = asked.ticket;
+      if (asked.sent && t.computed.fault.empty()) {
+        t.pull_behind = asked.place;  // each shard takes it behind the push
+        return;
+      }
+      break;
+  }
+  if (asked.sent) send(asked.place, now);
+}
+
+// What came while it computed, or applied locally, it takes over when it reads.
+void Node::carry_out(Thread& t, const step::InstallEarly&, Ticks now) {
+  if (is_open(*t.pulled)) {
+    t.installs_early = true;
+  } else {
+    tell(t, step::InstalledEarly{now, now, false, look(t)}, now);
+  }
 }
 
 Node::Request Node::request(Version min_version) {
@@ -308,13 +312,15 @@ void Node::answered(std::uint32_t place, Ticks now) {
   }
   for (const std::uint32_t thread : waiting) {
     Thread& t = threads_[thread];
-    take_process_cache(t, now - t.arrived, true, now);
+    t.landed = true;
+    tell(t, step::Arrived{now, now}, now);
   }
-  // Whoever has pushed and waits for it; one that still computes or applies finds it installed.
   for (Thread& t : threads_) {
-    if (!t.lands_first || t.landed || t.with_push != ticket || !t.pushed) continue;
-    t.lands = process_is_newer(t);
-    land_ahead(t, now);
+    if (!t.installs_early || t.pulled != ticket) continue;
+    t.installs_early = false;
+    t.landed = process_is_newer(t);
+    if (t.step.grant_waits()) note_existence(t.grant);
+    tell(t, step::InstalledEarly{now, now, t.landed, look(t)}, now);
   }
 }
 
@@ -322,9 +328,9 @@ void Node::answered(std::uint32_t place, Ticks now) {
 void Node::finish_arrives(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   Thread& t = threads_[thread];
-  PACELINE_ASSERT(!t.granted, "worker " + to_string(t.id) + " has a grant, and nothing is to follow");
-  t.lands_first = false;
+  t.installs_early = false;
   t.finished = true;
+  tell(t, step::Finished{}, now);
   if (!t.phases.running()) return;  // it never had a grant
   world_->phase_clock = now;
   t.phases.at(t.grant.clock.next());
@@ -333,6 +339,16 @@ void Node::finish_arrives(std::uint32_t thread, Ticks now) {
 
 bool Node::reported() const {
   return std::all_of(threads_.begin(), threads_.end(), [](const Thread& t) { return t.finished; });
+}
+
+std::int64_t Node::parameter_reads() const {
+  return std::accumulate(threads_.begin(), threads_.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Thread& t) { return sum + t.step.reads(); });
+}
+
+std::int64_t Node::server_reads() const {
+  return std::accumulate(threads_.begin(), threads_.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Thread& t) { return sum + t.step.server_reads(); });
 }
 
 void Node::add_phases(std::vector<WorkerPhases>& phases) const {

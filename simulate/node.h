@@ -1,10 +1,7 @@
 // A simulated node: its training threads, their thread caches, its process cache and its pulls, all of them
-// stamps; in training mode the numbers move along (training.h). What it does follows
-// worker/train/train_step.cc step by step, with the real rules of common/cache and the real recorder of
-// common/timing; only time is virtual.
-//
-//   grant -> read parameters (thread cache, process cache, or wait for the servers) -> mini-batch -> compute,
-//   fetching ahead meanwhile -> local apply -> push, report and pull behind the push -> the next grant
+// stamps; in training mode the numbers move along (training.h). What a thread does next the worker's own state
+// machine decides (common/step/worker_step.h), and its phases are measured by the real recorder of
+// common/timing; here is how long what it decides takes. Only time is virtual.
 //
 // The node's own I/O thread takes costs.message to send a push or a pull and to take a grant or an answer, of
 // however many frames: while one is on its way it has time for the next. It is never busy with another.
@@ -15,9 +12,9 @@
 #include <optional>
 #include <vector>
 
-#include "common/cache/freshness.h"
 #include "common/cache/snapshot.h"
 #include "common/report/phases_csv.h"
+#include "common/step/worker_step.h"
 #include "common/sync/actions.h"
 #include "common/timing/recorder.h"
 #include "common/trace/trace.h"
@@ -95,8 +92,8 @@ class Node {
   void add_phases(std::vector<WorkerPhases>& phases) const;
   // Of each thread, where run.trace is on.
   void add_spans(trace::Trace& to) const;
-  std::int64_t parameter_reads() const { return parameter_reads_; }
-  std::int64_t server_reads() const { return server_reads_; }
+  std::int64_t parameter_reads() const;
+  std::int64_t server_reads() const;
   std::int64_t overruns() const { return overruns_; }
   std::int64_t steps() const { return steps_; }  // whose gradient was there
 
@@ -105,46 +102,52 @@ class Node {
     Thread(WorkerId worker, const Plan& plan, Ticks& phase_clock);
 
     WorkerId id;
+    step::WorkerStep step;
     sync::Grant grant;
     std::chrono::nanoseconds finish_held{0};
-    Ticks arrived;  // the grant, and with it the iteration's start
     cache::ThreadCacheState state;
     cache::SnapshotStamp taken;
     LocalUpdates own;
-    std::optional<Ticket> with_push;           // the pull sent, or joined, with the last push
+    std::optional<Ticket> pulled;              // sent, or joined, with the last push
     std::optional<std::uint32_t> pull_behind;  // where it was sent behind it: the pool's place
-    bool lands_first = false;     // it does not wait for the grant: the thread lands it before it looks for
-    std::optional<Ticks> landed;  // that, and had at that time
-    bool pushed = false;          // the exchange is under way
-    bool lands = false;           // something of it was not there before
-    bool granted = false;         // the grant is here, not looked at yet
+    bool installs_early = false;  // it waits for that, before it looks for its grant
+    bool landed = false;          // what it reads next has been copied to its place as it came
     bool finished = false;        // the news that nothing follows came
     struct {
       std::optional<Ticket> ticket;
       Ticks since;
       std::optional<Ticks> until;
     } ahead;  // parameters asked for while computing
-    Computation::Step step;
+    Computation::Step computation;
     Computation::Computed computed;
     std::int64_t own_updates = 0;  // in the parameters it computes with, besides
     Ticks push_left;
-    bool read_before = false;
     std::unique_ptr<PhaseSpans> spans;  // null: run.trace is off
     PhaseRecorder phases;
   };
 
+  // Takes an event of the thread's state machine and carries out what follows.
+  void tell(Thread& t, const step::Event& event, Ticks now);
+  void carry_out(Thread& t, const step::AwaitParameters& action, Ticks now);
+  void carry_out(Thread& t, const step::MakeCurrent& action, Ticks now);
+  void carry_out(Thread& t, const step::LoadBatch&, Ticks now);
+  void carry_out(Thread& t, const step::Pull& action, Ticks now);
+  void carry_out(Thread& t, const step::Compute&, Ticks now);
+  void carry_out(Thread& t, const step::CheckGradient&, Ticks now);
+  void carry_out(Thread& t, const step::ApplyLocally&, Ticks now);
+  void carry_out(Thread& t, const step::Contribute&, Ticks now);
+  void carry_out(Thread&, const step::Withdraw&, Ticks) {}  // nothing of it has left
+  void carry_out(Thread& t, const step::Report& action, Ticks now);
+  void carry_out(Thread& t, const step::InstallEarly&, Ticks now);
+  void carry_out(Thread&, const step::AwaitInstruction&, Ticks) {}  // it comes
+
   void enter(Thread& t, Phase phase, Ticks at);
-  void end_exchange(Thread& t, std::optional<std::chrono::nanoseconds> parameters, Phase next, Ticks at);
-  void read_parameters(Thread& t, Ticks now);
-  void land_ahead(Thread& t, Ticks now);
+  void note_existence(const sync::Grant& grant);
+  step::View look(const Thread& t) const;
   bool process_is_newer(const Thread& t) const;
-  void go_on_with_thread_cache(Thread& t, std::optional<std::chrono::nanoseconds> parameters, Ticks now);
-  void take_process_cache(Thread& t, std::optional<std::chrono::nanoseconds> parameters, bool landed,
-                          Ticks now);
-  std::chrono::nanoseconds refresh(Thread& t, bool landed);
-  void settle(Thread& t, Ticks at);
-  void load_batch(Thread& t, Ticks at);
-  void report_alone(Thread& t, std::optional<std::uint32_t> pull, Ticks now);
+  std::chrono::nanoseconds refresh(Thread& t);
+  // What was left until now of applying own gradients; returns when that is done.
+  Ticks settle(Thread& t, Ticks at);
   struct Request {
     Ticket ticket;
     std::uint32_t place;
@@ -156,8 +159,6 @@ class Node {
   bool is_open(Ticket ticket) const;
   cache::ProcessCacheState process_state() const { return {process_.version(), process_.revision()}; }
   cache::ProcessCacheState newest_known() const;
-  cache::FreshnessRules rules(const Thread& t) const;
-  cache::PullWithPush with_push(const Thread& t) const;
   std::chrono::nanoseconds per_float(double ns) const;
   Rank rank_of(const Thread& t) const { return world_->plan.cluster.rank_of(t.id); }
   // As events name it.
@@ -173,8 +174,6 @@ class Node {
   cache::ProcessCacheState known_;
   std::vector<std::uint32_t> open_pulls_;  // in the order in which they were asked
   std::optional<Ticks> crashed_at_;
-  std::int64_t parameter_reads_ = 0;
-  std::int64_t server_reads_ = 0;
   std::int64_t overruns_ = 0;
   std::int64_t steps_ = 0;
 };

@@ -242,6 +242,13 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
   return Trainer{std::move(task).value(), std::move(vectors).value()};
 }
 
+step::StepRules Session::step_rules() const {
+  const WayToServers way =
+      way_to_servers(config_, client_.shares_memory(), std::thread::hardware_concurrency());
+  return {config_.sync.refresh_clocks, pulls_ahead(config_.sync.pull_order, way),
+          cache::keeps_own_updates(largest_threshold(config_))};
+}
+
 void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result) {
   result.report.worker = worker;
   if (!trainer.is_ok()) {
@@ -254,11 +261,6 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
   Training training{
       .worker = worker,
       .layout = parts_.tasks.layout(),
-      .refresh_clocks = config_.sync.refresh_clocks,
-      .pulls_ahead =
-          pulls_ahead(config_.sync.pull_order,
-                      way_to_servers(config_, client_.shares_memory(), std::thread::hardware_concurrency())),
-      .applies_locally = cache::keeps_own_updates(largest_threshold(config_)),
       .looks = worker_looks(config_.train.on_nan, config_.cluster.gradient_encoding),
       .batches = batch_limits(config_),
       .deadline = deadline(config_.cluster),
@@ -267,6 +269,7 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
       .task = *trainer->task,
       .pace = pace_,
       .slots = slots_->get(),
+      .step = step::WorkerStep(step_rules()),
       .cache = ThreadCache(config_.train.optimizer, process_cache_.ranges(), worker.thread,
                            std::move(trainer->vectors)),
       .gradients = GradientBuffers(parts_.tasks.layout().size(), gradient_buffers_max(config_, read_by),
@@ -282,8 +285,8 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
   auto report = run_trainer(training);
   result.ended = report.status();
   result.report = report.is_ok() ? std::move(report).value() : unfinished_report(training);
-  result.parameter_reads = training.parameter_reads;
-  result.server_reads = training.server_reads;
+  result.parameter_reads = training.step.reads();
+  result.server_reads = training.step.server_reads();
 }
 
 // Thread: the client's.

@@ -19,6 +19,7 @@
 #include "common/log/log.h"
 #include "common/log/stall_log.h"
 #include "common/status.h"
+#include "common/step/worker_step.h"
 #include "common/task/task.h"
 #include "common/timing/phase_times.h"
 #include "common/wire/shared_memory.h"
@@ -90,6 +91,7 @@ class Session {
   void send_initial_parameters();
   // Thread: the one that trains with it.
   Result<Trainer> make_trainer(WorkerId worker);
+  step::StepRules step_rules() const;
   void train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result);
   void evaluate();
   void write_trace();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <variant>
 
 #include "common/random.h"
 #include "common/sync/test_hooks.h"
@@ -22,14 +23,14 @@ NodeModel::NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world)
     : id_(id),
       incarnation_(incarnation),
       world_(world),
-      keeps_own_(keeps_own_updates(sync::largest_threshold(world.plan.config.policy))),
       outstanding_(world.plan.config.cluster.threads_per_node),
       process_(world.plan.config.shards),
       process_counts_(world.plan.config.shards) {
   const auto& config = world.plan.config;
+  const step::StepRules rules{world.plan.refresh_clocks, world.plan.pulls_ahead,
+                              keeps_own_updates(sync::largest_threshold(config.policy))};
   for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {
-    Thread thread;
-    thread.id = WorkerId(id, t);
+    Thread thread(WorkerId(id, t), rules);
     thread.taken = SnapshotStamp(config.shards);
     thread.counts.assign(config.shards, Counts(config.cluster.workers(), world.clocks));
     threads_.push_back(std::move(thread));
@@ -67,11 +68,24 @@ void NodeModel::on_grant(const sync::Grant& grant) {
   if (!thread.first) thread.first = grant.clock;
   thread.grant = grant;
   thread.in_iteration = true;
-  read(thread);
+  tell(thread, step::Granted{step::grant_of(grant), {}, look(thread)});
 }
 
 void NodeModel::on_finish(WorkerId worker) {
-  if (!dead_ && outstanding_.finished(worker.thread)) threads_[worker.thread].finished = true;
+  if (dead_ || !outstanding_.finished(worker.thread)) return;
+  Thread& thread = threads_[worker.thread];
+  thread.finished = true;
+  thread.installs_early = false;
+  tell(thread, step::Finished{});
+}
+
+void NodeModel::tell(Thread& thread, const step::Event& event) {
+  std::vector<step::Action> actions;
+  const Status told = thread.step.step(event, actions);
+  if (!told.is_ok()) violation(thread, told.message());
+  for (const step::Action& action : actions) {
+    std::visit([&](const auto& a) { carry_out(thread, a); }, action);
+  }
 }
 
 void NodeModel::check_finished() {
@@ -115,25 +129,15 @@ void NodeModel::ask(int number, const Pull& pull, ShardId server) {
   say(server, {wire::Pull{static_cast<std::uint64_t>(number), pull.min_version}, {}});
 }
 
-FreshnessRules NodeModel::rules(const Thread& thread) const {
-  return {thread.grant.apply, world_.plan.refresh_clocks, world_.plan.pulls_ahead};
+step::View NodeModel::look(const Thread& thread) const {
+  const bool installed = thread.pulled >= 0 && pulls_.count(thread.pulled) == 0;
+  return {installed, {newest_version_, newest_revision_}, thread.state, process_state()};
 }
 
-void NodeModel::read(Thread& thread) {
-  PullWithPush with_push = PullWithPush::kNone;
-  if (thread.with_push >= 0) {
-    with_push = pulls_.count(thread.with_push) ? PullWithPush::kPending : PullWithPush::kInstalled;
-  }
-  const ReadRequest request{thread.grant.clock, thread.grant.min_version, newest_version_, newest_revision_,
-                            with_push};
-  const ReadDecision decision = decide_read(rules(thread), request, thread.state, process_state());
-  if (decision.source == ReadSource::kThreadCache) return compute(thread);
-  if (decision.source == ReadSource::kProcessCache) {
-    take_process_cache(thread);
-    return compute(thread);
-  }
+void NodeModel::carry_out(Thread& thread, const step::AwaitParameters& action) {
   ++world_.server_reads;
-  pulls_[pull_or_join(decision.min_version)].waiting_threads.push_back(thread.id.thread);
+  const int number = action.pulled_with_push ? thread.pulled : pull_or_join(action.min_version);
+  pulls_[number].waiting_threads.push_back(thread.id.thread);
 }
 
 int NodeModel::pull_or_join(Version min_version) {
@@ -167,10 +171,38 @@ void NodeModel::on_answer(std::uint64_t request, ShardId shard, const SliceAnswe
   if (!pull.due.empty()) return;
   const std::vector<std::uint32_t> waiting = std::move(pull.waiting_threads);
   pulls_.erase(number);
-  for (const std::uint32_t t : waiting) {
-    take_process_cache(threads_[t]);
-    compute(threads_[t]);
+  for (const std::uint32_t t : waiting) tell(threads_[t], step::Arrived{});
+  for (Thread& thread : threads_) {
+    if (!thread.installs_early || thread.pulled != number) continue;
+    thread.installs_early = false;
+    tell(thread, step::InstalledEarly{{}, {}, process_is_newer(thread), look(thread)});
   }
+}
+
+bool NodeModel::process_is_newer(const Thread& thread) const {
+  for (std::uint32_t s = 0; s < process_.shards(); ++s) {
+    if (process_.slice(ShardId(s)).revision > thread.taken.slice(ShardId(s)).revision) return true;
+  }
+  return false;
+}
+
+void NodeModel::carry_out(Thread& thread, const step::MakeCurrent& action) {
+  if (action.refresh) take_process_cache(thread);
+  check_read(thread);
+  tell(thread, step::ParametersCurrent{});
+}
+
+void NodeModel::carry_out(Thread& thread, const step::InstallEarly&) {
+  if (pulls_.count(thread.pulled) > 0) {
+    thread.installs_early = true;
+  } else {
+    tell(thread, step::InstalledEarly{{}, {}, false, look(thread)});
+  }
+}
+
+void NodeModel::carry_out(Thread& thread, const step::Pull& action) {
+  const int number = pull_or_join(action.min_version);
+  if (action.when != step::PullWhen::kPrefetch) thread.pulled = number;
 }
 
 void NodeModel::take_process_cache(Thread& thread) {
@@ -221,11 +253,12 @@ void NodeModel::check_read(const Thread& thread) {
   }
 }
 
-void NodeModel::compute(Thread& thread) {
-  check_read(thread);
-  const auto fetch =
-      prefetch(thread.grant.clock, thread.grant.threshold, newest_version_, thread.state, process_state());
-  if (fetch.send) pull_or_join(fetch.min_version);
+void NodeModel::carry_out(Thread& thread, const step::LoadBatch&) {
+  tell(thread, step::BatchLoaded{look(thread)});
+}
+
+void NodeModel::carry_out(Thread& thread, const step::Compute&) {
+  thread.own_updates = std::ssize(thread.own.stamps());
   const double share =
       static_cast<double>(thread.grant.samples) / static_cast<double>(world_.plan.config.batch_size);
   const double factor =
@@ -236,49 +269,61 @@ void NodeModel::compute(Thread& thread) {
 
 void NodeModel::finish_step(Thread& thread) {
   if (dead_) return;
-  const Clock clock = thread.grant.clock;
-  CounterRandom& random = world_.network.random();
   const auto leaves = world_.plan.leaves_at.find(thread.id);
-  if (incarnation_ == 0 && leaves != world_.plan.leaves_at.end() && leaves->second <= clock) {
+  if (incarnation_ == 0 && leaves != world_.plan.leaves_at.end() && leaves->second <= thread.grant.clock) {
     leave();
     return;
   }
-  thread.in_iteration = false;
-  wire::StepReport report;
-  report.worker = thread.id;
-  report.clock = clock;
-  const PullWithPushPlan plan =
-      pull_with_push(rules(thread), clock, thread.grant.threshold, thread.state, process_state());
-  thread.with_push = plan.ahead ? pull_or_join(plan.min_version) : -1;
-  report.computed_version = thread.state.version;
-  report.computed_revision = thread.state.revision;
-  report.own_updates = std::ssize(thread.own.stamps());
-  report.skipped = random.next_double() < world_.plan.nan_chance;
-  if (!report.skipped) {
+  thread.pulled = -1;
+  tell(thread, step::GradientComputed{look(thread)});
+}
+
+void NodeModel::carry_out(Thread& thread, const step::CheckGradient&) {
+  CounterRandom& random = world_.network.random();
+  const bool finite = random.next_double() >= world_.plan.nan_chance;
+  thread.metric = {};
+  if (finite) {
     const std::int64_t samples = thread.grant.samples;
     const auto correct =
         static_cast<std::int64_t>(1 + random.next_below(static_cast<std::uint64_t>(samples)));
-    report.metric = {10.0 + random.next_double() * 10.0, correct, samples};
-    const bool corrupt = random.next_double() < world_.plan.corrupt_chance;
-    // It may be late, and dropped already.
-    world_.fates.try_emplace({thread.id, clock}, corrupt ? Fate::kCorrupt : Fate::kPushed);
-    if (keeps_own_) {
-      const Rank rank = world_.plan.config.cluster.rank_of(thread.id);
-      for (Counts& slice : thread.counts) ++slice.of(rank, clock);
-      thread.own.remember(clock);
-    }
-    push(thread, true);
-  } else {
-    report.fault = "loss";
+    thread.metric = {10.0 + random.next_double() * 10.0, correct, samples};
   }
-  if (!report.skipped && tells_other_samples()) {
+  tell(thread, step::GradientChecked{finite});
+}
+
+void NodeModel::carry_out(Thread& thread, const step::ApplyLocally&) {
+  const Rank rank = world_.plan.config.cluster.rank_of(thread.id);
+  for (Counts& slice : thread.counts) ++slice.of(rank, thread.grant.clock);
+  thread.own.remember(thread.grant.clock);
+  tell(thread, step::AppliedLocally{});
+}
+
+void NodeModel::carry_out(Thread& thread, const step::Contribute&) {
+  const bool corrupt = world_.network.random().next_double() < world_.plan.corrupt_chance;
+  // It may be late, and dropped already.
+  world_.fates.try_emplace({thread.id, thread.grant.clock}, corrupt ? Fate::kCorrupt : Fate::kPushed);
+  push(thread, true);
+}
+
+void NodeModel::carry_out(Thread& thread, const step::Report& action) {
+  thread.in_iteration = false;
+  wire::StepReport report;
+  report.worker = thread.id;
+  report.clock = thread.grant.clock;
+  report.computed_version = thread.state.version;
+  report.computed_revision = thread.state.revision;
+  report.own_updates = thread.own_updates;
+  report.metric = thread.metric;
+  report.skipped = action.skipped;
+  if (action.skipped) report.fault = "loss";
+  if (!action.skipped && tells_other_samples()) {
     wire::StepReport other = report;
     other.metric.samples += 8;
     say(kAuthority, {other, {}});
   }
   outstanding_.reported(report);
   say(kAuthority, {report, {}});
-  if (plan.send && !plan.ahead) thread.with_push = pull_or_join(plan.min_version);
+  tell(thread, step::Sent{look(thread)});
 }
 
 // It is gone in the middle of its threads' iterations: of each it has sent half or all, and of none a report.

@@ -1,5 +1,5 @@
-// A simulated node: threads with thread caches, a process cache, shared pulls, driven by the real cache rules
-// (common/cache). Before each computation it checks what the thread is about to compute with against
+// A simulated node: threads with thread caches, a process cache and shared pulls. What a thread does next the
+// real state machine of a worker decides (common/step/worker_step.h). Before each computation it checks what the thread is about to compute with against
 // DESIGN 3.2. It has a real link to each server; what it may not have been heard with, its real Outstanding
 // says again behind a connection that broke (worker/client).
 #pragma once
@@ -11,9 +11,9 @@
 #include <set>
 #include <vector>
 
-#include "common/cache/freshness.h"
 #include "common/cache/own_updates.h"
 #include "common/cache/snapshot.h"
+#include "common/step/worker_step.h"
 #include "common/sync/actions.h"
 #include "tests/sim/counting.h"
 #include "tests/sim/network.h"
@@ -68,14 +68,20 @@ class NodeModel {
 
  private:
   struct Thread {
+    Thread(WorkerId worker, const step::StepRules& rules) : id(worker), step(rules) {}
+
     WorkerId id;
+    step::WorkerStep step;
     std::optional<Clock> first;  // own stamp of this incarnation
     sync::Grant grant;
     cache::ThreadCacheState state;
     cache::SnapshotStamp taken;  // the stamps of the snapshot the thread holds
     std::vector<Counts> counts;  // per shard: snapshot and own updates
     cache::OwnUpdates own;
-    int with_push = -1;         // the pull sent or joined with the last push
+    int pulled = -1;               // the pull sent or joined with the last push
+    bool installs_early = false;   // it waits for that
+    Metric metric;                 // as it reports it
+    std::int64_t own_updates = 0;  // in what it computed with
     bool in_iteration = false;  // granted, and not reported
     bool finished = false;
   };
@@ -85,10 +91,24 @@ class NodeModel {
     std::vector<std::uint32_t> waiting_threads;
   };
 
-  cache::FreshnessRules rules(const Thread& thread) const;
-  void read(Thread& thread);
+  // Takes an event of the thread's state machine and carries out what follows.
+  void tell(Thread& thread, const step::Event& event);
+  void carry_out(Thread& thread, const step::AwaitParameters& action);
+  void carry_out(Thread& thread, const step::MakeCurrent& action);
+  void carry_out(Thread& thread, const step::LoadBatch&);
+  void carry_out(Thread& thread, const step::Pull& action);
+  void carry_out(Thread& thread, const step::Compute&);
+  void carry_out(Thread& thread, const step::CheckGradient&);
+  void carry_out(Thread& thread, const step::ApplyLocally&);
+  void carry_out(Thread& thread, const step::Contribute&);
+  void carry_out(Thread&, const step::Withdraw&) {}
+  void carry_out(Thread& thread, const step::Report& action);
+  void carry_out(Thread& thread, const step::InstallEarly&);
+  void carry_out(Thread&, const step::AwaitInstruction&) {}
+
+  step::View look(const Thread& thread) const;
+  bool process_is_newer(const Thread& thread) const;
   void take_process_cache(Thread& thread);
-  void compute(Thread& thread);
   void finish_step(Thread& thread);
   void leave();
   bool tells_other_samples();
@@ -105,7 +125,6 @@ class NodeModel {
   std::uint32_t incarnation_;
   Surroundings& world_;
   bool dead_ = false;
-  bool keeps_own_;
   std::vector<ServerLink> links_;  // by shard; the first one is the authority's, too
   Outstanding outstanding_;
   std::vector<Thread> threads_;

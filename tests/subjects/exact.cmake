@@ -34,7 +34,7 @@ paceline_test(process_mutants_test ALL PLAIN
     ${PROJECT_SOURCE_DIR}/worker/cache/host_vectors.cc ${PROJECT_SOURCE_DIR}/worker/cache/thread_cache.cc
     ${PROJECT_SOURCE_DIR}/worker/client/outstanding.cc ${PROJECT_SOURCE_DIR}/worker/client/pulls.cc
     ${PROJECT_SOURCE_DIR}/server/store/gradient_store.cc ${PROJECT_SOURCE_DIR}/worker/train/gradient_buffers.cc
-    ${PROJECT_SOURCE_DIR}/worker/train/read_parameters.cc ${SYNC_SOURCES} ${CACHE_SOURCES}
+    ${SYNC_SOURCES} ${CACHE_SOURCES} ${STEP_SOURCES}
   LIBS paceline_test_cluster paceline_train TIMEOUT 600)
 target_compile_definitions(process_mutants_test PRIVATE PACELINE_TEST_HOOKS)
 

@@ -7,7 +7,7 @@ target_compile_definitions(sync_scenario_test PRIVATE
 
 paceline_test(sync_purity_test NOT_TSAN SOURCES unit/purity_test.cc)
 target_compile_definitions(sync_purity_test PRIVATE PACELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-# The other half of purity: the two libraries link to nothing at all.
+# The other half of purity: the two libraries link to nothing at all, and the worker's step to the cache rules alone.
 foreach(library paceline_sync paceline_cache)
   foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
     get_target_property(linked ${library} ${property})
@@ -16,6 +16,10 @@ foreach(library paceline_sync paceline_cache)
     endif()
   endforeach()
 endforeach()
+get_target_property(linked paceline_step INTERFACE_LINK_LIBRARIES)
+if(NOT linked STREQUAL "paceline_cache")
+  message(FATAL_ERROR "paceline_step must link to paceline_cache alone, but links to: ${linked}")
+endif()
 
 # The simulation: the real core and cache rules on a simulated network, with independent checkers.
 # Of worker/client what says again what was lost, of server/store what takes each gradient once, and no socket.
@@ -29,7 +33,7 @@ set(SIM_SOURCES
 set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)
 paceline_test(sync_sim_test NOT_TSAN OPTIMIZED
   SOURCES sim/sim_test.cc ${SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
-  LIBS paceline_sync paceline_cache paceline_gradient_encoder paceline_messages)
+  LIBS paceline_sync paceline_step paceline_gradient_encoder paceline_messages)
 
 # The same where each shard has two servers: of server/replicas what one tells the other, and no socket.
 set(REPLICA_SIM_SOURCES
@@ -39,7 +43,7 @@ set(REPLICA_SIM_SOURCES
   ${PROJECT_SOURCE_DIR}/server/replicas/event_log.cc)
 paceline_test(replica_sim_test NOT_TSAN OPTIMIZED
   SOURCES sim/replicas/breach_test.cc sim/replicas/replica_sim_test.cc ${SIM_SOURCES} ${REPLICA_SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
-  LIBS paceline_sync paceline_cache paceline_gradient_encoder paceline_messages)
+  LIBS paceline_sync paceline_step paceline_gradient_encoder paceline_messages)
 
 # The core saved and resumed, through its bytes.
 paceline_test(sync_resume_test NOT_TSAN OPTIMIZED
@@ -52,15 +56,17 @@ get_target_property(SYNC_SOURCES paceline_sync SOURCES)
 list(TRANSFORM SYNC_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/sync/)
 get_target_property(CACHE_SOURCES paceline_cache SOURCES)
 list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
+get_target_property(STEP_SOURCES paceline_step SOURCES)
+list(TRANSFORM STEP_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/step/)
 paceline_test(sync_mutant_test PLAIN
-  SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${RESUMED_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES}
+  SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${RESUMED_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES} ${STEP_SOURCES}
   LIBS paceline_gradient_encoder paceline_messages TIMEOUT 300)
 target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
 
 paceline_test(sync_unit_test NOT_TSAN OPTIMIZED
   SOURCES unit/batch_balance_test.cc unit/clock_table_test.cc unit/come_and_go_test.cc unit/dssp_test.cc unit/engine_test.cc unit/even_share_test.cc unit/order_test.cc unit/freshness_test.cc unit/lpr_test.cc
-          unit/policy_switch_test.cc unit/random_walk_test.cc unit/engine_staleness_test.cc scenario/render.cc
-  LIBS paceline_sync paceline_cache)
+          unit/policy_switch_test.cc unit/random_walk_test.cc unit/engine_staleness_test.cc unit/worker_step_test.cc scenario/render.cc
+  LIBS paceline_sync paceline_step)
 
 # One case per claim of the DTSSP paper.
 paceline_test(sync_paper_test NOT_TSAN

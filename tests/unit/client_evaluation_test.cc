@@ -10,7 +10,7 @@ namespace paceline {
 namespace {
 
 using testing::ClientFixture;
-using testing::grant_of;
+using testing::wire_grant_of;
 using testing::payload_of;
 
 TEST_CASE("an exact version is fetched past the process cache") {
@@ -40,7 +40,7 @@ TEST_CASE("of the evaluations asked for while none was taken, the newest is want
   f.join();
   for (const std::int64_t version : {5, 10, 15, 20, 25, 30})
     f.left->send(wire::Evaluate{Version(version), false});
-  f.left->send(grant_of(0, Threshold(0), 0));
+  f.left->send(wire_grant_of(0, Threshold(0), 0));
   REQUIRE(f.client->next_instruction(0).is_ok());  // so all of them are there
   CHECK(f.client->next_evaluation()->version == Version(30));
 }
@@ -59,7 +59,7 @@ TEST_CASE("a version that was released before it was fetched is no fault of the 
   CHECK(late.code() == StatusCode::kNotFound);
   CHECK_THAT(late.message(), Catch::Contains("server shard") && Catch::Contains("version 6 is not retained"));
   CHECK(f.client->closed().is_ok());
-  f.left->send(grant_of(0, Threshold(0), 0));
+  f.left->send(wire_grant_of(0, Threshold(0), 0));
   CHECK(f.client->next_instruction(0).is_ok());
 }
 

@@ -162,13 +162,13 @@ TEST_CASE("a server that ends once it has welcomed the node is joined again") {
   f.options.cluster.lease = 1s;
   f.begin();
   REQUIRE(f.left_welcomes(2));
-  f.left->send(testing::grant_of(7, Threshold(0), 7));
+  f.left->send(testing::wire_grant_of(7, Threshold(0), 7));
   f.left.reset();
   f.left = std::make_unique<testing::ScriptedServer>(f.context, f.options.cluster.endpoints[0]);
   REQUIRE(f.left_welcomes(3));
   REQUIRE(f.right_welcomes(3));
   CHECK(f.started.get().is_ok());
-  f.left->send(testing::grant_of(5, Threshold(0), 5));
+  f.left->send(testing::wire_grant_of(5, Threshold(0), 5));
   const auto next = f.client->next_instruction(0);  // not what the one before had granted
   REQUIRE(next.is_ok());
   CHECK(std::get<Granted>(*next).grant.clock == Clock(5));

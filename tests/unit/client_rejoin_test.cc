@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ClientFixture;
-using testing::grant_of;
+using testing::wire_grant_of;
 using testing::kLeft;
 using testing::kRight;
 using testing::payload_of;
@@ -60,7 +60,7 @@ struct RejoinFixture : ClientFixture {
 TEST_CASE("over another connection a node joins as the process it is, and says again what may be lost") {
   RejoinFixture f;
   f.join();
-  f.left->send(grant_of(0, Threshold(0), 0));
+  f.left->send(wire_grant_of(0, Threshold(0), 0));
   REQUIRE(f.granted() == Clock(0));
   f.push(0, {1, 2, 3, 4, 5});
   f.client->report({WorkerId(0, 0), Clock(0), Metric{1.0, 1, 2}});
@@ -86,7 +86,7 @@ TEST_CASE("over another connection a node joins as the process it is, and says a
   // The other server's connection stands: it hears of it once.
   REQUIRE(f.right->expect_next<wire::Push>());
   REQUIRE(f.right->expect_next<wire::Pull>());
-  f.left->send(grant_of(1, Threshold(0), 1));
+  f.left->send(wire_grant_of(1, Threshold(0), 1));
   REQUIRE(f.granted() == Clock(1));
   f.push(1, {1, 1, 1, 1, 1});
   const auto next = f.right->expect_next<wire::Push>();
@@ -104,7 +104,7 @@ TEST_CASE("a gradient in fewer bytes is said again in the same ones, and is owed
   const SentBytes first = f.pushed();
   REQUIRE(f.breaks_and_is_back());
   CHECK(f.pushed() == first);
-  f.left->send(grant_of(1, Threshold(0), 1));
+  f.left->send(wire_grant_of(1, Threshold(0), 1));
   REQUIRE(f.granted() == Clock(1));
 
   RejoinFixture calm;
@@ -128,7 +128,7 @@ TEST_CASE("what is granted past, withdrawn or answered is not said again") {
   REQUIRE(f.left->expect<wire::Pull>());
   f.left->send(wire::Parameters{ticket, ShardId(0), Version(0), Revision(0), 0, true, {Clock(0)}},
                payload_of({7, 7, 7}));
-  f.left->send(grant_of(1, Threshold(0), 1));
+  f.left->send(wire_grant_of(1, Threshold(0), 1));
   REQUIRE(f.granted() == Clock(1));
   LocalGradient second{WorkerId(0, 0), Clock(1),    2,
                        Version(0),     Revision(0), std::make_shared<const std::vector<float>>(5, 1.0F)};
@@ -169,8 +169,8 @@ TEST_CASE("of a gradient that is still computed what has left is said again, and
 TEST_CASE("what the authority says again is not done twice: grants, the end, evaluations") {
   RejoinFixture f;
   f.join();
-  for (int times = 0; times < 3; ++times) f.left->send(grant_of(4, Threshold(0), 4));
-  f.left->send(grant_of(5, Threshold(0), 5));
+  for (int times = 0; times < 3; ++times) f.left->send(wire_grant_of(4, Threshold(0), 4));
+  f.left->send(wire_grant_of(5, Threshold(0), 5));
   CHECK(f.granted() == Clock(4));
   CHECK(f.granted() == Clock(5));
   f.left->send(wire::Evaluate{Version(3), false});
@@ -223,7 +223,7 @@ TEST_CASE("a server that does not know the connection is joined over another one
   REQUIRE(join);
   CHECK(join->goes_on == 1);
   f.left_welcomes();
-  f.left->send(grant_of(0, Threshold(0), 0));
+  f.left->send(wire_grant_of(0, Threshold(0), 0));
   CHECK(f.granted() == Clock(0));
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ClientFixture;
-using testing::grant_of;
+using testing::wire_grant_of;
 using testing::kLeft;
 using testing::ScriptedServer;
 
@@ -32,7 +32,7 @@ TEST_CASE("a live authority that never answers a report ends the node with what 
   ClientFixture f;
   f.options.cluster.lease = 2s;  // that GrantWatch::kAtLeast outlasts, and a busy machine does not
   f.join();
-  f.left->send(grant_of(4, Threshold(0), 4));
+  f.left->send(wire_grant_of(4, Threshold(0), 4));
   REQUIRE(f.client->next_instruction(0).is_ok());
   f.client->report({WorkerId(0, 0), Clock(4), Metric{1.0, 1, 2}});
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
@@ -89,7 +89,7 @@ TEST_CASE("a held grant is no silence: news of it restart the deadline") {
     REQUIRE(f.right->expect<wire::Heartbeat>());
     f.right->send(wire::Heartbeat{});
   }
-  f.left->send(grant_of(5, Threshold(1), 4));
+  f.left->send(wire_grant_of(5, Threshold(1), 4));
   CHECK(waiting.get().is_ok());
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("servers that were not heard of while this process stood still are not
   goes_on.set_value();
   REQUIRE(noticed.get_future().wait_for(20s) == std::future_status::ready);
   for (const auto& server : {f.left.get(), f.right.get()}) server->send(wire::Heartbeat{});
-  f.left->send(grant_of(0, Threshold(0), 0));
+  f.left->send(wire_grant_of(0, Threshold(0), 0));
   CHECK(f.client->next_instruction(0).is_ok());
   CHECK(f.client->closed().is_ok());
 }

@@ -24,7 +24,7 @@ namespace paceline {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::grant_of;
+using testing::wire_grant_of;
 using testing::payload_of;
 using testing::ScriptedServer;
 
@@ -126,7 +126,7 @@ struct Run {
   }
   // An iteration's begin, from its grant to its parameters. The pull by which these came.
   wire::Pull begin_iteration(std::int64_t clock, const wire::Payload& parameters = payload_of({7, 7})) {
-    wire::Grant grant = grant_of(clock, Threshold(0), clock);
+    wire::Grant grant = wire_grant_of(clock, Threshold(0), clock);
     grant.samples = 2;
     server->send(grant);
     const auto pull = server->expect_next<wire::Pull>();

@@ -39,9 +39,6 @@ struct TrainFixture {
     if (!training_) {
       training_.reset(new Training{.worker = WorkerId(0, 0),
                                    .layout = layout,
-                                   .refresh_clocks = refresh_clocks,
-                                   .pulls_ahead = pulls_ahead,
-                                   .applies_locally = applies_locally,
                                    .looks = looks,
                                    .batches = batches,
                                    .deadline = std::chrono::seconds(20),
@@ -49,6 +46,7 @@ struct TrainFixture {
                                    .process_cache = cache,
                                    .task = task,
                                    .pace = time,
+                                   .step = step::WorkerStep({refresh_clocks, pulls_ahead, applies_locally}),
                                    .cache = ThreadCache({}, cache.ranges(), 0, std::move(vectors)),
                                    .gradients = GradientBuffers(2),
                                    .emulator = Emulator(emulate, 1, Cluster{1, 1}, WorkerId(0, 0), 1),

@@ -9,10 +9,9 @@ namespace {
 
 using testing::TrainFixture;
 
-wire::Grant grant_of_batch(const BatchPart& batch) {
-  wire::Grant grant = testing::grant_of(0, Threshold(0), 0);
-  grant.position = batch.position;
-  grant.samples = batch.samples;
+step::Grant grant_of_batch(const BatchPart& batch) {
+  step::Grant grant = testing::grant_of(0, Threshold(0), 0);
+  grant.batch = batch;
   return grant;
 }
 
@@ -69,7 +68,7 @@ TEST_CASE(
   f.batches.counted_as_granted = true;
   f.task.on_backward = [](std::span<float>, const FinalFrom& final_from) { final_from(1); };
   f.exchange.grant(grant_of_batch({0, 2}));
-  wire::Grant other = grant_of_batch({2, 3});
+  step::Grant other = grant_of_batch({2, 3});
   other.clock = Clock(1);
   f.exchange.grant(other);
   const Status status = f.run().status();

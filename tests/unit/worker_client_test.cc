@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ClientFixture;
-using testing::grant_of;
+using testing::wire_grant_of;
 using testing::kLeft;
 using testing::kRight;
 using testing::payload_of;
@@ -88,7 +88,7 @@ TEST_CASE("the initial parameters reach each shard in frames, its own part alone
 TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that order") {
   ClientFixture f;
   f.join();
-  f.left->send(grant_of(0, Threshold(0), 0));
+  f.left->send(wire_grant_of(0, Threshold(0), 0));
   const auto next = f.client->next_instruction(0);
   REQUIRE(next.is_ok());
   CHECK(std::get<Granted>(*next).grant.threshold == Threshold(0));
@@ -159,7 +159,7 @@ TEST_CASE(
   ClientFixture f;
   f.options.cluster.threads_per_node = 2;
   f.join();
-  f.left->send(grant_of(0, Threshold(0), 0));
+  f.left->send(wire_grant_of(0, Threshold(0), 0));
   f.left->send(wire::FinishWorker{WorkerId(0, 0), "share done", 0ns});
   const Ticket needed = f.client->request_parameters(Version(0));
   REQUIRE(f.left->expect<wire::Pull>());
@@ -187,7 +187,7 @@ TEST_CASE(
 TEST_CASE("an instruction says what building the report and parsing the answer took on the I/O thread") {
   ClientFixture f;
   f.join();
-  f.left->send(grant_of(0, Threshold(0), 0));
+  f.left->send(wire_grant_of(0, Threshold(0), 0));
   const auto first = f.client->next_instruction(0);
   REQUIRE(first.is_ok());
   CHECK(std::get<Granted>(*first).report.building == 0ns);
@@ -196,7 +196,7 @@ TEST_CASE("an instruction says what building the report and parsing the answer t
   f.client->report({WorkerId(0, 0), Clock(0), Metric{1.0, 1, 2}});
   REQUIRE(f.left->expect<wire::StepReport>());
   const bool goes_on = GENERATE(true, false);
-  goes_on ? f.left->send(grant_of(1, Threshold(0), 1))
+  goes_on ? f.left->send(wire_grant_of(1, Threshold(0), 1))
           : f.left->send(wire::FinishWorker{WorkerId(0, 0), "share done", {}});
   const auto next = f.client->next_instruction(0);
   REQUIRE(next.is_ok());
@@ -271,7 +271,7 @@ TEST_CASE("the gradient is the caller's again once every byte has left and it is
   auto is_released = released.get_future();
   REQUIRE(f.left->expect_that<wire::Push>([](const wire::Push& push) { return push.last; }));
   CHECK(is_released.wait_for(0s) == std::future_status::timeout);  // it may have to be said again
-  f.left->send(testing::grant_of(1, Threshold(0), 0));
+  f.left->send(testing::wire_grant_of(1, Threshold(0), 0));
   CHECK(is_released.wait_for(20s) == std::future_status::ready);
 }
 
@@ -318,7 +318,7 @@ TEST_CASE("a refused push is no end; parameters that nobody asked for are") {
   ClientFixture f;
   f.join();
   f.left->send(wire::Error{StatusCode::kOutOfOrder, "push of clock 3, expected 4", false});
-  f.left->send(grant_of(0, Threshold(0), 0));
+  f.left->send(wire_grant_of(0, Threshold(0), 0));
   CHECK(f.client->next_instruction(0).is_ok());
   f.right->send(wire::Parameters{999, ShardId(1), Version(1), Revision(1), 0, true, {Clock(1)}},
                 payload_of({1, 1}));

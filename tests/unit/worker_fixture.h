@@ -110,7 +110,7 @@ class FakeExchange final : public ParameterExchange {
 
   ApplyMode apply = ApplyMode::kVersioned;  // of every grant
 
-  void grant(wire::Grant grant) { instructions_.push_back(Granted{std::move(grant), {}}); }
+  void grant(step::Grant grant) { instructions_.push_back(Granted{std::move(grant), {}}); }
   void finish() { instructions_.push_back(Finished{"share done", {}, {}}); }
 
   Result<Instruction> next_instruction(std::uint32_t) override {
@@ -185,8 +185,8 @@ class FakeExchange final : public ParameterExchange {
   std::deque<Instruction> instructions_;
 };
 
-inline wire::Grant grant_of(std::int64_t clock, Threshold s, std::int64_t newest) {
-  wire::Grant grant;
+inline step::Grant grant_of(std::int64_t clock, Threshold s, std::int64_t newest) {
+  step::Grant grant;
   grant.worker = WorkerId(0, 0);
   grant.clock = Clock(clock);
   grant.iteration = clock;
@@ -196,6 +196,19 @@ inline wire::Grant grant_of(std::int64_t clock, Threshold s, std::int64_t newest
   grant.revision = Revision(newest);
   grant.learning_rate = 1.0;
   return grant;
+}
+
+// The same as an authority says it.
+inline wire::Grant wire_grant_of(std::int64_t clock, Threshold s, std::int64_t newest) {
+  const step::Grant grant = grant_of(clock, s, newest);
+  return {.worker = grant.worker,
+          .clock = grant.clock,
+          .iteration = grant.iteration,
+          .threshold = grant.threshold,
+          .min_version = grant.min_version,
+          .version = grant.version,
+          .revision = grant.revision,
+          .learning_rate = grant.learning_rate};
 }
 
 }  // namespace paceline::testing

@@ -35,8 +35,8 @@ TEST_CASE("reads that a cache answers send nothing: SSP, refresh only when requi
   for (std::int64_t c = 0; c <= 2; ++c) f.exchange.grant(grant_of(c, Threshold(3), c));
   f.exchange.finish();
   REQUIRE(f.run().is_ok());
-  CHECK(f.training().parameter_reads == 3);
-  CHECK(f.training().server_reads == 1);
+  CHECK(f.training().step.reads() == 3);
+  CHECK(f.training().step.server_reads() == 1);
   CHECK(f.exchange.requested == std::vector<Version>{Version(0)});  // the first read of all
   for (std::int64_t c = 0; c <= 2; ++c) {
     const auto i = static_cast<std::size_t>(c);
@@ -64,7 +64,7 @@ TEST_CASE("a read that finds its cache fresh enough sends nothing, however often
   f.task.on_load = [&] { sent.push_back(f.exchange.requested.size() - before); };
   REQUIRE(f.run().is_ok());
   CHECK(sent == std::vector<std::size_t>{1, 0, 0, 0, 0});
-  CHECK(f.training().server_reads == 1);
+  CHECK(f.training().step.server_reads() == 1);
   // Kept fresh at every clock, each read has had a transfer of its own, behind the push; else none has.
   CHECK(f.exchange.requested.size() == (every_clock ? 1 + kReads : 1));
 }
@@ -105,7 +105,7 @@ TEST_CASE(
     const float value = -11.0F * static_cast<float>(c - 1) - 1.0F;
     CHECK(f.task.computed_with[c] == std::vector<float>{value, value});
   }
-  CHECK(f.training().server_reads == 1);  // the others were there with the grant
+  CHECK(f.training().step.server_reads() == 1);  // the others were there with the grant
 }
 
 TEST_CASE(
@@ -124,7 +124,7 @@ TEST_CASE(
   };
   std::size_t granted_before_landing = 0;
   f.exchange.before_instruction = [&, grants = std::size_t{0}]() mutable {
-    granted_before_landing += grants++ > 0 && f.training_if_made()->landed == std::nullopt;
+    granted_before_landing += grants++ > 0 && !f.training_if_made()->step.installed_early();
   };
   REQUIRE(f.run().is_ok());
   CHECK(f.exchange.requested_at_push == std::vector<std::size_t>{1, 2, 3, 4});
@@ -134,7 +134,7 @@ TEST_CASE(
     const float value = -11.0F * static_cast<float>(c);
     CHECK(f.task.computed_with[c] == std::vector<float>{value, value});
   }
-  CHECK(f.training().server_reads == 1);
+  CHECK(f.training().step.server_reads() == 1);
 }
 
 TEST_CASE("behind bsp asp's grants alone say that the refresh leaves ahead of the push from then on") {
@@ -214,7 +214,7 @@ TEST_CASE("a read waits for a server where parameters come behind the grant, not
   f.exchange.after_installing = [&] { f.time.pass(behind ? 5ms : 15ms); };
   const auto report = f.run();
   REQUIRE(report.is_ok());
-  CHECK(f.training().server_reads == (behind ? kClocks : 1));
+  CHECK(f.training().step.server_reads() == (behind ? kClocks : 1));
   const auto first = behind ? 5ms : 15ms;
   const auto others = (behind ? 5ms : 10ms) * (kClocks - 1);  // an exchange takes 5 or 15 ms in all
   CHECK(report->phases[Phase::kPsParam].total_ns == std::chrono::nanoseconds(first + others).count());
@@ -265,7 +265,7 @@ TEST_CASE("a newer version that another thread brought is copied from the proces
     f.cache.install(ShardId(0), testing::slice_of(TrainFixture::kAll, 1, {Clock(1)}, {5, 5}));
   };
   REQUIRE(f.run().is_ok());
-  CHECK(f.training().server_reads == 1);
+  CHECK(f.training().step.server_reads() == 1);
   CHECK(f.task.computed_with[1] == std::vector<float>{5, 5});
 }
 
@@ -292,9 +292,8 @@ TEST_CASE("an emulated iteration lasts in proportion to its samples, and is an o
   TrainFixture f;
   f.emulate.base_step = 100ms;
   for (const std::int64_t samples : {3, 1}) {
-    wire::Grant grant = grant_of(samples == 3 ? 0 : 1, Threshold(3), 0);
-    grant.position = samples == 3 ? 0 : 3;
-    grant.samples = samples;
+    step::Grant grant = grant_of(samples == 3 ? 0 : 1, Threshold(3), 0);
+    grant.batch = {samples == 3 ? 0 : 3, samples};
     f.exchange.grant(grant);
   }
   f.exchange.finish();
@@ -353,13 +352,12 @@ TEST_CASE("a task that fails ends its worker, with worker and clock in the messa
   Training& t = f.training();
   Training broken{.worker = t.worker,
                   .layout = t.layout,
-                  .refresh_clocks = t.refresh_clocks,
-                  .applies_locally = false,
                   .deadline = t.deadline,
                   .exchange = t.exchange,
                   .process_cache = t.process_cache,
                   .task = failing,
                   .pace = t.pace,
+                  .step = step::WorkerStep({f.refresh_clocks}),
                   .cache = ThreadCache(OptimizerSection{}, f.cache.ranges(), 0),
                   .gradients = GradientBuffers(2),
                   .emulator = t.emulator,

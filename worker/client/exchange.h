@@ -18,6 +18,7 @@
 #include "common/instant.h"
 #include "common/params/shared_floats.h"
 #include "common/status.h"
+#include "common/step/grant.h"
 #include "common/wire/messages.h"
 #include "worker/cache/landing.h"
 
@@ -31,7 +32,7 @@ struct ReportTime {
 
 // The worker may begin an iteration. `arrived`: when this process had it, by the steady clock.
 struct Granted {
-  wire::Grant grant;
+  step::Grant grant;
   Ticks arrived;
   ReportTime report = {};
 };

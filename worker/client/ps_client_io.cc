@@ -12,6 +12,21 @@ namespace {
 // thread still reads what was sent: a goodbye is read by then.
 constexpr std::chrono::nanoseconds kGoodbyeIsRead = std::chrono::milliseconds(5);
 
+step::Grant grant_of(const wire::Grant& grant) {
+  return {grant.worker,
+          grant.clock,
+          grant.iteration,
+          grant.threshold,
+          grant.min_version,
+          grant.version,
+          grant.revision,
+          grant.apply,
+          {grant.position, grant.samples},
+          grant.learning_rate,
+          grant.local_scale,
+          grant.held};
+}
+
 }  // namespace
 
 Status PsClient::Impl::io_send_to_authority(ServerLink& link, const wire::Body& body) {
@@ -172,7 +187,8 @@ Status PsClient::Impl::io_check_sharing(ServerLink& link) {
 Status PsClient::Impl::io_handle(ServerLink& link, wire::Grant& grant, wire::Payload&) {
   PACELINE_RETURN_IF_ERROR(io_check_ours(grant.worker));
   if (!io_outstanding_.granted(grant.worker.thread, grant.clock)) return Status::ok();  // said again
-  return io_instruct(grant.worker.thread, Granted{grant, steady_now(), io_report_time(link, grant.worker)});
+  return io_instruct(grant.worker.thread,
+                     Granted{grant_of(grant), steady_now(), io_report_time(link, grant.worker)});
 }
 
 Status PsClient::Impl::io_handle(ServerLink& link, wire::FinishWorker& finish, wire::Payload&) {

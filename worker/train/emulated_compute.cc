@@ -20,9 +20,9 @@ Result<Metric> compute_in_slot(Training& t, Clock clock, std::span<float> gradie
 
 }  // namespace
 
-Result<Metric> compute_at_pace(Training& t, const wire::Grant& grant, Ticks started,
+Result<Metric> compute_at_pace(Training& t, const step::Grant& grant, Ticks started,
                                std::span<float> gradient, const FinalFrom& final_from) {
-  const auto lasts = t.emulator.duration(grant.clock, grant.samples);
+  const auto lasts = t.emulator.duration(grant.clock, grant.batch.samples);
   const bool emulated = lasts || t.slots != nullptr;
   auto metric =
       compute_in_slot(t, grant.clock, gradient, emulated ? FinalFrom(whole_at_the_end) : final_from);

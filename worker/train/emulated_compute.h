@@ -16,7 +16,7 @@ namespace paceline {
 //
 // `final_from` hears what is final while the rest is computed, unless a cluster is emulated: there real
 // layers take no emulated time, and nothing is to leave before the emulated end.
-Result<Metric> compute_at_pace(Training& training, const wire::Grant& grant, Ticks started,
+Result<Metric> compute_at_pace(Training& training, const step::Grant& grant, Ticks started,
                                std::span<float> gradient, const FinalFrom& final_from);
 
 }  // namespace paceline

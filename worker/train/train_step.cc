@@ -1,110 +1,221 @@
 #include "worker/train/train_step.h"
 
+#include <algorithm>
 #include <utility>
-#include <vector>
+#include <variant>
 
+#include "common/assert.h"
 #include "worker/train/emulated_compute.h"
-#include "worker/train/leaving_gradient.h"
-#include "worker/train/read_parameters.h"
 
 namespace paceline {
 namespace {
 
 // Each server is told which of its states the gradient was computed with.
-std::vector<Revision> slice_revisions(const Training& t) {
+std::vector<Revision> slice_revisions(const cache::SnapshotStamp& stamp) {
   std::vector<Revision> revisions;
-  for (std::uint32_t k = 0; k < t.cache.stamp().shards(); ++k) {
-    revisions.push_back(t.cache.stamp().slice(ShardId(k)).revision);
-  }
+  for (std::uint32_t k = 0; k < stamp.shards(); ++k) revisions.push_back(stamp.slice(ShardId(k)).revision);
   return revisions;
-}
-
-// In the shadow of computing: beside the phases, in none of them.
-void record_early(Training& t, const LeavingGradient& gradient) {
-  const EarlyPush early = gradient.early(t.clock());
-  t.phases.add_hidden(Phase::kPsApplyGrads, early.hidden);
-  t.bytes_early += early.bytes;
-}
-
-// For the emulator: waiting for parameters is in an iteration's time, as it is in read_parameters(), also
-// where they were still landing when the grant arrived.
-Ticks begin_of_iteration(Training& t, const Granted& granted) {
-  const bool landing = t.landed && t.landed->done > granted.arrived;
-  return landing ? granted.arrived : t.pace.now();
 }
 
 }  // namespace
 
-Status train_step(Training& t, const Granted& granted) {
-  const wire::Grant& grant = granted.grant;
-  const BatchPart batch{grant.position, grant.samples};
-  const Ticks started = begin_of_iteration(t, granted);
-  PACELINE_RETURN_IF_ERROR(t.batches.check_granted(batch));
-
-  // T_CACHE_PARAM, P_CACHE_PARAM or PS_PARAM: parameters no older than the grant allows, own updates in them.
-  // Waiting for a server is the end of the exchange that the last iteration began.
-  PACELINE_RETURN_IF_ERROR(read_parameters(t, granted));
-  const Version version = t.cache.stamp().version();
-  const Revision revision = t.cache.stamp().revision();
-  const auto own_updates = static_cast<std::int64_t>(t.cache.kept());
-  const Step step{t.worker,          grant.clock, grant.iteration, grant.threshold,
-                  grant.min_version, version,     revision,        batch};
-
-  const Phase reading = t.phases.current();
-  t.phases.enter(Phase::kBatch);
-  {
-    const auto at_work = working(t.watch, WorkWatch::Work::kBatch, grant.clock);
-    PACELINE_RETURN_IF_ERROR(t.task.load(step));
-  }
-
-  t.phases.enter(Phase::kComputeGrads);
-  const FetchAhead ahead = fetch_ahead(t, grant);
-  PACELINE_ASSIGN_OR_RETURN(const auto gradient, t.gradients.acquire(t.deadline));
-  // What the task says is final leaves while it computes the rest.
-  LeavingGradient leaving(
-      t.exchange, {t.worker, grant.clock, 0, version, revision, gradient, own_updates, slice_revisions(t)},
-      t.looks);
-  const Ticks computing = t.clock();
-  const auto computed =
-      compute_at_pace(t, grant, started, *gradient, [&](std::int64_t begin) { leaving.final_from(begin); });
-  const auto compute_time = t.clock() - computing;
-  Status done = computed.status();
-  if (done.is_ok()) done = leaving.mistake();
-  if (done.is_ok()) done = t.batches.check_counted(batch, computed.value());
-  if (!done.is_ok()) {
-    leaving.withdraw();
-    return done;
-  }
-  const Metric& metric = computed.value();
-  t.phases.began_late(t.cache.went_on(), reading);
-  record_hidden(t, ahead);
-  record_early(t, leaving);
-  pull_ahead_of_push(t, grant);  // what has not left follows it
-  const std::string fault = leaving.fault(metric, t.layout);
-
-  if (t.applies_locally && fault.empty()) {
-    // What can wait is applied by the next read, if that needs it.
-    if (t.cache.applies_at_once()) t.phases.enter(Phase::kApplyGrads);
-    t.cache.apply_locally(grant.clock, gradient, grant.learning_rate, grant.local_scale);
-    if (Status applied = t.cache.status(); !applied.is_ok()) {
-      leaving.withdraw();
-      return applied;
+Result<Finished> TrainStep::run() {
+  actions_.push_back(step::AwaitInstruction{});
+  while (!finished_) {
+    PACELINE_ASSERT(!actions_.empty(), "worker " + to_string(t_.worker) + " has nothing to do");
+    for (const step::Action& action : std::exchange(actions_, {})) {
+      PACELINE_RETURN_IF_ERROR(std::visit([this](const auto& a) { return carry_out(a); }, action));
     }
   }
+  return *std::move(finished_);
+}
 
-  // The exchange: gradient and clock go up, grant and parameters come down. Which phases its time belongs to
-  // is known at its end (common/timing/exchange.h). A gradient that is not finite is not sent, or taken back;
-  // the clock still closes.
-  t.phases.enter(Phase::kPsApplyGrads);
-  fault.empty() ? leaving.push(metric.samples) : leaving.withdraw();
-  const Ticks reporting = t.clock();
-  t.exchange.report(
-      {t.worker, grant.clock, metric, version, revision, !fault.empty(), fault, own_updates, compute_time});
-  t.reporting = t.clock() - reporting;
-  pull_behind_push(t, grant);
+// The step as a whole: what begins, and with what it ends.
 
-  ++(fault.empty() ? t.iterations : t.skipped);
+Status TrainStep::carry_out(const step::AwaitInstruction&) {
+  PACELINE_ASSIGN_OR_RETURN(Instruction next, t_.exchange.next_instruction(t_.worker.thread));
+  if (const auto* const granted = std::get_if<Granted>(&next)) return begin(*granted);
+  finished_ = std::get<Finished>(std::move(next));
+  return tell(step::Finished{});
+}
+
+Status TrainStep::begin(const Granted& granted) {
+  const Ticks now = t_.pace.now();
+  t_.process_cache.note_existence(granted.grant.version, granted.grant.revision);
+  PACELINE_RETURN_IF_ERROR(tell(step::Granted{granted.grant, granted.arrived, look()}));
+  if (Status batch = t_.batches.check_granted(granted.grant.batch); !batch.is_ok()) return give_up(batch);
+  reported_ = granted.report;
+  // Waiting for parameters is in an iteration's time, also where they were still on their way when the grant
+  // arrived.
+  started_ = t_.step.installed_behind_grant() ? granted.arrived : now;
+  t_.phases.at(granted.grant.clock);
+  if (!t_.phases.running()) t_.phases.begin(Phase::kPsParam);
   return Status::ok();
+}
+
+// Why the round cannot be ended. What has left of its gradient is taken back.
+Status TrainStep::give_up(Status why) {
+  if (leaving_) leaving_->withdraw();
+  return std::move(why).with_context("worker " + to_string(t_.worker) + " at clock " +
+                                     to_string(t_.step.grant().clock));
+}
+
+// Whether the pull is installed is looked at first: what it calls installed must be seen in the process cache.
+step::View TrainStep::look() const {
+  const bool installed = pulled_ && t_.exchange.parameters_installed(*pulled_);
+  return {installed, t_.process_cache.newest_known(), t_.cache.state(), t_.process_cache.state()};
+}
+
+// Parameters.
+
+Status TrainStep::carry_out(const step::Pull& action) {
+  const Ticket ticket = action.installs_early ? t_.exchange.request_ahead(action.min_version)
+                                              : t_.exchange.request_parameters(action.min_version);
+  if (action.when == step::PullWhen::kPrefetch) {
+    prefetch_ = {ticket, t_.clock()};
+  } else {
+    pulled_ = ticket;
+  }
+  return Status::ok();
+}
+
+Status TrainStep::carry_out(const step::InstallEarly&) {
+  PACELINE_ASSIGN_OR_RETURN(const std::optional<Ticks> installed,
+                            t_.exchange.await_ahead(t_.worker.thread, *pulled_, t_.cache));
+  if (!installed) return Status::ok();  // nothing follows
+  return tell(step::InstalledEarly{*installed, t_.clock(), t_.cache.lands(), look()});
+}
+
+// A pull that was seen not to be answered may be by now, and then nobody would join it: whoever asked again
+// would be told that nothing has changed.
+Status TrainStep::carry_out(const step::AwaitParameters& action) {
+  const Ticket ticket =
+      action.pulled_with_push ? *pulled_ : t_.exchange.request_parameters(action.min_version);
+  const Result<Ticks> installed = t_.exchange.await_parameters(ticket, t_.cache);
+  if (!installed.is_ok()) return give_up(installed.status());
+  return tell(step::Arrived{*installed, t_.clock()});
+}
+
+// T_CACHE_PARAM or P_CACHE_PARAM: parameters no older than the grant allows, own updates in them.
+Status TrainStep::carry_out(const step::MakeCurrent& action) {
+  const step::Grant& grant = t_.step.grant();
+  const Phase phase = action.refresh ? Phase::kPCacheParam : Phase::kTCacheParam;
+  if (action.first) {
+    t_.phases.enter(phase);
+  } else {
+    t_.phases.end_exchange({grant.held, action.parameters, report_time(reported_)}, phase);
+  }
+  if (action.refresh) t_.cache.refresh(t_.process_cache.snapshot(), grant.clock);
+  apply_what_was_put_off();
+  if (Status cache = t_.cache.status(); !cache.is_ok()) return give_up(cache);
+  reading_ = t_.phases.current();
+  return tell(step::ParametersCurrent{});
+}
+
+// What was left until now of applying own gradients: on slices that stay, and whose buffer is needed. The
+// last gradient's never is: two are enough for the next.
+void TrainStep::apply_what_was_put_off() {
+  const auto needs_a_buffer = [this] { return t_.cache.gradients_held() > 1 && !t_.gradients.ready(); };
+  if (!t_.cache.waits() && !needs_a_buffer()) return;
+  t_.phases.enter(Phase::kApplyGrads);
+  t_.cache.settle();
+  while (needs_a_buffer()) t_.cache.keep_difference();
+}
+
+// The gradient.
+
+Status TrainStep::carry_out(const step::LoadBatch&) {
+  const step::Grant& grant = t_.step.grant();
+  const cache::SnapshotStamp& stamp = t_.cache.stamp();
+  const Step granted{t_.worker,         grant.clock,     grant.iteration,  grant.threshold,
+                     grant.min_version, stamp.version(), stamp.revision(), grant.batch};
+  prefetch_.reset();
+  t_.phases.enter(Phase::kBatch);
+  {
+    const auto at_work = working(t_.watch, WorkWatch::Work::kBatch, grant.clock);
+    if (Status loaded = t_.task.load(granted); !loaded.is_ok()) return give_up(loaded);
+  }
+  t_.phases.enter(Phase::kComputeGrads);
+  return tell(step::BatchLoaded{look()});
+}
+
+Status TrainStep::carry_out(const step::Compute&) {
+  const step::Grant& grant = t_.step.grant();
+  const cache::SnapshotStamp& stamp = t_.cache.stamp();
+  own_updates_ = static_cast<std::int64_t>(t_.cache.kept());
+  auto buffer = t_.gradients.acquire(t_.deadline);
+  if (!buffer.is_ok()) return give_up(buffer.status());
+  gradient_ = std::move(buffer).value();
+  // What the task says is final leaves while it computes the rest.
+  leaving_.emplace(t_.exchange,
+                   LocalGradient{t_.worker, grant.clock, 0, stamp.version(), stamp.revision(), gradient_,
+                                 own_updates_, slice_revisions(stamp)},
+                   t_.looks);
+  const Ticks computing = t_.clock();
+  const auto computed = compute_at_pace(t_, grant, started_, *gradient_,
+                                        [this](std::int64_t begin) { leaving_->final_from(begin); });
+  compute_time_ = t_.clock() - computing;
+  Status done = computed.status();
+  if (done.is_ok()) done = leaving_->mistake();
+  if (done.is_ok()) done = t_.batches.check_counted(grant.batch, computed.value());
+  if (!done.is_ok()) return give_up(done);
+  metric_ = computed.value();
+  t_.phases.began_late(t_.cache.went_on(), reading_);
+  record_hidden();
+  pulled_.reset();  // what was pulled with the last push
+  return tell(step::GradientComputed{look()});
+}
+
+// In the shadow of computing: beside the phases, in none of them.
+void TrainStep::record_hidden() {
+  if (prefetch_) {
+    const Ticks until = t_.exchange.parameters_installed(prefetch_->ticket).value_or(t_.clock());
+    t_.phases.add_hidden(Phase::kPsParam, std::max(until - prefetch_->since, std::chrono::nanoseconds::zero()));
+  }
+  const EarlyPush early = leaving_->early(t_.clock());
+  t_.phases.add_hidden(Phase::kPsApplyGrads, early.hidden);
+  t_.bytes_early += early.bytes;
+}
+
+Status TrainStep::carry_out(const step::CheckGradient&) {
+  fault_ = leaving_->fault(metric_, t_.layout);
+  return tell(step::GradientChecked{fault_.empty()});
+}
+
+Status TrainStep::carry_out(const step::ApplyLocally&) {
+  const step::Grant& grant = t_.step.grant();
+  // What can wait is applied by the next round, if that needs it.
+  if (t_.cache.applies_at_once()) t_.phases.enter(Phase::kApplyGrads);
+  t_.cache.apply_locally(grant.clock, gradient_, grant.learning_rate, grant.local_scale);
+  if (Status applied = t_.cache.status(); !applied.is_ok()) return give_up(applied);
+  return tell(step::AppliedLocally{});
+}
+
+// The exchange: gradient and clock go up, grant and parameters come down. Which phases its time belongs to is
+// known at its end (common/timing/exchange.h).
+
+Status TrainStep::carry_out(const step::Contribute&) {
+  t_.phases.enter(Phase::kPsApplyGrads);
+  leaving_->push(metric_.samples);
+  return Status::ok();
+}
+
+Status TrainStep::carry_out(const step::Withdraw&) {
+  t_.phases.enter(Phase::kPsApplyGrads);
+  leaving_->withdraw();
+  return Status::ok();
+}
+
+Status TrainStep::carry_out(const step::Report& action) {
+  const cache::SnapshotStamp& stamp = t_.cache.stamp();
+  const Ticks reporting = t_.clock();
+  t_.exchange.report({t_.worker, t_.step.grant().clock, metric_, stamp.version(), stamp.revision(),
+                      action.skipped, fault_, own_updates_, compute_time_});
+  reporting_ = t_.clock() - reporting;
+  leaving_.reset();
+  gradient_.reset();
+  if (t_.shown != nullptr) t_.shown->show(t_.phases.times());
+  return tell(step::Sent{look()});
 }
 
 }  // namespace paceline

@@ -1,17 +1,22 @@
-// One iteration of one worker, in the order of the data's path. Read this first: every other file of worker/
-// is a part that train_step() calls.
+// One iteration after another of one worker, in the order of the data's path. Which step follows which, and
+// where parameters come from, step::WorkerStep decides; here its decisions are carried out. Read this and
+// common/step/worker_step.h first: every other file of worker/ is a part that TrainStep calls.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
-#include "common/cache/freshness.h"
 #include "common/config/run_config.h"
 #include "common/ids.h"
+#include "common/metric.h"
 #include "common/params/layout.h"
 #include "common/status.h"
+#include "common/step/worker_step.h"
 #include "common/task/task.h"
 #include "common/timing/recorder.h"
 #include "worker/cache/process_cache.h"
@@ -22,6 +27,7 @@
 #include "worker/emulate/pace.h"
 #include "worker/train/batch_limits.h"
 #include "worker/train/gradient_buffers.h"
+#include "worker/train/leaving_gradient.h"
 #include "worker/train/work_watch.h"
 
 namespace paceline {
@@ -31,12 +37,9 @@ namespace paceline {
 struct Training {
   WorkerId worker;
   const Layout& layout;
-  std::optional<std::int64_t> refresh_clocks;  // cache::FreshnessRules
-  bool pulls_ahead = true;                     // there, too
-  bool applies_locally = false;                // cache::keeps_own_updates()
-  bool looks = true;                           // worker_looks(), for NaN
-  BatchLimits batches = {};                    // that a grant may ask for
-  std::chrono::nanoseconds deadline;           // for whatever should never take long: cluster.lease
+  bool looks = true;                  // worker_looks(), for NaN
+  BatchLimits batches = {};           // that a grant may ask for
+  std::chrono::nanoseconds deadline;  // for whatever should never take long: cluster.lease
 
   ParameterExchange& exchange;
   ProcessCache& process_cache;
@@ -44,6 +47,7 @@ struct Training {
   PaceClock& pace;
   ComputeSlots* slots = nullptr;  // only where a cluster is emulated
 
+  step::WorkerStep step;
   ThreadCache cache;
   GradientBuffers gradients;
   Emulator emulator;
@@ -52,39 +56,68 @@ struct Training {
   ShownTimes* shown = nullptr;   // where its times are seen while it trains; null: nowhere
   WorkWatch* watch = nullptr;    // where it is seen what it is at; null: nowhere
 
-  // The parameters asked for with the last push, and, where they do not wait for the grant, when they were
-  // here and had landed.
-  struct Asked {
-    Ticket ticket = 0;
-    Version min_version;
-  };
-  struct Landed {
-    Ticks installed;
-    Ticks done;
-  };
-  std::optional<Asked> with_push = {};
-  bool lands_first = false;  // before it looks for its grant
-  std::optional<Landed> landed = {};
-
-  // What it has done so far.
-  std::int64_t iterations = 0;  // that made a gradient
-  std::int64_t skipped = 0;
+  // What it has done so far, besides what `step` counts.
   std::int64_t overruns = 0;
   std::int64_t bytes_early = 0;  // of gradients, handed over while the rest was computed
-  std::int64_t parameter_reads = 0;
-  std::int64_t server_reads = 0;          // of them, those that waited for a server
-  std::chrono::nanoseconds reporting{0};  // this thread's part of the last step report
 };
 
-// Phase STEP of the exchange that ends: the training thread's part and what was done for it elsewhere.
-inline std::chrono::nanoseconds report_time(const Training& t, const ReportTime& elsewhere) {
-  return t.reporting + elsewhere.building + elsewhere.parsing;
-}
+// Carries out the actions of `training.step` on the calling thread.
+class TrainStep {
+ public:
+  explicit TrainStep(Training& training) : t_(training) {}
 
-// Runs the iteration that `granted` allows, from reading the parameters to sending gradient and report. When
-// it returns, the exchange is under way: the next grant ends it. Errors: the exchange was closed, the grant
-// asks for samples that the run does not have, the task failed or counts other ones than were granted, or the
-// thread cache's memory failed; the worker cannot go on.
-Status train_step(Training& training, const Granted& granted);
+  // Until nothing follows. Errors: the exchange was closed; a grant does not move the clock on or asks for
+  // samples that the run does not have; the task failed or counted other samples than were granted; the thread
+  // cache's memory failed. The worker cannot go on. With the worker and its clock where it had begun a round.
+  Result<Finished> run();
+
+  // Phase STEP of the exchange that ends: the training thread's part and what was done for it elsewhere.
+  std::chrono::nanoseconds report_time(const ReportTime& elsewhere) const {
+    return reporting_ + elsewhere.building + elsewhere.parsing;
+  }
+
+ private:
+  Status carry_out(const step::AwaitInstruction&);
+  Status carry_out(const step::AwaitParameters& action);
+  Status carry_out(const step::MakeCurrent& action);
+  Status carry_out(const step::LoadBatch&);
+  Status carry_out(const step::Pull& action);
+  Status carry_out(const step::Compute&);
+  Status carry_out(const step::CheckGradient&);
+  Status carry_out(const step::ApplyLocally&);
+  Status carry_out(const step::Contribute&);
+  Status carry_out(const step::Withdraw&);
+  Status carry_out(const step::Report& action);
+  Status carry_out(const step::InstallEarly&);
+
+  Status tell(const step::Event& event) { return t_.step.step(event, actions_); }
+  step::View look() const;
+  Status begin(const Granted& granted);
+  void apply_what_was_put_off();
+  void record_hidden();
+  Status give_up(Status why);
+
+  Training& t_;
+  std::vector<step::Action> actions_;  // to be carried out
+  std::optional<Finished> finished_;
+  std::optional<Ticket> pulled_;            // with the last push
+  std::chrono::nanoseconds reporting_{0};   // this thread's part of the last step report
+
+  // Of the round.
+  ReportTime reported_;  // of the report that its grant answers
+  Ticks started_;        // for the emulator
+  Phase reading_ = Phase::kPsParam;  // in which its parameters were made current
+  struct Prefetch {
+    Ticket ticket = 0;
+    Ticks since;
+  };
+  std::optional<Prefetch> prefetch_;
+  std::int64_t own_updates_ = 0;  // in the parameters that it computes with
+  std::shared_ptr<GradientBuffers::Buffer> gradient_;
+  std::optional<LeavingGradient> leaving_;  // the same on its way
+  Metric metric_;
+  std::chrono::nanoseconds compute_time_{0};
+  std::string fault_;  // what is not finite
+};
 
 }  // namespace paceline
