@@ -110,9 +110,9 @@ class Node {
     LocalUpdates own;
     std::optional<Ticket> pulled;              // sent, or joined, with the last push
     std::optional<std::uint32_t> pull_behind;  // where it was sent behind it: the pool's place
-    bool installs_early = false;  // it waits for that, before it looks for its grant
-    bool landed = false;          // what it reads next has been copied to its place as it came
-    bool finished = false;        // the news that nothing follows came
+    bool installs_early = false;               // it waits for that, before it looks for its grant
+    bool landed = false;                       // what it reads next has been copied to its place as it came
+    bool finished = false;                     // the news that nothing follows came
     struct {
       std::optional<Ticket> ticket;
       Ticks since;

@@ -264,6 +264,7 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
       .looks = worker_looks(config_.train.on_nan, config_.cluster.gradient_encoding),
       .batches = batch_limits(config_),
       .deadline = deadline(config_.cluster),
+      .coordinator = client_,
       .exchange = client_,
       .process_cache = process_cache_,
       .task = *trainer->task,

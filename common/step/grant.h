@@ -32,10 +32,10 @@ struct Grant {
 // What the synchronisation core decided. `learning_rate`, `local_scale`: as its grant says them; the core
 // does not know them.
 inline Grant grant_of(const sync::Grant& grant, double learning_rate = 0.0, double local_scale = 1.0) {
-  return {grant.worker,   grant.clock,         grant.iteration, grant.threshold,
-          grant.min_version, grant.version,    grant.revision,  grant.apply,
-          {grant.position, grant.samples},     learning_rate,   local_scale,
-          grant.held};
+  return {grant.worker,    grant.clock,       grant.iteration,
+          grant.threshold, grant.min_version, grant.version,
+          grant.revision,  grant.apply,       {grant.position, grant.samples},
+          learning_rate,   local_scale,       grant.held};
 }
 
 }  // namespace paceline::step

@@ -43,8 +43,8 @@ Status WorkerStep::on(const Granted& event, std::vector<Action>& actions) {
 
 // Nobody will compute with what was to be installed early.
 Status WorkerStep::on(const Finished&, std::vector<Action>&) {
-  PACELINE_ASSERT(!grant_waits_, "worker " + to_string(grant_.worker) +
-                                           " has a grant, and nothing is to follow");
+  PACELINE_ASSERT(!grant_waits_,
+                  "worker " + to_string(grant_.worker) + " has a grant, and nothing is to follow");
   expect(Expects::kInstruction, Expects::kNothing);
   return Status::ok();
 }
@@ -61,7 +61,7 @@ Status WorkerStep::on(const InstalledEarly& event, std::vector<Action>& actions)
 // Waiting for servers, here or before, is the end of the exchange that the last round began.
 void WorkerStep::read(const View& now, std::vector<Action>& actions) {
   ++reads_;
-  const cache::PullWithPush pull = !pulled_              ? cache::PullWithPush::kNone
+  const cache::PullWithPush pull = !pulled_             ? cache::PullWithPush::kNone
                                    : now.pull_installed ? cache::PullWithPush::kInstalled
                                                         : cache::PullWithPush::kPending;
   const cache::ReadRequest request{grant_.clock, grant_.min_version, now.newest_known.version,
@@ -105,8 +105,8 @@ Status WorkerStep::on(const ParametersCurrent&, std::vector<Action>& actions) {
 
 Status WorkerStep::on(const BatchLoaded& event, std::vector<Action>& actions) {
   expect(Expects::kBatch, Expects::kGradient);
-  const cache::PullPlan plan = cache::prefetch(
-      grant_.clock, grant_.threshold, event.now.newest_known.version, event.now.thread, event.now.process);
+  const cache::PullPlan plan = cache::prefetch(grant_.clock, grant_.threshold, event.now.newest_known.version,
+                                               event.now.thread, event.now.process);
   if (plan.send) actions.push_back(Pull{PullWhen::kPrefetch, plan.min_version});
   actions.push_back(Compute{});
   return Status::ok();
@@ -117,8 +117,8 @@ Status WorkerStep::on(const GradientComputed& event, std::vector<Action>& action
   pulled_.reset();
   early_.reset();
   installs_early_ = installed_anything_ = false;
-  const cache::PullWithPushPlan plan = cache::pull_with_push(
-      freshness(), grant_.clock, grant_.threshold, event.now.thread, event.now.process);
+  const cache::PullWithPushPlan plan =
+      cache::pull_with_push(freshness(), grant_.clock, grant_.threshold, event.now.thread, event.now.process);
   if (plan.ahead) pull(PullWhen::kBeforePush, plan, actions);
   actions.push_back(CheckGradient{});
   return Status::ok();
@@ -154,8 +154,8 @@ void WorkerStep::send(bool finite, std::vector<Action>& actions) {
 Status WorkerStep::on(const Sent& event, std::vector<Action>& actions) {
   expect(Expects::kSent, Expects::kInstruction);
   if (!pulled_) {
-    const cache::PullWithPushPlan plan = cache::pull_with_push(
-        freshness(), grant_.clock, grant_.threshold, event.now.thread, event.now.process);
+    const cache::PullWithPushPlan plan = cache::pull_with_push(freshness(), grant_.clock, grant_.threshold,
+                                                               event.now.thread, event.now.process);
     if (plan.send) pull(PullWhen::kAfterPush, plan, actions);
   }
   if (installs_early_) actions.push_back(InstallEarly{});

@@ -50,7 +50,7 @@ namespace paceline::step {
 // What a rule may need to know of the caches. Whoever looks does so in this order: what is seen to be
 // installed must be in the process cache that is looked at.
 struct View {
-  bool pull_installed = false;  // what was pulled with the last push, where something was
+  bool pull_installed = false;            // what was pulled with the last push, where something was
   cache::ProcessCacheState newest_known;  // that any grant or answer to this node has named
   cache::ThreadCacheState thread;
   cache::ProcessCacheState process;
@@ -145,14 +145,14 @@ struct InstallEarly {};
 // Then Granted or Finished.
 struct AwaitInstruction {};
 
-using Action = std::variant<AwaitParameters, MakeCurrent, LoadBatch, Pull, Compute, CheckGradient, ApplyLocally,
-                            Contribute, Withdraw, Report, InstallEarly, AwaitInstruction>;
+using Action = std::variant<AwaitParameters, MakeCurrent, LoadBatch, Pull, Compute, CheckGradient,
+                            ApplyLocally, Contribute, Withdraw, Report, InstallEarly, AwaitInstruction>;
 
 // What of the run's configuration the order of a step depends on.
 struct StepRules {
   std::optional<std::int64_t> refresh_clocks = {};  // cache::FreshnessRules
-  bool pulls_ahead = true;                     // there, too
-  bool applies_locally = false;                // cache::keeps_own_updates()
+  bool pulls_ahead = true;                          // there, too
+  bool applies_locally = false;                     // cache::keeps_own_updates()
 };
 
 // One worker's, from its first grant to its last. Thread: one.
@@ -186,7 +186,7 @@ class WorkerStep {
  private:
   // What the next event has to be.
   enum class Expects {
-    kInstruction,   // Granted, Finished; InstalledEarly as well while installing_ says so
+    kInstruction,  // Granted, Finished; InstalledEarly as well while installing_ says so
     kArrived,
     kCurrent,
     kBatch,

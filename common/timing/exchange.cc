@@ -5,7 +5,7 @@
 
 namespace paceline {
 
-ExchangeSplit split_exchange(std::chrono::nanoseconds total, const Exchange& exchange) {
+ExchangeSplit split_exchange(std::chrono::nanoseconds total, const ExchangeTimes& exchange) {
   using std::chrono::nanoseconds;
   nanoseconds left = std::max(total, nanoseconds(0));
   const auto take = [&left](nanoseconds wanted) {

@@ -20,7 +20,7 @@
 namespace paceline {
 
 // What is known about the inside of an exchange.
-struct Exchange {
+struct ExchangeTimes {
   std::chrono::nanoseconds held{0};                    // Grant.held
   std::optional<std::chrono::nanoseconds> parameters;  // grant to last parameter; none when none were needed
   std::chrono::nanoseconds report{0};                  // building the report and parsing the grant
@@ -35,6 +35,6 @@ struct ExchangeSplit {
 
 // `total`: how long the thread was blocked. Negative parts count as 0 (clocks of two machines are never
 // compared, but `held` was measured on another one).
-ExchangeSplit split_exchange(std::chrono::nanoseconds total, const Exchange& exchange);
+ExchangeSplit split_exchange(std::chrono::nanoseconds total, const ExchangeTimes& exchange);
 
 }  // namespace paceline

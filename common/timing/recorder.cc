@@ -57,7 +57,7 @@ void PhaseRecorder::leave() {
   current_begin_ = now;
 }
 
-void PhaseRecorder::close(Ticks now, const Exchange& exchange) {
+void PhaseRecorder::close(Ticks now, const ExchangeTimes& exchange) {
   PACELINE_ASSERT(running() && current_, "an exchange ends that was not entered");
   const ExchangeSplit split = split_exchange(now - current_begin_, exchange);
   add(Phase::kBarrier, split.barrier);
@@ -78,7 +78,7 @@ void PhaseRecorder::close(Ticks now, const Exchange& exchange) {
   current_.reset();
 }
 
-void PhaseRecorder::end_exchange(const Exchange& exchange, Phase next) {
+void PhaseRecorder::end_exchange(const ExchangeTimes& exchange, Phase next) {
   const Ticks now = clock_();
   close(now, exchange);
   current_ = next;
@@ -104,7 +104,7 @@ void PhaseRecorder::end() {
   wall_end_ = clock_();
 }
 
-void PhaseRecorder::end(const Exchange& last) {
+void PhaseRecorder::end(const ExchangeTimes& last) {
   close(clock_(), last);
   end();
 }

@@ -58,7 +58,7 @@ class PhaseRecorder {
 
   // Ends the running phase, which was an exchange: its time goes to the four phases of split_exchange(),
   // whichever phase was entered for it. Then begins `next`.
-  void end_exchange(const Exchange& exchange, Phase next);
+  void end_exchange(const ExchangeTimes& exchange, Phase next);
 
   // The running phase began `length` later than it was entered: what an earlier one, `of`, had asked a device
   // for went on until then. At most all of it so far. `of` has then the time, and was not entered once more:
@@ -71,7 +71,7 @@ class PhaseRecorder {
   // Ends the running phase and the wall. Once; afterwards only totals().
   void end();
   // The same where the running phase is the last exchange.
-  void end(const Exchange& last);
+  void end(const ExchangeTimes& last);
   // The same, but as if the running phase had not begun: it was for nothing, and is in no phase, nor in the
   // wall.
   void end_without_last();
@@ -103,7 +103,7 @@ class PhaseRecorder {
   // Ends the running phase at `now`.
   void close(Ticks now);
   // Ends the running phase, an exchange, at `now`.
-  void close(Ticks now, const Exchange& exchange);
+  void close(Ticks now, const ExchangeTimes& exchange);
 
   std::function<Ticks()> clock_;
   std::unique_ptr<std::array<Stat, kPhaseCount>> stats_;

@@ -1,22 +1,8 @@
-// Which version's learning rate holds for what.
 #include "server/store/decision.h"
 
-#include "common/params/schedule.h"
-#include "common/params/staleness.h"
+#include "common/params/rates.h"
 
 namespace paceline::server {
-namespace {
-
-// Of what is applied on top of `version`.
-double rate_at(const RunConfig& config, Version version, double scale) {
-  return learning_rate(config.train.optimizer, version, planned_versions(config)) * scale;
-}
-
-double rate_scale(const RunConfig& config, std::size_t stage) {
-  return config.sync.stages.empty() ? 1.0 : config.sync.stages[stage].lr_scale;
-}
-
-}  // namespace
 
 wire::ApplyDecision apply_decision(const RunConfig& config, const sync::Apply& action, Version decided) {
   wire::ApplyDecision decision;
@@ -25,13 +11,9 @@ wire::ApplyDecision apply_decision(const RunConfig& config, const sync::Apply& a
   }
   for (const sync::SkippedIteration& s : action.skipped) decision.skipped.push_back({s.worker, s.clock, 0});
   decision.combine = action.combine == CombineMode::kMean ? wire::Combine::kMean : wire::Combine::kEach;
-  // Versioned: all contributors are stamped with the version they are applied to. Eager: the version as it
-  // stands.
-  const bool stamped = action.apply == ApplyMode::kVersioned && !action.contributors.empty();
   decision.apply = action.apply;
   decision.rate_scale = rate_scale(config, action.stage);
-  decision.learning_rate = rate_at(
-      config, stamped ? Version(action.contributors.front().clock.value) : decided, decision.rate_scale);
+  decision.learning_rate = applied_rate(config, action, decided);
   decision.version_after = action.version_after;
   decision.revision_after = action.revision_after;
   return decision;
@@ -47,16 +29,10 @@ wire::Grant grant_of(const RunConfig& config, const sync::Grant& action) {
   grant.min_version = action.min_version;
   grant.version = action.version;
   grant.revision = action.revision;
-  const bool versioned = action.apply == ApplyMode::kVersioned;
   grant.apply = action.apply;
-  // How stale the gradient will be is not known yet: most likely as the last one was. Nor is whether another
-  // policy takes over before it is applied.
-  grant.learning_rate = rate_at(config, versioned ? Version(action.clock.value) : action.version,
-                                rate_scale(config, action.stage)) /
-                        staleness_divisor(config.train.optimizer.staleness, action.staleness);
-  const bool mean = versioned && config.sync.combine == CombineMode::kMean;
-  grant.local_scale =
-      mean ? static_cast<double>(action.samples) / static_cast<double>(action.clock_samples) : 1.0;
+  const LocalRate rate = local_rate(config, action);
+  grant.learning_rate = rate.learning_rate;
+  grant.local_scale = rate.scale;
   grant.held = action.held;
   grant.position = action.position;
   grant.samples = action.samples;

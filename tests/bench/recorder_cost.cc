@@ -22,8 +22,8 @@ constexpr int kStepsPerBatch = 500;
 
 // One step's calls, every optional one included: a local apply and parameters fetched ahead of time.
 void record_step(PhaseRecorder& recorder) {
-  const Exchange exchange{std::chrono::microseconds(3), std::chrono::microseconds(2),
-                          std::chrono::microseconds(1)};
+  const ExchangeTimes exchange{std::chrono::microseconds(3), std::chrono::microseconds(2),
+                               std::chrono::microseconds(1)};
   recorder.end_exchange(exchange, Phase::kPCacheParam);
   recorder.enter(Phase::kBatch);
   recorder.enter(Phase::kComputeGrads);

@@ -82,7 +82,7 @@ class NodeModel {
     bool installs_early = false;   // it waits for that
     Metric metric;                 // as it reports it
     std::int64_t own_updates = 0;  // in what it computed with
-    bool in_iteration = false;  // granted, and not reported
+    bool in_iteration = false;     // granted, and not reported
     bool finished = false;
   };
   struct Pull {

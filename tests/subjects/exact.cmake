@@ -47,3 +47,7 @@ if(NOT PACELINE_SANITIZE)
     ${CMAKE_BINARY_DIR}/bin)
   set_tests_properties(bytes_test PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
 endif()
+
+# A run without servers, beside one with them.
+paceline_test(local_run_test SOURCES unit/local_run_test.cc
+  LIBS paceline_local paceline_train paceline_test_cluster paceline_network_task paceline_data paceline_config paceline_simulate)

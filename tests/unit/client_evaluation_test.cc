@@ -10,8 +10,8 @@ namespace paceline {
 namespace {
 
 using testing::ClientFixture;
-using testing::wire_grant_of;
 using testing::payload_of;
+using testing::wire_grant_of;
 
 TEST_CASE("an exact version is fetched past the process cache") {
   ClientFixture f;

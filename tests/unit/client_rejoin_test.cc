@@ -14,10 +14,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ClientFixture;
-using testing::wire_grant_of;
 using testing::kLeft;
 using testing::kRight;
 using testing::payload_of;
+using testing::wire_grant_of;
 
 using SentBytes = std::vector<std::byte>;
 
@@ -130,8 +130,8 @@ TEST_CASE("what is granted past, withdrawn or answered is not said again") {
                payload_of({7, 7, 7}));
   f.left->send(wire_grant_of(1, Threshold(0), 1));
   REQUIRE(f.granted() == Clock(1));
-  LocalGradient second{WorkerId(0, 0), Clock(1),    2,
-                       Version(0),     Revision(0), std::make_shared<const std::vector<float>>(5, 1.0F)};
+  Contribution second{WorkerId(0, 0), Clock(1),    2,
+                      Version(0),     Revision(0), std::make_shared<const std::vector<float>>(5, 1.0F)};
   f.client->push_early(second, 0);
   REQUIRE(f.left->expect_that<wire::Push>([](const wire::Push& push) { return push.clock == Clock(1); }));
   f.client->withdraw(second);
@@ -147,12 +147,12 @@ TEST_CASE("what is granted past, withdrawn or answered is not said again") {
 TEST_CASE("of a gradient that is still computed what has left is said again, and the rest follows") {
   RejoinFixture f;
   f.join();
-  const LocalGradient gradient{WorkerId(0, 0),
-                               Clock(0),
-                               2,
-                               Version(0),
-                               Revision(0),
-                               std::make_shared<const std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5})};
+  const Contribution gradient{WorkerId(0, 0),
+                              Clock(0),
+                              2,
+                              Version(0),
+                              Revision(0),
+                              std::make_shared<const std::vector<float>>(std::vector<float>{1, 2, 3, 4, 5})};
   f.client->push_early(gradient, 2);
   REQUIRE(f.left->expect<wire::Push>()->offset == 2);
   REQUIRE(f.left_breaks());

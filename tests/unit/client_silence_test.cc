@@ -12,9 +12,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ClientFixture;
-using testing::wire_grant_of;
 using testing::kLeft;
 using testing::ScriptedServer;
+using testing::wire_grant_of;
 
 TEST_CASE("who does not answer within start_timeout is named, and only they") {
   ClientFixture f;

@@ -116,7 +116,7 @@ Ticks now() { return g_now; }
 struct Sending {
   GradientSender sender;
   std::shared_ptr<const std::vector<float>> values = std::make_shared<const std::vector<float>>(10);
-  LocalGradient gradient{WorkerId(0, 0), Clock(3), 0, Version(1), Revision(2), values};
+  Contribution gradient{WorkerId(0, 0), Clock(3), 0, Version(1), Revision(2), values};
 
   explicit Sending(std::optional<Encoder> encoder = {}) : sender({{0, 10}}, 2, encoder, now) {
     g_now = Ticks(1'000'000'000);

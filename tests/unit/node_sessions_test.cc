@@ -24,9 +24,9 @@ namespace paceline {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::wire_grant_of;
 using testing::payload_of;
 using testing::ScriptedServer;
+using testing::wire_grant_of;
 
 // Where a server is to be missed.
 constexpr Duration kMissedAfter = 3s;

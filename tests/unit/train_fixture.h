@@ -42,6 +42,7 @@ struct TrainFixture {
                                    .looks = looks,
                                    .batches = batches,
                                    .deadline = std::chrono::seconds(20),
+                                   .coordinator = exchange,
                                    .exchange = exchange,
                                    .process_cache = cache,
                                    .task = task,

@@ -163,7 +163,7 @@ TEST_CASE("so it is where the answer is that nothing follows") {
 
 TEST_CASE("being held by the threshold is BARRIER") {
   Bench b(Reads::kFromServer);
-  b.exchange.held = kDelay;
+  b.exchange.held_for = kDelay;
   b.exchange.before_instruction = [&, first = true]() mutable {
     if (!first) b.delay();  // before the first grant there is no training yet
     first = false;
@@ -175,7 +175,7 @@ TEST_CASE("being held until the news that nothing follows is BARRIER") {
   Bench b(Reads::kFromServer);
   b.exchange.before_instruction = [&, instructions = 0]() mutable {
     if (++instructions <= kSteps) return;
-    b.exchange.held = kSteps * kDelay;
+    b.exchange.held_for = kSteps * kDelay;
     for (int i = 0; i < kSteps; ++i) b.delay();
   };
   b.expect_in(Phase::kBarrier);

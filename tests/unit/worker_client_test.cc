@@ -15,11 +15,11 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ClientFixture;
-using testing::wire_grant_of;
 using testing::kLeft;
 using testing::kRight;
 using testing::payload_of;
 using testing::ScriptedServer;
+using testing::wire_grant_of;
 
 TEST_CASE("a gradient that is computed leaves in parts, but where something is owed") {
   const auto leaves_in_parts = [](Encoding encoding) {

@@ -15,13 +15,15 @@
 
 #include "common/instant.h"
 #include "common/task/task.h"
+#include "common/wire/messages.h"
 #include "worker/cache/process_cache.h"
-#include "worker/client/exchange.h"
 #include "worker/emulate/pace.h"
+#include "worker/exchange/coordinator.h"
+#include "worker/exchange/exchange.h"
 
 namespace paceline::testing {
 
-inline wire::Payload payload_of(std::vector<float> values) {
+inline Payload payload_of(std::vector<float> values) {
   const auto owner = std::make_shared<const std::vector<float>>(std::move(values));
   return {owner, reinterpret_cast<const std::byte*>(owner->data()), owner->size() * sizeof(float)};
 }
@@ -81,7 +83,7 @@ class ScriptedTask final : public Task {
 };
 
 // The servers' side as a script: instructions in their order, and what a request for parameters brings.
-class FakeExchange final : public ParameterExchange {
+class FakeExchange final : public Coordinator, public Exchange {
  public:
   FakeExchange(ProcessCache& cache, ManualTime& time) : cache_(cache), time_(time) {}
 
@@ -94,14 +96,14 @@ class FakeExchange final : public ParameterExchange {
   // The newest snapshot the servers have; what a request brings. Null: the shard has nothing newer.
   std::function<std::vector<std::shared_ptr<Slice>>(Version min_version)> serve;
 
-  std::chrono::nanoseconds held{0};  // what every grant says
-  ReportTime report_time;            // what every instruction says
+  std::chrono::nanoseconds held_for{0};  // what every grant says
+  ReportTime report_time;                // what every instruction says
 
-  std::vector<LocalGradient> pushed;
+  std::vector<Contribution> pushed;
   std::vector<std::int64_t> pushed_from;  // what was handed over early: where it began
   std::vector<Clock> withdrawn;
   EarlyPush early;  // what every push is said to have hidden
-  std::vector<wire::StepReport> reported;
+  std::vector<RoundReport> reported;
   std::vector<Version> requested;
   std::vector<std::size_t> requested_at_push;              // how many requests each push found made
   std::optional<std::chrono::nanoseconds> arrives_before;  // an instruction, before it is taken
@@ -126,27 +128,28 @@ class FakeExchange final : public ParameterExchange {
           i.report = report_time;
         },
         next);
-    if (auto* granted = std::get_if<Granted>(&next)) granted->grant.held = held;
-    if (auto* finished = std::get_if<Finished>(&next)) finished->held = held;
+    if (auto* granted = std::get_if<Granted>(&next)) granted->grant.held = held_for;
+    if (auto* finished = std::get_if<Finished>(&next)) finished->held = held_for;
     return Result<Instruction>(std::move(next));
   }
-  void push(LocalGradient gradient) override {
+  void push(Contribution gradient) override {
     requested_at_push.push_back(requested.size());
     gradient.values = {};  // as if every byte had left
     pushed.push_back(std::move(gradient));
   }
-  void push_early(const LocalGradient& gradient, std::int64_t begin) override {
+  void push_early(const Contribution& gradient, std::int64_t begin) override {
     PACELINE_ASSERT(gradient.samples == 0, "samples of a gradient that is not computed");
     pushed_from.push_back(begin);
   }
   std::int64_t at_once = std::numeric_limits<std::int64_t>::max();
   std::int64_t floats_at_once() const override { return at_once; }
   EarlyPush pushed_early(WorkerId, Ticks) const override { return early; }
-  void withdraw(const LocalGradient& gradient) override { withdrawn.push_back(gradient.clock); }
-  void report(wire::StepReport report) override {
+  void withdraw(const Contribution& gradient) override { withdrawn.push_back(gradient.clock); }
+  void report(RoundReport report) override {
     on_report();
     reported.push_back(std::move(report));
   }
+  std::optional<HeldBack> held(std::uint32_t) const override { return std::nullopt; }
   Ticket request_parameters(Version min_version) override {
     requested.push_back(min_version);
     return requested.size() - 1;
@@ -158,7 +161,7 @@ class FakeExchange final : public ParameterExchange {
       if (slices[k] == nullptr) continue;
       // As a node with one thread does it.
       for (SlicePiece& piece : slices[k]->pieces) {
-        if (landing.land(ShardId(k), slices[k]->stamp, piece)) piece.payload = wire::Payload();
+        if (landing.land(ShardId(k), slices[k]->stamp, piece)) piece.payload = Payload();
       }
       cache_.install(ShardId(k), std::move(slices[k]));
     }

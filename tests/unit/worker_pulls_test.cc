@@ -9,8 +9,8 @@
 
 #include "common/encode/encode.h"
 #include "tests/unit/worker_fixture.h"
-#include "worker/client/mailboxes.h"
 #include "worker/client/pulls.h"
+#include "worker/exchange/mailboxes.h"
 
 namespace paceline {
 namespace {

@@ -129,7 +129,8 @@ TEST_CASE("what_the_next_round_is_certain_to_require_is_fetched_while_the_gradie
   CHECK(w.step.server_reads() == 0);
 }
 
-TEST_CASE("under_eager_a_due_refresh_leaves_ahead_of_the_push_or_behind_it_and_is_installed_before_the_grant") {
+TEST_CASE(
+    "under_eager_a_due_refresh_leaves_ahead_of_the_push_or_behind_it_and_is_installed_before_the_grant") {
   const bool ahead = GENERATE(true, false);
   Worker w({.refresh_clocks = 1, .pulls_ahead = ahead, .applies_locally = true});
   w.holds(0, 0);
@@ -159,9 +160,7 @@ TEST_CASE("under_eager_a_due_refresh_leaves_ahead_of_the_push_or_behind_it_and_i
     CHECK(w.on(InstalledEarly{Ticks(10), Ticks(20), false, w.now}).empty());
     CHECK(w.granted(1, kNone, 4, 30, ApplyMode::kEager) == "stay");
   }
-  SECTION("nothing follows, and nobody waits for them") {
-    CHECK(w.on(Finished{}).empty());
-  }
+  SECTION("nothing follows, and nobody waits for them") { CHECK(w.on(Finished{}).empty()); }
 }
 
 TEST_CASE("a_pull_that_went_with_the_push_is_not_waited_for_where_it_will_not_do") {

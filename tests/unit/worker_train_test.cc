@@ -353,6 +353,7 @@ TEST_CASE("a task that fails ends its worker, with worker and clock in the messa
   Training broken{.worker = t.worker,
                   .layout = t.layout,
                   .deadline = t.deadline,
+                  .coordinator = t.coordinator,
                   .exchange = t.exchange,
                   .process_cache = t.process_cache,
                   .task = failing,

@@ -6,7 +6,7 @@
 namespace paceline {
 
 // The allocator recycles it (common/wire/memory.h).
-wire::Payload in_own_memory(wire::Payload payload, const Range& range) {
+Payload in_own_memory(Payload payload, const Range& range) {
   if (!payload.borrowed) return payload;
   const std::shared_ptr<std::byte[]> copy(new std::byte[payload.size]);
   const std::span<const float> values = payload.floats();

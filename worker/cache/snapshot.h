@@ -9,19 +9,19 @@
 #include <vector>
 
 #include "common/cache/snapshot.h"
+#include "common/encode/payload.h"
 #include "common/params/partition.h"
-#include "common/wire/messages.h"
 
 namespace paceline {
 
 // A payload of a slice of `range` in memory of this process: a copy of what a server has lent
 // (common/wire/sharing.h), else itself.
-wire::Payload in_own_memory(wire::Payload payload, const Range& range);
+Payload in_own_memory(Payload payload, const Range& range);
 
 // One frame of a slice: its floats begin at `offset` of the shard's range.
 struct SlicePiece {
   std::int64_t offset = 0;
-  wire::Payload payload;
+  Payload payload;
 
   // Copies it to its place in `flat`, the whole parameter vector, of which its shard has `range`.
   void copy_to(std::span<float> flat, const Range& range) const;

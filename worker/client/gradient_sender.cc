@@ -41,7 +41,7 @@ GradientSender::GradientSender(const std::vector<Range>& shards, std::int64_t fr
   if (encoder) encoder_.emplace(*encoder, shards, frame_floats);
 }
 
-GradientPart GradientSender::part_of(const LocalGradient& gradient, ShardParts floats) {
+GradientPart GradientSender::part_of(const Contribution& gradient, ShardParts floats) {
   GradientPart part;
   part.push = {gradient.worker,
                gradient.clock,
@@ -66,7 +66,7 @@ GradientPart GradientSender::part_of(const LocalGradient& gradient, ShardParts f
   return part;
 }
 
-std::optional<GradientPart> GradientSender::early(const LocalGradient& gradient, std::int64_t begin) {
+std::optional<GradientPart> GradientSender::early(const Contribution& gradient, std::int64_t begin) {
   std::optional<ShardParts> floats = frames_.extend(begin);
   if (!floats) return std::nullopt;
   GradientPart part = part_of(gradient, *std::move(floats));
@@ -109,7 +109,7 @@ EarlyPush GradientSender::pushed_early(Ticks until) const {
   return early;
 }
 
-GradientPart GradientSender::rest(const LocalGradient& gradient) {
+GradientPart GradientSender::rest(const Contribution& gradient) {
   GradientPart part = part_of(gradient, frames_.rest());
   begin_next();
   return part;

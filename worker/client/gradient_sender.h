@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "common/instant.h"
-#include "worker/client/exchange.h"
 #include "worker/client/gradient_encoder.h"
 #include "worker/client/gradient_frames.h"
 #include "worker/client/server_link.h"
+#include "worker/exchange/exchange.h"
 
 namespace paceline {
 
@@ -24,7 +24,7 @@ struct GradientPart {
   wire::Push push;
   std::shared_ptr<const void> whole;               // expires when all of the gradient has left
   std::shared_ptr<const void> part;                // expires when this has; holds the above
-  std::vector<Revision> slices;                    // LocalGradient::slices
+  std::vector<Revision> slices;                    // Contribution::slices
   ShardParts floats;                               // what to send to whom:
   SharedFloats values;                             // as it lies here, or
   std::vector<std::vector<EncodedFrame>> encoded;  // by shard, where the run has an encoding
@@ -46,11 +46,11 @@ class GradientSender {
 
   // Elements [begin, the vector's end) of the gradient are final: what leaves now; nullopt when it
   // is not a frame.
-  std::optional<GradientPart> early(const LocalGradient& gradient, std::int64_t begin);
+  std::optional<GradientPart> early(const Contribution& gradient, std::int64_t begin);
   // What the time between the first early() of this gradient and `until` has hidden.
   EarlyPush pushed_early(Ticks until) const;
   // All of it is: what has not left.
-  GradientPart rest(const LocalGradient& gradient);
+  GradientPart rest(const Contribution& gradient);
   // It will not be sent. By shard, whether something of it has left; nullopt when nothing. What was owed
   // before it still is.
   std::optional<std::vector<bool>> withdraw();
@@ -61,7 +61,7 @@ class GradientSender {
     Ticks since;
     std::shared_ptr<std::atomic<std::int64_t>> left;
   };
-  GradientPart part_of(const LocalGradient& gradient, ShardParts floats);
+  GradientPart part_of(const Contribution& gradient, ShardParts floats);
   std::shared_ptr<const void> watched(std::shared_ptr<const void> whole);
   void begin_next();
 

@@ -25,15 +25,15 @@ Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {
   return impl_->mailboxes_.take(thread);
 }
 
-void PsClient::push(LocalGradient gradient) { impl_->push(gradient); }
+void PsClient::push(Contribution gradient) { impl_->push(gradient); }
 
-void PsClient::push_early(const LocalGradient& gradient, std::int64_t begin) {
+void PsClient::push_early(const Contribution& gradient, std::int64_t begin) {
   impl_->push_early(gradient, begin);
 }
 
 std::int64_t PsClient::floats_at_once() const {
   // Where something is owed, parts cost more passes (gradient_encoder.h) than their overlap gains.
-  if (!only_rounds(impl_->options_.cluster.gradient_encoding)) return ParameterExchange::floats_at_once();
+  if (!only_rounds(impl_->options_.cluster.gradient_encoding)) return Exchange::floats_at_once();
   return impl_->options_.floats_at_once;
 }
 
@@ -41,9 +41,15 @@ EarlyPush PsClient::pushed_early(WorkerId worker, Ticks until) const {
   return impl_->senders_.at(worker.thread).pushed_early(until);
 }
 
-void PsClient::withdraw(const LocalGradient& gradient) { impl_->withdraw(gradient); }
+void PsClient::withdraw(const Contribution& gradient) { impl_->withdraw(gradient); }
 
-void PsClient::report(wire::StepReport report) { impl_->report(std::move(report)); }
+void PsClient::report(RoundReport report) {
+  impl_->report({report.worker, report.clock, report.metric, report.computed_version,
+                 report.computed_revision, report.skipped, std::move(report.fault), report.own_updates,
+                 report.compute});
+}
+
+std::optional<HeldBack> PsClient::held(std::uint32_t thread) const { return impl_->mailboxes_.held(thread); }
 
 Ticket PsClient::request_parameters(Version min_version) {
   return impl_->ask(impl_->pulls_.request(min_version, steady_now()));

@@ -5,7 +5,10 @@
 //   servers --frames--> I/O thread --> mailboxes (grants), pulls and process cache (parameters), evaluation
 //   requests
 //
-// Life: start() joins every server; then the ParameterExchange calls; then finish() with the node's numbers,
+// It is both to the training threads: the coordinator, which is the authority behind it, and the exchange, which
+// are all servers together.
+//
+// Life: start() joins every server; then the Coordinator's and the Exchange's calls; then finish() with the node's numbers,
 // or leave() when it goes before its time. Heartbeats and the deadlines for silence run on the I/O thread, so
 // a busy trainer is not taken for a lost node, and a held grant not for a dead server: any message counts as
 // life.
@@ -34,7 +37,8 @@
 #include "common/wire/transport.h"
 #include "worker/cache/process_cache.h"
 #include "worker/client/client_state.h"
-#include "worker/client/exchange.h"
+#include "worker/exchange/coordinator.h"
+#include "worker/exchange/exchange.h"
 
 namespace paceline {
 
@@ -74,7 +78,7 @@ struct PsClientOptions {
   std::uint64_t last_generation = 0;
 };
 
-class PsClient final : public ParameterExchange {
+class PsClient final : public Coordinator, public Exchange {
  public:
   // Answers go to `cache`, whose ranges are the partition of `layout` over the shards.
   PsClient(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache);
@@ -99,14 +103,18 @@ class PsClient final : public ParameterExchange {
   // Sends node 0's initial values (the whole flat vector) to their shards, but to those that have some.
   void send_initial_parameters(std::vector<float> values);
 
-  // ---- for training threads (exchange.h)
+  // ---- for training threads: coordinator.h
   Result<Instruction> next_instruction(std::uint32_t thread) override;
-  void push(LocalGradient gradient) override;
-  void push_early(const LocalGradient& gradient, std::int64_t begin) override;
+  void report(RoundReport report) override;
+  // As the authority has said last; it does 200 ms after the report, then each second.
+  std::optional<HeldBack> held(std::uint32_t thread) const override;
+
+  // ---- exchange.h
+  void push(Contribution gradient) override;
+  void push_early(const Contribution& gradient, std::int64_t begin) override;
   std::int64_t floats_at_once() const override;
   EarlyPush pushed_early(WorkerId worker, Ticks until) const override;
-  void withdraw(const LocalGradient& gradient) override;
-  void report(wire::StepReport report) override;
+  void withdraw(const Contribution& gradient) override;
   Ticket request_parameters(Version min_version) override;
   Ticket request_ahead(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override;

@@ -19,11 +19,11 @@
 #include "worker/client/evaluation_queue.h"
 #include "worker/client/gradient_sender.h"
 #include "worker/client/joining.h"
-#include "worker/client/mailboxes.h"
 #include "worker/client/outstanding.h"
 #include "worker/client/ps_client.h"
 #include "worker/client/pulls.h"
 #include "worker/client/server_link.h"
+#include "worker/exchange/mailboxes.h"
 
 namespace paceline {
 
@@ -88,11 +88,11 @@ class PsClient::Impl {
   }
 
   // All on the training thread, whose sender it is, until a part of the gradient is posted.
-  void push(const LocalGradient& gradient) { send(sender_of(gradient.worker).rest(gradient)); }
-  void push_early(const LocalGradient& gradient, std::int64_t begin) {
+  void push(const Contribution& gradient) { send(sender_of(gradient.worker).rest(gradient)); }
+  void push_early(const Contribution& gradient, std::int64_t begin) {
     if (auto part = sender_of(gradient.worker).early(gradient, begin)) send(*std::move(part));
   }
-  void withdraw(const LocalGradient& gradient) {
+  void withdraw(const Contribution& gradient) {
     auto has_left = sender_of(gradient.worker).withdraw();
     if (!has_left) return;
     const wire::Withdraw withdraw{gradient.worker, gradient.clock};

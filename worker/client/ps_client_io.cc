@@ -13,18 +13,10 @@ namespace {
 constexpr std::chrono::nanoseconds kGoodbyeIsRead = std::chrono::milliseconds(5);
 
 step::Grant grant_of(const wire::Grant& grant) {
-  return {grant.worker,
-          grant.clock,
-          grant.iteration,
-          grant.threshold,
-          grant.min_version,
-          grant.version,
-          grant.revision,
-          grant.apply,
-          {grant.position, grant.samples},
-          grant.learning_rate,
-          grant.local_scale,
-          grant.held};
+  return {grant.worker,        grant.clock,       grant.iteration,
+          grant.threshold,     grant.min_version, grant.version,
+          grant.revision,      grant.apply,       {grant.position, grant.samples},
+          grant.learning_rate, grant.local_scale, grant.held};
 }
 
 }  // namespace
@@ -221,6 +213,8 @@ Status PsClient::Impl::io_instruct(std::uint32_t thread, Instruction instruction
 Status PsClient::Impl::io_handle(ServerLink&, wire::Held& held, wire::Payload&) {
   PACELINE_RETURN_IF_ERROR(io_check_ours(held.worker));
   io_waits_.grants().held(held, steady_now());
+  PACELINE_RETURN_IF_ERROR(mailboxes_.hold(
+      held.worker.thread, {held.clock, held.lead, held.waits_for, held.threshold, held.held}));
   options_.log.debug("worker " + to_string(held.worker) + " held at clock " + to_string(held.clock) + ": " +
                      to_string(held.lead) + " ahead of " + to_string(held.waits_for) + ", threshold " +
                      to_string(held.threshold));

@@ -39,7 +39,7 @@
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "worker/cache/process_cache.h"
-#include "worker/client/exchange.h"
+#include "worker/exchange/exchange.h"
 
 namespace paceline {
 

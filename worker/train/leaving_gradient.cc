@@ -12,7 +12,7 @@ bool worker_looks(OnNan on_nan, Encoding gradients) {
   return on_nan == OnNan::kSkip || gradients != Encoding::kFp32;
 }
 
-LeavingGradient::LeavingGradient(ParameterExchange& exchange, LocalGradient gradient, bool looks)
+LeavingGradient::LeavingGradient(Exchange& exchange, Contribution gradient, bool looks)
     : exchange_(exchange),
       gradient_(std::move(gradient)),
       looks_(looks),

@@ -19,7 +19,7 @@
 #include "common/params/layout.h"
 #include "common/status.h"
 #include "common/sync/modes.h"
-#include "worker/client/exchange.h"
+#include "worker/exchange/exchange.h"
 
 namespace paceline {
 
@@ -30,7 +30,7 @@ bool worker_looks(OnNan on_nan, Encoding gradients);
 class LeavingGradient {
  public:
   // `gradient.values` is being computed into; its samples are not known yet. `looks`: worker_looks().
-  LeavingGradient(ParameterExchange& exchange, LocalGradient gradient, bool looks);
+  LeavingGradient(Exchange& exchange, Contribution gradient, bool looks);
 
   // The task's word (common/task/task.h): elements [begin, the end) are final.
   void final_from(std::int64_t begin);
@@ -51,8 +51,8 @@ class LeavingGradient {
  private:
   void look_at(std::int64_t begin);
 
-  ParameterExchange& exchange_;
-  LocalGradient gradient_;
+  Exchange& exchange_;
+  Contribution gradient_;
   const bool looks_;
   std::int64_t ready_from_;                 // [ready_from_, the end) is final, and has been looked at
   std::optional<std::int64_t> non_finite_;  // the first element of that

@@ -33,7 +33,7 @@ Result<Finished> TrainStep::run() {
 // The step as a whole: what begins, and with what it ends.
 
 Status TrainStep::carry_out(const step::AwaitInstruction&) {
-  PACELINE_ASSIGN_OR_RETURN(Instruction next, t_.exchange.next_instruction(t_.worker.thread));
+  PACELINE_ASSIGN_OR_RETURN(Instruction next, t_.coordinator.next_instruction(t_.worker.thread));
   if (const auto* const granted = std::get_if<Granted>(&next)) return begin(*granted);
   finished_ = std::get<Finished>(std::move(next));
   return tell(step::Finished{});
@@ -148,8 +148,8 @@ Status TrainStep::carry_out(const step::Compute&) {
   gradient_ = std::move(buffer).value();
   // What the task says is final leaves while it computes the rest.
   leaving_.emplace(t_.exchange,
-                   LocalGradient{t_.worker, grant.clock, 0, stamp.version(), stamp.revision(), gradient_,
-                                 own_updates_, slice_revisions(stamp)},
+                   Contribution{t_.worker, grant.clock, 0, stamp.version(), stamp.revision(), gradient_,
+                                own_updates_, slice_revisions(stamp)},
                    t_.looks);
   const Ticks computing = t_.clock();
   const auto computed = compute_at_pace(t_, grant, started_, *gradient_,
@@ -170,7 +170,8 @@ Status TrainStep::carry_out(const step::Compute&) {
 void TrainStep::record_hidden() {
   if (prefetch_) {
     const Ticks until = t_.exchange.parameters_installed(prefetch_->ticket).value_or(t_.clock());
-    t_.phases.add_hidden(Phase::kPsParam, std::max(until - prefetch_->since, std::chrono::nanoseconds::zero()));
+    t_.phases.add_hidden(Phase::kPsParam,
+                         std::max(until - prefetch_->since, std::chrono::nanoseconds::zero()));
   }
   const EarlyPush early = leaving_->early(t_.clock());
   t_.phases.add_hidden(Phase::kPsApplyGrads, early.hidden);
@@ -209,8 +210,8 @@ Status TrainStep::carry_out(const step::Withdraw&) {
 Status TrainStep::carry_out(const step::Report& action) {
   const cache::SnapshotStamp& stamp = t_.cache.stamp();
   const Ticks reporting = t_.clock();
-  t_.exchange.report({t_.worker, t_.step.grant().clock, metric_, stamp.version(), stamp.revision(),
-                      action.skipped, fault_, own_updates_, compute_time_});
+  t_.coordinator.report({t_.worker, t_.step.grant().clock, metric_, stamp.version(), stamp.revision(),
+                         action.skipped, fault_, own_updates_, compute_time_});
   reporting_ = t_.clock() - reporting;
   leaving_.reset();
   gradient_.reset();

@@ -21,10 +21,11 @@
 #include "common/timing/recorder.h"
 #include "worker/cache/process_cache.h"
 #include "worker/cache/thread_cache.h"
-#include "worker/client/exchange.h"
 #include "worker/emulate/compute_slots.h"
 #include "worker/emulate/emulator.h"
 #include "worker/emulate/pace.h"
+#include "worker/exchange/coordinator.h"
+#include "worker/exchange/exchange.h"
 #include "worker/train/batch_limits.h"
 #include "worker/train/gradient_buffers.h"
 #include "worker/train/leaving_gradient.h"
@@ -41,7 +42,8 @@ struct Training {
   BatchLimits batches = {};           // that a grant may ask for
   std::chrono::nanoseconds deadline;  // for whatever should never take long: cluster.lease
 
-  ParameterExchange& exchange;
+  Coordinator& coordinator;
+  Exchange& exchange;
   ProcessCache& process_cache;
   Task& task;
   PaceClock& pace;
@@ -100,12 +102,12 @@ class TrainStep {
   Training& t_;
   std::vector<step::Action> actions_;  // to be carried out
   std::optional<Finished> finished_;
-  std::optional<Ticket> pulled_;            // with the last push
-  std::chrono::nanoseconds reporting_{0};   // this thread's part of the last step report
+  std::optional<Ticket> pulled_;           // with the last push
+  std::chrono::nanoseconds reporting_{0};  // this thread's part of the last step report
 
   // Of the round.
-  ReportTime reported_;  // of the report that its grant answers
-  Ticks started_;        // for the emulator
+  ReportTime reported_;              // of the report that its grant answers
+  Ticks started_;                    // for the emulator
   Phase reading_ = Phase::kPsParam;  // in which its parameters were made current
   struct Prefetch {
     Ticket ticket = 0;

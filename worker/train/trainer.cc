@@ -6,8 +6,7 @@ namespace paceline {
 namespace {
 
 wire::WorkerReport report_of(const Training& t) {
-  return {t.worker,   t.phases.totals(), t.step.contributed(), t.step.skipped(),
-          t.overruns, t.bytes_early};
+  return {t.worker, t.phases.totals(), t.step.contributed(), t.step.skipped(), t.overruns, t.bytes_early};
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// One mailbox per training thread: the I/O thread puts grants in, the training thread waits for them.
+// One mailbox per training thread: whoever hears of grants, or decides them, puts them in, the training thread
+// waits for them.
 //
 // Thread: any. close() releases every waiter and is final.
 #pragma once
@@ -7,10 +8,11 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "common/status.h"
-#include "worker/client/exchange.h"
+#include "worker/exchange/coordinator.h"
 
 namespace paceline {
 
@@ -24,6 +26,10 @@ class Mailboxes {
   // Errors: kInvalidArgument no such thread; kResourceExhausted when instructions arrive faster than
   // iterations end.
   Status put(std::uint32_t thread, Instruction instruction);
+
+  // Why the next one does not come; until it does. Errors: kInvalidArgument no such thread.
+  Status hold(std::uint32_t thread, const HeldBack& why);
+  std::optional<HeldBack> held(std::uint32_t thread) const;
 
   // Waits for the next instruction. After close(): its status, at once.
   Result<Instruction> take(std::uint32_t thread);
@@ -40,6 +46,7 @@ class Mailboxes {
   struct Box {
     std::deque<Instruction> instructions;
     std::condition_variable arrived;
+    std::optional<HeldBack> held;
   };
   mutable std::mutex mutex_;
   std::deque<Box> boxes_;  // a deque: a condition variable does not move

@@ -1,4 +1,4 @@
-#include "worker/client/mailboxes.h"
+#include "worker/exchange/mailboxes.h"
 
 #include <string>
 #include <utility>
@@ -17,10 +17,26 @@ Status Mailboxes::put(std::uint32_t thread, Instruction instruction) {
     return resource_exhausted("thread " + std::to_string(thread) + " has " +
                               std::to_string(box.instructions.size()) + " instructions unread");
   }
+  box.held.reset();
   box.instructions.push_back(std::move(instruction));
   lock.unlock();
   box.arrived.notify_one();  // who wakes need not wait for this lock first
   return Status::ok();
+}
+
+Status Mailboxes::hold(std::uint32_t thread, const HeldBack& why) {
+  const std::lock_guard lock(mutex_);
+  if (thread >= boxes_.size()) {
+    return invalid_argument("thread " + std::to_string(thread) + " of a node with " +
+                            std::to_string(boxes_.size()) + " is held");
+  }
+  boxes_[thread].held = why;
+  return Status::ok();
+}
+
+std::optional<HeldBack> Mailboxes::held(std::uint32_t thread) const {
+  const std::lock_guard lock(mutex_);
+  return boxes_.at(thread).held;
 }
 
 Result<Instruction> Mailboxes::take(std::uint32_t thread) {
@@ -41,7 +57,10 @@ bool Mailboxes::finished(std::uint32_t thread) const {
 
 void Mailboxes::clear() {
   std::lock_guard lock(mutex_);
-  for (Box& box : boxes_) box.instructions.clear();
+  for (Box& box : boxes_) {
+    box.instructions.clear();
+    box.held.reset();
+  }
 }
 
 void Mailboxes::close(Status why) {

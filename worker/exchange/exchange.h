@@ -1,16 +1,16 @@
-// ParameterExchange: what a training thread needs from whatever brings gradients and parameters together. A
-// parameter server (ps_client.h) is one implementation; an all-reduce among the nodes would be another.
+// Exchange: what a training thread needs from whatever brings contributions and parameters together. It takes
+// what a round has made of the parameters, and makes parameters current. Parameter servers are one
+// (worker/client/ps_client.h), a loop in this process is another (worker/local/local_exchange.h), an all-reduce
+// among the nodes would be a third. When a worker may go on is the Coordinator's to say (coordinator.h).
 //
 // Thread: every member may be called from any training thread; waits end with an error once the exchange is
 // closed.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <optional>
-#include <string>
-#include <variant>
 #include <vector>
 
 #include "common/clock.h"
@@ -18,44 +18,22 @@
 #include "common/instant.h"
 #include "common/params/shared_floats.h"
 #include "common/status.h"
-#include "common/step/grant.h"
-#include "common/wire/messages.h"
 #include "worker/cache/landing.h"
 
 namespace paceline {
 
-// What building a report and parsing its answer took, on whatever thread that was done.
-struct ReportTime {
-  std::chrono::nanoseconds building{0};
-  std::chrono::nanoseconds parsing{0};
-};
-
-// The worker may begin an iteration. `arrived`: when this process had it, by the steady clock.
-struct Granted {
-  step::Grant grant;
-  Ticks arrived;
-  ReportTime report = {};
-};
-// The worker has no further iteration to do.
-struct Finished {
-  std::string reason;
-  std::chrono::nanoseconds held{0};  // by the threshold, until this came instead of a grant
-  Ticks arrived;
-  ReportTime report = {};
-};
-using Instruction = std::variant<Granted, Finished>;
-
-// A gradient on its way out. The values are shared with the exchange until every byte has left, and the
-// worker is granted past it (before that it may have to be said again), or is encoded, and do not change.
-struct LocalGradient {
+// What a round contributes, on its way out: its gradient. The values are shared with the exchange until every
+// byte has left, and the worker is granted past it (before that it may have to be said again), or is encoded,
+// and do not change.
+struct Contribution {
   WorkerId worker;
   Clock clock;
   std::int64_t samples = 0;
-  Version computed_version;  // of the parameters it was computed with
-  Revision computed_revision;
+  Version computed_version = {};  // of the parameters it was computed with
+  Revision computed_revision = {};
   SharedFloats values;                // the whole flat vector
   std::int64_t own_updates = 0;       // own gradients in these parameters besides (read-my-writes)
-  std::vector<Revision> slices = {};  // computed_revision of each server's slice; empty: of all
+  std::vector<Revision> slices = {};  // computed_revision of each shard's slice; empty: of all
 };
 
 // What left of a gradient while it was computed.
@@ -67,21 +45,18 @@ struct EarlyPush {
 // Parameters that were asked for: see request_parameters().
 using Ticket = std::uint64_t;
 
-class ParameterExchange {
+class Exchange {
  public:
-  virtual ~ParameterExchange() = default;
-
-  // Waits for what node-local training thread `thread` is to do next. Errors: why the exchange was closed.
-  virtual Result<Instruction> next_instruction(std::uint32_t thread) = 0;
+  virtual ~Exchange() = default;
 
   // Sends a gradient, or what of it has not left yet, without waiting: from its own memory, or as other bytes
   // that the exchange makes of it first. It counts now. Of one thread, one after another.
-  virtual void push(LocalGradient gradient) = 0;
+  virtual void push(Contribution gradient) = 0;
 
   // Before that, any number of times: elements [begin, the vector's end) of a gradient that is still computed
   // are final. What can leave of them may (nothing, here, is right, too); its push() or
   // withdraw() has to follow. Its samples are not known yet. `begin` falls.
-  virtual void push_early(const LocalGradient& gradient, std::int64_t begin) {
+  virtual void push_early(const Contribution& gradient, std::int64_t begin) {
     static_cast<void>(gradient), static_cast<void>(begin);
   }
   // How many floats of a gradient that is computed are worth handing over at once, so that they leave while
@@ -94,10 +69,7 @@ class ParameterExchange {
   }
   // Instead of push(): the gradient is not finite, or never will be whole. Whatever has left of it is taken
   // back; nothing where nothing has.
-  virtual void withdraw(const LocalGradient& gradient) { static_cast<void>(gradient); }
-
-  // Says that the iteration is complete; behind its push. Does not wait.
-  virtual void report(wire::StepReport report) = 0;
+  virtual void withdraw(const Contribution& gradient) { static_cast<void>(gradient); }
 
   // Asks for the parameters of version `min_version` or newer, of all shards; joins a request of another
   // thread that serves the purpose. The answer goes to the node's process cache. Does not wait.

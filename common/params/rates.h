@@ -1,0 +1,26 @@
+// Which learning rate holds for what the synchronisation core decides: the same number for the parameters
+// themselves and for a worker's own apply, whoever keeps them.
+#pragma once
+
+#include <cstddef>
+
+#include "common/clock.h"
+#include "common/config/run_config.h"
+#include "common/sync/actions.h"
+
+namespace paceline {
+
+// sync.stages: what the rates of a stage are multiplied by.
+double rate_scale(const RunConfig& config, std::size_t stage);
+
+// Of what `action` applies. `decided`: the version that the decision before led to.
+double applied_rate(const RunConfig& config, const sync::Apply& action, Version decided);
+
+// Of the granted worker's own apply.
+struct LocalRate {
+  double learning_rate = 0.0;
+  double scale = 1.0;  // its share of the samples, where gradients are averaged
+};
+LocalRate local_rate(const RunConfig& config, const sync::Grant& action);
+
+}  // namespace paceline

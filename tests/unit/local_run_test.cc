@@ -1,0 +1,233 @@
+// A run without any other process: its bits are those of servers, and what its threads compute with is what the
+// guarantees promise.
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/cache/own_updates.h"
+#include "common/config/engine_config.h"
+#include "common/ticks.h"
+#include "tests/process/counting_task.h"
+#include "tests/process/local_cluster.h"
+#include "tests/unit/training_fixture.h"
+#include "worker/local/local_coordinator.h"
+#include "worker/network_task.h"
+#include "worker/train/trainer.h"
+
+namespace paceline::test {
+namespace {
+
+using testing::CountingFactory;
+using testing::CountingOptions;
+
+// All threads of a run in this process.
+struct LocalRun {
+  const RunConfig& config;
+  TaskFactory& tasks;
+  ProcessCache cache;
+  LocalExchange exchange;
+  LocalCoordinator coordinator;
+  SteadyPaceClock pace;
+
+  LocalRun(const RunConfig& run, TaskFactory& factory)
+      : config(run),
+        tasks(factory),
+        cache({Range{0, factory.layout().size()}}),
+        exchange(run, factory.layout(), initial(factory), cache, steady_now),
+        coordinator(run, exchange, steady_now) {}
+
+  static std::vector<float> initial(const TaskFactory& factory) {
+    std::vector<float> values(static_cast<std::size_t>(factory.layout().size()));
+    factory.initialize(values);
+    return values;
+  }
+
+  Result<wire::WorkerReport> train(std::uint32_t thread) {
+    const WorkerId worker(NodeId(0), thread);
+    PACELINE_ASSIGN_OR_RETURN(auto task, tasks.make_trainer(worker));
+    const bool keeps = cache::keeps_own_updates(sync::largest_threshold(engine_config(config).policy));
+    Training training{.worker = worker,
+                      .layout = tasks.layout(),
+                      .looks = false,
+                      .batches = batch_limits(config),
+                      .deadline = std::chrono::seconds(20),
+                      .coordinator = coordinator,
+                      .exchange = exchange,
+                      .process_cache = cache,
+                      .task = *task,
+                      .pace = pace,
+                      .step = step::WorkerStep({config.sync.refresh_clocks, false, keeps}),
+                      .cache = ThreadCache(config.train.optimizer, cache.ranges(), thread),
+                      .gradients = GradientBuffers(tasks.layout().size()),
+                      .emulator = Emulator(config.emulate, config.run.seed, config.cluster.cluster(), worker,
+                                           config.train.batch_size),
+                      .phases = PhaseRecorder(steady_now),
+                      .clock = steady_now};
+    auto report = run_trainer(training);
+    if (!report.is_ok()) coordinator.close(report.status());
+    return report;
+  }
+
+  // To its end; how many iterations were done.
+  std::int64_t run() {
+    std::atomic<std::int64_t> iterations = 0;
+    std::vector<std::thread> threads;
+    for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {
+      threads.emplace_back([this, t, &iterations] {
+        const auto report = train(t);
+        if (report.is_ok()) iterations += report->iterations;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return iterations;
+  }
+};
+
+std::vector<float> of_servers(const RunConfig& config) {
+  const auto run = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
+    auto tasks = make_network_tasks(config);
+    REQUIRE(tasks.is_ok());
+    return std::move(tasks).value();
+  });
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  return run->model.parameters;
+}
+
+}  // namespace
+
+TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
+  struct Case {
+    std::uint32_t threads;
+    PolicyKind policy;
+    CombineMode combine;
+    OptimizerKind optimizer;
+  };
+  const auto each = GENERATE(Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd},
+                             Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd},
+                             Case{1, PolicyKind::kBsp, CombineMode::kEach, OptimizerKind::kAdam},
+                             Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum});
+  CAPTURE(each.threads, static_cast<int>(each.policy), static_cast<int>(each.optimizer));
+  RunConfig config =
+      with_policy(training_config(1, each.threads), each.policy, ApplyMode::kVersioned, each.combine);
+  config.train.optimizer.kind = each.optimizer;
+  config.train.optimizer.lr = each.optimizer == OptimizerKind::kAdam ? 0.001 : 0.05;
+  config.train.optimizer.schedule.kind = ScheduleKind::kCosine;
+  REQUIRE(check_local(config).is_ok());
+  const auto tasks = make_network_tasks(config);
+  REQUIRE(tasks.is_ok());
+  LocalRun run(config, **tasks);
+  CHECK(run.run() == config.train.total_iterations);
+  CHECK((run.coordinator.ended() && run.coordinator.ended()->is_ok()));
+  CHECK(run.exchange.version() == Version(20));
+  CHECK(same_floats(run.exchange.parameters(), of_servers(config)));
+}
+
+// The counting model: every gradient adds 1 to its worker's column (tests/process/counting_task.h).
+TEST_CASE("threads_of_one_process_compute_with_what_is_promised_whatever_their_order") {
+  const auto apply = GENERATE(ApplyMode::kVersioned, ApplyMode::kEager);
+  RunConfig config = with_policy(training_config(1, 3), PolicyKind::kSsp, apply);
+  config.sync.threshold = 2;
+  config.train.optimizer.lr = 1.0;
+  config.train.total_iterations = 3 * 200;
+  CountingOptions options;
+  options.cluster = config.cluster.cluster();
+  std::atomic<std::int64_t> wrong = 0;
+  options.on_read = [&](const testing::Read& read) {
+    const std::int64_t clock = read.step.clock.value;
+    for (std::size_t i = 0; i < read.counts.size(); ++i) {
+      const auto count = static_cast<std::int64_t>(read.counts[i]);
+      const bool own = i % 3 == read.step.worker.thread;
+      if (own ? count != clock : count < clock - 2) ++wrong;
+    }
+  };
+  CountingFactory tasks(options);
+  LocalRun run(config, tasks);
+  CHECK(run.run() == config.train.total_iterations);
+  CHECK(wrong == 0);
+  for (const float count : run.exchange.parameters()) CHECK(count == 200.0F);
+}
+
+TEST_CASE("a_gradient_that_is_not_finite_ends_the_run_and_is_named") {
+  RunConfig config = with_policy(training_config(1, 2), PolicyKind::kBsp);
+  config.train.optimizer.lr = 1.0;
+  CountingOptions options;
+  options.cluster = config.cluster.cluster();
+  options.is_not_finite = [](const Step& step) { return step.worker.thread == 1 && step.clock == Clock(5); };
+  CountingFactory tasks(options);
+  LocalRun run(config, tasks);
+  run.run();
+  REQUIRE(run.coordinator.ended());
+  CHECK_THAT(run.coordinator.ended()->message(), Catch::Contains("worker 0.1") && Catch::Contains("counts"));
+  const std::vector<float> counts = run.exchange.parameters();  // by worker, three rows
+  for (std::size_t i = 1; i < counts.size(); i += 2) CHECK(counts[i] == 5.0F);
+}
+
+// By hand: the threads are this test's.
+TEST_CASE("who_is_held_knows_for_whom_and_goes_on_when_that_one_has_reported") {
+  RunConfig config = with_policy(training_config(1, 2), PolicyKind::kBsp);
+  config.train.optimizer.lr = 1.0;
+  CountingOptions options;
+  options.cluster = config.cluster.cluster();
+  CountingFactory tasks(options);
+  LocalRun run(config, tasks);
+  const auto completes = [&](std::uint32_t thread) {
+    const auto next = run.coordinator.next_instruction(thread);
+    REQUIRE(next.is_ok());
+    const step::Grant grant = std::get<Granted>(*next).grant;
+    const auto gradient = std::make_shared<std::vector<float>>(tasks.layout().size(), -1.0F);
+    run.exchange.push({.worker = grant.worker,
+                       .clock = grant.clock,
+                       .samples = 4,
+                       .computed_version = grant.version,
+                       .computed_revision = grant.revision,
+                       .values = gradient});
+    run.coordinator.report({.worker = grant.worker,
+                            .clock = grant.clock,
+                            .metric = {1.0, 1, 4},
+                            .computed_version = grant.version,
+                            .computed_revision = grant.revision});
+  };
+  completes(0);
+  const auto held = run.coordinator.held(0);
+  REQUIRE(held);
+  CHECK((held->clock == Clock(1) && held->waits_for == WorkerId(NodeId(0), 1) && held->lead == Staleness(1)));
+  const Ticket pull = run.exchange.request_parameters(Version(1));
+  CHECK_FALSE(run.exchange.parameters_installed(pull));
+  completes(1);
+  CHECK_FALSE(run.coordinator.held(0));
+  CHECK(run.exchange.parameters_installed(pull));
+  CHECK(run.cache.state().version == Version(1));
+  CHECK(run.exchange.parameters().front() == 2.0F);
+
+  run.coordinator.stop("enough");
+  completes(0);
+  const auto last = run.coordinator.next_instruction(0);
+  INFO(last.status().message());
+  REQUIRE(last.is_ok());
+  CHECK(std::get<Finished>(*last).reason == "enough");
+}
+
+TEST_CASE("what_needs_servers_is_refused_by_its_key") {
+  const auto why = [](const auto& change) {
+    RunConfig config = training_config(1, 1);
+    change(config);
+    return check_local(config).message();
+  };
+  CHECK(why([](RunConfig&) {}).empty());
+  CHECK_THAT(why([](RunConfig& c) { c.cluster.nodes = 2; }), Catch::Contains("cluster.nodes is 2"));
+  CHECK_THAT(why([](RunConfig& c) { c.cluster.shards = 3; }), Catch::Contains("cluster.shards is 3"));
+  CHECK_THAT(why([](RunConfig& c) { c.cluster.gradient_encoding = Encoding::kFp16; }),
+             Catch::Contains("cluster.gradient_encoding"));
+  CHECK_THAT(
+      why([](RunConfig& c) { c.train.optimizer.delay_compensation.kind = CompensationKind::kConstant; }),
+      Catch::Contains("train.optimizer.delay_compensation"));
+}
+
+}  // namespace paceline::test
