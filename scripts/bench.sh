@@ -7,7 +7,7 @@
 #     --quick      one server, 1 and 4 workers, 4 and 40 MB, 3 pairs: minutes
 #     --out FILE   where everything goes, as one JSON file (default build/bench.json of the checkout); the lines that are
 #                  already measured stand beside it while the rest is, in FILE.jsonl
-# Ctrl-C or SIGTERM once: what is under way is stopped. Twice: it is ended at once. Begun again with the same --out, it goes
+# Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped. Twice: it is ended at once. Begun again with the same --out, it goes
 # on: what stands in FILE.jsonl, measured by the same programs with the same options, is not measured again.
 # Exit status: 0 everything was measured, 1 something failed, 2 wrong usage. A figure below its target is no failure here,
 # nor is a size that does not fit into the memory and is left out; both are said.
@@ -31,7 +31,7 @@ case "$out" in
   *) result=$here/$out ;;
 esac
 out=$result.jsonl
-trap end_whole INT TERM
+on_signals end_whole
 
 # measure [OPTION… --] COMMAND…: once (tests/bench/once.py). Status 1 says that a figure missed its target; anything else
 # went wrong.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds one preset into build/<preset>/, programs in build/<preset>/bin/.
 #   scripts/build.sh [release|debug|check|asan|tsan] [TARGET…]      release when not said; everything when no target is named
-# Ctrl-C or SIGTERM once: the compilers are stopped. Twice: they are ended at once.
+# Ctrl-C or SIGTERM once, or SIGHUP: the compilers are stopped. Twice: they are ended at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/lib/processes.sh
@@ -14,7 +14,7 @@ case "$preset" in
 esac
 log=$(mktemp /tmp/paceline-configure.XXXXXX)
 trap 'rm -f "$log"' EXIT
-trap end_whole INT TERM
+on_signals end_whole
 # shellcheck disable=SC2016 # for the other shell to expand
 run_whole sh -c 'exec cmake --preset "$0" >"$1" 2>&1' "$preset" "$log" || {
   cat "$log" >&2

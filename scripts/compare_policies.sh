@@ -5,7 +5,8 @@
 #     --out DIR   holds one run directory per configuration, named after its file (default runs/compare)
 #     --force     run all again; without it a run that succeeded, with all its nodes and the configuration it would have
 #                 now, is kept
-# Missing generated data is made first. key.path=value is given to every run. Ctrl-C or SIGTERM stops the run in order.
+# Missing generated data is made first. key.path=value is given to every run. Ctrl-C, SIGTERM or SIGHUP stops the run in order;
+# SIGUSR1 or SIGUSR2 has it save a checkpoint.
 # Exit status: 0 all succeeded, 1 a run failed, was stopped or lost nodes (nothing is run after it), 2 wrong usage or
 # configuration.
 set -uo pipefail
@@ -21,7 +22,7 @@ configs=("${words[@]}")
 same=$(for config in "${configs[@]}"; do basename "$config" .yaml; done | sort | uniq -d | head -n 1)
 [ -z "$same" ] || fail "two configurations are named $same; a run directory is named after its configuration's file"
 
-trap pass_on INT TERM
+on_signals pass_on pass_on_save
 if [ ! -x "$bin/paceline" ]; then
   [ "$bin" = "$root/build/release/bin" ] || fail "$bin/paceline is not there"
   run_child "$root/scripts/build.sh" release || fail "${stopped:+stopped: }the build failed" 1

@@ -5,7 +5,7 @@
 # A program goes on from what it has found worth keeping, build/fuzz/corpus/NAME; at first that is a few inputs that are right, or
 # nothing. Prints how many inputs each has run, and the edges (cov) and features (ft) of the code that they reach. What fails
 # stays: build/fuzz/found-NAME-…, to be run again by `build/fuzz/tests/NAME_fuzz_libfuzzer FILE`.
-# Ctrl-C or SIGTERM stops it. Exit status: 0 nothing was found, 1 something was, or it was stopped or could not be built, 2 wrong
+# Ctrl-C, SIGTERM or SIGHUP stops it. Exit status: 0 nothing was found, 1 something was, or it was stopped or could not be built, 2 wrong
 # usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -24,7 +24,7 @@ for name in "${names[@]}"; do
 done
 
 cd "$root" || exit 1
-trap pass_on INT TERM
+on_signals pass_on pass_on_save
 said=$(mktemp /tmp/paceline-fuzz.XXXXXX)
 trap 'rm -f "$said"' EXIT
 { run_child cmake --preset fuzz && run_child cmake --build build/fuzz --target "${targets[@]}"; } >"$said" 2>&1 ||

@@ -25,7 +25,7 @@
 #     --model, --batch    of the step (default cifar_cnn, then cifar_cnn_small; 128 and 1024)
 #     --precision P,…     of the step (default fp32, tf32, bf16), of the threads and the cell (default tf32)
 #     --refresh-clocks N,…  of the step through the server (default 1 and null)
-# Ctrl-C or SIGTERM once: what is under way is stopped. Twice: it is ended at once.
+# Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped. Twice: it is ended at once.
 # Exit status: 0 all is well; 1 something in the table is not, measured now or before, or could not be measured; 2 wrong usage;
 # 77 there is no GPU that can be used, and why is said.
 # shellcheck disable=SC2317 # the parts are called by name
@@ -56,7 +56,7 @@ known precision "$precision" fp32 tf32 bf16
 mkdir -p "$out" || fail "cannot create $out" 1
 lines=$out/lines.jsonl build=build/gpu failed=0
 touch "$lines"
-trap end_whole INT TERM
+on_signals end_whole
 
 find_libraries "$carried"
 if [ -n "$carried_programs" ]; then

@@ -7,7 +7,7 @@
 #            all with seeds 3 and 4 when none is named: others chose the rates
 # Prints the final test accuracy, the threshold, the seconds and where the curve is, one line per cell, and at the end
 # the curves side by side.
-# Ctrl-C or SIGTERM stops the cell in order. Exit status: 0 all cells succeeded, 1 some did not, 2 wrong usage.
+# Ctrl-C, SIGTERM or SIGHUP stops the cell in order. Exit status: 0 all cells succeeded, 1 some did not, 2 wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
@@ -84,7 +84,7 @@ PY
 
 for cell in "${cells[@]}"; do overrides_of "${cell%%:*}" >/dev/null || fail "no cell '${cell%%:*}' (see --help)"; done
 mkdir -p "$out" || fail "cannot create $out" 1
-trap pass_on INT TERM
+on_signals pass_on pass_on_save
 failed=0 curves=()
 for cell in "${cells[@]}"; do
   name=${cell%%:*} seed=${cell##*:} run="$out/${cell%%:*}-${cell##*:}"

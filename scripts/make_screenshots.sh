@@ -18,7 +18,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out="$root/docs/images" runs="$root/runs/screenshots" bin="$root/build/release/bin"
 read_arguments "--out folder" "--runs folder" "--bin folder" key=value -- "$@"
 "$root/scripts/install_deps.sh" --browser --plots --check || fail "run scripts/install_deps.sh --browser --plots"
-trap pass_on INT TERM
+on_signals pass_on pass_on_save
 
 # DTSSP's gradients are applied as they arrive, as ASP's are: in so short a run it would else learn less than either.
 mkdir -p "$runs/configs" || fail "cannot make $runs/configs" 1

@@ -4,7 +4,8 @@
 #   scripts/quickstart.sh [--out DIR] [key.path=value …]
 #     --out DIR   run directory, not one that holds a run (default runs/quickstart of the checkout, which is replaced);
 #                 paths in key.path=value are relative to the checkout
-# Ctrl-C or SIGTERM once: what is under way is stopped, a run with its model kept. Twice: it is ended at once.
+# Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped, a run with its model kept. Twice: it is ended at once.
+# SIGUSR1 or SIGUSR2: a checkpoint of the run is saved, and everything goes on.
 set -euo pipefail
 here=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -20,7 +21,7 @@ case "$out" in
   *) run=$here/$out ;;
 esac
 [ -n "$force" ] || [ -z "$(run_files "$run" 2>/dev/null)" ] || fail "$run holds an earlier run; give another --out"
-trap end_whole INT TERM
+on_signals end_whole
 
 echo "== 1/4 installing what is missing"
 run_whole scripts/install_deps.sh || exit
@@ -28,7 +29,7 @@ echo "== 2/4 building (build/release)"
 run_whole scripts/build.sh release paceline paceline-server paceline-worker || exit
 echo "== 3/4 data"
 run_whole scripts/make_data.sh configs/quickstart.yaml "${given[@]}" || exit
-trap pass_on INT TERM
+on_signals pass_on pass_on_save
 [ "$signals" -eq 0 ] || exit 1 # one that came after the last step ended
 echo "== 4/4 training: 1 server, 4 nodes x 4 threads, DTSSP"
 status=0

@@ -22,7 +22,7 @@
 #     --refresh-clocks   null (default, the paper's caches), or another number of clocks: cells of their own
 # Resumable: a run that succeeded with the configuration it would have now is kept, and so is one that diverged: the same seed
 # would do it again. One that failed counts in the tables as censored; one that left no result is named above them.
-# Ctrl-C or SIGTERM stops the run in order. Exit status: 0 all runs succeeded, 1 some did not, 2 wrong usage.
+# Ctrl-C, SIGTERM or SIGHUP stops the run in order. Exit status: 0 all runs succeeded, 1 some did not, 2 wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
@@ -55,7 +55,7 @@ done
 [ -z "$learning_rate" ] || "$bin/paceline" check-config "$config" "train.optimizer.lr=$learning_rate" >/dev/null || exit 2
 [ ${#parts[@]} -gt 0 ] || parts=(table1 sweep table2)
 mkdir -p "$out" || fail "cannot create $out" 1
-trap pass_on INT TERM
+on_signals pass_on pass_on_save
 failed=0
 
 # overrides_of POLICY: sets `overrides` to what it changes in configs/dtssp_paper.yaml. ASP cannot leave its parameters unread,

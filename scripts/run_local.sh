@@ -8,7 +8,8 @@
 #                    must agree on cannot be changed
 #     --tcp          use the endpoints of the configuration; without it the daemons of this machine meet on ipc sockets
 #     --bin DIR      where the programs are (default build/release/bin)
-# Ctrl-C or SIGTERM once: the run stops in order and keeps its model. Twice: everything is ended at once.
+# Ctrl-C, SIGTERM or a terminal that closes: the run stops in order and keeps its model. Ctrl-C or SIGTERM twice: everything
+# is ended at once. SIGUSR1 or SIGUSR2: a checkpoint is saved, and the run goes on.
 # Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -82,25 +83,25 @@ else
 fi
 said=$(stat -c %s "$out/server.log" 2>/dev/null) || said=0 # by earlier generations
 
-tell() { kill -s "$2" "${pids[$1]}" 2>/dev/null; }
+tell() { if [ "$2" = USR2 ]; then ask_to_save "${pids[$1]}"; else kill -s "$2" "${pids[$1]}" 2>/dev/null; fi; }
 training_began() { tail -c "+$((said + 1))" "$out/server.log" 2>/dev/null | grep -qs 'training begins\|training goes on'; }
-# Whatever ends this script ends its daemons; setpriv lets the kernel see to it even if the script is killed.
+# Whatever ends this script ends its daemons, in order; setpriv lets the kernel see to it even if the script is killed.
 # shellcheck disable=SC2317 # called by the trap
 cleanup() {
-  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null; done
+  end_daemons
   [ -z "$sockets" ] || rm -rf "$sockets"
 }
 trap cleanup EXIT
 
 # A process group of its own each: Ctrl-C in the terminal reaches this script alone, which passes it on in order.
-launch() { setpriv --pdeathsig KILL setsid "$@" </dev/null & pids+=($!); }
+launch() { setpriv --pdeathsig TERM setsid "$@" </dev/null & pids+=($!); }
 for ((k = 0; k < shards; k++)); do
   launch "$bin/paceline-server" "$out/config.yaml" --shard "$k" ${mode:+"$mode"} "${told[@]}"
 done
 for ((i = 0; i < nodes; i++)); do
   launch "$bin/paceline-worker" "$out/config.yaml" --node "$i" ${mode:+"$mode"} "${told[@]}"
 done
-trap stop INT TERM
+on_signals stop save
 
 # The authority's status is the run's; a daemon that failed although the run went on is named.
 attend

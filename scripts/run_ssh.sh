@@ -13,8 +13,9 @@
 # The run directory is run.out on every host; the authority's (first server) holds the reports, whose phase table is printed at
 # the end. With run.trace=true the parts of the trace that other hosts have are copied there when the run is over, and trace.json
 # is made of all.
-# Ctrl-C or SIGTERM once: the run stops in order and keeps its model. Twice: the daemons are ended at once. Three times:
-# so are the connections. Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
+# Ctrl-C, SIGTERM or a terminal that closes: the run stops in order and keeps its model. Ctrl-C or SIGTERM twice: the daemons
+# are ended at once. Three times: so are the connections. SIGUSR1 or SIGUSR2: a checkpoint is saved, and the run goes on.
+# Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
@@ -78,11 +79,12 @@ launch() {
   mkfifo "$input" || fail "cannot create $input" 1
   exec {fd}<>"$input"
   inputs+=("$fd")
-  remote="cd $quoted && exec 3<&0 && { $command </dev/null 3<&- & pid=\$!;
+  remote="trap '' USR1 USR2; cd $quoted && exec 3<&0 && { $command </dev/null 3<&- & pid=\$!;
     { while read -r signal; do kill -s \"\$signal\" \$pid; done; kill -s TERM \$pid; } <&3 >/dev/null 2>&1 & reader=\$!;
     exec 3<&-; wait \$pid; s=\$?; kill \$reader 2>/dev/null; exit \$s; }"
   (
     for fd in "${inputs[@]}"; do exec {fd}>&-; done # they end with this script, not with the last session
+    trap '' HUP # a terminal that closes is this script's to hear of
     # shellcheck disable=SC2086 # a command of several words
     exec $ssh "$host" "$remote" <"$input"
   ) &
@@ -209,11 +211,11 @@ done
 for ((i = 0; i < nodes; i++)); do
   launch "${workers[$i]}" "build/release/bin/paceline-worker $(arguments_on "${workers[$i]}") --node $i $force"
 done
-trap stop INT TERM
+on_signals stop save
 attend
 result=$?
 pids=()
-trap 'exit 1' INT TERM # nothing is left to stop: what is fetched now can be had later, too
+trap 'exit 1' INT TERM HUP # nothing is left to stop: what is fetched now can be had later, too
 [ "$(get run.trace)" != true ] || gather_trace
 report
 [ "$result" -ne 0 ] || exit 0

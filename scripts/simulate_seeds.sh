@@ -4,7 +4,7 @@
 # seeds and, before it, those that have failed once (tests/sim/kept_seeds.h). Prints how long each took and the seeds that
 # fail, with the command that runs one of them alone.
 #   scripts/simulate_seeds.sh [COUNT] [FIRST]      COUNT seeds (10000) from FIRST (1) on; with FIRST without those kept
-# Builds these programs first (debug). Ctrl-C or SIGTERM stops it. Exit status: 0 no seed fails, 1 one does, or it was stopped
+# Builds these programs first (debug). Ctrl-C, SIGTERM or SIGHUP stops it. Exit status: 0 no seed fails, 1 one does, or it was stopped
 # or could not be built, 2 wrong usage.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -22,7 +22,7 @@ chosen=(--schedules "$count")
 
 said=$(mktemp /tmp/paceline-seeds.XXXXXX)
 trap 'rm -f "$said"' EXIT
-trap pass_on INT TERM
+on_signals pass_on pass_on_save
 cd "$root" || exit 1
 run_child scripts/build.sh debug "${programs[@]}" >"$said" 2>&1 || { cat "$said" >&2; fail "not built" 1; }
 [ -z "$stopped" ] || fail "stopped" 1

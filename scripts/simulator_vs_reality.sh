@@ -13,7 +13,7 @@
 #                 runs of its own, about two minutes in all); and, of two workers whose speeds nothing emulates, so that the
 #                 calibrating run's trace says how long they compute, ssp1-as-it-is, bsp-as-it-is, asp-as-it-is (about
 #                 half a minute each); all when none is named
-# key.path=value is given to every run. Missing generated data is made first. Ctrl-C or SIGTERM stops the run in order.
+# key.path=value is given to every run. Missing generated data is made first. Ctrl-C, SIGTERM or SIGHUP stops the run in order.
 # Exit status: 0 every pair was compared (a figure beyond its target is no failure here), 1 a run failed, was stopped or lost
 # nodes, 2 wrong usage or configuration.
 set -uo pipefail
@@ -92,7 +92,7 @@ for program in paceline paceline-server paceline-worker; do
   [ -x "$bin/$program" ] || fail "$bin/$program is not there; build it with scripts/build.sh"
 done
 
-trap pass_on INT TERM
+on_signals pass_on pass_on_save
 # All are checked before the first is run: a quarter of an hour later is no time for a typing error.
 for cell in "${calibrating[@]}" "${cells[@]}"; do
   arguments_of "$cell"

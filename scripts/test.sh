@@ -5,12 +5,12 @@
 #     sanitize    the address + undefined sanitizer, then the thread sanitizer, over what they can add to. At most 35.
 #     all         everything: longer random runs, more faults, the browser, etcd, plots, mutants, then both sanitizers
 # At its end it names the slowest ten builds and tests and the time that all took. Where a test fails the exit status is
-# ctest's. Ctrl-C or SIGTERM once: what is under way is stopped. Twice: it is ended at once.
+# ctest's. Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped. Twice: it is ended at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/lib/processes.sh
 . scripts/lib/slowest.sh
-trap end_whole INT TERM
+on_signals end_whole
 
 tier=${1:-check}
 options=() chosen=(-L check) targets=(check_tests)

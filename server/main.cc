@@ -7,14 +7,19 @@
 #include <functional>
 #include <iostream>
 #include <optional>
+#include <vector>
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
-#include "common/files/atomic_file.h"
 #include "common/log/log.h"
+#include "common/process/begin.h"
+#include "common/process/descriptors.h"
+#include "common/process/line_writer.h"
+#include "common/process/stop_signals.h"
 #include "common/wire/keys.h"
 #include "common/wire/memory.h"
 #include "common/wire/transport.h"
+#include "server/connections_max.h"
 #include "server/gpu_module.h"
 #include "server/run_directory.h"
 #include "server/server.h"
@@ -24,30 +29,34 @@
 namespace paceline::server {
 namespace {
 
-int fail(const Status& status) {
-  std::cerr << "paceline-server: " << status.message() << '\n';
+int fail(const Status& status, StandardError& errors) {
+  errors.stream() << "paceline-server: " << status.message() << '\n';
   const bool wrong_usage =
       status.code() == StatusCode::kFailedPrecondition || status.code() == StatusCode::kInvalidArgument;
   return wrong_usage ? kExitUsage : kExitFailedRun;
 }
 
-// SIGINT and SIGTERM: the first asks for the orderly end, the second ends the process at once.
-void stop_on_signals(boost::asio::signal_set& signals, Server& server) {
-  signals.async_wait([&](const boost::system::error_code& error, int) {
+// Those that ask for the end (common/process/stop_signals.h).
+void stop_on_signals(boost::asio::signal_set& signals, StopRequests& requests, Server& server) {
+  signals.async_wait([&](const boost::system::error_code& error, int number) {
     if (error) return;
-    server.request_stop("stopped by a signal");
-    signals.async_wait([](const boost::system::error_code& again, int) {
-      if (!again) std::_Exit(kExitFailedRun);
-    });
+    const StopRequests::Then then = requests.asked(number);
+    if (then == StopRequests::Then::kEndAtOnce) std::_Exit(kExitFailedRun);
+    if (then == StopRequests::Then::kStop) server.request_stop("stopped by a signal");
+    stop_on_signals(signals, requests, server);
   });
 }
 
-// SIGUSR1: why does it stand still?
-void explain_on_signal(boost::asio::signal_set& signals, Server& server) {
-  signals.async_wait([&](const boost::system::error_code& error, int) {
+void add(boost::asio::signal_set& set, const std::vector<int>& signals) {
+  for (const int number : signals) set.add(number);
+}
+
+// SIGUSR1: why does it stand still? SIGUSR2: a checkpoint, now.
+void answer_signals(boost::asio::signal_set& signals, Server& server) {
+  signals.async_wait([&](const boost::system::error_code& error, int number) {
     if (error) return;
-    server.explain_waits();
-    explain_on_signal(signals, server);
+    number == SIGUSR1 ? server.explain_waits() : server.save_checkpoint();
+    answer_signals(signals, server);
   });
 }
 
@@ -74,7 +83,8 @@ constexpr std::size_t kBytesPerWorker = 1024;
 // the system would do with it what it does with signals that nobody catches. A stop is the next one's.
 class BetweenServers {
  public:
-  BetweenServers() {
+  explicit BetweenServers(const std::vector<int>& stops) {
+    add(signals_, stops);
     signals_.async_wait([this](const boost::system::error_code& error, int) { stop_ = !error; });
   }
   bool is_to_stop() {
@@ -84,8 +94,8 @@ class BetweenServers {
 
  private:
   boost::asio::io_context io_;
-  boost::asio::signal_set signals_{io_, SIGINT, SIGTERM};
-  boost::asio::signal_set questions_{io_, SIGUSR1};
+  boost::asio::signal_set signals_{io_};
+  boost::asio::signal_set questions_{io_, SIGUSR1, SIGUSR2};
   bool stop_ = false;
 };
 
@@ -104,38 +114,48 @@ struct Ended {
 };
 
 Ended serve(const RunConfig& config, ShardId shard, const Log& log, const ServerOptions& options,
-            BetweenServers& between) {
+            const std::vector<int>& stops, BetweenServers& between, StandardError& errors) {
   wire::Context context;
   Server server(config, shard, context, log, options);
   const Status started = server.start();
-  if (!started.is_ok()) return {fail(started), std::nullopt, /*has_started=*/false};
-  boost::asio::signal_set signals(server.io(), SIGINT, SIGTERM);
-  stop_on_signals(signals, server);
-  boost::asio::signal_set questions(server.io(), SIGUSR1);
-  explain_on_signal(questions, server);
+  if (!started.is_ok()) return {fail(started, errors), std::nullopt, /*has_started=*/false};
+  boost::asio::signal_set signals(server.io());
+  add(signals, stops);
+  StopRequests requests;
+  stop_on_signals(signals, requests, server);
+  boost::asio::signal_set questions(server.io(), SIGUSR1, SIGUSR2);
+  answer_signals(questions, server);
   if (between.is_to_stop()) server.request_stop("stopped by a signal");
   const Status ended = server.run();
   return {ended.is_ok() ? kExitOk : kExitFailedRun, server.begins_anew()};
 }
 
 int server_main(int argc, char** argv) {
+  begin_program();
   wire::keep_freed_memory();
-  std::signal(SIGUSR1, SIG_IGN);  // until there is something to explain
-  file_size_limit_is_an_error();
+  std::signal(SIGUSR1, SIG_IGN);  // until there is something to explain, or to save
+  std::signal(SIGUSR2, SIG_IGN);
+  const std::vector<int> stops = stop_signals();
+  StandardError errors("paceline-server");
   const DaemonCommandLine command_line =
-      parse_daemon_command_line(DaemonRole::kServer, argc, argv, std::cout, std::cerr);
+      parse_daemon_command_line(DaemonRole::kServer, argc, argv, std::cout, errors.stream());
   if (command_line.exit_status) return *command_line.exit_status;
   const DaemonOptions& given = command_line.options;
   const auto config = load_daemon_config(DaemonRole::kServer, given);
   if (!config.is_ok()) {
-    std::cerr << "paceline-server: " << config.status().message() << '\n';
+    errors.stream() << "paceline-server: " << config.status().message() << '\n';
     return kExitUsage;
   }
   if (!config->cluster.huge_pages) wire::do_without_huge_pages();
   const ShardId shard(given.index);
-  if (const Status keys = check_keys(*config, shard, given.replica); !keys.is_ok()) return fail(keys);
+  const std::string which =
+      "shard " + to_string(shard) + " of " + std::to_string(config->cluster.nodes) + " nodes";
+  const Status fits = check_descriptors(descriptors_needed(config->cluster, shard), which);
+  if (!fits.is_ok()) return fail(fits, errors);
+  keep_descriptors_for_files(kDescriptorsForFiles);
+  if (const Status keys = check_keys(*config, shard, given.replica); !keys.is_ok()) return fail(keys, errors);
   const auto device = device_of(config->server, shard);
-  if (!device.is_ok()) return fail(device.status());
+  if (!device.is_ok()) return fail(device.status(), errors);
   if (config->cluster.huge_pages) {
     wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
   }
@@ -144,12 +164,12 @@ int server_main(int argc, char** argv) {
                             : given.force ? Existing::kReplace
                                           : Existing::kRefuse;
   const auto lock = take_run_directory(*config, shard, existing, given.config_path);
-  if (!lock.is_ok()) return fail(lock.status());
+  if (!lock.is_ok()) return fail(lock.status(), errors);
   const std::string name = (shard == kAuthority ? "paceline-server" : "paceline-server " + to_string(shard)) +
                            (given.replica > 0 ? " replica " + std::to_string(given.replica) : "");
   const auto log = Log::open(log_file(*config, shard), name, config->run.log_level,
-                             given.resume ? Log::Begin::kBehind : Log::Begin::kAnew);
-  if (!log.is_ok()) return fail(log.status());
+                             given.resume ? Log::Begin::kBehind : Log::Begin::kAnew, errors.writer());
+  if (!log.is_ok()) return fail(log.status(), errors);
   if (!lock->warning.empty()) log->warn(lock->warning);
 
   const auto style = on_terminal() ? StatusDisplay::Style::kTerminal : StatusDisplay::Style::kLines;
@@ -158,7 +178,7 @@ int server_main(int argc, char** argv) {
   // A replica that resumes comes back to one that serves: the run goes on.
   using Role = ServerOptions::Role;
   const bool follows = config->cluster.replicas > 1 && (given.replica > 0 || given.resume);
-  ServerOptions options{&std::cerr,
+  ServerOptions options{&errors.stream(),
                         given.resume && !follows,
                         style,
                         pages,
@@ -169,8 +189,8 @@ int server_main(int argc, char** argv) {
                         /*asks_after=*/Duration(0),
                         given.force,
                         *device};
-  BetweenServers between;
-  Ended ended = serve(*config, shard, *log, options, between);
+  BetweenServers between(stops);
+  Ended ended = serve(*config, shard, *log, options, stops, between, errors);
   if (!ended.has_started && !given.resume) forget_run(*config, shard, given.config_path);
   int returns = 0;
   while (const std::optional<BeginsAnew> anew = ended.begins_anew) {
@@ -180,7 +200,7 @@ int server_main(int argc, char** argv) {
     options.returns = anew->returns;
     options.asks_after =
         anew->has_followed ? pause_before_return(config->cluster.lease, returns++) : Duration(0);
-    ended = serve(*config, shard, *log, options, between);
+    ended = serve(*config, shard, *log, options, stops, between, errors);
   }
   return ended.exit_status;
 }

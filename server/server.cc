@@ -41,6 +41,8 @@ void Server::leave(const std::string& reason) { impl_->loop_.leave(reason); }
 
 void Server::explain_waits() { impl_->loop_.explain(); }
 
+void Server::save_checkpoint() { impl_->loop_.save_checkpoint(); }
+
 std::string Server::http_address() const { return impl_->loop_.http_address(); }
 
 std::int64_t Server::blocks_prepared() const {

@@ -90,6 +90,10 @@ class Server {
   // not from a signal handler.
   void explain_waits();
 
+  // Has the run save a checkpoint of its next version, whatever its configuration says, and go on. Another
+  // shard than the authority says that that one is to be asked. Thread: any; not from a signal handler.
+  void save_checkpoint();
+
   // Where the authority answers HTTP, with the port that the system chose; empty without run.http. After
   // start().
   std::string http_address() const;

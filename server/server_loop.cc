@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/config/load.h"
+#include "common/process/descriptors.h"
 #include "common/ticks.h"
 #include "common/trace/trace_file.h"
 #include "server/connections_max.h"
@@ -38,7 +39,7 @@ ServerLoop::~ServerLoop() { replies_left_->close(); }
 
 Result<wire::TransportOptions> ServerLoop::listening() {
   wire::TransportOptions options;
-  options.connections_max = static_cast<int>(connections_max(config_.cluster));
+  options.connections_max = static_cast<int>(connections_max(config_.cluster, descriptor_limit()));
   options.on_unsent = [this](const wire::PeerId& to, const Status& why) { not_sent(to, why); };
   if (options_.device != nullptr) {
     options.pin = [this](std::span<const std::byte> pages) { return pin(pages); };

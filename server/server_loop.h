@@ -63,6 +63,7 @@ class ServerLoop {
   void leave(const std::string& reason);
   // Writes into the log what is waited for now, and why.
   void explain();
+  void save_checkpoint();
   // How the run went, once the loop has ended.
   const Status& result() const { return result_; }
   std::optional<BeginsAnew> begins_anew() const { return anew_; }

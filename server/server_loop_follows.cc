@@ -261,6 +261,8 @@ void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
       return authority_->lost(who, happened.text, at);
     case What::kStop:
       return authority_->stop(happened.text, at);
+    case What::kSave:
+      return authority_->save_checkpoint();
     case What::kFail:
       replica_->fault = Status::ok();  // it is not this replica's alone
       return authority_->fail({happened.code, happened.text}, at);

@@ -345,6 +345,21 @@ void ServerLoop::stop(const std::string& reason) {
   });
 }
 
+void ServerLoop::save_checkpoint() {
+  boost::asio::post(io_, [this] {
+    if (ended_) return;
+    if (!authority_ || follows()) {
+      const bool waits = is_authority() && !follows();
+      return log_.warn(std::string("asked for a checkpoint: ") +
+                       (waits ? "the run has not gone on yet"
+                              : "the server that serves shard 0 is to be asked, all shards save with it"));
+    }
+    note(Peer::of(shard_), {.what = wire::Happened::What::kSave}, ticks());
+    authority_->save_checkpoint();
+    drain();
+  });
+}
+
 // What is queued still leaves: the sockets linger.
 void ServerLoop::end(Status result) {
   if (ended_) return;

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "common/process/stop_signals.h"
+
 namespace paceline::sweep {
 namespace {
 
@@ -32,10 +34,10 @@ std::string how_it_ended(int status) {
 
 Processes::Processes() {
   ::signal(SIGCHLD, SIG_DFL);  // ignored, ends would not be told
-  ::sigemptyset(&waited_for_);
-  for (const int number : {SIGCHLD, SIGINT, SIGTERM}) ::sigaddset(&waited_for_, number);
   ::sigemptyset(&stops_);
-  for (const int number : {SIGINT, SIGTERM}) ::sigaddset(&stops_, number);
+  for (const int number : stop_signals()) ::sigaddset(&stops_, number);
+  waited_for_ = stops_;
+  ::sigaddset(&waited_for_, SIGCHLD);
   ::pthread_sigmask(SIG_BLOCK, &waited_for_, &before_);
 }
 
@@ -92,7 +94,7 @@ Processes::Happened Processes::wait(std::chrono::milliseconds at_most) {
   time.tv_sec = static_cast<time_t>(at_most.count() / 1000);
   time.tv_nsec = static_cast<long>(at_most.count() % 1000) * 1'000'000;
   const int number = ::sigtimedwait(&waited_for_, nullptr, &time);
-  if (number == SIGINT || number == SIGTERM) return {Happened::Kind::kStopped, 0, ""};
+  if (number > 0 && ::sigismember(&stops_, number) == 1) return {Happened::Kind::kStopped, 0, ""};
   take_ended(happened);
   return happened;
 }

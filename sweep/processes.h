@@ -15,9 +15,10 @@
 
 namespace paceline::sweep {
 
-// While one lives, the calling thread's SIGCHLD, SIGINT and SIGTERM are blocked and taken by wait(), and
-// those of SIGINT and SIGTERM that come while it ends its processes say nothing new. Its processes end with
-// it, and with this process, however that ends. Thread: the one that made it.
+// While one lives, the calling thread's SIGCHLD and the signals that ask for the end
+// (common/process/stop_signals.h) are blocked and taken by wait(), and those of the latter that come while it
+// ends its processes say nothing new. Its processes end with it, and with this process, however that ends.
+// Thread: the one that made it.
 class Processes {
  public:
   Processes();
@@ -37,8 +38,8 @@ class Processes {
     std::size_t task = 0;  // that ended
     std::string how;       // empty: with status 0; else "exit status 1", "killed by signal 9"
   };
-  // A SIGINT or SIGTERM of ours that is there, before anything else, however many processes have ended; else
-  // the next end of a process, the next SIGINT or SIGTERM, or nothing within `at_most`.
+  // A signal that asks for the end and is there, before anything else, however many processes have ended;
+  // else the next end of a process, the next such signal, or nothing within `at_most`.
   Happened wait(std::chrono::milliseconds at_most);
 
  private:

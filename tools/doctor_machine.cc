@@ -1,6 +1,5 @@
 // What this machine has: descriptors, memory, cores, shared memory, huge pages; and what it runs.
 #include <sched.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,12 +12,14 @@
 
 #include "common/params/kernels.h"
 #include "common/params/partition.h"
+#include "common/process/descriptors.h"
 #include "common/wire/shared_memory.h"
 #include "common/wire/versions.h"
 #include "server/connections_max.h"
 #include "server/store/memory_bound.h"
 #include "server/store/shard_settings.h"
 #include "tools/doctor_checks.h"
+#include "worker/descriptors_needed.h"
 #include "worker/model/onednn.h"
 #include "worker/network_task.h"
 #include "worker/node_memory.h"
@@ -59,9 +60,6 @@ std::uint32_t cores_of_this_process() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::uint32_t>(CPU_COUNT(&set)) : 1U;
 }
 
-// What a daemon has open besides connections: sockets' and timers' descriptors, files, memory shared.
-constexpr std::uint64_t kDescriptorsBesides = 64;
-
 std::string name_of(const DoctorRole& role) {
   if (role.shards.empty()) return "node " + to_string(role.nodes.front());
   if (role.nodes.empty()) return "server " + to_string(role.shards.front());
@@ -86,16 +84,22 @@ bool samples_pages() {
 // A limit is a process's: of the daemons of `role`, the one that needs most counts.
 void check_open_files(const RunConfig& config, const DoctorRole& role, Findings& findings) {
   const ClusterSection& cluster = config.cluster;
-  const std::uint64_t connections = role.shards.empty() ? cluster.shards : server::connections_max(cluster);
-  const std::uint64_t needed = connections + kDescriptorsBesides;
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  std::uint64_t needed = descriptors_needed_by_node(cluster);
+  std::uint64_t wanted = needed;
+  for (const ShardId shard : role.shards) {
+    needed = std::max(needed, server::descriptors_needed(cluster, shard));
+    wanted = std::max(wanted, server::descriptors_wanted(cluster));
+  }
+  const std::uint64_t limit = descriptor_limit();
   const std::string said =
-      "a process may open " +
-      (limit.rlim_cur == RLIM_INFINITY ? "any number of" : std::to_string(limit.rlim_cur)) +
-      " files, about " + std::to_string(needed) + " are needed";
-  if (limit.rlim_cur >= needed) return findings.push_back({"open files", CheckVerdict::kOk, said, ""});
-  findings.push_back({"open files", CheckVerdict::kFailed, said, "ulimit -n " + std::to_string(needed)});
+      "a process may open " + (limit == kUnlimited ? "any number of" : std::to_string(limit)) +
+      " files, at least " + std::to_string(needed) + " are needed" +
+      (wanted > needed ? " and " + std::to_string(wanted) + " if nodes share memory and come back" : "");
+  const CheckVerdict verdict = limit < needed   ? CheckVerdict::kFailed
+                               : limit < wanted ? CheckVerdict::kWarning
+                                                : CheckVerdict::kOk;
+  const bool enough = verdict == CheckVerdict::kOk;
+  findings.push_back({"open files", verdict, said, enough ? "" : "ulimit -Hn " + std::to_string(wanted)});
 }
 
 void check_memory(const RunConfig& config, const DoctorRole& role, Findings& findings) {

@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "common/config/command_line.h"
-#include "common/files/atomic_file.h"
+#include "common/process/begin.h"
 #include "tools/check_config.h"
 #include "tools/data_synthesize.h"
 #include "tools/doctor.h"
@@ -16,7 +16,7 @@
 #include "tools/top.h"
 
 int main(int argc, char** argv) {
-  paceline::file_size_limit_is_an_error();
+  paceline::begin_program();
   int exit_status = paceline::kExitOk;
   CLI::App app("Tools for Paceline runs.", "paceline");
   app.require_subcommand(1);

@@ -12,6 +12,7 @@
 
 #include "common/config/command_line.h"
 #include "common/files/atomic_file.h"
+#include "common/process/line_writer.h"
 #include "sweep/directory.h"
 #include "sweep/processes.h"
 #include "sweep/progress.h"
@@ -233,7 +234,8 @@ void add_sweep(CLI::App& app, int& exit_status) {
     if (given->count() > 0) options->target = *target;
     options->program = own_program();
     options->terminal = ::isatty(STDERR_FILENO) == 1;
-    exit_status = run_sweep(*options, std::cout, std::cerr);
+    StandardError errors("paceline sweep");
+    exit_status = run_sweep(*options, std::cout, errors.stream());
   });
 }
 

@@ -29,8 +29,8 @@ struct SweepOptions {
 // sweep.dat in step with what is (beyond 1,000 finished points somewhat behind, until the end). Progress and
 // complaints go to `err`, one line with the sum to `out`. 0: all points are finished and ok; 2: the grid, a
 // point or the directory is refused, in one line, and nothing has run; 1: a point failed or ended other than
-// ok (named), the sweep was stopped (SIGINT, SIGTERM), or a file could not be written. The same call goes on
-// where it stopped.
+// ok (named), the sweep was stopped (SIGINT, SIGTERM, SIGHUP), or a file could not be written. The same call
+// goes on where it stopped.
 int run_sweep(const SweepOptions& options, std::ostream& out, std::ostream& err);
 
 // The subcommand; when it is the one called, it stores its exit status in `exit_status`, which outlives

@@ -6,10 +6,13 @@
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
-#include "common/files/atomic_file.h"
 #include "common/log/log.h"
+#include "common/process/begin.h"
+#include "common/process/descriptors.h"
+#include "common/process/line_writer.h"
 #include "common/wire/memory.h"
 #include "common/wire/transport.h"
+#include "worker/descriptors_needed.h"
 #include "worker/network_task.h"
 #include "worker/node.h"
 #include "worker/node_log.h"
@@ -18,23 +21,27 @@
 namespace paceline {
 namespace {
 
-int fail(const Status& status, int exit_status, const std::string& program = "paceline-worker") {
-  std::cerr << program << ": " << status.message() << '\n';
-  return exit_status;
-}
-
 int worker_main(int argc, char** argv) {
+  begin_program();
   wire::keep_freed_memory();
-  file_size_limit_is_an_error();
   const BlockedSignals signals;  // before any thread starts: they all inherit it
+  StandardError errors("paceline-worker");
+  const auto fail = [&](const Status& status, int exit_status,
+                        const std::string& program = "paceline-worker") {
+    errors.stream() << program << ": " << status.message() << '\n';
+    return exit_status;
+  };
 
   const DaemonCommandLine command_line =
-      parse_daemon_command_line(DaemonRole::kWorker, argc, argv, std::cout, std::cerr);
+      parse_daemon_command_line(DaemonRole::kWorker, argc, argv, std::cout, errors.stream());
   if (command_line.exit_status) return *command_line.exit_status;
   const auto config = load_daemon_config(DaemonRole::kWorker, command_line.options);
   if (!config.is_ok()) return fail(config.status(), kExitUsage);
   if (!config->cluster.huge_pages) wire::do_without_huge_pages();
   const NodeId node(command_line.options.index);
+  const Status fits = check_descriptors(descriptors_needed_by_node(config->cluster),
+                                        "a node of " + std::to_string(config->cluster.shards) + " servers");
+  if (!fits.is_ok()) return fail(fits, kExitUsage);
 
   if (const std::string& keys = config->security.keys; !keys.empty()) {
     const auto own = wire::read_node_keys(keys, node.value);
@@ -47,13 +54,14 @@ int worker_main(int argc, char** argv) {
     return fail(tasks.status(), no_gpu ? kExitFailedRun : kExitUsage, "paceline-worker " + to_string(node));
   }
   const DaemonOptions& given = command_line.options;
-  const auto prepared = prepare_node_log(*config, node, existing_log(given.force, given.resume));
+  const auto prepared =
+      prepare_node_log(*config, node, existing_log(given.force, given.resume));
   if (!prepared.is_ok()) {
     const bool refused = prepared.status().code() == StatusCode::kFailedPrecondition;
     return fail(prepared.status(), refused ? kExitUsage : kExitFailedRun);
   }
   const auto log = Log::open(prepared->file, "paceline-worker " + to_string(node), config->run.log_level,
-                             Log::Begin::kBehind);
+                             Log::Begin::kBehind, errors.writer());
   if (!log.is_ok()) return fail(log.status(), kExitFailedRun);
   if (!prepared->warning.empty()) log->warn(prepared->warning);
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/process/stop_signals.h"
 
 namespace paceline {
 namespace {
@@ -21,16 +22,17 @@ constexpr int kExitAtOnce = 1;
 void wait_for_signals(const sigset_t& set, int wakeup, const std::function<void(int)>& first) {
   const int signals = ::signalfd(-1, &set, SFD_CLOEXEC);
   PACELINE_ASSERT(signals >= 0, "signalfd: errno " + std::to_string(errno));
-  bool seen = false;
+  StopRequests requests;
   for (;;) {
     std::array<pollfd, 2> ready = {pollfd{signals, POLLIN, 0}, pollfd{wakeup, POLLIN, 0}};
     if (::poll(ready.data(), ready.size(), -1) < 0) continue;  // EINTR
     if ((ready[1].revents & POLLIN) != 0) break;
     signalfd_siginfo info{};
     if (::read(signals, &info, sizeof info) != sizeof info) continue;
-    if (seen) ::_exit(kExitAtOnce);
-    seen = true;
-    first(static_cast<int>(info.ssi_signo));
+    const int number = static_cast<int>(info.ssi_signo);
+    const StopRequests::Then then = requests.asked(number);
+    if (then == StopRequests::Then::kEndAtOnce) ::_exit(kExitAtOnce);
+    if (then == StopRequests::Then::kStop) first(number);
   }
   ::close(signals);
 }
@@ -39,10 +41,10 @@ void wait_for_signals(const sigset_t& set, int wakeup, const std::function<void(
 
 BlockedSignals::BlockedSignals() : set_() {
   sigemptyset(&set_);
-  sigaddset(&set_, SIGINT);
-  sigaddset(&set_, SIGTERM);
+  for (const int number : stop_signals()) sigaddset(&set_, number);
   pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   std::signal(SIGUSR1, SIG_IGN);
+  std::signal(SIGUSR2, SIG_IGN);
 }
 
 SignalThread::SignalThread(const BlockedSignals& signals, std::function<void(int)> first)

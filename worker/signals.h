@@ -1,4 +1,5 @@
-// SIGINT and SIGTERM as ordinary calls: a daemon's threads never run in a signal handler.
+// The signals that ask for the end (common/process/stop_signals.h) as ordinary calls: a daemon's threads
+// never run in a signal handler.
 #pragma once
 
 #include <csignal>
@@ -7,8 +8,9 @@
 
 namespace paceline {
 
-// Keeps SIGINT and SIGTERM from the calling thread and from every thread it starts afterwards. SIGUSR1, which
-// asks a server what it waits for, is ignored: whoever sends it to all daemons means no harm to the nodes.
+// Keeps them from the calling thread and from every thread it starts afterwards. SIGUSR1 and SIGUSR2, which
+// ask a server what it waits for and to save a checkpoint, are ignored: whoever sends them to all daemons
+// means no harm to the nodes.
 class BlockedSignals {
  public:
   BlockedSignals();
@@ -18,8 +20,8 @@ class BlockedSignals {
   sigset_t set_;
 };
 
-// Waits for them on a thread of its own: the first calls `first` there, the second ends the process at once
-// with the status of a failed run. Until destroyed.
+// Waits for them on a thread of its own: the first calls `first` there, one that insists ends the process at
+// once with the status of a failed run. Until destroyed.
 class SignalThread {
  public:
   SignalThread(const BlockedSignals& signals, std::function<void(int signal)> first);

@@ -1,21 +1,22 @@
 // The one file that sees spdlog.
 #include "common/log/log.h"
 
-#include <spdlog/sinks/basic_file_sink.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <fcntl.h>
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
 namespace paceline {
 namespace {
-
-constexpr auto kFlushEvery = std::chrono::seconds(1);
 
 spdlog::level::level_enum level_of(LogLevel level) {
   switch (level) {
@@ -39,18 +40,51 @@ Result<spdlog::level::level_enum> parse_level(const std::string& name) {
   return invalid_argument("log level: got '" + name + "', expected debug, info, warn or error");
 }
 
-// Every line reaches the file at once but the debug ones, which are many: those at most a second later, with
-// the next line, so that no thread is needed.
+constexpr const char* kLinePattern = "%Y-%m-%d %H:%M:%S.%e %-5l %v";
+
+// Formats a line and hands it over.
+class Sink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit Sink(LineWriter& writer) : writer_(writer) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    const bool waits = message.level == spdlog::level::debug;
+    writer_.write(std::string(line.data(), line.size()),
+                  waits ? LineWriter::When::kSoon : LineWriter::When::kAtOnce);
+  }
+  void flush_() override {}
+
+  LineWriter& writer_;
+};
+
+std::string lines(std::int64_t count) { return std::to_string(count) + (count == 1 ? " line" : " lines"); }
+
+// A line of the log that no logger wrote.
+std::string line_of_log(const std::string& text) {
+  spdlog::pattern_formatter formatter(kLinePattern);
+  spdlog::memory_buf_t line;
+  formatter.format(spdlog::details::log_msg("", spdlog::level::warn, text), line);
+  return std::string(line.data(), line.size());
+}
+
 class File {
  public:
-  File(const std::filesystem::path& path, const std::string& program, spdlog::level::level_enum level,
-       Log::Begin begin)
-      : file_(program, std::make_shared<spdlog::sinks::basic_file_sink_mt>(
-                           path.string(), /*truncate=*/begin == Log::Begin::kAnew)),
-        terminal_(program, std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
+  File(Descriptor file, const std::string& path, const std::string& program, spdlog::level::level_enum level,
+       LineWriter& errors)
+      : path_(path),
+        written_(std::move(file), LineWriter::kBytesToKeep,
+                 [](std::int64_t missing, const std::string& why) {
+                   return line_of_log(lines(missing) + " of this log are missing here: " + why);
+                 }),
+        errors_(errors),
+        file_(program, std::make_shared<Sink>(written_)),
+        terminal_(program, std::make_shared<Sink>(errors)) {
+    errors.follow(written_);
     file_.set_level(level);
-    file_.set_pattern("%Y-%m-%d %H:%M:%S.%e %-5l %v");
-    file_.flush_on(spdlog::level::info);
+    file_.set_pattern(kLinePattern);
     terminal_.set_level(spdlog::level::warn);
     // On a terminal a status may stand from this line on (server/status_display.h): what is said takes its
     // place.
@@ -58,20 +92,43 @@ class File {
     const bool obeys = isatty(STDERR_FILENO) == 1 && term != nullptr && std::string_view(term) != "dumb";
     terminal_.set_pattern(obeys ? "\r\033[J%n: %v" : "%n: %v");
   }
+  ~File() {
+    (void)written_.flush(LineWriter::kAtEnd);
+    say_what_the_log_lacks(written_.unwritten());
+    (void)errors_.flush(LineWriter::kAtEnd);
+    say_what_errors_lack(errors_.unwritten());
+  }
+  File(const File&) = delete;
 
   void write(LogLevel level, const std::string& text) {
     file_.log(level_of(level), text);
     terminal_.log(level_of(level), text);
-    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-    auto last = flushed_.load(std::memory_order_relaxed);
-    constexpr auto kEvery = std::chrono::steady_clock::duration(kFlushEvery).count();
-    if (now - last >= kEvery && flushed_.compare_exchange_strong(last, now)) file_.flush();
+    say_what_the_log_lacks(written_.dropped());
+    say_what_errors_lack(errors_.dropped());
   }
 
  private:
+  // Each time that they are twice as many: what is never read must not fill a disk.
+  static bool is_worth_a_line(std::atomic<std::int64_t>& next, std::int64_t missing) {
+    std::int64_t from = next.load(std::memory_order_relaxed);
+    return missing >= from && next.compare_exchange_strong(from, 2 * missing);
+  }
+  void say_what_errors_lack(const LineWriter::Dropped& missing) {
+    if (!is_worth_a_line(next_of_errors_, missing.lines)) return;
+    file_.warn("standard error lacks {} so far: {}", lines(missing.lines), missing.why);
+  }
+  void say_what_the_log_lacks(const LineWriter::Dropped& missing) {
+    if (!is_worth_a_line(next_of_log_, missing.lines)) return;
+    terminal_.warn("the log {} lacks {} so far: {}", path_, lines(missing.lines), missing.why);
+  }
+
+  const std::string path_;
+  LineWriter written_;
+  LineWriter& errors_;
   spdlog::logger file_;
   spdlog::logger terminal_;
-  std::atomic<std::chrono::steady_clock::rep> flushed_{0};
+  std::atomic<std::int64_t> next_of_errors_{1};
+  std::atomic<std::int64_t> next_of_log_{1};
 };
 
 }  // namespace
@@ -79,13 +136,19 @@ class File {
 Log::Log() = default;
 
 Result<Log> Log::open(const std::filesystem::path& file, const std::string& program, const std::string& level,
-                      Begin begin) {
+                      Begin begin, LineWriter& errors) {
   PACELINE_ASSIGN_OR_RETURN(const auto threshold, parse_level(level));
+  const std::string cannot = "cannot open the log " + file.string() + ": ";
+  // A named pipe that nobody reads is refused here rather than waited for.
+  const int anew = begin == Begin::kAnew ? O_TRUNC : 0;
+  Descriptor opened(
+      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | anew, 0666));
+  if (!opened.is_open()) return unavailable(cannot + std::strerror(errno));
   try {
-    auto sink = std::make_shared<File>(file, program, threshold, begin);
+    auto sink = std::make_shared<File>(std::move(opened), file.string(), program, threshold, errors);
     return to([sink](LogLevel l, const std::string& text) { sink->write(l, text); });
-  } catch (const spdlog::spdlog_ex& e) {
-    return unavailable("cannot open the log " + file.string() + ": " + e.what());
+  } catch (const std::exception& e) {  // no thread, or spdlog
+    return unavailable(cannot + e.what());
   }
 }
 

@@ -1,6 +1,9 @@
 // Log: what a daemon did, in its run directory; warnings and errors also on standard error, one line each. A
 // thin face before spdlog, so that only log.cc sees the library and tests can listen.
 //
+// Who logs never waits: the file and standard error are written by threads of their own, and what they do not
+// take is dropped (common/process/line_writer.h). What either lacks the other says.
+//
 // Lines look like "2026-01-31 12:00:00.123 warn  node 2 lost: silent for 10.2 s". Thread: any.
 #pragma once
 
@@ -9,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "common/process/line_writer.h"
 #include "common/status.h"
 
 namespace paceline {
@@ -23,12 +27,11 @@ class Log {
   // Forgets everything.
   Log();
   // Writes into `file` (begun anew, or behind what it holds) what is at least `level` ("debug", "info",
-  // "warn", "error"), flushed at once but for debug lines, which the first line that comes a second after the
-  // last flush takes along. Warnings and errors also go to standard error, as
-  // "<program>: <text>".
+  // "warn", "error"), at once but for debug lines, which take a second at most. Warnings and errors also go
+  // to `errors`, as "<program>: <text>", behind what was logged before; it outlives all copies of the log.
   // Errors: kUnavailable when the file cannot be opened; kInvalidArgument an unknown level.
   static Result<Log> open(const std::filesystem::path& file, const std::string& program,
-                          const std::string& level, Begin begin = Begin::kAnew);
+                          const std::string& level, Begin begin, LineWriter& errors);
   // Hands every line to `listener`, on the thread that logs.
   static Log to(Listener listener);
 

@@ -375,7 +375,7 @@ Body read(Fields& f, const proto::LogHeld& in) {
 
 Body read(Fields& f, const proto::Happened& in) {
   using What = Happened::What;
-  return Happened{static_cast<What>(f.number("what", in.what(), 0, static_cast<int>(What::kResumed))),
+  return Happened{static_cast<What>(f.number("what", in.what(), 0, static_cast<int>(What::kSave))),
                   f.number("number", in.number(), 0, kCountMax), code_of(f, in.code(), StatusCode::kOk),
                   text_of(f, in.text(), "text")};
 }

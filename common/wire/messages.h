@@ -464,6 +464,7 @@ struct Happened {
     kHeard,      // another server has heard `number` messages of this one
     kResumed,    // the server goes on from the checkpoint whose files its replica was given, as generation
                  // `number`
+    kSave,       // a checkpoint was asked for
   };
   What what{};
   std::int64_t number = 0;

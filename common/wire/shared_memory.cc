@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/process/descriptors.h"
 
 namespace paceline::wire {
 namespace {
@@ -230,6 +231,9 @@ Result<std::shared_ptr<const MappedSegment>> MappedSegment::map(const SegmentRef
   }
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (descriptor.get() < 0) return refused(failed("it cannot be opened", errno));
+  if (!leaves_descriptors_for_files(descriptor.get())) {
+    return refused(unavailable("this process has no descriptor to spare (ulimit -n)"));
+  }
   if (const Status right = check_segment(descriptor.get(), ref); !right.is_ok()) return refused(right);
   const auto size = static_cast<std::size_t>(ref.bytes);
   void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.get(), 0);

@@ -5,14 +5,14 @@
 #   tell N SIGNAL     sends a signal to daemon N (TERM asks it to end in order, KILL ends it)
 #   training_began    whether the run got that far
 # shellcheck shell=bash disable=SC2154
+. "$(dirname "${BASH_SOURCE[0]}")/signals.sh"
 
 pids=()
 statuses=()       # of the daemons that have ended, by their place in `pids`
 early=''          # the status of the first daemon that failed before the training began
-stop_signals=0
 
 messages=2 # where to say something; `attend` sends bash's own remarks about daemons that were killed elsewhere
-say() { echo "$(basename "$0" .sh): $1" >&"$messages"; }
+say() { print "$(basename "$0" .sh): $1" "$messages"; }
 
 name_of() { if [ "$1" -lt "$shards" ]; then echo "server shard $1"; else echo "node $(($1 - shards))"; fi; }
 
@@ -25,15 +25,33 @@ cut_off_the_rest() {
   for n in "${!pids[@]}"; do [ -n "${statuses[$n]:-}" ] || kill -KILL "${pids[$n]}" 2>/dev/null; done
 }
 
-# For SIGINT and SIGTERM. The first: the authority ends the run in order, with final model and reports, and everybody
+# For `on_signals stop save`. The first: the authority ends the run in order, with final model and reports, and everybody
 # else. The second: all daemons end at once. The third: so do the processes waited for, should they be others.
 stop() {
-  stop_signals=$((stop_signals + 1))
-  case "$stop_signals" in
-    1) say "stopping (again to end at once)"; tell 0 TERM ;;
+  asks_to_stop "$@" || return 0
+  case "$signals" in
+    1) tell 0 TERM; say "stopping (again to end at once)" ;;
     2) tell_the_rest KILL ;;
     *) cut_off_the_rest ;;
   esac
+}
+
+# The authority says what becomes of it.
+save() { tell 0 USR2; }
+
+# Should the script end without having attended to them: as a stop does, and at once what is still there 20 s later.
+end_daemons() {
+  local waited n
+  [ ${#pids[@]} -gt 0 ] || return 0
+  tell 0 TERM
+  for ((waited = 0; waited < 100; waited++)); do
+    for n in "${!pids[@]}"; do
+      if kill -0 "${pids[$n]}" 2>/dev/null; then sleep 0.2 && continue 2; fi
+    done
+    return 0
+  done
+  tell_the_rest KILL
+  cut_off_the_rest
 }
 
 # Returns when all daemons have ended, with the authority's status. One that fails before the training began ends the
@@ -50,8 +68,8 @@ attend() {
       status=$?
       statuses[n]=$status
       if [ "$n" -eq 0 ]; then over=$SECONDS; fi
-      if [ "$status" -ne 0 ] && [ "$stop_signals" -eq 0 ] && [ -z "$early" ] && ! training_began; then
-        early=$status grace=1 stop_signals=2 over=$SECONDS
+      if [ "$status" -ne 0 ] && [ "$signals" -eq 0 ] && [ -z "$early" ] && ! training_began; then
+        early=$status grace=1 signals=2 over=$SECONDS
         say "$(name_of "$n") ended with status $status before the training began"
         tell_the_rest KILL
       fi

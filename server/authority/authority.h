@@ -128,6 +128,9 @@ class Authority {
 
   // A signal: the orderly end, with the model, but status "stopped".
   void stop(const std::string& reason, Ticks now);
+  // A signal: the next version is saved, also where the configuration asks for no checkpoints; then the last
+  // state of a run that is stopped is, too.
+  void save_checkpoint();
   // Ends without a model, with status "failed": everybody is told why. It is over once that is in the files.
   void fail(const Status& why, Ticks now);
 

@@ -61,6 +61,14 @@ const sync::Apply* Authority::apply_to_save(Ticks now) {
   return last;
 }
 
+void Authority::save_checkpoint() {
+  if (stage_ != Stage::kGathering && stage_ != Stage::kTraining) {
+    return log_.warn("asked for a checkpoint: training is over");
+  }
+  checkpoints_.ask();
+  log_.warn("asked for a checkpoint: the version behind " + to_string(engine_.version()) + " is saved");
+}
+
 // Behind the decision whose state the shards are to save.
 void Authority::begin_checkpoint(Ticks now) {
   Manifest manifest;

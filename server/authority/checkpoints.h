@@ -47,6 +47,9 @@ class Checkpoints {
   // Training begins at `version`, or goes on there.
   void begin_training(Version version, Ticks now) { schedule_.begin(version, now); }
 
+  // The next version is to be saved, whether one is due or not.
+  void ask() { schedule_.ask(); }
+
   // The decision that reaches `version` is about to be sent. True: its `save` is to be set, and begin()
   // called before anything else.
   [[nodiscard]] bool due(Version version, Ticks now) { return schedule_.reached(version, now); }

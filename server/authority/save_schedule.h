@@ -1,5 +1,6 @@
-// When a checkpoint is due (config: checkpoint.every_clocks or checkpoint.every). One is under way at a time:
-// a multiple that comes by meanwhile is left out, a time that comes by is caught up with.
+// When a checkpoint is due (config: checkpoint.every_clocks or checkpoint.every), or because somebody asks
+// for one. One is under way at a time: a multiple that comes by meanwhile is left out, a time that comes by
+// is caught up with, and so is what was asked for.
 //
 // Worked example, every_clocks 10: version 9 -> nothing; 12 -> due, since 10 was passed; 20 while that is
 // being written -> left out; it is written; 21 -> nothing; 30 -> due.
@@ -20,7 +21,11 @@ class SaveSchedule {
  public:
   explicit SaveSchedule(const CheckpointSection& config) : config_(config) {}
 
-  bool enabled() const { return config_.enabled(); }
+  // Whether this run saves; from the first time on that somebody asks, whatever its configuration says.
+  bool enabled() const { return config_.enabled() || was_asked_; }
+
+  // The next version is due.
+  void ask() { asked_ = was_asked_ = true; }
 
   // Training begins, or goes on, at `version`, of which there is nothing to save.
   void begin(Version version, Ticks now) {
@@ -63,12 +68,14 @@ class SaveSchedule {
 
  private:
   bool is_due(Version version, Ticks now) const {
+    if (asked_) return true;
     if (config_.every) return now - since_ >= *config_.every;
     if (!config_.every_clocks) return false;
     return version.value / *config_.every_clocks > seen_.value / *config_.every_clocks;
   }
   void start(Version version, Ticks now) {
     under_way_ = true;
+    asked_ = false;
     saved_ = version;
     since_ = now;
   }
@@ -79,6 +86,8 @@ class SaveSchedule {
   Version written_;  // the last that is written
   Ticks since_;
   bool under_way_ = false;
+  bool asked_ = false;
+  bool was_asked_ = false;
   std::int64_t left_out_ = 0;
 };
 

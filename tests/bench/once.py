@@ -34,9 +34,11 @@ def lines_of(file):
 def run(command, out=None):
     """Runs it to its end, says what it says; its exit status and the JSON lines."""
     measured = []
-    # A SIGTERM reaches both: the command removes what it made, and this waits for it.
+    # A SIGTERM or SIGHUP reaches both: the command removes what it made, and this waits for it.
     child = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", *command], stdout=subprocess.PIPE, text=True)
-    signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+            signal.signal(number, lambda *_: child.terminate())
     for line in child.stdout:
         print(line, end="", flush=True)
         if out is None and line.startswith("{"):

@@ -26,13 +26,18 @@ def out_of_time(*_):
     raise TimeoutError(f"a run did not end within {TIMEOUT_SECONDS} s")
 
 
-def end_in_order(*_):
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not cut the cleaning up short
-    fail("stopped by SIGTERM")
+# They would end Python where it stands: no `finally`, processes and folders left behind.
+ENDING = {number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) != signal.SIG_IGN}  # nohup
 
 
-# SIGTERM would end Python where it stands: no `finally`, processes and folders left behind.
-signal.signal(signal.SIGTERM, end_in_order)
+def end_in_order(number, _):
+    for again in ENDING:
+        signal.signal(again, signal.SIG_IGN)  # a second one must not cut the cleaning up short
+    fail(f"stopped by {signal.Signals(number).name}")
+
+
+for number in ENDING:
+    signal.signal(number, end_in_order)
 
 
 def available_bytes():

@@ -56,6 +56,22 @@ TEST_CASE("without a schedule nothing is due, at a stop neither; with one the la
   CHECK_FALSE(some.reached_last(Version(3), Ticks(2)));
 }
 
+TEST_CASE(
+    "what somebody asks for is due with the next version, also without a schedule, and at a stop from then "
+    "on") {
+  SaveSchedule none = schedule_of({});
+  none.ask();
+  CHECK(none.reached(Version(1), Ticks(2)));
+  CHECK_FALSE(none.reached(Version(2), Ticks(3)));
+  none.ask();
+  CHECK_FALSE(none.reached(Version(3), Ticks(4)));  // one is under way
+  none.written();
+  CHECK(none.reached(Version(4), Ticks(5)));
+  none.written();
+  CHECK_FALSE(none.reached(Version(5), Ticks(6)));
+  CHECK(none.reached_last(Version(5), Ticks(7)));
+}
+
 TEST_CASE("a last state whose checkpoint has failed is due at a stop, once more") {
   SaveSchedule schedule = schedule_of({1, {}, 2});
   REQUIRE(schedule.reached(Version(1), Ticks(2)));
@@ -76,6 +92,17 @@ TEST_CASE("a checkpoint is whole once every shard has written its part, and not 
   REQUIRE(run.complete() == std::vector<CheckpointId>{{1, Version(1)}});
   CHECK(run.sent.of<wire::ForgetSaved>(kShard1).back().oldest_kept == CheckpointId{1, Version(1)});
   CHECK(run.sent.of<wire::ForgetSaved>(kShard0).empty());  // what is here prune() has seen to
+}
+
+TEST_CASE("a run that saves nothing saves the next version for whoever asks, once") {
+  SavingRun run(small_run());
+  run.train(0, 1);
+  run.authority->save_checkpoint();
+  run.train(1, 2);
+  run.save(2);
+  run.train(2, 3);
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>{2});
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
 }
 
 TEST_CASE("the manifest says what the run goes on from: versions, the core's state, the record, time") {

@@ -274,8 +274,9 @@ TEST_CASE("too few descriptors for the connections fail, and the advice is a com
   const Finding finding = p.finding("open files");
   REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(finding.verdict == CheckVerdict::kFailed);
-  CHECK(finding.said == "a process may open 200 files, about 497 are needed");
-  CHECK(finding.advice == "ulimit -n 497");
+  CHECK(finding.said ==
+        "a process may open 200 files, at least 252 are needed and 685 if nodes share memory and come back");
+  CHECK(finding.advice == "ulimit -Hn 685");
 }
 
 TEST_CASE("a script gets the same as one JSON object") {

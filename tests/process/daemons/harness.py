@@ -117,19 +117,22 @@ def is_crash(line):
 
 
 class Program:
-    """A running program whose output is read as it comes, both streams."""
+    """A running program whose output is read as it comes, both streams; with `errors_to`, a descriptor, its error output
+    goes there instead, and is the test's."""
 
-    def __init__(self, *command, cwd=None):
+    def __init__(self, *command, cwd=None, errors_to=None):
         self.name = pathlib.Path(str(command[0])).name
         self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.DEVNULL, cwd=cwd,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                        stdout=subprocess.PIPE, text=True,
+                                        stderr=subprocess.PIPE if errors_to is None else errors_to)
         self.pid = self.process.pid
         self._changed = threading.Condition()
         self._lines = {"out": [], "err": []}
-        self._streams_open = 2
-        self._threads = [threading.Thread(target=self._read, args=(stream, lines), daemon=True)
-                         for stream, lines in ((self.process.stdout, self._lines["out"]),
-                                               (self.process.stderr, self._lines["err"]))]
+        streams = [(stream, self._lines[name]) for stream, name in ((self.process.stdout, "out"), (self.process.stderr, "err"))
+                   if stream is not None]
+        self._streams_open = len(streams)
+        self._threads = [threading.Thread(target=self._read, args=stream_and_lines, daemon=True)
+                         for stream_and_lines in streams]
         for thread in self._threads:
             thread.start()
 
@@ -253,8 +256,8 @@ train:
 data: {{kind: synthetic, path: {self.data}}}
 """ + text, encoding="utf-8")
 
-    def start(self, *command):
-        program = Program(*command)
+    def start(self, *command, **options):
+        program = Program(*command, **options)
         self.programs.append(program)
         return program
 

@@ -32,7 +32,7 @@ class RunScripts(ScriptTest):
         self.assertEqual(self.summary()["iterations"], 100)
 
     def test_run_local_stops_in_order_on_one_signal(self):
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(signal=number):
                 script = self.run_local("--force")
                 script.wait_for_line(harness.PROGRESS.pattern)
@@ -42,6 +42,40 @@ class RunScripts(ScriptTest):
                 self.assertEqual(self.summary()["status"], "stopped")
                 self.assertTrue((self.run_dir / "model.bin").exists())
                 self.assertEqual(harness.children(), [])
+
+    def test_run_local_saves_a_checkpoint_and_goes_on(self):
+        script = self.run_local()
+        script.wait_for_line(harness.PROGRESS.pattern)
+        for count, number in enumerate((signal.SIGUSR1, signal.SIGUSR2)):
+            said = script.lines_said()
+            script.send(number)
+            script.line_or_end("paceline-server: asked for a checkpoint: the version behind", after=said)
+            self.wait_for_checkpoints(count + 1)
+        script.send(signal.SIGTERM)
+        self.assertEqual(script.end(), 1, script.errors())
+        self.assertEqual((self.summary()["status"], self.summary()["checkpoints"]), ("stopped", 3))
+        resumed = self.script("run_local.sh", "--resume", self.run_dir, "--bin", harness.BIN)
+        resumed.wait_for_line(harness.PROGRESS.pattern)
+        resumed.send(signal.SIGHUP)
+        self.assertEqual(resumed.end(), 1, resumed.errors())
+
+    def wait_for_checkpoints(self, count):
+        with harness.FolderWatch(self.run_dir) as watch:
+            while (self.run_dir / "server.log").read_text(encoding="utf-8").count("is written: ") < count:
+                watch.wait(f"{count} checkpoints")
+
+    def test_a_terminal_that_closes_stops_run_local_once(self):
+        script = self.run_local()
+        script.wait_for_line(harness.PROGRESS.pattern)
+        for pid in harness.daemons_of(script.pid, "paceline-worker"):
+            os.kill(pid, signal.SIGSTOP)  # the orderly end has to wait for them
+        for _ in range(2):
+            script.send(signal.SIGHUP)
+            script.wait_for_line("stopping")
+        for pid in harness.daemons_of(script.pid, "paceline-worker"):
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(script.end(), 1, script.errors())
+        self.assertEqual(self.summary()["status"], "stopped")
 
     def test_run_local_ends_at_once_on_the_second_signal(self):
         script = self.run_local()
@@ -65,6 +99,8 @@ class RunScripts(ScriptTest):
             self.assertTrue(harness.wait_for_exit(pid), f"still there: {harness.command_of(pid)}")
         self.assertEqual(script.end(), -9)
         self.wait_for_no_children(script)
+        self.assertEqual(self.summary()["status"], "stopped")  # in order, for all that
+        self.assertTrue((self.run_dir / "model.bin").exists())
 
     def test_run_local_tells_the_truth_about_a_lost_node(self):
         script = self.run_local("run.max_seconds=5s")

@@ -126,7 +126,7 @@ class Stops(DaemonTest):
         self.assertGreaterEqual(self.summary()["test_accuracy"], 0.01)
 
     def test_a_signal_at_the_authority_keeps_the_model(self):
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             with self.subTest(signal=number):
                 servers, nodes = self.start_training("--force")
                 servers[0].send(number)
@@ -154,6 +154,31 @@ class Stops(DaemonTest):
         self.assert_ends(nodes[0], 0)
         self.assert_ends(nodes[1], 1, "paceline-worker 1: stopped by a signal")
         self.assertEqual(self.summary()["lost"], ["node 1: stopped by a signal"])
+
+    def test_a_terminal_that_closes_sends_sighup_to_all_and_again_and_the_model_is_kept(self):
+        servers, nodes = self.start_training()
+        nodes[0].send(signal.SIGSTOP)  # the orderly end has to wait for it
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGHUP):  # as a service manager does
+            servers[0].send(number)
+            servers[0].wait_for_line("stopping")
+            nodes[1].send(number)
+        nodes[0].send(signal.SIGCONT)
+        nodes[0].send(signal.SIGHUP)
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 1, program.errors())
+        self.assertEqual(self.summary()["status"], "stopped")
+        self.assertTrue((self.run_dir / "model.bin").exists())
+
+    def test_daemons_that_are_to_ignore_sighup_go_on(self):
+        overrides = ("train.total_iterations=4000",)
+        self.configure()
+        programs = [self.start("env", "--ignore-signal=HUP", *command, *overrides)
+                    for command in ((harness.BIN / "paceline-server", self.config),
+                                    *((harness.BIN / "paceline-worker", self.config, "--node", i) for i in range(2)))]
+        programs[0].wait_for_line(harness.PROGRESS.pattern)
+        for program in programs:
+            program.send(signal.SIGHUP)
+        self.assert_all_done(programs[:1], programs[1:])
 
     def test_iterations_that_do_not_end_do_not_hold_up_a_stop(self):
         servers, nodes = self.start_training("cluster.lease=2s", "emulate.base_step=1h")

@@ -43,10 +43,12 @@ class Scripts(ScriptTest):
             # stopped, as a test stops a daemon, and would not hear of a SIGTERM either.
             work = "sh -c 'echo working >&2; kill -STOP $$; sleep 1000; true'\ntrue\n"
             self.stand_in(checkout / step, '[ "$1" = --preset ] && [ $# -eq 2 ] || ' + work)  # not when it configures
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 with self.subTest(script=name, step=step, signal=number):
                     script = self.start_in(checkout, name, *arguments)
                     script.wait_for_line("working")
+                    if number == signal.SIGTERM:
+                        script.send(signal.SIGUSR1)  # there is nothing to save
                     script.send(number)
                     self.assertEqual(script.end(), 1, script.errors())
                     self.wait_for_no_children(script)
@@ -324,7 +326,8 @@ run_all({[["sh", "-c", command] for command in commands]!r}, pathlib.Path({str(s
         self.assertEqual(harness.children(), [])
         begun = self.folder / "begun"
         os.mkfifo(begun)
-        for number, status, said in ((signal.SIGTERM, 3, ["stopped by SIGTERM"]), (signal.SIGKILL, -9, [])):
+        for number, status, said in ((signal.SIGTERM, 3, ["stopped by SIGTERM"]), (signal.SIGHUP, 3, ["stopped by SIGHUP"]),
+                                     (signal.SIGKILL, -9, [])):
             with self.subTest(signal=number):
                 script = self.benchmark("exec sleep 1000", f"echo begun >{begun}; exec sleep 1000")
                 self.assertEqual(begun.read_text(), "begun\n")

@@ -70,7 +70,7 @@ simulate: {compute: {distribution: lognormal, mean: 100ms}, metric: {final_accur
 
     def test_killed_or_stopped_it_goes_on_and_ends_in_the_same_tables(self):
         self.whole("whole")
-        for number, ends in ((signal.SIGKILL, -9), (signal.SIGTERM, 1), (signal.SIGINT, 1)):
+        for number, ends in ((signal.SIGKILL, -9), (signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGHUP, 1)):
             with self.subTest(signal=number):
                 out = self.folder / f"cut-{number}"
                 shutil.copytree(self.folder / "whole", out)
