@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
 # Runs one configuration on this machine: the server (or shards) and all nodes, each given DIR/config.yaml.
-#   scripts/run_local.sh CONFIG [--out DIR] [--force] [--tcp] [--bin DIR] [key.path=value …]
+#   scripts/run_local.sh CONFIG [--out DIR] [--force | --resume-or-start] [--tcp] [--bin DIR] [key.path=value …]
 #   scripts/run_local.sh --resume DIR [--tcp] [--bin DIR] [key.path=value …]
 #     --out DIR      run directory (default runs/<run.name>)
 #     --force        replace what an earlier run left in it
 #     --resume DIR   go on with the run in DIR from its newest whole checkpoint, by DIR/config.yaml; what all daemons
 #                    must agree on cannot be changed
+#     --resume-or-start
+#                    go on with the run in the run directory where it holds a checkpoint, else begin it: the same command
+#                    each time
 #     --tcp          use the endpoints of the configuration; without it the daemons of this machine meet on ipc sockets
 #     --bin DIR      where the programs are (default build/release/bin)
 # Ctrl-C, SIGTERM or a terminal that closes: the run stops in order and keeps its model. Ctrl-C or SIGTERM twice: everything
 # is ended at once. SIGUSR1 or SIGUSR2: a checkpoint is saved, and the run goes on.
-# Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
+# Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration; where a run is to be resumed:
+# 3 there is no checkpoint that is whole, 4 the run has ended well already, 5 it has another configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
@@ -18,16 +22,18 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/runs.sh"
 . "$root/scripts/lib/yaml.sh"
 
-out='' force='' resume='' tcp='' bin="$root/build/release/bin"
-read_arguments "--out folder" "--bin folder" "--resume folder" --force --tcp key=value words -- "$@"
+out='' force='' resume='' resume_or_start='' tcp='' bin="$root/build/release/bin"
+read_arguments "--out folder" "--bin folder" "--resume folder" --force --resume-or-start --tcp key=value words -- "$@"
 [ ${#words[@]} -le 1 ] || fail "two configurations: '${words[0]}' and '${words[1]}'"
 config=${words[0]:-} overrides=("${given[@]}")
 if [ -n "$resume" ]; then
-  [ -z "$config$out$force" ] || fail "--resume goes with no configuration, no --out and no --force: the run is in $resume"
-  [ -e "$resume/config.yaml" ] || fail "$resume/config.yaml is not there: no run to resume"
+  [ -z "$config$out$force$resume_or_start" ] ||
+    fail "--resume goes with no configuration, no --out and no --force: the run is in $resume"
+  [ -e "$resume/config.yaml" ] || fail "$resume/config.yaml is not there: no run to resume" 3
   config=$resume/config.yaml out=$resume
 fi
 [ -n "$config" ] || fail "no configuration given (see --help)"
+[ -z "$force" ] || [ -z "$resume_or_start" ] || fail "--resume-or-start and --force exclude each other"
 for program in paceline paceline-server paceline-worker; do
   [ -x "$bin/$program" ] || fail "$bin/$program is not there; build it with scripts/build.sh"
 done
@@ -50,7 +56,7 @@ made=''
 [ -d "$out" ] || made=folder
 [ -e "$out/config.yaml" ] || made="$made config"
 mkdir -p "$out" || fail "cannot create $out" 1
-if [ -z "$resume" ] && [ -n "$(run_files "$out")" ]; then
+if [ -z "$resume$resume_or_start" ] && [ -n "$(run_files "$out")" ]; then
   [ -n "$force" ] || fail "$out holds an earlier run; give another --out, or --force to replace it"
   # Daemons hold their logs; a log that is deleted would no longer keep others out. 99: not flock's or the system's.
   for log in "$out"/server.log "$out"/server-*.log "$out"/worker-*.log; do
@@ -75,8 +81,10 @@ if [ -z "$tcp" ]; then
   overrides+=("cluster.endpoints=[$list]")
 fi
 mode=$force told=()
-if [ -n "$resume" ]; then
-  mode=--resume told=("${overrides[@]}") # the run's configuration stays what it was
+read_from=$out/config.yaml
+if [ -n "$resume$resume_or_start" ]; then
+  # The run's configuration stays what it was; of one that is begun the server writes it.
+  mode=${resume_or_start:---resume} told=("${overrides[@]}") read_from=$config
 else
   effective=$("$bin/paceline" check-config "$config" "${overrides[@]}" --print) || exit 2
   printf '%s\n' "$effective" >"$out/config.yaml" || fail "cannot write $out/config.yaml" 1
@@ -84,7 +92,10 @@ fi
 said=$(stat -c %s "$out/server.log" 2>/dev/null) || said=0 # by earlier generations
 
 tell() { if [ "$2" = USR2 ]; then ask_to_save "${pids[$1]}"; else kill -s "$2" "${pids[$1]}" 2>/dev/null; fi; }
-training_began() { tail -c "+$((said + 1))" "$out/server.log" 2>/dev/null | grep -qs 'training begins\|training goes on'; }
+training_began() {
+  [ "$(stat -c %s "$out/server.log" 2>/dev/null)" -ge "$said" ] 2>/dev/null || said=0 # it was begun anew
+  tail -c "+$((said + 1))" "$out/server.log" 2>/dev/null | grep -qs 'training begins\|training goes on'
+}
 # Whatever ends this script ends its daemons, in order; setpriv lets the kernel see to it even if the script is killed.
 # shellcheck disable=SC2317 # called by the trap
 cleanup() {
@@ -96,10 +107,10 @@ trap cleanup EXIT
 # A process group of its own each: Ctrl-C in the terminal reaches this script alone, which passes it on in order.
 launch() { setpriv --pdeathsig TERM setsid "$@" </dev/null & pids+=($!); }
 for ((k = 0; k < shards; k++)); do
-  launch "$bin/paceline-server" "$out/config.yaml" --shard "$k" ${mode:+"$mode"} "${told[@]}"
+  launch "$bin/paceline-server" "$read_from" --shard "$k" ${mode:+"$mode"} "${told[@]}"
 done
 for ((i = 0; i < nodes; i++)); do
-  launch "$bin/paceline-worker" "$out/config.yaml" --node "$i" ${mode:+"$mode"} "${told[@]}"
+  launch "$bin/paceline-worker" "$read_from" --node "$i" ${mode:+"$mode"} "${told[@]}"
 done
 on_signals stop save
 
@@ -117,8 +128,12 @@ if [ -e "$out/summary.json" ]; then "$bin/paceline" report "$out"; fi
 [ "$result" -ne 0 ] || exit 0
 # Status 2, wrong usage or configuration, is passed on from whichever daemon said it first. Of a run that was never one
 # nothing is kept, so that the corrected command is not refused.
-if [ -n "$resume" ] && { [ "$result" -eq 2 ] || [ "$early" = 2 ]; }; then exit 2; fi
-if [ "$result" -eq 2 ] || [ "$early" = 2 ]; then
+if [ -n "$resume$resume_or_start" ]; then
+  case "$result,$early" in
+    [2-5],*) exit "$result" ;;
+    *,2) exit 2 ;;
+  esac
+elif [ "$result" -eq 2 ] || [ "$early" = 2 ]; then
   run_files "$out" -delete
   case "$made" in *config) rm -f "$out/config.yaml" ;; esac
   case "$made" in folder*) rmdir "$out" 2>/dev/null ;; esac

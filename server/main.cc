@@ -21,6 +21,7 @@
 #include "common/wire/transport.h"
 #include "server/connections_max.h"
 #include "server/gpu_module.h"
+#include "server/resume.h"
 #include "server/run_directory.h"
 #include "server/server.h"
 #include "server/status_display.h"
@@ -67,6 +68,32 @@ Status check_keys(const RunConfig& config, ShardId shard, std::uint32_t replica)
   PACELINE_RETURN_IF_ERROR(wire::read_server_keys(folder, config.cluster.nodes).status());
   const bool asks_nobody = shard == kAuthority && replica == 0;
   return asks_nobody ? Status::ok() : wire::read_shard_keys(folder).status();
+}
+
+// The status with which a server ends that does not resume `config`'s run, though it was to; nullopt: the
+// reason is another than what the run directory holds.
+std::optional<int> why_not_resumed(const Result<Held>& held) {
+  if (!held.is_ok()) return std::nullopt;
+  switch (*held) {
+    case Held::kNothingToResume:
+    case Held::kDamaged:
+      return kExitNothingToResume;
+    case Held::kOtherConfiguration:
+      return kExitOtherConfiguration;
+    case Held::kFinished:
+      return kExitFinished;
+    case Held::kCheckpoint:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// --resume-or-start becomes one or the other. Of a run that has left no checkpoint nothing is gone on with,
+// so it is begun anew.
+void resume_or_start(DaemonOptions& given, const Result<Held>& held) {
+  const bool starts = held.is_ok() && *held == Held::kNothingToResume;
+  given.force = starts;
+  given.resume = !starts;
 }
 
 // What the shard's decisions are applied on; null: the processor.
@@ -140,7 +167,7 @@ int server_main(int argc, char** argv) {
   const DaemonCommandLine command_line =
       parse_daemon_command_line(DaemonRole::kServer, argc, argv, std::cout, errors.stream());
   if (command_line.exit_status) return *command_line.exit_status;
-  const DaemonOptions& given = command_line.options;
+  DaemonOptions given = command_line.options;
   const auto config = load_daemon_config(DaemonRole::kServer, given);
   if (!config.is_ok()) {
     errors.stream() << "paceline-server: " << config.status().message() << '\n';
@@ -160,6 +187,13 @@ int server_main(int argc, char** argv) {
     wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
   }
 
+  const Result<Held> held =
+      given.resume || given.or_start ? held_by(*config, shard) : Result<Held>(Held::kNothingToResume);
+  if (given.or_start) resume_or_start(given, held);
+  if (held.is_ok() && *held == Held::kFinished && config->cluster.replicas == 1) {
+    (void)fail(ResumeChoice::open(*config).status(), errors);
+    return kExitFinished;
+  }
   const Existing existing = given.resume  ? Existing::kContinue
                             : given.force ? Existing::kReplace
                                           : Existing::kRefuse;
@@ -192,6 +226,9 @@ int server_main(int argc, char** argv) {
   BetweenServers between(stops);
   Ended ended = serve(*config, shard, *log, options, stops, between, errors);
   if (!ended.has_started && !given.resume) forget_run(*config, shard, given.config_path);
+  if (!ended.has_started && given.resume && ended.exit_status == kExitUsage) {
+    return why_not_resumed(held).value_or(ended.exit_status);
+  }
   int returns = 0;
   while (const std::optional<BeginsAnew> anew = ended.begins_anew) {
     options.resume = anew->serves;

@@ -25,7 +25,27 @@ Status check_not_over(const RunConfig& config) {
                              " has ended well (summary.json says ok): there is nothing to resume");
 }
 
+Held held_without_whole(const std::vector<CheckpointFolder::Refused>& refused) {
+  if (refused.empty()) return Held::kNothingToResume;
+  const auto is_of_another = [](const CheckpointFolder::Refused& one) {
+    return one.why.code() == StatusCode::kInvalidArgument;
+  };
+  return std::any_of(refused.begin(), refused.end(), is_of_another) ? Held::kOtherConfiguration
+                                                                    : Held::kDamaged;
+}
+
 }  // namespace
+
+Result<Held> held_by(const RunConfig& config, ShardId shard) {
+  if (!check_not_over(config).is_ok()) return Held::kFinished;
+  if (shard != kAuthority) {
+    PACELINE_ASSIGN_OR_RETURN(const OwnFiles own, own_files(config, shard));
+    return own.intact.empty() ? held_without_whole(own.refused) : Held::kCheckpoint;
+  }
+  PACELINE_ASSIGN_OR_RETURN(const CheckpointFolder::Complete found,
+                            CheckpointFolder(config.run.out, fingerprint(config)).complete());
+  return found.checkpoints.empty() ? held_without_whole(found.refused) : Held::kCheckpoint;
+}
 
 Result<OwnFiles> own_files(const RunConfig& config, ShardId shard) {
   PACELINE_ASSIGN_OR_RETURN(CheckpointFolder::Intact found,

@@ -48,6 +48,18 @@ struct ResumePoint {
 Result<ResumePoint> resume_point_of(const RunConfig& config, const Manifest& manifest,
                                     std::uint64_t generation);
 
+// What the run directory holds of a run, as far as `shard` can see: for --resume-or-start, and for the status
+// with which a resume is refused.
+enum class Held {
+  kNothingToResume,     // no run, or one that has left no checkpoint
+  kDamaged,             // checkpoints, none of them whole
+  kOtherConfiguration,  // whole ones, of runs with another configuration
+  kFinished,            // a run that has ended well
+  kCheckpoint           // something to go on from
+};
+// Errors: kUnavailable the folder cannot be read.
+Result<Held> held_by(const RunConfig& config, ShardId shard);
+
 class ResumeChoice {
  public:
   // At the authority. Errors: kFailedPrecondition there is no run, one that ended well, or no checkpoint at

@@ -55,7 +55,7 @@ int worker_main(int argc, char** argv) {
   }
   const DaemonOptions& given = command_line.options;
   const auto prepared =
-      prepare_node_log(*config, node, existing_log(given.force, given.resume));
+      prepare_node_log(*config, node, existing_log(given.force, given.resume || given.or_start));
   if (!prepared.is_ok()) {
     const bool refused = prepared.status().code() == StatusCode::kFailedPrecondition;
     return fail(prepared.status(), refused ? kExitUsage : kExitFailedRun);

@@ -15,6 +15,11 @@ namespace paceline {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailedRun = 1;
 inline constexpr int kExitUsage = 2;
+// Of --resume and --resume-or-start alone, for who starts a run by a script: what is in the run directory
+// stays as it is.
+inline constexpr int kExitNothingToResume = 3;     // no checkpoint that is whole
+inline constexpr int kExitFinished = 4;            // the run has ended well
+inline constexpr int kExitOtherConfiguration = 5;  // its checkpoints are of another configuration
 
 // The version of the whole project, "0.1.0".
 const char* project_version();

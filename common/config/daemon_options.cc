@@ -27,11 +27,19 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
   }
   CLI::Option* const force =
       app.add_flag("--force", options.force, "Use run.out even when it already holds a run");
-  app.add_flag("--resume", options.resume,
-               server ? "Go on with the run in run.out, from its newest whole checkpoint; with "
-                        "cluster.replicas: come back to the replica that serves"
-                      : "Go on with the run in run.out, whose servers were started with --resume")
-      ->excludes(force);
+  CLI::Option* const resume =
+      app.add_flag("--resume", options.resume,
+                   server ? "Go on with the run in run.out, from its newest whole checkpoint; with "
+                            "cluster.replicas: come back to the replica that serves"
+                          : "Go on with the run in run.out, whose servers were started with --resume")
+          ->excludes(force);
+  app.add_flag("--resume-or-start", options.or_start,
+               server
+                   ? "Go on with the run in run.out where it holds a checkpoint, else begin it. Exit status "
+                     "3: its checkpoints are damaged; 4: it has ended well; 5: another configuration"
+                   : "Go on with this node's log where there is one, else begin it")
+      ->excludes(force)
+      ->excludes(resume);
   app.add_option("key.path=value", options.overrides, "Overrides of the file, as in sync.threshold=5");
   line.exit_status = parse_command_line(app, argc, argv, out, err);
   return line;
@@ -55,6 +63,11 @@ Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& optio
     return invalid_argument("command line: --replica: no such replica, got " +
                             std::to_string(options.replica) + ", expected 0 to " +
                             std::to_string(config.cluster.replicas - 1) + " (cluster.replicas)");
+  }
+  if (options.or_start && config.cluster.replicas > 1) {
+    return invalid_argument(
+        "command line: --resume-or-start: with cluster.replicas a server is told which of both, got neither "
+        "--resume nor its absence");
   }
   if (options.replica > 0) config.run.out += ".replica" + std::to_string(options.replica);
   return config;

@@ -1,7 +1,8 @@
 // The command lines of the two daemons:
 //
-//     paceline-server CONFIG [--shard K] [--replica R] [--force | --resume] [key.path=value …]
-//     paceline-worker CONFIG --node I [--force | --resume] [key.path=value …]
+//     paceline-server CONFIG [--shard K] [--replica R] [--force | --resume | --resume-or-start]
+//                     [key.path=value …]
+//     paceline-worker CONFIG --node I [--force | --resume | --resume-or-start] [key.path=value …]
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct DaemonOptions {
   std::uint32_t index = 0;             // server: --shard, 0 when not given; worker: --node
   bool force = false;                  // use a run directory that already holds a run
   bool resume = false;                 // go on with the run that the run directory holds
+  bool or_start = false;               // --resume-or-start: that, or begin one where there is none
   std::uint32_t replica = 0;           // server: which of the shard's
 };
 

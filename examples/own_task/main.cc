@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   if (!fits.is_ok()) return fail(fits, kExitUsage);
   const auto prepared = prepare_node_log(
       *config, node,
-      existing_log(command_line.options.force, command_line.options.resume));
+      existing_log(command_line.options.force, command_line.options.resume || command_line.options.or_start));
   if (!prepared.is_ok()) {
     const bool refused = prepared.status().code() == StatusCode::kFailedPrecondition;
     return fail(prepared.status(), refused ? kExitUsage : kExitFailedRun);

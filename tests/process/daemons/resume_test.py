@@ -176,7 +176,7 @@ class Resume(CalmRuns):
 
     def test_without_a_checkpoint_the_error_says_where_it_looked(self):
         self.run_dir.mkdir()
-        self.assert_ends(self.server(0, "--resume"), 2, rf"paceline-server: no checkpoint to resume from in "
+        self.assert_ends(self.server(0, "--resume"), 3, rf"paceline-server: no checkpoint to resume from in "
                          rf"{self.run_dir}/checkpoint: it holds none that is whole")
 
     def test_with_only_broken_ones_the_error_names_them_and_they_stay(self):
@@ -185,7 +185,7 @@ class Resume(CalmRuns):
         for manifest in found:
             os.truncate(manifest, manifest.stat().st_size - 1)
         server = self.server(0, "--resume", *self.saves)
-        self.assertEqual(server.end(), 2)
+        self.assertEqual(server.end(), 3)
         self.assertRegex(server.errors()[-1], r"no checkpoint to resume from in .*; the checkpoint of version \d+ of "
                          r"generation 1: ")
         self.assertEqual(len(list((self.run_dir / "checkpoint").glob("*/manifest"))), len(found))
@@ -193,7 +193,7 @@ class Resume(CalmRuns):
     def test_another_configuration_does_not_go_on_from_it(self):
         self.killed()
         server = self.server(0, "--resume", *self.saves, "train.batch_size=4")
-        self.assertEqual(server.end(), 2)
+        self.assertEqual(server.end(), 5)
         self.assertRegex(server.errors()[-1], "no checkpoint to resume from")
 
     def test_servers_of_which_one_does_not_resume_refuse_each_other(self):
@@ -321,9 +321,38 @@ class ResumeByScript(ScriptTest):
     def test_what_it_cannot_resume_it_says(self):
         script = self.script("run_local.sh", "--resume", self.folder / "none", "--bin", harness.BIN)
         self.assertEqual((script.end(), script.errors()),
-                         (2, [f"run_local: {self.folder}/none/config.yaml is not there: no run to resume"]))
+                         (3, [f"run_local: {self.folder}/none/config.yaml is not there: no run to resume"]))
         script = self.script("run_local.sh", self.config, "--resume", self.run_dir, "--bin", harness.BIN)
         self.assertEqual(script.end(), 2)
+
+    def test_one_command_begins_goes_on_and_finds_it_finished(self):
+        def again(*overrides):
+            return self.run_local("--resume-or-start", f"train.total_iterations={SAVED_ITERATIONS}",
+                                  f"checkpoint.every_clocks={EVERY}", *overrides)
+
+        script = again()
+        wait_for_written(self, 1)
+        script.send(signal.SIGTERM)
+        self.assertEqual(script.end(), 1, script.errors())
+        summary = self.summary()
+        script = again("train.batch_size=4")
+        self.assertEqual(script.end(), 5, script.errors())
+        self.assertNotIn("all nodes", script.output())  # what the run before had come to is not told as this one's
+        self.assertEqual(self.summary(), summary)
+        self.assertEqual(again().end(), 0)
+        self.assertEqual((self.summary()["status"], self.summary()["generation"]), ("ok", 2))
+        model = (self.run_dir / "model.bin").read_bytes()
+        script = again()
+        self.assertEqual(script.end(), 4, script.errors())
+        self.assertRegex(script.errors()[0], "^paceline-server: the run in .* has ended well")
+        self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
+
+    def test_a_run_that_left_no_checkpoint_is_begun_anew(self):
+        self.run_dir.mkdir()
+        (self.run_dir / "server.log").write_text("of a run that died early", encoding="utf-8")
+        script = self.run_local("--resume-or-start", "train.total_iterations=40")
+        self.assertEqual(script.end(), 0, script.errors())
+        self.assertNotIn("died early", (self.run_dir / "server.log").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":
