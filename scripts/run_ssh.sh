@@ -2,7 +2,7 @@
 # Runs one configuration on several machines over ssh.
 #   scripts/run_ssh.sh CONFIG HOSTS [--dir DIR] [--ssh COMMAND] [--force] [key.path=value …]
 #     HOSTS         a file with one daemon per line, in order: "server HOST" for each shard, "node HOST" for each node;
-#                   empty lines and lines that begin with # do not count
+#                   empty lines and what stands behind a # do not count, nor do line ends of other systems
 #     --dir DIR     the built checkout on every host (default: the same path as here)
 #     --ssh COMMAND how a host is reached (default: ssh -o BatchMode=yes)
 # cluster.endpoints must name the server hosts as the nodes reach them. Data must be at data.path on every node.
@@ -49,10 +49,12 @@ nodes=$(get cluster.nodes) shards=$(get cluster.shards) out=$(get run.out)
 case "$out" in '' | null) fail "run.out must say where every host writes its run directory" ;; esac
 
 servers=() workers=() line_number=0
-while read -r role host rest || [ -n "$role" ]; do
+while IFS= read -r line || [ -n "$line" ]; do
   line_number=$((line_number + 1))
+  line=${line#$'\xef\xbb\xbf'} line=${line%$'\r'}
+  read -r role host rest <<<"${line%%#*}"
   case "$role" in
-    '' | '#'*) continue ;;
+    '') continue ;;
     server) servers+=("$host") ;;
     node) workers+=("$host") ;;
     *) fail "$hosts:$line_number: got '$role', expected 'server HOST' or 'node HOST'" ;;

@@ -142,7 +142,9 @@ Result<std::shared_ptr<Gpus>> gpus_of(const TrainSection& train) {
 }
 
 Status check_data_path(const RunConfig& config) {
-  if (!config.data.path.empty()) return Status::ok();
+  if (!config.data.path.empty()) {
+    return config.data.kind == DataKind::kCifar10 ? check_whole_cifar10(config.data.path) : Status::ok();
+  }
   return invalid_argument(
       "data.path: no data set, got none, expected the folder with data_batch_1.bin … test_batch.bin "
       "(data.path=DIR; `paceline data synthesize --out DIR` writes one)");

@@ -227,10 +227,15 @@ Domain<std::string> one_of(std::vector<std::string> words) {
           [](const std::string& field) { return field; }};
 }
 
+std::string wrong_path(const std::string& given) {
+  const bool home = given.starts_with("~/") || given == "~";
+  return home ? "a path from ~, which a shell expands and nobody else" : "";
+}
+
 Domain<std::string> path_or_null() {
   const std::string expected = "a path, or null";
   const Domain<std::string> path = text(expected, [](const std::string& given) {
-    return given.empty() ? std::string("an empty path") : std::string();
+    return given.empty() ? std::string("an empty path") : wrong_path(given);
   });
   return {
       expected,

@@ -50,6 +50,8 @@ std::string write_duration(Duration d);
 Domain<std::int64_t> bytes(std::int64_t low, std::int64_t high, std::int64_t multiple);
 
 Domain<bool> boolean();
+// What is wrong with a path; empty: nothing that can be said without looking.
+std::string wrong_path(const std::string& given);
 // Any text on one line; `check` says what is wrong with one, or returns "".
 Domain<std::string> text(std::string expected, std::function<std::string(const std::string&)> check);
 Domain<std::string> one_of(std::vector<std::string> words);

@@ -71,6 +71,39 @@ TEST_CASE("a_folder_without_batches_is_refused_and_so_is_one_without_a_test_batc
   CHECK_THAT(held_out.status().message(), Contains("test_batch.bin' does not exist"));
 }
 
+TEST_CASE("what_else_a_folder_may_hold_is_named") {
+  for (const auto& [name, said] : std::vector<std::pair<std::string, std::string>>{
+           {"cifar-10-batches-bin/data_batch_1.bin", "data.path is to be its folder cifar-10-batches-bin"},
+           {"cifar-10-batches-py/data_batch_1", "cifar-10-batches-py is not CIFAR-10's binary version"},
+           {"data_batch_1", "CIFAR-10's Python version"},
+           {"fine_label_names.txt", "CIFAR-100"},
+           {"cifar-10-binary.tar.gz", "not unpacked"}}) {
+    const TempFolder folder;
+    std::filesystem::create_directories((folder / name).parent_path());
+    write(folder / name, "x");
+    CHECK_THAT(read_cifar10_train(folder.path()).status().message(),
+               Contains("holds no data_batch_<n>.bin: ") && Contains(said));
+  }
+}
+
+TEST_CASE("of_cifar10_itself_a_file_that_is_missing_or_cut_between_records_is_named") {
+  const TempFolder folder;
+  const auto make = [&](const std::string& name, std::int64_t records) {
+    write(folder / name, "");
+    std::filesystem::resize_file(folder / name, static_cast<std::uintmax_t>(records * kRecordSize));
+  };
+  for (const int n : {1, 2, 3, 4}) make("data_batch_" + std::to_string(n) + ".bin", kCifar10Records);
+  make("test_batch.bin", kCifar10Records);
+  CHECK_THAT(check_whole_cifar10(folder.path()).message(), Contains("data_batch_5.bin'"));
+  make("data_batch_5.bin", kCifar10Records - 1);
+  CHECK_THAT(check_whole_cifar10(folder.path()).message(),
+             Contains("data_batch_5.bin': got 30726927 bytes, expected 30730000"));
+  make("data_batch_5.bin", kCifar10Records);
+  CHECK(check_whole_cifar10(folder.path()).is_ok());
+  make("data_batch_6.bin", 1);
+  CHECK_THAT(check_whole_cifar10(folder.path()).message(), Contains("data_batch_6.bin'"));
+}
+
 TEST_CASE("a_batch_whose_number_is_none_is_refused_rather_than_left_out") {
   const TempFolder folder;
   write(folder / "data_batch_1.bin", record(0));

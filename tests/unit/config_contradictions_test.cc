@@ -209,6 +209,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"data: {kind: cifar10}", "data.kind: cifar10 without data.path"},
            {"data: {kind: synthetic, path: \"\"}", "data.path: an empty path"},
            {"data: {kind: cifar10, path: \"\"}", "data.path: an empty path"},
+           {"data: {path: ~/images}", "data.path: a path from ~, which a shell expands"},
+           {"run: {out: \"~/runs\"}", "run.out: a path from ~, which a shell expands"},
            {"data: {kind: cifar10, path: null}", "data.kind: cifar10 without data.path"},
            {"data: {kind: synthetic}", "data.kind: synthetic without data.path"},
            {"cluster: {nodes: 3}\nemulate: {base_step: 1s, slowdown: [1, 2]}", "emulate.slowdown: "},

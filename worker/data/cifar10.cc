@@ -22,6 +22,27 @@ constexpr const char* kHowToGetData =
     "set "
     "data.path to its folder";
 
+// What a folder without data_batch_<n>.bin holds instead, where that is something well known; else nothing.
+std::string other_data_in(const fs::path& folder) {
+  std::error_code error;
+  const auto holds = [&](const fs::path& name) { return fs::exists(folder / name, error); };
+  if (holds("cifar-10-batches-bin")) {
+    return "it is one level too high: data.path is to be its folder cifar-10-batches-bin";
+  }
+  for (const char* below : {"cifar-10-batches-py", "cifar-100-binary", "cifar-100-python"}) {
+    if (holds(below)) return "its folder " + std::string(below) + " is not CIFAR-10's binary version";
+  }
+  if (holds("data_batch_1")) return "it is CIFAR-10's Python version (data_batch_1), which is not read";
+  if (holds("fine_label_names.txt") || (holds("train.bin") && holds("test.bin"))) {
+    return "it is CIFAR-100 (train.bin), which has other labels and is not read";
+  }
+  if (holds("train") && holds("meta")) return "it is CIFAR-100's Python version (train), which is not read";
+  for (const char* archive : {"cifar-10-binary.tar.gz", "cifar-10-python.tar.gz"}) {
+    if (holds(archive)) return "it holds " + std::string(archive) + ", which is not unpacked";
+  }
+  return "";
+}
+
 Status check_folder(const fs::path& folder) {
   std::error_code error;
   if (fs::is_directory(folder, error)) return Status::ok();
@@ -83,7 +104,34 @@ Result<std::vector<NumberedFile>> find_batches(const fs::path& folder) {
   return files;
 }
 
+Status check_whole(const fs::path& file) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(file, error);
+  const std::string who = "data file '" + file.string() + "'";
+  if (error) return not_found(who + ": " + error.message() + "; data.kind: cifar10 has it");
+  constexpr std::uintmax_t kSize = kCifar10Records * kRecordSize;
+  if (size == kSize) return Status::ok();
+  return data_loss(who + ": got " + std::to_string(size) + " bytes, expected " + std::to_string(kSize) +
+                   " (" + std::to_string(kCifar10Records) +
+                   " records) of data.kind: cifar10; it is truncated, or another data set");
+}
+
 }  // namespace
+
+Status check_whole_cifar10(const fs::path& folder) {
+  PACELINE_RETURN_IF_ERROR(check_folder(folder));
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<NumberedFile> files, find_batches(folder));
+  if (files.empty()) return Status::ok();  // which read_cifar10_train() says better
+  for (std::int64_t number = 1; number <= kCifar10Batches; ++number) {
+    PACELINE_RETURN_IF_ERROR(check_whole(folder / ("data_batch_" + std::to_string(number) + ".bin")));
+  }
+  if (std::ssize(files) > kCifar10Batches) {
+    return invalid_argument(
+        "data file '" + files[kCifar10Batches].path.string() +
+        "': data.kind: cifar10 has data_batch_1.bin to data_batch_5.bin alone; move it away");
+  }
+  return check_whole(folder / "test_batch.bin");
+}
 
 Status read_cifar10_file(const fs::path& file, DataSet& set) {
   const std::string who = "data file '" + file.string() + "'";
@@ -131,7 +179,9 @@ Result<DataSetPtr> read_cifar10_train(const fs::path& folder) {
   PACELINE_RETURN_IF_ERROR(check_folder(folder));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<NumberedFile> files, find_batches(folder));
   if (files.empty()) {
-    return not_found("data folder '" + folder.string() + "' holds no data_batch_<n>.bin; " + kHowToGetData);
+    const std::string other = other_data_in(folder);
+    return not_found("data folder '" + folder.string() + "' holds no data_batch_<n>.bin" +
+                     (other.empty() ? "" : ": " + other) + "; " + kHowToGetData);
   }
   auto set = std::make_shared<DataSet>();
   for (const NumberedFile& file : files) PACELINE_RETURN_IF_ERROR(read_cifar10_file(file.path, *set));

@@ -250,7 +250,7 @@ exec {harness.BIN}/paceline "$@"
         self.assertEqual(made.end(), 0, made.errors())
         tools = self.folder / "tools"
         self.stand_in(tools / "paceline", f"""
-small="train.model=cifar_cnn_small train.total_iterations=96 train.batch_size=8 train.eval_every_clocks=1 sync.lpr.window_clocks=2"
+small="train.model=cifar_cnn_small train.total_iterations=96 train.batch_size=8 train.eval_every_clocks=1 sync.lpr.window_clocks=2 data.kind=synthetic"
 case "$*" in
   simulate*4/ssp3-1*) echo "no such luck" >&2; exit 1 ;;
   simulate*4/dtssp-2*)

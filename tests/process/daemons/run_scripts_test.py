@@ -198,7 +198,8 @@ class RunScripts(ScriptTest):
         ssh.write_text("#!/bin/sh\n" + there, encoding="utf-8")
         ssh.chmod(0o755)
         hosts = self.folder / "hosts"
-        hosts.write_text("# the server\nserver alpha\n\nnode alpha\nnode beta\n", encoding="utf-8")
+        # As an editor of another system leaves it.
+        hosts.write_text("\ufeff# the server\r\nserver alpha  # in the cellar\r\n\r\nnode alpha\r\nnode beta", encoding="utf-8", newline="")
         checkout = self.folder / "checkout"
         (checkout / "build/release").mkdir(parents=True)
         (checkout / "build/release/bin").symlink_to(harness.BIN)
