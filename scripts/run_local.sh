@@ -90,6 +90,8 @@ else
   printf '%s\n' "$effective" >"$out/config.yaml" || fail "cannot write $out/config.yaml" 1
 fi
 said=$(stat -c %s "$out/server.log" 2>/dev/null) || said=0 # by earlier generations
+summary_id() { stat -c '%i %y' "$out/summary.json" 2>/dev/null; }
+earlier=$(summary_id) # what a resume that is refused leaves as it was
 
 tell() { if [ "$2" = USR2 ]; then ask_to_save "${pids[$1]}"; else kill -s "$2" "${pids[$1]}" 2>/dev/null; fi; }
 training_began() {
@@ -124,7 +126,7 @@ for n in "${!statuses[@]}"; do
   fi
 done
 
-if [ -e "$out/summary.json" ]; then "$bin/paceline" report "$out"; fi
+if [ -e "$out/summary.json" ] && [ "$(summary_id)" != "$earlier" ]; then "$bin/paceline" report "$out"; fi
 [ "$result" -ne 0 ] || exit 0
 # Status 2, wrong usage or configuration, is passed on from whichever daemon said it first. Of a run that was never one
 # nothing is kept, so that the corrected command is not refused.

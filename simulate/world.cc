@@ -438,8 +438,7 @@ Result<Outcome> World::outcome() {
   join_incarnations(out.phases);
   for (const WorkerPhases& worker : out.phases) merge(merged, worker.totals);
   set_phases(summary_, merged);
-  const auto overran = static_cast<double>(summary_.overruns);
-  if (summary_.status == "ok" && overran > kOverrunShareMax * static_cast<double>(steps)) {
+  if (summary_.status == "ok" && too_many_overruns(summary_.overruns, steps)) {
     summary_.status = "invalid";
     summary_.reason =
         std::to_string(summary_.overruns) + " of " + std::to_string(steps) +

@@ -67,7 +67,13 @@ struct StragglerSummary {
 };
 
 // Of a run's emulated steps: were more late, its times say nothing, and it is "invalid" (DESIGN 5).
+// Of few steps two may be: one late step of 80 is an accident of the machine.
 inline constexpr double kOverrunShareMax = 0.01;
+inline constexpr std::int64_t kOverrunsForgiven = 2;
+constexpr bool too_many_overruns(std::int64_t overruns, std::int64_t steps) {
+  return overruns > kOverrunsForgiven &&
+         static_cast<double>(overruns) > kOverrunShareMax * static_cast<double>(steps);
+}
 
 struct RunSummary {
   std::string status = "ok";  // "ok", or what the run ended as: "failed", "stopped", "invalid"

@@ -211,7 +211,7 @@ void RunRecord::add(const wire::ShardReport& report) {
 }
 
 std::string RunRecord::invalid_because() const {
-  if (static_cast<double>(totals_.overruns) <= kOverrunShareMax * static_cast<double>(steps_)) return "";
+  if (!too_many_overruns(totals_.overruns, steps_)) return "";
   return std::to_string(totals_.overruns) + " of " + std::to_string(steps_) +
          " emulated steps took longer than emulate.base_step allows; raise it, or use fewer workers";
 }
