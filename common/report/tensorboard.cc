@@ -1,15 +1,22 @@
 // Events and their framing.
 #include "common/report/tensorboard.h"
 
+#include <algorithm>
 #include <array>
 #include <boost/crc.hpp>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <map>
+#include <system_error>
+#include <utility>
+#include <vector>
 
+#include "common/files/atomic_file.h"
 #include "proto/tensorboard.pb.h"
 
 namespace paceline {
@@ -17,6 +24,7 @@ namespace {
 
 constexpr const char* kEventFilePrefix = "events.out.tfevents.";
 constexpr const char* kEventFileVersion = "brain.Event:2";
+constexpr std::string_view kPhaseTags = "phases/";
 
 std::uint32_t masked_crc32c(std::string_view bytes) {
   boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
@@ -39,58 +47,134 @@ tensorboard::Event event_at(double wall_time, Version step) {
   return event;
 }
 
-void add(tensorboard::Event& event, const std::string& tag, std::optional<double> value) {
-  if (!value) return;
-  tensorboard::Summary::Value& added = *event.mutable_summary()->add_value();
-  added.set_tag(tag);
-  added.set_simple_value(static_cast<float>(*value));
+std::string phase_tag(const char* phase, NodeId node) {
+  return std::string(kPhaseTags) + phase + "/node_" + to_string(node);
 }
 
-std::string phase_tag(const char* phase, NodeId node) {
-  return std::string("phases/") + phase + "/node_" + to_string(node);
+std::string record_of(const std::string& event) {
+  const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
+  return length + little_endian(masked_crc32c(length)) + event + little_endian(masked_crc32c(event));
+}
+
+// The Event of the record that `bytes` begin with; empty where that is not whole.
+std::optional<std::string_view> first_event(std::string_view bytes) {
+  constexpr std::size_t kHead = 12, kTail = 4;
+  if (bytes.size() < kHead + kTail) return std::nullopt;
+  std::uint64_t length = 0;
+  for (std::size_t i = 8; i-- > 0;) length = length << 8 | static_cast<unsigned char>(bytes[i]);
+  const std::string_view sum = bytes.substr(8, 4);
+  if (sum != little_endian(masked_crc32c(bytes.substr(0, 8)))) return std::nullopt;
+  if (length > bytes.size() - kHead - kTail) return std::nullopt;
+  const std::string_view event = bytes.substr(kHead, length);
+  const bool whole = bytes.substr(kHead + length, kTail) == little_endian(masked_crc32c(event));
+  return whole ? std::optional(event) : std::nullopt;
+}
+
+bool is_of_an_end(const tensorboard::Event& event) {
+  return event.summary().value_size() > 0 && event.summary().value(0).tag().starts_with(kPhaseTags);
+}
+
+// What is left of a file's records for a run that goes on from version `from`.
+std::string cut(std::string_view bytes, Version from) {
+  std::string kept;
+  while (const auto event = first_event(bytes)) {
+    const std::string_view record = bytes.substr(0, event->size() + 16);
+    bytes.remove_prefix(record.size());
+    tensorboard::Event said;
+    const bool read = said.ParseFromArray(event->data(), static_cast<int>(event->size()));
+    if (read && said.step() <= from.value && !is_of_an_end(said)) kept += record;
+  }
+  return kept;
+}
+
+// The greatest number behind "events.out.tfevents."; -1 where there is no such file.
+std::int64_t newest_second(const std::filesystem::path& run_dir) {
+  std::int64_t newest = -1;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(run_dir, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!is_event_file(name)) continue;
+    std::int64_t second = -1;
+    std::from_chars(name.data() + std::strlen(kEventFilePrefix), name.data() + name.size(), second);
+    newest = std::max(newest, second);
+  }
+  return newest;
 }
 
 }  // namespace
 
 bool is_event_file(std::string_view name) { return name.starts_with(kEventFilePrefix); }
 
+Status cut_event_files(const std::filesystem::path& run_dir, Version from) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(run_dir, error), end; !error && it != end;
+       it.increment(error)) {
+    if (is_event_file(it->path().filename().string())) files.push_back(it->path());
+  }
+  Status first = Status::ok();
+  for (const std::filesystem::path& file : files) {
+    Status done = Status::ok();
+    const Result<std::string> bytes = read_file(file, std::numeric_limits<std::size_t>::max());
+    if (!bytes.is_ok()) {
+      done = bytes.status();
+    } else if (first_event(*bytes)) {
+      const std::string kept = cut(*bytes, from);
+      if (kept != *bytes) done = write_file_atomically(file, kept);
+    }
+    if (first.is_ok()) first = std::move(done);
+  }
+  return first;
+}
+
 Result<EventFile> EventFile::begin(const std::filesystem::path& run_dir, double second_zero,
-                                   std::optional<Version> resumed_from) {
+                                   std::uint64_t session, Version from) {
   EventFile file;
   std::array<char, 80> name{};
-  std::snprintf(name.data(), name.size(), "%s%010.0f.%lld", kEventFilePrefix, std::floor(second_zero),
-                static_cast<long long>(resumed_from.value_or(Version(0)).value));
+  const std::int64_t second =
+      std::max(static_cast<std::int64_t>(std::floor(second_zero)), newest_second(run_dir) + 1);
+  std::snprintf(name.data(), name.size(), "%s%010lld.%06llu", kEventFilePrefix,
+                static_cast<long long>(second), static_cast<unsigned long long>(session));
   file.path_ = run_dir / name.data();
   file.second_zero_ = second_zero;
+  file.from_ = from;
   file.file_.open(file.path_, std::ios::binary | std::ios::trunc);
   if (!file.file_) return unavailable("cannot write " + file.path_.string() + ": " + std::strerror(errno));
   tensorboard::Event first = event_at(second_zero, Version(0));
   first.set_file_version(kEventFileVersion);
   PACELINE_RETURN_IF_ERROR(file.write(first.SerializeAsString()));
-  if (resumed_from) {
-    tensorboard::Event start = event_at(second_zero, Version(resumed_from->value + 1));
-    start.mutable_session_log()->set_status(tensorboard::SessionLog::START);
-    PACELINE_RETURN_IF_ERROR(file.write(start.SerializeAsString()));
-  }
   return file;
 }
 
 Status EventFile::append(const CurveRow& row) {
-  tensorboard::Event event = event_at(second_zero_ + row.seconds, row.version);
-  // An evaluation's row may come behind those of later versions, and a series that steps back is begun anew.
-  if (row.version > train_until_ && row.train_loss) {
-    add(event, "train/loss", row.train_loss);
-    add(event, "train/accuracy", row.train_accuracy);
-    train_until_ = row.version;
+  std::vector<Point> points = {{"train/loss", row.train_loss},   {"train/accuracy", row.train_accuracy},
+                               {"test/loss", row.test_loss},     {"test/accuracy", row.test_accuracy},
+                               {"sync/lpr", row.lpr}};
+  if (!row.threshold.is_infinite()) {
+    points.push_back({"sync/threshold", static_cast<double>(row.threshold.value())});
   }
-  add(event, "test/loss", row.test_loss);
-  add(event, "test/accuracy", row.test_accuracy);
-  add(event, "sync/lpr", row.lpr);
-  if (row.version > threshold_until_ && !row.threshold.is_infinite()) {
-    add(event, "sync/threshold", static_cast<double>(row.threshold.value()));
-    threshold_until_ = row.version;
+  return append(row.seconds, row.version, points);
+}
+
+Status EventFile::append(double seconds, Version step, std::span<const Point> points) {
+  tensorboard::Event event = event_at(second_zero_ + seconds, step);
+  for (const Point& point : points) {
+    if (!point.value || (step <= from_ && !point.tag.starts_with(kPhaseTags))) continue;
+    const auto [newest, is_first] = newest_.try_emplace(point.tag, step);
+    if (!is_first && newest->second >= step) continue;
+    newest->second = step;
+    tensorboard::Summary::Value& added = *event.mutable_summary()->add_value();
+    added.set_tag(point.tag);
+    added.set_simple_value(static_cast<float>(*point.value));
   }
-  return event.has_summary() ? write(event.SerializeAsString()) : Status::ok();
+  if (!event.has_summary()) return Status::ok();
+  if (!std::exchange(has_points_, true)) {
+    tensorboard::Event start = event_at(second_zero_ + seconds, step);
+    start.mutable_session_log()->set_status(tensorboard::SessionLog::START);
+    PACELINE_RETURN_IF_ERROR(write(start.SerializeAsString()));
+  }
+  return write(event.SerializeAsString());
 }
 
 Status EventFile::append(std::span<const WorkerPhases> workers, Version version, double seconds) {
@@ -104,21 +188,19 @@ Status EventFile::append(std::span<const WorkerPhases> workers, Version version,
     ++nodes[worker.node].workers;
   }
   for (const auto& [node, sum] : nodes) {
-    tensorboard::Event event = event_at(second_zero_ + seconds, version);
+    std::vector<Point> points;
     const auto mean = [of = sum.workers](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / of; };
     for (std::size_t i = 0; i < kPhaseCount; ++i) {
-      add(event, phase_tag(kPhaseNames[i], node), mean(sum.totals.phases[i].total_ns));
+      points.push_back({phase_tag(kPhaseNames[i], node), mean(sum.totals.phases[i].total_ns)});
     }
-    add(event, phase_tag("unaccounted", node), mean(unaccounted_ns(sum.totals)));
-    PACELINE_RETURN_IF_ERROR(write(event.SerializeAsString()));
+    points.push_back({phase_tag("unaccounted", node), mean(unaccounted_ns(sum.totals))});
+    PACELINE_RETURN_IF_ERROR(append(seconds, version, points));
   }
   return Status::ok();
 }
 
 Status EventFile::write(const std::string& event) {
-  const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
-  file_ << length + little_endian(masked_crc32c(length)) + event + little_endian(masked_crc32c(event))
-        << std::flush;
+  file_ << record_of(event) << std::flush;
   if (!file_) return unavailable("cannot write " + path_.string() + ": " + std::strerror(errno));
   return Status::ok();
 }

@@ -113,9 +113,13 @@ void RunRecord::begin(Ticks first_grant, Threshold threshold) {
 // Nor is that what TensorBoard shows cannot be: said once.
 void RunRecord::begin_events() {
   if (!config_.run.tensorboard) return;
+  if (totals_.resumed_from) {
+    const Status cut = cut_event_files(config_.run.out, *totals_.resumed_from);
+    if (!cut.is_ok()) log_->warn(cut.message() + "; TensorBoard may show what the run has taken back");
+  }
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  Result<EventFile> file =
-      EventFile::begin(config_.run.out, now.count() - seconds_before_, totals_.resumed_from);
+  Result<EventFile> file = EventFile::begin(config_.run.out, now.count() - seconds_before_,
+                                            totals_.generation, totals_.resumed_from.value_or(kNoVersion));
   if (!file.is_ok()) return log_->warn(file.status().message() + kNoMoreEvents);
   events_ = std::make_shared<EventFile>(std::move(file).value());
 }

@@ -93,3 +93,51 @@ class Event:
 
 def events_of(file):
     return [Event(content) for content in records(file.read_bytes())]
+
+
+# TensorBoard's three readers, each with a rule of its own for what a restart takes back: (step, value) by tag, of all files of a
+# folder in the order of their names.
+
+def _points(files, on_marker, on_point):
+    points = {}
+    for file in sorted(files, key=lambda file: file.name):
+        for event in events_of(file):
+            if event.session == 1:
+                on_marker(points, event.step)
+            for tag, value in event.scalars.items():
+                on_point(points, tag, event.step)
+                points.setdefault(tag, []).append((event.step, value))
+    return points
+
+
+def _without(points, step):
+    return [point for point in points if point[0] < step]
+
+
+def accumulated(files):
+    """EventAccumulator: a START marker takes back all points from its step on."""
+    def on_marker(points, step):
+        for tag in points:
+            points[tag] = _without(points[tag], step)
+    return _points(files, on_marker, lambda *_: None)
+
+
+def of_slow_page(files):
+    """The page without the fast loader: the same, but the first marker of a folder is none."""
+    seen = []
+
+    def on_marker(points, step):
+        for tag in points if seen else ():
+            points[tag] = _without(points[tag], step)
+        seen.append(step)
+    return _points(files, on_marker, lambda *_: None)
+
+
+def of_fast_page(files):
+    """The page with it: no marker counts; a point takes back those of its tag from its step on."""
+    def on_point(points, tag, step):
+        points[tag] = _without(points.get(tag, []), step)
+    return _points(files, lambda *_: None, on_point)
+
+
+READERS = (accumulated, of_slow_page, of_fast_page)
