@@ -1,6 +1,7 @@
 // Who is let in, and who has been silent for too long.
 #include "server/membership.h"
 
+#include "common/config/load.h"
 #include "common/hex.h"
 
 namespace paceline::server {
@@ -18,20 +19,24 @@ Status check_protocol(const std::string& who, std::uint32_t got) {
   return mismatch(who, "protocol version", std::to_string(got), std::to_string(wire::kProtocolVersion));
 }
 
-Status check_fingerprint(const std::string& who, std::uint64_t got, std::uint64_t expected) {
-  if (got == expected) return Status::ok();
-  return mismatch(who, "configuration fingerprint", hex(got),
-                  hex(expected) + ": give every daemon the same configuration");
-}
-
 }  // namespace
 
-Membership::Membership(const ClusterSection& cluster, std::uint64_t fingerprint, ShardId self)
-    : cluster_(cluster),
-      fingerprint_(fingerprint),
+Status check_same_configuration(const std::string& who, std::uint64_t got,
+                                std::span<const std::string> settings, const RunConfig& expected) {
+  const std::uint64_t own = fingerprint(expected);
+  if (got == own) return Status::ok();
+  const std::string advice = ": give every daemon the same configuration";
+  const std::string differ = settings.empty() ? "" : differing_settings(settings, expected);
+  if (!differ.empty()) return invalid_argument(who + ": another configuration: " + differ + advice);
+  return mismatch(who, "configuration fingerprint", hex(got), hex(own) + advice);
+}
+
+Membership::Membership(const RunConfig& config, ShardId self)
+    : config_(config),
+      cluster_(config.cluster),
       self_(self),
-      nodes_(cluster.nodes),
-      shards_(cluster.shards) {}
+      nodes_(cluster_.nodes),
+      shards_(cluster_.shards) {}
 
 Status Membership::check(const wire::Join& join) const {
   const std::string who = "node " + to_string(join.node);
@@ -39,7 +44,7 @@ Status Membership::check(const wire::Join& join) const {
   if (join.node.value >= cluster_.nodes) {
     return invalid_argument(who + ": the run has nodes 0 to " + std::to_string(cluster_.nodes - 1));
   }
-  PACELINE_RETURN_IF_ERROR(check_fingerprint(who, join.config_fingerprint, fingerprint_));
+  PACELINE_RETURN_IF_ERROR(check_same_configuration(who, join.config_fingerprint, join.settings, config_));
   if (join.incarnation == 0) return mismatch(who, "incarnation", hex(0), "another: 0 is no process");
   if (join.threads != cluster_.threads_per_node) {
     return mismatch(who, "threads", std::to_string(join.threads), std::to_string(cluster_.threads_per_node));
@@ -88,7 +93,7 @@ Status Membership::admit(const wire::ShardJoin& join, const wire::PeerId& connec
     return invalid_argument(who + ": the authority expects shards 1 to " +
                             std::to_string(cluster_.shards - 1));
   }
-  PACELINE_RETURN_IF_ERROR(check_fingerprint(who, join.config_fingerprint, fingerprint_));
+  PACELINE_RETURN_IF_ERROR(check_same_configuration(who, join.config_fingerprint, join.settings, config_));
   if (join.incarnation == 0) return mismatch(who, "incarnation", hex(0), "another: 0 is no process");
   return enter(Peer::of(join.shard), join.incarnation, connection, join.connection, now);
 }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -27,10 +28,16 @@
 
 namespace paceline::server {
 
+// OK where `who` has this configuration's fingerprint; else kInvalidArgument, naming the keys whose values
+// differ (common/config/load.h), or, where none is known, the fingerprints.
+[[nodiscard]] Status check_same_configuration(const std::string& who, std::uint64_t got,
+                                              std::span<const std::string> settings,
+                                              const RunConfig& expected);
+
 class Membership {
  public:
-  // `fingerprint`: of the run's configuration (common/config/load.h). `self`: the shard that asks.
-  Membership(const ClusterSection& cluster, std::uint64_t fingerprint, ShardId self);
+  // `self`: the shard that asks.
+  Membership(const RunConfig& config, ShardId self);
 
   // Accepts a node and returns its layout, or says what does not fit: got and expected.
   // Errors: kInvalidArgument protocol version, fingerprint, node number, threads, a layout that contradicts
@@ -118,8 +125,8 @@ class Membership {
   bool is_here(Peer peer, std::uint64_t incarnation) const;
   [[nodiscard]] Status move(Peer peer, const wire::PeerId& connection, std::int64_t number, Ticks now);
 
+  RunConfig config_;
   ClusterSection cluster_;
-  std::uint64_t fingerprint_;
   ShardId self_;
   std::vector<Member> nodes_;
   std::vector<Member> shards_;

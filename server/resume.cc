@@ -2,27 +2,51 @@
 #include "server/resume.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "common/checkpoint/engine_state.h"
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
+#include "common/instant.h"
+#include "common/report/counted.h"
 #include "common/report/run_summary.h"
 #include "common/wire/codec.h"
 
 namespace paceline::server {
 namespace {
 
-std::string said(CheckpointId id, const Status& why) {
-  return "the checkpoint of " + to_string(id) + ": " + why.message();
+std::string said(const std::string& which, const std::string& why) {
+  return "the checkpoint of " + which + ": " + why;
 }
 
-// A run that is over as it was meant to be has nothing left to do.
+std::string two_digits(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", number);
+  return text;
+}
+
+bool ended_well(const RunConfig& config) {
+  const auto summary = read_summary(config.run.out);
+  return summary.is_ok() && summary->status == "ok";
+}
+
+// A run that is over as it was meant to be has nothing left to do, unless it is to be longer now.
 Status check_not_over(const RunConfig& config) {
   const auto summary = read_summary(config.run.out);
   if (!summary.is_ok() || summary->status != "ok") return Status::ok();
-  return failed_precondition("the run in " + config.run.out +
-                             " has ended well (summary.json says ok): there is nothing to resume");
+  const std::string what = "the run in " + config.run.out + " has ended well (summary.json says ok)";
+  if (unfinished(*summary, config.train.total_iterations, config.train.share).empty()) {
+    return failed_precondition(what + ", with all " + std::to_string(summary->iterations) +
+                               " iterations: there is nothing to resume; a larger train.total_iterations "
+                               "extends it");
+  }
+  if (config.run.max_seconds && summary->wall_seconds >= to_seconds(*config.run.max_seconds)) {
+    return failed_precondition(what + ", after " + two_digits(summary->wall_seconds) +
+                               " s of training: run.max_seconds, which is of all sessions together, leaves "
+                               "it nothing to do; give a larger one, or null");
+  }
+  return Status::ok();
 }
 
 Held held_without_whole(const std::vector<CheckpointFolder::Refused>& refused) {
@@ -48,8 +72,8 @@ Result<Held> held_by(const RunConfig& config, ShardId shard) {
 }
 
 Result<OwnFiles> own_files(const RunConfig& config, ShardId shard) {
-  PACELINE_ASSIGN_OR_RETURN(CheckpointFolder::Intact found,
-                            CheckpointFolder(config.run.out, fingerprint(config)).intact(shard));
+  const CheckpointFolder folder(config.run.out, fingerprint(config, AgreedBy::kRun));
+  PACELINE_ASSIGN_OR_RETURN(CheckpointFolder::Intact found, folder.intact(shard));
   OwnFiles own;
   own.refused = std::move(found.refused);
   for (const ShardFileInfo& file : found.files) {
@@ -61,12 +85,17 @@ Result<OwnFiles> own_files(const RunConfig& config, ShardId shard) {
 
 Result<ResumeChoice> ResumeChoice::open(const RunConfig& config) {
   PACELINE_RETURN_IF_ERROR(check_not_over(config));
-  const CheckpointFolder folder(config.run.out, fingerprint(config));
+  const CheckpointFolder folder(config.run.out, fingerprint(config, AgreedBy::kRun));
   PACELINE_ASSIGN_OR_RETURN(CheckpointFolder::Complete found, folder.complete());
   PACELINE_ASSIGN_OR_RETURN(const std::uint64_t last_generation, folder.last_generation());
   ResumeChoice choice(config, std::move(found), last_generation);
-  if (choice.found_.checkpoints.empty()) return choice.nothing({});
-  return choice;
+  choice.ended_well_ = ended_well(config);
+  if (!choice.found_.checkpoints.empty()) return choice;
+  std::vector<PassedOver> refused;
+  for (const CheckpointFolder::Refused& one : choice.found_.refused) {
+    refused.push_back({one.id, choice.why_refused(one)});
+  }
+  return choice.nothing(refused);
 }
 
 ResumeChoice::ResumeChoice(const RunConfig& config, CheckpointFolder::Complete found,
@@ -114,7 +143,9 @@ Result<ResumePoint> ResumeChoice::read(const Manifest& manifest) const {
 Result<ResumePoint> resume_point_of(const RunConfig& config, const Manifest& manifest,
                                     std::uint64_t generation) {
   ResumePoint point;
-  PACELINE_ASSIGN_OR_RETURN(point.engine, checkpoint::engine_state_from_bytes(manifest.engine));
+  PACELINE_ASSIGN_OR_RETURN(sync::EngineState saved, checkpoint::engine_state_from_bytes(manifest.engine));
+  PACELINE_ASSIGN_OR_RETURN(point.engine,
+                            sync::with_total_iterations(std::move(saved), engine_config(config)));
   PACELINE_RETURN_IF_ERROR(sync::validate(point.engine, engine_config(config)));
   if (point.engine.version != manifest.id.version || point.engine.revision != manifest.revision) {
     return data_loss("the core's state is of version " + to_string(point.engine.version) + ", expected " +
@@ -128,29 +159,55 @@ Result<ResumePoint> resume_point_of(const RunConfig& config, const Manifest& man
 
 Result<ResumePoint> ResumeChoice::choose() const {
   PACELINE_ASSERT(missing().empty(), "a choice before all shards have said what they have");
-  std::vector<std::string> passed_over;
+  std::vector<PassedOver> passed_over;
   for (const CheckpointFolder::Refused& refused : found_.refused) {
-    passed_over.push_back(said(refused.id, refused.why));
+    passed_over.push_back({refused.id, why_refused(refused)});
   }
   for (const Manifest& manifest : found_.checkpoints) {
     Result<ResumePoint> point = read(manifest);
-    if (point.is_ok()) {
-      point->passed_over = std::move(passed_over);
-      return point;
+    if (!point.is_ok()) {
+      passed_over.push_back({manifest.id, point.status().message()});
+      continue;
     }
-    passed_over.push_back(said(manifest.id, point.status()));
+    if (ended_well_ && sync::nothing_is_left(point->engine, engine_config(config_))) {
+      return failed_precondition("the run in " + config_.run.out +
+                                 " has ended well: there is nothing to resume; a larger "
+                                 "train.total_iterations extends it");
+    }
+    for (const PassedOver& one : passed_over) {
+      point->passed_over.push_back(said(to_string(one.id), one.why));
+    }
+    return point;
   }
   return nothing(passed_over);
 }
 
-Status ResumeChoice::nothing(const std::vector<std::string>& refused) const {
-  std::string text = "no checkpoint to resume from in " + config_.run.out + "/checkpoint";
-  std::vector<std::string> reasons = refused;
-  if (reasons.empty()) {
-    for (const CheckpointFolder::Refused& one : found_.refused) reasons.push_back(said(one.id, one.why));
+// Of a checkpoint of another configuration the keys, not the fingerprints, tell what to do.
+std::string ResumeChoice::why_refused(const CheckpointFolder::Refused& refused) const {
+  if (refused.why.code() == StatusCode::kInvalidArgument) {
+    const CheckpointFolder folder(config_.run.out, fingerprint(config_, AgreedBy::kRun));
+    const Result<Manifest> manifest = read_manifest(folder.manifest(refused.id), refused.id);
+    if (manifest.is_ok() && !manifest->settings.empty()) {
+      const std::string differ = differing_settings(manifest->settings, config_, AgreedBy::kRun);
+      if (!differ.empty()) return "it is of another configuration: " + differ;
+    }
   }
-  if (reasons.empty()) return failed_precondition(text + ": it holds none that is whole");
-  for (const std::string& reason : reasons) text += "; " + reason;
+  return refused.why.message();
+}
+
+// What is wrong with several is said once.
+Status ResumeChoice::nothing(const std::vector<PassedOver>& refused) const {
+  std::string text = "no checkpoint to resume from in " + config_.run.out + "/checkpoint";
+  if (refused.empty()) return failed_precondition(text + ": it holds none that is whole");
+  for (std::size_t i = 0; i < refused.size();) {
+    std::string which = to_string(refused[i].id);
+    std::size_t next = i + 1;
+    for (; next < refused.size() && refused[next].why == refused[i].why; ++next) {
+      which += ", of " + to_string(refused[next].id);
+    }
+    text += "; " + said(which, refused[i].why);
+    i = next;
+  }
   return failed_precondition(text);
 }
 

@@ -62,8 +62,9 @@ Result<Held> held_by(const RunConfig& config, ShardId shard);
 
 class ResumeChoice {
  public:
-  // At the authority. Errors: kFailedPrecondition there is no run, one that ended well, or no checkpoint at
-  // all: where was looked, and why each was refused; kUnavailable the folder cannot be read.
+  // At the authority. Errors: kFailedPrecondition there is no run, one that ended well and has nothing left
+  // to do, or no checkpoint at all: where was looked, and why each was refused (of another configuration's
+  // the keys that differ); kUnavailable the folder cannot be read.
   static Result<ResumeChoice> open(const RunConfig& config);
 
   // What a shard has, the authority's own among them.
@@ -77,11 +78,17 @@ class ResumeChoice {
   ResumeChoice(const RunConfig& config, CheckpointFolder::Complete found, std::uint64_t last_generation);
   Status check_files(const Manifest& manifest) const;
   Result<ResumePoint> read(const Manifest& manifest) const;
-  Status nothing(const std::vector<std::string>& refused) const;
+  struct PassedOver {
+    CheckpointId id;
+    std::string why;
+  };
+  std::string why_refused(const CheckpointFolder::Refused& refused) const;
+  Status nothing(const std::vector<PassedOver>& refused) const;
 
   RunConfig config_;
   CheckpointFolder::Complete found_;
   std::uint64_t last_generation_;                                    // that has begun
+  bool ended_well_ = false;
   std::vector<std::optional<std::vector<wire::IntactFile>>> files_;  // by shard
 };
 

@@ -92,6 +92,15 @@ std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
   return files;
 }
 
+// `paceline evaluate` may be called, the run repeated, from another folder.
+Status write_config(const fs::path& effective, RunConfig config) {
+  std::error_code error;
+  for (std::string* const path : {&config.data.path, &config.security.keys, &config.train.init_from}) {
+    if (!path->empty()) *path = fs::absolute(*path, error).string();
+  }
+  return write_file_atomically(effective, to_yaml(config));
+}
+
 }  // namespace
 
 fs::path log_file(const RunConfig& config, ShardId shard) {
@@ -155,14 +164,19 @@ Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing ex
   if (fs::exists(log, error)) fs::resize_file(log, 0, error);
   if (error) return unavailable("cannot empty " + log.string() + ": " + error.message());
   if (shard != kAuthority) return Status::ok();
-  PACELINE_RETURN_IF_ERROR(CheckpointFolder(config.run.out, fingerprint(config)).clear());
+  PACELINE_RETURN_IF_ERROR(CheckpointFolder(config.run.out, fingerprint(config, AgreedBy::kRun)).clear());
   const fs::path effective = out / "config.yaml";
   if (fs::exists(effective, error) && fs::equivalent(effective, given_config, error)) return Status::ok();
-  RunConfig recorded = config;  // `paceline evaluate` may be called, the run repeated, from another folder
-  for (std::string* const path : {&recorded.data.path, &recorded.security.keys}) {
-    if (!path->empty()) *path = fs::absolute(*path, error).string();
-  }
-  return write_file_atomically(effective, to_yaml(recorded));
+  return write_config(effective, config);
+}
+
+Status record_resumed(const RunConfig& config) {
+  const fs::path effective = fs::path(config.run.out) / "config.yaml";
+  const auto recorded = load_config(effective.string(), {}, LoadFor::kReading);
+  if (recorded.is_ok() && fingerprint(*recorded) == fingerprint(config)) return Status::ok();
+  // What is one daemon's own affair stays as the run was recorded with.
+  const auto changed = load_config(effective.string(), resumable_settings(config), LoadFor::kReading);
+  return write_config(effective, changed.is_ok() ? *changed : config);
 }
 
 void forget_run(const RunConfig& config, ShardId shard, const fs::path& given_config) {

@@ -32,6 +32,10 @@ Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Exis
 [[nodiscard]] Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                                            const std::filesystem::path& given_config);
 
+// At the authority of a run that goes on: config.yaml says when the run is to end now, where that has changed.
+// Errors: kUnavailable it cannot be written.
+[[nodiscard]] Status record_resumed(const RunConfig& config);
+
 // Whether the folder holds no run that this server would be refused for. Errors: kFailedPrecondition it does.
 [[nodiscard]] Status check_unused(const RunConfig& config, ShardId shard);
 

@@ -272,7 +272,8 @@ class ServerLoop {
   const ShardId shard_;
   const Log& log_;
   const ServerOptions options_;
-  const std::uint64_t fingerprint_;
+  const std::uint64_t fingerprint_;      // of the session
+  const std::uint64_t run_fingerprint_;  // of the run: what its checkpoints have
   Port shard_port_;
   Port authority_port_;
   Membership membership_;

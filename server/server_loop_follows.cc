@@ -13,6 +13,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "common/config/load.h"
 #include "common/ticks.h"
 #include "common/wire/reconnect_pause.h"
 #include "server/server_loop.h"
@@ -46,7 +47,8 @@ Status ServerLoop::follow(wire::Context& context) {
 
 Status ServerLoop::ask_to_follow() {
   return replica_->serving->send(
-      {wire::ReplicaJoin{wire::kProtocolVersion, shard_, fingerprint_, replica_->incarnation, replica_->has},
+      {wire::ReplicaJoin{wire::kProtocolVersion, shard_, fingerprint_, replica_->incarnation, replica_->has,
+                         settings(config_)},
        {}});
 }
 

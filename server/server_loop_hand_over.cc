@@ -49,7 +49,7 @@ void ServerLoop::give_checkpoint(const wire::PeerId& to) {
       wire::Error{StatusCode::kUnavailable, "shard " + to_string(shard_) + " has not read its checkpoint yet",
                   /*fatal=*/false};
   if (resumed_) {
-    const CheckpointFolder folder(config_.run.out, fingerprint_);
+    const CheckpointFolder folder(config_.run.out, run_fingerprint_);
     std::error_code error;
     const auto bytes_of = [&](const std::filesystem::path& file) {
       const std::uintmax_t bytes = std::filesystem::file_size(file, error);
@@ -68,7 +68,7 @@ void ServerLoop::give_checkpoint(const wire::PeerId& to) {
 }
 
 void ServerLoop::on_pull(const wire::FilePull& pull) {
-  const CheckpointFolder folder(config_.run.out, fingerprint_);
+  const CheckpointFolder folder(config_.run.out, run_fingerprint_);
   const bool manifest = pull.file == wire::CheckpointFile::kManifest;
   const std::filesystem::path file =
       manifest ? folder.manifest(*resume_point_) : folder.shard_file(*resume_point_, shard_);
@@ -119,7 +119,7 @@ void ServerLoop::on_resumes(const wire::ReplicaResumes& resumes) {
   if (replica_->welcomed || comes) return;
   replica_->reads.reset();
   log_.info("shard " + to_string(shard_) + " is given the checkpoint of " + to_string(resumes.from));
-  const CheckpointFolder folder(config_.run.out, fingerprint_);
+  const CheckpointFolder folder(config_.run.out, run_fingerprint_);
   if (const Status made = folder.make(resumes.from); !made.is_ok()) return end(made);
   using File = wire::CheckpointFile;
   std::vector<CheckpointPull::File> files;
@@ -146,10 +146,10 @@ void ServerLoop::read_given() {
   const CheckpointId id = replica_->pull->id();
   replica_->pull.reset();
   replica_->reads = id;
-  const std::filesystem::path path = CheckpointFolder(config_.run.out, fingerprint_).shard_file(id, shard_);
+  const std::filesystem::path path = CheckpointFolder(config_.run.out, run_fingerprint_).shard_file(id, shard_);
   const auto file = std::make_shared<std::optional<ShardFile>>();
   background_.run(
-      [file, path, wanted = ShardFileWanted{id, fingerprint_, shard_, {}, {}, {}},
+      [file, path, wanted = ShardFileWanted{id, run_fingerprint_, shard_, {}, {}, {}},
        block_floats = shard_settings(config_).block_floats] {
         PACELINE_ASSIGN_OR_RETURN(*file, read_shard_file(path, wanted, block_floats));
         return Status::ok();
@@ -170,10 +170,10 @@ Status ServerLoop::apply_resumed(std::uint64_t generation, Ticks at) {
     return data_loss("resumed without a checkpoint, or twice");
   generation_ = generation;
   shard_checkpoints_.set_generation(generation);
-  const CheckpointFolder folder(config_.run.out, fingerprint_);
+  const CheckpointFolder folder(config_.run.out, run_fingerprint_);
   if (is_authority()) {
     PACELINE_ASSIGN_OR_RETURN(const Manifest manifest,
-                              read_manifest(folder.manifest(*replica_->has), *replica_->has, fingerprint_));
+                              read_manifest(folder.manifest(*replica_->has), *replica_->has, run_fingerprint_));
     PACELINE_ASSIGN_OR_RETURN(ResumePoint point, resume_point_of(config_, manifest, generation));
     PACELINE_RETURN_IF_ERROR(resume_authority(std::move(point), at));
     for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) authority_->shard_joined(ShardId(k));

@@ -248,11 +248,10 @@ void ServerLoop::on_replica_join(const wire::PeerId& from, const wire::ReplicaJo
                               ", expected " + std::to_string(wire::kProtocolVersion));
   } else if (status.is_ok() && join.shard != shard_) {
     status = invalid_argument(who + ": this is shard " + to_string(shard_));
-  } else if (status.is_ok() && join.config_fingerprint != fingerprint_) {
-    status =
-        invalid_argument(who + ": configuration fingerprint 0x" + hex(join.config_fingerprint) +
-                         ", expected 0x" + hex(fingerprint_) + ": give every daemon the same configuration");
-  } else if (status.is_ok() && !replica_->events.may_be_followed()) {
+  } else if (status.is_ok()) {
+    status = check_same_configuration(who, join.config_fingerprint, join.settings, config_);
+  }
+  if (status.is_ok() && !replica_->events.may_be_followed()) {
     return ask_hand_over(from);
   }
   if (!status.is_ok()) return refuse_join(from, status);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/ticks.h"
+#include "server/run_directory.h"
 #include "server/server_loop.h"
 #include "server/store/shard_settings.h"
 
@@ -110,9 +111,10 @@ Status ServerLoop::begin_resumed(ResumePoint point, Ticks now) {
 // Before anybody is told of it.
 Status ServerLoop::resume_authority(ResumePoint point, Ticks now) {
   const CheckpointId from = point.manifest.id;
-  const CheckpointFolder folder(config_.run.out, fingerprint_);
+  const CheckpointFolder folder(config_.run.out, run_fingerprint_);
   PACELINE_RETURN_IF_ERROR(folder.begin_generation(point.generation));
   PACELINE_RETURN_IF_ERROR(folder.pass_over_newer(from));
+  if (const Status recorded = record_resumed(config_); !recorded.is_ok()) log_.warn(recorded.message());
   PACELINE_ASSIGN_OR_RETURN(
       RunRecord record,
       RunRecord::resume(
@@ -137,10 +139,10 @@ void ServerLoop::go_on_from(CheckpointId id, std::uint64_t generation) {
   note(Peer::of(shard_),
        {.what = wire::Happened::What::kResumed, .number = static_cast<std::int64_t>(generation)}, ticks());
   shard_checkpoints_.set_generation(generation);
-  const std::filesystem::path path = CheckpointFolder(config_.run.out, fingerprint_).shard_file(id, shard_);
+  const std::filesystem::path path = CheckpointFolder(config_.run.out, run_fingerprint_).shard_file(id, shard_);
   const auto file = std::make_shared<std::optional<ShardFile>>();
   background_.run(
-      [file, path, wanted = ShardFileWanted{id, fingerprint_, shard_, {}, {}, {}},
+      [file, path, wanted = ShardFileWanted{id, run_fingerprint_, shard_, {}, {}, {}},
        block_floats = shard_settings(config_).block_floats] {
         PACELINE_ASSIGN_OR_RETURN(*file, read_shard_file(path, wanted, block_floats));
         return Status::ok();

@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 #include <utility>
 
+#include "common/config/load.h"
 #include "common/ticks.h"
 #include "common/wire/reconnect_pause.h"
 #include "server/server_loop.h"
@@ -150,7 +151,8 @@ Status ServerLoop::connect_to_authority(wire::Context& context) {
                        .incarnation = incarnation_,
                        .goes_on = welcomed_ ? generation_ : 0,
                        .connection = number,
-                       .heard = talk_.tell()};
+                       .heard = talk_.tell(),
+                       .settings = settings(config_)};
   return dealer_->send({std::move(join), {}});
 }
 

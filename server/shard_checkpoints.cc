@@ -11,7 +11,7 @@ namespace paceline::server {
 ShardCheckpoints::ShardCheckpoints(ShardId id, const RunConfig& config, Background& background,
                                    Outbox& outbox, const Log& log)
     : id_(id),
-      fingerprint_(fingerprint(config)),
+      fingerprint_(fingerprint(config, AgreedBy::kRun)),
       background_(background),
       outbox_(outbox),
       log_(log),
@@ -43,9 +43,10 @@ void ShardCheckpoints::abandon(CheckpointId id) {
                   });
 }
 
-void ShardCheckpoints::forget(CheckpointId oldest_kept) {
+void ShardCheckpoints::forget(CheckpointId oldest_kept, std::vector<CheckpointId> spared) {
   incomplete_.reset();
-  background_.run([folder = folder_, id = id_, oldest_kept] { return folder.prune_shard(id, oldest_kept); },
+  background_.run([folder = folder_, id = id_, oldest_kept,
+                   spared = std::move(spared)] { return folder.prune_shard(id, oldest_kept, spared); },
                   [this](const Status& removed, Ticks) {
                     if (!removed.is_ok())
                       log_.warn("older checkpoints are not removed: " + removed.message());

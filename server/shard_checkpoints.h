@@ -34,7 +34,7 @@ class ShardCheckpoints {
   // being written. `range` and layout are the same at each call.
   void save(ShardImage image, Range range, std::uint64_t layout_hash);
   // The last one saved is complete. Removes this shard's files of older checkpoints, in the background.
-  void forget(CheckpointId oldest_kept);
+  void forget(CheckpointId oldest_kept, std::vector<CheckpointId> spared = {});
   // The same of all: a run begins.
   void forget_all();
 

@@ -159,7 +159,7 @@ Status ShardService::on_authority(wire::Message message) {
   } else if (const auto* release = std::get_if<wire::Release>(&body)) {
     on_release(release->version);
   } else if (const auto* forget = std::get_if<wire::ForgetSaved>(&body)) {
-    if (checkpoints_ != nullptr) checkpoints_->forget(forget->oldest_kept);
+    if (checkpoints_ != nullptr) checkpoints_->forget(forget->oldest_kept, forget->spared);
   } else {
     return failed_precondition(std::string(wire::name_of(body)) + " from the authority to shard " +
                                to_string(id_) + ": not for a shard");

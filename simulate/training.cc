@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/params/init_from.h"
 #include "server/store/decision.h"
 #include "simulate/local_updates.h"
 
@@ -22,16 +23,14 @@ constexpr std::size_t kGradientsKept = 64;
 
 }  // namespace
 
-Training::Training(const Plan& plan, TaskFactory& tasks)
+Training::Training(const Plan& plan, TaskFactory& tasks, std::span<const float> initial)
     : plan_(plan),
       tasks_(tasks),
       ranges_(partition(plan.floats, plan.config.cluster.shards)),
       limits_(batch_limits(plan.config)),
       gradients_(std::max<std::int64_t>(1, plan.floats), kGradientsKept) {
-  std::vector<float> initial(static_cast<std::size_t>(plan.floats));
-  tasks_.initialize(initial);
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
-    const auto part = std::span<const float>(initial).subspan(static_cast<std::size_t>(ranges_[k].begin),
+    const auto part = initial.subspan(static_cast<std::size_t>(ranges_[k].begin),
                                                               static_cast<std::size_t>(ranges_[k].size()));
     shards_.emplace_back(ShardId(k), ranges_[k], tasks_.layout(), plan.config, part);
   }
@@ -51,7 +50,13 @@ void Training::make_caches(NodeId node) {
 
 Result<std::unique_ptr<Training>> Training::begin(const Plan& plan, TaskFactory& tasks) {
   PACELINE_ASSERT(plan.floats == tasks.layout().size(), "a plan for another model");
-  std::unique_ptr<Training> training(new Training(plan, tasks));
+  std::vector<float> initial(static_cast<std::size_t>(plan.floats));
+  tasks.initialize(initial);
+  if (const std::string& file = plan.config.train.init_from; !file.empty()) {
+    const auto taken = take_parameters(file, tasks.layout(), initial);
+    if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
+  }
+  std::unique_ptr<Training> training(new Training(plan, tasks, initial));
   PACELINE_RETURN_IF_ERROR(training->make_trainers());
   return training;
 }

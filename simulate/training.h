@@ -83,7 +83,7 @@ class Training {
   const Layout& layout() const { return tasks_.layout(); }
 
  private:
-  Training(const Plan& plan, TaskFactory& tasks);
+  Training(const Plan& plan, TaskFactory& tasks, std::span<const float> initial);
   Status make_trainers();
   void make_caches(NodeId node);
   Task& trainer(Rank worker) { return *trainers_[trainers_.size() == 1 ? 0 : worker.value]; }

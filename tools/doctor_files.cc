@@ -87,13 +87,14 @@ constexpr double kPhasesBytes = 2e3;    // of one worker
 // With one more than is kept while it is written.
 double checkpoint_bytes(const RunConfig& config, const DoctorRole& role) {
   const auto layout = network_layout(config);
-  if (!config.checkpoint.enabled() || !layout.is_ok() || config.data.path.empty()) return 0.0;
+  const bool saves = config.checkpoint.enabled() || config.run.max_seconds;
+  if (!saves || !layout.is_ok() || config.data.path.empty()) return 0.0;
   const std::vector<Range> ranges = partition(layout->size(), config.cluster.shards);
   double bytes = 0.0;
   for (const ShardId shard : role.shards) {
     bytes += server::image_bytes(ranges[shard.value].size(), config);
   }
-  return bytes * static_cast<double>(config.checkpoint.keep + 1);
+  return bytes * static_cast<double>(config.checkpoint.keep + config.checkpoint.keep_best + 1);
 }
 
 // What the daemons of `role` will write there.

@@ -5,54 +5,126 @@
 #include <iomanip>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <system_error>
 
 #include "common/config/command_line.h"
 #include "common/config/load.h"
+#include "common/hex.h"
 #include "common/params/model_file.h"
+#include "server/checkpoint/folder.h"
+#include "server/checkpoint/whole.h"
 #include "worker/network_task.h"
 
 namespace paceline {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Evaluation {
-  ModelInfo model;
+  std::string model;
+  Version version;
   Metric metric;
 };
 
-Result<Evaluation> evaluate_run(const EvaluateOptions& options) {
-  const std::filesystem::path run = options.run;
-  PACELINE_ASSIGN_OR_RETURN(RunConfig config,
-                            load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
+// What is evaluated, before anything of it is read.
+struct Found {
+  enum class Kind { kModelFile, kCheckpoint } kind;
+  fs::path path;  // the model file, or the checkpoint's folder
+  fs::path run;   // the directory whose config.yaml it belongs to
+};
+
+Found checkpoint_at(const fs::path& folder) {
+  return {Found::Kind::kCheckpoint, folder, fs::absolute(folder).parent_path().parent_path()};
+}
+
+Result<Found> find(const std::string& what) {
+  std::error_code error;
+  fs::path path = what;
+  if (!path.has_filename()) path = path.parent_path();  // "runs/a/"
+  if (server::checkpoint_id_of(path.filename().string())) return checkpoint_at(path);
+  if (path.filename() == "best" && path.parent_path().filename() == "checkpoint") {
+    const auto best = server::CheckpointFolder(path.parent_path().parent_path(), 0).best();
+    if (!best) return not_found(what + ": it names no checkpoint that is there");
+    return checkpoint_at(path.parent_path() / server::checkpoint_folder_name(best->id));
+  }
+  if (fs::is_directory(path, error)) return Found{Found::Kind::kModelFile, path / "model.bin", path};
+  return Found{Found::Kind::kModelFile, path, fs::absolute(path).parent_path()};
+}
+
+// Of a ready-made network's file that lies alone, the rest is at its default.
+Result<RunConfig> config_of(const EvaluateOptions& options, const Found& found, const ModelFile* model) {
+  if (!options.config.empty()) return load_config(options.config, {}, LoadFor::kReading);
+  const fs::path recorded = found.run / "config.yaml";
+  std::error_code error;
+  const bool needs_none = model != nullptr && model->info.model != "layers" && !options.data.empty();
+  if (needs_none && !fs::exists(recorded, error)) {
+    return parse_config("train: {model: " + model->info.model + "}", options.what, {}, LoadFor::kReading);
+  }
+  Result<RunConfig> config = load_config(recorded.string(), {}, LoadFor::kReading);
+  if (config.status().code() == StatusCode::kNotFound) {
+    return not_found(config.status().message() + "; say which with --config FILE");
+  }
+  return config;
+}
+
+Status check_layout(const server::WholeCheckpoint& checkpoint, const Layout& expected, const fs::path& path) {
+  if (checkpoint.manifest.layout_hash == expected.hash() &&
+      std::ssize(checkpoint.parameters) == expected.size()) {
+    return Status::ok();
+  }
+  return invalid_argument(path.string() + " holds another network: layout hash " +
+                          hex(checkpoint.manifest.layout_hash) + ", expected " + hex(expected.hash()));
+}
+
+Result<Metric> measure(const EvaluateOptions& options, const Found& found, RunConfig config,
+                       std::span<const float> parameters) {
   if (!options.data.empty()) config.data.path = options.data;
   if (config.data.path.empty()) {
-    return failed_precondition(run.string() +
+    return failed_precondition(found.run.string() +
                                ": trained with a task of your own (it has no data.path), which only the "
                                "program that trained it can evaluate");
   }
-  PACELINE_ASSIGN_OR_RETURN(const ModelFile model, read_model_file(run / "model.bin"));
-  PACELINE_ASSIGN_OR_RETURN(const Layout expected, network_layout(config));
-  PACELINE_RETURN_IF_ERROR(require_layout(model, expected, run / "model.bin"));
   std::error_code error;
-  if (!std::filesystem::is_directory(config.data.path, error)) {
+  if (!fs::is_directory(config.data.path, error)) {
     return not_found("data folder '" + config.data.path +
                      "' does not exist; say where the data set is with --data FOLDER");
   }
-  PACELINE_ASSIGN_OR_RETURN(const Metric metric, evaluate_network(config, model.parameters));
-  return Evaluation{model.info, metric};
+  return evaluate_network(config, parameters);
+}
+
+Result<Evaluation> evaluate_model(const EvaluateOptions& options, const Found& found) {
+  PACELINE_ASSIGN_OR_RETURN(const ModelFile model, read_model_file(found.path));
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig config, config_of(options, found, &model));
+  PACELINE_ASSIGN_OR_RETURN(const Layout expected, network_layout(config));
+  PACELINE_RETURN_IF_ERROR(require_layout(model, expected, found.path));
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, found, config, model.parameters));
+  return Evaluation{model.info.model, model.info.version, metric};
+}
+
+Result<Evaluation> evaluate_checkpoint(const EvaluateOptions& options, const Found& found) {
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig config, config_of(options, found, nullptr));
+  PACELINE_ASSIGN_OR_RETURN(const server::WholeCheckpoint checkpoint, server::read_whole_checkpoint(found.path));
+  PACELINE_ASSIGN_OR_RETURN(const Layout expected, network_layout(config));
+  PACELINE_RETURN_IF_ERROR(check_layout(checkpoint, expected, found.path));
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, found, config, checkpoint.parameters));
+  return Evaluation{config.train.model, checkpoint.manifest.id.version, metric};
 }
 
 }  // namespace
 
 int evaluate(const EvaluateOptions& options, std::ostream& out, std::ostream& err) {
-  const auto evaluation = evaluate_run(options);
+  const auto found = find(options.what);
+  const auto evaluation = !found.is_ok() ? Result<Evaluation>(found.status())
+                          : found->kind == Found::Kind::kCheckpoint ? evaluate_checkpoint(options, *found)
+                                                                   : evaluate_model(options, *found);
   if (!evaluation.is_ok()) {
     err << "paceline evaluate: " << evaluation.status().message() << "\n";
     return evaluation.status().code() == StatusCode::kInternal ? kExitFailedRun : kExitUsage;
   }
   const Metric& metric = evaluation->metric;
   const auto samples = static_cast<double>(metric.samples);
-  out << options.run << ": version " << evaluation->model.version.value << " of " << evaluation->model.model
+  out << options.what << ": version " << evaluation->version.value << " of " << evaluation->model
       << std::fixed << ": test loss " << std::setprecision(4) << metric.loss_sum / samples << ", accuracy "
       << std::setprecision(2) << 100.0 * static_cast<double>(metric.correct) / samples << " % of "
       << metric.samples << " samples\n";
@@ -60,10 +132,14 @@ int evaluate(const EvaluateOptions& options, std::ostream& out, std::ostream& er
 }
 
 void add_evaluate(CLI::App& app, int& exit_status) {
-  CLI::App* command = app.add_subcommand("evaluate", "Test loss and accuracy of a run's final model");
+  CLI::App* command = app.add_subcommand("evaluate", "Test loss and accuracy of a run's model, a model file or a checkpoint");
   const auto options = std::make_shared<EvaluateOptions>();
-  command->add_option("run", options->run, "Run directory")->required();
+  command
+      ->add_option("what", options->what,
+                   "Run directory, model file, checkpoint (RUN/checkpoint/g1-v…) or RUN/checkpoint/best")
+      ->required();
   command->add_option("--data", options->data, "Folder of the data set (default: where the run had it)");
+  command->add_option("--config", options->config, "Configuration (default: config.yaml of the run)");
   command->callback([options, &exit_status] { exit_status = evaluate(*options, std::cout, std::cerr); });
 }
 

@@ -85,6 +85,12 @@ std::vector<std::string> caveats_of(const FinishedRun& run) {
   return caveats;
 }
 
+std::string skipped_of(const RunSummary& run) {
+  if (run.skipped <= 0) return "";
+  return std::to_string(run.skipped) + " of " + std::to_string(run.iterations + run.skipped) +
+         " iterations were skipped, since a loss or gradient was not finite";
+}
+
 std::vector<std::string> warnings_of(const FinishedRun& run) {
   const RunSummary& s = run.summary;
   std::vector<std::string> warnings;
@@ -97,6 +103,7 @@ std::vector<std::string> warnings_of(const FinishedRun& run) {
                        std::to_string(run.workers.size()) +
                        (run.workers.size() == 1 ? " worker that reported" : " workers that reported"));
   }
+  if (const std::string skipped = skipped_of(s); !skipped.empty()) warnings.push_back(skipped);
   if (lacks_phases(run)) {
     warnings.push_back("its directory has the phases of " + std::to_string(run.workers.size()) + " of " +
                        std::to_string(s.workers()) + " workers, so without changes");

@@ -69,6 +69,8 @@ void make_printable(FinishedRun& run);
 // In what the work of a run is another than the first one's: "train.batch_size is 32, there 64; …"; empty: in
 // nothing.
 std::string differences_of(const FinishedRun& run);
+// "110 of 400 iterations were skipped: ..."; empty where none was.
+std::string skipped_of(const RunSummary& run);
 // What is wrong with a run or its directory; empty: nothing.
 std::vector<std::string> warnings_of(const FinishedRun& run);
 // Why not to trust the times of a run: those, and that it was simulated; empty when there is no reason.

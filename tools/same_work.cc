@@ -7,7 +7,7 @@ namespace paceline {
 bool is_of_the_work(const std::string& key) {
   static const std::set<std::string> keys{
       "cluster.nodes",    "cluster.threads_per_node", "train.model", "train.layers",
-      "train.batch_size", "train.total_iterations",   "data.kind",   "data.augment"};
+      "train.batch_size", "train.total_iterations",   "train.init_from", "data.kind",   "data.augment"};
   return keys.contains(key);
 }
 

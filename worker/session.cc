@@ -11,6 +11,7 @@
 #include "common/cache/own_updates.h"
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
+#include "common/params/init_from.h"
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
 #include "worker/train/evaluator.h"
@@ -98,6 +99,7 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .node = parts.node,
                .incarnation = parts.incarnation,
                .config_fingerprint = fingerprint(config_),
+               .settings = settings(config_),
                .data_fingerprint = parts.tasks.data_fingerprint(),
                .log = parts.log,
                .memory = memory_.is_ok() ? *memory_ : nullptr,
@@ -140,7 +142,12 @@ SessionEnd Session::run(NodeTotals& totals) {
     client_.leave(started);  // some servers may have welcomed this node
     return {ready.is_ok() ? started : ready, client_.lost(), 0};
   }
-  if (parts_.node == NodeId(0)) send_initial_parameters();
+  if (parts_.node == NodeId(0)) {
+    if (Status sent = send_initial_parameters(); !sent.is_ok()) {
+      client_.leave(sent);
+      return {sent, client_.lost(), 0};
+    }
+  }
 
   std::thread evaluator([this] { evaluate(); });
   work_to_the_end(threads);
@@ -224,10 +231,18 @@ Status Session::start() {
   return Status::ok();
 }
 
-void Session::send_initial_parameters() {
+// Servers that go on with a run have theirs, and take none.
+Status Session::send_initial_parameters() {
   std::vector<float> values(static_cast<std::size_t>(parts_.tasks.layout().size()));
   parts_.tasks.initialize(values);
+  const std::string& file = config_.train.init_from;
+  if (!file.empty() && client_.generation() == 1) {
+    const Result<TensorsTaken> taken = take_parameters(file, parts_.tasks.layout(), values);
+    if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
+    parts_.log.info("the parameters begin with " + file + ": " + to_string(*taken));
+  }
   client_.send_initial_parameters(std::move(values));
+  return Status::ok();
 }
 
 Result<Session::Trainer> Session::make_trainer(WorkerId worker) {

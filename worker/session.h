@@ -88,7 +88,7 @@ class Session {
   Status await_trainers(const PreparedThreads<Trainer>& threads) const;
   void work_to_the_end(PreparedThreads<Trainer>& threads) const;
   Status start();
-  void send_initial_parameters();
+  Status send_initial_parameters();
   // Thread: the one that trains with it.
   Result<Trainer> make_trainer(WorkerId worker);
   step::StepRules step_rules() const;

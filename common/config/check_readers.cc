@@ -32,7 +32,9 @@ bool adapts(const RunConfig& c) {
 bool on_gpus(const RunConfig& c) { return c.train.device == Device::kCuda; }
 bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
 bool applies_on_gpus(const RunConfig& c) { return c.server.device == Device::kCuda; }
-bool saves(const RunConfig& c) { return c.checkpoint.enabled(); }
+bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seconds; }
+bool evaluates(const RunConfig& c) { return c.train.eval_every_clocks.has_value(); }
+bool skips(const RunConfig& c) { return c.train.on_nan == OnNan::kSkip; }
 bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
 bool steered_by_progress(const RunConfig& c) { return follows_progress(c.sync); }
 bool jitters(const RunConfig& c) { return c.emulate.jitter != JitterKind::kNone; }
@@ -48,7 +50,8 @@ bool has_metric(const RunConfig& c) { return approaches(c) || !c.simulate.metric
 bool has_noise(const RunConfig& c) { return c.simulate.metric.noise != MetricNoise::kNone; }
 
 const Reader kReaders[] = {
-    {"checkpoint.keep", saves, "an every_clocks or every"},
+    {"checkpoint.keep", saves, "an every_clocks, every or keep_best, or run.max_seconds"},
+    {"checkpoint.keep_best", evaluates, "train.eval_every_clocks"},
     {"data.on_device", on_gpus, "train.device: cuda"},
     {"server.devices", applies_on_gpus, "device: cuda"},
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
@@ -56,6 +59,7 @@ const Reader kReaders[] = {
     {"train.backend", on_cpu, "device: cpu"},
     {"train.devices", on_gpus, "device: cuda"},
     {"train.precision", on_gpus, "device: cuda"},
+    {"train.skips_max", skips, "on_nan: skip"},
     {"train.optimizer.momentum", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},
     {"train.optimizer.beta1", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
     {"train.optimizer.beta2", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},

@@ -61,11 +61,27 @@ Result<std::string> value_of(const RunConfig& config, const std::string& path);
 // apart by.
 std::vector<std::pair<std::string, std::string>> effective_values(const RunConfig& config);
 
-// FNV-1a (64 bit) over every key on which all daemons of a run must agree, and its value: seed, end of the
-// run, cluster shape, sync, train, data.kind and data.augment, emulate but its cores; not paths, endpoints,
-// time-outs or log levels.
-// It travels with the join, so that two daemons given different files notice.
-std::uint64_t fingerprint(const RunConfig& config);
+// Which keys must have the same value: those on which all daemons of a session agree (seed, end of the run,
+// cluster shape, sync, train, data.kind and data.augment, emulate but its cores; not paths, endpoints,
+// time-outs or log levels), or of these those that a resume may not change either: all but when the run ends
+// (run.max_seconds, run.target_accuracy, train.total_iterations).
+enum class AgreedBy { kSession, kRun };
+
+// FNV-1a (64 bit) over these keys and their values. That of a session travels with the join, so that two
+// daemons given different files notice; that of a run is in its checkpoints.
+std::uint64_t fingerprint(const RunConfig& config, AgreedBy by = AgreedBy::kSession);
+
+// "key=value" for each key of a session that is not at its default, and for run.seed, in the schema's order:
+// never empty, so that who says nothing is told from who has the defaults.
+std::vector<std::string> settings(const RunConfig& config);
+
+// "key=value" for each key that a resume may change: overrides that make another configuration end as `config`.
+std::vector<std::string> resumable_settings(const RunConfig& config);
+
+// Which of these keys have another value in `got`, the settings() of somebody else, and both values:
+// "train.batch_size: got 64, expected 32; ...", at most eight of them. Empty: none that is known.
+std::string differing_settings(std::span<const std::string> got, const RunConfig& expected,
+                               AgreedBy by = AgreedBy::kSession);
 
 // configs/reference.yaml: every key at its default, with unit, effect, trade-off and what is accepted as
 // comments.

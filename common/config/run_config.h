@@ -94,8 +94,9 @@ struct CheckpointSection {
   std::optional<std::int64_t> every_clocks;
   std::optional<Duration> every;
   std::int64_t keep = 2;
+  std::int64_t keep_best = 0;  // of the versions that are evaluated, beside `keep`
 
-  bool enabled() const { return every_clocks || every; }
+  bool enabled() const { return every_clocks || every || keep_best > 0; }  // while it trains
   bool operator==(const CheckpointSection&) const = default;
 };
 
@@ -198,6 +199,7 @@ struct TrainSection {
   double dropout = 0.0;                // ready-made networks: rate before the last dense layer
   Backend backend = Backend::kOnednn;  // on the CPU
   OptimizerSection optimizer;
+  std::string init_from;          // model file that the parameters begin with; empty (YAML: null): the seed
   std::int64_t batch_size = 128;  // samples per worker and iteration
   BatchSizing batch_balance = BatchSizing::kEqual;
   std::int64_t total_iterations = 1000;  // over all workers
@@ -208,6 +210,7 @@ struct TrainSection {
   std::vector<std::uint32_t> devices;  // GPUs of each node, its threads in turn; empty: all it has
   Precision precision = Precision::kFp32;
   OnNan on_nan = OnNan::kStop;
+  double skips_max = 0.5;  // on_nan: skip: the run fails when a larger share of its last iterations is skipped
   bool operator==(const TrainSection&) const = default;
 };
 

@@ -23,8 +23,9 @@ struct Words {
   std::string fallback = {};   // by_policy keys: what null means, by policy
 };
 
-// Whether every daemon of a run must have the same value. The fingerprint covers the keys that must agree.
-enum class Scope { kWholeRun, kOneDaemon };
+// Who must have the same value: every daemon of a run, from its start to its end; every daemon, but a resume
+// may change it; or nobody.
+enum class Scope { kWholeRun, kOneSession, kOneDaemon };
 
 struct Key {
   std::string path;  // "sync.lpr.metric"; also the path of the field inside RunConfig

@@ -82,12 +82,13 @@ void add_run_and_cluster(Schema& schema) {
            .trade_off = "The daemons need one; scripts/run_local.sh sets it. A directory that holds a run "
                         "is refused without --force."}));
   keys.push_back(row(PACELINE_FIELD(run.max_seconds), or_null(duration(milliseconds(1), hours(24 * 365))),
-                     Scope::kWholeRun,
-                     {.effect = "Stop gracefully this long after the first grant; null: no limit.",
+                     Scope::kOneSession,
+                     {.effect = "Stop gracefully after so much training, of all sessions together; null: no "
+                                "limit. The state is saved, so that a resume with a larger one goes on.",
                       .trade_off = "A bound on cost; the learning-rate schedule does not know of it."}));
   keys.push_back(
       row(PACELINE_FIELD(run.target_accuracy), or_null(real({.low = 0, .high = 1, .open_low = true})),
-          Scope::kWholeRun,
+          Scope::kOneSession,
           {.unit = "fraction",
            .effect = "Stop when an evaluation reaches this test accuracy; null: never.",
            .trade_off =

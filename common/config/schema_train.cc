@@ -128,6 +128,12 @@ void add_train(Schema& schema) {
       {.effect =
            "On the CPU, onednn: fast kernels; reference: plain loops, the truth the others are tested by.",
        .trade_off = "reference is very much slower; for tests."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.init_from), path_or_null(), Scope::kOneDaemon,
+      {.effect = "A model file, as runs leave model.bin, whose tensors the parameters begin with: those of "
+                 "the same name and shape. The rest, and all where it is null, is drawn from run.seed.",
+       .trade_off = "Only node 0 reads it, at the start of a run and not at a resume; its log says which "
+                    "tensors fitted."}));
   add_optimizer(keys);
   keys.push_back(row(PACELINE_FIELD(train.batch_size), whole(1, 65536), Scope::kWholeRun,
                      {.unit = "samples per worker and iteration",
@@ -141,9 +147,10 @@ void add_train(Schema& schema) {
            "Lasting differences cost no time any more. Sizes follow measured times, so a real run does not "
            "repeat bit for bit, not even under bsp. A training thread keeps programs and activations for "
            "4 sizes. Needs combine: mean, share: even and a batch_size that is a multiple of 8."}));
-  keys.push_back(row(PACELINE_FIELD(train.total_iterations), whole(1, kVersionsMax), Scope::kWholeRun,
+  keys.push_back(row(PACELINE_FIELD(train.total_iterations), whole(1, kVersionsMax), Scope::kOneSession,
                      {.unit = "iterations of all workers together",
-                      .effect = "The length of the run: each iteration is one mini-batch of one worker.",
+                      .effect = "The length of the run: each iteration is one mini-batch of one worker. A "
+                                "resume may change it: so a run that has ended is extended.",
                       .trade_off = "Epochs = this x batch_size / training samples."}));
   keys.push_back(
       row(PACELINE_FIELD(train.share), choice<Share>(), Scope::kWholeRun,
@@ -179,6 +186,13 @@ void add_train(Schema& schema) {
       row(PACELINE_FIELD(train.on_nan), choice<OnNan>(), Scope::kWholeRun,
           {.effect = "On a NaN or infinite loss or gradient: stop the run, or skip that iteration.",
            .trade_off = "skip survives a rare spike and can hide a run that has diverged."}));
+  keys.push_back(row(PACELINE_FIELD(train.skips_max), real({.low = 0, .high = 1, .open_low = true}),
+                     Scope::kOneSession,
+                     {.unit = "share of iterations",
+                      .effect = "on_nan: skip: the run fails once more than this share of its last 100 "
+                                "iterations (a quarter of a shorter run, at least 10) is skipped. 1: never.",
+                      .trade_off = "Small ends a run that some bad samples disturb; large computes on with a "
+                                   "model that has diverged."}));
 }
 
 }  // namespace paceline::config

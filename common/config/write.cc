@@ -5,6 +5,7 @@
 #include "common/config/load.h"
 #include "common/config/schema.h"
 #include "common/fnv1a.h"
+#include "common/text/printable.h"
 
 namespace paceline {
 namespace {
@@ -46,6 +47,10 @@ std::string comment(const std::string& indent, const std::string& words) {
 // The value as YAML; null where the policy has no use for the key.
 std::string text_of(const Key& key, const RunConfig& config) {
   return key.applies(config) ? key.write(config) : "null";
+}
+
+bool is_agreed(const Key& key, AgreedBy by) {
+  return key.scope == Scope::kWholeRun || (key.scope == Scope::kOneSession && by == AgreedBy::kSession);
 }
 
 // The same without quotes: a quoted text is one scalar, in which only '"' and '\\' are escaped.
@@ -90,13 +95,52 @@ std::vector<std::pair<std::string, std::string>> effective_values(const RunConfi
   return values;
 }
 
-std::uint64_t fingerprint(const RunConfig& config) {
+std::uint64_t fingerprint(const RunConfig& config, AgreedBy by) {
   std::uint64_t hash = kFnv1aBasis;
   for (const Key& key : schema().keys) {
-    if (key.scope != Scope::kWholeRun) continue;
-    hash = fnv1a(key.path + "=" + text_of(key, config) + "\n", hash);
+    if (is_agreed(key, by)) hash = fnv1a(key.path + "=" + text_of(key, config) + "\n", hash);
   }
   return hash;
+}
+
+std::vector<std::string> settings(const RunConfig& config) {
+  const RunConfig defaults;
+  std::vector<std::string> found;
+  for (const Key& key : schema().keys) {
+    const std::string text = text_of(key, config);
+    const bool says = text != text_of(key, defaults) || key.path == "run.seed";
+    if (says && is_agreed(key, AgreedBy::kSession)) {
+      found.push_back(key.path + "=" + text);
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> resumable_settings(const RunConfig& config) {
+  std::vector<std::string> found;
+  for (const Key& key : schema().keys) {
+    if (key.scope == Scope::kOneSession) found.push_back(key.path + "=" + text_of(key, config));
+  }
+  return found;
+}
+
+std::string differing_settings(std::span<const std::string> got, const RunConfig& expected, AgreedBy by) {
+  constexpr std::size_t kNamed = 8;
+  const RunConfig defaults;
+  std::string named;
+  std::size_t count = 0;
+  for (const Key& key : schema().keys) {
+    if (!is_agreed(key, by)) continue;
+    const std::string begin = key.path + "=";
+    const auto found = std::find_if(got.begin(), got.end(),
+                                    [&](const std::string& setting) { return setting.starts_with(begin); });
+    const std::string theirs = found == got.end() ? text_of(key, defaults) : found->substr(begin.size());
+    const std::string ours = text_of(key, expected);
+    if (theirs == ours || ++count > kNamed) continue;
+    named += (named.empty() ? "" : "; ") + key.path + ": got " + quotable(theirs) + ", expected " +
+             quotable(ours);
+  }
+  return named + (count > kNamed ? "; and " + std::to_string(count - kNamed) + " more" : "");
 }
 
 std::string reference_yaml() {

@@ -98,6 +98,7 @@ std::vector<std::string> facts(const RunStatus& s, Places places = Places::kClos
   if (s.test_accuracy)
     parts.push_back(
         printed(steady ? "test accuracy %5.1f %%" : "test accuracy %.1f %%", 100 * *s.test_accuracy));
+  if (s.skipped > 0) parts.push_back(printed("%lld skipped", static_cast<long long>(s.skipped)));
   if (s.samples_per_second) {
     const std::string rate = rate_text(*s.samples_per_second);
     parts.push_back((steady ? padded(rate, kRateWidth, true) : rate) + " samples/s");
@@ -155,6 +156,7 @@ std::vector<ShortFact> short_facts(const RunStatus& s) {
   if (s.train_loss) add(printed("loss %5.2f", *s.train_loss), 4);
   if (s.train_accuracy) add(printed("train %5.1f %%", 100 * *s.train_accuracy), s.test_accuracy ? 8 : 3);
   if (s.test_accuracy) add(printed("test %5.1f %%", 100 * *s.test_accuracy), 3);
+  if (s.skipped > 0) add(printed("%lld skipped", static_cast<long long>(s.skipped)), 9);
   if (s.samples_per_second) add(padded(rate_text(*s.samples_per_second), kRateWidth, true) + "/s", 5);
   add(printed("%3.0f %%", 100 * s.done), s.seconds_left ? 7 : 0);
   if (s.seconds_left) add(padded(duration_text(*s.seconds_left), kDurationWidth, true) + " left", 0);

@@ -32,7 +32,8 @@ Engine::Engine(EngineConfig config)
       lpr_(config_.lpr_metric, window_clocks_of(config_)),
       share_(config_.share, workers_come_and_go(config_) ? Membership::kComeAndGo : Membership::kFixed,
              config_.cluster, per_clock_, config_.total_iterations),
-      batches_(config_.batch_sizing, config_.cluster, config_.batch_size, config_.total_iterations) {
+      batches_(config_.batch_sizing, config_.cluster, config_.batch_size, config_.total_iterations),
+      skips_(config_.skips_max, config_.total_iterations) {
   workers_.reserve(config_.cluster.workers());
   for (std::uint32_t r = 0; r < config_.cluster.workers(); ++r) workers_.emplace_back(config_.shards);
 }
@@ -106,12 +107,14 @@ void Engine::after_message(Rank rank) {
     if (running.complete()) ask(rank);
     return settle();
   }
-  if (!running.fault().empty() && config_.on_nan == OnNan::kStop && !failed_) {
-    failed_ = true;
-    const std::string reason = "worker " + to_string(id(rank)) + " at clock " + to_string(at(rank).clock) +
-                               ": not finite: " + running.fault();
-    emit(RunFailed{aborted(reason)});
-    stop(reason);
+  if (!running.fault().empty() && config_.on_nan == OnNan::kStop) {
+    fail("worker " + to_string(id(rank)) + " at clock " + to_string(at(rank).clock) +
+         ": not finite: " + running.fault());
+  }
+  if (running.complete() && skips_.add(!running.has_gradient())) {
+    fail(std::to_string(skips_.skipped()) + " of the last " + std::to_string(skips_.window()) +
+         " iterations were skipped (train.on_nan: skip), more than train.skips_max allows" +
+         (running.fault().empty() ? "" : "; the last: not finite: " + running.fault()));
   }
   if (running.complete()) {
     if (running.has_gradient()) batches_.observe(rank, running.weight(), now_ - at(rank).since);
@@ -120,6 +123,12 @@ void Engine::after_message(Rank rank) {
     ask(rank);
   }
   settle();
+}
+
+void Engine::fail(const std::string& reason) {
+  if (std::exchange(failed_, true)) return;
+  emit(RunFailed{aborted(reason)});
+  stop(reason);
 }
 
 // The clock of `rank` moves by one.

@@ -38,6 +38,7 @@
 #include "common/sync/lpr.h"
 #include "common/sync/policy.h"
 #include "common/sync/running_iteration.h"
+#include "common/sync/skip_watch.h"
 #include "common/sync/work_share.h"
 
 namespace paceline::sync {
@@ -159,6 +160,7 @@ class Engine {
   void begin_training();
   Status come_late(Rank rank, const std::string& who);
   void after_message(Rank rank);
+  void fail(const std::string& reason);
   void complete(Rank rank);
   void note_clock_gap();
   void contribute(Rank rank);
@@ -221,6 +223,7 @@ class Engine {
   Revision revision_;
   Revision version_begins_;  // the first revision of version_
   std::int64_t skipped_ = 0;
+  SkipWatch skips_;
   std::int64_t dropped_ = 0;
   std::int64_t lost_ = 0;
   Staleness max_grant_gap_;

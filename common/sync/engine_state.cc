@@ -111,6 +111,50 @@ Status validate(const EngineState& state, const EngineConfig& config) {
   return make_policy(config.policy)->resume(state);
 }
 
+std::int64_t iterations_over(const EngineState& state) { return state.revision.value + state.skipped; }
+
+bool nothing_is_left(const EngineState& state, const EngineConfig& config) {
+  if (lists_what_is_left(config)) return state.left.empty();
+  return state.version.value * gradients_per_clock(config) >= config.total_iterations;
+}
+
+Result<EngineState> with_total_iterations(EngineState state, const EngineConfig& config) {
+  const std::int64_t before = state.total_iterations;
+  const std::int64_t total = config.total_iterations;
+  PACELINE_RETURN_IF_ERROR(expect_within("total_iterations", before, kCountMax));
+  EngineConfig saved = config;
+  saved.total_iterations = before;
+  PACELINE_RETURN_IF_ERROR(validate(state, saved));
+  state.total_iterations = total;
+  if (total == before) return state;
+  const std::int64_t over = iterations_over(state);
+  if (over > total) {
+    return failed_precondition("total_iterations: got " + std::to_string(total) + ", expected at least the " +
+                               std::to_string(over) + " that are done");
+  }
+  if (!lists_what_is_left(config)) {
+    const std::int64_t per_clock = gradients_per_clock(config);
+    if (state.version.value * per_clock <= before) return state;
+    return failed_precondition("total_iterations: got " + std::to_string(total) + " of a run whose " +
+                               std::to_string(before) + " were no multiple of the " +
+                               std::to_string(per_clock) +
+                               " of a clock; its last clock is done, and cannot be made whole");
+  }
+  if (total > before) {
+    if (!state.left.empty() && state.left.back().first + state.left.back().count == before) {
+      state.left.back().count += total - before;
+    } else {
+      state.left.push_back({before, total - before});
+    }
+    return state;
+  }
+  // All that is left below `total` is at least so much, since what is over may lie behind it.
+  std::int64_t room = total - over;
+  for (IterationRange& range : state.left) room -= range.count = std::min(range.count, room);
+  std::erase_if(state.left, [](const IterationRange& range) { return range.count == 0; });
+  return state;
+}
+
 EngineState Engine::state() const {
   PACELINE_ASSERT(started_, "a run is saved before its training began");
   EngineState state;

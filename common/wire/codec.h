@@ -31,6 +31,8 @@ inline constexpr std::int64_t kTensorRankMax = 16;
 inline constexpr std::int64_t kTensorNameBytesMax = 256;
 inline constexpr std::int64_t kTextBytesMax = 4096;
 inline constexpr std::int64_t kContributionsMax = 1'000'000;
+inline constexpr std::int64_t kSettingsMax = 256;        // keys of a configuration
+inline constexpr std::int64_t kSparedMax = 16;           // checkpoints that stay beside the newest
 inline constexpr std::int64_t kIntactMax = 1 << 12;  // files that a shard says it has
 
 inline constexpr std::int64_t kLetGoMax = 1 << 16;  // in one message

@@ -24,6 +24,13 @@ Tensor tensor_of(Fields& f, const proto::Tensor& in, std::int64_t offset) {
   return tensor;
 }
 
+std::vector<std::string> settings_of(Fields& f, const google::protobuf::RepeatedPtrField<std::string>& in) {
+  std::vector<std::string> settings;
+  if (!f.length("settings", in.size(), 0, kSettingsMax)) return settings;
+  for (const std::string& setting : in) settings.push_back(text_of(f, setting, "settings"));
+  return settings;
+}
+
 Body read(Fields& f, const proto::Join& in) {
   Join m;
   m.protocol_version = in.protocol_version();
@@ -38,6 +45,7 @@ Body read(Fields& f, const proto::Join& in) {
   m.goes_on = generation_of(f, in.goes_on(), "goes_on", 0);
   m.gradients_again = f.number("gradients_again", in.gradients_again(), 0, kCountMax);
   m.connection = f.number("connection", in.connection(), 1, kCountMax);
+  m.settings = settings_of(f, in.settings());
   if (!f.length("tensors", in.tensors_size(), 1, kTensorsMax)) return m;
   std::int64_t offset = 0;
   for (const proto::Tensor& tensor : in.tensors()) {
@@ -248,6 +256,7 @@ Body read(Fields& f, const proto::ShardJoin& in) {
   m.goes_on = generation_of(f, in.goes_on(), "goes_on", 0);
   m.connection = f.number("connection", in.connection(), 1, kCountMax);
   m.heard = f.number("heard", in.heard(), 0, kCountMax);
+  m.settings = settings_of(f, in.settings());
   return m;
 }
 
@@ -319,7 +328,10 @@ Body read(Fields& f, const proto::Saved& in) {
 
 Body read(Fields& f, const proto::ForgetSaved& in) {
   if (!f.present("oldest_kept", in.has_oldest_kept())) return ForgetSaved{};
-  return ForgetSaved{checkpoint_of(f, in.oldest_kept())};
+  ForgetSaved m{checkpoint_of(f, in.oldest_kept())};
+  if (!f.length("spared", in.spared_size(), 0, kSparedMax)) return m;
+  for (const proto::Checkpoint& id : in.spared()) m.spared.push_back(checkpoint_of(f, id));
+  return m;
 }
 
 Body read(Fields& f, const proto::StopRun& in) { return StopRun{text_of(f, in.reason(), "reason")}; }
@@ -342,6 +354,7 @@ Body read(Fields& f, const proto::ReplicaJoin& in) {
   m.config_fingerprint = in.config_fingerprint();
   m.incarnation = in.incarnation();
   if (in.has_has()) m.has = checkpoint_of(f, in.has());
+  m.settings = settings_of(f, in.settings());
   return m;
 }
 

@@ -37,6 +37,10 @@ void put(const FileDigest& digest, proto::Digest& out) {
   out.set_checksum(digest.checksum);
 }
 
+void put(const std::vector<std::string>& settings, google::protobuf::RepeatedPtrField<std::string>& out) {
+  for (const std::string& setting : settings) *out.Add() = text(setting);
+}
+
 void put(const Join& m, proto::Header& header) {
   proto::Join& out = *header.mutable_join();
   out.set_protocol_version(m.protocol_version);
@@ -50,6 +54,7 @@ void put(const Join& m, proto::Header& header) {
   out.set_goes_on(m.goes_on);
   out.set_gradients_again(m.gradients_again);
   out.set_connection(m.connection);
+  put(m.settings, *out.mutable_settings());
   for (const Tensor& tensor : m.tensors) {
     proto::Tensor& t = *out.add_tensors();
     t.set_name(tensor.name);
@@ -256,6 +261,7 @@ void put(const ShardJoin& m, proto::Header& header) {
   out.set_goes_on(m.goes_on);
   out.set_connection(m.connection);
   out.set_heard(m.heard);
+  put(m.settings, *out.mutable_settings());
 }
 
 void put(const ShardWelcome& m, proto::Header& header) {
@@ -331,6 +337,7 @@ void put(const Saved& m, proto::Header& header) {
 
 void put(const ForgetSaved& m, proto::Header& header) {
   put(m.oldest_kept, *header.mutable_forget_saved()->mutable_oldest_kept());
+  for (const CheckpointId id : m.spared) put(id, *header.mutable_forget_saved()->add_spared());
 }
 
 void put(const StopRun& m, proto::Header& header) { header.mutable_stop_run()->set_reason(text(m.reason)); }
@@ -353,6 +360,7 @@ void put(const ReplicaJoin& m, proto::Header& header) {
   out.set_config_fingerprint(m.config_fingerprint);
   out.set_incarnation(m.incarnation);
   if (m.has) put(*m.has, *out.mutable_has());
+  put(m.settings, *out.mutable_settings());
 }
 
 void put(const ReplicaWelcome& m, proto::Header& header) {

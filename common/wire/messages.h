@@ -76,6 +76,8 @@ struct Join {
   // Which of this process's connections to this server it is said over, counted from 1: of two that are read
   // in another order than they were made, the later one counts.
   std::int64_t connection = 1;
+  // What the fingerprint is of (common/config/load.h, settings()): a mismatch is told by key.
+  std::vector<std::string> settings{};
 };
 
 // A server accepts a node: the range of the flat vector it holds. `generation` of the run: 1, and one more
@@ -305,6 +307,7 @@ struct ShardJoin {
   std::uint64_t goes_on = 0;
   std::int64_t connection = 1;
   std::int64_t heard = 0;
+  std::vector<std::string> settings{};  // as a node's
 };
 // The run's generation, and the checkpoint that it goes on from; none: it begins. `heard`: how many messages
 // of the shard.
@@ -383,9 +386,10 @@ struct Saved {
   FileDigest digest{};
   std::string fault{};  // empty: it is written
 };
-// Checkpoints older than this one are needed no more.
+// Checkpoints older than this one are needed no more, but for those that are spared.
 struct ForgetSaved {
   CheckpointId oldest_kept{};
+  std::vector<CheckpointId> spared{};
 };
 
 // The shard is asked to end: the authority ends the run in order, for all, and then the shard too (RunOver).
@@ -420,6 +424,7 @@ struct ReplicaJoin {
   std::uint64_t config_fingerprint = 0;
   std::uint64_t incarnation = 0;
   std::optional<CheckpointId> has{};
+  std::vector<std::string> settings{};  // as a node's
 };
 // Its answer where the run goes on from a checkpoint that the replica has not: it is to pull these files, and
 // to ask again. The manifest is the authority's alone; 0 bytes: there is none.

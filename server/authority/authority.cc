@@ -129,6 +129,7 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   const Ticks granted =
       cluster.contains(report.worker) ? granted_at_[cluster.rank_of(report.worker).value] : now;
   const Metric trained = trained_;
+  const std::int64_t skipped = engine_.iterations_skipped();
   if (!report.skipped) trained_ += report.metric;  // the version that it completes counts it
   const Status taken =
       step(sync::StepReported{report.worker, report.clock, report.metric, report.computed_version,
@@ -140,6 +141,7 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
     answer_again(report.worker, now);
     return taken;
   }
+  if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > skipped) say_skipped(report);
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
   iterations_[cluster.rank_of(report.worker).value].took(now - granted);
   if (!report.skipped) {
@@ -168,6 +170,7 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
   if (trace_) trace_->evaluated(report.version, now);
   evaluations_.took(now - evaluation_asked_at_);
   to_shards(wire::Release{report.version});
+  checkpoints_.evaluated(report.version, report.fault.empty() ? accuracy_of(metric) : std::nullopt);
   if (!report.fault.empty()) {
     not_evaluated(report.version, report.fault);
   } else {

@@ -223,6 +223,8 @@ class Authority {
   void log_plan() const;
   void begin_checkpoint(Ticks now);
   void say_batch_sizes();
+  void say_skipped(const wire::StepReport& report);
+  std::string skips_so_far() const;
 
   // Servers that go on anew with one that has come back (authority_hand_over.cc).
   Status may_hand_over() const;
@@ -231,16 +233,19 @@ class Authority {
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);
-  // The run has not come to its own end, so its last state is to be in a checkpoint.
+  // Its last state is to be in a checkpoint: at once, beside the model, where the run has not come to its own
+  // end; else behind the model, for which there is to be room first.
   bool saves_last_state() const {
     return checkpoints_.enabled() && (run_status_ == "stopped" || nobody_left_);
   }
+  bool saves_behind_model() const { return checkpoints_.enabled() && run_status_ == "ok" && !nobody_left_; }
   // It has failed, and other servers may go on with it.
   bool ends_for_now() const {
     return resumable_ || (nobody_left_ && run_status_ == "failed" && checkpoints_.enabled());
   }
   void say_how_to_go_on() const;
   bool model_is_written();
+  bool last_state_is_saved(Ticks now);
   void on_model_written(const Status& written, Ticks now);
   void not_evaluated(Version version, const std::string& why);
   void file();
@@ -340,6 +345,7 @@ class Authority {
   FinalModel model_;
   enum class ModelFile { kMissing, kBeingWritten, kWritten };
   ModelFile model_file_ = ModelFile::kMissing;
+  bool saved_behind_model_ = false;  // or tried to
 
   struct HandingOver {
     std::string why;

@@ -1,5 +1,6 @@
 // The core's actions into messages, in the order in which they were emitted.
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <utility>
 
@@ -55,7 +56,7 @@ const sync::Apply* Authority::apply_to_save(Ticks now) {
     if (const auto* apply = std::get_if<sync::Apply>(&action)) last = apply;
   }
   if (last == nullptr || last->version_after != engine_.version() ||
-      last->revision_after != engine_.revision() || !checkpoints_.due(last->version_after, now)) {
+      last->revision_after != engine_.revision() || !checkpoints_.due(last->version_after, now, evaluation_.takes(last->version_after))) {
     return nullptr;
   }
   return last;
@@ -77,7 +78,7 @@ void Authority::begin_checkpoint(Ticks now) {
   manifest.decisions = sequence_;
   manifest.layout_hash = layout_.hash();
   manifest.data_fingerprint = data_fingerprint_;
-  manifest.seconds_trained = record_.seconds(now);
+  manifest.seconds_trained = training() ? record_.seconds(now) : record_.wall_seconds();
   manifest.engine = checkpoint::to_bytes(engine_.state());
   record_.checkpoints(checkpoints_.written(), checkpoints_.failed());
   manifest.record = to_bytes(record_.state());
@@ -113,6 +114,7 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
                 " is not evaluated: two evaluations are under way");
     }
   }
+  if (decision.retain) checkpoints_.will_be_evaluated(action.version_after);
   decision.save = &action == saved_apply_;
   decided_ = action.version_after;
   send_decision(std::move(decision));
@@ -168,6 +170,20 @@ void Authority::say_batch_sizes() {
   if (!sizes.empty()) log_.info("mini-batches by speed, as granted last: " + sizes);
 }
 
+// A run that has diverged skips all: the first is said, and each time that there are twice as many.
+void Authority::say_skipped(const wire::StepReport& report) {
+  const auto skipped = static_cast<std::uint64_t>(engine_.iterations_skipped());
+  if (!std::has_single_bit(skipped)) return;
+  log_.warn("worker " + to_string(report.worker) + " has skipped its iteration of clock " +
+            to_string(report.clock) + " (train.on_nan: skip): " + report.fault + "; " + skips_so_far());
+}
+
+std::string Authority::skips_so_far() const {
+  const std::int64_t skipped = engine_.iterations_skipped();
+  return std::to_string(skipped) + " of " + std::to_string(engine_.iterations_applied() + skipped) +
+         " iterations are skipped so far";
+}
+
 void Authority::carry_out(const sync::Discard& action, Ticks) {
   to_shards(wire::DiscardGradient{action.worker, action.clock});
 }
@@ -196,6 +212,8 @@ void Authority::carry_out(const sync::AllFinished& action, Ticks now) {
     result_ = unavailable("every node was lost before its share was done");
     log_.error(result_.message());
   }
+  if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > 0)
+    log_.warn("not all was learned from: " + skips_so_far());
   log_.info("training is over at version " + to_string(action.version) + ", " + to_string(action.revision) +
             " gradients applied");
 }

@@ -98,6 +98,7 @@ void Authority::advance_end(Ticks now) {
       // Before the final state is retained, for which there may be no room otherwise.
       for (const Version version : evaluation_.abandon()) {
         not_evaluated(version, "no node is left to do it");
+        checkpoints_.evaluated(version, std::nullopt);
         to_shards(wire::Release{version});
       }
     }
@@ -117,13 +118,14 @@ void Authority::advance_end(Ticks now) {
       if (engine_.apply_mode() == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
         record_.last_evaluation_is_final();
       } else if (run_status_ != "failed" && !nobody_left_) {
+        checkpoints_.will_be_evaluated(engine_.version());
         evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold(),
                                                       engine_.iterations_applied(), trained_});
       }
       ask_evaluation(now);
     }
     if (!model_is_written() || !evaluation_.idle() || !reports_are_in()) return;
-    if (saves_last_state() && checkpoints_.under_way()) return;
+    if (!last_state_is_saved(now)) return;
     stage_ = Stage::kClosing;
     to_shards(wire::RunOver{result_.code(), result_.message()});
   }
@@ -144,6 +146,22 @@ void Authority::not_evaluated(Version version, const std::string& why) {
   } else {
     result_ = Status(result_.code(), result_.message() + "; " + said);
   }
+}
+
+// Once: a disk that is full costs this checkpoint and nothing else.
+bool Authority::last_state_is_saved(Ticks now) {
+  if (!saves_last_state() && !saves_behind_model()) return true;
+  if (checkpoints_.under_way()) return false;
+  if (saves_behind_model() && !std::exchange(saved_behind_model_, true) &&
+      checkpoints_.due_at_stop(engine_.version(), now)) {
+    wire::ApplyDecision last_state;
+    last_state.version_after = engine_.version();
+    last_state.revision_after = engine_.revision();
+    last_state.save = true;
+    send_decision(std::move(last_state));
+    begin_checkpoint(now);
+  }
+  return !checkpoints_.under_way();
 }
 
 bool Authority::model_is_written() {
@@ -252,6 +270,7 @@ void Authority::check_silence(Ticks now) {
     not_evaluated(asked->version, "node " + to_string(asked->node) + " has not answered within " +
                                       in_seconds(kEvaluationLeases * lease));
     evaluation_.give_up();
+    checkpoints_.evaluated(asked->version, std::nullopt);
     to_shards(wire::Release{asked->version});
     ask_evaluation(now);
   }

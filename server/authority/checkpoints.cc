@@ -42,19 +42,24 @@ Checkpoints::Checkpoints(const RunConfig& config, std::uint64_t generation,
                          const Log& log, std::function<void(Ticks now)> over)
     : shards_(config.cluster.shards),
       keep_(static_cast<std::size_t>(config.checkpoint.keep)),
+      keep_best_(config.checkpoint.keep_best > 0),
       generation_(generation),
-      fingerprint_(fingerprint(config)),
+      fingerprint_(fingerprint(config, AgreedBy::kRun)),
+      settings_(settings(config)),
       outbox_(outbox),
       background_(background),
       log_(log),
       over_(std::move(over)),
       folder_(config.run.out, fingerprint_),
-      schedule_(config.checkpoint),
-      newest_(resumed) {}
+      schedule_(config),
+      newest_(resumed) {
+  if (resumed && keep_best_) best_ = folder_.best();
+}
 
 void Checkpoints::begin(Manifest manifest, Ticks now) {
   manifest.id.generation = generation_;
   manifest.fingerprint = fingerprint_;
+  manifest.settings = settings_;
   manifest.shards.assign(shards_, FileDigest{});
   current_ = Current{std::move(manifest), std::vector<bool>(shards_, false), ""};
   begun_at_ = now;
@@ -96,9 +101,9 @@ void Checkpoints::finish(Ticks) {
   for (const FileDigest& file : done.manifest.shards) bytes += file.bytes;
   const auto older = std::make_shared<Older>();
   background_.run(
-      [folder = folder_, keep = keep_, manifest = std::move(done.manifest), older] {
+      [folder = folder_, keep = keep_, spared = spared(), manifest = std::move(done.manifest), older] {
         PACELINE_RETURN_IF_ERROR(write_whole(folder, manifest));
-        const auto pruned = folder.prune(keep);
+        const auto pruned = folder.prune(keep, spared);
         *older = pruned.is_ok() ? Older{pruned->oldest_kept, pruned->status} : Older{{}, pruned.status()};
         return Status::ok();
       },
@@ -125,9 +130,55 @@ void Checkpoints::on_written(CheckpointId id, const Status& written, std::uint64
   // In any case: to the shards it also says that this one is complete.
   constexpr CheckpointId kOldest{1, Version(0)};
   for (std::uint32_t k = 1; k < shards_; ++k) {
-    outbox_.send(Peer::of(ShardId(k)), {wire::ForgetSaved{oldest_kept_.value_or(kOldest)}, {}});
+    outbox_.send(Peer::of(ShardId(k)), {wire::ForgetSaved{oldest_kept_.value_or(kOldest), spared()}, {}});
+  }
+  if (keep_best_) {
+    measured_[id.version].written = true;
+    consider(id);
+    forget_old_measures();
   }
   over_(now);
+}
+
+void Checkpoints::will_be_evaluated(Version version) {
+  if (keep_best_) measured_[version].asked = true;
+}
+
+void Checkpoints::evaluated(Version version, std::optional<double> accuracy) {
+  if (!keep_best_) return;
+  Measured& measured = measured_[version];
+  measured.asked = false;
+  measured.accuracy = accuracy;
+  if (measured.written) consider({generation_, version});
+  forget_old_measures();
+}
+
+void Checkpoints::forget_old_measures() {
+  while (measured_.size() > kMeasuredMax && !measured_.begin()->second.asked) {
+    measured_.erase(measured_.begin());
+  }
+}
+
+// The best, and who may become it.
+std::vector<CheckpointId> Checkpoints::spared() const {
+  std::vector<CheckpointId> ids;
+  if (best_) ids.push_back(best_->id);
+  for (const auto& [version, measured] : measured_) {
+    if (measured.asked && measured.written) ids.push_back({generation_, version});
+  }
+  return ids;
+}
+
+void Checkpoints::consider(CheckpointId id) {
+  const std::optional<double> accuracy = measured_[id.version].accuracy;
+  if (!accuracy || (best_ && *accuracy <= best_->accuracy)) return;
+  best_ = CheckpointFolder::Best{id, *accuracy};
+  log_.info("the checkpoint of " + to_string(id) + " is the best so far: test accuracy " +
+            std::to_string(*accuracy));
+  background_.run([folder = folder_, best = *best_] { return folder.set_best(best); },
+                  [this](const Status& written, Ticks) {
+                    if (!written.is_ok()) log_.warn(written.message());
+                  });
 }
 
 void Checkpoints::on_failed(CheckpointId id, const std::string& why) {

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,7 +53,10 @@ class Checkpoints {
 
   // The decision that reaches `version` is about to be sent. True: its `save` is to be set, and begin()
   // called before anything else.
-  [[nodiscard]] bool due(Version version, Ticks now) { return schedule_.reached(version, now); }
+  // `evaluated`: it will be evaluated, which with checkpoint.keep_best makes it due.
+  [[nodiscard]] bool due(Version version, Ticks now, bool evaluated) {
+    return schedule_.reached(version, now, evaluated && keep_best_);
+  }
   // The same of the last state of a run that is stopped, which is always due, if it is not saved yet.
   [[nodiscard]] bool due_at_stop(Version version, Ticks now) { return schedule_.reached_last(version, now); }
   // `manifest` of the state after that decision, but for what is the same in all of this run's, and without
@@ -61,6 +65,11 @@ class Checkpoints {
 
   // Errors: kInvalidArgument in the name of another shard. What comes too late or twice is ignored.
   [[nodiscard]] Status on(ShardId from, const wire::Saved& saved, Ticks now);
+
+  // checkpoint.keep_best: `version` is being evaluated, so one of it stays until that is known; and what came
+  // of it: its test accuracy, 0..1, or nothing. The checkpoint with the best one stays.
+  void will_be_evaluated(Version version);
+  void evaluated(Version version, std::optional<double> accuracy);
 
   bool under_way() const { return schedule_.under_way(); }
   // The last version that is saved, or being saved; before the first one that at which training began.
@@ -90,6 +99,9 @@ class Checkpoints {
     std::string faults;
   };
   void finish(Ticks now);
+  std::vector<CheckpointId> spared() const;
+  void consider(CheckpointId id);
+  void forget_old_measures();
   // What became of the older ones: which is the oldest that is kept, where that is known.
   struct Older {
     std::optional<CheckpointId> oldest_kept;
@@ -101,8 +113,10 @@ class Checkpoints {
 
   const std::uint32_t shards_;
   const std::size_t keep_;
+  const bool keep_best_;
   const std::uint64_t generation_;
   const std::uint64_t fingerprint_;
+  const std::vector<std::string> settings_;
   Outbox& outbox_;
   Background& background_;
   const Log& log_;
@@ -117,6 +131,15 @@ class Checkpoints {
   std::optional<CheckpointId> newest_;
   std::optional<CheckpointId> counted_;
   std::optional<CheckpointId> oldest_kept_;  // here, as far as is known
+  // keep_best: of this generation, by version; at most kMeasuredMax.
+  static constexpr std::size_t kMeasuredMax = 8;
+  struct Measured {
+    bool asked = false;              // its evaluation is under way
+    bool written = false;            // there is a checkpoint of it
+    std::optional<double> accuracy;
+  };
+  std::map<Version, Measured> measured_;
+  std::optional<CheckpointFolder::Best> best_;
 };
 
 }  // namespace paceline::server

@@ -33,10 +33,13 @@ class EvaluationSchedule {
   // nullopt: only the final model.
   explicit EvaluationSchedule(std::optional<std::int64_t> every) : every_(every) {}
 
+  // Whether reached() of it would be true.
+  bool takes(Version version) const { return is_due(version) && !is_full(); }
+
   // The version has been reached. True: retain it; it will be evaluated.
   bool reached(Version version, Moment moment = {}) {
-    if (!every_ || version.value == 0 || version.value % *every_ != 0) return false;
-    if (waiting_ || (current_ && final_)) {
+    if (!is_due(version)) return false;
+    if (is_full()) {
       ++skipped_;
       return false;
     }
@@ -123,6 +126,11 @@ class EvaluationSchedule {
   std::int64_t skipped() const { return skipped_; }
 
  private:
+  bool is_due(Version version) const {
+    return every_ && version.value != 0 && version.value % *every_ == 0;
+  }
+  bool is_full() const { return waiting_ || (current_ && final_); }
+
   std::optional<std::int64_t> every_;
   struct Retained {
     Version version;

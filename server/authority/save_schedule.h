@@ -1,6 +1,7 @@
 // When a checkpoint is due (config: checkpoint.every_clocks or checkpoint.every), or because somebody asks
 // for one. One is under way at a time: a multiple that comes by meanwhile is left out, a time that comes by
-// is caught up with, and so is what was asked for.
+// is caught up with, and so is what was asked for. The last state of a run is saved where one of these is set
+// or somebody has asked, and where run.max_seconds may end it before its work is done.
 //
 // Worked example, every_clocks 10: version 9 -> nothing; 12 -> due, since 10 was passed; 20 while that is
 // being written -> left out; it is written; 21 -> nothing; 30 -> due.
@@ -19,10 +20,12 @@ namespace paceline::server {
 
 class SaveSchedule {
  public:
-  explicit SaveSchedule(const CheckpointSection& config) : config_(config) {}
+  explicit SaveSchedule(const RunConfig& config)
+      : config_(config.checkpoint), saves_end_(config_.enabled() || config.run.max_seconds) {}
 
-  // Whether this run saves; from the first time on that somebody asks, whatever its configuration says.
-  bool enabled() const { return config_.enabled() || was_asked_; }
+  // Whether anything is ever saved, and be it the end; from the first time on that somebody asks, whatever
+  // the configuration says.
+  bool enabled() const { return saves_end_ || was_asked_; }
 
   // The next version is due.
   void ask() { asked_ = was_asked_ = true; }
@@ -33,9 +36,10 @@ class SaveSchedule {
     since_ = now;
   }
 
-  // `version` has been reached. True: it is to be saved, and that is under way from now on.
-  bool reached(Version version, Ticks now) {
-    const bool due = version > saved_ && is_due(version, now);
+  // `version` has been reached. True: it is to be saved, and that is under way from now on. `wanted`: it is
+  // due whatever the schedule says.
+  bool reached(Version version, Ticks now, bool wanted = false) {
+    const bool due = version > saved_ && (wanted || is_due(version, now));
     seen_ = std::max(seen_, version);
     if (!due) return false;
     if (under_way_) {
@@ -81,6 +85,7 @@ class SaveSchedule {
   }
 
   const CheckpointSection config_;
+  const bool saves_end_;
   Version seen_;
   Version saved_;    // the last that was begun and has not failed
   Version written_;  // the last that is written

@@ -20,12 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kGenerationFile = "generation";
 constexpr std::size_t kGenerationBytesMax = 64;
-
-std::string folder_name(CheckpointId id) {
-  char version[24];
-  std::snprintf(version, sizeof version, "%012lld", static_cast<long long>(id.version.value));
-  return "g" + std::to_string(id.generation) + "-v" + version;
-}
+constexpr const char* kBestFile = "best";
+constexpr std::size_t kBestBytesMax = 256;
 
 // Takes a number off the front of `text`.
 template <typename Number>
@@ -35,20 +31,6 @@ std::optional<Number> number_from(std::string_view& text) {
   if (error != std::errc()) return std::nullopt;
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   return number;
-}
-
-// Nothing for a name that is not exactly what folder_name() makes.
-std::optional<CheckpointId> id_of(const std::string& name) {
-  std::string_view rest = name;
-  if (!rest.starts_with("g")) return std::nullopt;
-  rest.remove_prefix(1);
-  const auto generation = number_from<std::uint64_t>(rest);
-  if (!generation || !rest.starts_with("-v")) return std::nullopt;
-  rest.remove_prefix(2);
-  const auto version = number_from<std::int64_t>(rest);
-  if (*generation == 0 || !version || *version < 0) return std::nullopt;
-  const CheckpointId id{*generation, Version(*version)};
-  return folder_name(id) == name ? std::optional(id) : std::nullopt;
 }
 
 Status status_of(const char* cannot, const fs::path& path, const std::error_code& error) {
@@ -91,10 +73,30 @@ Status remove_files(const fs::path& folder, const std::function<bool(const fs::p
 
 }  // namespace
 
+std::string checkpoint_folder_name(CheckpointId id) {
+  char version[24];
+  std::snprintf(version, sizeof version, "%012lld", static_cast<long long>(id.version.value));
+  return "g" + std::to_string(id.generation) + "-v" + version;
+}
+
+// Nothing for a name that is not exactly what checkpoint_folder_name() makes.
+std::optional<CheckpointId> checkpoint_id_of(const std::string& name) {
+  std::string_view rest = name;
+  if (!rest.starts_with("g")) return std::nullopt;
+  rest.remove_prefix(1);
+  const auto generation = number_from<std::uint64_t>(rest);
+  if (!generation || !rest.starts_with("-v")) return std::nullopt;
+  rest.remove_prefix(2);
+  const auto version = number_from<std::int64_t>(rest);
+  if (*generation == 0 || !version || *version < 0) return std::nullopt;
+  const CheckpointId id{*generation, Version(*version)};
+  return checkpoint_folder_name(id) == name ? std::optional(id) : std::nullopt;
+}
+
 CheckpointFolder::CheckpointFolder(const fs::path& run, std::uint64_t fingerprint)
     : root_(run / "checkpoint"), fingerprint_(fingerprint) {}
 
-fs::path CheckpointFolder::folder(CheckpointId id) const { return root_ / folder_name(id); }
+fs::path CheckpointFolder::folder(CheckpointId id) const { return root_ / checkpoint_folder_name(id); }
 
 fs::path CheckpointFolder::shard_file(CheckpointId id, ShardId shard) const {
   return folder(id) / ("shard-" + to_string(shard));
@@ -122,7 +124,7 @@ Result<std::vector<CheckpointId>> CheckpointFolder::entries() const {
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
     std::error_code gone;
     if (it->symlink_status(gone).type() != fs::file_type::directory) continue;
-    if (const auto id = id_of(it->path().filename().string())) ids.push_back(*id);
+    if (const auto id = checkpoint_id_of(it->path().filename().string())) ids.push_back(*id);
   }
   if (error) return unavailable("cannot read " + root_.string() + ": " + error.message());
   std::sort(ids.begin(), ids.end(), std::greater());
@@ -232,7 +234,8 @@ Status CheckpointFolder::pass_over_newer(CheckpointId chosen) const {
   return first.status();
 }
 
-Result<CheckpointFolder::Pruned> CheckpointFolder::prune(std::size_t keep) const {
+Result<CheckpointFolder::Pruned> CheckpointFolder::prune(std::size_t keep,
+                                                         std::span<const CheckpointId> spared) const {
   PACELINE_ASSIGN_OR_RETURN(const Complete all, complete());
   if (all.checkpoints.empty()) return not_found(root_.string() + " holds no complete checkpoint");
   FirstError error;
@@ -243,6 +246,7 @@ Result<CheckpointFolder::Pruned> CheckpointFolder::prune(std::size_t keep) const
     error(remove_temporaries(one));
   }
   std::vector<CheckpointId> stay = kept;
+  stay.insert(stay.end(), spared.begin(), spared.end());
   for (const Refused& one : all.refused) {
     if (one.why.code() != StatusCode::kDataLoss) stay.push_back(one.id);
   }
@@ -254,11 +258,13 @@ Result<CheckpointFolder::Pruned> CheckpointFolder::prune(std::size_t keep) const
   return Pruned{kept.back(), error.status()};
 }
 
-Status CheckpointFolder::prune_shard(ShardId shard, CheckpointId oldest_kept) const {
+Status CheckpointFolder::prune_shard(ShardId shard, CheckpointId oldest_kept,
+                                     std::span<const CheckpointId> spared) const {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
   FirstError first;
   for (const CheckpointId id : ids) {
-    if (id < oldest_kept) first(remove_own(id, shard));
+    const bool stays = std::find(spared.begin(), spared.end(), id) != spared.end();
+    if (id < oldest_kept && !stays) first(remove_own(id, shard));
   }
   return first.status();
 }
@@ -301,13 +307,34 @@ Status CheckpointFolder::begin_generation(std::uint64_t generation) const {
   return write_file_atomically(root_ / kGenerationFile, std::to_string(generation) + "\n");
 }
 
+std::optional<CheckpointFolder::Best> CheckpointFolder::best() const {
+  const Result<std::string> text = read_file(root_ / kBestFile, kBestBytesMax);
+  if (!text.is_ok()) return std::nullopt;
+  const std::size_t space = text->find(' ');
+  if (space == std::string::npos) return std::nullopt;
+  const auto id = checkpoint_id_of(text->substr(0, space));
+  std::string_view rest = std::string_view(*text).substr(space + 1);
+  const auto accuracy = number_from<double>(rest);
+  if (!id || !accuracy || !(*accuracy >= 0.0 && *accuracy <= 1.0)) return std::nullopt;
+  const Result<bool> there = is_there(manifest(*id));
+  return there.is_ok() && *there ? std::optional(Best{*id, *accuracy}) : std::nullopt;
+}
+
+Status CheckpointFolder::set_best(const Best& best) const {
+  char accuracy[32];
+  std::snprintf(accuracy, sizeof accuracy, " %.6f\n", best.accuracy);
+  return write_file_atomically(root_ / kBestFile, checkpoint_folder_name(best.id) + accuracy);
+}
+
 Status CheckpointFolder::clear() const {
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CheckpointId> ids, entries());
   FirstError error;
   for (const CheckpointId id : ids) error(remove(id));
-  std::error_code failed;
-  fs::remove(root_ / kGenerationFile, failed);
-  if (failed != std::errc::not_a_directory) error(status_of("remove", root_ / kGenerationFile, failed));
+  for (const char* const name : {kGenerationFile, kBestFile}) {
+    std::error_code failed;
+    fs::remove(root_ / name, failed);
+    if (failed != std::errc::not_a_directory) error(status_of("remove", root_ / name, failed));
+  }
   std::error_code not_empty;  // of what is not ours
   fs::remove(root_, not_empty);
   return error.status();

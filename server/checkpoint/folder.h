@@ -3,6 +3,7 @@
 //   checkpoint/g1-v000000000118/shard-0      by each shard (shard_file.h), perhaps on different machines
 //                               shard-1
 //                               manifest     by the authority, last (manifest.h): now it is complete
+//   checkpoint/best                          which of them has the best test accuracy (checkpoint.keep_best)
 //   checkpoint/g2-v000000000236/...          newer, whatever the versions: CheckpointId
 //   checkpoint/generation                    the newest that has begun, in digits, once a run was resumed
 //
@@ -23,6 +24,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "common/checkpoint_id.h"
@@ -31,6 +34,11 @@
 #include "server/checkpoint/manifest.h"
 
 namespace paceline::server {
+
+// Which checkpoint a folder of that name is, or a line of checkpoint/best names; nothing for any other text.
+std::optional<CheckpointId> checkpoint_id_of(const std::string& name);
+
+std::string checkpoint_folder_name(CheckpointId id);
 
 class CheckpointFolder {
  public:
@@ -90,10 +98,22 @@ class CheckpointFolder {
     CheckpointId oldest_kept;  // of the complete ones
     Status status;             // kUnavailable: something cannot be removed; the rest has been
   };
-  Result<Pruned> prune(std::size_t keep) const;
+  // Those of `spared` stay, too, whatever their age.
+  Result<Pruned> prune(std::size_t keep, std::span<const CheckpointId> spared = {}) const;
   // At another shard, told what prune() has kept: removes its own files of older ones, and what interrupted
   // writes of them have left. Errors: kUnavailable something cannot be removed; the rest has been.
-  [[nodiscard]] Status prune_shard(ShardId shard, CheckpointId oldest_kept) const;
+  [[nodiscard]] Status prune_shard(ShardId shard, CheckpointId oldest_kept,
+                                   std::span<const CheckpointId> spared = {}) const;
+
+  // The complete checkpoint with the best test accuracy (0..1), as set_best() has it; nothing where there is
+  // none, or what says so cannot be read.
+  struct Best {
+    CheckpointId id;
+    double accuracy = 0.0;
+  };
+  std::optional<Best> best() const;
+  // Errors: those of common/files/atomic_file.h.
+  [[nodiscard]] Status set_best(const Best& best) const;
   // Removes what there is of one that has failed on some shard. Errors: kFailedPrecondition it has a
   // manifest; kUnavailable whether it has one cannot be said, or it cannot be removed.
   [[nodiscard]] Status abandon(CheckpointId id) const;

@@ -36,6 +36,7 @@ proto::Manifest to_proto(const Manifest& manifest) {
   out.set_seconds_trained(manifest.seconds_trained);
   out.set_engine(manifest.engine);
   out.set_record(manifest.record);
+  for (const std::string& setting : manifest.settings) out.add_settings(setting);
   if (manifest.data_fingerprint) out.set_data_fingerprint(*manifest.data_fingerprint);
   return out;
 }
@@ -71,6 +72,7 @@ Result<Manifest> from_proto(proto::Manifest& in) {
   manifest.seconds_trained = in.seconds_trained();
   manifest.engine = std::move(*in.mutable_engine());
   manifest.record = std::move(*in.mutable_record());
+  manifest.settings.assign(in.settings().begin(), in.settings().end());
   if (in.has_data_fingerprint()) manifest.data_fingerprint = in.data_fingerprint();
   PACELINE_RETURN_IF_ERROR(check(manifest));
   return manifest;
@@ -115,18 +117,23 @@ Status write_manifest(const std::filesystem::path& path, const Manifest& manifes
   return write_file_atomically(path, {std::as_bytes(std::span(body)), std::as_bytes(std::span(&sum, 1))});
 }
 
-Result<Manifest> read_manifest(const std::filesystem::path& path, CheckpointId id,
-                               std::uint64_t fingerprint) {
+Result<Manifest> read_manifest(const std::filesystem::path& path, CheckpointId id) {
   PACELINE_ASSIGN_OR_RETURN(const std::string bytes, read_file(path, kManifestBytesMax));
   Result<Manifest> manifest = parse(bytes);
   if (!manifest.is_ok()) return Status(manifest.status()).with_context(path.string());
-  if (manifest->fingerprint != fingerprint) {
-    return invalid_argument(path.string() + ": configuration fingerprint " + hex(manifest->fingerprint) +
-                            ", expected " + hex(fingerprint) + ": it is of a run with another configuration");
-  }
   if (manifest->id != id) {
     return invalid_argument(path.string() + ": it is of " + to_string(manifest->id) + ", expected " +
                             to_string(id));
+  }
+  return manifest;
+}
+
+Result<Manifest> read_manifest(const std::filesystem::path& path, CheckpointId id,
+                               std::uint64_t fingerprint) {
+  Result<Manifest> manifest = read_manifest(path, id);
+  if (manifest.is_ok() && manifest->fingerprint != fingerprint) {
+    return invalid_argument(path.string() + ": configuration fingerprint " + hex(manifest->fingerprint) +
+                            ", expected " + hex(fingerprint) + ": it is of a run with another configuration");
   }
   return manifest;
 }

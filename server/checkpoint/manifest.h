@@ -27,7 +27,8 @@ struct Manifest {
   Revision revision;
   std::int64_t decisions = 0;  // of every shard's file
   std::uint64_t layout_hash = 0;
-  std::uint64_t fingerprint = 0;
+  std::uint64_t fingerprint = 0;         // of the configuration, AgreedBy::kRun (common/config/load.h)
+  std::vector<std::string> settings = {};  // and by key; empty: of an older version
   std::optional<std::uint64_t> data_fingerprint = {};  // of the nodes' data; none: of an older version
   std::vector<FileDigest> shards;  // by shard; their names follow from their numbers (folder.h)
   double seconds_trained = 0.0;    // in all generations so far
@@ -50,5 +51,7 @@ inline constexpr std::size_t kManifestShardsMax = 64;
 // configuration (`fingerprint`) or checkpoint (`id`); kDataLoss truncated, grown, corrupted or contradicting
 // itself; kResourceExhausted too large; kUnavailable it cannot be read.
 Result<Manifest> read_manifest(const std::filesystem::path& path, CheckpointId id, std::uint64_t fingerprint);
+// The same whatever its configuration is.
+Result<Manifest> read_manifest(const std::filesystem::path& path, CheckpointId id);
 
 }  // namespace paceline::server

@@ -225,7 +225,7 @@ TEST_CASE("a shard that is told that a run begins removes what it has of another
   const RunConfig config = saving_config(folder);
   train_and_lose_a_shard(config);
   const auto file =
-      CheckpointFolder(folder.path(), fingerprint(config)).shard_file({1, Version(1)}, ShardId(1));
+      CheckpointFolder(folder.path(), fingerprint(config, AgreedBy::kRun)).shard_file({1, Version(1)}, ShardId(1));
   wire::Context context;
   {
     RunningServer resumes(config, ShardId(0), context, Log(), kResume);
@@ -258,7 +258,7 @@ TEST_CASE("what a run is resumed from waits for all shards, and names those that
   RunningServer authority(config, ShardId(0), context, Log(), kResume);
   REQUIRE(authority.started().is_ok());
   CHECK_THAT(authority.result().message(), Contains("shard 1 did not join"));
-  CHECK(CheckpointFolder(folder.path(), fingerprint(config)).complete()->checkpoints.size() == 1);
+  CHECK(CheckpointFolder(folder.path(), fingerprint(config, AgreedBy::kRun)).complete()->checkpoints.size() == 1);
 }
 
 TEST_CASE("with nothing to resume from a server does not begin") {

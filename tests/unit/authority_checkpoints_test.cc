@@ -1,5 +1,6 @@
 // The authority and its checkpoints while a run trains: when one is due, what makes it whole, and what a
 // fault costs.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "common/checkpoint/engine_state.h"
@@ -11,7 +12,9 @@ namespace paceline::server {
 namespace {
 
 SaveSchedule schedule_of(CheckpointSection config) {
-  SaveSchedule schedule(config);
+  RunConfig run;
+  run.checkpoint = config;
+  SaveSchedule schedule(run);
   schedule.begin(Version(0), Ticks(1));
   return schedule;
 }
@@ -70,6 +73,15 @@ TEST_CASE(
   none.written();
   CHECK_FALSE(none.reached(Version(5), Ticks(6)));
   CHECK(none.reached_last(Version(5), Ticks(7)));
+}
+
+TEST_CASE("of a run that may end by time the last state is due without a schedule, too") {
+  RunConfig run;
+  run.run.max_seconds = 5s;
+  SaveSchedule schedule(run);
+  schedule.begin(Version(0), Ticks(1));
+  CHECK_FALSE(schedule.reached(Version(10), Ticks(2) + 100h));
+  CHECK(schedule.reached_last(Version(10), Ticks(2)));
 }
 
 TEST_CASE("a last state whose checkpoint has failed is due at a stop, once more") {
@@ -293,15 +305,99 @@ TEST_CASE("a shard that never says that its part is written ends that checkpoint
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
 }
 
-TEST_CASE("a run that is complete does not wait for a checkpoint that is under way") {
-  SavingRun run;
+TEST_CASE("a run that is complete saves its last state behind its model, so that it can be extended") {
+  SavingRun run(saving_run(100));
   run.train(0, 3);
-  run.answer_model();
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
+  CHECK(run.versions_to_save().empty());
+  run.answer_model();
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>{3});
+  CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
+  run.save(3);
   run.shards_report();
   REQUIRE(run.over());
   CHECK(run.authority->result().is_ok());
+  CHECK(run.summary().status == "ok");
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(3)}});
+  const Manifest manifest = run.checkpoints().complete()->checkpoints.at(0);
+  CHECK(checkpoint::engine_state_from_bytes(manifest.engine)->left.empty());
+}
+
+TEST_CASE("a last state that cannot be written costs a complete run nothing") {
+  SavingRun run(saving_run(100));
+  run.train(0, 3);
+  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.nodes_report();
+  run.answer_model();
+  run.save(0, 3);
+  run.say(kShard1, wire::Saved{ShardId(1), Version(3), {}, "No space left on device"});
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(run.authority->result().is_ok());
+  CHECK(run.summary().checkpoints->failed == 1);
+}
+
+RunConfig keeping_the_best() {
+  RunConfig config = saving_run(100);
+  config.train.eval_every_clocks = 1;
+  config.train.total_iterations = 40;
+  config.checkpoint.keep = 1;
+  config.checkpoint.keep_best = 1;
+  return config;
+}
+
+TEST_CASE("keep_best: each evaluated version is saved, and the best one stays beside the newest") {
+  SavingRun run(keeping_the_best());
+  const auto evaluated = [&](std::int64_t version, std::int64_t correct) {
+    run.say(kNode0, wire::EvaluationReport{Version(version), {50.0, correct, 100}, ""});
+  };
+  run.train(0, 1);
+  CHECK(run.versions_to_save() == std::vector<std::int64_t>{1});
+  run.save(1);
+  evaluated(1, 60);
+  run.train(1, 2);
+  run.save(2);
+  evaluated(2, 75);
+  run.train(2, 3);
+  run.save(3);
+  evaluated(3, 70);
+  run.train(3, 4);
+  run.save(4);
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(4)}, {1, Version(2)}});
+  const auto best = run.checkpoints().best();
+  REQUIRE(best.has_value());
+  CHECK((best->id == CheckpointId{1, Version(2)} && best->accuracy == 0.75));
+  // The other shards are told which of those that are older stay.
+  const auto told = run.sent.of<wire::ForgetSaved>(kShard1).back();
+  CHECK(told.oldest_kept == CheckpointId{1, Version(4)});
+  CHECK(std::count(told.spared.begin(), told.spared.end(), CheckpointId{1, Version(2)}) == 1);
+}
+
+TEST_CASE("keep_best: one that is being evaluated stays until it is known, and a resumed run knows the best") {
+  SavingRun run(keeping_the_best());
+  run.train(0, 1);
+  run.save(1);
+  run.train(1, 2);  // waits for its evaluation
+  run.save(2);
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}, {1, Version(1)}});
+  run.say(kNode0, wire::EvaluationReport{Version(1), {50.0, 75, 100}, ""});
+  CHECK(run.checkpoints().best()->id == CheckpointId{1, Version(1)});
+  run.resume();
+  run.shards_ready();
+  run.come(0);
+  run.come(1);
+  run.iterate(0, 2);
+  run.iterate(1, 2);
+  const CheckpointId after{2, Version(3)};
+  for (const std::uint32_t k : {0U, 1U}) {
+    REQUIRE(run.checkpoints().make(after).is_ok());
+    REQUIRE(write_file_atomically(run.checkpoints().shard_file(after, ShardId(k)), "12345").is_ok());
+    run.say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(3), {5, k + 1}, ""});
+  }
+  CHECK(run.complete() == std::vector<CheckpointId>{after, {1, Version(1)}});
+  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 74, 100}, ""});
+  CHECK(run.checkpoints().best()->id == CheckpointId{1, Version(1)});
 }
 
 TEST_CASE("what a shard says of another's file, twice or too late changes nothing") {

@@ -239,6 +239,7 @@ TEST_CASE("max_seconds and target_accuracy end a run well; a signal ends it as s
   CHECK(run.sent.of<wire::FinishWorker>(kNode1).size() == 1);
   run.answer_model();
   run.nodes_report();
+  run.disk_is_full();
   run.shards_report();
   REQUIRE(run.over());
   CHECK(run.authority->result().is_ok() == (status == "ok"));
@@ -268,6 +269,7 @@ TEST_CASE("an iteration that does not end does not hold up a stop for ever; its 
   run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
   run.answer_model();
   run.node_reports(0);
+  run.disk_is_full();
   run.shards_report();
   REQUIRE(run.over());
   CHECK(run.summary().status == (signal ? "stopped" : "ok"));

@@ -118,6 +118,22 @@ struct Run {
     shard_reports(0);
     shard_reports(1);
   }
+  // Whatever is to be saved, now and at the end: there is no room for it, which costs the run nothing.
+  void disk_is_full() {
+    const auto to_save = [this] {
+      std::vector<Version> versions;
+      for (const auto& decision : sent.of<wire::ApplyDecision>(kShard1)) {
+        if (decision.save) versions.push_back(decision.version_after);
+      }
+      return versions;
+    };
+    for (std::size_t i = 0; i < to_save().size(); ++i) {
+      for (const std::uint32_t k : {0U, 1U}) {
+        say(Peer::of(ShardId(k)),
+            wire::Saved{ShardId(k), to_save()[i], {}, "No space left on device"});
+      }
+    }
+  }
   RunSummary summary() {
     auto read = read_summary(config.run.out);
     REQUIRE(read.is_ok());

@@ -34,7 +34,7 @@ struct Following : Run {
     while (behind < works + 1) REQUIRE(loop.run_one_for(20s) == 1);
   }
   void save(std::int64_t version) {
-    const CheckpointFolder checkpoints(config.run.out, fingerprint(config));
+    const CheckpointFolder checkpoints(config.run.out, fingerprint(config, AgreedBy::kRun));
     const CheckpointId id{1, Version(version)};
     REQUIRE(checkpoints.make(id).is_ok());
     REQUIRE(write_file_atomically(checkpoints.shard_file(id, ShardId(0)), "12345").is_ok());
@@ -83,7 +83,7 @@ TEST_CASE("a checkpoint of which this one's disk lacks a file is none here, what
     if (level == LogLevel::kWarn) warnings.push_back(text);
   });
   run.let_go();
-  const CheckpointFolder checkpoints(run.config.run.out, fingerprint(run.config));
+  const CheckpointFolder checkpoints(run.config.run.out, fingerprint(run.config, AgreedBy::kRun));
   run.train(0, 1);
   run.save(1);
   run.wait_for(1);

@@ -39,6 +39,7 @@ TEST_CASE(
   run.answer_model();
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
+  run.disk_is_full();
   run.shards_report();
   REQUIRE(run.over());
   const RunSummary summary = run.summary();
@@ -146,6 +147,7 @@ TEST_CASE("a node that does not come is lost after start_timeout, and the others
   run.answer_model();
   run.say(kNode1, wire::EvaluationReport{Version(5), {50.0, 75, 100}, ""});
   run.node_reports(1);
+  run.disk_is_full();
   run.shards_report();
   REQUIRE(run.over());
   CHECK((run.summary().iterations == 6 && run.summary().lost_nodes == 1));

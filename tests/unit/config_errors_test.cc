@@ -249,8 +249,8 @@ TEST_CASE("checkpoints_come_by_clocks_or_by_time_and_at_least_one_is_kept") {
       StartsWith("run.yaml:1: checkpoint.keep: out of range, got \"0\", expected a whole number from 1"));
   CHECK_THAT(refusal("checkpoint: {every_clocks: 0}"), StartsWith("run.yaml:1: checkpoint.every_clocks: "));
   CHECK(refusal("checkpoint: {keep: 3}") ==
-        "run.yaml:1: checkpoint.keep: nobody reads it, got 3, expected an every_clocks or every, or no value "
-        "(null)");
+        "run.yaml:1: checkpoint.keep: nobody reads it, got 3, expected an every_clocks, every or keep_best, "
+        "or run.max_seconds, or no value (null)");
   CHECK_THAT(refusal("simulate:\n  network:\n    bandwidth: [1GiB,\n      slow]"),
              StartsWith("run.yaml:4: simulate.network.bandwidth[1]: wrong type, got \"slow\""));
   CHECK_THAT(refusal("cluster: {reconnect_timeout: 10}"),

@@ -291,6 +291,34 @@ TEST_CASE("a_run_may_begin_with_fewer_nodes_than_it_may_grow_to") {
   CHECK(loaded("cluster: {nodes: {min: 2, max: 8}}", {"cluster.nodes=3"}) == loaded("cluster: {nodes: 3}"));
 }
 
+TEST_CASE("a_resume_may_change_when_a_run_ends_and_nothing_else_that_is_agreed_on") {
+  const std::string base = "cluster: {nodes: 2}\ntrain: {eval_every_clocks: 5, on_nan: skip}";
+  const RunConfig run = loaded(base);
+  for (const char* may : {"run.max_seconds=1h", "run.target_accuracy=0.9", "train.total_iterations=77",
+                          "train.skips_max=0.1"}) {
+    INFO(may);
+    CHECK(fingerprint(loaded(base, {may}), AgreedBy::kRun) == fingerprint(run, AgreedBy::kRun));
+    CHECK(fingerprint(loaded(base, {may})) != fingerprint(run));
+  }
+  for (const char* may_not : {"run.seed=2", "train.batch_size=64", "cluster.nodes=3", "sync.policy=ssp"}) {
+    INFO(may_not);
+    CHECK(fingerprint(loaded(base, {may_not}), AgreedBy::kRun) != fingerprint(run, AgreedBy::kRun));
+  }
+}
+
+TEST_CASE("configurations_that_differ_are_told_apart_by_key_with_both_values") {
+  const RunConfig ours = loaded("run: {seed: 7}\ntrain: {batch_size: 32}\nsync: {policy: ssp}");
+  CHECK(differing_settings(settings(ours), ours).empty());
+  const RunConfig theirs = loaded("run: {seed: 7, out: elsewhere}\ntrain: {total_iterations: 9}");
+  const std::string said = differing_settings(settings(theirs), ours);
+  CHECK_THAT(said, Contains("train.batch_size: got 128, expected 32; ") &&
+                       Contains("train.total_iterations: got 9, expected 1000") &&
+                       Contains("sync.policy: got bsp, expected ssp"));
+  CHECK_THAT(said, !Contains("seed") && !Contains("out"));
+  CHECK_THAT(differing_settings(settings(theirs), ours, AgreedBy::kRun), !Contains("total_iterations"));
+  CHECK_FALSE(settings(loaded("run: {name: plain}")).empty());
+}
+
 TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_else") {
   const std::string base = "cluster: {nodes: 2}";
   const std::uint64_t expected = fingerprint(loaded(base));

@@ -95,6 +95,96 @@ TEST_CASE("an_iteration_that_was_skipped_and_closed_is_done_one_that_is_held_is_
   CHECK(cast.engine().state().left == IterationRanges{{3, 9}});
 }
 
+EngineConfig of_length(std::int64_t total, ApplyMode apply = ApplyMode::kVersioned) {
+  EngineConfig config = three_under_ssp(apply);
+  config.total_iterations = total;
+  return config;
+}
+
+TEST_CASE("a_run_that_is_resumed_with_more_iterations_has_them_behind_all_others") {
+  const EngineState saved = apart(ApplyMode::kEager).engine().state();
+  const auto longer = with_total_iterations(saved, of_length(15, ApplyMode::kEager));
+  REQUIRE(longer.is_ok());
+  CHECK(longer->left == IterationRanges{{8, 1}, {10, 5}});
+  CHECK(validate(*longer, of_length(15, ApplyMode::kEager)).is_ok());
+  CHECK(iterations_over(*longer) == 9);
+}
+
+TEST_CASE("one_that_is_resumed_with_fewer_loses_the_last_of_those_left_and_none_that_is_done") {
+  const EngineState saved = apart(ApplyMode::kEager).engine().state();  // 0 to 7 and 9 are done
+  CHECK(with_total_iterations(saved, of_length(10, ApplyMode::kEager))->left == IterationRanges{{8, 1}});
+  CHECK(with_total_iterations(saved, of_length(9, ApplyMode::kEager))->left.empty());
+  CHECK(with_total_iterations(saved, of_length(8, ApplyMode::kEager)).status().message() ==
+        "total_iterations: got 8, expected at least the 9 that are done");
+}
+
+TEST_CASE("a_run_that_is_complete_is_extended_and_its_workers_do_what_is_new") {
+  SavedCast before(of_length(7));
+  before.complete({0, 1, 2, 0, 1, 2, 0});
+  REQUIRE(before.end() == EndReason::kComplete);
+  const EngineState saved = before.engine().state();
+  CHECK(nothing_is_left(saved, of_length(7)));
+  const auto longer = with_total_iterations(saved, of_length(10));
+  REQUIRE(longer.is_ok());
+  CHECK_FALSE(nothing_is_left(*longer, of_length(10)));
+  SavedCast cast = resumed(of_length(10), *longer);
+  join_all(cast);
+  CHECK((cast.iteration(0) == 7 && cast.iteration(1) == 8 && cast.iteration(2) == 9));
+  cast.complete({0, 1, 2});
+  CHECK(cast.end() == EndReason::kComplete);
+  CHECK(cast.engine().revision() == Revision(10));
+}
+
+TEST_CASE("a_complete_run_that_is_resumed_as_it_was_is_complete_at_once") {
+  SavedCast before(of_length(6));
+  before.complete({0, 1, 2, 0, 1, 2});
+  SavedCast cast = resumed(of_length(6), before.engine().state());
+  join_all(cast);
+  CHECK(cast.end() == EndReason::kComplete);
+}
+
+TEST_CASE("where_clocks_are_cut_for_all_workers_a_last_clock_that_was_short_cannot_be_made_whole") {
+  EngineConfig config = of_length(7);
+  config.policy.kind = PolicyKind::kBsp;
+  config.combine = CombineMode::kMean;
+  config.batch_sizing = BatchSizing::kBySpeed;
+  config.batch_size = 64;
+  SavedCast before(config);
+  before.complete({0, 1, 2, 0, 1, 2, 0});
+  const EngineState saved = before.engine().state();
+  config.total_iterations = 9;
+  CHECK_THAT(with_total_iterations(saved, config).status().message(),
+             Catch::Contains("7 were no multiple of the 3 of a clock"));
+}
+
+TEST_CASE("a_run_that_only_skips_fails_and_one_that_skips_less_does_not") {
+  EngineConfig config = of_length(80);  // so the last 20 iterations are looked at
+  config.on_nan = OnNan::kSkip;
+  config.skips_max = 0.5;
+  SavedCast cast(config);
+  const auto failed = [&](std::uint32_t node) {
+    const Grant& grant = cast.grant(node);
+    const auto actions =
+        cast.take(StepReported{grant.worker, grant.clock, {}, grant.version, grant.revision, true, "loss", 0});
+    for (const Action& action : actions) {
+      if (const auto* failure = std::get_if<RunFailed>(&action)) return failure->status.message();
+    }
+    return std::string();
+  };
+  // Every third: of 20 iterations at most 7.
+  for (int clock = 0; clock < 8; ++clock) {
+    CHECK(failed(0).empty());
+    cast.complete({1, 2});
+  }
+  // All of them: after 30 iterations 8 + 3 + ... of the last 20 are.
+  int more = 0;
+  std::string why;
+  for (std::uint32_t node = 0; why.empty() && more < 20; node = (node + 1) % 3, ++more) why = failed(node);
+  CHECK(why == "11 of the last 20 iterations were skipped (train.on_nan: skip), more than train.skips_max "
+               "allows; the last: not finite: loss");
+  CHECK(cast.engine().stopping());
+}
+
 TEST_CASE("training_begins_again_when_those_who_were_there_have_joined") {
   SavedCast before(three_under_ssp(ApplyMode::kVersioned));
   before.complete({0, 1, 2});

@@ -9,6 +9,9 @@
 
 #include "common/config/load.h"
 #include "common/params/model_file.h"
+#include "common/params/partition.h"
+#include "server/checkpoint/folder.h"
+#include "server/checkpoint/shard_file.h"
 #include "tests/unit/temp_folder.h"
 #include "worker/data/synthetic.h"
 #include "worker/network_task.h"
@@ -54,23 +57,89 @@ TEST_CASE("evaluate prints loss and accuracy of the final model over the whole t
   REQUIRE(run.write().is_ok());
   std::ostringstream out;
   std::ostringstream err;
-  CHECK(evaluate({run.folder.path().string(), {}}, out, err) == 0);
+  CHECK(evaluate({run.folder.path().string(), {}, {}}, out, err) == 0);
   INFO(err.str());
   // Of 40 samples of ten balanced classes four are right at no loss, and 36 are wrong by 100.
   CHECK_THAT(out.str(),
              Catch::Contains("version 12 of layers: test loss 90.0000, accuracy 10.00 % of 40 samples"));
 }
 
+// The checkpoint of version 7, cut over two shards.
+void write_checkpoint(const Run& run) {
+  const server::CheckpointFolder folder(run.folder.path(), fingerprint(run.config, AgreedBy::kRun));
+  const CheckpointId id{1, Version(7)};
+  REQUIRE(folder.make(id).is_ok());
+  server::Manifest manifest;
+  manifest.id = id;
+  manifest.layout_hash = run.model.info.layout.hash();
+  manifest.fingerprint = fingerprint(run.config, AgreedBy::kRun);
+  const std::vector<Range> ranges = partition(run.model.info.layout.size(), 2);
+  for (std::uint32_t k = 0; k < 2; ++k) {
+    const auto part = std::span(run.model.parameters)
+                          .subspan(static_cast<std::size_t>(ranges[k].begin),
+                                   static_cast<std::size_t>(ranges[k].size()));
+    server::ShardImage image;
+    image.version = id.version;
+    image.revision = Revision(14);
+    BlockPool pool(999, 0);
+    image.parameters = BlockRange(pool, ranges[k].size());
+    image.parameters.copy_from(0, part, pool);
+    const server::ShardFileOwner owner{manifest.layout_hash, manifest.fingerprint, 1, ShardId(k), ranges[k]};
+    const auto digest = write_shard_file(folder.shard_file(id, ShardId(k)), owner, std::move(image));
+    REQUIRE(digest.is_ok());
+    manifest.shards.push_back(*digest);
+  }
+  REQUIRE(write_manifest(folder.manifest(id), manifest).is_ok());
+  REQUIRE(folder.set_best({id, 0.5}).is_ok());
+}
+
+TEST_CASE("evaluate takes any checkpoint, the best by its name, and any model file") {
+  Run run;
+  write_checkpoint(run);
+  REQUIRE(write_model_file(run.folder / "another.bin", run.model.info, run.model.parameters));
+  const std::string folder = run.folder.path().string();
+  for (const auto& [what, version] : {std::pair{"/checkpoint/g1-v000000000007", "7"},
+                                      std::pair{"/checkpoint/best", "7"}, std::pair{"/another.bin", "12"}}) {
+    INFO(what);
+    std::ostringstream out;
+    std::ostringstream err;
+    CHECK(evaluate({folder + what, {}, {}}, out, err) == 0);
+    INFO(err.str());
+    CHECK_THAT(out.str(), Catch::Contains(folder + what + ": version " + version + " of layers: test loss "
+                                                          "90.0000, accuracy 10.00 % of 40 samples"));
+  }
+}
+
+TEST_CASE("evaluate says what of a checkpoint is missing, and takes a configuration from elsewhere") {
+  Run run;
+  write_checkpoint(run);
+  const auto evaluated = [&](const std::string& config) {
+    std::ostringstream out;
+    std::ostringstream err;
+    const int status = evaluate({(run.folder / "checkpoint/g1-v000000000007").string(), {}, config}, out, err);
+    return std::pair{status, err.str()};
+  };
+  const std::filesystem::path elsewhere = run.folder / "elsewhere.yaml";
+  std::filesystem::rename(run.folder / "config.yaml", elsewhere);
+  CHECK(evaluated("").first == 2);
+  CHECK_THAT(evaluated("").second, Catch::Contains("config.yaml") && Catch::Contains("--config FILE"));
+  CHECK(evaluated(elsewhere.string()).first == 0);
+  std::filesystem::remove(run.folder / "checkpoint/g1-v000000000007/shard-1");
+  CHECK(evaluated(elsewhere.string()).first == 2);
+  CHECK_THAT(evaluated(elsewhere.string()).second,
+             Catch::Contains("shard-1") && Catch::Contains("copy them together"));
+}
+
 TEST_CASE("evaluate says in one line what is missing or does not fit") {
   Run run;
   std::ostringstream out;
   std::ostringstream err;
-  CHECK(evaluate({run.folder.path().string(), {}}, out, err) == 2);
+  CHECK(evaluate({run.folder.path().string(), {}, {}}, out, err) == 2);
   CHECK_THAT(err.str(), Catch::Contains("model.bin"));
 
   REQUIRE(run.write().is_ok());
   err.str("");
-  CHECK(evaluate({run.folder.path().string(), "/nonexistent"}, out, err) == 2);
+  CHECK(evaluate({run.folder.path().string(), "/nonexistent", {}}, out, err) == 2);
   CHECK_THAT(err.str(), Catch::Contains("data folder '/nonexistent' does not exist; say where") &&
                             Catch::Contains("--data FOLDER"));
 
@@ -78,7 +147,7 @@ TEST_CASE("evaluate says in one line what is missing or does not fit") {
   own_task.data.path.clear();
   std::ofstream(run.folder / "config.yaml") << to_yaml(own_task);
   err.str("");
-  CHECK(evaluate({run.folder.path().string(), {}}, out, err) == 2);
+  CHECK(evaluate({run.folder.path().string(), {}, {}}, out, err) == 2);
   CHECK_THAT(err.str(), Catch::Contains("trained with a task of your own"));
   std::ofstream(run.folder / "config.yaml") << to_yaml(run.config);
 
@@ -88,7 +157,7 @@ TEST_CASE("evaluate says in one line what is missing or does not fit") {
   run.model.parameters.resize(3);
   REQUIRE(run.write().is_ok());
   err.str("");
-  CHECK(evaluate({run.folder.path().string(), {}}, out, err) == 2);
+  CHECK(evaluate({run.folder.path().string(), {}, {}}, out, err) == 2);
   CHECK_THAT(err.str(), Catch::Contains("model.bin"));
   CHECK(out.str().empty());
 }

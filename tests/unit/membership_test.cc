@@ -3,24 +3,24 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/config/load.h"
+
 namespace paceline::server {
 namespace {
 
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 
-constexpr std::uint64_t kFingerprint = 0xABCD;
-
-ClusterSection two_nodes_two_shards() {
-  ClusterSection cluster;
-  cluster.nodes = 2;
-  cluster.threads_per_node = 4;
-  cluster.shards = 2;
-  cluster.lease = 10s;
-  return cluster;
+RunConfig two_nodes_two_shards() {
+  RunConfig config;
+  config.cluster.nodes = 2;
+  config.cluster.threads_per_node = 4;
+  config.cluster.shards = 2;
+  config.cluster.lease = 10s;
+  return config;
 }
 
-Membership at_the_authority() { return {two_nodes_two_shards(), kFingerprint, kAuthority}; }
+Membership at_the_authority() { return {two_nodes_two_shards(), kAuthority}; }
 
 wire::Join join_of(std::uint32_t node, std::uint64_t incarnation = 1, std::int64_t floats = 8) {
   Layout layout;
@@ -29,7 +29,8 @@ wire::Join join_of(std::uint32_t node, std::uint64_t incarnation = 1, std::int64
   join.node = NodeId(node);
   join.incarnation = incarnation;
   join.threads = 4;
-  join.config_fingerprint = kFingerprint;
+  join.config_fingerprint = fingerprint(two_nodes_two_shards());
+  join.settings = settings(two_nodes_two_shards());
   join.layout_hash = layout.hash();
   join.tensors = layout.tensors();
   join.data_fingerprint = 0xDA7A;
@@ -87,9 +88,18 @@ TEST_CASE("what does not fit is refused with both values named") {
     expected = "expected " + std::to_string(wire::kProtocolVersion);
   }
   SECTION("configuration") {
+    RunConfig other = two_nodes_two_shards();
+    other.train.batch_size = 64;
+    join.config_fingerprint = fingerprint(other);
+    join.settings = settings(other);
+    got = "train.batch_size: got 64";
+    expected = "expected 128: give every daemon the same configuration";
+  }
+  SECTION("configuration of somebody who does not say it") {
     join.config_fingerprint = 0xEF;
-    got = "0x00000000000000ef";
-    expected = "0x000000000000abcd";
+    join.settings.clear();
+    got = "configuration fingerprint 0x00000000000000ef";
+    expected = "expected 0x";
   }
   SECTION("incarnation") {
     join.incarnation = 0;
@@ -182,7 +192,8 @@ TEST_CASE("nobody is to blame for the time in which this process stood still") {
 
 TEST_CASE("the authority takes the other shards, each once, and not itself") {
   Membership membership = at_the_authority();
-  const auto join = [&](std::uint32_t shard, const char* connection, std::uint64_t print = kFingerprint) {
+  const auto join = [&](std::uint32_t shard, const char* connection,
+                        std::uint64_t print = fingerprint(two_nodes_two_shards())) {
     return membership
         .admit(wire::ShardJoin{.shard = ShardId(shard), .config_fingerprint = print, .incarnation = 1},
                connection, at(0s))
@@ -197,7 +208,7 @@ TEST_CASE("the authority takes the other shards, each once, and not itself") {
 
 TEST_CASE("another shard goes on over a later connection as the process that it is, and as no other") {
   Membership membership = at_the_authority();
-  wire::ShardJoin join{.shard = ShardId(1), .config_fingerprint = kFingerprint};
+  wire::ShardJoin join{.shard = ShardId(1), .config_fingerprint = fingerprint(two_nodes_two_shards())};
   CHECK(membership.admit(join, "first", at(0s)).code() ==
         StatusCode::kInvalidArgument);  // nobody's incarnation
   join.incarnation = 7;

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/files/atomic_file.h"
+#include "common/params/init_from.h"
 #include "tests/unit/temp_folder.h"
 
 using namespace paceline;
@@ -99,4 +100,35 @@ TEST_CASE("another_networks_parameters_are_refused_with_both_hashes_and_the_tens
   CHECK_THAT(status.message(), Contains("expected ") && Contains("layout hash"));
   CHECK_THAT(require_layout(model, Layout(), "m").message(),
              Contains("fc.weight [2, 3], expected no tensor"));
+}
+
+TEST_CASE("a_model_begins_with_the_tensors_of_a_file_that_fit_by_name_and_shape_and_says_which") {
+  const TempFolder folder;
+  REQUIRE(write_model_file(folder / "model.bin", small_model(), kParameters));
+  Layout other;  // another first layer, the same bias, and a layer of its own
+  REQUIRE(other.add("fc.weight", {2, 4}));
+  REQUIRE(other.add("fc.bias", {2}));
+  REQUIRE(other.add("head.bias", {1}));
+  std::vector<float> parameters(11, 7.0F);
+  const auto taken = take_parameters(folder / "model.bin", other, parameters);
+  REQUIRE(taken.is_ok());
+  CHECK(to_string(*taken) ==
+        "1 of 3 tensors fit; drawn from run.seed: fc.weight [2, 4], there [2, 3], head.bias [1]; not used: "
+        "fc.weight [2, 3]");
+  std::vector<float> expected(11, 7.0F);
+  expected[8] = -0.5F;
+  expected[9] = 1e-30F;
+  CHECK(parameters == expected);
+}
+
+TEST_CASE("a_model_file_of_which_nothing_fits_is_none_to_begin_with") {
+  const TempFolder folder;
+  REQUIRE(write_model_file(folder / "model.bin", small_model(), kParameters));
+  Layout other;
+  REQUIRE(other.add("conv.weight", {3}));
+  std::vector<float> parameters(3, 7.0F);
+  CHECK_THAT(take_parameters(folder / "model.bin", other, parameters).status().message(),
+             Contains("no tensor of this tiny fits the model, got fc.weight [2, 3]") &&
+                 Contains("expected conv.weight [3]"));
+  CHECK(take_parameters(folder / "none.bin", other, parameters).status().code() == StatusCode::kNotFound);
 }

@@ -9,6 +9,7 @@
 #include "common/report/curve.h"
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/temp_folder.h"
+#include "tools/read_run.h"
 #include "tools/report_tables.h"
 
 using namespace paceline;
@@ -90,6 +91,20 @@ TEST_CASE("what_backup_workers_threw_away_is_named_where_there_is_any") {
   run.summary.dropped = 7;
   write_run(folder / "b", run);
   CHECK_THAT(run_report({(folder / "b").string()}).out, Contains("dropped 7 gradients that came too late"));
+}
+
+TEST_CASE("iterations_that_were_skipped_are_named_in_the_report_and_among_its_caveats") {
+  const TempFolder folder;
+  FinishedRun run = two_nodes("a");
+  write_run(folder / "a", run);
+  CHECK_THAT(run_report({(folder / "a").string()}).out, !Contains("skipped"));
+  run.summary.iterations = 290;
+  run.summary.skipped = 110;
+  write_run(folder / "b", run);
+  const std::string said =
+      "110 of 400 iterations were skipped, since a loss or gradient was not finite";
+  CHECK_THAT(run_report({(folder / "b").string()}).out, Contains("  " + said + "\n"));
+  CHECK(caveats_of(read_run((folder / "b").string()).value()) == std::vector<std::string>{said});
 }
 
 TEST_CASE("a_resumed_run_says_from_where_and_what_its_numbers_are_of") {

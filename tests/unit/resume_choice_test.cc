@@ -24,7 +24,7 @@ struct Folder {
     config.train.total_iterations = 100;
     config.run.out = run.path();
   }
-  CheckpointFolder folder() const { return {config.run.out, fingerprint(config)}; }
+  CheckpointFolder folder() const { return {config.run.out, fingerprint(config, AgreedBy::kRun)}; }
 
   // A whole one, with which `change` has its way before it is written.
   void write(
@@ -35,9 +35,9 @@ struct Folder {
     manifest.revision = Revision(2 * id.version.value);
     manifest.decisions = id.version.value;
     manifest.layout_hash = 0x1a707;
-    manifest.fingerprint = fingerprint(config);
+    manifest.fingerprint = fingerprint(config, AgreedBy::kRun);
     for (std::uint32_t k = 0; k < 2; ++k) {
-      const ShardFileOwner owner{0x1a707, fingerprint(config), id.generation, ShardId(k), {4 * k, 4 * k + 4}};
+      const ShardFileOwner owner{0x1a707, fingerprint(config, AgreedBy::kRun), id.generation, ShardId(k), {4 * k, 4 * k + 4}};
       ShardImage image = image_of(4, id.version.value, 0);
       const auto digest = write_shard_file(folder().shard_file(id, ShardId(k)), owner, std::move(image));
       REQUIRE(digest.is_ok());
@@ -170,16 +170,51 @@ TEST_CASE("another configuration's checkpoints are refused by name") {
   CHECK_THAT(nothing.status().message(), Contains("version 20 of generation 1: "));
 }
 
-TEST_CASE("a run that has ended well is not resumed; one that failed is") {
+TEST_CASE("of another configuration the keys are named with both values, once for all checkpoints") {
+  Folder f;
+  const auto says = [&](Manifest& manifest) { manifest.settings = settings(f.config); };
+  f.write(kOlder, says);
+  f.write(kNewer, says);
+  f.config.train.batch_size = 64;
+  f.config.train.total_iterations = 200;
+  CHECK(ResumeChoice::open(f.config).status().message() ==
+        "no checkpoint to resume from in " + f.config.run.out +
+            "/checkpoint; the checkpoint of version 20 of generation 1, of version 10 of generation 1: it is of "
+            "another configuration: train.batch_size: got 128, expected 64");
+}
+
+TEST_CASE("a run that has ended well is not resumed, but for more than it was to do; one that failed is") {
   Folder f;
   f.write(kNewer);
   RunSummary summary;
   summary.status = "failed";
+  summary.iterations = 100;
   REQUIRE(write_summary(f.config.run.out, summary).is_ok());
   CHECK(f.choose().is_ok());
   summary.status = "ok";
   REQUIRE(write_summary(f.config.run.out, summary).is_ok());
-  CHECK_THAT(f.choose().status().message(), Contains("ended well"));
+  CHECK_THAT(f.choose().status().message(),
+             Contains("ended well") && Contains("all 100 iterations") && Contains("train.total_iterations"));
+  f.config.train.total_iterations = 130;
+  const auto longer = f.choose();
+  REQUIRE(longer.is_ok());
+  CHECK(longer->engine.left == sync::IterationRanges{{40, 90}});
+}
+
+TEST_CASE("a run that ended by time is resumed once it may take longer") {
+  Folder f;
+  f.write(kNewer);
+  f.config.run.max_seconds = std::chrono::seconds(10);
+  RunSummary summary;
+  summary.status = "ok";
+  summary.iterations = 40;
+  summary.wall_seconds = 10.2;
+  REQUIRE(write_summary(f.config.run.out, summary).is_ok());
+  CHECK_THAT(f.choose().status().message(), Contains("10.20 s") && Contains("run.max_seconds"));
+  f.config.run.max_seconds = std::chrono::seconds(20);
+  CHECK(f.choose().is_ok());
+  f.config.run.max_seconds.reset();
+  CHECK(f.choose().is_ok());
 }
 
 TEST_CASE("a generation that left no checkpoint counts, too") {

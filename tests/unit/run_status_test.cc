@@ -62,9 +62,12 @@ TEST_CASE("what is no status is refused, naming the key") {
 TEST_CASE("the line says what there is to say, in one line") {
   CHECK(status_line(full_status()) ==
         "version 117  clock 117..120  gap 3/3  LPR 1.2 %  loss 0.8123  train accuracy 71.2 %  test accuracy "
-        "70.1 %  "
+        "70.1 %  1 skipped  "
         "1440 samples/s  34 % done  1:12 left  slow: 1.0  1 waits for 1.0  for 10.3 s: worker 0.1 waits for "
         "version 118");
+  RunStatus skips;
+  skips.skipped = 110;
+  CHECK(status_line(skips) == "version 0  clock 0  gap 0/0  110 skipped  0 % done");
   CHECK(status_line(RunStatus{}) == "version 0  clock 0  gap 0/0  0 % done");
 }
 
@@ -75,7 +78,7 @@ TEST_CASE("on a terminal the numbers stay in their places, and who waits has a r
   s.workers[2].score = StragglerScore{0.36, 0.9, 0.5};
   CHECK(status_rows(s, 1'000) ==
         Rows{"version 117  clock 117..120  gap  3/3  LPR    1.2 %  loss  0.8123  train accuracy  71.2 %  "
-             "test accuracy  70.1 %   1440 samples/s   34 % done     1:12 left",
+             "test accuracy  70.1 %  1 skipped   1440 samples/s   34 % done     1:12 left",
              "1 waits for 1.0  slow: 1.0 (0.36)"});
   // On 80 columns all that a reader looks for is there: clocks, gap, LPR, loss, accuracy, speed, time left.
   const std::string narrow = status_rows(s, 79)[0], wide = status_rows(s, 1'000)[0];

@@ -20,7 +20,7 @@ RunConfig saving_run(std::int64_t every = 1) {
 struct SavingRun : Run {
   explicit SavingRun(RunConfig c = saving_run()) : Run(std::move(c)) { gather(); }
   std::vector<std::string> warnings;
-  CheckpointFolder checkpoints() const { return {config.run.out, fingerprint(config)}; }
+  CheckpointFolder checkpoints() const { return {config.run.out, fingerprint(config, AgreedBy::kRun)}; }
   std::vector<std::int64_t> versions_to_save() const {
     std::vector<std::int64_t> versions;
     for (const auto& decision : sent.of<wire::ApplyDecision>(kShard1)) {

@@ -308,12 +308,12 @@ TEST_CASE("a decision that is to be saved is written as it was, and the authorit
   REQUIRE(saved.size() == 1);
   CHECK((saved[0].version == Version(1) && saved[0].fault.empty()));
 
-  const CheckpointFolder folder(run.path(), fingerprint(config));
+  const CheckpointFolder folder(run.path(), fingerprint(config, AgreedBy::kRun));
   const auto intact = folder.intact(ShardId(0));
   REQUIRE(intact->files.size() == 1);
   CHECK(intact->files[0].digest == saved[0].digest);
   const auto file = read_shard_file(folder.shard_file({1, Version(1)}, ShardId(0)),
-                                    {{1, Version(1)}, fingerprint(config), ShardId(0), {}, {}, {}}, 4);
+                                    {{1, Version(1)}, fingerprint(config, AgreedBy::kRun), ShardId(0), {}, {}, {}}, 4);
   REQUIRE(file.is_ok());
   CHECK(file->image.decisions == 1);
   const float lr = static_cast<float>(1.0);
@@ -333,7 +333,7 @@ TEST_CASE(
   Log log;
   Sent sent;
   ShardCheckpoints checkpoints(ShardId(1), config, errands, sent, log);
-  const CheckpointFolder folder(run.path(), fingerprint(config));
+  const CheckpointFolder folder(run.path(), fingerprint(config, AgreedBy::kRun));
   const auto save = [&](std::int64_t version) {
     ShardImage image;
     image.version = Version(version);

@@ -17,15 +17,18 @@ template <typename M>
 auto fields(M& m) {
   using T = std::remove_const_t<M>;
   if constexpr (std::is_same_v<T, Join>) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l] = m;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, n] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n);
   } else if constexpr (std::is_same_v<T, ApplyDecision>) {
     auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   } else if constexpr (std::is_same_v<T, Grant>) {
     auto& [a, b, c, d, e, f, g, h, i, j, k, l, n, o] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n, o);
-  } else if constexpr (std::is_same_v<T, StepReport> || std::is_same_v<T, ShardJoin>) {
+  } else if constexpr (std::is_same_v<T, ShardJoin>) {
+    auto& [a, b, c, d, e, f, g, h, i, j] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j);
+  } else if constexpr (std::is_same_v<T, StepReport>) {
     auto& [a, b, c, d, e, f, g, h, i] = m;
     return std::tie(a, b, c, d, e, f, g, h, i);
   } else if constexpr (std::is_same_v<T, Push>) {
@@ -34,11 +37,12 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, Parameters> || std::is_same_v<T, ShardReport>) {
     auto& [a, b, c, d, e, f, g] = m;
     return std::tie(a, b, c, d, e, f, g);
-  } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, WorkerReport>) {
+  } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, WorkerReport> ||
+                       std::is_same_v<T, ReplicaJoin>) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
   } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived> ||
-                       std::is_same_v<T, Welcome> || std::is_same_v<T, ReplicaJoin>) {
+                       std::is_same_v<T, Welcome>) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
@@ -55,7 +59,7 @@ auto fields(M& m) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||
-                       std::is_same_v<T, ForgetSaved> || std::is_same_v<T, StopRun> ||
+                       std::is_same_v<T, StopRun> ||
                        std::is_same_v<T, HandOver> || std::is_same_v<T, LogHeld>) {
     auto& [a] = m;
     return std::tie(a);

@@ -50,6 +50,9 @@ function caveats(run) {
   if (run.differs) said.push(`other work than the first run's: ${run.differs}`);
   if (s.reason) said.push(s.reason);
   for (const lost of Array.isArray(s.lost) ? s.lost : []) said.push(`lost ${lost}`);
+  if (s.skipped > 0) {
+    said.push(`${fixed(s.skipped, 0)} of ${fixed(s.iterations + s.skipped, 0)} iterations were skipped, since a loss or gradient was not finite`);
+  }
   if (s.overruns > 0) said.push(`${fixed(s.overruns, 0)} emulated steps took longer than they were to`);
   if (s.malformed > 0) said.push(`${fixed(s.malformed, 0)} malformed messages refused`);
   return said;

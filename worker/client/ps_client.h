@@ -47,7 +47,8 @@ struct PsClientOptions {
   ClusterSection cluster;
   NodeId node;
   std::uint64_t incarnation = 0;         // a random number of this process
-  std::uint64_t config_fingerprint = 0;  // what all daemons must agree on
+  std::uint64_t config_fingerprint = 0;    // what all daemons must agree on
+  std::vector<std::string> settings = {};  // and by key (common/config/load.h)
   std::uint64_t data_fingerprint = 0;    // and what all nodes' data must
   Log log;
   // To share with servers of this machine: where gradients lie. Null: nothing is shared.

@@ -71,7 +71,7 @@ Status PsClient::Impl::io_ask(ServerLink& link) {
       {wire::Join{wire::kProtocolVersion, options_.node, options_.incarnation,
                   options_.cluster.threads_per_node, options_.config_fingerprint, layout_.hash(),
                   layout_.tensors(), options_.data_fingerprint, options_.last_generation, link.generation,
-                  io_outstanding_.gradients(), link.connection},
+                  io_outstanding_.gradients(), link.connection, options_.settings},
        {}});
 }
 

@@ -149,8 +149,12 @@ class NotFinite(DaemonTest):
         self.assertRegex(self.summary()["reason"], fault)
 
     def test_skip_goes_on_and_counts(self):
-        servers, nodes = self.start_run(*self.diverging, "train.on_nan=skip")
-        self.assert_ends(servers[0], 1, r"paceline-server: version \d+ was not evaluated: the test loss is not finite")
+        servers, nodes = self.start_run(*self.diverging, "train.on_nan=skip", "train.skips_max=1")
+        self.assertEqual(servers[0].end(), 1)
+        said = "\n".join(servers[0].errors())
+        self.assertRegex(said, r"worker \d\.\d has skipped its iteration of clock \d+ \(train\.on_nan: skip\): .*; 1 of \d+ iterations are skipped so far")
+        self.assertRegex(said, r"not all was learned from: \d+ of 400 iterations are skipped so far")
+        self.assertRegex(said, r"version \d+ was not evaluated: the test loss is not finite")
         for i, node in enumerate(nodes):
             self.assertEqual(node.end(), 1, f"node {i}")
         summary = self.summary()
@@ -160,6 +164,12 @@ class NotFinite(DaemonTest):
         self.assertGreater(summary["skipped"], 0)
         self.assertEqual(summary["iterations"] + summary["skipped"], 400)
         self.assertIsNone(summary["test_accuracy"])
+
+    def test_a_run_that_only_skips_fails(self):
+        servers, nodes = self.start_run(*self.diverging, "train.on_nan=skip")
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 1)
+        self.assertRegex(self.summary()["reason"], r"\d+ of the last 100 iterations were skipped \(train\.on_nan: skip\), more than train\.skips_max allows")
 
 
 class Garbage(DaemonTest):

@@ -277,6 +277,42 @@ class Resume(CalmRuns):
                 self.assertEqual((summary["status"], summary["generation"]), ("ok", 2))
                 self.assertEqual(summary["iterations"], SAVED_ITERATIONS)
 
+    def test_a_run_that_has_ended_is_extended_to_the_bits_of_one_that_was_as_long_from_the_start(self):
+        model = self.calm_model(self.total)
+        half = f"train.total_iterations={SAVED_ITERATIONS // 2}"
+        for program in sum(self.start_run(*self.saves, half), []):
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_ends(self.server(0, "--resume", *self.saves, half), 2,
+                         rf"paceline-server: the run in .* has ended well \(summary.json says ok\), with all {SAVED_ITERATIONS // 2} "
+                         r"iterations: there is nothing to resume; a larger train\.total_iterations extends it")
+        servers, nodes = self.resume()
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
+        self.assertIn(self.total.split(".")[1].replace("=", ": "), (self.run_dir / "config.yaml").read_text(encoding="utf-8"))
+
+    def test_a_run_that_ended_by_time_goes_on_though_nothing_else_was_saved(self):
+        for program in sum(self.start_run("run.max_seconds=300ms"), []):
+            self.assertEqual(program.end(), 0, program.errors())
+        done = self.summary()
+        self.assertEqual((done["status"], done["checkpoints"]), ("ok", 1))
+        again = self.server(0, "--resume", "run.max_seconds=300ms")
+        self.assertEqual(again.end(), 2)
+        self.assertRegex(again.errors()[-1], r"after \d+\.\d\d s of training: run\.max_seconds, which is of all sessions together, leaves it nothing")
+        longer = ("--resume", f"train.total_iterations={done['iterations'] + 400}", "run.max_seconds=null")
+        for program in [self.server(0, *longer), self.node(0, *longer), self.node(1, *longer)]:
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assertEqual(self.summary()["resumed_from_version"], done["final_version"])
+        self.assertEqual(self.summary()["iterations"], done["iterations"] + 400)
+
+    def test_a_resume_with_another_configuration_names_the_keys_once_with_both_values(self):
+        self.killed()
+        server = self.server(0, "--resume", *self.saves, "train.batch_size=16", "train.optimizer.lr=0.5")
+        self.assertEqual(server.end(), 2)
+        said = server.errors()[-1]
+        self.assertRegex(said, r"it is of another configuration: train\.optimizer\.lr: got 0\.01, expected 0\.5; train\.batch_size: got 8, expected 16$")
+        self.assertEqual(said.count("train.batch_size"), 1)
+
     def test_other_training_data_are_refused(self):
         self.killed()
         other = self.folder / "other"

@@ -1,6 +1,7 @@
 """Whole runs of every policy, and runs that are stopped. See harness.py."""
 
 import csv
+import json
 import pathlib
 import re
 import signal
@@ -106,6 +107,26 @@ class WholeRuns(DaemonTest):
                          f"{program.name}: the run directory .* already holds a run of node 0 .*")
         self.assert_ends(self.start(harness.BIN / "paceline", "evaluate", self.run_dir), 2,
                          f"paceline evaluate: {self.run_dir}: trained with a task of your own .*")
+
+
+class Begins(DaemonTest):
+    """train.init_from: a run that begins with another one's model."""
+
+    def test_a_run_begins_with_a_model_file_and_says_what_fitted(self):
+        for program in sum(self.start_run("train.total_iterations=200"), []):
+            self.assert_ends(program, 0)
+        first, accuracy = self.run_dir / "model.bin", self.summary()["test_accuracy"]
+        second = self.folder / "second"
+        for program in sum(self.start_run("train.total_iterations=4", "train.optimizer.lr=1e-9", f"train.init_from={first}", f"run.out={second}"), []):
+            self.assert_ends(program, 0)
+        self.assertIn(f"the parameters begin with {first}: 2 of 2 tensors fit", (second / "worker-0.log").read_text(encoding="utf-8"))
+        self.assertEqual(json.loads((second / "summary.json").read_text(encoding="utf-8"))["test_accuracy"], accuracy)
+
+    def test_a_model_file_that_is_not_there_ends_the_run_by_name(self):
+        servers, nodes = self.start_run(f"train.init_from={self.folder}/none.bin")
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 1)
+        self.assertRegex(nodes[0].errors()[-1], r"train\.init_from: .*/none\.bin")
 
 
 class Stops(DaemonTest):
