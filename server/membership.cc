@@ -74,7 +74,7 @@ Result<Layout> Membership::admit(const wire::Join& join, const wire::PeerId& con
   const std::string who = "node " + to_string(join.node);
   Layout layout;
   for (const Tensor& tensor : join.tensors) {
-    const auto added = layout.add(tensor.name, tensor.shape);
+    const auto added = layout.add(tensor.name, tensor.shape, tensor.traits);
     if (!added.is_ok()) return Status(added.status()).with_context(who);
   }
   if (layout.hash() != join.layout_hash) {

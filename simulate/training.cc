@@ -44,7 +44,7 @@ void Training::make_caches(NodeId node) {
   for (std::uint32_t t = 0; t < plan_.cluster.threads_per_node; ++t) {
     const WorkerId worker(node, t);
     workers_[plan_.cluster.rank_of(worker).value] =
-        std::make_unique<TrainingWorker>(plan_.config, worker, ranges_);
+        std::make_unique<TrainingWorker>(plan_.config, worker, ranges_, tasks_.layout());
   }
 }
 

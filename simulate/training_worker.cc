@@ -6,6 +6,7 @@
 
 #include "common/params/non_finite.h"
 #include "common/params/vector_ops.h"
+#include "worker/cache/host_vectors.h"
 
 namespace paceline::simulate {
 namespace {
@@ -18,9 +19,11 @@ std::optional<GradientEncoder> encoder_of(const ClusterSection& cluster, const s
 
 }  // namespace
 
-TrainingWorker::TrainingWorker(const RunConfig& config, WorkerId id, const std::vector<Range>& ranges)
+TrainingWorker::TrainingWorker(const RunConfig& config, WorkerId id, const std::vector<Range>& ranges,
+                               const Layout& layout)
     : ranges_(ranges),
-      cache_(config.train.optimizer, ranges, id.thread),
+      cache_(config.train.optimizer, ranges, id.thread,
+             std::make_unique<HostVectors>(config.train.optimizer, layout)),
       encoder_(encoder_of(config.cluster, ranges)),
       slices_(ranges.size()),
       frames_(ranges.size()) {

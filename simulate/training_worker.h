@@ -24,7 +24,8 @@ namespace paceline::simulate {
 // Thread: one.
 class TrainingWorker {
  public:
-  TrainingWorker(const RunConfig& config, WorkerId id, const std::vector<Range>& ranges);
+  TrainingWorker(const RunConfig& config, WorkerId id, const std::vector<Range>& ranges,
+                 const Layout& layout);
 
   ThreadCache& cache() { return cache_; }
 

@@ -14,6 +14,7 @@
 #include "common/params/init_from.h"
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
+#include "worker/cache/host_vectors.h"
 #include "worker/train/evaluator.h"
 #include "worker/train/leaving_gradient.h"
 #include "worker/train/pull_order.h"
@@ -254,6 +255,9 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
   if (!task.is_ok()) return of_worker(task.status());
   auto vectors = (*task)->make_cache_vectors(config_.train.optimizer, parts_.tasks.layout().size());
   if (!vectors.is_ok()) return of_worker(vectors.status());
+  if (*vectors == nullptr) {
+    *vectors = std::make_unique<HostVectors>(config_.train.optimizer, parts_.tasks.layout());
+  }
   return Trainer{std::move(task).value(), std::move(vectors).value()};
 }
 

@@ -65,6 +65,7 @@ const Reader kReaders[] = {
     {"train.optimizer.beta2", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
     {"train.optimizer.epsilon", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
     {"train.optimizer.decoupled", decays, "a weight_decay above 0"},
+    {"train.optimizer.decay", decays, "a weight_decay above 0"},
     {"train.optimizer.delay_compensation.lambda", compensates, "kind: constant or adaptive"},
     {"train.optimizer.delay_compensation.decay", adapts, "kind: adaptive"},
     {"train.optimizer.schedule.step_versions", schedule_is<ScheduleKind::kStep>, "kind: step"},

@@ -46,6 +46,7 @@ PACELINE_ENUM_NAMES(Encoding, {{Encoding::kFp32, "fp32"},
 PACELINE_ENUM_NAMES(OptimizerKind, {{OptimizerKind::kSgd, "sgd"},
                                     {OptimizerKind::kMomentum, "momentum"},
                                     {OptimizerKind::kAdam, "adam"}});
+PACELINE_ENUM_NAMES(DecayOf, {{DecayOf::kAll, "all"}, {DecayOf::kWeights, "weights"}});
 PACELINE_ENUM_NAMES(ScheduleKind, {{ScheduleKind::kConstant, "constant"},
                                    {ScheduleKind::kStep, "step"},
                                    {ScheduleKind::kCosine, "cosine"}});

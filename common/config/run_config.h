@@ -160,6 +160,9 @@ struct ScheduleSection {
   bool operator==(const ScheduleSection&) const = default;
 };
 
+// Which parameters weight decay is of.
+enum class DecayOf { kAll, kWeights };
+
 struct OptimizerSection {
   OptimizerKind kind = OptimizerKind::kSgd;
   double lr = 0.01;
@@ -170,6 +173,7 @@ struct OptimizerSection {
   double epsilon = 1e-8;  // adam
   double weight_decay = 0.0;
   bool decoupled = false;  // weight decay applied to the parameters (AdamW) instead of added to the gradient
+  DecayOf decay = DecayOf::kAll;
   StalenessScaling staleness = StalenessScaling::kNone;
   CompensationSection delay_compensation;
   ScheduleSection schedule;

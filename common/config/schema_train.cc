@@ -45,6 +45,13 @@ void add_optimizer(std::vector<Key>& keys) {
                       .trade_off = "With adam, decay independent of the gradient's scale."}));
 
   keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.decay), choice<DecayOf>(), Scope::kWholeRun,
+          {.effect = "Which parameters decay: all, or weights alone and neither biases nor the scales "
+                     "and shifts of normalisations.",
+           .trade_off = "weights is what papers with large mini-batches use; it leaves what sets a "
+                        "layer's scale alone."}));
+
+  keys.push_back(
       row(PACELINE_FIELD(train.optimizer.staleness), choice<StalenessScaling>(), Scope::kWholeRun,
           {.effect = "inverse: a gradient that misses t updates takes its step with the learning rate / t, "
                      "from t = 2 on.",

@@ -2,6 +2,8 @@
 #include "common/params/layout.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 namespace paceline {
 namespace {
@@ -30,7 +32,17 @@ class Fnv1a {
 
 }  // namespace
 
+TensorTraits usual_traits(const std::string& name) {
+  const bool bias = name == "bias" || name.ends_with(".bias");
+  return {.role = bias ? TensorRole::kBias : TensorRole::kWeight};
+}
+
 Result<std::size_t> Layout::add(std::string name, std::vector<std::int64_t> shape) {
+  const TensorTraits traits = usual_traits(name);
+  return add(std::move(name), std::move(shape), traits);
+}
+
+Result<std::size_t> Layout::add(std::string name, std::vector<std::int64_t> shape, TensorTraits traits) {
   if (name.empty()) return invalid_argument("tensor " + std::to_string(tensors_.size()) + " has no name");
   if (names_.contains(name)) {
     return invalid_argument("tensor '" + name + "' appears twice in the layout");
@@ -49,8 +61,13 @@ Result<std::size_t> Layout::add(std::string name, std::vector<std::int64_t> shap
   }
   if (floats > kFloatsMax - size_)
     return invalid_argument("tensor '" + name + "' makes the layout longer than 2^40 floats");
+  for (const double factor : {traits.lr_factor, traits.decay_factor}) {
+    if (std::isfinite(factor) && factor >= 0.0) continue;
+    return invalid_argument("tensor '" + name + "': factor " + std::to_string(factor) +
+                            ", expected a finite one of at least 0");
+  }
   names_.insert(name);
-  tensors_.push_back({std::move(name), std::move(shape), size_});
+  tensors_.push_back({std::move(name), std::move(shape), size_, traits});
   size_ += floats;
   return tensors_.size() - 1;
 }
@@ -62,6 +79,14 @@ std::uint64_t Layout::hash() const {
     hash.add(tensor.name);
     hash.add(tensor.shape.size());
     for (std::int64_t dimension : tensor.shape) hash.add(static_cast<std::uint64_t>(dimension));
+  }
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorTraits& traits = tensors_[i].traits;
+    if (traits == usual_traits(tensors_[i].name)) continue;
+    hash.add(i);
+    hash.add(static_cast<std::uint64_t>(traits.role));
+    hash.add(std::bit_cast<std::uint64_t>(traits.lr_factor + 0.0));  // -0 is 0
+    hash.add(std::bit_cast<std::uint64_t>(traits.decay_factor + 0.0));
   }
   return hash.value();
 }

@@ -1,5 +1,6 @@
-// The layout of a model's parameters: named tensors laid one after another in one flat float32 vector. Every
-// daemon of a run must agree on it; its hash travels with the join (docs/PROTOCOL.md).
+// The layout of a model's parameters: named tensors laid one after another in one flat float32 vector, and
+// how an optimizer is to treat each. Every daemon of a run must agree on it; it travels with the join, and so
+// does its hash (docs/PROTOCOL.md).
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,33 @@
 
 namespace paceline {
 
+// What a tensor is to its layer. Optimizers treat roles differently: `train.optimizer.decay: weights` takes
+// weight decay from weights alone.
+//
+//   kWeight   what inputs are multiplied by
+//   kBias     what is added to each channel or unit
+//   kNorm     scale and shift of a normalisation
+//   kBuffer   state that no gradient trains, as running means; no optimizer changes it
+enum class TensorRole { kWeight, kBias, kNorm, kBuffer };
+
+// How a tensor is trained.
+struct TensorTraits {
+  TensorRole role = TensorRole::kWeight;
+  double lr_factor = 1.0;     // times the learning rate, >= 0; 0: the tensor stays as it is
+  double decay_factor = 1.0;  // times the weight decay, >= 0; 0: none
+  bool operator==(const TensorTraits&) const = default;
+};
+
+// Of a tensor of which nothing else is said: `name` ends in ".bias" or is "bias": a bias; else a weight. Both
+// factors are 1.
+TensorTraits usual_traits(const std::string& name);
+
 // One named tensor. `offset` is its first element in the flat vector, in floats.
 struct Tensor {
   std::string name;
   std::vector<std::int64_t> shape;
   std::int64_t offset = 0;
+  TensorTraits traits{};
 
   std::int64_t size() const {
     std::int64_t n = 1;
@@ -30,13 +53,16 @@ class Layout {
   Layout() = default;
 
   // Appends a tensor behind the last one and returns its index. Every dimension must be positive.
-  // Errors: kInvalidArgument for an empty or repeated name, a dimension < 1, or more than 2^40 floats in all.
+  // Without `traits` it has the usual ones. Errors: kInvalidArgument for an empty or repeated name, a
+  // dimension < 1, more than 2^40 floats in all, or a factor that is negative or not finite.
   Result<std::size_t> add(std::string name, std::vector<std::int64_t> shape);
+  Result<std::size_t> add(std::string name, std::vector<std::int64_t> shape, TensorTraits traits);
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
   // The length of the flat vector, in floats.
   std::int64_t size() const { return size_; }
-  // FNV-1a (64 bit) over names and shapes, in order. Two layouts with the same hash are taken to be the same.
+  // FNV-1a (64 bit) over names and shapes, in order, and behind them over traits that are not the usual ones.
+  // Two layouts with the same hash are taken to be the same.
   std::uint64_t hash() const;
   // The tensor that holds element `index` of the flat vector; nullptr when out of range. For error messages.
   const Tensor* tensor_at(std::int64_t index) const;

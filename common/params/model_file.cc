@@ -2,6 +2,7 @@
 #include "common/params/model_file.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <boost/crc.hpp>
 #include <cstring>
@@ -44,17 +45,41 @@ std::size_t data_begin(std::size_t header_bytes) {
   return (kFixedBytes + header_bytes + kValuesAlignment - 1) / kValuesAlignment * kValuesAlignment;
 }
 
+constexpr std::array kRoles{"weight", "bias", "norm", "buffer"};  // by TensorRole
+
 std::string shape_text(const Tensor& tensor) {
   std::string text = tensor.name + " [";
   for (std::size_t i = 0; i < tensor.shape.size(); ++i)
     text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[i]);
-  return text + "]";
+  text += "]";
+  if (tensor.traits == usual_traits(tensor.name)) return text;
+  return text + " as " + kRoles[static_cast<std::size_t>(tensor.traits.role)] + " with learning rate x " +
+         std::to_string(tensor.traits.lr_factor) + " and decay x " +
+         std::to_string(tensor.traits.decay_factor);
+}
+
+Json tensor_json(const Tensor& tensor) {
+  Json json{{"name", tensor.name}, {"shape", tensor.shape}, {"offset", tensor.offset}};
+  if (tensor.traits == usual_traits(tensor.name)) return json;
+  json["role"] = kRoles[static_cast<std::size_t>(tensor.traits.role)];
+  json["lr_factor"] = tensor.traits.lr_factor;
+  json["decay_factor"] = tensor.traits.decay_factor;
+  return json;
+}
+
+Result<TensorTraits> traits_from(const Json& tensor, const std::string& name) {
+  if (!tensor.contains("role")) return usual_traits(name);
+  const auto role = tensor.at("role").get<std::string>();
+  const auto found = std::find(kRoles.begin(), kRoles.end(), role);
+  if (found == kRoles.end()) return data_loss("tensor '" + name + "' has an unknown role '" + role + "'");
+  return TensorTraits{static_cast<TensorRole>(found - kRoles.begin()), tensor.at("lr_factor").get<double>(),
+                      tensor.at("decay_factor").get<double>()};
 }
 
 Json header_json(const ModelInfo& info, std::uint32_t data_crc) {
   Json tensors = Json::array();
   for (const Tensor& tensor : info.layout.tensors()) {
-    tensors.push_back({{"name", tensor.name}, {"shape", tensor.shape}, {"offset", tensor.offset}});
+    tensors.push_back(tensor_json(tensor));
   }
   return {{"model", info.model},
           {"version", info.version.value},
@@ -73,8 +98,9 @@ Result<ModelInfo> info_from(const Json& header) {
   info.version = Version(header.at("version").get<std::int64_t>());
   info.revision = Revision(header.at("revision").get<std::int64_t>());
   for (const Json& tensor : header.at("tensors")) {
-    const auto added = info.layout.add(tensor.at("name").get<std::string>(),
-                                       tensor.at("shape").get<std::vector<std::int64_t>>());
+    const auto name = tensor.at("name").get<std::string>();
+    PACELINE_ASSIGN_OR_RETURN(const TensorTraits traits, traits_from(tensor, name));
+    const auto added = info.layout.add(name, tensor.at("shape").get<std::vector<std::int64_t>>(), traits);
     if (!added.is_ok()) return data_loss(added.status().message());
   }
   const auto hash = header.at("layout_hash").get<std::string>();

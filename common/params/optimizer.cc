@@ -7,13 +7,15 @@
 
 #include "common/assert.h"
 #include "common/params/step_coefficients.h"
+#include "common/params/vector_ops.h"
 
 namespace paceline {
 OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t size)
     : OptimizerState(settings, size, std::max<std::int64_t>(1, size)) {}
 
-OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t size, std::int64_t block_floats)
-    : settings_(settings), size_(size) {
+OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t size, std::int64_t block_floats,
+                               FactorRanges factors)
+    : settings_(settings), size_(size), factors_(std::move(factors)) {
   PACELINE_ASSERT(size >= 0, "size " + std::to_string(size));
   if (settings.kind != OptimizerKind::kSgd) first_ = StateVector(size, block_floats);
   if (settings.kind == OptimizerKind::kAdam) second_ = StateVector(size, block_floats);
@@ -42,64 +44,92 @@ void OptimizerState::begin_step(double learning_rate) {
   learning_rate_ = learning_rate;
 }
 
-void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
-                           std::span<const float> gradient, Stores stores) {
+// Calls step(offset, piece, factors) for the pieces that have the same factors; of one that is not trained
+// `out` becomes what `in` is, without it.
+template <typename Step>
+void OptimizerState::each_piece(std::int64_t offset, std::span<const float> in, std::span<float> out,
+                                std::span<const float> gradient, const Step& step) const {
   const auto n = static_cast<std::int64_t>(gradient.size());
-  PACELINE_ASSERT(steps_ > 0, "apply() before begin_step()");
   PACELINE_ASSERT(in.size() == gradient.size() && out.size() == gradient.size(),
                   "in " + std::to_string(in.size()) + ", out " + std::to_string(out.size()) + ", gradient " +
                       std::to_string(n));
   PACELINE_ASSERT(offset >= 0 && n <= size_ - offset,
                   "[" + std::to_string(offset) + ", +" + std::to_string(n) + ") of " + std::to_string(size_));
+  factors_.for_each({offset, offset + n}, [&](Range part, const StepFactors& factors) {
+    const std::int64_t at = part.begin - offset;
+    const kernels::Piece piece{in.data() + at, out.data() + at, gradient.data() + at, part.size()};
+    if (factors.lr != 0.0) {
+      step(part.begin, piece, factors);
+    } else if (piece.in != piece.out) {
+      std::copy_n(piece.in, piece.n, piece.out);
+    }
+  });
+}
+
+void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
+                           std::span<const float> gradient, Stores stores) {
+  PACELINE_ASSERT(steps_ > 0, "apply() before begin_step()");
   if (settings_.kind == OptimizerKind::kSgd)
-    return apply_stateless(in, out, gradient, learning_rate_, stores);
-  const kernels::WeightDecay decay = weight_decay(settings_, learning_rate_);
+    return apply_stateless(offset, in, out, gradient, learning_rate_, stores);
+  each_piece(offset, in, out, gradient,
+             [&](std::int64_t begin, const kernels::Piece& piece, const StepFactors& factors) {
+               step_with_state(begin, piece, factors, stores);
+             });
+}
+
+void OptimizerState::step_with_state(std::int64_t offset, const kernels::Piece& whole,
+                                     const StepFactors& factors, Stores stores) {
+  const double rate = learning_rate_ * factors.lr;
+  const kernels::WeightDecay decay = weight_decay(settings_, rate, factors.decay);
   const kernels::Kernels& loops = kernels::best();
   const bool cached = stores == Stores::kCached;
   const auto momentum = cached ? loops.momentum : loops.momentum_past_cache;
   const auto adam = cached ? loops.adam : loops.adam_past_cache;
-  for (std::int64_t at = 0; at < n;) {  // block by block of the state
-    const std::span<float> first = first_.from(offset + at, n - at);
-    const kernels::Piece piece{in.data() + at, out.data() + at, gradient.data() + at, std::ssize(first)};
+  for (std::int64_t at = 0; at < whole.n;) {  // block by block of the state
+    const std::span<float> first = first_.from(offset + at, whole.n - at);
+    const kernels::Piece piece{whole.in + at, whole.out + at, whole.gradient + at, std::ssize(first)};
     if (settings_.kind == OptimizerKind::kMomentum) {
-      momentum(piece, first.data(), momentum_step(settings_, learning_rate_), decay);
+      momentum(piece, first.data(), momentum_step(settings_, rate), decay);
     } else {
-      adam(piece, first.data(), second_.from(offset + at, n - at).data(),
-           adam_step(settings_, learning_rate_, steps_), decay);
+      adam(piece, first.data(), second_.from(offset + at, whole.n - at).data(),
+           adam_step(settings_, rate, steps_), decay);
     }
     at += std::ssize(first);
   }
 }
 
-kernels::Piece OptimizerState::stateless(std::span<const float> in, std::span<float> out,
-                                         std::span<const float> gradient) const {
-  PACELINE_ASSERT(settings_.kind == OptimizerKind::kSgd, "a step of an optimizer that has a state");
-  PACELINE_ASSERT(in.size() == gradient.size() && out.size() == gradient.size(),
-                  "in " + std::to_string(in.size()) + ", out " + std::to_string(out.size()) + ", gradient " +
-                      std::to_string(gradient.size()));
-  return {in.data(), out.data(), gradient.data(), std::ssize(gradient)};
-}
-
-void OptimizerState::apply_stateless(std::span<const float> in, std::span<float> out,
+void OptimizerState::apply_stateless(std::int64_t offset, std::span<const float> in, std::span<float> out,
                                      std::span<const float> gradient, double learning_rate,
                                      Stores stores) const {
-  const kernels::Piece piece = stateless(in, out, gradient);
-  const kernels::WeightDecay decay = weight_decay(settings_, learning_rate);
-  const auto rate = static_cast<float>(learning_rate);
-  if (stores == Stores::kPastCache) {
-    kernels::best().sgd_past_cache(piece, rate, decay);
-  } else {
-    kernels::best().sgd(piece, rate, decay);
-  }
+  PACELINE_ASSERT(settings_.kind == OptimizerKind::kSgd, "a step of an optimizer that has a state");
+  const kernels::Kernels& loops = kernels::best();
+  each_piece(offset, in, out, gradient,
+             [&](std::int64_t, const kernels::Piece& piece, const StepFactors& factors) {
+               const double rate = learning_rate * factors.lr;
+               const kernels::WeightDecay decay = weight_decay(settings_, rate, factors.decay);
+               if (stores == Stores::kPastCache) {
+                 loops.sgd_past_cache(piece, static_cast<float>(rate), decay);
+               } else {
+                 loops.sgd(piece, static_cast<float>(rate), decay);
+               }
+             });
 }
 
-bool OptimizerState::apply_stateless_and_look(std::span<const float> in, std::span<float> out,
-                                              std::span<const float> gradient, double learning_rate,
-                                              Stores stores) const {
+bool OptimizerState::apply_stateless_and_look(std::int64_t offset, std::span<const float> in,
+                                              std::span<float> out, std::span<const float> gradient,
+                                              double learning_rate, Stores stores) const {
+  PACELINE_ASSERT(settings_.kind == OptimizerKind::kSgd, "a step of an optimizer that has a state");
   const kernels::Kernels& loops = kernels::best();
   const auto step = stores == Stores::kPastCache ? loops.sgd_past_cache : loops.sgd_and_look;
-  return step(stateless(in, out, gradient), static_cast<float>(learning_rate),
-              weight_decay(settings_, learning_rate));
+  // What is not trained is looked at all the same.
+  bool found = !factors_.all_are_one() && first_non_finite(gradient).has_value();
+  each_piece(
+      offset, in, out, gradient, [&](std::int64_t, const kernels::Piece& piece, const StepFactors& factors) {
+        const double rate = learning_rate * factors.lr;
+        const bool here = step(piece, static_cast<float>(rate), weight_decay(settings_, rate, factors.decay));
+        found = found || here;
+      });
+  return found;
 }
 
 void OptimizerState::apply(std::span<float> parameters, std::span<const float> gradient,

@@ -1,6 +1,7 @@
 // The optimizer of a contiguous range of parameters: SGD, momentum (Nesterov's too) and Adam, with weight
 // decay added to the gradient or decoupled, and the state that goes with them. The server has one for its
-// shard; a worker has one for its local apply.
+// shard; a worker has one for its local apply. Learning rate and weight decay are multiplied by factors of
+// the tensor that an element is of (step_factors.h).
 //
 // With g the gradient, p the parameter, lr the learning rate, wd the weight decay (all element by element):
 //   coupled decay      g <- g + wd p          decoupled: lr wd p is taken from p instead (Loshchilov, Hutter,
@@ -34,6 +35,7 @@
 #include "common/params/blocks.h"
 #include "common/params/kernels.h"
 #include "common/params/state_vector.h"
+#include "common/params/step_factors.h"
 #include "common/status.h"
 
 namespace paceline {
@@ -59,7 +61,8 @@ class OptimizerState {
   // configuration.
   OptimizerState(const OptimizerSection& settings, std::int64_t size);
   // The same, the state in blocks of `block_floats` >= 1.
-  OptimizerState(const OptimizerSection& settings, std::int64_t size, std::int64_t block_floats);
+  OptimizerState(const OptimizerSection& settings, std::int64_t size, std::int64_t block_floats,
+                 FactorRanges factors = {});
 
   std::int64_t size() const { return size_; }
   // How many gradients were begun: Adam's t.
@@ -75,12 +78,13 @@ class OptimizerState {
   void apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
              std::span<const float> gradient, Stores stores = Stores::kCached);
 
-  // sgd only, which has no state: any piece by itself, with a learning rate of its own, begun or not.
-  // `stores`: as above.
-  void apply_stateless(std::span<const float> in, std::span<float> out, std::span<const float> gradient,
-                       double learning_rate, Stores stores = Stores::kCached) const;
+  // sgd only, which has no state: any piece by itself, from element `offset` on, with a learning rate of its
+  // own, begun or not. `stores`: as above.
+  void apply_stateless(std::int64_t offset, std::span<const float> in, std::span<float> out,
+                       std::span<const float> gradient, double learning_rate,
+                       Stores stores = Stores::kCached) const;
   // The same, and whether a value of the gradient is NaN or infinite: seen in the same pass over memory.
-  bool apply_stateless_and_look(std::span<const float> in, std::span<float> out,
+  bool apply_stateless_and_look(std::int64_t offset, std::span<const float> in, std::span<float> out,
                                 std::span<const float> gradient, double learning_rate, Stores stores) const;
 
   // The whole range at once, in place: begin_step() and one apply().
@@ -93,11 +97,15 @@ class OptimizerState {
   [[nodiscard]] Status restore(OptimizerImage image);
 
  private:
-  kernels::Piece stateless(std::span<const float> in, std::span<float> out,
-                           std::span<const float> gradient) const;
+  template <typename Step>
+  void each_piece(std::int64_t offset, std::span<const float> in, std::span<float> out,
+                  std::span<const float> gradient, const Step& step) const;
+  void step_with_state(std::int64_t offset, const kernels::Piece& whole, const StepFactors& factors,
+                       Stores stores);
 
   OptimizerSection settings_;
   std::int64_t size_;
+  FactorRanges factors_;
   std::int64_t steps_ = 0;
   double learning_rate_ = 0.0;
   StateVector first_;   // momentum's u, Adam's m

@@ -4,10 +4,11 @@
 
 namespace paceline {
 
-kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learning_rate) {
-  if (settings.weight_decay == 0.0) return {};
-  if (!settings.decoupled) return {kernels::Decay::kCoupled, static_cast<float>(settings.weight_decay)};
-  return {kernels::Decay::kDecoupled, static_cast<float>(learning_rate * settings.weight_decay)};
+kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learning_rate, double factor) {
+  const double decay = settings.weight_decay * factor;
+  if (decay == 0.0) return {};
+  if (!settings.decoupled) return {kernels::Decay::kCoupled, static_cast<float>(decay)};
+  return {kernels::Decay::kDecoupled, static_cast<float>(learning_rate * decay)};
 }
 
 kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_rate, std::int64_t t) {

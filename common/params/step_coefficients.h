@@ -9,7 +9,9 @@
 
 namespace paceline {
 
-kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learning_rate);
+// `factor`: of the elements (step_factors.h); the learning rate has theirs in it.
+kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learning_rate,
+                                  double factor = 1.0);
 // Of the step that is the `t`-th, the first being 1.
 kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_rate, std::int64_t t);
 kernels::MomentumStep momentum_step(const OptimizerSection& settings, double learning_rate);

@@ -12,8 +12,15 @@ namespace {
 
 // ---- start-up
 
+TensorTraits traits_of(Fields& f, const proto::TensorTraits& in) {
+  const auto role = f.number("tensors.traits.role", in.role(), proto::WEIGHT, proto::BUFFER);
+  return {static_cast<TensorRole>(role), f.finite("tensors.traits.lr_factor", in.lr_factor()),
+          f.finite("tensors.traits.decay_factor", in.decay_factor())};
+}
+
 Tensor tensor_of(Fields& f, const proto::Tensor& in, std::int64_t offset) {
   Tensor tensor{f.text("tensors.name", in.name(), 1, kTensorNameBytesMax), {}, offset};
+  tensor.traits = in.has_traits() ? traits_of(f, in.traits()) : usual_traits(tensor.name);
   if (!f.length("tensors.shape", in.shape_size(), 0, kTensorRankMax)) return tensor;
   std::int64_t room = kFloatsMax - offset;  // dividing keeps the product from overflowing
   for (std::int64_t dimension : in.shape()) {

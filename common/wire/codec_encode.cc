@@ -59,6 +59,10 @@ void put(const Join& m, proto::Header& header) {
     proto::Tensor& t = *out.add_tensors();
     t.set_name(tensor.name);
     t.mutable_shape()->Assign(tensor.shape.begin(), tensor.shape.end());
+    if (tensor.traits == usual_traits(tensor.name)) continue;
+    t.mutable_traits()->set_role(static_cast<proto::TensorRole>(tensor.traits.role));
+    t.mutable_traits()->set_lr_factor(tensor.traits.lr_factor);
+    t.mutable_traits()->set_decay_factor(tensor.traits.decay_factor);
   }
 }
 

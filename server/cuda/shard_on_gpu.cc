@@ -32,7 +32,11 @@ constexpr std::int64_t kSpunForMax = std::int64_t{4} << 20;
 class ShardOnGpu final : public server::ShardDevice {
  public:
   ShardOnGpu(int device, std::shared_ptr<const PinnedPages> pages, const server::DeviceShard& shard)
-      : device_(device), pages_(std::move(pages)), floats_(shard.floats), optimizer_(shard.optimizer) {}
+      : device_(device),
+        pages_(std::move(pages)),
+        floats_(shard.floats),
+        optimizer_(shard.optimizer),
+        factors_(shard.factors) {}
   ~ShardOnGpu() override { drain(); }
 
   Status make(const server::DeviceShard& shard) {
@@ -109,21 +113,11 @@ class ShardOnGpu final : public server::ShardDevice {
 
   Status step(std::size_t place, Range part, const DeviceStep& step) override {
     PACELINE_RETURN_IF_ERROR(go_behind_sent(place));
-    const kernels::WeightDecay decay = weight_decay(optimizer_, step.learning_rate);
-    return each_launch(part, [&](std::int64_t begin, int indices) -> Status {
-      const auto launch = [&](const auto& element) { return put_in(place, begin, indices, step, element); };
-      switch (optimizer_.kind) {
-        case OptimizerKind::kSgd:
-          return launch(SgdElement{static_cast<float>(step.learning_rate), decay});
-        case OptimizerKind::kMomentum:
-          return launch(
-              MomentumElement{first_.data() + begin, momentum_step(optimizer_, step.learning_rate), decay});
-        case OptimizerKind::kAdam:
-          break;
-      }
-      return launch(AdamElement{first_.data() + begin, second_.data() + begin,
-                                adam_step(optimizer_, step.learning_rate, step.t), decay});
+    Status put;
+    factors_.for_each(part, [&](Range same, const StepFactors& factors) {
+      if (put.is_ok() && factors.lr != 0.0) put = put_in(place, same, step, factors);
     });
+    return put;
   }
 
   Status fetch(DeviceVector vector, std::int64_t offset, std::span<float> to) override {
@@ -241,6 +235,25 @@ class ShardOnGpu final : public server::ShardDevice {
     return Status::ok();
   }
 
+  // A step of elements that have the same factors.
+  Status put_in(std::size_t place, Range part, const DeviceStep& step, const StepFactors& factors) {
+    const double rate = step.learning_rate * factors.lr;
+    const kernels::WeightDecay decay = weight_decay(optimizer_, rate, factors.decay);
+    return each_launch(part, [&](std::int64_t begin, int indices) -> Status {
+      const auto launch = [&](const auto& element) { return put_in(place, begin, indices, step, element); };
+      switch (optimizer_.kind) {
+        case OptimizerKind::kSgd:
+          return launch(SgdElement{static_cast<float>(rate), decay});
+        case OptimizerKind::kMomentum:
+          return launch(MomentumElement{first_.data() + begin, momentum_step(optimizer_, rate), decay});
+        case OptimizerKind::kAdam:
+          break;
+      }
+      return launch(AdamElement{first_.data() + begin, second_.data() + begin,
+                                adam_step(optimizer_, rate, step.t), decay});
+    });
+  }
+
   template <typename Element>
   Status put_in(std::size_t place, std::int64_t begin, int indices, const DeviceStep& step,
                 const Element& element) {
@@ -275,6 +288,7 @@ class ShardOnGpu final : public server::ShardDevice {
   const std::shared_ptr<const PinnedPages> pages_;
   const std::int64_t floats_;
   const OptimizerSection optimizer_;
+  const FactorRanges factors_;
   Stream up_;
   Stream steps_;
   Stream down_;

@@ -26,8 +26,9 @@ DeviceApply::DeviceApply(const ShardSettings& settings, std::int64_t size, const
                   settings.device->page_locked(nullptr)) {
   PACELINE_ASSERT(optimizer_.delay_compensation.kind == CompensationKind::kNone,
                   "delay compensation on a device");
-  auto made = settings.device->make_shard(
-      {size, settings.optimizer, settings.combine == CombineMode::kMean, settings.cluster.workers()});
+  auto made =
+      settings.device->make_shard({size, settings.optimizer, settings.factors,
+                                   settings.combine == CombineMode::kMean, settings.cluster.workers()});
   keep(made.status());
   if (!made.is_ok()) return;
   device_ = std::move(made).value();

@@ -37,7 +37,8 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
       pool_(pool),
       backup_pool_(settings.block_floats,
                    static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),
-      optimizer_(settings.optimizer, settings.device != nullptr ? 0 : size, settings.block_floats),
+      optimizer_(settings.optimizer, settings.device != nullptr ? 0 : size, settings.block_floats,
+                 settings.factors),
       compensation_(settings.optimizer.delay_compensation, size, settings.block_floats),
       local_updates_(settings.local_updates),
       apply_pool_(size <= settings.apply_alone_floats ? 1 : settings.apply_threads),
@@ -190,8 +191,8 @@ void NextState::take(std::int64_t i, const BlockRange& now, Gradient& gradient) 
     }
     const std::span<const float> in = first ? std::span(before + at, values.size()) : part;
     const Stores stores = stores_of(in, part, then);
-    if (look) return optimizer_.apply_stateless_and_look(in, part, values, rate, stores);
-    optimizer_.apply_stateless(in, part, values, rate, stores);
+    if (look) return optimizer_.apply_stateless_and_look(offset, in, part, values, rate, stores);
+    optimizer_.apply_stateless(offset, in, part, values, rate, stores);
     return false;
   });
 }

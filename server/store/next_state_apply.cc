@@ -142,7 +142,7 @@ void NextState::apply_compensated(const wire::ApplyDecision& decision, const Gra
             const std::span<float> compensated(stretch.data(), n);
             compensation_.apply(begin, values.subspan(done, n), in.subspan(at, n),
                                 backup->block(i).subspan(at, n), compensated);
-            optimizer_.apply_stateless(in.subspan(at, n), out.subspan(at, n), compensated,
+            optimizer_.apply_stateless(begin, in.subspan(at, n), out.subspan(at, n), compensated,
                                        decision.learning_rate);
           }
         });
@@ -164,8 +164,8 @@ void NextState::apply_locally(const Gradient& gradient, double rate, BlockRange&
     backup.rewrite(i, backup_pool_, [&](std::span<const float> in, std::span<float> out) {
       gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
         const auto at = static_cast<std::size_t>(offset - block.begin);
-        optimizer_.apply_stateless(in.subspan(at, values.size()), out.subspan(at, values.size()), values,
-                                   rate);
+        optimizer_.apply_stateless(offset, in.subspan(at, values.size()), out.subspan(at, values.size()),
+                                   values, rate);
       });
     });
   });
@@ -244,7 +244,7 @@ void NextState::write_step(double rate, std::int64_t offset, std::span<const flo
                            std::span<const float> gradient, Then then) {
   const Stores stores = stores_of(in, out, then);
   if (settings_.kind == OptimizerKind::kSgd)
-    return optimizer_.apply_stateless(in, out, gradient, rate, stores);
+    return optimizer_.apply_stateless(offset, in, out, gradient, rate, stores);
   optimizer_.apply(offset, in, out, gradient, stores);
 }
 

@@ -23,13 +23,18 @@ std::size_t pieces_max(const ShardSettings& settings, Range range) {
   return static_cast<std::size_t>(kPiecesPerBlockMax * (1 + block_count(settings, range)));
 }
 
+ShardSettings for_range(ShardSettings settings, const Layout& layout, Range range) {
+  settings.factors = FactorRanges(layout, settings.optimizer, range);
+  return settings;
+}
+
 }  // namespace
 
 Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settings)
     : id_(id),
       range_(range),
       layout_(layout),
-      settings_(std::move(settings)),
+      settings_(for_range(std::move(settings), layout, range)),
       pool_(settings_.block_floats, static_cast<std::size_t>(block_count(settings_, range)),
             settings_.memory),
       gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range),

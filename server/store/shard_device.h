@@ -24,6 +24,7 @@
 #include "common/config/run_config.h"
 #include "common/params/partition.h"
 #include "common/params/shared_floats.h"
+#include "common/params/step_factors.h"
 #include "common/status.h"
 
 namespace paceline::server {
@@ -93,6 +94,7 @@ class ShardDevice {
 struct DeviceShard {
   std::int64_t floats = 0;
   OptimizerSection optimizer;
+  FactorRanges factors{};
   bool adds = false;  // decisions may be means of several gradients (ShardDevice::add())
   // For how many gradients places would be of use; there are fewer where the device's memory is short.
   std::size_t gradients = 1;

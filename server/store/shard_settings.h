@@ -9,12 +9,14 @@
 
 #include "common/config/run_config.h"
 #include "common/encode/encoding.h"
+#include "common/params/step_factors.h"
 #include "server/store/shard_device.h"
 
 namespace paceline::server {
 
 struct ShardSettings {
   OptimizerSection optimizer;
+  FactorRanges factors{};  // of the shard's range: Shard makes them of its layout
   Cluster cluster;
   std::int64_t block_floats = 1;  // floats per block and per Parameters frame, >= 1
   // Held per worker: the largest threshold + 2; where each is applied on arrival 2, however late decisions

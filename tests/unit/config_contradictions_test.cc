@@ -178,6 +178,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {layers: [{kind: dense, out: 10}]}", "train.layers: layers without model: layers"},
            {"train: {model: layers, dropout: 0.1, layers: [{kind: dense, out: 10}]}", "train.dropout: "},
            {"train: {optimizer: {kind: adam, nesterov: true}}", "train.optimizer.nesterov: "},
+           {"train: {optimizer: {decay: weights}}", "train.optimizer.decay: nobody reads it"},
            {"train: {optimizer: {delay_compensation: {kind: constant}}}",
             "train.optimizer.delay_compensation.kind: each gradient is compensated by itself, got combine: "
             "mean"},

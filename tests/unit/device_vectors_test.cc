@@ -30,7 +30,7 @@ struct Both {
   explicit Both(const OptimizerSection& optimizer, NetworkSpec of = odd_network())
       : network(std::move(of)),
         batch(network, 4, Catch::rngSeed() + 1),
-        host(optimizer, network.layout.size()) {
+        host(optimizer, network.layout) {
     auto all = cuda::open_gpus({});
     REQUIRE(all.is_ok());
     gpus = std::move(all).value();

@@ -2,7 +2,10 @@
 #include "common/params/layout.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "common/params/partition.h"
 
@@ -73,6 +76,42 @@ TEST_CASE("the_hash_tells_layouts_apart") {
   // The hash travels between processes, so it may never change: computed by hand-written FNV-1a over the same
   // bytes.
   CHECK(hash_of("a", {6}) == 0xC016D8B7AB008E2Bu);
+}
+
+TEST_CASE("a_tensor_is_a_weight_or_by_its_name_a_bias_unless_it_is_said") {
+  Layout layout = two_layers();
+  REQUIRE(layout.add("bias", {1}));
+  REQUIRE(layout.add("bn.weight", {4}, {.role = TensorRole::kNorm, .decay_factor = 0.0}));
+  const auto& tensors = layout.tensors();
+  CHECK(tensors[0].traits == TensorTraits{});
+  CHECK(tensors[1].traits.role == TensorRole::kBias);
+  CHECK(tensors[2].traits.role == TensorRole::kBias);
+  CHECK(tensors[3].traits == TensorTraits{TensorRole::kNorm, 1.0, 0.0});
+  CHECK(layout.add("fc.weight", {1}, {.lr_factor = -1.0}).status().message() ==
+        "tensor 'fc.weight': factor -1.000000, expected a finite one of at least 0");
+  CHECK_FALSE(layout.add("fc.weight", {1}, {.decay_factor = INFINITY}).is_ok());
+}
+
+// So that layouts of which nothing else is said keep the hash that they had before there were traits.
+TEST_CASE("only_traits_that_are_not_the_usual_ones_change_the_hash") {
+  const auto hash_of = [](TensorTraits weight, TensorTraits bias) {
+    Layout layout;
+    REQUIRE(layout.add("a.weight", {4}, weight));
+    REQUIRE(layout.add("a.bias", {4}, bias));
+    return layout.hash();
+  };
+  Layout plain;
+  REQUIRE((plain.add("a.weight", {4}).is_ok() && plain.add("a.bias", {4}).is_ok()));
+  const TensorTraits weight, bias{.role = TensorRole::kBias};
+  CHECK(hash_of(weight, bias) == plain.hash());
+  const std::vector<std::uint64_t> hashes{plain.hash(),
+                                          hash_of(weight, weight),
+                                          hash_of({.role = TensorRole::kNorm}, bias),
+                                          hash_of({.lr_factor = 2.0}, bias),
+                                          hash_of({.decay_factor = 2.0}, bias),
+                                          hash_of({.decay_factor = 0.0}, bias),
+                                          hash_of(weight, {.role = TensorRole::kBias, .lr_factor = 2.0})};
+  CHECK(std::set(hashes.begin(), hashes.end()).size() == hashes.size());
 }
 
 TEST_CASE("shards_cover_every_element_once_and_are_nearly_equal") {

@@ -47,6 +47,30 @@ TEST_CASE("a_model_is_read_back_as_it_was_written") {
   CHECK(model->parameters == kParameters);
 }
 
+TEST_CASE("traits_that_are_not_the_usual_ones_are_in_the_header") {
+  const TempFolder folder;
+  ModelInfo info = small_model();
+  const std::string usual = [&] {
+    REQUIRE(write_model_file(folder / "usual.bin", info, kParameters));
+    return read_file(folder / "usual.bin", 1 << 20).value();
+  }();
+  CHECK(usual.find("role") == std::string::npos);
+  REQUIRE(info.layout.add("bn.scale", {1}, {TensorRole::kNorm, 0.5, 0.0}));
+  std::vector<float> parameters = kParameters;
+  parameters.push_back(1.0F);
+  REQUIRE(write_model_file(folder / "model.bin", info, parameters));
+  const auto model = read_model_file(folder / "model.bin");
+  REQUIRE(model.is_ok());
+  CHECK(model->info.layout.tensors()[1].traits == usual_traits("fc.bias"));
+  CHECK(model->info.layout.tensors()[2].traits == TensorTraits{TensorRole::kNorm, 0.5, 0.0});
+  // Another network, though names and shapes agree.
+  ModelInfo plain = small_model();
+  REQUIRE(plain.layout.add("bn.scale", {1}));
+  CHECK_THAT(require_layout(*model, plain.layout, "model.bin").message(),
+             Contains("tensor 2 is bn.scale [1] as norm with learning rate x 0.500000 and decay x 0.000000, "
+                      "expected bn.scale [1]"));
+}
+
 TEST_CASE("parameters_begin_at_a_multiple_of_64_and_end_the_file") {
   const TempFolder folder;
   REQUIRE(write_model_file(folder / "model.bin", small_model(), kParameters));

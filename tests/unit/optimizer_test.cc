@@ -163,6 +163,112 @@ TEST_CASE("what_is_stored_past_the_caches_has_the_same_bits") {
   }
 }
 
+// Each tensor as if it had an optimizer of its own, with its own learning rate and weight decay.
+TEST_CASE("each_tensor_has_its_own_learning_rate_and_weight_decay") {
+  const auto index = GENERATE(range(0, 12));
+  const OptimizerSection section = all_optimizers()[static_cast<std::size_t>(index)];
+  Layout layout;
+  REQUIRE(layout.add("usual", {100}));
+  REQUIRE(layout.add("fast", {301}, {.lr_factor = 3.0}));
+  REQUIRE(layout.add("frozen", {77}, {.lr_factor = 0.0}));
+  REQUIRE(layout.add("spared", {200}, {.decay_factor = 0.0}));
+  REQUIRE(layout.add("both", {325}, {.lr_factor = 0.5, .decay_factor = 250.0}));
+  const auto floats = static_cast<std::size_t>(layout.size());
+
+  std::vector<float> expected = random_floats(0, floats);
+  for (const Tensor& tensor : layout.tensors()) {
+    if (tensor.traits.lr_factor == 0.0) continue;
+    OptimizerSection own = section;
+    own.weight_decay *= tensor.traits.decay_factor;
+    const auto begin = expected.begin() + tensor.offset;
+    std::vector<float> part(begin, begin + tensor.size());
+    testing::PlainOptimizer plain(own, part.size());
+    for (int step = 0; step < kSteps; ++step) {
+      const std::vector<float> all = random_floats(1 + step, floats);
+      const auto from = all.begin() + tensor.offset;
+      plain.apply(part, {from, from + tensor.size()}, rate_of(step) * tensor.traits.lr_factor);
+    }
+    std::copy(part.begin(), part.end(), begin);
+  }
+
+  // Whole, and as a server's second shard beside the first, in pieces that end anywhere, past the caches.
+  OptimizerState whole(section, layout.size(), 64, FactorRanges(layout, section, {0, layout.size()}));
+  std::vector<float> parameters = random_floats(0, floats);
+  for (int step = 0; step < kSteps; ++step) {
+    whole.apply(parameters, random_floats(1 + step, floats), rate_of(step));
+  }
+  CHECK(same_bits(parameters, expected));
+  constexpr std::int64_t kCut = 333;
+  OptimizerState shard(section, layout.size() - kCut, 64,
+                       FactorRanges(layout, section, {kCut, layout.size()}));
+  std::vector<float> range = random_floats(0, floats);
+  range.erase(range.begin(), range.begin() + kCut);
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<float> gradient = random_floats(1 + step, floats);
+    std::vector<float> next(range.size());
+    shard.begin_step(rate_of(step));
+    for (std::size_t at = 0; at < range.size();) {
+      const std::size_t n = std::min<std::size_t>(range.size() - at, 97);
+      shard.apply(static_cast<std::int64_t>(at), std::span(range).subspan(at, n),
+                  std::span(next).subspan(at, n), std::span(gradient).subspan(kCut + at, n),
+                  Stores::kPastCache);
+      at += n;
+    }
+    range = next;
+  }
+  CHECK(same_bits(range, {expected.begin() + kCut, expected.end()}));
+}
+
+TEST_CASE("decay_weights_spares_biases_and_norms_and_a_buffer_is_never_changed") {
+  OptimizerSection section;
+  section.weight_decay = 0.5;
+  section.decay = DecayOf::kWeights;
+  Layout layout;
+  REQUIRE(layout.add("fc.weight", {1}));
+  REQUIRE(layout.add("fc.bias", {1}));
+  REQUIRE(layout.add("bn.scale", {1}, {.role = TensorRole::kNorm}));
+  REQUIRE(layout.add("bn.mean", {1}, {.role = TensorRole::kBuffer}));
+  const auto stepped = [&] {
+    OptimizerState state(section, 4, 4, FactorRanges(layout, section, {0, 4}));
+    std::vector<float> parameters{8, 8, 8, 8};
+    state.apply(parameters, std::vector<float>{2, 2, 2, 2}, 0.5);
+    return parameters;
+  };
+  CHECK(stepped() == std::vector<float>{5, 7, 7, 8});  // 8 - 0.5 (2 + 0.5 x 8)
+  section.decay = DecayOf::kAll;
+  CHECK(stepped() == std::vector<float>{5, 5, 5, 8});
+  section.weight_decay = 0.0;
+  CHECK(stepped() == std::vector<float>{7, 7, 7, 8});
+}
+
+TEST_CASE("where_every_factor_is_one_there_are_no_ranges") {
+  OptimizerSection section;
+  section.weight_decay = 0.5;
+  Layout layout;
+  REQUIRE((layout.add("fc.weight", {4}).is_ok() && layout.add("fc.bias", {2}).is_ok()));
+  CHECK(FactorRanges(layout, section, {0, 6}).all_are_one());
+  section.decay = DecayOf::kWeights;
+  CHECK_FALSE(FactorRanges(layout, section, {0, 6}).all_are_one());
+  CHECK(FactorRanges(layout, section, {0, 4}).all_are_one());  // the bias is another shard's
+  section.weight_decay = 0.0;
+  CHECK(FactorRanges(layout, section, {0, 6}).all_are_one());
+}
+
+TEST_CASE("a_gradient_that_is_not_finite_is_seen_where_nothing_is_trained") {
+  Layout layout;
+  REQUIRE(layout.add("frozen", {2}, {.lr_factor = 0.0}));
+  REQUIRE(layout.add("trained", {2}));
+  const OptimizerSection section;
+  const OptimizerState state(section, 4, 4, FactorRanges(layout, section, {0, 4}));
+  const auto seen = [&](std::vector<float> gradient) {
+    std::vector<float> parameters{1, 2, 3, 4};
+    return state.apply_stateless_and_look(0, parameters, parameters, gradient, 0.5, Stores::kCached);
+  };
+  CHECK_FALSE(seen({1, 1, 1, 1}));
+  CHECK(seen({1, INFINITY, 1, 1}));
+  CHECK(seen({1, 1, 1, NAN}));
+}
+
 TEST_CASE("an_image_of_another_optimizer_or_size_is_refused") {
   OptimizerSection adam, sgd;
   adam.kind = OptimizerKind::kAdam;

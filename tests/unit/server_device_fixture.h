@@ -59,10 +59,24 @@ inline std::vector<float> wave(std::int64_t floats, float salt) {
   return values;
 }
 
-inline Shard beginning_shard(std::int64_t floats, ShardSettings settings) {
-  Shard shard(ShardId(0), {0, floats}, layout_of(floats), std::move(settings));
+inline Shard beginning_shard(std::int64_t floats, ShardSettings settings, const Layout& layout) {
+  Shard shard(ShardId(0), {0, floats}, layout, std::move(settings));
   REQUIRE(shard.initialize({0, true}, wave(floats, 0.7F)).is_ok());
   return shard;
+}
+
+inline Shard beginning_shard(std::int64_t floats, ShardSettings settings) {
+  return beginning_shard(floats, std::move(settings), layout_of(floats));
+}
+
+// As many floats in tensors of which each is stepped in another way; at least eight.
+inline Layout uneven_layout(std::int64_t floats) {
+  Layout layout;
+  REQUIRE(layout.add("usual", {floats / 3}));
+  REQUIRE(layout.add("spared", {floats / 4}, {.decay_factor = 0.0}));
+  REQUIRE(layout.add("frozen", {floats / 5}, {.lr_factor = 0.0}));
+  REQUIRE(layout.add("slow", {floats - layout.size()}, {.lr_factor = 0.5, .decay_factor = 2.0}));
+  return layout;
 }
 
 // How much of the last gradient of a decision is sent ahead of it, and of those before, unless it is nothing,

@@ -31,8 +31,9 @@ TEST_CASE(
 TEST_CASE("a_shard_on_a_gpu_has_the_bits_of_one_on_the_processor_after_each_decision") {
   const DeviceWay way = GENERATE(from_range(kDeviceWays));
   const Ahead ahead = GENERATE(Ahead::kNothing, Ahead::kHalf, Ahead::kAll);
-  Shard on_gpu = beginning_shard(kFloats, settings_on(server_gpu(), way, kBlockFloats));
-  Shard on_cpu = beginning_shard(kFloats, settings_on(nullptr, way, kBlockFloats));
+  const Layout layout = GENERATE(false, true) ? layout_of(kFloats) : uneven_layout(kFloats);
+  Shard on_gpu = beginning_shard(kFloats, settings_on(server_gpu(), way, kBlockFloats), layout);
+  Shard on_cpu = beginning_shard(kFloats, settings_on(nullptr, way, kBlockFloats), layout);
   std::optional<Snapshot> read;  // in one clock of two somebody reads what is changed
   for (std::int64_t clock = 0; clock < 4; ++clock) {
     read = clock % 2 == 0 ? std::nullopt : std::optional(on_gpu.now());

@@ -73,6 +73,21 @@ TEST_CASE("each: one optimizer step per gradient, however its pieces were cut") 
   CHECK(shard.gradients_held() == 0);
 }
 
+TEST_CASE("each tensor is stepped as its traits say, in whichever shard it lies") {
+  Layout layout;
+  REQUIRE(layout.add("a.weight", {3}));
+  REQUIRE(layout.add("a.bias", {2}));
+  REQUIRE(layout.add("b.weight", {3}, {.lr_factor = 2.0}));
+  ShardSettings settings = settings_of({1, 1});
+  settings.optimizer.weight_decay = 0.5;
+  settings.optimizer.decay = DecayOf::kWeights;
+  Shard shard(ShardId(1), {2, 8}, layout, settings);
+  REQUIRE(shard.initialize({0, true}, std::vector<float>(6, 8.0F)).is_ok());
+  push_whole(shard, kFirst, 0, {1, 1, 1, 1, 1, 1});
+  REQUIRE(shard.apply(decision_of(0, {{kFirst, Clock(0), 1}}, 1)).is_ok());
+  CHECK(values_of(shard.now().blocks) == std::vector<float>{3, 7, 7, -2, -2, -2});
+}
+
 TEST_CASE("mean: the gradients of a clock are averaged by samples and applied once") {
   Shard shard = shard_of_six();
   push_whole(shard, kFirst, 0, std::vector<float>(6, 4.0F), 1);

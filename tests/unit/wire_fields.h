@@ -48,14 +48,14 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
                        std::is_same_v<T, NodeReport> || std::is_same_v<T, Contribution> ||
                        std::is_same_v<T, Saved> || std::is_same_v<T, RunOver> ||
-                       std::is_same_v<T, Happened> || std::is_same_v<T, Heartbeat>) {
+                       std::is_same_v<T, Happened> || std::is_same_v<T, Heartbeat> ||
+                       std::is_same_v<T, Tensor>) {
     auto& [a, b, c, d] = m;
     return std::tie(a, b, c, d);
   } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||
                        std::is_same_v<T, Error> || std::is_same_v<T, ReplicaResumes> ||
-                       std::is_same_v<T, Metric> || std::is_same_v<T, Tensor> ||
-                       std::is_same_v<T, NodeLost> || std::is_same_v<T, ShardWelcome> ||
-                       std::is_same_v<T, ReplicaWelcome>) {
+                       std::is_same_v<T, Metric> || std::is_same_v<T, NodeLost> ||
+                       std::is_same_v<T, ShardWelcome> || std::is_same_v<T, ReplicaWelcome>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||
@@ -183,6 +183,9 @@ struct Generator {
     std::int64_t offset = 0;
     for (std::uint64_t n = 1 + random.next_below(8); n > 0; --n) {
       Tensor tensor{"t" + std::to_string(n), {}, offset};
+      if (random.next_below(2) == 0) {
+        tensor.traits = {static_cast<TensorRole>(random.next_below(4)), random.next_double(), 0.0};
+      }
       for (std::uint64_t d = 1 + random.next_below(4); d > 0; --d) {
         tensor.shape.push_back(1 + static_cast<std::int64_t>(random.next_below(64)));
       }

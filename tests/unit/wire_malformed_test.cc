@@ -310,6 +310,17 @@ TEST_CASE("a join describes a model that can exist") {
     for (int i = 0; i < 17; ++i) tensor.add_shape(1);
     CHECK(refusal(h) == "Join.tensors.shape: got 17 elements, expected 0 to 16");
   }
+  SECTION("traits that no tensor has") {
+    tensor.mutable_traits()->set_role(static_cast<proto::TensorRole>(4));
+    CHECK(refusal(h) == "Join.tensors.traits.role: got 4, expected 0 to 3");
+    tensor.mutable_traits()->set_role(proto::NORM);
+    CHECK(refusal(h) == "accepted");
+    tensor.mutable_traits()->set_lr_factor(-1.0);
+    CHECK(refusal(h) == "Join.tensors.traits.lr_factor: got -1.000000, expected a finite number >= 0");
+    tensor.mutable_traits()->set_lr_factor(0.0);
+    tensor.mutable_traits()->set_decay_factor(HUGE_VAL);
+    CHECK(refusal(h) == "Join.tensors.traits.decay_factor: got inf, expected a finite number >= 0");
+  }
   SECTION("a size that overflows 64 bits") {
     for (int i = 0; i < 15; ++i) tensor.add_shape(1 << 30);
     CHECK(refusal(h) == "Join.tensors: got more than 2^40 floats in all, expected at most 2^40");

@@ -7,6 +7,7 @@
 #include "tests/unit/optimizer_plain.h"
 #include "tests/unit/recording_vectors.h"
 #include "tests/unit/worker_fixture.h"
+#include "worker/cache/host_vectors.h"
 #include "worker/cache/process_cache.h"
 #include "worker/cache/thread_cache.h"
 
@@ -287,6 +288,26 @@ TEST_CASE("under weight decay a difference has its share of the parameters that 
   cache.keep_difference();  // -0.5 (2 + 0.5 p) of these: -1.9375, -2.5625
   cache.refresh({slice_of(kLeft, 1, {Clock(0)}, {16, 8})}, Clock(2));
   CHECK(values(cache) == std::vector<float>{0.75F * 14.0625F, 0.75F * 5.4375F - 2.0F});
+}
+
+// 0.75 p - 0.5 g for weights, p - 0.5 g for biases, as the servers do it.
+TEST_CASE("a thread cache steps each tensor as its traits say, at once and as a difference") {
+  OptimizerSection section;
+  section.weight_decay = 0.5;
+  section.decay = DecayOf::kWeights;
+  Layout layout;
+  REQUIRE(layout.add("fc.weight", {1}));
+  REQUIRE(layout.add("fc.bias", {1}));
+  ThreadCache cache(section, {kLeft}, 0, std::make_unique<HostVectors>(section, layout));
+  cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {8, 8})}, Clock(0));
+  cache.apply_locally(Clock(0), own({2, 2}), 0.5, 1.0);
+  cache.settle();
+  CHECK(values(cache) == std::vector<float>{5, 7});
+  cache.apply_locally(Clock(1), own({2, 2}), 0.5, 1.0);
+  cache.settle();
+  cache.keep_difference();  // of {5, 7}: -0.5 (2 + 0.5 x 2.75) and -1
+  cache.refresh({slice_of(kLeft, 1, {Clock(0)}, {16, 16})}, Clock(2));
+  CHECK(values(cache) == std::vector<float>{0.75F * (16.0F - 1.6875F) - 1.0F, 14});
 }
 
 TEST_CASE("each slice is added what it lacks, and a difference lives as long as one slice lacks it") {

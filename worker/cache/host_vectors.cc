@@ -21,7 +21,14 @@ std::span<float> part(std::vector<float>& flat, const Range& range) {
 }  // namespace
 
 HostVectors::HostVectors(const OptimizerSection& optimizer, std::int64_t floats)
+    : HostVectors(optimizer, floats, {}) {}
+
+HostVectors::HostVectors(const OptimizerSection& optimizer, const Layout& layout)
+    : HostVectors(optimizer, layout.size(), FactorRanges(layout, optimizer, {0, layout.size()})) {}
+
+HostVectors::HostVectors(const OptimizerSection& optimizer, std::int64_t floats, FactorRanges factors)
     : settings_(optimizer),
+      factors_(std::move(factors)),
       parameters_(static_cast<std::size_t>(floats)),
       stretch_(floats > kCachedFloatsMax ? kStretch : 0) {}
 
@@ -78,26 +85,27 @@ void HostVectors::apply_newest(Range range) {
 void HostVectors::apply(const OwnGradient& own, std::int64_t begin, std::span<const float> in,
                         std::span<float> out, Stores stores) {
   const auto values = own.values.floats.subspan(static_cast<std::size_t>(begin), out.size());
-  optimizer().apply_stateless(in, out, values, own.rate, stores);
+  optimizer().apply_stateless(begin, in, out, values, own.rate, stores);
 }
 
-// A step from 0 is the difference, but for weight decay, which takes its share of the parameters that are
-// here.
+// A step from 0 is the difference, but where there is weight decay, which takes its share of the parameters
+// that are here.
 void HostVectors::make_difference() {
   PACELINE_ASSERT(!gradients_.empty(), "no gradient that could become a difference");
   std::vector<float> difference = spare_difference();
   const OwnGradient& own = gradients_.front();
-  const bool from_zero = settings_.weight_decay == 0.0;
-  const Stores stores = from_zero && outgrow_the_cache() ? Stores::kPastCache : Stores::kCached;
   const std::vector<float> zeros(static_cast<std::size_t>(kStretch));
   const auto floats = static_cast<std::int64_t>(parameters_.size());
   for (std::int64_t begin = 0; begin < floats; begin += kStretch) {
-    const Range stretch{begin, std::min(begin + kStretch, floats)};
-    const std::span<float> out = part(difference, stretch);
-    const std::span<const float> in =
-        from_zero ? std::span(zeros).first(out.size()) : std::span<const float>(part(parameters_, stretch));
-    apply(own, begin, in, out, stores);
-    if (!from_zero) subtract(out, out, in);
+    factors_.for_each({begin, std::min(begin + kStretch, floats)}, [&](Range alike, const StepFactors& of) {
+      const bool from_zero = settings_.weight_decay == 0.0 || of.decay == 0.0;
+      const Stores stores = from_zero && outgrow_the_cache() ? Stores::kPastCache : Stores::kCached;
+      const std::span<float> out = part(difference, alike);
+      const std::span<const float> in =
+          from_zero ? std::span(zeros).first(out.size()) : std::span<const float>(part(parameters_, alike));
+      apply(own, alike.begin, in, out, stores);
+      if (!from_zero) subtract(out, out, in);
+    });
   }
   differences_.push_back(std::move(difference));
   gradients_.pop_front();
@@ -133,7 +141,10 @@ void HostVectors::drop_oldest() {
 }
 
 OptimizerState& HostVectors::optimizer() {
-  if (!optimizer_) optimizer_.emplace(settings_, std::ssize(parameters_));
+  if (!optimizer_) {
+    const std::int64_t floats = std::ssize(parameters_);
+    optimizer_.emplace(settings_, floats, std::max<std::int64_t>(1, floats), factors_);
+  }
   return *optimizer_;
 }
 

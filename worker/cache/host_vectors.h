@@ -13,14 +13,19 @@
 #include <vector>
 
 #include "common/config/run_config.h"
+#include "common/params/layout.h"
 #include "common/params/optimizer.h"
+#include "common/params/step_factors.h"
 #include "common/task/cache_vectors.h"
 
 namespace paceline {
 
 class HostVectors final : public CacheVectors {
  public:
-  // For `floats` parameters, all 0. Steps use `optimizer`'s kind and settings.
+  // For the parameters of `layout`, all 0. Steps use `optimizer`'s kind and settings, and the tensors'
+  // traits.
+  HostVectors(const OptimizerSection& optimizer, const Layout& layout);
+  // For `floats` parameters whose traits are the usual ones.
   HostVectors(const OptimizerSection& optimizer, std::int64_t floats);
 
   std::span<const float> parameters() const override { return parameters_; }
@@ -35,6 +40,7 @@ class HostVectors final : public CacheVectors {
   Status status() const override { return Status::ok(); }
 
  private:
+  HostVectors(const OptimizerSection& optimizer, std::int64_t floats, FactorRanges factors);
   struct OwnGradient {
     SharedFloats values;
     double rate = 0.0;  // learning rate and scale
@@ -50,6 +56,7 @@ class HostVectors final : public CacheVectors {
   std::vector<float> spare_difference();
 
   OptimizerSection settings_;
+  FactorRanges factors_;
   std::vector<float> parameters_;
   std::vector<float> stretch_;               // of parameters too large to be made in their place
   std::optional<OptimizerState> optimizer_;  // made by the first local apply: BSP needs none

@@ -55,7 +55,8 @@ namespace paceline {
 class ThreadCache final : public ParameterLanding {
  public:
   // Local applies use `optimizer`'s kind and settings. `thread`: whose applied clocks of a slice are ours.
-  // `vectors`: for that optimizer and as long as the ranges, without own updates; null: in the host's memory.
+  // `vectors`: for that optimizer and as long as the ranges, without own updates; null: in the host's memory,
+  // of tensors whose traits are the usual ones.
   ThreadCache(const OptimizerSection& optimizer, std::vector<Range> ranges, std::uint32_t thread,
               std::unique_ptr<CacheVectors> vectors = nullptr);
 

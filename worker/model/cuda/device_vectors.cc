@@ -9,6 +9,7 @@
 
 #include "common/assert.h"
 #include "common/params/step_coefficients.h"
+#include "common/params/step_factors.h"
 #include "worker/model/cuda/launch.h"
 #include "worker/model/cuda/placed_network.h"
 
@@ -27,7 +28,8 @@ class DeviceVectors final : public CacheVectors {
         pages_(std::move(pages)),
         places_(parameter_places(network)),
         floats_(place_parameters(network).floats),
-        settings_(optimizer) {}
+        settings_(optimizer),
+        factors_(network.layout, optimizer, {0, network.layout.size()}) {}
 
   ~DeviceVectors() override {
     model_->parameters = nullptr;
@@ -105,10 +107,14 @@ class DeviceVectors final : public CacheVectors {
     PACELINE_ASSERT(!gradients_.empty(), "no gradient that could become a difference");
     Own own = std::move(gradients_.front());
     gradients_.pop_front();
-    try_to([&]() -> Status {
-      const SgdDifference difference{parameters_.data(), own.values.data(), own.values.data(), sgd_step(own)};
-      PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(floats_), difference));
-      return Status::ok();
+    try_to([&] {
+      return each_alike(all(), [&](Range at, const StepFactors& factors) -> Status {
+        float* const values = own.values.data() + at.begin;
+        if (factors.lr == 0.0) return clear(own.values, at);
+        const SgdDifference difference{parameters_.data() + at.begin, values, values, sgd_step(own, factors)};
+        PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(at.size()), difference));
+        return Status::ok();
+      });
     });
     differences_.push_back(std::move(own.values));
   }
@@ -125,26 +131,11 @@ class DeviceVectors final : public CacheVectors {
         from = difference.data();
       }
       ++steps_;
-      const auto kept_scale = static_cast<float>(scale);
-      const kernels::WeightDecay decay = weight_decay(settings_, learning_rate);
-      const auto floats = static_cast<int>(floats_);
-      if (settings_.kind == OptimizerKind::kMomentum) {
-        const MomentumKept body{parameters_.data(),
-                                from,
-                                difference.data(),
-                                kept_scale,
-                                {first_.data(), momentum_step(settings_, learning_rate), decay}};
-        PACELINE_CUDA(launch_each(gpu_->compute(), floats, body));
-      } else {
-        const AdamKept body{
-            parameters_.data(),
-            from,
-            difference.data(),
-            kept_scale,
-            {first_.data(), second_.data(), adam_step(settings_, learning_rate, steps_), decay}};
-        PACELINE_CUDA(launch_each(gpu_->compute(), floats, body));
-      }
-      return Status::ok();
+      return each_alike(all(), [&](Range at, const StepFactors& factors) {
+        if (factors.lr == 0.0) return clear(difference, at);
+        return step_with_state(at, from + at.begin, difference.data() + at.begin, learning_rate * factors.lr,
+                               factors.decay, static_cast<float>(scale));
+      });
     });
     differences_.push_back(std::move(difference));
   }
@@ -227,13 +218,61 @@ class DeviceVectors final : public CacheVectors {
     return std::prev(behind)->placed + (at - std::prev(behind)->flat);
   }
 
-  SgdElement sgd_step(const Own& own) const {
-    return {static_cast<float>(own.rate), weight_decay(settings_, own.rate)};
+  Range all() const { return {0, places_.empty() ? 0 : places_.back().flat + places_.back().size}; }
+  // launch(place on the GPU, factors) for the parts of a flat range that have the same factors. What lies
+  // between parts counts for nothing: where all factors are 1 it is one launch.
+  template <typename Launch>
+  Status each_alike(Range range, const Launch& launch) const {
+    if (range.size() == 0) return Status::ok();
+    if (factors_.all_are_one()) return launch(placed(range), StepFactors{});
+    Status launched;
+    for (const ParameterPlace& layer : places_) {
+      const Range part{std::max(range.begin, layer.flat), std::min(range.end, layer.flat + layer.size)};
+      if (part.begin >= part.end) continue;
+      const std::int64_t there = layer.placed - layer.flat;
+      factors_.for_each(part, [&](Range same, const StepFactors& factors) {
+        if (launched.is_ok()) launched = launch(Range{same.begin + there, same.end + there}, factors);
+      });
+    }
+    return launched;
+  }
+  Status clear(const Vector& vector, Range at) const {
+    PACELINE_CUDA(cudaMemsetAsync(vector.data() + at.begin, 0,
+                                  static_cast<std::size_t>(at.size()) * sizeof(float), gpu_->compute()));
+    return Status::ok();
+  }
+
+  SgdElement sgd_step(const Own& own, const StepFactors& factors) const {
+    const double rate = own.rate * factors.lr;
+    return {static_cast<float>(rate), weight_decay(settings_, rate, factors.decay)};
   }
   Status step(Range range, const Own& own) {
-    const Range at = placed(range);
-    const SgdInPlace body{parameters_.data() + at.begin, own.values.data() + at.begin, sgd_step(own)};
-    PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(at.size()), body));
+    return each_alike(range, [&](Range at, const StepFactors& factors) -> Status {
+      if (factors.lr == 0.0) return Status::ok();
+      const SgdInPlace body{parameters_.data() + at.begin, own.values.data() + at.begin,
+                            sgd_step(own, factors)};
+      PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(at.size()), body));
+      return Status::ok();
+    });
+  }
+  // Of elements with the same factors, which are in the rate and the decay: `from` and `difference` are
+  // theirs.
+  Status step_with_state(Range at, const float* from, float* difference, double rate, double decay_factor,
+                         float scale) {
+    const kernels::WeightDecay decay = weight_decay(settings_, rate, decay_factor);
+    const auto floats = static_cast<int>(at.size());
+    float* const parameters = parameters_.data() + at.begin;
+    float* const first = first_.data() + at.begin;
+    if (settings_.kind == OptimizerKind::kMomentum) {
+      const MomentumKept body{
+          parameters, from, difference, scale, {first, momentum_step(settings_, rate), decay}};
+      PACELINE_CUDA(launch_each(gpu_->compute(), floats, body));
+    } else {
+      float* const second = second_.data() + at.begin;
+      const AdamKept body{
+          parameters, from, difference, scale, {first, second, adam_step(settings_, rate, steps_), decay}};
+      PACELINE_CUDA(launch_each(gpu_->compute(), floats, body));
+    }
     return Status::ok();
   }
   Status add(Range range, const Vector& difference) {
@@ -249,6 +288,7 @@ class DeviceVectors final : public CacheVectors {
   const std::vector<ParameterPlace> places_;
   const std::int64_t floats_;  // on the GPU
   const OptimizerSection settings_;
+  const FactorRanges factors_;
   Vector parameters_;
   Vector first_;  // as OptimizerState's
   Vector second_;
