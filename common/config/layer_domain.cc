@@ -1,72 +1,71 @@
-// One layer of a network given in YAML: `{kind: conv, out: 32, kernel: 3}`. A table says which fields each
-// kind needs, may have and refuses, so that a field that would not be used is an error and not a surprise.
+// One layer of a network given in YAML: `{kind: conv, out: 32, kernel: 3}`. The kind's rule
+// (common/network/layer_rule.h) says which fields it needs, may have and refuses, so that a field that would
+// not be used is an error and not a surprise.
 #include <algorithm>
 #include <array>
 
 #include "common/config/domain.h"
 #include "common/config/map_fields.h"
+#include "common/network/layer_rule.h"
 
 namespace paceline::config {
 namespace {
 
 enum class Use { kNever, kOptional, kRequired };
 
+Use required_if(bool needed) { return needed ? Use::kRequired : Use::kNever; }
+Use optional_if(bool may) { return may ? Use::kOptional : Use::kNever; }
+
 struct Field {
   const char* name;
-  Use conv, pool, dense, dropout;  // relu and flatten have no fields
-
-  Use use(LayerKind kind) const {
-    switch (kind) {
-      case LayerKind::kConv:
-        return conv;
-      case LayerKind::kPool:
-        return pool;
-      case LayerKind::kDense:
-        return dense;
-      case LayerKind::kDropout:
-        return dropout;
-      case LayerKind::kRelu:
-      case LayerKind::kFlatten:
-        return Use::kNever;
-    }
-    return Use::kNever;
-  }
+  Use (*use)(const LayerRule&);
 };
 
-constexpr std::array<Field, 5> kFields{{
-    //          conv            pool            dense           dropout
-    {"out", Use::kRequired, Use::kNever, Use::kRequired, Use::kNever},
-    {"kernel", Use::kRequired, Use::kRequired, Use::kNever, Use::kNever},
-    {"stride", Use::kOptional, Use::kOptional, Use::kNever, Use::kNever},
-    {"padding", Use::kOptional, Use::kOptional, Use::kNever, Use::kNever},
-    {"rate", Use::kNever, Use::kNever, Use::kNever, Use::kRequired},
+constexpr std::array<Field, 9> kFields{{
+    {"out", [](const LayerRule& rule) { return required_if(rule.has_out); }},
+    {"kernel", [](const LayerRule& rule) { return required_if(rule.window != nullptr); }},
+    {"stride", [](const LayerRule& rule) { return optional_if(rule.window != nullptr); }},
+    {"padding", [](const LayerRule& rule) { return optional_if(rule.window != nullptr); }},
+    {"rate", [](const LayerRule& rule) { return required_if(rule.has_rate); }},
+    {"lr_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
+    {"decay_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
+    {"name", [](const LayerRule&) { return Use::kOptional; }},
+    {"from", [](const LayerRule& rule) { return rule.inputs_min > 1 ? Use::kRequired : Use::kOptional; }},
 }};
 
 std::string fields_of(LayerKind kind) {
   std::string names = "kind";
   for (const Field& field : kFields) {
-    if (field.use(kind) != Use::kNever) names += std::string(", ") + field.name;
+    if (field.use(layer_rule(kind)) != Use::kNever) names += std::string(", ") + field.name;
   }
   return std::string(name_of(kind)) + " to have " + names;
 }
 
 // The fields the kind needs are there, and no others.
 std::optional<Fault> check_fields(const Value& map, LayerKind kind) {
+  const LayerRule& rule = layer_rule(kind);
   for (std::size_t i = 0; i < map.names.size(); ++i) {
     if (map.names[i] == "kind") continue;
     const auto field =
         std::find_if(kFields.begin(), kFields.end(), [&](const Field& f) { return map.names[i] == f.name; });
-    if (field == kFields.end() || field->use(kind) == Use::kNever) {
+    if (field == kFields.end() || field->use(rule) == Use::kNever) {
       return Fault{map.items[i].place, "", "unknown key", "\"" + map.names[i] + "\"", fields_of(kind)};
     }
   }
   for (const Field& field : kFields) {
-    if (field.use(kind) == Use::kRequired && find_field(map, field.name) == nullptr) {
+    if (field.use(rule) == Use::kRequired && find_field(map, field.name) == nullptr) {
       return Fault{map.place, "", "missing key", std::string("no ") + field.name, fields_of(kind)};
     }
   }
   return std::nullopt;
 }
+
+// What a name may be is build_network()'s to say; but it is given.
+Domain<std::string> layer_name() {
+  return text("a name",
+              [](const std::string& name) { return std::string(name.empty() ? "an empty name" : ""); });
+}
+Domain<double> factor() { return real({.low = 0, .high = 1e6}); }
 
 std::optional<Fault> read_layer(const Value& value, LayerConfig& out) {
   const std::string expected = "a map such as {kind: conv, out: 32, kernel: 3}";
@@ -77,13 +76,10 @@ std::optional<Fault> read_layer(const Value& value, LayerConfig& out) {
   if (auto wrong = check_fields(value, layer_config.kind)) return wrong;
   if (auto wrong = read_field(value, "out", whole(1, 1 << 20), layer_config.out)) return wrong;
   if (auto wrong = read_field(value, "kernel", whole(1, 1024), layer_config.kernel)) return wrong;
-
-  // The defaults that depend on the kind and the kernel: a convolution keeps the size, a pool divides it.
-  const bool conv = layer_config.kind == LayerKind::kConv;
-  const bool pool = layer_config.kind == LayerKind::kPool;
-  if (conv || pool) {
-    layer_config.stride = conv ? 1 : layer_config.kernel;
-    layer_config.padding = conv ? (layer_config.kernel - 1) / 2 : 0;
+  if (const auto window = layer_rule(layer_config.kind).window) {
+    const WindowDefaults defaults = window(layer_config.kernel);
+    layer_config.stride = defaults.stride;
+    layer_config.padding = defaults.padding;
   }
   if (auto wrong = read_field(value, "stride", whole(1, 1024), layer_config.stride)) return wrong;
   if (auto wrong = read_field(value, "padding", whole(0, 1024), layer_config.padding)) return wrong;
@@ -91,18 +87,35 @@ std::optional<Fault> read_layer(const Value& value, LayerConfig& out) {
           read_field(value, "rate", real({.low = 0, .high = 1, .open_high = true}), layer_config.rate)) {
     return wrong;
   }
+  if (auto wrong = read_field(value, "lr_factor", factor(), layer_config.lr_factor)) return wrong;
+  if (auto wrong = read_field(value, "decay_factor", factor(), layer_config.decay_factor)) return wrong;
+  if (auto wrong = read_field(value, "name", layer_name(), layer_config.name)) return wrong;
+  if (auto wrong = read_field(value, "from", list_of(layer_name()), layer_config.from)) return wrong;
+  if (const Value* from = find_field(value, "from"); from != nullptr && layer_config.from.empty()) {
+    return Fault{from->place, ".from", "an empty list", describe(*from),
+                 "the names of the layers that it reads"};
+  }
   out = layer_config;
   return std::nullopt;
 }
 
 std::string write_layer(const LayerConfig& layer_config) {
-  const auto used = [&](std::size_t i) { return kFields[i].use(layer_config.kind) != Use::kNever; };
+  const LayerRule& rule = layer_rule(layer_config.kind);
   std::string fields = std::string("kind: ") + name_of(layer_config.kind);
-  if (used(0)) fields += ", out: " + std::to_string(layer_config.out);
-  if (used(1)) fields += ", kernel: " + std::to_string(layer_config.kernel);
-  if (used(2)) fields += ", stride: " + std::to_string(layer_config.stride);
-  if (used(3)) fields += ", padding: " + std::to_string(layer_config.padding);
-  if (used(4)) fields += ", rate: " + real({}).write(layer_config.rate);
+  if (rule.has_out) fields += ", out: " + std::to_string(layer_config.out);
+  if (rule.window != nullptr) {
+    fields += ", kernel: " + std::to_string(layer_config.kernel);
+    fields += ", stride: " + std::to_string(layer_config.stride);
+    fields += ", padding: " + std::to_string(layer_config.padding);
+  }
+  if (rule.has_rate) fields += ", rate: " + real({}).write(layer_config.rate);
+  // Only where they are not as usual: a network of before there were such fields keeps its fingerprint.
+  if (layer_config.lr_factor != 1.0) fields += ", lr_factor: " + factor().write(layer_config.lr_factor);
+  if (layer_config.decay_factor != 1.0) {
+    fields += ", decay_factor: " + factor().write(layer_config.decay_factor);
+  }
+  if (!layer_config.name.empty()) fields += ", name: " + layer_name().write(layer_config.name);
+  if (!layer_config.from.empty()) fields += ", from: " + list_of(layer_name()).write(layer_config.from);
   return "{" + fields + "}";
 }
 

@@ -62,12 +62,9 @@ PACELINE_ENUM_NAMES(Backend, {{Backend::kOnednn, "onednn"}, {Backend::kReference
 PACELINE_ENUM_NAMES(Device, {{Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}});
 PACELINE_ENUM_NAMES(Precision,
                     {{Precision::kFp32, "fp32"}, {Precision::kTf32, "tf32"}, {Precision::kBf16, "bf16"}});
-PACELINE_ENUM_NAMES(LayerKind, {{LayerKind::kConv, "conv"},
-                                {LayerKind::kPool, "pool"},
-                                {LayerKind::kDense, "dense"},
-                                {LayerKind::kRelu, "relu"},
-                                {LayerKind::kDropout, "dropout"},
-                                {LayerKind::kFlatten, "flatten"}});
+#define PACELINE_LAYER_NAME(key, name, on_gpu) {LayerKind::key, #name},
+PACELINE_ENUM_NAMES(LayerKind, {PACELINE_LAYER_KINDS(PACELINE_LAYER_NAME)});
+#undef PACELINE_LAYER_NAME
 PACELINE_ENUM_NAMES(DataKind, {{DataKind::kSynthetic, "synthetic"}, {DataKind::kCifar10, "cifar10"}});
 PACELINE_ENUM_NAMES(OnDevice, {{OnDevice::kAuto, "auto"}, {OnDevice::kOff, "off"}});
 PACELINE_ENUM_NAMES(JitterKind, {{JitterKind::kNone, "none"},

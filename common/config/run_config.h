@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/encode/encoding.h"
 #include "common/ids.h"
+#include "common/network/layer_kinds.h"
 #include "common/sync/modes.h"
 #include "common/sync/policy_stage.h"
 
@@ -184,15 +185,18 @@ enum class Backend { kOnednn, kReference };
 // What a GPU multiplies (worker/model/cuda/precision.h); parameters and gradients are float32 with each.
 enum class Precision { kFp32, kTf32, kBf16 };
 
-enum class LayerKind { kConv, kPool, kDense, kRelu, kDropout, kFlatten };
 // One layer of a network given in YAML; fields that a kind does not use are refused when given.
 struct LayerConfig {
-  LayerKind kind = LayerKind::kRelu;
-  std::int64_t out = 0;       // conv: output channels; dense: units
-  std::int64_t kernel = 0;    // conv, pool: square, pixels
-  std::int64_t stride = 0;    // conv: default 1; pool: default kernel
-  std::int64_t padding = -1;  // conv: default (kernel - 1) / 2 ("same"); pool: default 0
-  double rate = 0.0;          // dropout: probability of zeroing, [0, 1)
+  LayerKind kind{};
+  std::int64_t out = 0;             // conv: output channels; dense: units
+  std::int64_t kernel = 0;          // conv, pool: square, pixels
+  std::int64_t stride = 0;          // conv: default 1; pool: default kernel
+  std::int64_t padding = -1;        // conv: default (kernel - 1) / 2 ("same"); pool: default 0
+  double rate = 0.0;                // dropout: probability of zeroing, [0, 1)
+  std::string name{};               // empty: the kind's, with a number (common/network/layer_rule.h)
+  std::vector<std::string> from{};  // the layers that it reads; empty: the one before
+  double lr_factor = 1.0;           // conv, dense: times the learning rate; 0: it is not trained
+  double decay_factor = 1.0;        // conv, dense: times the weight decay
   bool operator==(const LayerConfig&) const = default;
 };
 

@@ -120,11 +120,13 @@ void add_train(Schema& schema) {
       row(PACELINE_FIELD(train.model), one_of({"cifar_cnn", "cifar_cnn_small", "layers"}), Scope::kWholeRun,
           {.effect = "A ready-made network, or `layers` for the one listed under train.layers.",
            .trade_off = "cifar_cnn is the DTSSP experiment's, about 4 x the work of cifar_cnn_small."}));
-  keys.push_back(
-      row(PACELINE_FIELD(train.layers), list_of(layer()), Scope::kWholeRun,
-          {.effect = "The network from input to output; only with model: layers.",
-           .trade_off = "conv {out, kernel, stride, padding}, pool {kernel, stride, padding}, dense {out}, "
-                        "dropout {rate}, relu, flatten."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.layers), list_of(layer()), Scope::kWholeRun,
+      {.effect = "The network from input to output; only with model: layers. A layer reads the one before "
+                 "it, or those that its `from` names.",
+       .trade_off = "conv {out, kernel, stride, padding}, pool {kernel, stride, padding}, dense {out}, "
+                    "dropout {rate}, relu, flatten, add {from}, concat {from}, global_average_pool; each "
+                    "may have a name and a from, conv and dense lr_factor and decay_factor."}));
   keys.push_back(row(PACELINE_FIELD(train.dropout), real({.low = 0, .high = 1, .open_high = true}),
                      Scope::kWholeRun,
                      {.unit = "probability",

@@ -86,6 +86,22 @@ void check_encoding(Judge& judge, const ClusterSection& cluster) {
                   "a smaller share, or smaller frame_bytes");
 }
 
+// Of a network that can be built: what the rest of the configuration has no use for.
+void check_layers(Judge& judge, const TrainSection& train, const NetworkSpec& network) {
+  for (std::size_t i = 0; i < train.layers.size(); ++i) {
+    const std::string key = "train.layers[" + std::to_string(i) + "]";
+    const double decay = train.layers[i].decay_factor;
+    judge.refuse_if(decay != 1.0 && train.optimizer.weight_decay == 0.0,
+                    {key.c_str(), "train.optimizer.weight_decay"}, "nobody reads decay_factor",
+                    real({}).write(decay), "a weight_decay above 0, or no decay_factor");
+    const Layer& layer = network.layers[i];
+    judge.refuse_if(train.device == Device::kCuda && !is_on_gpu(layer.kind), {key.c_str(), "train.device"},
+                    "there is no such layer on a GPU",
+                    std::string(name_of(layer.kind)) + " (" + layer.name + ")",
+                    "device: cpu, or a network without it");
+  }
+}
+
 void check_network(Judge& judge, const TrainSection& train) {
   const bool listed = train.model == "layers";
   judge.refuse_if(listed && train.layers.empty(), {"train.model"}, "model: layers without layers",
@@ -97,7 +113,7 @@ void check_network(Judge& judge, const TrainSection& train) {
   // Shapes are inferred here and not only in the workers, so that nobody starts for a network that cannot be.
   if (!judge.verdict().is_ok()) return;
   const auto network = build_network(train);
-  if (network.is_ok()) return;
+  if (network.is_ok()) return check_layers(judge, train, *network);
   const std::string& fault = network.status().message();  // "train.layers[3]: conv: kernel 9 is larger …"
   const std::size_t end_of_key = fault.find(": ");
   const std::string key = fault.substr(0, end_of_key);

@@ -1,6 +1,6 @@
-// The network: a list of layers with every shape worked out, and where each layer's parameters lie in the
-// flat float32 vector that travels between workers and servers. Built once from the configuration and given
-// to a back end (backend.h); nothing here computes.
+// The network: layers in topological order, each with the layers that it reads and every shape worked out,
+// and where each layer's parameters lie in the flat float32 vector that travels between workers and servers.
+// Built once from the configuration and given to a back end (backend.h); nothing here computes.
 //
 // Worked example, cifar_cnn_small on 3x32x32 (545,098 parameters):
 //
@@ -13,6 +13,11 @@
 //   relu [dropout]
 //   dense     -> 10         fc2.weight 10,128          fc2.bias 10
 //
+// What layers give each other are values, by number: 0 is the image, i + 1 what layers[i] gives. A block that
+// adds its input to what it makes of it, with the inputs of each layer:
+//
+//   layers   0 conv {0}   1 relu {1}   2 conv {2}   3 add {3, 2}   4 relu {4}   ...
+//
 // The loss is the softmax cross-entropy, averaged over the mini-batch.
 #pragma once
 
@@ -21,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "common/config/names.h"
 #include "common/config/run_config.h"
 #include "common/params/layout.h"
 #include "common/status.h"
@@ -49,9 +55,13 @@ struct ParameterRange {
 
 // One layer with its shapes. Fields that a kind does not use keep their defaults.
 struct Layer {
-  LayerKind kind = LayerKind::kRelu;
-  Shape in;
+  LayerKind kind{};
+  std::string name{};                 // of this layer alone; its tensors begin with it
+  std::vector<std::size_t> inputs{};  // values, each of a layer in front of it
+  Shape in;                           // of the first input
   Shape out;
+  bool is_random = false;    // dropout: what it does to a sample depends on the sample's id and epoch
+  bool is_vector = false;    // its output is units without a place: no window can slide over it
   std::int64_t kernel = 1;   // conv, pool (max): square
   std::int64_t stride = 1;   // conv, pool
   std::int64_t padding = 0;  // conv (zeros), pool (never the maximum)
@@ -60,36 +70,23 @@ struct Layer {
   ParameterRange bias;       // out
 };
 
-// "conv", "pool", ...: as in YAML.
-constexpr const char* name_of(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kConv:
-      return "conv";
-    case LayerKind::kPool:
-      return "pool";
-    case LayerKind::kDense:
-      return "dense";
-    case LayerKind::kRelu:
-      return "relu";
-    case LayerKind::kDropout:
-      return "dropout";
-    case LayerKind::kFlatten:
-      return "flatten";
-  }
-  return "unknown";
-}
-
 // A network whose every layer fits the next. Thread: immutable after construction.
 struct NetworkSpec {
   Shape input;
   std::int64_t classes = 0;
   std::vector<Layer> layers;  // in the order they are applied; the last gives `classes` logits
   Layout layout;              // conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
+
+  const Shape& shape_of(std::size_t value) const { return value == 0 ? input : layers[value - 1].out; }
+  // How many inputs of layers each value is.
+  std::vector<int> readers() const;
 };
 
-// The network that `train` describes: cifar_cnn, cifar_cnn_small, or its own `layers`.
-// Errors: kInvalidArgument; the message begins with the key and a colon (`train.layers[3]: conv: kernel 9 is
-// larger ...`), which common/config's check relies on.
+// The network that `train` describes: cifar_cnn, cifar_cnn_small, or its own `layers`. A layer reads those
+// that its `from` names ("input": the image), without one the layer before it. Errors: kInvalidArgument, also
+// for a name that is given twice or that no layer before has, a wrong number of inputs, and a layer that
+// nobody reads; the message begins with the key and a colon (`train.layers[3]: conv: kernel 9 is larger
+// ...`), which common/config's check relies on.
 Result<NetworkSpec> build_network(const TrainSection& train, Shape input = {3, 32, 32},
                                   std::int64_t classes = 10);
 

@@ -179,6 +179,11 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {model: layers, dropout: 0.1, layers: [{kind: dense, out: 10}]}", "train.dropout: "},
            {"train: {optimizer: {kind: adam, nesterov: true}}", "train.optimizer.nesterov: "},
            {"train: {optimizer: {decay: weights}}", "train.optimizer.decay: nobody reads it"},
+           {"train: {model: layers, layers: [{kind: dense, out: 10, decay_factor: 0}]}",
+            "train.layers[0]: nobody reads decay_factor, got 0, expected a weight_decay above 0"},
+           {"train: {device: cuda, model: layers, layers: [{kind: conv, out: 10, kernel: 1}, {kind: relu}, "
+            "{kind: add, name: sum, from: [conv1, relu1]}, {kind: dense, out: 10}]}",
+            "train.layers[2]: there is no such layer on a GPU, got add (sum), expected device: cpu"},
            {"train: {optimizer: {delay_compensation: {kind: constant}}}",
             "train.optimizer.delay_compensation.kind: each gradient is compensated by itself, got combine: "
             "mean"},

@@ -186,6 +186,35 @@ TEST_CASE("a_layer_refuses_fields_it_would_not_use_and_misses_those_it_needs") {
   CHECK_THAT(refusal(layers("dense")), Contains("wrong type"));
 }
 
+TEST_CASE("names_of_layers_and_what_they_read_are_checked") {
+  const auto layers = [](const std::string& one) {
+    return "train:\n  model: layers\n  layers:\n    - {kind: conv, out: 3, kernel: 3, name: a}\n    - " +
+           one + "\n    - {kind: dense, out: 10}\n";
+  };
+  CHECK_THAT(refusal(layers("{kind: add}")),
+             StartsWith("run.yaml:5: train.layers[1]: missing key, got no from"));
+  CHECK_THAT(refusal(layers("{kind: relu, name: \"\"}")),
+             StartsWith("run.yaml:5: train.layers[1].name: an empty name"));
+  CHECK_THAT(refusal(layers("{kind: relu, from: a}")),
+             StartsWith("run.yaml:5: train.layers[1].from: wrong type"));
+  CHECK_THAT(refusal(layers("{kind: relu, from: []}")),
+             StartsWith("run.yaml:5: train.layers[1].from: an empty list"));
+  CHECK_THAT(refusal(layers("{kind: relu, lr_factor: 0}")),
+             StartsWith("run.yaml:5: train.layers[1]: unknown key, got \"lr_factor\", expected relu to have "
+                        "kind, name, from"));
+  CHECK_THAT(refusal(layers("{kind: conv, out: 3, kernel: 3, lr_factor: -1}")),
+             StartsWith("run.yaml:5: train.layers[1].lr_factor: out of range"));
+  CHECK(refusal(layers("{kind: add, from: [a, b]}")) ==
+        "run.yaml:5: train.layers[1]: the network cannot be built, got add: from b, expected the name of a "
+        "layer before it, or input");
+  CHECK_THAT(refusal(layers("{kind: add, from: [a, fc1]}")),
+             StartsWith("run.yaml:5: train.layers[1]: ") && Contains("not before it but train.layers[2]"));
+  CHECK_THAT(refusal(layers("{kind: relu, name: a}")),
+             StartsWith("run.yaml:5: train.layers[1]: ") && Contains("name a is that of train.layers[0]"));
+  CHECK_THAT(refusal(layers("{kind: relu, from: [input]}")),
+             StartsWith("run.yaml:4: train.layers[0]: ") && Contains("no layer reads a"));
+}
+
 TEST_CASE("who_would_go_back_to_bsp_is_told_in_which_order_stages_may_come") {
   CHECK_THAT(
       refusal("sync: {policy: switch, stages: [{policy: asp, until: {progress: 0.5}}, {policy: bsp}]}"),

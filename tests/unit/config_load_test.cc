@@ -221,6 +221,14 @@ train:
   CHECK(c.train.layers[3].rate == 0.25);
 }
 
+TEST_CASE("a_layer_of_which_nothing_new_is_said_is_written_as_before_there_were_names") {
+  const RunConfig c = loaded(
+      "train: {model: layers, layers: [{kind: conv, out: 3, kernel: 3}, {kind: relu}, "
+      "{kind: dropout, rate: 0.5}, {kind: dense, out: 10}]}");
+  CHECK_THAT(to_yaml(c), Contains("layers: [{kind: conv, out: 3, kernel: 3, stride: 1, padding: 1}, "
+                                  "{kind: relu}, {kind: dropout, rate: 0.5}, {kind: dense, out: 10}]"));
+}
+
 TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
   for (const char* text : {
            "run: {}",
@@ -241,6 +249,11 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
            "  {kind: pool, kernel: 3, stride: 2, padding: 1}, {kind: flatten}, {kind: dropout, rate: 0.1}, "
            "{kind: dense, out: "
            "10}]}",
+           "train: {model: layers, optimizer: {weight_decay: 0.1, decay: weights}, layers: [\n"
+           "  {kind: conv, out: 3, kernel: 3, name: a.b, lr_factor: 0.5, decay_factor: 0}, {kind: relu, "
+           "from: [a.b]},\n"
+           "  {kind: add, from: [relu1, input]}, {kind: concat, name: c-1, from: [add1, input]},\n"
+           "  {kind: global_average_pool}, {kind: dense, out: 10}]}",
        }) {
     const RunConfig config = loaded(text);
     const std::string yaml = to_yaml(config);

@@ -21,6 +21,16 @@ NetworkSpec odd_network() {
   return network_of({conv(5, 3), relu(), pool(2), dense(7), relu(), dense(4)}, {3, 8, 8}, 4);
 }
 
+// The same, its first layer slow and spared of weight decay, and its second not trained.
+NetworkSpec unevenly_trained_network() {
+  LayerConfig slow = conv(5, 3);
+  slow.lr_factor = 0.5;
+  slow.decay_factor = 0.0;
+  LayerConfig frozen = dense(7);
+  frozen.lr_factor = 0.0;
+  return network_of({slow, relu(), pool(2), frozen, relu(), dense(4)}, {3, 8, 8}, 4);
+}
+
 SharedFloats shared(std::vector<float> values) {
   return std::make_shared<const std::vector<float>>(std::move(values));
 }
@@ -28,9 +38,7 @@ SharedFloats shared(std::vector<float> values) {
 // Vectors of both kinds, through the same passes; and the back end that computes with those on the GPU.
 struct Both {
   explicit Both(const OptimizerSection& optimizer, NetworkSpec of = odd_network())
-      : network(std::move(of)),
-        batch(network, 4, Catch::rngSeed() + 1),
-        host(optimizer, network.layout) {
+      : network(std::move(of)), batch(network, 4, Catch::rngSeed() + 1), host(optimizer, network.layout) {
     auto all = cuda::open_gpus({});
     REQUIRE(all.is_ok());
     gpus = std::move(all).value();
@@ -106,7 +114,9 @@ OptimizerSection optimizer_of(OptimizerKind kind, double decay, bool decoupled) 
 TEST_CASE("own_gradients_on_a_gpu_are_what_they_are_on_the_host") {
   const double decay = GENERATE(0.0, 0.01);
   const bool decoupled = GENERATE(false, true);
-  Both both(optimizer_of(OptimizerKind::kSgd, decay, decoupled));
+  const bool evenly = GENERATE(false, true);
+  Both both(optimizer_of(OptimizerKind::kSgd, decay, decoupled),
+            evenly ? odd_network() : unevenly_trained_network());
   const std::vector<float> first = random_parameters(both.network, Catch::rngSeed() + 2);
   const std::vector<float> second = random_parameters(both.network, Catch::rngSeed() + 3);
   const std::int64_t size = both.network.layout.size();
@@ -153,7 +163,8 @@ TEST_CASE("steps_with_a_state_on_a_gpu_are_what_they_are_on_the_host") {
   const bool nesterov = GENERATE(false, true);
   OptimizerSection optimizer = optimizer_of(kind, decay, decoupled);
   optimizer.nesterov = nesterov && kind == OptimizerKind::kMomentum;
-  Both both(optimizer);
+  const bool evenly = GENERATE(false, true);
+  Both both(optimizer, evenly ? odd_network() : unevenly_trained_network());
   both.take_over(0, random_parameters(both.network, Catch::rngSeed() + 2), {});
   for (int i = 0; i < 3; ++i) {
     const double scale = i == 1 ? 0.25 : 1.0;

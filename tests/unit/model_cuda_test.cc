@@ -270,6 +270,17 @@ TEST_CASE("threads_that_share_gpus_do_what_each_does_alone") {
   check_threads_agree(**gpus, small_network(), kind);
 }
 
+TEST_CASE("a_layer_that_is_not_on_a_gpu_is_named") {
+  const auto gpus = cuda::open_gpus({{}, Precision::kFp32});
+  REQUIRE(gpus.is_ok());
+  const auto make = (*gpus)->for_thread(0);
+  REQUIRE(make.is_ok());
+  const NetworkSpec network =
+      network_of({conv(3, 3), named_layer("sum", add({"conv1", "input"})), dense(5)}, {3, 8, 8}, 5);
+  CHECK(make->make_backend(network, 4, 5).status().message() ==
+        "layer 1 (add sum): there is no such layer on a GPU");
+}
+
 TEST_CASE("a_mini_batch_that_does_not_fit_is_refused_by_cuda") {
   const NetworkSpec network = network_of({dropout(0.5), dense(3)}, {1, 2, 2}, 3);
   const RandomBatch batch(network, 4, 1);

@@ -25,6 +25,61 @@ inline LayerConfig dense(std::int64_t out) { return {.kind = LayerKind::kDense, 
 inline LayerConfig relu() { return {.kind = LayerKind::kRelu}; }
 inline LayerConfig flatten() { return {.kind = LayerKind::kFlatten}; }
 inline LayerConfig dropout(double rate) { return {.kind = LayerKind::kDropout, .rate = rate}; }
+inline LayerConfig global_average_pool() { return {.kind = LayerKind::kGlobalAveragePool}; }
+inline LayerConfig add(std::vector<std::string> from) {
+  return {.kind = LayerKind::kAdd, .from = std::move(from)};
+}
+inline LayerConfig concat(std::vector<std::string> from) {
+  return {.kind = LayerKind::kConcat, .from = std::move(from)};
+}
+// The same layer with a name, and reading `from` where that is not the one before.
+inline LayerConfig named_layer(std::string name, LayerConfig layer, std::vector<std::string> from = {}) {
+  layer.name = std::move(name);
+  if (!from.empty()) layer.from = std::move(from);
+  return layer;
+}
+inline LayerConfig reading(LayerConfig layer, std::vector<std::string> from) {
+  layer.from = std::move(from);
+  return layer;
+}
+
+// Networks in which values are read several times, added up and put side by side, in the ways that a back end
+// may get wrong. For images of 3 channels of even sides, of 10 classes; `wide` and `narrow`: channels;
+// `pixels`: of an image.
+inline std::vector<std::vector<LayerConfig>> branching_networks(std::int64_t wide, std::int64_t narrow,
+                                                                std::int64_t pixels) {
+  return {
+      // Residual blocks as He et al. have them; the shortcut is a ReLU's output, then a convolution's.
+      {conv(wide, 3), named_layer("a", relu()), conv(wide, 3), relu(), named_layer("b", conv(wide, 3)),
+       add({"b", "a"}), named_layer("c", relu()), conv(narrow, 3, 2), relu(),
+       named_layer("d", conv(narrow, 3)), named_layer("e", conv(narrow, 1, 2, 0), {"c"}), add({"d", "e"}),
+       relu(), global_average_pool(), dense(10)},
+      // Activation first: what is added is read by a ReLU, too.
+      {named_layer("a", conv(wide, 3)), relu(), named_layer("b", conv(wide, 3)),
+       named_layer("c", add({"a", "b"})), relu(), named_layer("d", conv(wide, 3)), add({"c", "d"}), relu(),
+       pool(2), dense(10)},
+      // The image is read twice, and added to what it became.
+      {named_layer("a", conv(3, 3)), named_layer("b", relu(), {"input"}), add({"a", "b"}), dense(10)},
+      // A value added to itself; three inputs; one that nothing trained stands in front of.
+      {named_layer("a", conv(4, 3)), named_layer("b", add({"a", "a"})),
+       named_layer("c", reading(conv(4, 3), {"input"})), named_layer("d", relu(), {"a"}),
+       add({"b", "c", "d"}), dense(10)},
+      // Inception: channels side by side, of blocks and of none; a ReLU and a pool that others read, too.
+      {conv(wide, 3), named_layer("a", relu()), named_layer("b", conv(wide, 1)),
+       named_layer("c", pool(3, 1, 1), {"a"}), named_layer("d", relu(), {"a"}), concat({"b", "c", "d"}),
+       dropout(0.2), named_layer("e", conv(5, 3)), named_layer("f", pool(3, 1, 1), {"e"}),
+       concat({"e", "f", "input"}), global_average_pool(), dense(10)},
+      // A dropout and a pool of what is read elsewhere, too.
+      {named_layer("a", conv(narrow, 3)), named_layer("b", dropout(0.3)), named_layer("c", pool(1, 1), {"a"}),
+       named_layer("d", relu(), {"a"}), named_layer("e", pool(3, 1, 1)), add({"b", "c", "e"}), dense(10)},
+      // Vectors, of which one lies as the image that it was; the sum gives the logits.
+      {conv(4, 3), relu(), pool(2), named_layer("a", flatten()), named_layer("b", dense(pixels)),
+       add({"a", "b"}), relu(), concat({"b", "relu2"}), named_layer("c", dense(10)),
+       named_layer("d", dense(10), {"a"}), add({"c", "d"})},
+      // The mean of each channel is a logit.
+      {conv(wide, 3), relu(), conv(10, 3), global_average_pool()},
+  };
+}
 
 inline TrainSection train_with(std::vector<LayerConfig> layers) {
   TrainSection train;

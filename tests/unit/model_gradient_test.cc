@@ -89,6 +89,30 @@ TEST_CASE("the_gradient_of_a_small_network_like_the_cifar_ones_is_its_finite_dif
                             {3, 8, 8}, 3));
 }
 
+TEST_CASE("the_gradient_of_a_sum_of_layers_is_its_finite_difference") {
+  check_gradient(network_of(
+      {named_layer("a", conv(3, 3)), relu(), named_layer("b", conv(3, 3)), add({"a", "b", "a"}), dense(4)},
+      {2, 5, 4}, 4));
+}
+
+TEST_CASE("the_gradient_of_layers_side_by_side_is_its_finite_difference") {
+  check_gradient(network_of({named_layer("a", conv(3, 3)), named_layer("b", conv(2, 3)),
+                             concat({"b", "input", "a"}), conv(2, 3), dense(4)},
+                            {2, 5, 4}, 4));
+}
+
+TEST_CASE("the_gradient_through_a_global_average_pool_is_its_finite_difference") {
+  check_gradient(network_of({conv(3, 3), global_average_pool(), dense(4)}, {2, 5, 4}, 4));
+}
+
+TEST_CASE("the_gradient_of_each_branching_network_is_its_finite_difference") {
+  const auto layers = branching_networks(4, 2, 4 * 4);
+  const auto index = GENERATE(range(0, 8));
+  REQUIRE(layers.size() == 8);
+  INFO("network " << index);
+  check_gradient(network_of(layers[static_cast<std::size_t>(index)], {3, 4, 4}, 10));
+}
+
 TEST_CASE("the_loss_of_equal_logits_is_the_logarithm_of_the_classes") {
   const NetworkSpec network = network_of({dense(4)}, {1, 2, 2}, 4);
   const RandomBatch batch(network, 5, 1);
@@ -150,10 +174,13 @@ TEST_CASE("the_mean_of_equal_mini_batches_is_the_large_one", "[both]") {
 
 // What is said to be final at each point of the backward pass, and whether it was.
 TEST_CASE("each_layer_is_final_once_the_last_first_and_nothing_touches_it_afterwards", "[both]") {
-  const auto layers = GENERATE(std::vector<LayerConfig>{conv(4, 3), relu(), pool(2), dropout(0.3), conv(6, 3),
-                                                        relu(), pool(2), dense(8), relu(), dense(5)},
-                               std::vector<LayerConfig>{relu(), conv(4, 3, 2), pool(2), flatten(), dense(5)},
-                               std::vector<LayerConfig>{dense(5)});
+  const auto layers =
+      GENERATE(std::vector<LayerConfig>{conv(4, 3), relu(), pool(2), dropout(0.3), conv(6, 3), relu(),
+                                        pool(2), dense(8), relu(), dense(5)},
+               std::vector<LayerConfig>{relu(), conv(4, 3, 2), pool(2), flatten(), dense(5)},
+               std::vector<LayerConfig>{named_layer("a", conv(4, 3)), relu(), named_layer("b", conv(4, 3)),
+                                        add({"b", "a"}), relu(), dense(5)},
+               std::vector<LayerConfig>{dense(5)});
   const std::int64_t samples = GENERATE(1, 4);  // of 4: the mini-batch may be smaller
   const NetworkSpec network = network_of(layers, {3, 8, 8}, 5);
   const RandomBatch batch(network, samples, 2);

@@ -1,6 +1,7 @@
 // From YAML's list of layers to a network: shapes, parameter ranges, refusals, initial values.
 #include <catch2/catch.hpp>
 
+#include "common/hex.h"
 #include "tests/unit/model_fixture.h"
 
 using namespace paceline;
@@ -98,6 +99,84 @@ TEST_CASE("a_field_that_a_layer_does_not_read_is_refused") {
         "train.layers[0]: flatten: has no `padding`");
   CHECK(refusal({{.kind = LayerKind::kDense, .out = 10, .rate = 0.5}}) ==
         "train.layers[0]: dense: has no `rate`");
+}
+
+TEST_CASE("a_layer_reads_those_that_it_names_or_the_one_before") {
+  const NetworkSpec network = network_of(
+      {named_layer("stem", conv(8, 3)), relu(), conv(8, 3, 2),
+       named_layer("short", conv(8, 1, 2, 0), {"stem"}), named_layer("sum", add({"conv2", "short"})),
+       concat({"sum", "sum"}), global_average_pool(), dense(10)},
+      {3, 32, 32}, 10);
+  CHECK(shapes_of(network) == std::vector<std::string>{"8x32x32", "8x32x32", "8x16x16", "8x16x16", "8x16x16",
+                                                       "16x16x16", "16x1x1", "10x1x1"});
+  std::vector<std::vector<std::size_t>> inputs;
+  std::vector<std::string> names;
+  for (const Layer& layer : network.layers) {
+    inputs.push_back(layer.inputs);
+    names.push_back(layer.name);
+  }
+  CHECK(inputs == std::vector<std::vector<std::size_t>>{{0}, {1}, {2}, {1}, {3, 4}, {5, 5}, {6}, {7}});
+  CHECK(names == std::vector<std::string>{"stem", "relu1", "conv2", "short", "sum", "concat1",
+                                          "global_average_pool1", "fc1"});
+  CHECK(network.readers() == std::vector<int>{1, 2, 1, 1, 1, 2, 1, 1, 0});
+  std::vector<std::string> tensors;
+  for (const Tensor& tensor : network.layout.tensors()) tensors.push_back(tensor.name);
+  CHECK(tensors == std::vector<std::string>{"stem.weight", "stem.bias", "conv2.weight", "conv2.bias",
+                                            "short.weight", "short.bias", "fc1.weight", "fc1.bias"});
+}
+
+TEST_CASE("a_graph_that_cannot_be_is_refused") {
+  CHECK(refusal({conv(4, 3), reading(relu(), {"conv7"}), dense(10)}) ==
+        "train.layers[1]: relu: from conv7, expected the name of a layer before it, or input");
+  CHECK(refusal({reading(conv(4, 3), {"relu1"}), relu(), dense(10)}) ==
+        "train.layers[0]: conv: from relu1, which is not before it but train.layers[1], expected a layer "
+        "before it: a network has no cycles");
+  CHECK(refusal({reading(conv(4, 3), {"conv1"}), dense(10)}) ==
+        "train.layers[0]: conv: from conv1, which is not before it but train.layers[0], expected a layer "
+        "before it: a network has no cycles");
+  CHECK(refusal({named_layer("a", conv(4, 3)), named_layer("a", relu()), dense(10)}) ==
+        "train.layers[1]: relu: name a is that of train.layers[0], expected another");
+  CHECK(refusal({named_layer("relu1", conv(4, 3)), relu(), dense(10)}) ==
+        "train.layers[1]: relu: name relu1 is that of train.layers[0], expected another");
+  CHECK(refusal({named_layer("input", conv(4, 3)), dense(10)}) ==
+        "train.layers[0]: conv: name input is the image's, expected another");
+  CHECK(refusal({named_layer("a b", conv(4, 3)), dense(10)}) ==
+        "train.layers[0]: conv: name a b, expected letters, digits, _, - and ., no more than 64");
+  CHECK(refusal({conv(4, 3), reading(relu(), {"conv1", "input"}), dense(10)}) ==
+        "train.layers[1]: relu: 2 inputs, expected 1");
+  CHECK(refusal({conv(4, 3), add({}), dense(10)}) == "train.layers[1]: add: 1 input, expected 2 or more");
+  CHECK(refusal({conv(4, 3), relu(), reading(dense(10), {"conv1"})}) ==
+        "train.layers[1]: relu: no layer reads relu1, expected one whose `from` names it");
+  CHECK(refusal({conv(4, 3), add({"conv1", "input"}), dense(10)}) ==
+        "train.layers[1]: add: inputs of 4x32x32 and 3x32x32, expected inputs of one shape");
+  CHECK(refusal({conv(4, 3, 2), concat({"conv1", "input"}), dense(10)}) ==
+        "train.layers[1]: concat: inputs of 4x16x16 and 3x32x32, expected inputs of one height and width");
+  CHECK(refusal({flatten(), global_average_pool(), dense(10)}) ==
+        "train.layers[1]: global_average_pool: needs an image, but its input is a vector of 3072 units");
+  CHECK(refusal({conv(4, 3), global_average_pool()}) ==
+        "train.layers[1]: global_average_pool: out 4 is last, expected dense with out 10 (the number of "
+        "classes)");
+}
+
+TEST_CASE("a_layers_factors_are_its_tensors_traits") {
+  LayerConfig slow = conv(4, 3);
+  slow.lr_factor = 0.5;
+  slow.decay_factor = 0.0;
+  const NetworkSpec network = network_of({slow, dense(10)}, {3, 8, 8}, 10);
+  const auto& tensors = network.layout.tensors();
+  CHECK(tensors[0].traits == TensorTraits{TensorRole::kWeight, 0.5, 0.0});
+  CHECK(tensors[1].traits == TensorTraits{TensorRole::kBias, 0.5, 0.0});
+  CHECK(tensors[2].traits == usual_traits("fc1.weight"));
+  CHECK(tensors[3].traits == usual_traits("fc1.bias"));
+  CHECK(network.layout.hash() != network_of({conv(4, 3), dense(10)}, {3, 8, 8}, 10).layout.hash());
+  LayerConfig wrong = relu();
+  wrong.lr_factor = 0.0;
+  CHECK(refusal({wrong, dense(10)}) == "train.layers[0]: relu: has no `lr_factor`");
+}
+
+// The hash travels and is in checkpoints: as it was before layers had names.
+TEST_CASE("the_layouts_of_the_ready_made_networks_keep_their_hashes") {
+  CHECK(hex(build_network(TrainSection{}).value().layout.hash()) == "22716750543e521e");
 }
 
 TEST_CASE("model_layers_and_dropout_must_agree") {

@@ -62,6 +62,7 @@ using MakeBackend = std::function<Result<std::unique_ptr<NetworkBackend>>(
 // whether sample_ids and epochs are needed. `samples_kept`: how many samples the back end has itself; above 0
 // the batch may have no images, and then needs both, of these.
 enum class DropoutKeys { kIgnored, kRequired };
+DropoutKeys keys_needed(const NetworkSpec& network);  // by a training step
 Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples, DropoutKeys keys,
                    std::int64_t samples_kept = 0);
 

@@ -6,6 +6,12 @@
 
 namespace paceline {
 
+DropoutKeys keys_needed(const NetworkSpec& network) {
+  const bool draws = std::any_of(network.layers.begin(), network.layers.end(),
+                                 [](const Layer& layer) { return layer.is_random; });
+  return draws ? DropoutKeys::kRequired : DropoutKeys::kIgnored;
+}
+
 Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples, DropoutKeys keys,
                    std::int64_t samples_kept) {
   const std::int64_t n = batch.size();

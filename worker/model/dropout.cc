@@ -6,9 +6,8 @@
 
 namespace paceline {
 
-void fill_dropout_mask(const NetworkSpec& network, std::size_t layer_index, std::uint64_t seed,
-                       const Batch& batch, std::span<float> mask) {
-  const Layer& layer = network.layers[layer_index];
+void fill_dropout_mask(const Layer& layer, std::size_t layer_index, std::uint64_t seed, const Batch& batch,
+                       std::span<float> mask) {
   const std::int64_t elements = layer.out.size();
   PACELINE_ASSERT(static_cast<std::int64_t>(mask.size()) == batch.size() * elements,
                   std::to_string(mask.size()));

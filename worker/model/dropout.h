@@ -32,9 +32,10 @@ constexpr CounterRandom dropout_numbers(std::uint64_t seed, std::int64_t epoch, 
           layer_index};
 }
 
-// Fills `mask` (batch.size() x layer.out.size() floats, row-major) with 0 or 1 / (1 - rate) for dropout layer
-// `layer_index` of `network`. One 32-bit number per element, drawn in the order channel, row, column.
-void fill_dropout_mask(const NetworkSpec& network, std::size_t layer_index, std::uint64_t seed,
-                       const Batch& batch, std::span<float> mask);
+// Fills `mask` (batch.size() x layer.out.size() floats, row-major) with 0 or 1 / (1 - rate) for a dropout
+// layer, the network's `layer_index`-th. One 32-bit number per element, drawn in the order channel, row,
+// column.
+void fill_dropout_mask(const Layer& layer, std::size_t layer_index, std::uint64_t seed, const Batch& batch,
+                       std::span<float> mask);
 
 }  // namespace paceline

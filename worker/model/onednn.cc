@@ -1,4 +1,4 @@
-// The oneDNN back end as the worker sees it: points the program (onednn_layers.h) at the caller's vectors,
+// The oneDNN back end as the worker sees it: points the program (onednn_plan.h) at the caller's vectors,
 // runs it, and computes the loss between the two passes. A mini-batch smaller than the built size is filled
 // up with zero images whose loss gradient is zero: they add nothing to any parameter's gradient.
 #include "worker/model/onednn.h"
@@ -13,14 +13,14 @@
 #include "common/assert.h"
 #include "worker/model/dropout.h"
 #include "worker/model/loss.h"
-#include "worker/model/onednn_layers.h"
+#include "worker/model/onednn_plan.h"
 
 namespace paceline {
 namespace {
 
 using onednn::floats_of;
-using onednn::LayerProgram;
 using onednn::Mask;
+using onednn::Plan;
 using onednn::When;
 using Pass = onednn::Program::Pass;
 
@@ -33,21 +33,19 @@ class OnednnBackend : public NetworkBackend {
       : network_(std::move(network)),
         batch_size_(batch_size),
         seed_(seed),
-        layers_(network_, batch_size),
+        plan_(network_, batch_size),
         filled_images_(batch_size * network_.input.size()) {}
 
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
                           const FinalFrom& final_from) override {
-    const bool drops = !layers_.masks().empty();
-    PACELINE_RETURN_IF_ERROR(
-        check_batch(network_, batch, batch_size_, drops ? DropoutKeys::kRequired : DropoutKeys::kIgnored));
+    PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, keys_needed(network_)));
     check_length(gradient.size());
     try {
       draw_masks(batch);
       forward(parameters, batch, When::kTraining);
       const Metric metric = loss(batch);
-      layers_.program().point_gradient(gradient.data());
-      layers_.program().run(Pass::kBackward, When::kTraining, final_from);
+      plan_.program().point_gradient(gradient.data());
+      plan_.program().run(Pass::kBackward, When::kTraining, final_from);
       return metric;
     } catch (const dnnl::error& e) {
       return library_failed(e);
@@ -71,32 +69,32 @@ class OnednnBackend : public NetworkBackend {
   }
 
   void draw_masks(const Batch& batch) {
-    for (const Mask& mask : layers_.masks()) {
-      const std::int64_t floats = batch.size() * network_.layers[mask.layer_index].out.size();
-      fill_dropout_mask(network_, mask.layer_index, seed_, batch,
-                        {floats_of(mask.drawn), static_cast<std::size_t>(floats)});
+    for (const Mask* const mask : plan_.masks()) {
+      const Layer& layer = network_.layers[mask->layer_index];
+      const auto floats = static_cast<std::size_t>(batch.size() * layer.out.size());
+      fill_dropout_mask(layer, mask->layer_index, seed_, batch, {floats_of(mask->drawn), floats});
     }
   }
 
   void forward(std::span<const float> parameters, const Batch& batch, When when) {
     check_length(parameters.size());
-    layers_.program().point_parameters(parameters.data());
+    plan_.program().point_parameters(parameters.data());
     float* images = const_cast<float*>(batch.images.data());  // only read
     if (batch.size() < batch_size_) {
       const auto end = std::copy(batch.images.begin(), batch.images.end(), filled_images_.begin());
       std::fill(end, filled_images_.end(), 0.0F);
       images = filled_images_.data();
     }
-    layers_.images().set_data_handle(images);
-    layers_.program().run(Pass::kForward, when, {});
+    plan_.images().set_data_handle(images);
+    plan_.program().run(Pass::kForward, when, {});
   }
 
   std::span<const float> logits(const Batch& batch) const {
-    return {floats_of(layers_.logits()), static_cast<std::size_t>(batch.size() * network_.classes)};
+    return {floats_of(plan_.logits()), static_cast<std::size_t>(batch.size() * network_.classes)};
   }
 
   Metric loss(const Batch& batch) {
-    const std::span<float> difference(floats_of(layers_.logit_difference()),
+    const std::span<float> difference(floats_of(plan_.logit_difference()),
                                       static_cast<std::size_t>(batch_size_ * network_.classes));
     const std::size_t used = logits(batch).size();
     std::fill(difference.begin() + used, difference.end(), 0.0F);
@@ -107,7 +105,7 @@ class OnednnBackend : public NetworkBackend {
   NetworkSpec network_;
   std::int64_t batch_size_;
   std::uint64_t seed_;
-  LayerProgram layers_;
+  Plan plan_;
   std::vector<float> filled_images_;
 };
 

@@ -1,5 +1,5 @@
-// The oneDNN back end: the fast one, on one core. Only onednn*.cc, and the two private headers
-// onednn_layers.h and onednn_program.h, see the library.
+// The oneDNN back end: the fast one, on one core. Only onednn*.cc, layers/*/onednn.cc and
+// the private headers between them see the library.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Two lists of oneDNN primitives, forward and backward, built once and then only executed; and the memory
-// they work on. The mechanics of the oneDNN back end, ignorant of layers. Private to onednn*.cc.
+// they work on. The mechanics of the oneDNN back end, ignorant of layers. Private to onednn*.cc and
+// layers/<kind>/onednn.cc.
 //
 // Parameters and gradient stay the caller's flat vectors: a "window" is a row-major memory that points into
 // one, and is pointed anew at each step. A primitive that prefers another format gets a reorder in front of
@@ -84,6 +85,34 @@ class Program {
     return copy;
   }
 
+  // The floats of `whole`, which are bound, as `desc` says: a part of them, or with other dimensions.
+  memory view(const memory& whole, const memory::desc& desc) {
+    viewed_.push_back(whole);
+    return memory(desc, engine_, whole.get_data_handle());
+  }
+
+  // `value` with as many floats in other dimensions: itself where they are the same, else row-major.
+  memory shaped(Pass pass, const memory& value, const Dims& dims) {
+    if (value.get_desc().dims() == dims) return value;
+    memory rows = value;
+    const memory::desc row_major = plain(value.get_desc().dims());
+    // What is bound anew at each step cannot be viewed.
+    if (value.get_desc() != row_major || value.get_data_handle() == nullptr) {
+      rows = make(row_major);
+      append_reorder(pass, value, rows);
+    }
+    return view(rows, plain(dims));
+  }
+
+  // sum += addend
+  void append_sum(Pass pass, const memory& sum, const memory& addend) {
+    const memory read = in_format(pass, addend, sum.get_desc());
+    const dnnl::binary::primitive_desc desc(
+        {dnnl::algorithm::binary_add, sum.get_desc(), read.get_desc(), sum.get_desc()}, attributes(),
+        engine_);
+    append<dnnl::binary>(pass, desc, {{DNNL_ARG_SRC_0, sum}, {DNNL_ARG_SRC_1, read}, {DNNL_ARG_DST, sum}});
+  }
+
   memory parameter(const ParameterRange& range, const Dims& dims) { return window(parameters_, range, dims); }
   memory gradient(const ParameterRange& range, const Dims& dims) { return window(gradients_, range, dims); }
 
@@ -143,6 +172,7 @@ class Program {
   std::vector<Window> parameters_;
   std::vector<Window> gradients_;
   std::vector<memory> scratchpads_;
+  std::vector<memory> viewed_;  // kept for as long as the views of them
   std::size_t arena_bytes_ = 0;
   memory arena_;
 };

@@ -146,11 +146,7 @@ class CudaBackend final : public NetworkBackend {
                     std::to_string(floats) + " floats, expected " + std::to_string(network_.layout.size()));
   }
 
-  DropoutKeys keys_needed() const {
-    const bool drops = std::any_of(network_.layers.begin(), network_.layers.end(),
-                                   [](const Layer& layer) { return layer.kind == LayerKind::kDropout; });
-    return drops ? DropoutKeys::kRequired : DropoutKeys::kIgnored;
-  }
+  DropoutKeys keys_needed() const { return paceline::keys_needed(network_); }
 
   // Which samples they are is needed for the masks.
   Keys keys_of(Mode mode) const {

@@ -7,9 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "worker/model/cuda/convolution.h"
-#include "worker/model/cuda/dense.h"
-#include "worker/model/cuda/plain_layers.h"
+#include "worker/model/layers/cuda_layer.h"
 
 namespace paceline::cuda {
 namespace {
@@ -34,7 +32,18 @@ Status check_sizes(const PlacedNetwork& network, int samples) {
   return Status::ok();
 }
 
-bool is_trained(LayerKind kind) { return kind == LayerKind::kConv || kind == LayerKind::kDense; }
+// Each layer reads the one before it: with one input each, and all of them read, there is no other way.
+Status check_kinds(const PlacedNetwork& network) {
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    if (gpu_kind(layer.kind) != nullptr) continue;
+    return invalid_argument("layer " + std::to_string(i) + " (" + name_of(layer.kind) + " " + layer.name +
+                            "): there is no such layer on a GPU");
+  }
+  return Status::ok();
+}
+
+bool is_trained(const Layer& layer) { return layer.weight.size > 0; }
 
 // What layer `index` does of those behind it, and the first that it does not.
 struct Reach {
@@ -43,17 +52,18 @@ struct Reach {
   std::size_t end;
 };
 
-// A trained layer does a ReLU and then a pool; what is nothing on a GPU is seen through.
+// Such a layer does a ReLU and then a pool; what is nothing on a GPU is seen through.
 Reach reach_of(const PlacedNetwork& network, std::size_t index) {
   Reach reach{.end = index + 1};
-  if (!is_trained(network.layers[index].kind)) return reach;
+  if (!gpu_kind(network.layers[index].kind)->does_relu_and_pool) return reach;
   for (; reach.end < network.layers.size() && reach.pool == nullptr; ++reach.end) {
     const Layer& layer = network.layers[reach.end];
-    if (layer.kind == LayerKind::kRelu && reach.relu == WithRelu::kNo) {
+    const GpuKind& kind = *gpu_kind(layer.kind);
+    if (kind.is_relu && reach.relu == WithRelu::kNo) {
       reach.relu = WithRelu::kYes;
-    } else if (layer.kind == LayerKind::kPool) {
+    } else if (kind.is_max_pool) {
       reach.pool = &layer;
-    } else if (layer.kind != LayerKind::kFlatten) {
+    } else if (!kind.is_nothing) {
       break;
     }
   }
@@ -74,26 +84,14 @@ Result<std::unique_ptr<GpuLayer<T>>> make_layer(const GpuThread& gpu, AlgorithmC
                                                 const PlacedNetwork& network, std::size_t index,
                                                 const Reach& reach, int samples, Precision precision,
                                                 std::uint64_t seed) {
-  using Made = std::unique_ptr<GpuLayer<T>>;
-  const Layer& layer = network.layers[index];
+  const GpuKind& kind = *gpu_kind(network.layers[index].kind);
   PACELINE_ASSIGN_OR_RETURN(Behind<T> behind, make_behind<T>(gpu, reach, samples));
-  switch (layer.kind) {
-    case LayerKind::kConv:
-      return make_convolution<T>(gpu, cache, layer, samples, precision, std::move(behind));
-    case LayerKind::kDense:
-      return Made(std::make_unique<Dense<T>>(gpu, layer, samples, precision, std::move(behind)));
-    case LayerKind::kPool: {
-      PACELINE_ASSIGN_OR_RETURN(Pooling<T> pooling, Pooling<T>::make(gpu, layer, samples));
-      return Made(std::make_unique<MaxPool<T>>(std::move(pooling)));
-    }
-    case LayerKind::kRelu:
-      return Made(std::make_unique<Relu<T>>(gpu, layer, samples));
-    case LayerKind::kDropout:
-      return Made(std::make_unique<Dropout<T>>(gpu, layer, index, samples, seed));
-    case LayerKind::kFlatten:
-      break;
+  LayerParts<T> parts{gpu, cache, network.layers[index], index, samples, precision, seed, std::move(behind)};
+  if constexpr (kNarrow<T>) {
+    return kind.make_bfloat16(std::move(parts));
+  } else {
+    return kind.make_float(std::move(parts));
   }
-  return internal_error(std::string(name_of(layer.kind)) + ": not a layer of a GPU's program");
 }
 
 }  // namespace
@@ -102,6 +100,7 @@ template <typename T>
 Result<std::unique_ptr<Program<T>>> Program<T>::make(const GpuThread& gpu, AlgorithmCache& cache,
                                                      const PlacedNetwork& network, int samples,
                                                      Precision precision, std::uint64_t seed) {
+  PACELINE_RETURN_IF_ERROR(check_kinds(network));
   PACELINE_RETURN_IF_ERROR(check_sizes(network, samples));
   std::unique_ptr<Program> program(new Program(gpu, samples));
   PACELINE_RETURN_IF_ERROR(program->add_stages(cache, network, precision, seed));
@@ -117,7 +116,7 @@ Status Program<T>::add_stages(AlgorithmCache& cache, const PlacedNetwork& networ
     const Layer& layer = network.layers[i];
     const Reach reach = reach_of(network, i);
     end = reach.end;
-    if (layer.kind == LayerKind::kFlatten) continue;
+    if (gpu_kind(layer.kind)->is_nothing) continue;
     Stage stage;
     stage.layer = layer;
     auto made = make_layer<T>(gpu_, cache, network, i, reach, samples_, precision, seed);
@@ -130,7 +129,7 @@ Status Program<T>::add_stages(AlgorithmCache& cache, const PlacedNetwork& networ
     PACELINE_ASSIGN_OR_RETURN(stage.out, make_device_memory<T>(samples_ * out.size()));
     stages_.push_back(std::move(stage));
   }
-  const auto trained = [](const Stage& stage) { return is_trained(stage.layer.kind); };
+  const auto trained = [](const Stage& stage) { return is_trained(stage.layer); };
   first_trained_ = std::find_if(stages_.begin(), stages_.end(), trained) - stages_.begin();
   trained_ = std::count_if(stages_.begin(), stages_.end(), trained);
   return Status::ok();
@@ -217,7 +216,7 @@ Status Program<T>::forward(const StepVectors& step, Mode mode, const AtLayer& be
   std::size_t trained = 0;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
-    if (is_trained(stage.layer.kind)) {
+    if (is_trained(stage.layer)) {
       PACELINE_RETURN_IF_ERROR(before(trained++));
       PACELINE_RETURN_IF_ERROR(narrow_weight(step, stage.layer));
     }
@@ -236,7 +235,7 @@ Status Program<T>::backward(const StepVectors& step, const AtLayer& behind) {
     T* in_difference = i > first_trained_ ? differences_[1 - current].data() : nullptr;
     PACELINE_RETURN_IF_ERROR(stage.computed->backward(pass, in_of(step, i), stage.out.data(),
                                                       differences_[current].data(), in_difference));
-    if (is_trained(stage.layer.kind)) PACELINE_RETURN_IF_ERROR(behind(--trained));
+    if (is_trained(stage.layer)) PACELINE_RETURN_IF_ERROR(behind(--trained));
     current = 1 - current;
   }
   return Status::ok();

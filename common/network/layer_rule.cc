@@ -1,0 +1,83 @@
+#include "common/network/layer_rule.h"
+
+#include <string>
+#include <utility>
+
+#include "common/assert.h"
+
+namespace paceline {
+
+#define PACELINE_RULE(key, name, on_gpu) \
+  namespace layers::name {               \
+  extern const LayerRule kRule;          \
+  }
+PACELINE_LAYER_KINDS(PACELINE_RULE)
+#undef PACELINE_RULE
+
+const LayerRule& layer_rule(LayerKind kind) {
+  switch (kind) {
+#define PACELINE_CASE(key, name, on_gpu) \
+  case LayerKind::key:                   \
+    return layers::name::kRule;
+    PACELINE_LAYER_KINDS(PACELINE_CASE)
+#undef PACELINE_CASE
+  }
+  PACELINE_ASSERT(false, "layer kind " + std::to_string(static_cast<int>(kind)));
+}
+
+namespace {
+
+constexpr std::int64_t kKernelMax = 1 << 10;  // pixels
+
+}  // namespace
+
+Status check_range(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value >= low && value <= high) return Status::ok();
+  return invalid_argument(std::string(field) + " " + std::to_string(value) + ", expected " +
+                          std::to_string(low) + " to " + std::to_string(high));
+}
+
+Status LayerDraft::slide_window(const LayerConfig& config, const WindowDefaults& defaults) {
+  const Shape& in = layer_.in;
+  if (layer_.is_vector) {
+    return invalid_argument("needs an image, but its input is a vector of " + std::to_string(in.size()) +
+                            " units");
+  }
+  PACELINE_RETURN_IF_ERROR(check_range("kernel", config.kernel, 1, kKernelMax));
+  layer_.kernel = config.kernel;
+  layer_.stride = config.stride == 0 ? defaults.stride : config.stride;
+  layer_.padding = config.padding == -1 ? defaults.padding : config.padding;
+  PACELINE_RETURN_IF_ERROR(check_range("stride", layer_.stride, 1, kKernelMax));
+  // A window may not lie wholly in the padding: a pool would have no maximum there.
+  PACELINE_RETURN_IF_ERROR(check_range("padding", layer_.padding, 0, layer_.kernel - 1));
+  const std::int64_t rows = in.height + 2 * layer_.padding - layer_.kernel;
+  const std::int64_t columns = in.width + 2 * layer_.padding - layer_.kernel;
+  if (rows < 0 || columns < 0) {
+    return invalid_argument("kernel " + std::to_string(layer_.kernel) + " is larger than its input " +
+                            to_string(in) + " with padding " + std::to_string(layer_.padding));
+  }
+  layer_.out.height = rows / layer_.stride + 1;
+  layer_.out.width = columns / layer_.stride + 1;
+  return Status::ok();
+}
+
+Status LayerDraft::add_parameters(const LayerConfig& config, std::vector<std::int64_t> weight_shape) {
+  const std::int64_t outputs = weight_shape.front();
+  const auto traits = [&](TensorRole role) {
+    return TensorTraits{role, config.lr_factor, config.decay_factor};
+  };
+  PACELINE_ASSIGN_OR_RETURN(layer_.weight, add_tensor(layer_.name + ".weight", std::move(weight_shape),
+                                                      traits(TensorRole::kWeight)));
+  PACELINE_ASSIGN_OR_RETURN(layer_.bias,
+                            add_tensor(layer_.name + ".bias", {outputs}, traits(TensorRole::kBias)));
+  return Status::ok();
+}
+
+Result<ParameterRange> LayerDraft::add_tensor(const std::string& name, std::vector<std::int64_t> shape,
+                                              const TensorTraits& traits) {
+  PACELINE_ASSIGN_OR_RETURN(const std::size_t index, layout_.add(name, std::move(shape), traits));
+  const Tensor& tensor = layout_.tensors()[index];
+  return ParameterRange{tensor.offset, tensor.size()};
+}
+
+}  // namespace paceline

@@ -1,0 +1,76 @@
+#include <optional>
+
+#include "worker/model/layers/onednn_trained.h"
+#include "worker/model/layers/onednn_window.h"
+
+namespace paceline::layers::conv {
+namespace {
+
+using namespace onednn;
+using dnnl::algorithm;
+using Forward = dnnl::convolution_forward;
+using BackwardData = dnnl::convolution_backward_data;
+using BackwardWeights = dnnl::convolution_backward_weights;
+
+class Convolution final : public OnednnLayer {
+ public:
+  Convolution(const Layer& layer, std::int64_t samples)
+      : layer_(layer),
+        in_(dims_of(samples, layer.in)),
+        out_(dims_of(samples, layer.out)),
+        trained_{layer, {layer.out.channels, layer.in.channels, layer.kernel, layer.kernel}} {}
+
+  memory forward(Program& program, const Surroundings& around) override {
+    with_relu_ = around.with_relu;
+    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, algorithm::convolution_direct, any(in_),
+                                   any(trained_.weight), plain(bias_dims(layer_)), any(out_),
+                                   strides_of(layer_), padding_of(layer_), padding_of(layer_)),
+                     attributes_with(with_relu_), program.engine());
+    const memory output = program.make(forward_->dst_desc());
+    trained_.source = around.sources[0];
+    trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
+    const memory weights = program.in_format(
+        Pass::kForward, program.parameter(layer_.weight, trained_.weight), forward_->weights_desc());
+    program.append<Forward>(Pass::kForward, *forward_,
+                            {{DNNL_ARG_SRC, trained_.read},
+                             {DNNL_ARG_WEIGHTS, weights},
+                             {DNNL_ARG_BIAS, program.parameter(layer_.bias, bias_dims(layer_))},
+                             {DNNL_ARG_DST, output}});
+    return output;
+  }
+
+  std::vector<memory> backward(Program& program, const memory& difference,
+                               const std::vector<bool>& wanted) override {
+    const BackwardWeights::primitive_desc parameters(
+        {algorithm::convolution_direct, any(in_), any(trained_.weight), plain(bias_dims(layer_)), any(out_),
+         strides_of(layer_), padding_of(layer_), padding_of(layer_)},
+        Program::attributes(), program.engine(), *forward_);
+    append_parameter_gradient<BackwardWeights>(program, trained_, difference, parameters);
+    if (!wanted[0]) return {memory()};
+    const BackwardData::primitive_desc source(
+        {algorithm::convolution_direct, any(in_), any(trained_.weight), any(out_), strides_of(layer_),
+         padding_of(layer_), padding_of(layer_)},
+        Program::attributes(), program.engine(), *forward_);
+    return {append_source_difference<BackwardData>(program, trained_, difference, source)};
+  }
+
+  bool reads_output() const override { return with_relu_; }
+
+ private:
+  const Layer& layer_;
+  const Dims in_;
+  const Dims out_;
+  Trained trained_;
+  bool with_relu_ = false;
+  std::optional<Forward::primitive_desc> forward_;
+};
+
+std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
+  return std::make_unique<Convolution>(layer, samples);
+}
+
+}  // namespace
+
+extern const OnednnKind kOnednn{.make = make, .does_relu = true};
+
+}  // namespace paceline::layers::conv

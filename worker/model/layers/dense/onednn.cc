@@ -1,0 +1,70 @@
+#include <optional>
+
+#include "worker/model/layers/onednn_trained.h"
+
+namespace paceline::layers::dense {
+namespace {
+
+using namespace onednn;
+using Forward = dnnl::inner_product_forward;
+using BackwardData = dnnl::inner_product_backward_data;
+using BackwardWeights = dnnl::inner_product_backward_weights;
+
+// Reads an image as it lies: out, channels, height, width. No flatten. Weights stay row-major: bringing
+// megabytes of them into another format and back cost more than it gained.
+class Dense final : public OnednnLayer {
+ public:
+  Dense(const Layer& layer, std::int64_t samples)
+      : layer_(layer), out_{samples, layer.out.channels}, trained_{layer} {}
+
+  memory forward(Program& program, const Surroundings& around) override {
+    with_relu_ = around.with_relu;
+    trained_.source = around.sources[0];
+    in_ = trained_.source.get_desc().dims();
+    trained_.weight = in_;
+    trained_.weight[0] = layer_.out.channels;
+    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, any(in_), plain(trained_.weight),
+                                   plain(bias_dims(layer_)), plain(out_)),
+                     attributes_with(with_relu_), program.engine());
+    const memory output = program.make(forward_->dst_desc());
+    trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
+    program.append<Forward>(Pass::kForward, *forward_,
+                            {{DNNL_ARG_SRC, trained_.read},
+                             {DNNL_ARG_WEIGHTS, program.parameter(layer_.weight, trained_.weight)},
+                             {DNNL_ARG_BIAS, program.parameter(layer_.bias, bias_dims(layer_))},
+                             {DNNL_ARG_DST, output}});
+    return output;
+  }
+
+  std::vector<memory> backward(Program& program, const memory& difference,
+                               const std::vector<bool>& wanted) override {
+    const BackwardWeights::primitive_desc parameters(
+        {any(in_), plain(trained_.weight), plain(bias_dims(layer_)), any(out_)}, Program::attributes(),
+        program.engine(), *forward_);
+    append_parameter_gradient<BackwardWeights>(program, trained_, difference, parameters);
+    if (!wanted[0]) return {memory()};
+    const BackwardData::primitive_desc source({any(in_), plain(trained_.weight), any(out_)},
+                                              Program::attributes(), program.engine(), *forward_);
+    return {append_source_difference<BackwardData>(program, trained_, difference, source)};
+  }
+
+  bool reads_output() const override { return with_relu_; }
+
+ private:
+  const Layer& layer_;
+  Dims in_;
+  const Dims out_;
+  Trained trained_;
+  bool with_relu_ = false;
+  std::optional<Forward::primitive_desc> forward_;
+};
+
+std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
+  return std::make_unique<Dense>(layer, samples);
+}
+
+}  // namespace
+
+extern const OnednnKind kOnednn{.make = make, .does_relu = true};
+
+}  // namespace paceline::layers::dense

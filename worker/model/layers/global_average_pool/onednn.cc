@@ -1,0 +1,57 @@
+#include <optional>
+
+#include "worker/model/layers/onednn_layer.h"
+
+namespace paceline::layers::global_average_pool {
+namespace {
+
+using namespace onednn;
+using dnnl::algorithm;
+using Forward = dnnl::pooling_forward;
+using Backward = dnnl::pooling_backward;
+
+// An average pool whose one window is the image.
+class GlobalAveragePool final : public OnednnLayer {
+ public:
+  GlobalAveragePool(const Layer& layer, std::int64_t samples)
+      : kernel_{layer.in.height, layer.in.width}, out_(dims_of(samples, layer.out)) {}
+
+  memory forward(Program& program, const Surroundings& around) override {
+    const memory& source = around.sources[0];
+    source_ = source.get_desc();
+    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, algorithm::pooling_avg_exclude_padding,
+                                   source_, any(out_), {1, 1}, kernel_, {0, 0}, {0, 0}),
+                     Program::attributes(), program.engine());
+    const memory output = program.make(forward_->dst_desc());
+    program.append<Forward>(Pass::kForward, *forward_, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output}});
+    return output;
+  }
+
+  std::vector<memory> backward(Program& program, const memory& difference,
+                               const std::vector<bool>&) override {
+    const memory read = program.in_format(Pass::kBackward, difference, forward_->dst_desc());
+    memory result = program.make(source_);
+    const Backward::primitive_desc backward(
+        {algorithm::pooling_avg_exclude_padding, source_, read.get_desc(), {1, 1}, kernel_, {0, 0}, {0, 0}},
+        Program::attributes(), program.engine(), *forward_);
+    program.append<Backward>(Pass::kBackward, backward,
+                             {{DNNL_ARG_DIFF_DST, read}, {DNNL_ARG_DIFF_SRC, result}});
+    return {result};
+  }
+
+ private:
+  const Dims kernel_;
+  const Dims out_;
+  memory::desc source_;
+  std::optional<Forward::primitive_desc> forward_;
+};
+
+std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
+  return std::make_unique<GlobalAveragePool>(layer, samples);
+}
+
+}  // namespace
+
+extern const OnednnKind kOnednn{.make = make, .by_shape = true};
+
+}  // namespace paceline::layers::global_average_pool

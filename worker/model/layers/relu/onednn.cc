@@ -1,0 +1,63 @@
+// A ReLU that no layer in front of it does.
+#include "worker/model/layers/onednn_layer.h"
+
+namespace paceline {
+namespace {
+
+using onednn::memory;
+using onednn::Program;
+
+// The backward pass goes by the output. A dropout behind it changes the output in place: that only scales
+// what is positive, or zeroes it where the difference is zero, too.
+dnnl::eltwise_forward::primitive_desc relu_desc(const Program& program, const memory::desc& desc) {
+  return {
+      {dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_relu_use_dst_for_bwd, desc, 0.0F, 0.0F},
+      Program::attributes(),
+      program.engine()};
+}
+
+class Relu final : public onednn::OnednnLayer {
+ public:
+  memory forward(Program& program, const onednn::Surroundings& around) override {
+    const memory& source = around.sources[0];
+    output_ = around.may_overwrite ? source : program.make(source.get_desc());
+    program.append<dnnl::eltwise_forward>(Program::Pass::kForward, relu_desc(program, source.get_desc()),
+                                          {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output_}});
+    return output_;
+  }
+
+  std::vector<memory> backward(Program& program, const memory& difference,
+                               const std::vector<bool>&) override {
+    return {onednn::relu_backward(program, output_, difference)};
+  }
+
+  bool reads_output() const override { return true; }
+
+ private:
+  memory output_;
+};
+
+std::unique_ptr<onednn::OnednnLayer> make(const Layer&, std::size_t, std::int64_t) {
+  return std::make_unique<Relu>();
+}
+
+}  // namespace
+
+memory onednn::relu_backward(Program& program, const memory& output, const memory& difference) {
+  // Element by element, a difference must lie as the activations do.
+  const memory::desc desc = output.get_desc();
+  memory result = program.in_format(Pass::kBackward, difference, desc);
+  const dnnl::eltwise_backward::primitive_desc backward(
+      {dnnl::algorithm::eltwise_relu_use_dst_for_bwd, desc, desc, 0.0F, 0.0F}, Program::attributes(),
+      program.engine(), relu_desc(program, desc));
+  program.append<dnnl::eltwise_backward>(
+      Pass::kBackward, backward,
+      {{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, result}, {DNNL_ARG_DIFF_SRC, result}});
+  return result;
+}
+
+namespace layers::relu {
+extern const onednn::OnednnKind kOnednn{.make = make, .is_relu = true};
+}  // namespace layers::relu
+
+}  // namespace paceline

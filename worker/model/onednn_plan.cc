@@ -1,0 +1,190 @@
+#include "worker/model/onednn_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/assert.h"
+
+namespace paceline::onednn {
+
+Plan::Plan(const NetworkSpec& network, std::int64_t batch_size)
+    : network_(network),
+      batch_size_(batch_size),
+      images_(program_.make_unbound(plain(dims_of(batch_size, network.input)))),
+      nodes_(nodes_in_order()),
+      outputs_(network.layers.size() + 1) {
+  swap_relus_and_pools(nodes_);
+  let_layers_do_relus(nodes_);
+  count_readers();
+  build_forward();
+  build_backward();
+  program_.finish();
+}
+
+// --- which layers, in which order
+
+// The layers but those that are nothing: who reads one of those reads what it reads.
+Plan::Nodes Plan::nodes_in_order() const {
+  Nodes nodes;
+  std::vector<std::size_t> root(network_.layers.size() + 1);  // by value: the one that is computed
+  for (std::size_t i = 0; i < network_.layers.size(); ++i) {
+    const Layer& layer = network_.layers[i];
+    Node node{.layer = &layer, .index = i, .inputs = layer.inputs, .output = i + 1};
+    for (std::size_t& value : node.inputs) value = root[value];
+    const bool nothing = onednn_kind(layer.kind).is_nothing;
+    root[i + 1] = nothing ? node.inputs.front() : i + 1;
+    if (!nothing) nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+namespace {
+
+// How many inputs of nodes a value is.
+template <typename Nodes>
+std::ptrdiff_t readers_of(const Nodes& nodes, std::size_t value) {
+  std::ptrdiff_t readers = 0;
+  for (const auto& node : nodes) readers += std::count(node.inputs.begin(), node.inputs.end(), value);
+  return readers;
+}
+
+}  // namespace
+
+// relu, pool become pool, relu: what the ReLU gave is the pool's now, and the pool's the ReLU's.
+void Plan::swap_relus_and_pools(Nodes& nodes) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!onednn_kind(nodes[i].layer->kind).commutes_with_relu) continue;
+    const std::size_t read = nodes[i].inputs.front();
+    const auto relu = std::find_if(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(i),
+                                   [&](const Node& node) { return node.output == read; });
+    if (relu == nodes.begin() + static_cast<std::ptrdiff_t>(i) || !onednn_kind(relu->layer->kind).is_relu) {
+      continue;
+    }
+    if (readers_of(nodes, read) != 1) continue;
+    Node& pool = nodes[i];
+    std::swap(relu->output, pool.output);
+    pool.inputs = std::exchange(relu->inputs, {pool.output});
+    // The ReLU comes right behind the pool, as nobody between them reads it.
+    std::rotate(relu, std::next(relu), nodes.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+}
+
+void Plan::let_layers_do_relus(Nodes& nodes) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    Node& node = nodes[i];
+    if (!onednn_kind(node.layer->kind).does_relu || readers_of(nodes, node.output) != 1) continue;
+    const auto reader = std::find_if(nodes.begin(), nodes.end(), [&](const Node& other) {
+      return std::count(other.inputs.begin(), other.inputs.end(), node.output) > 0;
+    });
+    if (!onednn_kind(reader->layer->kind).is_relu) continue;
+    node.with_relu = true;
+    node.output = reader->output;
+    nodes.erase(reader);
+  }
+}
+
+// --- memory that may be written over
+
+void Plan::count_readers() {
+  readers_.assign(network_.layers.size() + 1, 0);
+  for (const Node& node : nodes_) {
+    for (const std::size_t value : node.inputs) ++readers_[value];
+  }
+  ++readers_[nodes_.back().output];
+}
+
+// Null for the image.
+const Plan::Node* Plan::maker_of(std::size_t value) const {
+  const auto maker =
+      std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.output == value; });
+  return maker == nodes_.end() ? nullptr : &*maker;
+}
+
+// By the one node that reads it, with what has the same sign or is zero: a ReLU's backward pass does not mind
+// (layers/relu/onednn.cc).
+bool Plan::may_overwrite(std::size_t value) const {
+  const Node* const maker = maker_of(value);
+  if (maker == nullptr || readers_[value] != 1) return false;  // the image is not ours
+  return !maker->computed->reads_output() || maker->with_relu || onednn_kind(maker->layer->kind).is_relu;
+}
+
+// Behind the forward pass of the one node that reads it nobody reads it any more.
+bool Plan::is_free(std::size_t value) const {
+  const Node* const maker = maker_of(value);
+  return maker != nullptr && readers_[value] == 1 && !maker->in_place && !maker->computed->reads_output();
+}
+
+// --- forward
+
+// A node's source as its kind wants it.
+memory Plan::source_of(const Node& node, std::size_t input) {
+  const memory& lies = node.sources[input];
+  if (!onednn_kind(node.layer->kind).by_shape) return lies;
+  const Shape& shape = network_.shape_of(node.layer->inputs[input]);
+  return program_.shaped(Pass::kForward, lies, dims_of(batch_size_, shape));
+}
+
+void Plan::build_forward() {
+  outputs_[0] = images_;
+  for (Node& node : nodes_) {
+    for (const std::size_t value : node.inputs) node.sources.push_back(*outputs_[value]);
+    Surroundings around{.may_overwrite = may_overwrite(node.inputs.front()),
+                        .source_is_free = is_free(node.inputs.front()),
+                        .with_relu = node.with_relu};
+    for (std::size_t k = 0; k < node.sources.size(); ++k) around.sources.push_back(source_of(node, k));
+    node.computed = onednn_kind(node.layer->kind).make(*node.layer, node.index, batch_size_);
+    const memory output = node.computed->forward(program_, around);
+    node.in_place = output.get_data_handle() == node.sources.front().get_data_handle();
+    outputs_[node.output] = output;
+    if (const Mask* const mask = node.computed->mask()) masks_.push_back(mask);
+  }
+  const Dims logits{batch_size_, network_.classes};
+  const memory shaped = program_.shaped(Pass::kForward, *outputs_[nodes_.back().output], logits);
+  logits_ = program_.in_format(Pass::kForward, shaped, plain(logits));
+}
+
+// --- backward
+
+// By value: whether it depends on parameters. Nobody needs a difference of one that does not.
+std::vector<bool> Plan::trained_in_front() const {
+  std::vector<bool> trained(network_.layers.size() + 1, false);
+  for (const Node& node : nodes_) {
+    trained[node.output] =
+        node.layer->weight.size > 0 || std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                   [&](std::size_t value) { return trained[value]; });
+  }
+  return trained;
+}
+
+// The memory of the first becomes that of the sum.
+void Plan::add_difference(std::optional<memory>& sum, const memory& difference) {
+  if (sum) {
+    program_.append_sum(Pass::kBackward, *sum, difference);
+  } else {
+    sum = difference;
+  }
+}
+
+void Plan::build_backward() {
+  const std::vector<bool> trained = trained_in_front();
+  std::vector<std::optional<memory>> differences(trained.size());  // by value
+  logit_difference_ = program_.make(logits_.get_desc());
+  differences[nodes_.back().output] =
+      program_.shaped(Pass::kBackward, logit_difference_, outputs_[nodes_.back().output]->get_desc().dims());
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    if (!trained[node->output]) continue;
+    memory difference = *differences[node->output];
+    if (node->with_relu) difference = relu_backward(program_, *outputs_[node->output], difference);
+    std::vector<bool> wanted;
+    for (const std::size_t value : node->inputs) wanted.push_back(trained[value]);
+    const std::vector<memory> of_sources = node->computed->backward(program_, difference, wanted);
+    PACELINE_ASSERT(of_sources.size() == wanted.size(), node->layer->name);
+    for (std::size_t k = 0; k < wanted.size(); ++k) {
+      if (!wanted[k]) continue;
+      const Dims dims = node->sources[k].get_desc().dims();
+      add_difference(differences[node->inputs[k]], program_.shaped(Pass::kBackward, of_sources[k], dims));
+    }
+  }
+}
+
+}  // namespace paceline::onednn

@@ -1,0 +1,73 @@
+// A network as a oneDNN program: which layers are computed in which order, over which memory, and how the
+// differences that come back along several ways are added up. What each layer appends is in
+// layers/<kind>/onednn.cc. Private to onednn*.cc.
+//
+// Three things make a step cheaper than the layers as written, and change no result:
+//   a ReLU in front of a max-pool is applied behind it (they commute), on a quarter of the elements;
+//   a ReLU behind a convolution or a dense layer is done by that primitive; every other one works in place;
+//   a pool's backward pass writes over the activations it pooled, where nothing needs them any more.
+// Each only where nobody else reads what is not there any more, or is written over.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "worker/model/layers/onednn_layer.h"
+
+namespace paceline::onednn {
+
+// Thread: the one that made it. The constructor may throw dnnl::error.
+class Plan {
+ public:
+  // `network` must outlive this.
+  Plan(const NetworkSpec& network, std::int64_t batch_size);
+
+  Program& program() { return program_; }
+  memory& images() { return images_; }  // row-major, unbound: point it at the mini-batch before each run
+  const memory& logits() const { return logits_; }  // batch_size x classes, after Pass::kForward
+  const memory& logit_difference() const { return logit_difference_; }  // the same, read by Pass::kBackward
+  const std::vector<const Mask*>& masks() const { return masks_; }
+
+ private:
+  // A layer that is computed. Values are numbered as in the network.
+  struct Node {
+    const Layer* layer;
+    std::size_t index;
+    std::vector<std::size_t> inputs;  // values of layers that are computed, or the image
+    std::size_t output;               // the value that it gives: of a ReLU that it does, that one's
+    bool with_relu = false;
+    bool in_place = false;          // it has written over its source
+    std::vector<memory> sources{};  // as they lie where they were made
+    std::unique_ptr<OnednnLayer> computed{};
+  };
+  using Nodes = std::vector<Node>;
+
+  Nodes nodes_in_order() const;
+  static void swap_relus_and_pools(Nodes& nodes);
+  static void let_layers_do_relus(Nodes& nodes);
+  void count_readers();
+  const Node* maker_of(std::size_t value) const;
+  bool may_overwrite(std::size_t value) const;
+  bool is_free(std::size_t value) const;
+  memory source_of(const Node& node, std::size_t input);
+  void build_forward();
+  void build_backward();
+  std::vector<bool> trained_in_front() const;
+  void add_difference(std::optional<memory>& sum, const memory& difference);
+
+  const NetworkSpec& network_;
+  std::int64_t batch_size_;
+  Program program_;
+  memory images_;
+  memory logits_;
+  memory logit_difference_;
+  Nodes nodes_;
+  std::vector<int> readers_;                    // by value: inputs of nodes, and the loss
+  std::vector<std::optional<memory>> outputs_;  // by value, where there is one
+  std::vector<const Mask*> masks_;
+};
+
+}  // namespace paceline::onednn
