@@ -9,6 +9,7 @@
 
 #include "common/hex.h"
 #include "common/params/partition.h"
+#include "common/process/machine.h"
 #include "common/sync/test_hooks.h"
 #include "common/ticks.h"
 #include "common/trace/bound.h"
@@ -55,17 +56,18 @@ Result<Range> ShardService::open(const Layout& layout) {
   if (shard_) return shard_->range();
   const Range range = partition(layout.size(), config_.cluster.shards)[id_.value];
   const double needed = memory_bound(range.size(), config_).least;
-  if (needed > physical_memory_bytes()) {
+  const double usable = usable_memory_bytes();
+  if (needed > usable) {
     return resource_exhausted(
         "shard " + to_string(id_) + " of " + std::to_string(range.size()) + " floats needs " +
-        std::to_string(static_cast<std::int64_t>(needed / 1e6)) + " MB, this machine has " +
-        std::to_string(static_cast<std::int64_t>(physical_memory_bytes() / 1e6)) + " MB");
+        std::to_string(static_cast<std::int64_t>(needed / 1e6)) + " MB, this process may have " +
+        std::to_string(static_cast<std::int64_t>(usable / 1e6)) + " MB");
   }
   // All that lies here at once in the steady state: what is needed, and a gradient on its way from each
   // worker.
   const double gradients = static_cast<double>(range.size()) * sizeof(float) * cluster_.workers();
   if (config_.cluster.huge_pages) {
-    wire::prefer_huge_pages(static_cast<std::size_t>(std::min(needed + gradients, physical_memory_bytes())));
+    wire::prefer_huge_pages(static_cast<std::size_t>(std::min(needed + gradients, usable)));
   }
   layout_hash_ = layout.hash();
   ShardSettings settings = shard_settings(config_);

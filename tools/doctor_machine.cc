@@ -1,6 +1,4 @@
 // What this machine has: descriptors, memory, cores, shared memory, huge pages; and what it runs.
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,7 +10,9 @@
 
 #include "common/params/kernels.h"
 #include "common/params/partition.h"
+#include "common/printed.h"
 #include "common/process/descriptors.h"
+#include "common/process/machine.h"
 #include "common/wire/shared_memory.h"
 #include "common/wire/versions.h"
 #include "server/connections_max.h"
@@ -44,20 +44,6 @@ std::optional<double> available_memory() {
     if (name == "MemAvailable:") return kilobytes * 1024;
   }
   return std::nullopt;
-}
-
-// Of the control group that this process is in (a container's), where it has a limit.
-std::optional<double> memory_limit() {
-  std::ifstream file("/sys/fs/cgroup/memory.max");
-  double bytes = 0;
-  if (file >> bytes) return bytes;
-  return std::nullopt;
-}
-
-std::uint32_t cores_of_this_process() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::uint32_t>(CPU_COUNT(&set)) : 1U;
 }
 
 std::string name_of(const DoctorRole& role) {
@@ -120,13 +106,15 @@ void check_memory(const RunConfig& config, const DoctorRole& role, Findings& fin
                        static_cast<double>(role.nodes.size());
   least += nodes;
   most += nodes;
-  const double physical = std::min(server::physical_memory_bytes(), memory_limit().value_or(HUGE_VAL));
-  const double available = std::min(available_memory().value_or(physical), physical);
+  const double usable = usable_memory_bytes();
+  const double available = std::min(available_memory().value_or(usable), usable);
+  const bool limited = usable == own_group_limits().memory_bytes;
   const std::string said = std::to_string(layout->size()) + " parameters: " + name_of(role) +
                            " needs at least " + readable_bytes(least) +
                            " for parameters and gradients, at most " + readable_bytes(most) + "; " +
-                           readable_bytes(available) + " of " + readable_bytes(physical) + " are available";
-  if (least > physical) {
+                           readable_bytes(available) + " of " + readable_bytes(usable) + " are available" +
+                           (limited ? " (the limit of a control group)" : "");
+  if (least > usable) {
     return findings.push_back(
         {"memory", CheckVerdict::kFailed, said, "take a smaller model, or more shards on more machines"});
   }
@@ -140,12 +128,15 @@ void check_memory(const RunConfig& config, const DoctorRole& role, Findings& fin
 
 // Emulated nodes sleep most of their time: there the slots compute.
 void check_cores(const RunConfig& config, const DoctorRole& role, Findings& findings) {
-  const std::uint32_t cores = cores_of_this_process();
+  const std::uint32_t cores = usable_cores();
+  const std::optional<double> quota = own_group_limits().cpus;
   const std::uint32_t threads =
       config.cluster.threads_per_node * static_cast<std::uint32_t>(role.nodes.size());
   const bool emulates = config.emulate.base_step && !role.nodes.empty();
   const std::uint32_t compute = emulates ? std::min(threads, config.emulate.cores) : threads;
-  std::string said = std::to_string(cores) + " for this process; " + std::to_string(compute) +
+  std::string said = std::to_string(cores) + " for this process" +
+                     (quota ? printed(" (a control group's quota is %.2f)", *quota) : "") + "; " +
+                     std::to_string(compute) +
                      (emulates ? " slots of emulate.cores compute" : " training threads compute");
   if (!role.shards.empty()) {
     said += ", a server applies with up to " + std::to_string(server::shard_settings(config).apply_threads);

@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include "common/config/command_line.h"
 #include "common/files/atomic_file.h"
 #include "common/process/line_writer.h"
+#include "common/process/machine.h"
 #include "sweep/directory.h"
 #include "sweep/processes.h"
 #include "sweep/progress.h"
@@ -218,12 +218,12 @@ void add_sweep(CLI::App& app, int& exit_status) {
   CLI::App* command = app.add_subcommand("sweep", "Simulate a grid of configurations into one table");
   const auto options = std::make_shared<SweepOptions>();
   const auto target = std::make_shared<double>(0.0);
-  options->jobs = std::max(1u, std::thread::hardware_concurrency());
+  options->jobs = usable_cores();
   command->add_option("CONFIG", options->config_path, "What all points share: a run's YAML file")->required();
   command->add_option("--out", options->out, "The sweep's directory; finished points in it are kept")
       ->required();
   command->add_option("--grid", options->grid, "A YAML file with `axes:`");
-  command->add_option("--jobs", options->jobs, "Points at a time (default: one for each core)")
+  command->add_option("--jobs", options->jobs, "Points at a time (default: one for each core this process may use)")
       ->check(CLI::Range(1u, 1024u));
   CLI::Option* given = command->add_option("--target", *target, "The accuracy of s_to_target, above 0, to 1")
                            ->check(is_accuracy);

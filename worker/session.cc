@@ -12,6 +12,7 @@
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
 #include "common/params/init_from.h"
+#include "common/process/machine.h"
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
 #include "worker/cache/host_vectors.h"
@@ -263,7 +264,7 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
 
 step::StepRules Session::step_rules() const {
   const WayToServers way =
-      way_to_servers(config_, client_.shares_memory(), std::thread::hardware_concurrency());
+      way_to_servers(config_, client_.shares_memory(), usable_cores());
   return {config_.sync.refresh_clocks, pulls_ahead(config_.sync.pull_order, way),
           cache::keeps_own_updates(largest_threshold(config_))};
 }

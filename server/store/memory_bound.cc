@@ -1,7 +1,5 @@
 #include "server/store/memory_bound.h"
 
-#include <unistd.h>
-
 #include "server/store/shard.h"
 #include "server/store/shard_settings.h"
 
@@ -41,10 +39,6 @@ MemoryBound memory_bound(std::int64_t floats, const RunConfig& config) {
   }
   const double vector = vector_bytes(floats);
   return {vector * (2.0 + state), vector * vectors_most};
-}
-
-double physical_memory_bytes() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace paceline::server

@@ -26,7 +26,4 @@ MemoryBound memory_bound(std::int64_t floats, const RunConfig& config);
 // square.
 double image_bytes(std::int64_t floats, const RunConfig& config);
 
-// What this machine has.
-double physical_memory_bytes();
-
 }  // namespace paceline::server

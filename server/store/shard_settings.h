@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <memory_resource>
-#include <thread>
 
 #include "common/config/run_config.h"
 #include "common/encode/encoding.h"
 #include "common/params/step_factors.h"
+#include "common/process/machine.h"
 #include "server/store/shard_device.h"
 
 namespace paceline::server {
@@ -51,8 +51,7 @@ struct ShardSettings {
   bool prepare_next = true;
 };
 
-// On a machine of so many cores; 0: it is not known.
-ShardSettings shard_settings(const RunConfig& config,
-                             std::uint32_t cores = std::thread::hardware_concurrency());
+// For a process that may use so many cores; 0: it is not known.
+ShardSettings shard_settings(const RunConfig& config, std::uint32_t cores = usable_cores());
 
 }  // namespace paceline::server

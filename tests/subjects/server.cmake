@@ -1,5 +1,5 @@
 # The server: the store, membership, the authority, and a server over real sockets.
-paceline_test(store_test SOURCES unit/apply_pool_test.cc unit/store_test.cc LIBS paceline_store)
+paceline_test(store_test SOURCES unit/apply_pool_test.cc unit/machine_test.cc unit/store_test.cc LIBS paceline_store paceline_process)
 paceline_test(next_state_test OPTIMIZED SOURCES unit/next_state_test.cc unit/turn_eager_test.cc unit/next_state.cc unit/optimizer_plain.cc
   LIBS paceline_store)
 paceline_test(compensation_test OPTIMIZED SOURCES unit/compensation_test.cc unit/compensation_walk.cc LIBS paceline_store)
