@@ -2,7 +2,7 @@
 // not been sent (worker/client/gradient_encoder.h), and the gradient it has in hand.
 //
 // Memory, in copies of the parameters: the thread cache 1, its optimizer's state (momentum 1, Adam 2) and
-// what it keeps of own gradients (SGD 1 to 2, else 1 each; docs/SIMULATOR.md), both only where the threshold
+// what it keeps of own gradients (SGD 1 to 2, else 1 each), both only where the threshold
 // may be above 0; 1 for the gradient, from its end until every shard has applied it, shared with the shards;
 // with int8 or top_k 1 for what is owed.
 #pragma once

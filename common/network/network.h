@@ -93,7 +93,7 @@ Result<NetworkSpec> build_network(const TrainSection& train, Shape input = {3, 3
 // Fills `parameters` (layout.size() floats), a pure function of seed and tensor: weights uniform in +-1 /
 // sqrt(inputs), a third of the variance that keeps a signal's (LeCun et al., "Efficient BackProp", 1998,
 // section 4.6), biases 0. He's variance is six times as large; under stale gradients its first steps
-// overshoot (docs/EXPERIMENTS.md).
+// overshoot.
 void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::span<float> parameters);
 
 }  // namespace paceline

@@ -1,5 +1,5 @@
 """The records of a run of ten hours with ten million phase samples, reported as text and as a page: in bounded time and memory.
-Prints what it took (docs/REPORT.md has the figures of a debug build). See harness.py."""
+Prints what it took. See harness.py."""
 
 import os
 import random

@@ -1,0 +1,301 @@
+"""The documents can be read, and what they name is there.
+
+    docs_test.py SOURCE [Class[.test]…]     SOURCE: the checkout
+
+Of every page: a relative link leads to a file, and its #anchor to a heading there; a command line in a block of code names
+a script, a program, a subcommand, options and files that exist. Of every page but NOT_YET: no sentence has more than 40
+words, and a page's sentences have at most 22 in the mean. docs/lab/ has diaries: of them only the links count.
+"""
+
+import json
+import pathlib
+import re
+import sys
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+WORDS_MAX = 40
+WORDS_MEAN_MAX = 22
+
+# Pages whose sentences are still too long. The list is to become empty: nothing is added to it.
+NOT_YET = {
+    "README.md",
+    "docs/ARCHITECTURE.md",
+    "docs/CONFIG.md",
+    "docs/DESIGN.md",
+    "docs/PROTOCOL.md",
+    "docs/RELIABILITY.md",
+    "docs/SYNC.md",
+}
+
+
+# ---- Markdown
+
+def blocks(text):
+    """The page as (kind, number of its first line, lines): "code", "heading", "table" or "prose", in order."""
+    found, fence, after_blank, in_list = [], None, True, False
+
+    def add(kind, number, line, joins):
+        if joins and found and found[-1][0] == kind:
+            found[-1][2].append(line)
+        else:
+            found.append((kind, number, [line]))
+
+    previous = None  # the kind of the line before, None behind a blank one
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if fence:
+            if stripped.startswith(fence):
+                fence, previous = None, None
+            else:
+                add("code", number, stripped, previous == "code")
+                previous = "code"
+            continue
+        if stripped.startswith(("```", "~~~")):
+            fence, previous = stripped[:3], None
+            continue
+        if not stripped:
+            after_blank, previous = True, None
+            continue
+        indent = len(line) - len(line.lstrip())
+        item = re.match(r"\s*([-*+]|\d+\.)\s", line)
+        if item:
+            in_list = True
+        elif indent == 0 and after_blank:
+            in_list = False
+        deep = 6 if in_list else 4  # below a list's item four spaces are its next paragraph
+        if indent >= deep and (after_blank or previous == "code") and not item:
+            kind, joins = "code", previous == "code"
+        elif stripped.startswith("#") and indent == 0:
+            kind, joins = "heading", False
+        elif stripped.startswith("|"):
+            kind, joins = "table", previous == "table"
+        else:
+            kind, joins = "prose", previous == "prose" and not item
+        add(kind, number, stripped, joins)
+        after_blank, previous = False, kind
+    return found
+
+
+def plain(text):
+    """The words that a reader reads: of a link its text, of code one word, of an HTML tag none."""
+    text = re.sub(r"`+[^`]*`+", "Code", text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"<[^>]*>", " ", text)
+    return text.replace("*", "")
+
+
+def sentences(text):
+    text = re.sub(r"\b(e\.g|i\.e|cf|vs|et al|Fig|approx)\. ", r"\1 ", plain(text))
+    # A full stop ends one where a blank and no small letter follows; a colon or a semicolon ends none.
+    parts = re.split(r"(?<=[.!?])[\"')\]]*\s+(?=[^a-z])", text)
+    return [part for part in (part.strip() for part in parts) if words(part)]
+
+
+def words(sentence):
+    return sum(1 for word in sentence.split() if re.search(r"\w", word))
+
+
+def cells(line):
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+
+
+def long_sentences(text):
+    """(line number, words, sentence) of those with more than WORDS_MAX words; and the words of every sentence of prose."""
+    wrong, counts = [], []
+    for kind, number, lines in blocks(text):
+        if kind == "prose":
+            said = sentences(" ".join(lines))
+            counts += [words(sentence) for sentence in said]
+        elif kind == "table":
+            said = [sentence for line in lines for cell in cells(line) for sentence in sentences(cell)]
+        else:
+            continue
+        wrong += [(number, words(sentence), sentence) for sentence in said if words(sentence) > WORDS_MAX]
+    return wrong, counts
+
+
+def anchors(text):
+    """What headings are called in links, as GitHub makes it."""
+    found = set()
+    for kind, _, lines in blocks(text):
+        if kind == "heading":
+            title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", lines[0].lstrip("#").strip()).replace("`", "")
+            base = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            name, again = base, 0
+            while name in found:
+                again += 1
+                name = f"{base}-{again}"
+            found.add(name)
+    return found
+
+
+def links(text):
+    for kind, number, lines in blocks(text):
+        if kind != "code":
+            prose = re.sub(r"`[^`]*`", "", " ".join(lines))
+            for target in re.findall(r"\]\(([^)\s]+)\)", prose) + re.findall(r'(?:src|srcset|href)="([^"]+)"', prose):
+                if not re.match(r"[a-z]+:", target):
+                    yield number, target
+
+
+def broken_links(page, text):
+    for number, target in links(text):
+        path, _, anchor = target.partition("#")
+        file = (SOURCE / page).parent / path if path else SOURCE / page
+        if not file.exists():
+            yield f"{page}:{number}: no such file: {target}"
+        elif anchor and anchor not in anchors(text if not path else file.read_text(encoding="utf-8")):
+            yield f"{page}:{number}: no such heading: {target}"
+
+
+# ---- commands
+
+def read(pattern):
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(SOURCE.glob(pattern)))
+
+
+class Programs:
+    """What can be called: as the build and the sources say it."""
+
+    def __init__(self):
+        made = "\n".join(read(pattern) for pattern in ("*/CMakeLists.txt", "tests/*/CMakeLists.txt", "tests/subjects/*.cmake"))
+        self.programs = set(re.findall(r"paceline_(?:program|test|fuzz)\((\S+)", made))
+        self.presets = {preset["name"] for preset in json.loads((SOURCE / "CMakePresets.json").read_text())["configurePresets"]}
+        tools = read("tools/*.cc") + read("sweep/*.cc")
+        self.subcommands = set(re.findall(r'add_subcommand\("([\w-]+)"', tools))
+        shared = read("common/config/*.cc")
+        self.options = {"paceline": self.options_in(tools + shared),
+                        "paceline-server": self.options_in(read("server/*.cc") + shared),
+                        "paceline-worker": self.options_in(read("worker/*.cc") + shared)}
+
+    @staticmethod
+    def options_in(text):
+        return set(re.findall(r"(?<![\w-])--[a-z][\w-]*", text)) | {"--help", "--version"}
+
+    def program(self, word):
+        """The program of ours that the first word of a command is, or None."""
+        built = re.fullmatch(r"build/[^/]+/(?:bin|tests)/(\S+)", word)
+        name = built[1] if built else word
+        return name if built or name in self.options else None
+
+    def faults(self, line):
+        line = re.sub(r"[\[\]|]", " ", re.sub(r"\s#\s.*", "", re.sub(r"^\$ ", "", line)))  # [--optional | --other]
+        line = re.sub(r"^(time|sudo|exec|python3) ", "", line)
+        pieces = line.split()
+        if not pieces or pieces[0].startswith("#"):
+            return []
+        first, name, found = pieces[0], self.program(pieces[0]), []
+        given = {piece.partition("=")[0] for piece in pieces[1:] if re.match(r"--[a-z]", piece)}
+        if first.startswith("build/") and first.split("/")[1] not in self.presets | {"<preset>"}:
+            found.append(f"no such preset: {first}")
+        if name:
+            if name not in self.programs:
+                found.append(f"no such program: {first}")
+            if name == "paceline" and len(pieces) > 1 and re.fullmatch(r"[a-z-]+", pieces[1]) and pieces[1] not in self.subcommands | given:
+                found.append(f"no such subcommand: {pieces[1]}")
+            found += [f"{name} has no option {option}" for option in sorted(given - self.options.get(name, given))]
+        elif re.match(r"(scripts|tests|tools|examples)/[\w./-]+\.(sh|py)$", first):
+            script = SOURCE / first
+            if not script.is_file():
+                return [f"no such file: {first}"]
+            known = self.options_in(script.read_text(encoding="utf-8") + (read("tests/bench/*.py") if "bench" in first else ""))
+            found += [f"{first} has no option {option}" for option in sorted(given - known)]
+        elif first == "cmake" and "--preset" in pieces:
+            preset = pieces[pieces.index("--preset") + 1]
+            return [] if preset in self.presets else [f"no such preset: {preset}"]
+        else:
+            return []
+        return found + [f"no such file: {piece}" for piece in pieces[1:]
+                        if re.fullmatch(r"(configs|scripts|tests|tools)/[\w./-]+", piece) and not (SOURCE / piece).exists()]
+
+
+def commands(text):
+    """(line number, command) of each command in blocks of code; what \\ continues is one."""
+    for kind, number, lines in blocks(text):
+        if kind == "code":
+            joined = "\n".join(lines).replace("\\\n", "")
+            yield from ((number, line.strip()) for line in joined.splitlines())
+
+
+# ---- tests
+
+def pages():
+    return ["README.md", *sorted(str(path.relative_to(SOURCE)) for path in (SOURCE / "docs").glob("*.md"))]
+
+
+def text_of(page):
+    return (SOURCE / page).read_text(encoding="utf-8")
+
+
+class Pages(unittest.TestCase):
+    """The documents of this checkout."""
+
+    maxDiff = None
+
+    def test_no_sentence_is_long(self):
+        for page in sorted(set(pages()) - NOT_YET):
+            wrong, counts = long_sentences(text_of(page))
+            for number, count, sentence in wrong:
+                with self.subTest(page=page, line=number):
+                    self.fail(f"{page}:{number}: {count} words, at most {WORDS_MAX}: {sentence}")
+            with self.subTest(page=page):
+                self.assertLessEqual(sum(counts) / max(1, len(counts)), WORDS_MEAN_MAX, f"{page}: words of a sentence, mean")
+
+    def test_what_is_not_yet_short_is_still_too_long(self):
+        for page in sorted(NOT_YET & set(pages())):
+            wrong, counts = long_sentences(text_of(page))
+            self.assertTrue(wrong or sum(counts) > WORDS_MEAN_MAX * len(counts), f"{page} complies: take it out of NOT_YET")
+
+    def test_every_link_leads_somewhere(self):
+        lab = sorted(str(path.relative_to(SOURCE)) for path in (SOURCE / "docs/lab").glob("*.md"))
+        self.assertEqual([fault for page in pages() + lab for fault in broken_links(page, text_of(page))], [])
+
+    def test_every_command_exists(self):
+        programs = Programs()
+        self.assertEqual([f"{page}:{number}: {fault}" for page in pages() for number, line in commands(text_of(page))
+                          for fault in programs.faults(line)], [])
+
+    def test_a_diary_says_so_and_where_the_present_is(self):
+        for path in sorted((SOURCE / "docs/lab").glob("*.md")):
+            self.assertRegex(path.read_text(encoding="utf-8").splitlines()[0], r"^> A diary: .*\]\(\.\./[\w.]+\)", path.name)
+
+
+class Rules(unittest.TestCase):
+    """That a bad page is found, and a good one is not."""
+
+    def test_a_long_sentence_is_found_in_prose_in_a_list_and_in_a_table(self):
+        long = " ".join(["word"] * (WORDS_MAX + 1)) + "."
+        right = " ".join(["word"] * WORDS_MAX) + "."
+        for page in (f"Short. {long.capitalize()}", f"- one\n- {long}", f"| a | b |\n|---|---|\n| short | {long} |", f"# Title\n\nShort.\n{long.capitalize()}"):
+            self.assertEqual([count for _, count, _ in long_sentences(page)[0]], [WORDS_MAX + 1], page)
+        for page in (right, f"{right} {right.capitalize()}", f"- {right}\n- {right}", f"    {long}", f"```\n{long}\n```", f"Of:\n\n    {long}\n\n{right}"):
+            self.assertEqual(long_sentences(page)[0], [], page)
+
+    def test_what_counts_as_a_sentence_and_as_a_word(self):
+        self.assertEqual([words(part) for part in sentences("It is 0.85 of `a b c`, e.g. here. So [two words](x.md#y) – stand.")], [7, 4])
+        self.assertEqual(long_sentences("One two. Three\nfour five.\n\n- six\n- seven eight\n")[1], [2, 3, 1, 2])
+
+    def test_a_broken_link_is_found(self):
+        page = "[a](README.md) [b](nowhere.md) [c](#title) [d](#none) [e](https://x.y/z) `[f](nowhere.md)`\n\n# Title\n\n    [g](no.md)\n"
+        self.assertEqual(list(broken_links("README.md", page)),
+                         ["README.md:1: no such file: nowhere.md", "README.md:1: no such heading: #none"])
+        self.assertEqual(anchors("# Two words, `code`: [link](x)\n\n# Same\n\n# Same"), {"two-words-code-link", "same", "same-1"})
+
+    def test_a_command_that_does_not_exist_is_found(self):
+        programs = Programs()
+        for line in ("scripts/none.sh", "build/release/bin/none", "build/check/tests/none", "build/none/bin/paceline report runs/a", "paceline nothing runs/a",
+                     "paceline report --nothing runs/a", "scripts/run_local.sh --nothing", "$ paceline nothing", "cmake --preset none",
+                     "scripts/run_local.sh configs/none.yaml", "python3 tests/none.py", "paceline-server my.yaml --nodes 1"):
+            self.assertEqual(len(programs.faults(line)), 1, line)
+        for line in ("scripts/run_local.sh configs/bsp.yaml --out runs/a   # --nothing", "build/release/bin/paceline report --html a.html runs/a",
+                     "paceline-server my.yaml --shard 1", "cmake --preset release", "build/check/tests/params_test", "version 117  clock 117", "", "run: {out: runs/mine}",
+                     "paceline data synthesize --out data/synthetic"):
+            self.assertEqual(programs.faults(line), [], line)
+        self.assertEqual(list(commands("Do:\n\n    scripts/a.sh \\\n      --b\n    c\n")), [(3, "scripts/a.sh --b"), (3, "c")])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        SOURCE = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main(verbosity=1)
