@@ -6,8 +6,8 @@
 //     run that is resumed is what is left of it (engine_state.h).
 //   - A *plan* says who does what from a clock on: (first clock, base, workers). Its workers are those that
 //     are there, in the order of their ranks; with K of them the i-th does the iteration at place
-//     base + (c - first) K + i at clock c. The first plan is (0, 0, all who are there): with all iteration cK
-//     + r.
+//     base + (c - first) K + i at clock c. The first plan is (0, 0, all who are there). With all K workers of
+//     the run there, rank r then does iteration c K + r at clock c.
 //   - Who goes or comes makes a new plan, from the first clock that nobody has begun: below it the old one
 //     holds for everybody else. Its base is the first place of the list that nobody has been given.
 //   - Who is at a clock below its plan has no iteration of that clock: it takes the first place that nobody

@@ -9,13 +9,13 @@
 //   revision 9 is current, 7 (version 3) is leaving to node 0
 //     node 1 has revision 5 (version 2), needs version 3   joins: its answer is made of revision 7
 //     node 1 has revision 7, needs version 3               is told that what it has will do
-//     node 1 has revision 7, needs version 4               waits; answered from what is current once 7 has
-//                                                          left
+//     node 1 has revision 7, needs version 4               waits; when 7 has left it is answered from what is
+//                                                          current then
 //     node 1 has revision 9                                nothing to send: never waits
 //
 // Who waits must not wait for those who come after it: from then on only those join who cannot go on with
-// what they have. A node is answered with newer and newer revisions (DESIGN 3.2, monotonic), so each joins a
-// state once, and every state has left when its readers have read. A reader that does not read,
+// what they have. A node is answered with newer and newer revisions (docs/SYNC.md, What a worker sees), so
+// each joins a state once, and every state has left when its readers have read. A reader that does not read,
 // or reads too slowly, is found by stuck().
 //
 // Where parameters travel in another encoding than float32, a state that is leaving is encoded once, as its
