@@ -1,5 +1,6 @@
 // Freshness: what a training thread reads its parameters from, and when parameters are asked for ahead of
-// need. The rules of DESIGN 3.2 and 4, as pure functions of what the thread, its node and its grant say.
+// need. The rules of docs/SYNC.md, What a worker sees, as pure functions of what the thread, its node and its
+// grant say.
 //
 // In the order of an iteration at clock c:
 //   decide_read()          with the grant: thread cache, process cache, or wait for the servers

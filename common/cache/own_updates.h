@@ -1,8 +1,8 @@
-// Own updates: read-my-writes (DESIGN 3.2). A thread's parameters reflect all of its own gradients stamped <
-// c, although the snapshot it took may not contain the newest of them yet. The local apply of stamp t is
-// kept, as the difference it made or as the gradient whose step can be made anew (worker/cache/
-// thread_cache.h), and with each refresh it is made again on every slice that lacks it: iff t >= that slice's
-// applied clock.
+// Own updates: read-my-writes (docs/SYNC.md, What a worker sees). A thread's parameters reflect all of its
+// own gradients stamped < c, although the snapshot it took may not contain the newest of them yet. The local
+// apply of stamp t is kept, as the difference it made or as the gradient whose step can be made anew
+// (worker/cache/thread_cache.h), and with each refresh it is made again on every slice that lacks it: iff
+// t >= that slice's applied clock.
 //
 //   own stamps kept 5 6 7; slice 0 has applied clock 7, slice 1 has 6
 //     slice 0: again 7        slice 1: again 6, 7       5 is in both: dropped for good

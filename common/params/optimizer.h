@@ -14,7 +14,7 @@
 //
 // Every element is computed from its own index alone, with the same operations in a vector's middle and tail,
 // without FMA and approximations: any cut into ranges and blocks, on any instruction set, gives the same bits
-// (DESIGN 3.4).
+// (docs/SYNC.md, What is reproducible).
 //
 // One gradient = one begin_step(), then apply() on pieces that together cover each index of the range once,
 // in any order. The state has then taken the gradient in: there is no way back, so a gradient that may still

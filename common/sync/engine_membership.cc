@@ -1,4 +1,5 @@
-// The Engine: who takes part, how a run begins and ends, and what can be asked about it (DESIGN 3.6).
+// The Engine: who takes part, how a run begins and ends, and what can be asked about it (docs/SYNC.md, Who
+// does which iteration).
 #include <algorithm>
 #include <utility>
 
@@ -232,7 +233,8 @@ void Engine::finish(Rank rank) {
   emit(FinishWorker{id(rank), stop_reason_.value_or("share done"), held});
 }
 
-// Announces grants that are held for long: a worker's deadline is for silence, not for holding (DESIGN 4).
+// Announces grants that are held for long: a worker's deadline is for silence, not for holding
+// (docs/PROTOCOL.md, 6).
 Status Engine::on(const Tick&) {
   if (held_.size() == 0) return Status::ok();
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {

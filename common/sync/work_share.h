@@ -1,6 +1,6 @@
 // WorkShare: which iteration of the run a worker does next, and whether there is one. `iteration` is its
 // place in the run and decides its mini-batch: positions [iteration x batch_size, + batch_size) of the
-// concatenated epoch permutations (DESIGN 3.4).
+// concatenated epoch permutations (docs/SYNC.md, Who does which iteration).
 //   even  the worker of rank r at clock c does iteration cK + r; each does total / K, the first total mod K
 //         one more. What a lost worker leaves undone the others do. Who comes later has a share, too
 //         (even_share.h).

@@ -1,5 +1,5 @@
 // What the next decision will make of the parameters: prepared frame by frame while gradients arrive, and
-// finished when it is decided (DESIGN 4: frames are applied as they arrive, into the next version's blocks).
+// finished when it is decided (docs/ARCHITECTURE.md, Parameters in memory): into the next version's blocks.
 // It is prepared in time that the loop would spend waiting, and need not be: where frames come faster than
 // they are applied (over shared memory, or when the cores are busy) they are read first, and what is left is
 // done with the decision, by several threads.
@@ -30,7 +30,7 @@
 // store/device_apply.h, which all of this is handed on to.
 //
 // The bits are those of applying the decision from the start: the same operations on each element in the same
-// order (DESIGN 3.4).
+// order (docs/SYNC.md, What is reproducible).
 //
 // Memory: prepared blocks are a second state beside the current one, so prepare_some() and
 // prepare_whole() must not be called while an older one is leaving (store/leaving.h), but on a device, which

@@ -1,6 +1,6 @@
 // One shard: a contiguous range of the parameters, its optimizer state, the gradients waiting for their turn
 // and the retained versions. It applies what the authority decides, in the authority's order, so that every
-// shard goes through the same sequence of states (DESIGN 3.3).
+// shard goes through the same sequence of states (docs/SYNC.md, Versions and revisions).
 //
 // The parameters lie in reference-counted blocks. A reply, or a retained version, shares them; the next apply
 // rewrites a shared block into a fresh one (copy-on-write), so what was handed out never changes.

@@ -1,5 +1,5 @@
 // The parameter server's side of a node: one connection to every server, one I/O thread for all of them,
-// shared by the training threads and the evaluator (DESIGN section 4).
+// shared by the training threads and the evaluator (docs/ARCHITECTURE.md).
 //
 //   training threads --post--> I/O thread --DealerSocket--> servers
 //   servers --frames--> I/O thread --> mailboxes (grants), pulls and process cache (parameters), evaluation
