@@ -123,13 +123,13 @@ struct PullWithPushPlan {
 //     ahead    down while 9 goes up: answered with 40. The thread computes clock 10 with 40 + its own 9, and
 //              sees B's gradient at clock 11
 //
-// Where the two ways are no two ways, but copies by the same processor, nothing is hidden by going ahead, and
-// behind has less to do (pulls_ahead: false): with one shard the thread makes no step of its own again, and
-// the server, whose state is not leaving while the gradient comes, steps it in place.
+// Where both ways are copies by the same processor, going ahead hides nothing and going behind is less work
+// (pulls_ahead: false). With one shard the thread then makes no step of its own again. And the server, whose
+// state is not leaving while the gradient comes, steps it in place.
 //
-// Versioned stays behind, due or required: a version holds a whole clock of every worker, and the slowest's
-// push is what completes it. Ahead of it that worker would compute with one version less at every clock, not
-// with what arrives during a transfer less.
+// Versioned stays behind, whether a refresh is due or required: a version holds a whole clock of every
+// worker, and the slowest worker's push is what completes it. If that worker pulled ahead of its push, it
+// would compute with one version less at every clock, not only without what arrives during one transfer.
 PullWithPushPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s,
                                 const ThreadCacheState& thread, const ProcessCacheState& process);
 

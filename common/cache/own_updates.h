@@ -29,8 +29,9 @@ namespace paceline::cache {
 constexpr bool keeps_own_updates(Threshold largest) { return largest > Threshold(0); }
 
 // How many own gradients a thread may lack in what its node has and still go on with that, where something
-// newer is merely due: as many as a shard may have to wait for under versioned application; eager, where a
-// shard that is late has decisions on their way to it, at least 8. The thread keeps an update for each.
+// newer is merely due. Under versioned application they are as many as a shard may have to wait for. Under
+// eager they are at least 8, since decisions may be on their way to a shard that is late. The thread keeps an
+// update for each.
 // `versioned`, `eager`: the largest threshold that is granted with while gradients are applied so; none where
 // they never are (sync::largest_threshold()).
 std::int64_t missing_max(std::optional<Threshold> versioned, std::optional<Threshold> eager);

@@ -61,8 +61,8 @@ void Engine::begin_training() {
 }
 
 // One who was not there, or is there again, while training goes on: it begins at the min clock. A stamp names
-// one gradient of a worker in the whole run, so who comes back begins behind those that it had, if that is
-// later: another gradient of such a stamp may still be held, or on its way to be dropped.
+// one gradient of a worker in the whole run, and a gradient of an old stamp may still be held, or be on its
+// way to be dropped. So who comes back begins behind the stamps that it had, if that is later.
 Status Engine::come_late(Rank rank, const std::string& who) {
   Worker& w = at(rank);
   if (finished_) return failed_precondition(who + ": training is over");

@@ -66,8 +66,10 @@ class WorkShare {
   // The worker that took `iteration` was late. Under even it is not done by anybody.
   void give_back(std::int64_t iteration);
 
-  // For a checkpoint (not fixed and even): adds to `left` what nobody has been given, or has given back; and
-  // what `worker`, which is there, has been given of the clocks from `from` on, and not taken.
+  // For a checkpoint (not fixed and even). Each adds to `left`:
+  //   add_not_given()   what nobody has been given, or what was given back
+  //   add_given()       what `worker`, which is there, has been given of the clocks from `from` on and has
+  //                     not taken
   void add_not_given(IterationRanges& left) const;
   void add_given(Rank worker, Clock from, IterationRanges& left) const;
 

@@ -152,9 +152,10 @@ class Leaving {
   // of whose oldest reply something is left after reply_time(). Each is named once in that time. To be asked
   // every now and then: progress is seen only here.
   std::vector<Stuck> stuck(Ticks now, std::chrono::nanoseconds lease);
-  // How long a reply of so many bytes may take, from when all that was sent to its node before has left: 30
-  // leases, half of what a node that waits for parameters gives a server (worker/client), so that one reader
-  // does not make the others give up; longer for what would not pass in that time at 1 MB/s.
+  // How long a reply of so many bytes may take, counted from when all that was sent to its node before has
+  // left. It is 30 leases, half of the time that a waiting node gives a server (worker/client), so that one
+  // slow reader does not make the others give up. A reply that needs longer at 1 MB/s may take as long as
+  // that.
   static std::chrono::nanoseconds reply_time(std::int64_t bytes, std::chrono::nanoseconds lease);
   // This process itself did not run for that long.
   void forgive(const Pause& pause);

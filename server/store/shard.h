@@ -14,11 +14,11 @@
 //
 // With delay compensation it keeps what its workers compute with, too (store/backups.h).
 //
-// Memory: the range once, once more while the next state is being prepared (store/next_state.h) or replies of
-// an older one are leaving (store/leaving.h sees to it that it is one), at most kRetainedMax retained
-// versions (their unshared blocks), the optimizer's state, one block for the mean and applying thread, and
-// the gradients' bound; range and state once more while an image lives. No I/O, no clock. Thread: one at a
-// time (the server's loop).
+// Memory: the range once. It is there once more while the next state is being prepared (store/next_state.h)
+// or replies of one older state are leaving (store/leaving.h). Besides: at most kRetainedMax retained
+// versions (their unshared blocks), the optimizer's state, one block for the mean and for each applying
+// thread, and the gradients' bound. While an image lives, range and state once more. No I/O, no clock.
+// Thread: one at a time (the server's loop).
 #pragma once
 
 #include <cstdint>
