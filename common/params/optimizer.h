@@ -4,11 +4,13 @@
 // the tensor that an element is of (step_factors.h).
 //
 // With g the gradient, p the parameter, lr the learning rate, wd the weight decay (all element by element):
-//   coupled decay      g <- g + wd p          decoupled: lr wd p is taken from p instead (Loshchilov, Hutter,
-//   AdamW, 2019) sgd                p <- p - lr g momentum mu        u <- mu u + g;         p <- p - lr u
-//   (Nesterov: p <- p - lr (g + mu u)) adam b1, b2, eps   m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
-//                      p <- p - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)     (Kingma, Ba, 2015,
-//                      Algorithm 1)
+//   coupled decay      g <- g + wd p          decoupled: lr wd p is taken from p instead
+//                                             (AdamW; Loshchilov, Hutter, 2019)
+//   sgd                p <- p - lr g
+//   momentum mu        u <- mu u + g;         p <- p - lr u       (Nesterov: p <- p - lr (g + mu u))
+//   adam b1, b2, eps   m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
+//                      p <- p - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
+//                                             (Kingma, Ba, 2015, Algorithm 1)
 // t counts begin_step() calls. Coefficients are computed in double and rounded once to float; the elements
 // are float32.
 //

@@ -10,9 +10,8 @@
 //                                                           Grant{0.1, clock 4, min_version 3},
 //                                                           Grant{0.0, clock 5, min_version 4}
 //
-// docs/SYNC.md has the rules in full: grants, application, policies, membership. The
-// path of a message is in engine.cc, who takes part in engine_membership.cc, a checkpoint's state in
-// engine_state.cc.
+// docs/SYNC.md has the rules in full: grants, application, policies, membership. The path of a message is in
+// engine.cc, who takes part in engine_membership.cc, a checkpoint's state in engine_state.cc.
 #pragma once
 
 #include <cstddef>

@@ -94,7 +94,8 @@ class Shard {
 
   // Prepares a little of what the next decision is expected to make of what has been pushed (store/
   // next_state.h); false when there is nothing to prepare. Nothing of it can be seen from outside, and it
-  // need never be called; it must not be while an older state than the current one is alive in replies, but on a device.
+  // need never be called; it must not be while an older state than the current one is alive in replies, but
+  // on a device.
   bool prepare_next() { return ready() && next_.prepare_some(now_.blocks, now_.version, gradients_); }
   // Looks at a little of what has been pushed; false when there is nothing to look at. Need never be called.
   bool look_at_next() { return gradients_.look_at_one(); }
