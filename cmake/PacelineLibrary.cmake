@@ -48,7 +48,8 @@ function(paceline_options target)
   endif()
   # Of `#pragma GCC ivdep` (common/params/kernel_loops.h) Clang knows nothing; its loops only vectorise less.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-pragmas>)
-  # No FMA contraction anywhere: the same operations give the same bits on every instruction set (DESIGN 3.4).
+  # No FMA contraction anywhere: the same operations give the same bits on every instruction set
+  # (docs/SYNC.md, What is reproducible).
   target_compile_options(${target} PRIVATE -ffp-contract=off)
   if(PACELINE_WERROR)
     target_compile_options(${target} PRIVATE -Werror)

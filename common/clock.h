@@ -64,7 +64,7 @@ class Threshold {
     return s_;
   }
   constexpr bool allows(Staleness lead) const { return is_infinite() || lead.value <= s_; }
-  // The oldest version a worker at `clock` may compute with: max(0, c - s) (DESIGN 3.1).
+  // The oldest version a worker at `clock` may compute with: max(0, c - s) (docs/SYNC.md, The one rule).
   constexpr Version oldest_version(Clock clock) const {
     if (is_infinite() || clock.value <= s_) return Version(0);
     return Version(clock.value - s_);

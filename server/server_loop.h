@@ -1,9 +1,9 @@
 // ServerLoop: the only I/O of a server. Sockets and timers in, decoded messages to the shard's service and to
 // the authority, and what they send out again.
 //
-//   RouterSocket (nodes; at the authority the other shards too) ──┐
-//   DealerSocket (other shards: the authority)  ──────────────────┼─> ShardService, Authority ─> Outbox ─>
-//   sockets timer: leases, held grants, heartbeats, progress ─────────────┘
+//   RouterSocket (nodes; at the authority the other shards too) ─┐
+//   DealerSocket (other shards: the authority) ──────────────────┼─> ShardService, Authority ─> Outbox ─> out
+//   timer: leases, held grants, heartbeats, progress ────────────┘
 //
 // At the authority its own shard is spoken to through a queue in memory instead of a socket; both speak the
 // very messages that travel between processes, so there is one path of the data, not two.

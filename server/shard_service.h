@@ -6,9 +6,9 @@
 //   authority  ApplyDecision, DiscardGradient, NodeLost, Release, ForgetSaved, Pull
 //   to the authority: ShardReady, GradientArrived, NodeLost (a node that does not read its answers), Saved
 //
-// Memory: a pull waits rather than that the shard holds a third state of its parameters (server/store/
-// leaving.h), and a version is not retained in the place of a released one whose replies are still leaving:
-// what the authority has said since then waits, in order.
+// Memory: a pull for which the shard would have to hold a third state of its parameters waits
+// (server/store/leaving.h). Nor is a version retained in the place of a released one whose replies are still
+// leaving: what the authority has said since then waits, in order.
 //
 // Thread: the server's loop.
 #pragma once

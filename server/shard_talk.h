@@ -10,9 +10,9 @@
 // What belongs to one connection does not count: joins, welcomes, the authority's refusals, and heartbeats,
 // which say how many were heard.
 //
-// Memory: what was said since the other's last word of it, which comes with each heartbeat, after kTellAfter
-// messages, with each payload, and at once of a shard's last word, which waits for that to end. Who does not
-// say it is_deaf() in the end.
+// Memory: what one end has said since the other one last told how much it has heard. It tells so with each
+// heartbeat, after kTellAfter messages, and at once after a message with a payload or a shard's last word,
+// since the shard waits for that before it ends. An end that never tells so is_deaf() in the end.
 //
 // Pure. Thread: one at a time (the server's loop).
 #pragma once

@@ -1,8 +1,7 @@
 // Why a shard does not answer, as it sees it: one line for each cause.
 //
 //   pulls of nodes 1 and 2 wait for version 118: shard 2 is at version 117, and decision 118 has not come
-//   from
-//     the authority (last seen 0.2 s ago)
+//     from the authority (last seen 0.2 s ago)
 //   the pull of node 1 waits for revision 702 (version 117) to leave: node 4 (last seen 0.1 s ago) has 12
 //     pieces to read and has taken none for 3.1 s
 //   decision 119 and 3 messages behind it wait for a released version to leave: node 4 …

@@ -1,10 +1,10 @@
 // Peers that could not be sent to, from the first refusal of a socket until they are lost, or are back.
 //
-// A connection that broke (kUnavailable): what the peer said before may still be queued here, its last report
-// say, and a node that lives comes back over another one, to which what is missing is said again. So it is
-// lost only when nothing more has come from it for kQuietTicks, and for as long as it is given for that. Any
-// other refusal, a full queue (kResourceExhausted) say, dropped a message that is never sent again, however
-// much the peer still says: it is lost at the next tick.
+// Where the connection broke (kUnavailable) the peer may be alive. What it said before, its last report say,
+// may still be queued here, and it may come back over another connection, over which it is told again what it
+// missed. So it is lost only when nothing more has come from it for kQuietTicks and for as long as it is
+// given to come back. Any other refusal, a full queue (kResourceExhausted) say, dropped a message that is
+// never sent again. Then the peer is lost at the next tick, however much it still says.
 //
 // Pure. Thread: one at a time (the server's loop).
 #pragma once

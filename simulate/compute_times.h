@@ -34,7 +34,7 @@ class ComputeTimes {
   // slow nor paused; > 0.
   virtual std::chrono::nanoseconds length(Rank worker, Clock clock) const = 0;
   // Whether the length counts from the iteration's start, reading the parameters included, as an emulated one
-  // does (DESIGN 5), or from where computing begins.
+  // does (docs/CONFIG.md, Choosing emulate.base_step), or from where computing begins.
   virtual bool counts_from_start() const { return false; }
 };
 

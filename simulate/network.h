@@ -6,11 +6,11 @@
 //                     node's may be of another bandwidth
 //   a server's link   all at once, each with an equal share of what it has (processor sharing): ZeroMQ and
 //                     TCP serve the nodes in turn, a frame each
-// A link without a limit is through at once. So K transfers of b bytes through one server's link take K b /
-// bandwidth in all, whatever the order.
+// A link without a limit is through at once. So K transfers of b bytes through one server's link take
+// K b / bandwidth in all, whatever the order.
 //
-//   server 100 B/s: a of 100 bytes enters at 0 s, b of 100 at 0.5 s: both have 50 B/s from then on; a is
-//   through at 1.5 s, b, alone again, at 2 s
+//   server 100 B/s   a of 100 bytes enters at 0 s, b of 100 bytes at 0.5 s: from then on both have 50 B/s
+//                    a is through at 1.5 s; b, alone again, at 2 s
 //
 // Equal shares are kept with one number: v, the bytes that each transfer present has been served since the
 // start. One of b bytes that enters at v is through at v + b, and v grows by bandwidth / (number present).

@@ -6,8 +6,8 @@
 // Work of w seconds that begins at t ends when the speed has added up to w: 1 normally, 1 / slow_factor in a
 // slow period, 0 in a pause.
 //
-//   slow from 10 s to 14 s, factor 2: 3 s of work begun at 9 s take 1 s, then 4 s for 2 s of work: done at 14
-//   s
+//   slow from 10 s to 14 s, factor 2
+//     3 s of work begun at 9 s: 1 s of work in 1 s, then 2 s of work in 4 s; done at 14 s
 #pragma once
 
 #include <chrono>

@@ -1,16 +1,16 @@
-// Groups: which runs are of one policy, and which cannot be compared at all. Runs whose effective
-// configurations say the same but for the seed (and for what no result depends on: name, folder, log level,
-// where the sockets, the keys and the data are) are one group. A group is named by its policy and thresholds:
+// Groups: which runs are of one policy, and which cannot be compared at all. Runs are one group if their
+// effective configurations differ in nothing but the seed and what no result depends on: name, folder, log
+// level, and where the sockets, the keys and the data are. A group is named by its policy and thresholds:
 //
 //   bsp    asp    ssp(3)    dtssp(3, 3-10)
 //
 // and, where that does not tell two groups apart, by the keys in which those differ: `ssp(3)
 // sync.apply=eager`.
 //
-// Compared is only what was to do the same work on the same cluster: model, data, mini-batch, iterations,
-// nodes and threads agree, emulate.* does (but for the cores of the machine), all of simulate.* and the trace
-// for simulated runs, and all runs are real or all are simulated. Which data a path held is not known: paths
-// that differ are listed.
+// Runs are compared only if they were to do the same work on the same cluster. These must agree: model, data,
+// mini-batch, iterations, nodes and threads; emulate.*, but for the cores of the machine; for simulated runs
+// all of simulate.* and the trace. And all runs are real, or all are simulated. Which data a path held is not
+// known: paths that differ are listed.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ std::string comparison_text(const PolicyComparison& comparison);
 //  "groups": [{"name": "ssp(3)", "differing": {"sync.refresh_clocks": "1"}, "runs": [{"run", "seed"}],
 //              "split": {"compute", "apply", "wait", "network", "unaccounted", "phases": {"BATCH": s, ...}},
 //              "staleness": {"clocks": {"mean", "max", "histogram": [[staleness, count], ...]},
-//              "gradients"}}],
+//                            "gradients": as clocks}}],
 //  "tables": [{"key": "time" | "time_to_accuracy" | "accuracy", "title", "unit",
 //              "values": [{"mean", "low", "high", "by_seed": {"1": 12.5, "2": null}}],    by group
 //              "pairs": [{"first": 0, "second": 1, "seeds", "mean", "low", "high", "relative", "p",

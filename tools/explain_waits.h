@@ -55,9 +55,9 @@ struct Wait {
 // All of them, of each worker in the order of time, in worker order.
 std::vector<Wait> waits_of(const trace::Trace& trace);
 
-// What a cause cost, whose doing that was (those for whom others were held at the barrier, as far as the
-// trace has the decisions; of another cause, those who waited, since no worker causes it), and who waited;
-// each the costliest first.
+// What a cause cost, each list with the costliest first. `workers`: whose doing it was. At the barrier these
+// are those for whom others were held, as far as the trace has the decisions. No worker causes the other
+// waits; of them these are those who waited. `waiting`: who waited.
 struct CauseCost {
   WaitCause cause;
   std::chrono::nanoseconds total{0};

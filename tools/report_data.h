@@ -27,9 +27,9 @@ std::string report_csv(std::span<const FinishedRun> runs);
 // One run or several alike:
 //
 // {"runs": [{"run": "runs/a", "finished": true, "comparable": true, "differs_in": [...], "caveats": [...],
-//            "missing": [...], "summary": as in summary.json, null in an unfinished run, "status", "policy",
-//            "version", "wall_seconds", "test_accuracy", "workers_reported", "seconds_of_a_worker":
-//            {"barrier", "network", "compute", "total",
+//            "missing": [...], "summary": as in summary.json, null in an unfinished run,
+//            "status", "policy", "version", "wall_seconds", "test_accuracy", "workers_reported",
+//            "seconds_of_a_worker": {"barrier", "network", "compute", "total",
 //                                    "phases": {"BATCH": s, ..., "unaccounted": s}},
 //            "nodes": [{"node": 0, "workers": 4, "wall_seconds",
 //                       "phases": {"BATCH": {"count", "total_seconds", "mean_ms", "p50_ms", "p95_ms",

@@ -32,7 +32,7 @@ Threshold largest_threshold(const RunConfig& config) {
 }
 
 // Under shared memory a gradient stays in its buffer until the servers have applied it: at a grant those of
-// at most `largest threshold` clocks wait for others (DESIGN 3.1), one is computed into, and two are for
+// at most `largest threshold` clocks wait for others (docs/SYNC.md), one is computed into, and two are for
 // servers that are late to say that they have applied theirs. What the thread cache keeps meanwhile are the
 // last ones, which are among these. Eager, none waits for others; a run that turns eager has enough of what
 // it needed before. Made when needed, so a large threshold costs nothing before a worker leads by that much.

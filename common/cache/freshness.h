@@ -1,5 +1,6 @@
 // Freshness: what a training thread reads its parameters from, and when parameters are asked for ahead of
-// need. The rules of DESIGN 3.2 and 4, as pure functions of what the thread, its node and its grant say.
+// need. The rules of docs/SYNC.md, What a worker sees, as pure functions of what the thread, its node and its
+// grant say.
 //
 // In the order of an iteration at clock c:
 //   decide_read()          with the grant: thread cache, process cache, or wait for the servers
@@ -8,10 +9,12 @@
 //                          while the gradient goes up
 //   serves()               before sending a pull: does one of another thread of the node do as well?
 //
-// Worked example, SSP s = 3, refresh_clocks = 1, versioned. Granted clock 8: min_version 5, version 6 exists.
-// The thread holds version 5, taken at its clock 7. Nothing is required (5 >= 5), but its snapshot is 8 - 7
-// >= 1 clocks old and version 6 exists: if the process cache has version 6 it is copied, else the servers are
-// asked for 6. With refresh_clocks = null it would compute with version 5 and send nothing.
+// Worked example, SSP s = 3, versioned. Granted clock 8: min_version 5, version 6 exists. The thread holds
+// version 5, taken at its clock 7:
+//   required                 no: 5 >= min_version
+//   due, refresh_clocks 1    yes: the snapshot is 8 - 7 = 1 clock old and version 6 exists. If the process
+//                            cache has version 6 it is copied, else the servers are asked for 6
+//   due, refresh_clocks null never: it computes with version 5 and sends nothing
 #pragma once
 
 #include <cstdint>
@@ -39,8 +42,9 @@ enum class PullWithPush {
 struct ReadRequest {
   Clock clock;          // of the iteration that will compute with the parameters
   Version min_version;  // older ones must not be used: max(0, c - s)
-  Version version;  // the newest version and revision known to exist: the largest that any grant or answer to
-  Revision revision;  // this node has named
+  // The newest known to exist: the largest that any grant or answer to this node has named.
+  Version version;
+  Revision revision;
   PullWithPush with_push = PullWithPush::kNone;
 };
 
@@ -114,18 +118,18 @@ struct PullWithPushPlan {
 // decide_read() asks of the caches with the grant, wherever the pull went; own gradients are added by applied
 // clocks; older slices are not installed.
 //
-//   eager, r = 1, revision 40, stamps < 9 of this thread in it; it pushes stamp 9 while B's gradient arrives
-//     behind   answered with 42 (9 and B's in it) once both are applied: first up, then down
-//     ahead    answered with 40: down while 9 goes up. The thread computes clock 10 with 40 + its own 9, and
+//   eager, r = 1, revision 40, which has this thread's stamps < 9; it pushes 9 while B's gradient arrives
+//     behind   up, then down: answered with 42, which has 9 and B's, once both are applied
+//     ahead    down while 9 goes up: answered with 40. The thread computes clock 10 with 40 + its own 9, and
 //              sees B's gradient at clock 11
 //
-// Where the two ways are no two ways, but copies by the same processor, nothing is hidden by going ahead, and
-// behind has less to do (pulls_ahead: false): with one shard the thread makes no step of its own again, and
-// the server, whose state is not leaving while the gradient comes, steps it in place.
+// Where both ways are copies by the same processor, going ahead hides nothing and going behind is less work
+// (pulls_ahead: false). With one shard the thread then makes no step of its own again. And the server, whose
+// state is not leaving while the gradient comes, steps it in place.
 //
-// Versioned stays behind, due or required: a version holds a whole clock of every worker, and the slowest's
-// push is what completes it. Ahead of it that worker would compute with one version less at every clock, not
-// with what arrives during a transfer less.
+// Versioned stays behind, whether a refresh is due or required: a version holds a whole clock of every
+// worker, and the slowest worker's push is what completes it. If that worker pulled ahead of its push, it
+// would compute with one version less at every clock, not only without what arrives during one transfer.
 PullWithPushPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s,
                                 const ThreadCacheState& thread, const ProcessCacheState& process);
 

@@ -1,8 +1,8 @@
-// Own updates: read-my-writes (DESIGN 3.2). A thread's parameters reflect all of its own gradients stamped <
-// c, although the snapshot it took may not contain the newest of them yet. The local apply of stamp t is
-// kept, as the difference it made or as the gradient whose step can be made anew (worker/cache/
-// thread_cache.h), and with each refresh it is made again on every slice that lacks it: iff t >= that slice's
-// applied clock.
+// Own updates: read-my-writes (docs/SYNC.md, What a worker sees). A thread's parameters reflect all of its
+// own gradients stamped < c, although the snapshot it took may not contain the newest of them yet. The local
+// apply of stamp t is kept, as the difference it made or as the gradient whose step can be made anew
+// (worker/cache/thread_cache.h), and with each refresh it is made again on every slice that lacks it: iff
+// t >= that slice's applied clock.
 //
 //   own stamps kept 5 6 7; slice 0 has applied clock 7, slice 1 has 6
 //     slice 0: again 7        slice 1: again 6, 7       5 is in both: dropped for good
@@ -29,8 +29,9 @@ namespace paceline::cache {
 constexpr bool keeps_own_updates(Threshold largest) { return largest > Threshold(0); }
 
 // How many own gradients a thread may lack in what its node has and still go on with that, where something
-// newer is merely due: as many as a shard may have to wait for under versioned application; eager, where a
-// shard that is late has decisions on their way to it, at least 8. The thread keeps an update for each.
+// newer is merely due. Under versioned application they are as many as a shard may have to wait for. Under
+// eager they are at least 8, since decisions may be on their way to a shard that is late. The thread keeps an
+// update for each.
 // `versioned`, `eager`: the largest threshold that is granted with while gradients are applied so; none where
 // they never are (sync::largest_threshold()).
 std::int64_t missing_max(std::optional<Threshold> versioned, std::optional<Threshold> eager);

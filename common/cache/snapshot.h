@@ -1,6 +1,6 @@
 // What a node knows about the parameters it holds, apart from the numbers themselves: one SliceStamp per
-// shard. With it the three guarantees of DESIGN 3.2 are decided from data, not from timing. Pure: no
-// parameters, no I/O, no locks.
+// shard. With it the three guarantees of docs/SYNC.md, What a worker sees, are decided from data, not from
+// timing. Pure: no parameters, no I/O, no locks.
 //
 //   process cache of a node, two shards, threads 0 and 1:
 //     slice 0: version 7, revision 30, applied [9, 7]      slice 1: version 7, revision 28, applied [8, 7]
@@ -24,8 +24,9 @@ struct SliceStamp {
   std::vector<Clock> applied;       // per thread of this node: own gradients stamped < applied[t] are in it
 };
 
-// Monotonic (DESIGN 3.2): whether `candidate` may replace `current`: it is newer, by revision, or by version
-// where the version moved without a gradient. Answers may arrive in any order; an older one is dropped.
+// Monotonic (docs/SYNC.md, What a worker sees): whether `candidate` may replace `current`: it is newer, by
+// revision, or by version where the version moved without a gradient. Answers may arrive in any order; an
+// older one is dropped.
 bool may_install(const SliceStamp& current, const SliceStamp& candidate);
 
 // The stamps of all slices of one cache. A value; guarded by whoever owns the parameters it speaks of.

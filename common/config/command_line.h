@@ -11,7 +11,7 @@ class App;
 
 namespace paceline {
 
-// Exit statuses of all programs (DESIGN 7).
+// Exit statuses of all programs (docs/ARCHITECTURE.md, How faults travel).
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailedRun = 1;
 inline constexpr int kExitUsage = 2;

@@ -118,7 +118,7 @@ struct LprSection {
   bool operator==(const LprSection&) const = default;
 };
 
-// sync: the policy (DESIGN 3). Loading refuses what a policy has no use for and fills in `apply` and
+// sync: the policy (docs/SYNC.md). Loading refuses what a policy has no use for and fills in `apply` and
 // `combine` by policy.
 struct SyncSection {
   PolicyKind policy = PolicyKind::kBsp;
@@ -235,7 +235,7 @@ struct DataSection {
 };
 
 enum class JitterKind { kNone, kUniform, kLognormal, kExponential };
-// emulate: a heterogeneous cluster on one machine (DESIGN 5). Off when base_step is null.
+// emulate: a heterogeneous cluster on one machine (docs/CONFIG.md). Off when base_step is null.
 struct EmulateSection {
   std::optional<Duration> base_step;
   std::vector<double> slowdown;           // factor per node; one value serves all; empty: 1

@@ -1,5 +1,5 @@
 // Rows of `data` and `emulate`: what is learned from, and the heterogeneous cluster played on one machine
-// (DESIGN 5).
+// (docs/CONFIG.md, Choosing emulate.base_step).
 #include "common/config/schema.h"
 
 namespace paceline::config {

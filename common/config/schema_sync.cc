@@ -1,4 +1,4 @@
-// Rows of `sync`: the policy, what a worker may see, and how gradients are applied (DESIGN 3).
+// Rows of `sync`: the policy, what a worker may see, and how gradients are applied (docs/SYNC.md).
 #include "common/config/schema.h"
 
 namespace paceline::config {

@@ -20,9 +20,10 @@ namespace paceline {
 // in one line; what is not known yet is left out. "gap 3/3": the difference of clocks, and the threshold.
 std::string status_line(const RunStatus& status);
 
-// The same as two rows of at most `columns` characters, for a terminal on which they are rewritten: the
-// numbers, each as wide while it has its usual size, in all words where they fit, else in few, and of these
-// the more important ones; and, in a row of its own, which may be empty, who waits for whom and who is slow.
+// The same as two rows of at most `columns` characters each, for a terminal on which they are rewritten. The
+// first row has the numbers, each equally wide while it has its usual size. They stand in full words where
+// these fit, else in few words, and then the less important ones are left out as far as needed. The second
+// row says who waits for whom and who is slow; it may be empty.
 //   117..120 gap  3/3 LPR   1.2 loss  0.81 test  70.1 %  5210/s  34 %    1:12 left
 //   15 wait for 3.0  slow: 3.0 (0.36)
 std::array<std::string, 2> status_rows(const RunStatus& status, std::size_t columns);

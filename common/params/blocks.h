@@ -1,6 +1,6 @@
 // Parameter blocks: immutable while shared, reference-counted, recycled. They make a snapshot of the
 // parameters cost a few pointers, and let a reply still leave over the network while the next gradient is
-// applied (copy-on-write, DESIGN 4).
+// applied (copy-on-write; docs/ARCHITECTURE.md, Parameters in memory).
 //
 //   Block       an aligned buffer of floats with an intrusive reference count
 //   BlockRef    one reference to a Block

@@ -3,9 +3,9 @@
 // read once and written once.
 //
 // Every set gives the same bits: the same operations in the same order for each element, no FMA contraction,
-// no approximate reciprocal or root (DESIGN 3.4). Of an optimizer's state, what is denormal is 0: the loops
-// say so (element_steps.h), not a mode of the processor. NaN is one value here: IEEE 754 leaves open which
-// payload comes out of an operation with two of them.
+// no approximate reciprocal or root (docs/SYNC.md, What is reproducible). Of an optimizer's state, what is
+// denormal is 0: the loops say so (element_steps.h), not a mode of the processor. NaN is one value here: IEEE
+// 754 leaves open which payload comes out of an operation with two of them.
 //
 // Not meant for callers at large, who take OptimizerState and vector_ops.h; the tests and benchmarks name a
 // set.

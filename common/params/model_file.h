@@ -6,9 +6,8 @@
 //   8..11            H, the length of the header text in bytes, u32 little endian
 //   12..15           CRC32C of the header text, u32 little endian
 //   16..16+H-1       the header, JSON in UTF-8:
-//                    {"model": "cifar_cnn_small", "version": 400, "revision": 400, "layout_hash":
-//                    "0123456789abcdef",
-//                     "floats": 545098, "data_crc32c": 305419896,
+//                    {"model": "cifar_cnn_small", "version": 400, "revision": 400,
+//                     "layout_hash": "0123456789abcdef", "floats": 545098, "data_crc32c": 305419896,
 //                     "tensors": [{"name": "conv1.weight", "shape": [32, 3, 3, 3], "offset": 0}, ...]}
 //                    A tensor whose traits are not the usual ones (layout.h) has "role" ("weight", "bias",
 //                    "norm" or "buffer"), "lr_factor" and "decay_factor" beside them.

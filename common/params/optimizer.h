@@ -4,17 +4,19 @@
 // the tensor that an element is of (step_factors.h).
 //
 // With g the gradient, p the parameter, lr the learning rate, wd the weight decay (all element by element):
-//   coupled decay      g <- g + wd p          decoupled: lr wd p is taken from p instead (Loshchilov, Hutter,
-//   AdamW, 2019) sgd                p <- p - lr g momentum mu        u <- mu u + g;         p <- p - lr u
-//   (Nesterov: p <- p - lr (g + mu u)) adam b1, b2, eps   m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
-//                      p <- p - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)     (Kingma, Ba, 2015,
-//                      Algorithm 1)
+//   coupled decay      g <- g + wd p          decoupled: lr wd p is taken from p instead
+//                                             (AdamW; Loshchilov, Hutter, 2019)
+//   sgd                p <- p - lr g
+//   momentum mu        u <- mu u + g;         p <- p - lr u       (Nesterov: p <- p - lr (g + mu u))
+//   adam b1, b2, eps   m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
+//                      p <- p - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
+//                                             (Kingma, Ba, 2015, Algorithm 1)
 // t counts begin_step() calls. Coefficients are computed in double and rounded once to float; the elements
 // are float32.
 //
 // Every element is computed from its own index alone, with the same operations in a vector's middle and tail,
 // without FMA and approximations: any cut into ranges and blocks, on any instruction set, gives the same bits
-// (DESIGN 3.4).
+// (docs/SYNC.md, What is reproducible).
 //
 // One gradient = one begin_step(), then apply() on pieces that together cover each index of the range once,
 // in any order. The state has then taken the gradient in: there is no way back, so a gradient that may still

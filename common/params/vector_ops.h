@@ -2,8 +2,8 @@
 // differences, and the search for a NaN. Elementwise and in a fixed order, so the bits depend on the
 // arguments alone, not on how a vector was cut or how wide the processor's registers are.
 //
-// The mean of gradients g1, g2, g3 over n1, n2, n3 samples (combine: mean, DESIGN 3.3), always in worker
-// order:
+// The mean of gradients g1, g2, g3 over n1, n2, n3 samples (combine: mean; docs/SYNC.md, Versions and
+// revisions), always in worker order:
 //   begin_sum(sum, g1, n1); add_weighted(sum, g2, n2); add_weighted(sum, g3, n3);
 //   scale(sum, 1 / (n1 + n2 + n3))
 //

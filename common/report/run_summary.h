@@ -1,5 +1,5 @@
 // summary.json: one run in one object, written once at its end by the authority and read by `paceline
-// report`, by the scripts and by whoever compares runs. Its keys are part of the outside contract (DESIGN 7).
+// report`, by the scripts and by whoever compares runs. Scripts rely on its keys and their meanings.
 #pragma once
 
 #include <array>
@@ -66,7 +66,7 @@ struct StragglerSummary {
   double iteration_seconds = 0.0;
 };
 
-// Of a run's emulated steps: were more late, its times say nothing, and it is "invalid" (DESIGN 5).
+// Of a run's emulated steps: were more late, its times say nothing, and it is "invalid" (docs/CONFIG.md).
 // Of few steps two may be: one late step of 80 is an accident of the machine.
 inline constexpr double kOverrunShareMax = 0.01;
 inline constexpr std::int64_t kOverrunsForgiven = 2;

@@ -65,8 +65,9 @@ class EventFile {
                                  std::uint64_t session = 1, Version from = kNoVersion);
 
   // On disk for whoever looks before it returns. A cell whose tag has a point of this version, or of a later
-  // one, is left out: an evaluation may be reported late, and the last version evaluated twice. Errors: kUnavailable, naming the path (disk full): then the
-  // file may end in a part of a record, and nothing more can be written.
+  // one, is left out: an evaluation may be reported late, and the last version evaluated twice. Errors:
+  // kUnavailable, naming the path (disk full): then the file may end in a part of a record, and nothing more
+  // can be written.
   [[nodiscard]] Status append(const CurveRow& row);
   // At the end: of those that reported. Errors: as above.
   [[nodiscard]] Status append(std::span<const WorkerPhases> workers, Version version, double seconds);

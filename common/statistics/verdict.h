@@ -1,9 +1,8 @@
 // Verdict: which policy is better, and when nobody may say so. Every pair of policies is compared, seed by
 // seed, and all pairs of one table are corrected together (holm.h).
 //
-//   better        the pair's corrected p is below 0.05. The interval is of the pair alone, and so is what
-//   follows
-//                 from it: one among many may exclude 0 and yet be undecided
+//   better        the pair's corrected p is below 0.05. The interval is of the pair alone: among many pairs
+//                 one interval may exclude 0 and the pair yet be undecided
 //   equivalent    the 95 % interval of the difference lies inside the margin that a reader would not care
 //                 about; a difference may be certain and as small as that, then both are said
 //   undecided     neither: more seeds, or a larger difference

@@ -23,10 +23,12 @@ struct Started {};
 // One gradient, whole on every shard.
 //
 // Its staleness is the number of updates between the parameters that it was computed with and its
-// application: updates in them are those of the snapshot it was computed with and the worker's own on top of
-// it (read-my-writes). combine: each: an update is one gradient applied. combine: mean: an update is one
-// clock, so it is the versions between, at most s; own gradients are in a clock's mean as shares, and not
-// counted apart. Of a snapshot whose slices differ, the oldest counts. Never negative.
+// application. In these parameters are the updates of the snapshot and, on top of it, the worker's own
+// (read-my-writes).
+//   combine: each   an update is one gradient applied
+//   combine: mean   an update is one clock, so these are the versions between, at most s. Own gradients are
+//                   in a clock's mean as shares, and are not counted apart
+// Of a snapshot whose slices differ, the oldest counts. Never negative.
 //
 //   eager, revision 7: a gradient computed with revision 3 and one own update is applied: 7 - (3 + 1) = 3
 //   versioned, each, revision 8: two gradients computed with revision 8 are applied in worker order: 0, 1
@@ -131,9 +133,9 @@ struct WindowClosed {
   Threshold threshold;        // from here on, whether the window or a switch at this version has changed it
 };
 
-// Every shard drops what it holds of this gradient, in part or whole, and what still comes of it: its worker
-// was lost before it was whole everywhere, or it is not finite, or it is late (backup). Of a late one a shard
-// still says when it has come whole: its worker goes on when it has.
+// Every shard drops what it holds of this gradient, in part or whole, and what of it still comes. Either its
+// worker was lost before the gradient was whole everywhere, or the gradient is not finite, or it is late
+// (backup). Of a late one a shard still says when it has come whole, since only then its worker goes on.
 struct Discard {
   WorkerId worker;
   Clock clock;

@@ -1,7 +1,7 @@
 // BatchPlan: which samples of the run a granted iteration is computed from: `samples` positions of the
 // concatenated epoch permutations, from `position` on (worker/data/sampler.h).
 //
-//   equal       iteration g has [g n, g n + n), n = batch_size                                (DESIGN 3.4)
+//   equal       iteration g has [g n, g n + n), n = batch_size                                (docs/DATA.md)
 //   by speed    clock c has the same K n positions, [c K n, (c + 1) K n), as with equal sizes; its workers
 //               take them in the order of their ranks, each as many as its size at that clock
 //

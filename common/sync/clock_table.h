@@ -2,9 +2,10 @@
 // compares a worker's clock with the slowest worker's before it lets the worker go on.
 //
 // Instead of searching the workers, it counts how many stand at each clock:
-//   workers at 4, 4, 5, 7   ->   base 4, counts [2, 1, 0, 1]
-// One of the two at 4 completes an iteration: [1, 2, 0, 1]; the other as well: [0, 3, 0, 1] -> base 5, [3, 0,
-// 1]. The base only moves forward and each entry is dropped once, so a step costs O(1) amortised however many
+//   workers at 4, 4, 5, 7                        base 4, counts [2, 1, 0, 1]
+//   one at 4 completes an iteration              base 4, counts [1, 2, 0, 1]
+//   the other at 4 as well: [0, 3, 0, 1], so     base 5, counts [3, 0, 1]
+// The base only moves forward and each entry is dropped once, so a step costs O(1) amortised however many
 // workers there are; the memory is the largest difference of clocks, not the number of workers or of steps.
 //
 // Who departs ahead of the base leaves gradients behind that are still to be counted: one at each clock that

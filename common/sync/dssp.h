@@ -5,10 +5,11 @@
 // A worker whose lead exceeds s_L waits, as under SSP(s_L), unless it is the fastest: then the controller
 // looks for the moment to wait at. From the last two pushes of the fastest and of the slowest it predicts the
 // next ones and grants r* extra iterations, after which the fastest comes nearest to a push of the slowest:
-//   fastest: pushed at 9 s and 10 s  -> next 10 11 12 13 14 (r = 0 1 2 3 4)
-//   slowest: pushed at 6.5 s and 9 s -> next 11.5 14 16.5
-//   r* = 4: both push at 14 s. With room for three, r* = 1: 11 s is half a second from 11.5 s; so is 12 s,
-//   but fewer extra iterations are less stale.
+//   fastest: pushed at 9 s and 10 s    -> next 10 11 12 13 14 (r = 0 1 2 3 4)
+//   slowest: pushed at 6.5 s and 9 s   -> next 11.5 14 16.5
+//   room for four or more extra        -> r* = 4: both push at 14 s
+//   room for three                     -> r* = 1: 11 s is half a second from 11.5 s. So is 12 s (r = 2), but
+//                                         fewer extra iterations are less stale
 // It may begin these whatever the slowest does; then the same question is asked again. No lead exceeds s_U at
 // a grant: r* is at most s_U - lead + 1.
 //
@@ -21,9 +22,10 @@
 //
 // There as here an interval is that between two pushes, whatever lies in it. So that of a fastest which was
 // held contains the hold, while the extra iterations that it predicts would not be held:
-//   a fastest that takes a = 1 s, a slowest that takes L = 1.6 s. Held for one push, the fastest comes
-//   every 1.6 s, 1 s after the slowest: at 0 and, it is predicted, 1.6 3.2; the slowest at 0.6 2.2. r = 0,
-//   and so for ever.
+//   fastest    takes a = 1 s. Held for one push it comes every 1.6 s, 1 s after the slowest: at 0, and it is
+//              predicted at 1.6 3.2
+//   slowest    takes L = 1.6 s, predicted at 0.6 2.2
+//   r* = 0, and so for ever
 // From then on DSSP is SSP(s_L): after a hold for one push the fastest is given more only where L > 2 a.
 #pragma once
 

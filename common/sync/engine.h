@@ -10,9 +10,8 @@
 //                                                           Grant{0.1, clock 4, min_version 3},
 //                                                           Grant{0.0, clock 5, min_version 4}
 //
-// DESIGN 3.1 (grants), 3.3 (application), 3.5 (policies), 3.6 (membership); docs/SYNC.md has it in full. The
-// path of a message is in engine.cc, who takes part in engine_membership.cc, a checkpoint's state in
-// engine_state.cc.
+// docs/SYNC.md has the rules in full: grants, application, policies, membership. The path of a message is in
+// engine.cc, who takes part in engine_membership.cc, a checkpoint's state in engine_state.cc.
 #pragma once
 
 #include <cstddef>
@@ -114,7 +113,7 @@ class Engine {
   // of 0, where shares are not of that kind or nobody has asked yet.
   std::uint64_t plan_change() const { return share_.newest_change(); }
   EvenShare::Newest plan() const { return share_.newest(); }
-  // The largest clock - min clock at a grant, and after any clock moved (DESIGN 7).
+  // The largest clock - min clock at a grant, and after any clock moved (docs/SYNC.md, The one rule).
   Staleness max_grant_gap() const { return max_grant_gap_; }
   Staleness max_clock_gap() const { return max_clock_gap_; }
   // How gradients are applied from here on.

@@ -19,7 +19,7 @@ namespace paceline::sync {
 // the thread in which everybody's grants are decided: 2 x 1000 predicted pushes are a few microseconds.
 inline constexpr std::int64_t kDsspRangeMax = 1000;
 
-// Which threshold applies, and how it moves (DESIGN 3.5).
+// Which threshold applies, and how it moves (docs/SYNC.md, Policies).
 struct PolicyConfig {
   PolicyKind kind = PolicyKind::kBsp;
   std::int64_t threshold = 3;       // ssp: s; dtssp, random_walk: initial s; not used by the others
@@ -69,7 +69,7 @@ std::int64_t gradients_per_clock(const EngineConfig& config);
 // whose N is one number, and with batches by speed.
 bool workers_come_and_go(const EngineConfig& config);
 
-// The LPR window W in clocks: as configured, or 20,000 samples' worth of clocks, rounded up (DESIGN 3.5).
+// The LPR window W in clocks: as configured, or 20,000 samples' worth of clocks, rounded up (docs/SYNC.md).
 std::int64_t window_clocks_of(const EngineConfig& config);
 
 // The largest threshold the policy can ever grant with. It bounds memory (gradients held per worker: s + 2)

@@ -1,4 +1,5 @@
-// The Engine: who takes part, how a run begins and ends, and what can be asked about it (DESIGN 3.6).
+// The Engine: who takes part, how a run begins and ends, and what can be asked about it (docs/SYNC.md, Who
+// does which iteration).
 #include <algorithm>
 #include <utility>
 
@@ -60,8 +61,8 @@ void Engine::begin_training() {
 }
 
 // One who was not there, or is there again, while training goes on: it begins at the min clock. A stamp names
-// one gradient of a worker in the whole run, so who comes back begins behind those that it had, if that is
-// later: another gradient of such a stamp may still be held, or on its way to be dropped.
+// one gradient of a worker in the whole run, and a gradient of an old stamp may still be held, or be on its
+// way to be dropped. So who comes back begins behind the stamps that it had, if that is later.
 Status Engine::come_late(Rank rank, const std::string& who) {
   Worker& w = at(rank);
   if (finished_) return failed_precondition(who + ": training is over");
@@ -232,7 +233,8 @@ void Engine::finish(Rank rank) {
   emit(FinishWorker{id(rank), stop_reason_.value_or("share done"), held});
 }
 
-// Announces grants that are held for long: a worker's deadline is for silence, not for holding (DESIGN 4).
+// Announces grants that are held for long: a worker's deadline is for silence, not for holding
+// (docs/PROTOCOL.md, 6).
 Status Engine::on(const Tick&) {
   if (held_.size() == 0) return Status::ok();
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {

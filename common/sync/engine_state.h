@@ -13,7 +13,7 @@
 //     saved     version 2, revision 9, left [8, 9) [10, 12)
 //     resumed   all three at clock 2, with 8 10 11; then nothing is left
 //
-// docs/SYNC.md, saved and resumed. Source: DESIGN 3.6; issue 5, surviving a server.
+// docs/SYNC.md, Saved and resumed; docs/RELIABILITY.md, Surviving a server.
 #pragma once
 
 #include <cstddef>

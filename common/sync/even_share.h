@@ -6,8 +6,8 @@
 //     run that is resumed is what is left of it (engine_state.h).
 //   - A *plan* says who does what from a clock on: (first clock, base, workers). Its workers are those that
 //     are there, in the order of their ranks; with K of them the i-th does the iteration at place
-//     base + (c - first) K + i at clock c. The first plan is (0, 0, all who are there): with all iteration cK
-//     + r.
+//     base + (c - first) K + i at clock c. The first plan is (0, 0, all who are there). With all K workers of
+//     the run there, rank r then does iteration c K + r at clock c.
 //   - Who goes or comes makes a new plan, from the first clock that nobody has begun: below it the old one
 //     holds for everybody else. Its base is the first place of the list that nobody has been given.
 //   - Who is at a clock below its plan has no iteration of that clock: it takes the first place that nobody
@@ -21,10 +21,10 @@
 //
 // A worker that is lost when the others have been told that nothing is left cannot be made up for.
 //
-// Memory: a plan, with a number for each worker unless all are there, for each change between the slowest and
-// the fastest, and a plan for each clock that was begun while somebody stood below its plan; and of what was
-// left undone a piece for each of those plans that a lost worker had a part in. That is given out behind all
-// else, so it grows with every loss until then.
+// Memory: one plan for each change between the slowest and the fastest, with a number for each worker unless
+// all are there; and one plan for each clock that was begun while somebody stood below its plan. Of what was
+// left undone there is one piece for each of those plans that a lost worker had a part in. It is given out
+// behind all else, so it grows with every loss until then.
 #pragma once
 
 #include <cstddef>
@@ -64,8 +64,8 @@ class EvenShare {
   // Nobody stands below `clock`, or ever will.
   void forget_below(Clock clock);
 
-  // For a checkpoint, added to `left`: what nobody has been given; and what was given to `worker`, which is
-  // there, of the clocks from `from` on, which it has not begun.
+  // For a checkpoint. add_not_given() adds to `left` what nobody has been given. add_given() adds what
+  // `worker`, which is there, has been given of the clocks from `from` on and has not begun.
   void add_not_given(IterationRanges& left) const;
   void add_given(Rank worker, Clock from, IterationRanges& left) const;
 

@@ -1,7 +1,7 @@
 // HeldGrants: who waits, filed under what releases them. A worker at clock c under threshold s may go on once
-// the floor reaches c - s (DESIGN 3.1), so it is filed under that clock:
-//   s = 3, floor 3, a worker at 7  ->  filed under 4; when the slowest completes clock 3, bucket 4 is
-//   emptied.
+// the floor reaches c - s (docs/SYNC.md, The one rule), so it is filed under that clock:
+//   s = 3, floor 3, a worker at 7           filed under 4
+//   the slowest completes clock 3, floor 4  bucket 4 is emptied
 // Releasing costs only what is released; nobody else is looked at. A bucket is a plain array that is put into
 // order when it is released: a tree that is always in order would be a walk through memory for each worker
 // that is held (docs/PERFORMANCE.md, a step decision). There are as many buckets as distinct lacking clocks:

@@ -1,7 +1,7 @@
 // Policy: the one place where BSP, ASP, SSP and the others differ. A worker with clock c may begin its next
-// iteration iff c - floor <= s (DESIGN 3.1); a policy says what s and floor are, and when they change. It
-// decides from what it is told: no I/O, no clock of its own, and randomness only from a seed in its
-// configuration.
+// iteration iff c - floor <= s (docs/SYNC.md, The one rule); a policy says what s and floor are, and when
+// they change. It decides from what it is told: no I/O, no clock of its own, and randomness only from a seed
+// in its configuration.
 //
 // A new policy is one file here and one line in make_policy(). What it may look at: the windows of training
 // metrics (on_window: DTSSP), who completed an iteration when (on_clock: DSSP). How many gradients close a

@@ -1,11 +1,12 @@
 // WorkShare: which iteration of the run a worker does next, and whether there is one. `iteration` is its
 // place in the run and decides its mini-batch: positions [iteration x batch_size, + batch_size) of the
-// concatenated epoch permutations (DESIGN 3.4).
-//   even: the worker of rank r at clock c does iteration cK + r; each does total / K, the first total mod K
-//   one more. What a lost worker leaves undone the others do, and who comes later has a share (even_share.h).
+// concatenated epoch permutations (docs/SYNC.md, Who does which iteration).
+//   even  the worker of rank r at clock c does iteration cK + r; each does total / K, the first total mod K
+//         one more. What a lost worker leaves undone the others do. Who comes later has a share, too
+//         (even_share.h).
 //         10 iterations, 4 workers: ranks 0 and 1 do three (0 4 8, 1 5 9), ranks 2 and 3 two (2 6, 3 7).
-//   pool: whoever is granted takes the next one; what a lost worker did not complete is given out again,
-//   first.
+//   pool  whoever is granted takes the next one. What a lost worker did not complete is given out again,
+//         before anything new.
 //
 // Fixed: each clock is cut for all workers of the run, whoever is there; the even share of a lost worker is
 // done by nobody. So it is with batches by speed (batch_plan.h) and with backup workers.
@@ -65,8 +66,10 @@ class WorkShare {
   // The worker that took `iteration` was late. Under even it is not done by anybody.
   void give_back(std::int64_t iteration);
 
-  // For a checkpoint (not fixed and even): adds to `left` what nobody has been given, or has given back; and
-  // what `worker`, which is there, has been given of the clocks from `from` on, and not taken.
+  // For a checkpoint (not fixed and even). Each adds to `left`:
+  //   add_not_given()   what nobody has been given, or what was given back
+  //   add_given()       what `worker`, which is there, has been given of the clocks from `from` on and has
+  //                     not taken
   void add_not_given(IterationRanges& left) const;
   void add_given(Rank worker, Clock from, IterationRanges& left) const;
 

@@ -32,13 +32,13 @@ struct Step {
   WorkerId worker;
   Clock clock;                 // the timestamp of the gradient
   std::int64_t iteration = 0;  // its place in the run
-  // What the grant bounds the parameters of this step by, and what they are (DESIGN 3.2): version >=
-  // min_version.
+  // What the grant bounds the parameters of this step by, and what they are (docs/SYNC.md, What a worker
+  // sees): version >= min_version.
   Threshold threshold;
   Version min_version;
   Version version;
   Revision revision;
-  // Its mini-batch. With equal sizes: [iteration * batch_size, + batch_size) (DESIGN 3.4). Under
+  // Its mini-batch. With equal sizes: [iteration * batch_size, + batch_size) (docs/DATA.md). Under
   // train.batch_balance: speed compute()'s metric must be of just so many samples, or the worker ends; else a
   // task may count as it likes. Never more than the run can have (worker/train/batch_limits.h).
   BatchPart batch;

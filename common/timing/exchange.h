@@ -1,9 +1,9 @@
 // How the time that a training thread was blocked in one exchange with the servers is divided among four
-// phases. The exchange is one round trip (push + clock up, grant + parameters down, DESIGN 4), so no switch
-// on the thread itself can tell its parts apart; the grant brings the one thing the thread cannot know, how
-// long the threshold held it.
+// phases. The exchange is one round trip (push + clock up, grant + parameters down), so no switch on
+// the thread itself can tell its parts apart; the grant brings the one thing the thread cannot know, how long
+// the threshold held it.
 //
-// DESIGN 6, of an exchange that blocked for T, each taking from what the ones before left:
+// Of an exchange that blocked for T (docs/ARCHITECTURE.md), each taking from what the ones before left:
 //   BARRIER         min(T, the time the authority held the grant for the threshold)
 //   PS_PARAM        from the grant until the last parameter was installed, another thread's transfer included
 //   STEP            building and parsing the clock report, on the training thread and on its I/O thread

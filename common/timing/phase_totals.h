@@ -39,7 +39,7 @@ PhaseTimes times_of(const PhaseTotals& totals);
 // occurrences.
 void merge(PhaseTotals& into, const PhaseTotals& from);
 
-// wall - the sum of the phases: what no phase owns. DESIGN 6 wants it within 2 % of the wall.
+// wall - the sum of the phases: what no phase owns. It is to stay within 2 % of the wall.
 std::int64_t unaccounted_ns(const PhaseTotals& totals);
 
 // The duration that the share q of the phase's occurrences do not exceed, within 1.6 %; 0 when there were

@@ -1,6 +1,6 @@
-// The nine phases of an iteration (DTSSP paper, Fig. 9 and 10; DESIGN section 6), named exactly so
-// everywhere. Every instant of a training thread between its first grant and its last reply belongs to one of
-// them.
+// The nine phases of an iteration (DTSSP paper, Fig. 9 and 10; docs/ARCHITECTURE.md, The nine phases), named
+// exactly so everywhere. Every instant of a training thread between its first grant and its last reply
+// belongs to one of them.
 #pragma once
 
 #include <array>

@@ -11,11 +11,11 @@
 //
 //   grants 5.0 -> 1.2, reports 1.4 -> 5.5 (s): d >= 3.8, d <= 4.1; moved by 3.95 s, at most 0.15 s wrong
 //
-// d is no constant where clocks drift: over a long run by more than messages take, and then the largest
-// a - w is above the smallest a' - w'. The middle is still the best there is. With D, what clocks drift apart
-// in the time between the first and the last of these (100 ppm of it, or what is seen, if more), d was always
-// between largest - D and smallest + D, so the middle is wrong by D less half of the distance at most. Drift
-// that the bounds leave room for is not seen, and not in the error.
+// Where clocks drift d is no constant. Over a long run it changes by more than messages take, and then the
+// largest a - w is above the smallest a' - w'. The middle is still the best there is. Let D be what clocks
+// drift apart in the time between the first and the last of these: 100 ppm of that time, or what is seen, if
+// more. Then d was always between largest - D and smallest + D, so the middle is wrong by at most D less half
+// of the distance. Drift that the bounds leave room for is not seen, and is not in the error.
 //
 //   50 ppm, 1000 s, messages of 1 ms: d from 0 to -50 ms, bounds >= -1 ms and <= -49 ms; moved by -25 ms, at
 //   most 100 - 24 = 76 ms wrong

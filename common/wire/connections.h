@@ -1,20 +1,20 @@
 // Connections: the bound on how many connections a server's socket keeps, and what becomes of one that breaks
-// the protocol. Members are those that were admitted to the run; of the others, strangers until they have
-// said a join that fits, the one that came first is broken when there are too many: a node that has just come
-// needs a moment, and who keeps a place without joining has had it.
+// the protocol. A connection is a member once it was admitted to the run; until it has said a join that fits
+// it is a stranger. When there are too many, strangers are broken, the one that came first before the others:
+// a node that has just come needs a moment, and who keeps a place without joining has had it.
 //
 //   at most 3   member 1   stranger 2   stranger 3   stranger 4 comes: 2 is broken
 //
-// But before them those over tcp that have sent nothing, and then those that have sent no more than ZeroMQ's
-// greeting: a node does so at once, and what floods a port often connects and does no more.
+// Strangers over tcp that have sent nothing are broken before all others, and then those that have sent no
+// more than ZeroMQ's greeting. A node sends more at once; what floods a port often connects and does no more.
 //
 // Over tcp and ipc. What ends by itself is not told of: it is looked for when the bound is reached.
 //
-// A message tells its connection by the descriptor that it came over, and is read later: by then the number
-// may be another connection's. So it is noted who was heard over a connection (`from`, as the transport
-// numbers peers: no two connections have one). What somebody else said came over an earlier one, and is not
-// held against a member. Of two strangers, the earlier one's word counts against the later one only until
-// that is heard, which with the join comes at once.
+// A message names its connection by the descriptor that it came over. It is read later, and by then the
+// number may be another connection's. So each connection notes whom it has heard (`from`, as the transport
+// numbers peers: no two connections have one). What somebody else said came over an earlier connection, and
+// is not held against a member. Against a stranger it counts only until that one is heard, which comes at
+// once, with its join.
 //
 // Thread: one; the descriptors are another thread's, which may close them at any time (socket_id.h).
 #pragma once
@@ -27,9 +27,11 @@
 
 namespace paceline::wire {
 
-// What is held against a connection, and how much of it: what is no message, which a program of ours never
-// says; a join that is refused, or said twice where once is enough, which takes long to judge; and another
-// message of somebody who is not in the run, of which a node that was lost may have many on their way.
+// What is held against a connection, and how much of it:
+//   kMalformed   what is no message: a program of ours never says that
+//   kJoin        a join that is refused, or that is said twice where once is enough: it takes long to judge
+//   kInVain      any other message of somebody who is not in the run: of a node that was lost many may be on
+//                their way
 enum class Wrong { kInVain = 1, kJoin = 16, kMalformed = 16 };
 
 class Connections {

@@ -21,12 +21,12 @@ enum class HandshakeFault {
   kBrokenOff,     // the other side ended one after another, in order
 };
 
-// When it is no accident that the other side ends the handshakes. One that cannot read ours, since its key is
-// not the one that we know, ends each in order; a server that did nothing else for kFor is not ours, most
-// likely. A reset is what a network does that breaks, a server that ends, and one that has no room for the
-// moment since strangers take all of it (socket_id.h): that is over some time, so from a reset on it is
-// looked at anew. Only who has keys concludes anything: who has none is told what is wrong in other ways, and
-// may stand before a tunnel whose other end is not there yet.
+// Tells when it is no accident that the other side ends our handshakes. A server that cannot read ours, since
+// its key is not the one that we know, ends each in order. One that did nothing else for kFor is most likely
+// not our server. A reset is different: a network that breaks causes one, a server that ends, and a server
+// that has no room for the moment since strangers take all of it (socket_id.h). That passes, so a reset
+// begins the count anew. Only who has keys concludes anything from this: who has none is told what is wrong
+// in other ways, and may stand before a tunnel whose other end is not there yet.
 class BrokenHandshakes {
  public:
   static constexpr std::chrono::seconds kFor{3};

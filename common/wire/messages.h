@@ -236,7 +236,7 @@ struct WorkerReport {
   PhaseTotals phases{};
   std::int64_t iterations = 0;
   std::int64_t skipped = 0;   // NaN under on_nan: skip
-  std::int64_t overruns = 0;  // emulated steps that did not fit (DESIGN 5)
+  std::int64_t overruns = 0;  // emulated steps that did not fit (docs/CONFIG.md)
   // Payload bytes of gradients that were handed over while the rest was computed.
   std::int64_t bytes_early = 0;
 };

@@ -58,10 +58,10 @@ struct TransportOptions {
   // out before. What was queued and has not left leaves over the next one, which ZeroMQ tries for by itself
   // and which is a stranger's to the server. May close the socket.
   std::function<void()> on_broken = [] {};
-  // Not null: what is said within one turn of the loop leaves together where it can (gathered.h): when
-  // something is said that cannot join it, behind the handler of what was received, or as soon as the thread
-  // comes to it. What then cannot be sent is told by the send() that it had to leave for, or here, with what
-  // its own send() would have returned else. May close the socket.
+  // Not null: what is said within one turn of the loop leaves together where it can (gathered.h). It leaves
+  // when something is said that cannot join it, behind the handler of what was received, or as soon as the
+  // thread comes to it. If it cannot be sent then, the send() that it had to leave for returns so, or this is
+  // called with what its own send() would have returned. May close the socket.
   std::function<void(const PeerId& to, const Status& why)> on_unsent{};
 };
 
@@ -111,8 +111,8 @@ class RouterSocket {
   virtual Status send(const PeerId& to, Message message) = 0;
   // What has gathered leaves now: ahead of what takes long.
   virtual void leave() = 0;
-  // How many small messages (unread.h) wait for the peer, as far as is known: since the last that is known to
-  // have left, if one is known not to have.
+  // How many small messages (unread.h) wait for the peer, as far as is known: those sent since the last one
+  // that is known to have left; 0 where none is known to be on its way.
   virtual std::int64_t waiting(const PeerId& to) const = 0;
   // Keeps hold of the connection over which the message being handled came, so that disconnect() finds it.
   // Only from within the handler.
@@ -135,9 +135,9 @@ class RouterSocket {
   // remembered, or is closed already; kResourceExhausted it stands, since this process can open no more files
   // now: to be tried again.
   virtual Status disconnect(const PeerId& peer) = 0;
-  // The same of a connection whose peer has given it up for another one: what it still says over it is
-  // dropped unread and counted (TrafficCounters::too_late), and what was lent over it is back at once, since
-  // the peer reads no more of it.
+  // As disconnect(), of a connection whose peer has given it up for another one. What the peer still says
+  // over it is dropped unread and counted (TrafficCounters::too_late). What was lent over it is back at once,
+  // since the peer reads no more of it.
   virtual void give_up(const PeerId& peer) = 0;
   // Breaks the TCP connections that send a message without an end (unfinished.h), counts each as malformed,
   // and returns how many. To be called several times a second: what arrives between two calls is held in

@@ -1,7 +1,7 @@
-// Unread: how many small messages of a router wait for each of its peers: those without a payload, or with
-// one of which ZeroMQ has a copy. (Others say themselves when they have left; how many of them may be on
-// their way is bounded by who sends them.) A peer that asks, and reads no answer, would otherwise have ZeroMQ
-// keep 65,536, and ZeroMQ does not say how many it keeps.
+// Unread: how many small messages of a router wait for each of its peers. Small are those without a payload,
+// and those of whose payload ZeroMQ has a copy. (The others say themselves when they have left; who sends
+// them bounds how many are on their way.) Without it ZeroMQ would keep 65,536 for a peer that asks and
+// reads no answer, and it does not say how many it keeps.
 //
 // So one message in 32 is marked: ZeroMQ lets go of it when it has left, and its queues are in order.
 //
@@ -10,7 +10,7 @@
 //   waiting, 32 not left      100
 //   waiting, 32 left            0, as far as is known; the 101st is marked, and 69 wait until that has left
 //
-// So whoever reads has few waiting, and of one who does not all are counted.
+// So few are counted as waiting for a peer that reads, and all for one that does not.
 //
 // Thread: the socket's; marks are let go of on any.
 #pragma once
@@ -64,9 +64,9 @@ class Unread {
     std::shared_ptr<std::atomic<std::int64_t>> left_ = std::make_shared<std::atomic<std::int64_t>>(0);
   };
 
-  // Valid until the next call. Nobody tells of peers that have gone, so those to whom no marked message is on
-  // its way are forgotten when there are many: of one that is there the count begins anew, and is at most
-  // twice what it would have been.
+  // Valid until the next call. Nobody tells of peers that have gone. So when there are many, those to whom no
+  // marked message is on its way are forgotten. Of one that is still there the count begins anew, and is at
+  // most twice what it would have been.
   Queue& of(const std::string& peer);
   std::int64_t waiting(const std::string& peer) const;
   // The peer is gone: nothing waits for it.

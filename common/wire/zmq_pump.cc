@@ -205,8 +205,9 @@ int Pump::handled_over() const {
   return accepted_at_ && accepted_at_->fits(descriptor) ? descriptor : -1;
 }
 
-// Should the connection have ended before this was read, and its number be another's, what is noted here is
-// never used: to somebody who has gone nothing is on its way, for which its connection would be broken.
+// The connection may have ended before this message was read, and its number may be another connection's now.
+// What is noted here is then never used: it is for breaking the connection of a peer that does not read, and
+// nothing is on its way to one that has gone.
 void Pump::remember(const PeerId& from) {
   PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
   const int descriptor = handled_over();

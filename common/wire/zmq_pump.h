@@ -6,10 +6,9 @@
 // us; what there is to do is found by reading until nothing is there, which is also the only state in which
 // the descriptor is waited for. ZMQ_EVENTS would say it, too, for a call of the kernel each time it is asked.
 //
-//        descriptor readable ─┐                          ┌─ nothing to read: wait for the descriptor
-//        something was sent ──┼─> drain(): read batch ───┤
-//        batch was full    ───┘                          └─ batch full: post drain() behind timers and other
-//        sockets
+//   descriptor readable ─┐                          ┌─ nothing to read: wait for the descriptor
+//   something was sent ──┼─> drain(): read batch ───┤
+//   batch was full    ───┘                          └─ batch full: post drain() behind what else is due
 //
 // Payloads that lie in shared memory are not given to ZeroMQ at all (sharings.h).
 //

@@ -2,7 +2,7 @@
 // owns the synchronisation core (common/sync/engine.h), turns messages into its events and its actions into
 // messages.
 //
-//   gathering   until every node, or cluster.nodes.min of them, has joined and every shard holds the initial
+//   gathering   until every node has joined, or cluster.nodes.min of them, and every shard holds the initial
 //               parameters
 //   training    messages -> events -> actions -> messages            (authority_actions.cc)
 //               checkpoints of what is decided, on the side          (checkpoints.h)

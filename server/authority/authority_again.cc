@@ -1,10 +1,9 @@
 // What is said again to a node whose connection broke: what it may not have heard. It knows what it has heard
 // (a grant by its clock, an evaluation by its version), and does nothing twice.
 //
-//   it comes over another connection     each worker's grant that is not reported, that it is finished; the
-//                                        evaluation that it was asked for; how the run ended
-//   it reports an iteration that it has  likewise, from the present state: granted, held or finished
-//   reported
+//   it comes over another connection      of each worker the grant that is not reported, or that it is
+//                                         finished; the evaluation that it was asked for; how the run ended
+//   it reports an iteration once more     likewise, from the present state: granted, held or finished
 #include "server/authority/authority.h"
 #include "server/store/decision.h"
 

@@ -2,9 +2,8 @@
 // process of a node that was lost. A node takes part from the moment at which all servers have welcomed it,
 // so nobody waits for one that never gets that far.
 //
-//   Join            let in, where training can take it        -> NodeAdmitted to the other shards, as of
-//                                                                every node, at the start too
-//                   its Welcome says that the run is under way
+//   Join            let in, where training can take it. Its Welcome says that the run is under way. The other
+//                   shards are sent NodeAdmitted, as they are for every node, at the start too
 //   NodeReady       its threads join in the core: granted from the min clock on, by a new plan (docs/SYNC.md)
 //   Lost before     nothing has begun, nobody was told
 //

@@ -6,8 +6,8 @@
 //   HandOver           wanted, until there is a version that is not saved yet
 //   QuiesceRequested   who is behind catches up with the others, nobody goes further
 //   Quiesced           the state is saved, on all shards
-//   Saved, all         RunOver{hands_over} to the shards, RunOver{resumable} to the nodes, which wait for
-//                      them
+//   Saved, all         RunOver{hands_over} to the shards; RunOver{resumable} to the nodes, which wait for the
+//                      shards
 //   ShardReport, all   each has heard it, over whatever connection: this server is needed no more
 //
 // What stands in the way (a disk that is full, an iteration that does not end) costs the hand-over, not the

@@ -107,7 +107,7 @@ class RunRecord {
 
   bool has_report(NodeId node) const { return reported_.contains(node); }
   // How a run ends that would be "ok" but for emulated steps that did not fit: more than 1 % of them (and
-  // more than two) and its timing says nothing (DESIGN 5). Empty: it is valid.
+  // more than two) and its timing says nothing (docs/CONFIG.md). Empty: it is valid.
   std::string invalid_because() const;
 
   // What writes phases.csv (when anybody reported), staleness.csv, progress.csv and summary.json, as things

@@ -36,9 +36,11 @@ class HttpServer {
   // naming the address and why it cannot be had, or may not.
   static Result<std::unique_ptr<HttpServer>> start(const std::string& address, LivePages pages,
                                                    LiveState first, Limits limits);
-  // Ends all connections. Waits for what the thread does just then, at most one page to be made, for half a
-  // second for readers of events to take the last status, and, where there are pages, for two until each of
-  // those readers has asked for the page's data once more: the run's files are complete now.
+  // Ends all connections. Before that it waits for:
+  //   what the thread does just then, at most one page to be made
+  //   where there are pages, at most two seconds, until each reader of events has asked for the page's data
+  //     once more: the run's files are complete now
+  //   half a second, for readers of events to take the last status
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
 

@@ -108,9 +108,10 @@ void Primacy::answered(const Result<EtcdAnswer>& answer, Ticks now) {
   awaits_.reset();
 }
 
-// A lease that was granted and not heard of ends by itself; a renewal only lengthens; what a transaction has
-// done is looked at, and what it may still do ends with the next one that succeeds, since it compares. Giving
-// a lease back is not insisted on: it ends, too.
+// Nobody knows whether the request was carried out. A lease that was granted unheard ends by itself, and a
+// renewal only lengthens one. What a transaction has done is looked at. One that is still under way compares
+// first, so it can do nothing more behind the next one that succeeds. A lease that was not given back ends,
+// too.
 void Primacy::failed(const Status& why, Ticks now) {
   fault_ = why.message();
   const Asked what = *std::exchange(awaits_, std::nullopt);

@@ -14,12 +14,14 @@
 //             when the renewal that was answered had been SENT, so never after etcd has given up the lease,
 //             and another one begins only after that. It writes who is complete when that changes
 //
-// So there are never two that act, if no clock runs an eighth faster or slower than another (the steady clock
-// does not count a machine's suspension: a primary there may act for as long as was left, afterwards), and if
-// etcd does not end a lease before its time (as it may without the fix of its issue 15247, where an old
-// leader stood still). And whatever clocks and leases do, nothing acknowledged is lost: what a primary
-// acknowledges everybody who is complete must hold first (must_hold()); who is complete it changes by the
-// same comparison, which fails once another has taken over; and whoever takes over is complete.
+// So never do two replicas act at a time, on two conditions. No clock runs an eighth faster or slower than
+// another: the steady clock does not count a machine's suspension, so after one a primary there may act for
+// as long as was left. And etcd does not end a lease before its time, as it may without the fix of its issue
+// 15247, where an old leader stood still.
+//
+// Whatever clocks and leases do, nothing acknowledged is lost. What a primary acknowledges, everybody who is
+// complete holds first (must_hold()). Only one that is complete takes over. And a primary changes who is
+// complete by the same comparison, which fails once another one has taken over.
 //
 // Worked example: a lease of 8 s, renewed by a request sent at 100.0, answered at 100.9. It acts until 107.0.
 // At 107.5 it stands still (SIGSTOP); the lease ends between 108.0 and 108.9, and at the next read of another
@@ -51,10 +53,11 @@ class Primacy {
   using Incarnation = std::uint64_t;  // of a process (common/incarnation.h)
   using Members = std::set<Incarnation>;
 
-  // kBegins: a new run's first replica, which has all there is; where the record has somebody as complete it
-  // is_refused(): that is a run that has not ended, or one that another replica can go on with. kReplaces:
-  // the same, in the place of such a run, unless it shows that it lives. kFollows: it takes over only once it
-  // is complete.
+  // How this replica comes to the shard:
+  //   kBegins     as a new run's first replica, which has all there is. It is_refused() where the record
+  //               names one that is complete: that run has not ended, or another replica can go on with it
+  //   kReplaces   likewise, but in the place of such a run, unless that run shows that it lives
+  //   kFollows    it takes over only once it is complete
   enum class Start { kBegins, kReplaces, kFollows };
 
   // `lease` >= 1 s; the other replicas' is the same. `prefix` is this run's and this shard's alone.

@@ -1,6 +1,6 @@
 // Applying a gradient on several cores: the blocks of a shard are independent of each other, so each thread
 // takes the next one that nobody has. Which thread takes which block changes nothing: the same operations in
-// each element, the same bits (DESIGN 3.4).
+// each element, the same bits (docs/SYNC.md, What is reproducible).
 //
 // Thread: run() by one thread at a time, the shard's own, which takes blocks itself.
 #pragma once

@@ -2,12 +2,12 @@
 // decided yet: what delay compensation compares with what they have become (common/params/
 // delay_compensation.h).
 //
-// With one thread for each node a worker computes with a state that was sent to its node, and its own
-// gradients that the state lacks applied on top (read-my-writes). So the states sent are kept, by revision;
-// when a gradient of the worker is applied, the local apply of it is made on those of its states that lack
-// it, as the worker does: the same step of SGD on the same floats, so that the backup is what it computed
-// with, bit for bit. A push names its revision, and revisions never fall (monotonic): with the application of
-// a gradient older states go.
+// With one thread for each node a worker computes with a state that was sent to its node, and on top of it
+// its own gradients that the state lacks (read-my-writes). So the states that were sent are kept, by
+// revision. When a gradient of the worker is applied, its local apply is made on each kept state that lacks
+// it, as the worker does: the same step of SGD on the same floats. So the backup is, bit for bit, what the
+// worker computed with. A push names its revision, and revisions never fall (monotonic): older states go when
+// a gradient is applied.
 //
 //   worker A: sent 40; A@3 comes, computed with 40            states 40
 //   sent 42, which lacks A@3 (its pull was ahead of the push) states 40 42

@@ -16,7 +16,7 @@
 //
 // With `each` the parameters come down once, behind the last gradient. The last gradient of a mean is one
 // pass with the step. The bits are those of the processor: each element sees the same operations in the same
-// order (DESIGN 3.4).
+// order (docs/SYNC.md, What is reproducible).
 //
 // What fails on the device stays (status()): the parameters on the host may then be half the old ones and
 // half the new ones, and nobody is to be answered with them.

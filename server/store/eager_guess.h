@@ -1,5 +1,6 @@
-// Which gradient an eager decision takes next (DESIGN 3.3: one at a time, as soon as every shard has it
-// whole): guessed, so that it can be applied ahead of the decision (store/next_state.h).
+// Which gradient an eager decision takes next (one at a time, as soon as every shard has it whole;
+// docs/SYNC.md, Versions and revisions): guessed, so that it can be applied ahead of the decision
+// (store/next_state.h).
 //
 // Decisions follow completion, so the guess is the gradient that has been whole for longest; while none is
 // whole, of the partial ones that which has most of itself here, once that is half. A worker that pushes

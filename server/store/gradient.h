@@ -1,9 +1,9 @@
 // One gradient for one shard's range, in the pieces it came in, and what has been seen of its values.
 //
 // Each value is looked at once, for NaN and infinity: before the authority is told that the gradient is whole
-// and finite. That is another pass over memory, unless it is made where something passes over the values
-// anyway, so whoever applies a part ahead of the decision (store/next_state.h) looks at it on the way, in the
-// same loop or a stretch at a time, so that each comes from memory once:
+// and finite. By itself that would be another pass over memory. So whoever applies a part ahead of the
+// decision (store/next_state.h) looks at it on the way, in the same loop or a stretch at a time, and each
+// stretch comes from memory once:
 //
 //   use_and_look():   | use, look | use, look | use, look | ...      a stretch stays in a core's cache
 //

@@ -9,13 +9,13 @@
 //   revision 9 is current, 7 (version 3) is leaving to node 0
 //     node 1 has revision 5 (version 2), needs version 3   joins: its answer is made of revision 7
 //     node 1 has revision 7, needs version 3               is told that what it has will do
-//     node 1 has revision 7, needs version 4               waits; answered from what is current once 7 has
-//                                                          left
+//     node 1 has revision 7, needs version 4               waits; when 7 has left it is answered from what is
+//                                                          current then
 //     node 1 has revision 9                                nothing to send: never waits
 //
 // Who waits must not wait for those who come after it: from then on only those join who cannot go on with
-// what they have. A node is answered with newer and newer revisions (DESIGN 3.2, monotonic), so each joins a
-// state once, and every state has left when its readers have read. A reader that does not read,
+// what they have. A node is answered with newer and newer revisions (docs/SYNC.md, What a worker sees), so
+// each joins a state once, and every state has left when its readers have read. A reader that does not read,
 // or reads too slowly, is found by stuck().
 //
 // Where parameters travel in another encoding than float32, a state that is leaving is encoded once, as its
@@ -152,9 +152,10 @@ class Leaving {
   // of whose oldest reply something is left after reply_time(). Each is named once in that time. To be asked
   // every now and then: progress is seen only here.
   std::vector<Stuck> stuck(Ticks now, std::chrono::nanoseconds lease);
-  // How long a reply of so many bytes may take, from when all that was sent to its node before has left: 30
-  // leases, half of what a node that waits for parameters gives a server (worker/client), so that one reader
-  // does not make the others give up; longer for what would not pass in that time at 1 MB/s.
+  // How long a reply of so many bytes may take, counted from when all that was sent to its node before has
+  // left. It is 30 leases, half of the time that a waiting node gives a server (worker/client), so that one
+  // slow reader does not make the others give up. A reply that needs longer at 1 MB/s may take as long as
+  // that.
   static std::chrono::nanoseconds reply_time(std::int64_t bytes, std::chrono::nanoseconds lease);
   // This process itself did not run for that long.
   void forgive(const Pause& pause);

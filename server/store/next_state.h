@@ -1,16 +1,16 @@
 // What the next decision will make of the parameters: prepared frame by frame while gradients arrive, and
-// finished when it is decided (DESIGN 4: frames are applied as they arrive, into the next version's blocks).
-// It is prepared in time that the loop would spend waiting, and need not be: where frames come faster than
-// they are applied (over shared memory, or when the cores are busy) they are read first, and what is left is
-// done with the decision, by several threads.
+// finished when it is decided (docs/ARCHITECTURE.md, Parameters in memory). It goes into the next version's
+// blocks, in time that the loop would spend waiting, and need not be done: where frames come faster than they
+// are applied (over shared memory, or when the cores are busy) they are read first. What is left is then done
+// with the decision, by several threads.
 //
 // Which gradients the next decision takes, and in which order, is known before it is taken, as long as nobody
 // dies: under `versioned` those of the current version's clock in worker order, under `eager` the one that
 // store/eager_guess.h names. So a block of the next state takes the predicted gradients in the predicted
-// order, each as soon as that part of it is here. Nobody sees these blocks. The decision says what is right:
-// is what was prepared the beginning of that, the rest is done and the blocks take the place of the current
-// ones; else they are dropped and the decision is applied from the start, out of the gradients, which are
-// held until then. So a wrong guess, or a sender that dies half-way, costs work and leaves no trace.
+// order, each as soon as that part of it is here. Nobody sees these blocks. The decision says what is right.
+// If it begins with what was prepared, the rest is done and the blocks take the place of the current ones.
+// Else they are dropped, and the decision is applied from the start, out of the gradients, which are held
+// until then. So a wrong guess, or a sender that dies half-way, costs work and leaves no trace.
 //
 //   versioned, each, workers 0, 1, 2; four blocks; here: 0 whole, 1 to its half, 2 whole
 //     taken      block 0: 0 1 2   block 1: 0 1 2   block 2: 0   block 3: 0
@@ -30,7 +30,7 @@
 // store/device_apply.h, which all of this is handed on to.
 //
 // The bits are those of applying the decision from the start: the same operations on each element in the same
-// order (DESIGN 3.4).
+// order (docs/SYNC.md, What is reproducible).
 //
 // Memory: prepared blocks are a second state beside the current one, so prepare_some() and
 // prepare_whole() must not be called while an older one is leaving (store/leaving.h), but on a device, which

@@ -172,7 +172,7 @@ void NextState::apply_locally(const Gradient& gradient, double rate, BlockRange&
 }
 
 // The weights are the samples of the decision, which is the same on every shard, added in worker order: the
-// same bits however the vector is cut (DESIGN 3.4).
+// same bits however the vector is cut (docs/SYNC.md, What is reproducible).
 void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients,
                            BlockRange& now) {
   std::int64_t samples = 0;

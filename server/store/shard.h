@@ -1,6 +1,6 @@
 // One shard: a contiguous range of the parameters, its optimizer state, the gradients waiting for their turn
 // and the retained versions. It applies what the authority decides, in the authority's order, so that every
-// shard goes through the same sequence of states (DESIGN 3.3).
+// shard goes through the same sequence of states (docs/SYNC.md, Versions and revisions).
 //
 // The parameters lie in reference-counted blocks. A reply, or a retained version, shares them; the next apply
 // rewrites a shared block into a fresh one (copy-on-write), so what was handed out never changes.
@@ -14,11 +14,11 @@
 //
 // With delay compensation it keeps what its workers compute with, too (store/backups.h).
 //
-// Memory: the range once, once more while the next state is being prepared (store/next_state.h) or replies of
-// an older one are leaving (store/leaving.h sees to it that it is one), at most kRetainedMax retained
-// versions (their unshared blocks), the optimizer's state, one block for the mean and applying thread, and
-// the gradients' bound; range and state once more while an image lives. No I/O, no clock. Thread: one at a
-// time (the server's loop).
+// Memory: the range once. It is there once more while the next state is being prepared (store/next_state.h)
+// or replies of one older state are leaving (store/leaving.h). Besides: at most kRetainedMax retained
+// versions (their unshared blocks), the optimizer's state, one block for the mean and for each applying
+// thread, and the gradients' bound. While an image lives, range and state once more. No I/O, no clock.
+// Thread: one at a time (the server's loop).
 #pragma once
 
 #include <cstdint>
@@ -94,7 +94,8 @@ class Shard {
 
   // Prepares a little of what the next decision is expected to make of what has been pushed (store/
   // next_state.h); false when there is nothing to prepare. Nothing of it can be seen from outside, and it
-  // need never be called; it must not be while an older state than the current one is alive in replies, but on a device.
+  // need never be called; it must not be while an older state than the current one is alive in replies, but
+  // on a device.
   bool prepare_next() { return ready() && next_.prepare_some(now_.blocks, now_.version, gradients_); }
   // Looks at a little of what has been pushed; false when there is nothing to look at. Need never be called.
   bool look_at_next() { return gradients_.look_at_one(); }

@@ -2,9 +2,9 @@
 // (copy-on-write), so taking one costs a few pointers, and training goes on while it is written: a block that
 // the image holds is copied before the next update of it.
 //
-// What is not in it, since a resumed run begins without it (every clock becomes the version, caches are
-// dropped): the gradients held, the retained versions, the applied clocks of the workers, and what delay
-// compensation keeps of what they compute with, which they are sent anew.
+// A resumed run begins with every clock at the version and with empty caches. So an image does not hold the
+// gradients that wait, the retained versions, the applied clocks of the workers, or the states that delay
+// compensation keeps of what workers compute with: workers are sent parameters anew.
 //
 // Memory: while it lives, what is applied meanwhile makes a second copy of the blocks it changes: at most the
 // parameters and the optimizer's state once more. One that a shard is restored from is there beside all that

@@ -4,8 +4,8 @@
 //
 // What it is strict about:
 //   order      work that is put into a stream is done when somebody waits for it, and no sooner: what a
-//              thread reads before it has waited, or a stream without having been told to wait, is not there
-//              yet.
+//              thread reads before it has waited, or a stream reads without having been told to wait, is not
+//              there yet.
 //              Work::kAtOnce is the other extreme: what is overwritten too soon is gone. With Work::kAtRandom
 //              streams go on by chance whenever something is put into one, ahead of each other or behind.
 //   memory     has NaN in it until it is written (every byte is 0xFF; of a block as large as cuBLAS' own, a

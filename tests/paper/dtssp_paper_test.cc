@@ -1,5 +1,5 @@
-// One case per claim of the DTSSP paper (dynamic threshold stale synchronous parallel), as DESIGN 3 renders
-// it. Where the paper is ambiguous docs/SYNC.md says what was chosen.
+// One case per claim of the DTSSP paper (dynamic threshold stale synchronous parallel), as docs/SYNC.md
+// renders it, which also says what was chosen where the paper is ambiguous.
 #include <catch2/catch.hpp>
 #include <map>
 

@@ -1,7 +1,8 @@
-// Right about time (DESIGN section 6), over real servers and nodes: a delay that the other side of the wire
-// causes is found, to at least 95 %, in the phase that it belongs to, and what belongs to no phase stays
-// within 2 %. worker_attribution_test.cc does each of the nine places on one thread with a clock of its own;
-// here the time held comes from a real authority, and everything between takes as long as it takes.
+// Right about time (docs/ARCHITECTURE.md, The nine phases), over real servers and nodes: a delay that the
+// other side of the wire causes is found, to at least 95 %, in the phase that it belongs to, and what belongs
+// to no phase stays within 2 %. worker_attribution_test.cc does each of the nine places on one thread with a
+// clock of its own; here the time held comes from a real authority, and everything between takes as long as
+// it takes.
 //
 // A slow machine adds time to phases. Where a delay begins before the phase that it is found in (a grant is
 // still on its way to the node, or the fast node computes for longer than it should), a pause of the machine

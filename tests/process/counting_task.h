@@ -5,10 +5,13 @@
 // column and 0 elsewhere; with SGD at learning rate 1 the server then adds 1 to that column for each gradient
 // it applies (so it does with momentum 0, and with Adam whose betas are 0). So, in any vector that any worker
 // computes with:
-//   own column        = own clock, exactly       read-my-writes: each own update once, none missing, none
-//   twice column of j       >= min(c - s, share of j)  model state: every gradient stamped <= c - s - 1 is
-//   contained column of j       never falls                monotonic rows of a column  equal in the final
-//   model   a push is on all shards or on none (rows lie on different shards)
+//   own column         = own clock, exactly         read-my-writes: each own update once, none missing, none
+//                                                   twice
+//   column of j        >= min(c - s, share of j)    model state: every gradient stamped <= c - s - 1 is
+//                                                   contained
+//   column of j        never falls                  monotonic
+//   rows of a column   equal in the final model     a push is on all shards or on none (rows lie on different
+//                                                   shards)
 // With `in_parts` the gradient is made from its end to its begin, as a backward pass makes it, and said to be
 // final in random parts, so that it leaves while the rest is still NaN: what leaves too early is found.
 //

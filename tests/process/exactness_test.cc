@@ -1,7 +1,7 @@
-// Exact (DESIGN 3.4): under BSP with combine: mean a distributed run *is* the run of one worker with the
-// larger mini-batch, and the same seed gives the same bits, however the parameters are cut into shards, the
-// workers into nodes, and in whatever order their messages arrive. Built-in network, real servers and nodes
-// over ipc, augmentation and dropout on.
+// Exact (docs/SYNC.md, What is reproducible): under BSP with combine: mean a distributed run *is* the run of
+// one worker with the larger mini-batch, and the same seed gives the same bits, however the parameters are
+// cut into shards, the workers into nodes, and in whatever order their messages arrive. Built-in network,
+// real servers and nodes over ipc, augmentation and dropout on.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>

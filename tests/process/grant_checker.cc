@@ -116,7 +116,7 @@ bool GrantChecker::threshold_is_of_policy(const wire::Grant& grant) const {
   });
 }
 
-// From the reports (DESIGN 3.5), or from the coins: the threshold after k windows have closed.
+// From the reports (docs/SYNC.md, Policies), or from the coins: the threshold after k windows have closed.
 std::vector<Threshold> GrantChecker::thresholds_by_window() const {
   const SyncSection& sync = config_.sync;
   std::int64_t s = sync.threshold;

@@ -1,6 +1,6 @@
-// GrantChecker: may a worker go on? (DESIGN 3.1), checked on every grant of a run from the messages alone:
-// what the nodes reported before, against what the authority then said. It knows the configuration and
-// nothing of the engine.
+// GrantChecker: may a worker go on? (docs/SYNC.md, The one rule), checked on every grant of a run from the
+// messages alone: what the nodes reported before, against what the authority then said. It knows the
+// configuration and nothing of the engine.
 //
 // A report is heard before the authority can have it (relay.h), so the number heard from worker j when a
 // grant is heard is at least j's clock at that grant: with c - that number > s the grant was wrong, unless j

@@ -1,6 +1,6 @@
-// GuaranteeChecker: what DESIGN 3.2 promises, checked on every single read of the counting model
-// (counting_task.h), from the outside: it knows the configuration, what each step was granted and the vector
-// it computed with, and nothing of the engine or the caches.
+// GuaranteeChecker: what docs/SYNC.md promises (What a worker sees), checked on every single read of the
+// counting model (counting_task.h), from the outside: it knows the configuration, what each step was granted
+// and the vector it computed with, and nothing of the engine or the caches.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,8 @@
-// The guarantees of DESIGN 3.2 over real sockets: random schedules of every policy, apply mode, combine mode,
-// share, shard count, kind of optimizer, transport and encoding in which the counting model is exact, with
-// jitter, nodes that finish early and nodes that leave; every single read of the counting model is checked,
-// and every grant. A failure prints the seed; seeds.h says how to run that schedule alone.
+// The guarantees of docs/SYNC.md, What a worker sees, over real sockets: random schedules of every policy,
+// apply mode, combine mode, share, shard count, kind of optimizer, transport and encoding in which the
+// counting model is exact, with jitter, nodes that finish early and nodes that leave; every single read of
+// the counting model is checked, and every grant. A failure prints the seed; seeds.h says how to run that
+// schedule alone.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <string>

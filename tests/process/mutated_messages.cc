@@ -1,8 +1,7 @@
 // Throws mutated messages at a live server over a real socket, as many as it is told, and says how fast:
 //
 //     mutated_messages ENDPOINT COUNT SEED          from strangers
-//     mutated_messages ENDPOINT COUNT SEED JOIN     from a node that has joined, with these bytes
-//     (hexadecimal)
+//     mutated_messages ENDPOINT COUNT SEED JOIN     from a node that has joined with these bytes, hexadecimal
 //
 // Each is a correct message of some kind, its header changed in one to four places (tests/fuzz/mutate.h),
 // sometimes with others that travel in it, with a payload, or with a frame too many. They come from

@@ -1,6 +1,6 @@
 // The counting model: instead of numbers a slice holds, for each gradient, how often it is in. So the
-// guarantees of DESIGN 3.2 can be read off what a worker computes with: missing is 0, right is 1, applied
-// twice is 2.
+// guarantees of docs/SYNC.md, What a worker sees, can be read off what a worker computes with: missing is 0,
+// right is 1, applied twice is 2.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The cache rules: what is fresh enough, what to fetch, what to re-apply (DESIGN 3.2).
+// The cache rules: what is fresh enough, what to fetch, what to re-apply (docs/SYNC.md).
 #include "common/cache/freshness.h"
 
 #include <catch2/catch.hpp>

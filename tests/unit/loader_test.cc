@@ -63,7 +63,8 @@ TEST_CASE("a_mini_batch_holds_the_samples_of_the_sampler_and_may_cross_into_the_
   }
 }
 
-// DESIGN 3.4, with augmentation: four workers' mini-batches of clock 3 are one worker's four-fold one.
+// docs/SYNC.md, What is reproducible, with augmentation: four workers' mini-batches of clock 3 are one
+// worker's four-fold one.
 TEST_CASE("the_augmented_mini_batches_of_K_workers_are_the_K_fold_one_of_one_worker_bit_for_bit") {
   const auto maker = tiny_maker();
   MiniBatch together;

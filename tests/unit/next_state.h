@@ -19,8 +19,7 @@ struct NextStateWalk {
   //   held      the gradients here are those that came, but for the decided, discarded, withdrawn and lost
   //   memory    at most blocks x (2 + retained versions) are alive
   //   image     the optimizer's state in an image is the plain loop's, bit for bit, and so it is in the image
-  //   of
-  //             a shard that goes on from it (on a device)
+  //             of a shard that goes on from it (on a device)
   std::string violation;
   std::int64_t prepared = 0;    // blocks that took a gradient before it was decided
   std::int64_t committed = 0;   // blocks that a decision took over so

@@ -1,6 +1,6 @@
-// The core, the cache rules and the worker's step are pure (DESIGN 3): no socket, thread, wall clock, log, protobuf or hidden
-// random number. Their libraries link to nothing else; this test holds their includes, and the names they use, to
-// a list.
+// The core, the cache rules and the worker's step are pure (docs/SYNC.md): no socket, thread, wall clock, log,
+// protobuf or hidden random number. Their libraries link to nothing else; this test holds their includes, and
+// the names they use, to a list.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>

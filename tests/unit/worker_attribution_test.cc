@@ -1,4 +1,4 @@
-// Right about time (DESIGN section 6): a known delay is put at each of the nine places of an iteration, and
+// Right about time (docs/ARCHITECTURE.md): a delay is put at each of the nine places of an iteration, and
 // at least 95 % of it is found in that phase; what belongs to no phase stays within 2 %. Time is the test's,
 // so that the numbers are exact: reading the clock costs a microsecond, and whatever cannot be called into is
 // watched by the clock.

@@ -1,4 +1,4 @@
-// The process cache and the thread cache: the guarantees of DESIGN 3.2 on parameters that can be counted.
+// The process cache and the thread cache: the guarantees of docs/SYNC.md on parameters that can be counted.
 #include <catch2/catch.hpp>
 #include <cstring>
 

@@ -1,6 +1,7 @@
-// The process cache: the newest snapshot a node has, shared by its training threads (DESIGN section 2). The
-// client's I/O thread installs slices as they arrive; the training threads copy out of them. It never goes
-// back: a slice that cache::may_install() does not call newer is dropped, per shard (monotonic, DESIGN 3.2).
+// The process cache: the newest snapshot a node has, shared by its training threads (docs/ARCHITECTURE.md).
+// The client's I/O thread installs slices as they arrive; the training threads copy out of them. It never
+// goes back: a slice that cache::may_install() does not call newer is dropped, per shard (monotonic;
+// docs/SYNC.md, What a worker sees).
 //
 // Thread: every member may be called from any thread. A snapshot taken is immutable and stays whole while it
 // is held, but on a node with one training thread: there a slice is hollow where it has landed (snapshot.h),

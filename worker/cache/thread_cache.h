@@ -1,4 +1,4 @@
-// The thread cache: the parameters one training thread computes with (DESIGN sections 2 and 3.2).
+// The thread cache: the parameters one training thread computes with (docs/SYNC.md).
 //
 //   parameters = for each shard's slice:  the slice as the server sent it
 //                                       + the worker's own differences that the slice does not contain yet

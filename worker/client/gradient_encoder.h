@@ -7,8 +7,10 @@
 //
 //   sent = encode(gradient + residual);  residual = (gradient + residual) - decode(sent)
 //
-// Worked example, top_k keeping one of two: gradients (3, 2), (1, 1) are sent as (3, 0), then, of (1, 3), as
-// (0, 3); the residual is (1, 0), and what was sent plus the residual is what was computed: (4, 3).
+// Worked example, top_k keeping one of two:
+//   gradient (3, 2)                            sent (3, 0)   residual (0, 2)
+//   gradient (1, 1), with the residual (1, 3)  sent (0, 3)   residual (1, 0)
+//   computed (4, 3)                            sent (3, 3) + residual (1, 0)
 //
 // Stich et al., Sparsified SGD with Memory (NeurIPS 2018), section 2; Seide et al., 1-Bit SGD (Interspeech
 // 2014), section 3.
@@ -19,9 +21,9 @@
 // A sum that float32 cannot hold is sent as it is, so that the servers find it (train.on_nan), and nothing is
 // owed of its frame any more: no later gradient can make up for infinity.
 //
-// Thread: one at a time (the training thread). Memory: a gradient's bytes for each that is on its way (the
-// one that the next grant waits for, and perhaps the one before, of which the transport is late to let go);
-// with error feedback a residual of the gradient's size and two frames.
+// Thread: one at a time (the training thread). Memory: the bytes of each gradient that is on its way: the one
+// that the next grant waits for, and perhaps the one before, which the transport may be late to let go of.
+// With error feedback also a residual of the gradient's size and two frames.
 #pragma once
 
 #include <cstddef>

@@ -1,17 +1,18 @@
 // The parameter server's side of a node: one connection to every server, one I/O thread for all of them,
-// shared by the training threads and the evaluator (DESIGN section 4).
+// shared by the training threads and the evaluator (docs/ARCHITECTURE.md).
 //
 //   training threads --post--> I/O thread --DealerSocket--> servers
-//   servers --frames--> I/O thread --> mailboxes (grants), pulls and process cache (parameters), evaluation
-//   requests
+//   servers --frames--> I/O thread --> mailboxes                  grants
+//                                  --> pulls, process cache       parameters
+//                                  --> the evaluator              evaluation requests
 //
-// It is both to the training threads: the coordinator, which is the authority behind it, and the exchange, which
-// are all servers together.
+// It is both to the training threads: the coordinator, which is the authority behind it, and the exchange,
+// which are all servers together.
 //
-// Life: start() joins every server; then the Coordinator's and the Exchange's calls; then finish() with the node's numbers,
-// or leave() when it goes before its time. Heartbeats and the deadlines for silence run on the I/O thread, so
-// a busy trainer is not taken for a lost node, and a held grant not for a dead server: any message counts as
-// life.
+// Life: start() joins every server; then the Coordinator's and the Exchange's calls; then finish() with the
+// node's numbers, or leave() when it goes before its time. Heartbeats and the deadlines for silence run on
+// the I/O thread, so a busy trainer is not taken for a lost node, and a held grant not for a dead server: any
+// message counts as life.
 //
 // A connection that breaks while its server lives is made anew, and what may have been lost with it is said
 // again (ps_client_rejoin.cc): nobody above notices.

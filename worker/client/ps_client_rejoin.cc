@@ -1,13 +1,12 @@
 // A connection that broke while its server lives: how the node goes on over another one.
 //
-//   ZeroMQ tells that it broke, or the server says that it does not know it
-//        what came over it has been handled; nothing that it has lent is read any more (Pulls::part_with)
-//   another connection, and over it the Join with the same incarnation: once at once, and after each that
-//   breaks, too, a while later
-//   Welcome   what may not have been heard is said again (outstanding.h), what has not come is asked for
-//   again
-//             (Pulls::ask_again); what the authority may have said it says again by itself
-//   refused, or silent for a lease: these servers are lost, as they would have been before
+//   it broke      ZeroMQ tells so, or the server says that it does not know the connection. What came over it
+//                 has been handled; nothing that the server lent over it is read any more (Pulls::part_with)
+//   another one   over it the Join with the same incarnation: the first at once, and where that one breaks,
+//                 too, the next a while later
+//   Welcome       what may not have been heard is said again (outstanding.h), what has not come is asked for
+//                 again (Pulls::ask_again); what the authority may have said it says again by itself
+//   refused, or silent for a lease   these servers are lost, as they would have been before
 //
 // Not ZeroMQ's own new connection: what was queued would leave over it before the Join, as a stranger's.
 // Before all servers have welcomed the node nothing has been said yet: then it just joins again.

@@ -8,10 +8,10 @@
 //
 // What a server lends (common/wire/sharing.h) is copied into memory of our own as it arrives, since the
 // process cache would keep a whole state of the server alive. Where there is one training thread, and it
-// waits for the pull or is about to, that copy is the one that it makes as the piece lands. Then nobody else
-// will want the piece, whatever memory it lies in, and it is let go of: a slice in the process cache is
-// hollow where it has landed. Where a device makes that copy by itself (common/wire/pin.h), it goes on while
-// the next pieces land, and is waited for before the thread waits for anything else or goes on.
+// waits for the pull or is about to, the thread itself makes that copy as the piece lands. Nobody else will
+// want a piece that has landed so. It is let go of, whatever memory it lies in, and the slice in the process
+// cache has a hole in its place. Where a device makes the copy by itself (common/wire/pin.h), the copy goes
+// on while the next pieces land, and is waited for before the thread waits for anything else or goes on.
 //
 // What comes over a socket stays where the transport has received it. Where there is a memory that a device
 // reads by itself, it is copied there as it arrives: by the I/O thread, while the training threads compute.

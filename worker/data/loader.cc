@@ -2,8 +2,9 @@
 //
 // A slot holds one mini-batch and goes round:
 //
-//   kFree --plan--> kQueued --taken by a loader thread or by the worker--> kMaking --> kReady --next()-->
-//   kHeld --> kFree
+//   kFree --plan--> kQueued --taken--> kMaking --made--> kReady --next()--> kHeld --> kFree
+//
+// It is taken by a loader thread, or by the worker itself.
 //
 // kQueued and kReady slots whose mini-batch is no longer predicted are planned anew. All states are under one
 // mutex per node, which is only ever held for a few comparisons: mini-batches are made outside of it.

@@ -1,6 +1,6 @@
 // Which sample stands at which place of the run. The training set is shuffled anew in every epoch; the
 // epochs' permutations laid one after another are the positions 0, 1, 2, ..., and with mini-batches of one
-// size n iteration g takes the positions [g n, g n + n) (DESIGN 3.4, common/sync/batch_plan.h). So the
+// size n iteration g takes the positions [g n, g n + n) (docs/DATA.md, common/sync/batch_plan.h). So the
 // workers share the data out without talking to each other, and K workers' mini-batches of one clock are
 // exactly one worker's K-fold mini-batch.
 //

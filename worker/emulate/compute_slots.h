@@ -1,6 +1,6 @@
 // Compute slots: `emulate.cores` of them, shared by all node processes that emulate a cluster on this
 // machine. Who computes a real gradient holds one, so that sixteen emulated workers do not fight for two
-// cores and a gradient takes as long beside them as alone (DESIGN section 5).
+// cores and a gradient takes as long beside them as alone (docs/CONFIG.md, Choosing emulate.base_step).
 //
 // A slot is an exclusive flock(2) on a file compute-slot-<n> of the run directory, there while the run is:
 // the kernel gives it back when its process dies. Who waits is woken by inotify(7): releasing writes a byte,

@@ -1,6 +1,6 @@
 // Emulated heterogeneity: how long an iteration of a worker would have lasted on the cluster that is studied
-// (DESIGN section 5). A pure function of the run's seed, the worker and the clock, so that two policies meet
-// the same cluster.
+// (docs/CONFIG.md, Choosing emulate.base_step). A pure function of the run's seed, the worker and the clock,
+// so that two policies meet the same cluster.
 //
 //   duration = emulate.base_step x slowdown[node] x jitter draw (mean 1) x samples / train.batch_size
 //

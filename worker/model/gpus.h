@@ -49,10 +49,10 @@ class Gpus {
  public:
   virtual ~Gpus() = default;
 
-  // Puts the training set `set`, not empty, into the memory of each GPU, where it takes no more than a
-  // quarter of what is free on any: then the back ends that are made afterwards for networks of its images
-  // take mini-batches without images (batch.h) for gradients, and make of their samples what a BatchMaker
-  // with `normalization` and `options` would, to the bit. `set` is copied. To be called before the first
+  // Puts the training set `set`, not empty, into the memory of each GPU, if it takes no more than a quarter
+  // of what is free on any. Back ends that are made afterwards, for networks of its images, then take
+  // mini-batches without images (batch.h) for gradients. They make of the samples what a BatchMaker with
+  // `normalization` and `options` would, to the bit. `set` is copied. To be called before the first
   // for_thread(). Errors: as for_thread()'s.
   virtual Result<Kept> keep(const DataSet& set, const Normalization& normalization,
                             const BatchOptions& options) = 0;

@@ -1,8 +1,11 @@
 // Gradients are sent without a copy, so a gradient's memory belongs to the transport until its last byte has
-// left. These are a training thread's few buffers: computed into, shared with the transport and, under SGD,
-// with the thread cache, and back here when both let go: the transport once ZeroMQ has sent it and the thread
-// is granted past it, or, where it is read in place (wire/sharing.h), once the servers have applied it; the
-// thread cache once its parameters contain it, or its difference is kept instead, where none is ready() else.
+// left. These are a training thread's few buffers. A gradient is computed into one, which is then shared with
+// the transport and, under SGD, with the thread cache. It is free again when both have let go of it:
+//
+//   transport      when ZeroMQ has sent it and the thread is granted past it; where servers read it in place
+//                  (wire/sharing.h), when they have applied it
+//   thread cache   when its parameters contain the gradient; or, where no other buffer is ready(), when it
+//                  has replaced the gradient by its difference
 //
 // Thread: acquire() by the training thread; a buffer may be dropped on any thread, also after the pool is
 // gone.
@@ -25,9 +28,9 @@ class GradientBuffers {
  public:
   using Buffer = std::pmr::vector<float>;
 
-  // One is being computed into while the last one leaves, or is kept for parameters that do not contain it
-  // (worker/cache/thread_cache.h); the third is for a transport that is late to say that it has left, or for
-  // parameters that do not contain the one before, either.
+  // One buffer is computed into. A second holds the last gradient, while it leaves or while the parameters do
+  // not contain it (worker/cache/thread_cache.h). A third holds the one before, where the transport is late
+  // to say that it has left, or the parameters do not contain that one either.
   static constexpr std::size_t kBuffersMax = 3;
 
   // At most `max` buffers of `floats` values each, made in `memory` (null: the heap) when they are first
@@ -42,9 +45,9 @@ class GradientBuffers {
   // calls.
   Result<std::shared_ptr<Buffer>> acquire(std::chrono::nanoseconds deadline);
 
-  // Whether there is such a buffer for who could do without keeping another one: acquire() by the same thread
-  // does not wait then. Where servers read them, and count them as theirs, the last one is made for a
-  // transport that is late, and for nobody else.
+  // Whether acquire() by the same thread would find a buffer without waiting. For a caller that could let go
+  // of another buffer instead: where servers read gradients in place, and count them as theirs, the last
+  // buffer is made for a transport that is late and for nobody else, so it does not count.
   bool ready() const;
 
   // How many exist: for tests of the bound.

@@ -11,8 +11,7 @@
 //   workers whose threads wait: a GPU computes, or a    ahead
 //     cluster is emulated, which is to be one
 //   several shards                                      ahead: a shard is mostly asked before all of them
-//   have
-//                                                       the gradient, so that its answer lacks it anyway
+//                                                       have the gradient, so its answer lacks it anyway
 //
 // How much (one shard, two cores, docs/PERFORMANCE.md): 256 MB sent over loopback are 1.2 times as fast
 // behind, 40 MB of four workers in shared memory 1.3 times; of one worker, for whom and for whose server

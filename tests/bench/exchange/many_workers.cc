@@ -5,8 +5,8 @@
 //
 // Measured between the moment when the last worker has warmed up and that when the first has ended, while all
 // of them are at it. Prints one line:
-//   {"clients": …, "steps_per_second": …, "p50_ms": …, "p99_ms": …, "slowest_of_mean": …, "fastest_of_mean":
-//   …}
+//   {"clients": …, "steps_per_second": …, "p50_ms": …, "p99_ms": …,
+//    "slowest_of_mean": …, "fastest_of_mean": …}
 // p50 and p99 are of the time from the beginning of a worker's step to that of its next; the last two are the
 // rates of the slowest and of the fastest worker over the mean rate.
 #include <algorithm>

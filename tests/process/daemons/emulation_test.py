@@ -1,4 +1,4 @@
-"""A heterogeneous cluster emulated on one machine (DESIGN section 5), by the real daemons. See harness.py."""
+"""A heterogeneous cluster emulated on one machine (docs/CONFIG.md), by the real daemons. See harness.py."""
 
 import csv
 

@@ -5,10 +5,10 @@
 //   copies    gradients out, each layer's as soon as it is computed, beside the backward pass of the rest
 //   uploads   mini-batches in, the next beside the step of the one before
 //
-// What of a library may wait for all of a GPU, as making and giving back its handle, measuring its algorithms
-// and the first step with it may, is done by one thread of a node at a time, and not while another one
-// captures a graph (step_graph.h): it would fail, and the capture with it. Memory may be given back at any
-// time.
+// Some calls of the libraries may wait for all of a GPU: making and giving back a handle, measuring
+// algorithms, the first step with them. Of a node one thread at a time makes such calls, and none while
+// another thread captures a graph (step_graph.h): the call would fail, and the capture with it. Memory may be
+// given back at any time.
 //
 // Thread: the one that opened it.
 #pragma once

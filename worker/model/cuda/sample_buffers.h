@@ -5,10 +5,10 @@
 //   uploads   1 to A | 2 to B             | 3 to A             | 4 to B, but 9 comes: 9 to A
 //   compute          | step 1, A in front | step 2, B in front | step 3, A in front          | step 9, A
 //
-// Who owns what: images are read where they lie, if that is pinned (page_locked.h); their memory is the
-// caller's, and is read until the step of this mini-batch is over or forget() has returned. Images from other
-// memory, and all that is small, are copied first, into pinned memory of the place that they go to, which is
-// written to again when that place is: then no upload to it is under way and no step reads it.
+// Who owns what: pinned images (page_locked.h) are read where they lie. Their memory is the caller's, and is
+// read until the step of this mini-batch is over or forget() has returned. Images from other memory, and all
+// that is small, are copied first, into pinned memory that belongs to the place they go to. That memory is
+// written again only when the place is: then no upload to it is under way and no step reads it.
 #pragma once
 
 #include <array>
