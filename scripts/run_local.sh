@@ -133,7 +133,7 @@ if [ -e "$out/summary.json" ] && [ "$(summary_id)" != "$earlier" ]; then "$bin/p
 if [ -n "$resume$resume_or_start" ]; then
   case "$result,$early" in
     [2-5],*) exit "$result" ;;
-    *,2) exit 2 ;;
+    *,[2-5]) exit "$early" ;;
   esac
 elif [ "$result" -eq 2 ] || [ "$early" = 2 ]; then
   run_files "$out" -delete

@@ -67,7 +67,7 @@ Result<Held> held_by(const RunConfig& config, ShardId shard) {
     return own.intact.empty() ? held_without_whole(own.refused) : Held::kCheckpoint;
   }
   PACELINE_ASSIGN_OR_RETURN(const CheckpointFolder::Complete found,
-                            CheckpointFolder(config.run.out, fingerprint(config)).complete());
+                            CheckpointFolder(config.run.out, fingerprint(config, AgreedBy::kRun)).complete());
   return found.checkpoints.empty() ? held_without_whole(found.refused) : Held::kCheckpoint;
 }
 

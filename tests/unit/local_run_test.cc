@@ -16,6 +16,7 @@
 #include "tests/process/counting_task.h"
 #include "tests/process/local_cluster.h"
 #include "tests/unit/training_fixture.h"
+#include "worker/cache/host_vectors.h"
 #include "worker/local/local_coordinator.h"
 #include "worker/network_task.h"
 #include "worker/train/trainer.h"
@@ -63,7 +64,8 @@ struct LocalRun {
                       .task = *task,
                       .pace = pace,
                       .step = step::WorkerStep({config.sync.refresh_clocks, false, keeps}),
-                      .cache = ThreadCache(config.train.optimizer, cache.ranges(), thread),
+                      .cache = ThreadCache(config.train.optimizer, cache.ranges(), thread,
+                                           std::make_unique<HostVectors>(config.train.optimizer, tasks.layout())),
                       .gradients = GradientBuffers(tasks.layout().size()),
                       .emulator = Emulator(config.emulate, config.run.seed, config.cluster.cluster(), worker,
                                            config.train.batch_size),
@@ -108,8 +110,10 @@ TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
     PolicyKind policy;
     CombineMode combine;
     OptimizerKind optimizer;
+    DecayOf decay = DecayOf::kAll;
   };
   const auto each = GENERATE(Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd},
+                             Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, DecayOf::kWeights},
                              Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd},
                              Case{1, PolicyKind::kBsp, CombineMode::kEach, OptimizerKind::kAdam},
                              Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum});
@@ -118,6 +122,11 @@ TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
       with_policy(training_config(1, each.threads), each.policy, ApplyMode::kVersioned, each.combine);
   config.train.optimizer.kind = each.optimizer;
   config.train.optimizer.lr = each.optimizer == OptimizerKind::kAdam ? 0.001 : 0.05;
+  if (each.decay == DecayOf::kWeights) {  // biases are spared, and one layer learns half as fast
+    config.train.optimizer.decay = each.decay;
+    config.train.optimizer.weight_decay = 0.1;
+    config.train.layers.back().lr_factor = 0.5;
+  }
   config.train.optimizer.schedule.kind = ScheduleKind::kCosine;
   REQUIRE(check_local(config).is_ok());
   const auto tasks = make_network_tasks(config);
@@ -228,6 +237,9 @@ TEST_CASE("what_needs_servers_is_refused_by_its_key") {
   CHECK_THAT(
       why([](RunConfig& c) { c.train.optimizer.delay_compensation.kind = CompensationKind::kConstant; }),
       Catch::Contains("train.optimizer.delay_compensation"));
+  CHECK_THAT(why([](RunConfig& c) { c.run.target_accuracy = 0.5; }), Catch::Contains("run.target_accuracy"));
+  CHECK_THAT(why([](RunConfig& c) { c.checkpoint.every_clocks = 10; }), Catch::Contains("checkpoint"));
+  CHECK_THAT(why([](RunConfig& c) { c.train.init_from = "model.bin"; }), Catch::Contains("train.init_from"));
 }
 
 }  // namespace paceline::test

@@ -30,6 +30,14 @@ Status check_local(const RunConfig& config) {
   if (config.train.optimizer.delay_compensation.kind != CompensationKind::kNone) {
     return invalid_argument("train.optimizer.delay_compensation: expected none where there are no servers");
   }
+  // What the caller of a run without servers does itself, if at all.
+  const auto unread = [](const std::string& key) {
+    return invalid_argument(key + ": expected none where there are no servers");
+  };
+  if (config.run.target_accuracy) return unread("run.target_accuracy");
+  if (config.run.max_seconds) return unread("run.max_seconds");
+  if (config.checkpoint.enabled()) return unread("checkpoint");
+  if (!config.train.init_from.empty()) return unread("train.init_from");
   return Status::ok();
 }
 
@@ -41,7 +49,8 @@ LocalExchange::LocalExchange(const RunConfig& config, const Layout& layout, std:
       now_(now),
       pool_(std::max<std::int64_t>(1, layout.size()), /*idle_max=*/2),
       parameters_(pool_, layout.size()),
-      optimizer_(config.train.optimizer, layout.size()),
+      optimizer_(config.train.optimizer, layout.size(), std::max<std::int64_t>(1, layout.size()),
+                 FactorRanges(layout, config.train.optimizer, {0, layout.size()})),
       stamp_{Version(0), Revision(0), std::vector<Clock>(config.cluster.threads_per_node)} {
   PACELINE_ASSERT(std::ssize(initial) == layout.size() && cache.ranges().size() == 1,
                   std::to_string(initial.size()) + " initial parameters of " + std::to_string(layout.size()) +

@@ -282,7 +282,7 @@ class Resume(CalmRuns):
         half = f"train.total_iterations={SAVED_ITERATIONS // 2}"
         for program in sum(self.start_run(*self.saves, half), []):
             self.assertEqual(program.end(), 0, program.errors())
-        self.assert_ends(self.server(0, "--resume", *self.saves, half), 2,
+        self.assert_ends(self.server(0, "--resume", *self.saves, half), 4,
                          rf"paceline-server: the run in .* has ended well \(summary.json says ok\), with all {SAVED_ITERATIONS // 2} "
                          r"iterations: there is nothing to resume; a larger train\.total_iterations extends it")
         servers, nodes = self.resume()
@@ -297,7 +297,7 @@ class Resume(CalmRuns):
         done = self.summary()
         self.assertEqual((done["status"], done["checkpoints"]), ("ok", 1))
         again = self.server(0, "--resume", "run.max_seconds=300ms")
-        self.assertEqual(again.end(), 2)
+        self.assertEqual(again.end(), 4)
         self.assertRegex(again.errors()[-1], r"after \d+\.\d\d s of training: run\.max_seconds, which is of all sessions together, leaves it nothing")
         longer = ("--resume", f"train.total_iterations={done['iterations'] + 400}", "run.max_seconds=null")
         for program in [self.server(0, *longer), self.node(0, *longer), self.node(1, *longer)]:
@@ -308,7 +308,7 @@ class Resume(CalmRuns):
     def test_a_resume_with_another_configuration_names_the_keys_once_with_both_values(self):
         self.killed()
         server = self.server(0, "--resume", *self.saves, "train.batch_size=16", "train.optimizer.lr=0.5")
-        self.assertEqual(server.end(), 2)
+        self.assertEqual(server.end(), 5)
         said = server.errors()[-1]
         self.assertRegex(said, r"it is of another configuration: train\.optimizer\.lr: got 0\.01, expected 0\.5; train\.batch_size: got 8, expected 16$")
         self.assertEqual(said.count("train.batch_size"), 1)
