@@ -46,6 +46,11 @@ Status check_not_over(const RunConfig& config) {
                                " s of training: run.max_seconds, which is of all sessions together, leaves "
                                "it nothing to do; give a larger one, or null");
   }
+  const auto& target = config.run.target_accuracy;
+  if (target && summary->test_accuracy && *summary->test_accuracy >= *target) {
+    return failed_precondition(what + ", with a test accuracy of " + two_digits(*summary->test_accuracy) +
+                               ": it has reached run.target_accuracy; give a larger one, or null");
+  }
   return Status::ok();
 }
 
@@ -68,7 +73,10 @@ Result<Held> held_by(const RunConfig& config, ShardId shard) {
   }
   PACELINE_ASSIGN_OR_RETURN(const CheckpointFolder::Complete found,
                             CheckpointFolder(config.run.out, fingerprint(config, AgreedBy::kRun)).complete());
-  return found.checkpoints.empty() ? held_without_whole(found.refused) : Held::kCheckpoint;
+  if (!found.checkpoints.empty()) return Held::kCheckpoint;
+  // Its results are not begun anew over.
+  if (found.refused.empty() && ended_well(config)) return Held::kFinished;
+  return held_without_whole(found.refused);
 }
 
 Result<OwnFiles> own_files(const RunConfig& config, ShardId shard) {

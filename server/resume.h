@@ -54,7 +54,7 @@ enum class Held {
   kNothingToResume,     // no run, or one that has left no checkpoint
   kDamaged,             // checkpoints, none of them whole
   kOtherConfiguration,  // whole ones, of runs with another configuration
-  kFinished,            // a run that has ended well
+  kFinished,            // a run that has ended well, and has nothing left to do or nothing to go on from
   kCheckpoint           // something to go on from
 };
 // Errors: kUnavailable the folder cannot be read.

@@ -217,6 +217,34 @@ TEST_CASE("a run that ended by time is resumed once it may take longer") {
   CHECK(f.choose().is_ok());
 }
 
+TEST_CASE("a run that reached its target is resumed once that is higher") {
+  Folder f;
+  f.write(kNewer);
+  f.config.run.target_accuracy = 0.6;
+  RunSummary summary;
+  summary.iterations = 40;
+  summary.test_accuracy = 0.62;
+  REQUIRE(write_summary(f.config.run.out, summary).is_ok());
+  CHECK_THAT(f.choose().status().message(), Contains("0.62") && Contains("run.target_accuracy"));
+  CHECK(held_by(f.config, kAuthority).value() == Held::kFinished);
+  f.config.run.target_accuracy = 0.7;
+  CHECK(f.choose().is_ok());
+}
+
+TEST_CASE("what a run directory holds is told from what it does not") {
+  Folder f;
+  CHECK(held_by(f.config, kAuthority).value() == Held::kNothingToResume);
+  RunSummary summary;
+  summary.iterations = 40;
+  REQUIRE(write_summary(f.config.run.out, summary).is_ok());
+  // It ended well, with less than it might do, and left nothing to go on from: its model is not begun over.
+  CHECK(held_by(f.config, kAuthority).value() == Held::kFinished);
+  f.write(kNewer);
+  CHECK(held_by(f.config, kAuthority).value() == Held::kCheckpoint);
+  f.config.train.batch_size *= 2;
+  CHECK(held_by(f.config, kAuthority).value() == Held::kOtherConfiguration);
+}
+
 TEST_CASE("a generation that left no checkpoint counts, too") {
   Folder f;
   f.write(kNewer);
