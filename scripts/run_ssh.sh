@@ -70,6 +70,26 @@ nodes=${#workers[@]}
 quoted=$(printf '%q' "$dir")
 run_dir=$(printf '%q' "$out") log=$(printf '%q' "$out/server.log")
 mapfile -t every_host <<<"$(printf '%s\n' "${servers[@]}" "${workers[@]}" | sort -u)"
+# Servers that only their own host would reach, though the run has several: at a loopback address, or, as on a stock Debian,
+# at a name that leads to one there.
+warn_of_loopback() {
+  local endpoints host address k
+  [ ${#every_host[@]} -gt 1 ] || return 0
+  mapfile -t endpoints < <(get cluster.endpoints | grep -o '"[^"]*"' | tr -d '"')
+  for ((k = 0; k < shards; k++)); do
+    [[ ${endpoints[$k]} == tcp://* ]] || continue
+    host=${endpoints[$k]#tcp://} host=${host%:*} host=${host#[} host=$(printf '%q' "${host%]}")
+    # shellcheck disable=SC2086
+    address=$($ssh "${servers[$k]}" "getent ahostsv4 $host || getent ahosts $host" </dev/null 2>/dev/null |
+      awk '$2 == "STREAM" { print $1; exit }')
+    case "$address" in
+      127.* | ::1)
+        say "${endpoints[$k]} leads to $address on ${servers[$k]}, where no other host comes; give what all reach"
+        ;;
+    esac
+  done
+}
+warn_of_loopback
 # A daemon runs in its ssh session, whose input, a pipe for each, says which signals it is to get, one to a line. Its end
 # is a TERM, so that a broken connection leaves nothing running there. The session ends when nobody holds its output
 # any more: the one who reads its input must not.

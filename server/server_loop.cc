@@ -4,6 +4,7 @@
 #include <boost/asio/post.hpp>
 
 #include "common/config/load.h"
+#include "common/config/local_endpoint.h"
 #include "common/process/descriptors.h"
 #include "common/ticks.h"
 #include "common/trace/trace_file.h"
@@ -87,6 +88,8 @@ Status ServerLoop::open(wire::Context& context) {
     PACELINE_RETURN_IF_ERROR(connect_to_authority(context));
   }
   log_.info("shard " + to_string(shard_) + " listens on " + router_->endpoint());
+  const std::string wrong = wrongly_loopback(config_.cluster.endpoints, own_endpoint(), router_->endpoint());
+  if (!wrong.empty()) log_.warn(wrong + "; " + kLoopbackAdvice);
   if (!follows()) PACELINE_RETURN_IF_ERROR(open_http(now));
   schedule_tick();
   return Status::ok();

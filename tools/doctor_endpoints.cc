@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -27,8 +26,11 @@
 #include <sstream>
 #include <system_error>
 
+#include "common/config/local_endpoint.h"
+#include "common/host_port.h"
 #include "common/ticks.h"
 #include "common/wire/endpoint.h"
+#include "common/wire/reach.h"
 #include "tools/doctor_checks.h"
 
 namespace paceline {
@@ -49,31 +51,38 @@ std::string in_milliseconds(std::chrono::nanoseconds time) {
   return text;
 }
 
-// "10.0.0.5" -> "eth0", of this machine's IPv4 addresses.
+// "10.0.0.5" -> "eth0", of this machine's addresses; those of a link alone (fe80::) are left out.
 std::map<std::string, std::string> interfaces() {
   std::map<std::string, std::string> found;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return found;
   for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
-    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
-    char text[INET_ADDRSTRLEN] = "";
-    const auto* address = reinterpret_cast<const sockaddr_in*>(i->ifa_addr);
-    if (inet_ntop(AF_INET, &address->sin_addr, text, sizeof text) != nullptr)
+    if (i->ifa_addr == nullptr) continue;
+    const int family = i->ifa_addr->sa_family;
+    char text[INET6_ADDRSTRLEN] = "";
+    const void* number = nullptr;
+    if (family == AF_INET) number = &reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr;
+    if (family == AF_INET6) {
+      const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(i->ifa_addr)->sin6_addr;
+      if (!IN6_IS_ADDR_LINKLOCAL(&v6)) number = &v6;
+    }
+    if (number != nullptr && inet_ntop(family, number, text, sizeof text) != nullptr) {
       found.emplace(text, i->ifa_name);
+    }
   }
   freeifaddrs(list);
   return found;
 }
 
-// "10.0.0.5", 5555 of "tcp://10.0.0.5:5555".
+// "10.0.0.5", 5555 of "tcp://10.0.0.5:5555"; an IPv6 address without its brackets.
 struct TcpAddress {
   std::string host;
   std::uint16_t port = 0;
 };
 TcpAddress address_of(const std::string& tcp_endpoint) {
-  const std::size_t colon = tcp_endpoint.rfind(':');
-  TcpAddress address{tcp_endpoint.substr(6, colon - 6), 0};
-  std::from_chars(tcp_endpoint.data() + colon + 1, tcp_endpoint.data() + tcp_endpoint.size(), address.port);
+  const HostPort parts = host_and_port_of_tcp(tcp_endpoint);
+  TcpAddress address{parts.host, 0};
+  std::from_chars(parts.port.data(), parts.port.data() + parts.port.size(), address.port);
   return address;
 }
 
@@ -155,11 +164,13 @@ std::string reached_through(const std::string& endpoint) {
     return "by processes of this machine only; the path has " + std::to_string(path_of(endpoint).size()) +
            " bytes, of at most 107";
   }
-  const Result<std::string> resolved = wire::resolve_for_bind(endpoint);
+  const Result<std::string> resolved = wire::resolve(endpoint);
   if (!resolved.is_ok()) return "through the interface that it names";
   const std::string address = address_of(*resolved).host;
-  if (address == "0.0.0.0") return "through every interface: " + addresses_of_this_machine();
-  if (address.starts_with("127.")) return "by processes of this machine only (" + address + ")";
+  if (address == "0.0.0.0" || address == "::") {
+    return "through every interface: " + addresses_of_this_machine();
+  }
+  if (is_loopback_number(address)) return "by processes of this machine only (" + address + ")";
   const auto all = interfaces();
   const auto found = all.find(address);
   return "through " + (found == all.end() ? address : found->second + " (" + address + ")");
@@ -170,12 +181,13 @@ Result<tcp::endpoint> address_to_bind(const std::string& endpoint) {
   TcpAddress address = address_of(endpoint);
   if (address.host == "*") return tcp::endpoint(tcp::v4(), address.port);
   const auto all = interfaces();
-  const auto named =
-      std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.second == address.host; });
+  const auto named = std::find_if(all.begin(), all.end(), [&](const auto& each) {
+    return each.second == address.host && each.first.find(':') == std::string::npos;
+  });
   if (named != all.end()) {
     address.host = named->first;
   } else {
-    PACELINE_ASSIGN_OR_RETURN(const std::string resolved, wire::resolve_for_bind(endpoint));
+    PACELINE_ASSIGN_OR_RETURN(const std::string resolved, wire::resolve(endpoint));
     address.host = address_of(resolved).host;
   }
   boost::system::error_code error;
@@ -190,7 +202,7 @@ Status try_address(const std::string& endpoint) {
   boost::asio::io_context io;
   tcp::acceptor socket(io);
   boost::system::error_code error;
-  socket.open(tcp::v4(), error);
+  socket.open(address.protocol(), error);
   if (!error) socket.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error) socket.bind(address, error);
   return error ? unavailable(error.message()) : Status::ok();
@@ -223,10 +235,23 @@ Status try_to_bind(const std::string& endpoint) {
   return Status(tried).with_context("cannot bind " + endpoint);
 }
 
+// Of one that leads to loopback, though other machines are to come there.
+std::optional<Finding> only_from_here(const std::string& check, const std::string& endpoint,
+                                      const ClusterSection& cluster) {
+  if (is_ipc(endpoint)) return std::nullopt;
+  const Result<std::string> resolved = wire::resolve(endpoint);
+  const std::string wrong =
+      resolved.is_ok() ? wrongly_loopback(cluster.endpoints, endpoint, *resolved) : std::string();
+  if (wrong.empty()) return std::nullopt;
+  return Finding{check, CheckVerdict::kWarning, wrong,
+                 std::string(kLoopbackAdvice) + "; this machine has " + addresses_of_this_machine()};
+}
+
 // A server's.
-Finding bind_endpoint(const std::string& check, const std::string& endpoint) {
+Finding bind_endpoint(const std::string& check, const std::string& endpoint, const ClusterSection& cluster) {
   const Status bound = try_to_bind(endpoint);
   if (bound.is_ok()) {
+    if (auto wrong = only_from_here(check, endpoint, cluster)) return *std::move(wrong);
     return {check, CheckVerdict::kOk, endpoint + " can be bound, and reached " + reached_through(endpoint),
             ""};
   }
@@ -245,17 +270,15 @@ Finding bind_endpoint(const std::string& check, const std::string& endpoint) {
               addresses_of_this_machine()};
 }
 
-// The authority's run.http; of an IPv6 address nothing is known.
-std::optional<Finding> bind_http(const std::string& address) {
-  if (address.starts_with("[")) return std::nullopt;
+// The authority's run.http.
+Finding bind_http(const std::string& address) {
   const std::string endpoint = "tcp://" + address;
   const Status bound = try_address(endpoint);
-  if (bound.is_ok()) return Finding{"run.http", CheckVerdict::kOk, address + " can be listened at", ""};
+  if (bound.is_ok()) return {"run.http", CheckVerdict::kOk, address + " can be listened at", ""};
   const auto who = who_listens_on_port(address_of(endpoint).port);
-  return Finding{
-      "run.http", CheckVerdict::kFailed,
-      "cannot listen at " + address + ": " + bound.message() + (who ? ": " + *who + " listens there" : ""),
-      "end that process, or choose another address in run.http"};
+  return {"run.http", CheckVerdict::kFailed,
+          "cannot listen at " + address + ": " + bound.message() + (who ? ": " + *who + " listens there" : ""),
+          "end that process, or choose another address in run.http"};
 }
 
 Finding not_reached(const std::string& check, const std::string& endpoint, const std::string& why) {
@@ -285,28 +308,21 @@ Finding reach_path(const std::string& check, const std::string& endpoint) {
 // A node's.
 Finding reach_endpoint(const std::string& check, const std::string& endpoint) {
   if (is_ipc(endpoint)) return reach_path(check, endpoint);
-  const Ticks began = steady_now();
-  const Result<std::string> resolved = wire::resolve_for_bind(endpoint);
-  if (!resolved.is_ok()) return not_reached(check, endpoint, resolved.status().message());
-  const Ticks found = steady_now();
-  const TcpAddress address = address_of(*resolved);
-  boost::asio::io_context io;
-  boost::system::error_code result = boost::asio::error::timed_out;
-  tcp::socket socket(io);
-  boost::system::error_code not_an_address;
-  const auto ip = boost::asio::ip::make_address(address.host, not_an_address);
-  if (not_an_address) return not_reached(check, endpoint, address.host + ": " + not_an_address.message());
-  socket.async_connect({ip, address.port}, [&](const boost::system::error_code& error) { result = error; });
-  io.run_for(kConnectWithin);
-  const std::string at = address.host + ", found in " + in_milliseconds(found - began);
-  const std::string after = in_milliseconds(steady_now() - found);
-  boost::system::error_code ignored;
-  socket.close(ignored);
-  if (!result) return {check, CheckVerdict::kOk, endpoint + " (" + at + ") answered in " + after, ""};
-  if (result == boost::asio::error::connection_refused) {
-    return nobody_listens(check, endpoint, at + ", refused in " + after);
+  const wire::Reachability reached = wire::reach(endpoint, kConnectWithin);
+  const std::string at = reached.address + ", found in " + in_milliseconds(reached.found_in);
+  const std::string after = in_milliseconds(reached.took);
+  switch (reached.how) {
+    case wire::Reach::kAccepted:
+      return {check, CheckVerdict::kOk, endpoint + " (" + at + ") answered in " + after, ""};
+    case wire::Reach::kRefused:
+      return nobody_listens(check, endpoint, at + ", refused in " + after);
+    case wire::Reach::kUnknownName:
+      return not_reached(check, endpoint, reached.reason);
+    case wire::Reach::kUnreachable:
+    case wire::Reach::kSilent:
+      break;
   }
-  return not_reached(check, endpoint, result.message() + " (" + at + "; waited " + after + ")");
+  return not_reached(check, endpoint, reached.reason + " (" + at + "; waited " + after + ")");
 }
 
 // Those that this machine's servers bind, by their place in cluster.endpoints.
@@ -334,11 +350,11 @@ void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& 
   const std::vector<std::string>& endpoints = config.cluster.endpoints;
   const auto check = [](std::size_t k) { return "endpoint " + std::to_string(k); };
   for (const std::size_t own : endpoints_of(role, config.cluster)) {
-    findings.push_back(bind_endpoint(check(own), endpoints[own]));
+    findings.push_back(bind_endpoint(check(own), endpoints[own], config.cluster));
   }
   const bool authority = !role.shards.empty() && role.shards.front() == kAuthority;
   if (authority && config.run.http) {
-    if (auto http = bind_http(*config.run.http)) findings.push_back(std::move(*http));
+    findings.push_back(bind_http(*config.run.http));
   }
   for (std::size_t i = 0; i < config.cluster.etcd.size() && !role.shards.empty(); ++i) {
     const std::string address = config.cluster.etcd[i].substr(std::string_view("http://").size());
@@ -350,7 +366,12 @@ void check_endpoints(const RunConfig& config, const DoctorRole& role, Findings& 
     findings.push_back(std::move(found));
   }
   for (std::size_t k = 0; k < endpoints.size() && !role.is_whole_run(); ++k) {
-    if (speaks_to(role, config.cluster, k)) findings.push_back(reach_endpoint(check(k), endpoints[k]));
+    if (!speaks_to(role, config.cluster, k)) continue;
+    Finding found = reach_endpoint(check(k), endpoints[k]);
+    if (found.verdict != CheckVerdict::kFailed) {
+      if (auto wrong = only_from_here(check(k), endpoints[k], config.cluster)) found = *std::move(wrong);
+    }
+    findings.push_back(std::move(found));
   }
 }
 
@@ -361,9 +382,10 @@ std::string endpoint_elsewhere(const RunConfig& config, const DoctorRole& role) 
   for (std::size_t k = 0; k < config.cluster.endpoints.size(); ++k) {
     const std::string& endpoint = config.cluster.endpoints[k];
     if (owned.contains(k) || is_ipc(endpoint)) continue;
-    const Result<std::string> resolved = wire::resolve_for_bind(endpoint);
+    const Result<std::string> resolved = wire::resolve(endpoint);
     const std::string host = resolved.is_ok() ? address_of(*resolved).host : "";  // no name of this machine
-    if (!host.starts_with("127.") && host != "0.0.0.0" && !here.contains(host)) return endpoint;
+    const bool every = host == "0.0.0.0" || host == "::";
+    if (!is_loopback_number(host) && !every && !here.contains(host)) return endpoint;
   }
   return "";
 }

@@ -4,15 +4,16 @@
 
 #include "common/config/checks.h"
 #include "common/config/local_endpoint.h"
+#include "common/host_port.h"
 
 namespace paceline::config {
 namespace {
 
-// The HTTP endpoint knows no keys, so with keys it stays here, too. [::1] is this machine's.
+// The HTTP endpoint knows no keys, so with keys it stays here, too.
 void check_http(Judge& judge, const RunConfig& c) {
   if (!c.run.http || c.security.allow_insecure) return;
-  const std::string host = c.run.http->substr(0, c.run.http->rfind(':'));
-  judge.refuse_if(host != "localhost" && host != "[::1]" && !is_loopback_number(host), {"run.http"},
+  const std::string host = host_and_port(*c.run.http).host;
+  judge.refuse_if(host != "localhost" && !is_loopback_number(host), {"run.http"},
                   "other machines reach it, and it asks nobody who they are", *c.run.http,
                   "an address of this machine alone (127.x.y.z, localhost, [::1])" +
                       std::string(c.security.keys.empty() ? ", or security.allow_insecure: true"
@@ -34,7 +35,7 @@ void check_security(Judge& judge, const RunConfig& c) {
     judge.refuse_if(!stays_on_this_machine(endpoint), {element.c_str(), "cluster.endpoints"},
                     "other machines reach it, and there are no keys", endpoint,
                     "security.keys (`paceline keygen` makes them), an address of this machine alone (ipc://, "
-                    "localhost, 127.x.y.z), or security.allow_insecure: true");
+                    "localhost, 127.x.y.z, [::1]), or security.allow_insecure: true");
   }
 }
 

@@ -1,28 +1,37 @@
 #include "common/config/local_endpoint.h"
 
-#include <cstddef>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+
+#include "common/host_port.h"
 
 namespace paceline {
 
 bool is_loopback_number(std::string_view host) {
-  int parts = 0;
-  while (parts < 4) {
-    const std::size_t dot = host.find('.');
-    const std::string_view part = host.substr(0, dot);
-    if (part.empty() || part.size() > 3 || part.find_first_not_of("0123456789") != part.npos) return false;
-    if (parts == 0 && part != "127") return false;
-    ++parts;
-    if (dot == host.npos) return parts == 4;
-    host.remove_prefix(dot + 1);
-  }
-  return false;
+  const std::string text(host);
+  in_addr v4 = {};
+  if (inet_pton(AF_INET, text.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  in6_addr v6 = {};
+  return inet_pton(AF_INET6, text.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 bool stays_on_this_machine(std::string_view endpoint) {
   if (endpoint.starts_with("ipc://")) return true;
-  constexpr std::string_view kTcp = "tcp://";
-  const std::string_view host = endpoint.substr(kTcp.size(), endpoint.rfind(':') - kTcp.size());
+  const std::string host = host_and_port_of_tcp(endpoint).host;
   return host == "localhost" || is_loopback_number(host);
+}
+
+// A run with an ipc:// endpoint is one machine's, whatever its others are called.
+std::string wrongly_loopback(const std::vector<std::string>& endpoints, const std::string& endpoint,
+                             const std::string& address) {
+  const auto is_ipc = [](const std::string& each) { return each.starts_with("ipc://"); };
+  const bool one_machine = std::any_of(endpoints.begin(), endpoints.end(), is_ipc) ||
+                           std::all_of(endpoints.begin(), endpoints.end(), stays_on_this_machine);
+  const std::string host = host_and_port_of_tcp(address).host;
+  if (one_machine || !is_loopback_number(host)) return "";
+  return endpoint + " leads to " + host + ", where no other machine comes";
 }
 
 }  // namespace paceline

@@ -1,8 +1,12 @@
 // Rows of `run` and `cluster`: what the run is called, when it ends, who takes part and how they find each
 // other.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <cctype>
 
 #include "common/config/schema.h"
+#include "common/host_port.h"
 
 namespace paceline::config {
 namespace {
@@ -19,16 +23,27 @@ std::string check_name(const std::string& name) {
   return "";
 }
 
-// "tcp://host:port" with a port from 1 to 65535, or "ipc://path" within a Unix socket address (107 bytes).
+// Of a host as it is without brackets; an interface may follow (fe80::1%eth0).
+bool is_ipv6_number(const std::string& host) {
+  in6_addr address = {};
+  return inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &address) == 1;
+}
+
+// "tcp://host:port" with a port from 1 to 65535 and an IPv6 host in brackets, or "ipc://path" within a Unix
+// socket address (107 bytes).
 std::string check_endpoint(const std::string& endpoint) {
   if (endpoint.starts_with("ipc://")) {
     const std::size_t length = endpoint.size() - 6;
     return length == 0 ? "no path" : length > 107 ? "a path longer than the 107 bytes of a Unix socket" : "";
   }
   if (!endpoint.starts_with("tcp://")) return "unknown transport";
-  const std::size_t colon = endpoint.rfind(':');
-  if (colon <= 6) return "no host or no port";
-  const std::string port = endpoint.substr(colon + 1);
+  if (endpoint.rfind(':') <= 6) return "no host or no port";
+  const HostPort parts = host_and_port_of_tcp(endpoint);
+  if (parts.brackets && !is_ipv6_number(parts.host)) return "no IPv6 address in the brackets";
+  if (!parts.brackets && parts.host.find(':') != std::string::npos) {
+    return "an IPv6 address stands in brackets: tcp://[::1]:5555";
+  }
+  const std::string& port = parts.port;
   if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != std::string::npos) {
     return "not a port";
   }
@@ -158,7 +173,8 @@ void add_run_and_cluster(Schema& schema) {
       list_of(text("\"tcp://host:port\" or \"ipc://path\"", check_endpoint)), Scope::kOneDaemon,
       {.effect =
            "One address per shard: server k binds the k-th, everybody connects to it. With replicas those "
-           "of the second replicas follow, in the same order.",
+           "of the second replicas follow, in the same order. A name leads to its first IPv4 address, or to an "
+           "IPv6 one where it has no other; an IPv6 address in numbers stands in brackets, tcp://[::1]:5555.",
        .trade_off = "tcp between machines; on one machine ipc needs no port and is no faster for bulk."}));
   keys.push_back(row(
       PACELINE_FIELD(cluster.replicas), whole32(1, 2), Scope::kOneDaemon,

@@ -8,20 +8,38 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <string_view>
 
+#include "common/host_port.h"
+
 namespace paceline::wire {
 
-Result<std::string> resolve_for_bind(const std::string& endpoint) {
-  constexpr std::string_view kTcp = "tcp://";
-  const std::size_t colon = endpoint.rfind(':');
-  if (!endpoint.starts_with(kTcp) || colon <= kTcp.size()) {
+Result<std::string> resolve(const std::string& endpoint) {
+  using boost::asio::ip::tcp;
+  const HostPort parts = host_and_port_of_tcp(endpoint);
+  if (parts.host.empty() || parts.port.empty()) {
     return invalid_argument("got " + endpoint + ", expected tcp://host:port or ipc://path");
   }
-  const std::string host = endpoint.substr(kTcp.size(), colon - kTcp.size());
   boost::asio::io_context io;
+  tcp::resolver resolver(io);
   boost::system::error_code error;
-  const auto found = boost::asio::ip::tcp::resolver(io).resolve(boost::asio::ip::tcp::v4(), host, "", error);
-  if (error) return unavailable("host " + host + ": " + error.message());
-  return std::string(kTcp) + found.begin()->endpoint().address().to_string() + endpoint.substr(colon);
+  auto found = resolver.resolve(tcp::v4(), parts.host, "", error);
+  if (error) {
+    boost::system::error_code neither;
+    found = resolver.resolve(tcp::v6(), parts.host, "", neither);
+    if (neither) return unavailable("host " + parts.host + ": " + error.message());
+  }
+  const auto address = found.begin()->endpoint().address();
+  const std::string host = address.is_v6() ? "[" + address.to_string() + "]" : address.to_string();
+  return "tcp://" + host + ":" + parts.port;
+}
+
+bool needs_ipv6(const std::string& endpoint) {
+  const HostPort parts = host_and_port_of_tcp(endpoint);
+  if (parts.brackets || parts.host.empty()) return parts.brackets;
+  boost::system::error_code no_number;
+  boost::asio::ip::make_address_v4(parts.host, no_number);
+  if (!no_number) return false;
+  const Result<std::string> resolved = resolve(endpoint);
+  return resolved.is_ok() && host_and_port_of_tcp(*resolved).brackets;
 }
 
 namespace {

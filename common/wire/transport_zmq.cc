@@ -3,6 +3,7 @@
 #include <boost/asio/io_context.hpp>
 #include <utility>
 
+#include "common/host_port.h"
 #include "common/wire/endpoint.h"
 #include "common/wire/transport.h"
 #include "common/wire/zmq_pump.h"
@@ -67,10 +68,12 @@ class ZmqDealer final : public DealerSocket {
 // Binds; a host name that ZeroMQ takes for an interface is resolved and tried again.
 Status bind_socket(zmq::socket_t& socket, const std::string& endpoint) {
   PACELINE_RETURN_IF_ERROR(check_ipc_path(endpoint));
+  socket.set(zmq::sockopt::ipv6, host_and_port_of_tcp(endpoint).brackets);
   if (zmq_bind(socket.handle(), endpoint.c_str()) == 0) return Status::ok();
   if (zmq_errno() != ENODEV) return refused("cannot bind", endpoint, zmq_errno());
-  Result<std::string> resolved = resolve_for_bind(endpoint);
+  Result<std::string> resolved = resolve(endpoint);
   if (!resolved) return Status(resolved.status()).with_context("cannot bind " + endpoint);
+  socket.set(zmq::sockopt::ipv6, host_and_port_of_tcp(*resolved).brackets);
   if (zmq_bind(socket.handle(), resolved->c_str()) == 0) return Status::ok();
   return refused("cannot bind", endpoint + " (" + *resolved + ")", zmq_errno());
 }
@@ -100,6 +103,7 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::connect(Context& context, bo
     };
     auto pump = std::make_shared<Pump>(context, io, zmq::socket_type::dealer, options, std::move(deliver));
     pump->watch_handshakes(options);
+    pump->socket().set(zmq::sockopt::ipv6, needs_ipv6(endpoint));
     if (zmq_connect(pump->socket().handle(), endpoint.c_str()) != 0) {
       return refused("cannot connect to", endpoint, zmq_errno());
     }

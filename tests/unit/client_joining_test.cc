@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
 #include "tests/unit/client_fixture.h"
@@ -80,6 +82,26 @@ TEST_CASE("a node is not started between generations: it joins the older ones ag
   f.right->send(wire::Welcome{ShardId(1), kRight, 2, kHasParameters});
   CHECK(started.get().is_ok());
   CHECK(f.client->generation() == 2);
+}
+
+// Before it gives up, which is a long time: the user can mend what is wrong.
+TEST_CASE("a server that does not answer is told of with the reason, and the node keeps trying") {
+  std::promise<std::string> said;
+  ClientFixture f;
+  f.options.log = Log::to([&, once = std::make_shared<std::once_flag>()](LogLevel, const std::string& line) {
+    if (line.find("does not answer") != line.npos) std::call_once(*once, [&] { said.set_value(line); });
+  });
+  f.left = std::make_unique<testing::ScriptedServer>(f.context, f.options.cluster.endpoints[0]);
+  auto started = f.start_client();
+  REQUIRE(f.left->expect<wire::Join>());
+  f.left->send(wire::Welcome{ShardId(0), kLeft});
+  CHECK(said.get_future().get() == "server shard 1 (" + f.options.cluster.endpoints[1] +
+                                       ") does not answer: it refuses the connection: no server listens there "
+                                       "yet; this node keeps trying");
+  f.right = std::make_unique<testing::ScriptedServer>(f.context, f.options.cluster.endpoints[1]);
+  REQUIRE(f.right->expect<wire::Join>());
+  f.right->send(wire::Welcome{ShardId(1), kRight});
+  CHECK(started.get().is_ok());
 }
 
 TEST_CASE("after a loss a node joins servers of a later generation, and says which its last was") {

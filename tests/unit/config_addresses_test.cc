@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/config/load.h"
+#include "common/config/local_endpoint.h"
 #include "tests/unit/config_refusal.h"
 
 namespace paceline {
@@ -16,17 +17,18 @@ TEST_CASE("without_keys_an_address_that_other_machines_reach_is_refused_with_bot
   CHECK(refusal("cluster:\n  shards: 2\n  endpoints: [\"ipc:///tmp/a\", \"tcp://alpha:5555\"]\n") ==
         "run.yaml:3: cluster.endpoints[1]: other machines reach it, and there are no keys, got "
         "tcp://alpha:5555, expected security.keys (`paceline keygen` makes them), an address of this machine "
-        "alone (ipc://, localhost, 127.x.y.z), or security.allow_insecure: true");
+        "alone (ipc://, localhost, 127.x.y.z, [::1]), or security.allow_insecure: true");
   const std::string no_keys = "other machines reach it, and there are no keys";
   for (const char* host :
        {"0.0.0.0", "*", "10.0.0.1", "192.168.1.2", "128.0.0.1", "127.0.0.1.example.org", "127.0.0",
-        "127.0.0.0.1", "localhost.example.org", "[::]", "[::1]", "eth0", "1270.0.0.1"}) {
+        "127.0.0.0.1", "localhost.example.org", "[::]", "[fe80::1%eth0]", "eth0", "1270.0.0.1"}) {
     const std::string endpoint = std::string("tcp://") + host + ":5555";
     CHECK_THAT(refusal("run: {}", {"cluster.endpoints=[\"" + endpoint + "\"]"}),
                StartsWith("command line: cluster.endpoints[0]: ") && Contains(no_keys) && Contains(endpoint));
   }
   for (const char* endpoint :
-       {"tcp://127.0.0.1:5555", "tcp://127.255.3.4:1", "tcp://localhost:5555", "ipc:///tmp/x", "ipc://@x"}) {
+       {"tcp://127.0.0.1:5555", "tcp://127.255.3.4:1", "tcp://localhost:5555", "tcp://[::1]:5555", "ipc:///tmp/x",
+        "ipc://@x"}) {
     const std::vector<std::string> given{"cluster.endpoints=[\"" + std::string(endpoint) + "\"]"};
     CHECK(parse_config("run: {}", "run.yaml", given).is_ok());
   }
@@ -53,6 +55,31 @@ TEST_CASE("an_http_endpoint_that_other_machines_reach_is_refused_without_allow_i
   }
   CHECK(parse_config("run: {http: \"*:8080\"}\nsecurity: {allow_insecure: true}", "run.yaml", {}).is_ok());
   CHECK(parse_config("run: {http: \"alpha:8080\"}", "run.yaml", {}, LoadFor::kReading).is_ok());
+}
+
+TEST_CASE("an IPv6 address stands in brackets, and survives being written") {
+  const std::vector<std::string> given{"cluster.endpoints=[\"tcp://[::1]:5555\"]"};
+  const auto read = parse_config("run: {}", "run.yaml", given);
+  REQUIRE(read.is_ok());
+  CHECK(parse_config(to_yaml(*read), "again", {}).value() == *read);
+  for (const char* wrong : {"tcp://::1:5555", "tcp://[alpha]:5555", "tcp://[::1]", "tcp://[::1]:0"}) {
+    CHECK_THAT(refusal("run: {}", {"cluster.endpoints=[\"" + std::string(wrong) + "\"]"}),
+               StartsWith("command line: cluster.endpoints[0]: ") && Contains(wrong));
+  }
+}
+
+TEST_CASE("an endpoint of a run on several machines that leads to loopback is told of") {
+  using Endpoints = std::vector<std::string>;
+  CHECK(wrongly_loopback({"tcp://alpha:5555"}, "tcp://alpha:5555", "tcp://127.0.1.1:5555") ==
+        "tcp://alpha:5555 leads to 127.0.1.1, where no other machine comes");
+  const Endpoints mixed{"tcp://127.0.0.1:1", "tcp://10.0.0.2:1"};
+  CHECK_THAT(wrongly_loopback(mixed, mixed[0], mixed[0]), StartsWith("tcp://127.0.0.1:1 leads to 127.0.0.1"));
+  CHECK_THAT(wrongly_loopback({"tcp://alpha:1"}, "tcp://alpha:1", "tcp://[::1]:1"), Contains("leads to ::1"));
+  CHECK(wrongly_loopback(mixed, mixed[1], mixed[1]).empty());
+  for (const Endpoints& here : {Endpoints{"tcp://localhost:1"}, Endpoints{"tcp://[::1]:1", "tcp://127.0.0.1:1"},
+                                Endpoints{"tcp://alpha:1", "ipc:///tmp/x"}}) {
+    CHECK(wrongly_loopback(here, here[0], "tcp://127.0.0.1:1").empty());
+  }
 }
 
 // One that was recorded before there were keys, for instance.

@@ -88,6 +88,33 @@ TEST_CASE("an endpoint that can be bound says who reaches it") {
   CHECK_THAT(p.finding("endpoint 0").said, Contains("through every interface: 127.0.0.1 (lo)"));
 }
 
+TEST_CASE("an endpoint of several machines that leads to loopback is a warning, to server and node") {
+  Patient p;
+  (GENERATE(true, false) ? p.options.shard : p.options.node) = 0;
+  p.set("security.allow_insecure=true");
+  p.set("cluster.shards=2");
+  p.set("cluster.endpoints=[\"" + Listener().endpoint() + "\", \"tcp://192.0.2.1:5555\"]");
+  const Finding found = p.finding("endpoint 0");
+  CHECK(found.verdict == CheckVerdict::kWarning);
+  CHECK_THAT(found.said, EndsWith("leads to 127.0.0.1, where no other machine comes"));
+  CHECK_THAT(found.advice, Contains("/etc/hosts") && Contains("this machine has"));
+}
+
+TEST_CASE("an IPv6 endpoint is bound, and reached, like any other") {
+  Patient p;
+  boost::asio::io_context io;
+  tcp::acceptor server(io, tcp::endpoint(boost::asio::ip::address_v6::loopback(), 0));
+  const std::string at = "tcp://[::1]:" + std::to_string(server.local_endpoint().port());
+  p.set("cluster.endpoints=[\"" + at + "\"]");
+  p.fails_with("endpoint 0", "cannot bind " + at + ": Address already in use");
+  p.options.node = 0;
+  CHECK_THAT(p.finding("endpoint 0").said, StartsWith(at + " (::1, found in"));
+  CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kOk);
+  server.close();
+  p.options.node.reset();
+  CHECK_THAT(p.finding("endpoint 0").said, Contains("by processes of this machine only (::1)"));
+}
+
 TEST_CASE(
     "a node reaches its servers: those that are there, those that are not yet, and those that cannot be") {
   Patient p;

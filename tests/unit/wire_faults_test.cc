@@ -10,6 +10,8 @@
 #include <fstream>
 #include <optional>
 
+#include "common/wire/endpoint.h"
+#include "common/wire/reach.h"
 #include "tests/unit/wire_loop.h"
 
 namespace paceline::wire {
@@ -151,6 +153,52 @@ TEST_CASE("a host name may be bound") {
   Context context;
   const Listener listener(context, "tcp://localhost:0");
   CHECK(listener.socket->endpoint().starts_with("tcp://127.0."));
+}
+
+// IPv6 addresses in brackets, to which other sockets of ours do not speak.
+TEST_CASE("a server listens at an IPv6 address, and a node finds it there") {
+  Context context;
+  Listener listener(context, "tcp://[::1]:0");
+  CHECK(listener.socket->endpoint().starts_with("tcp://[::1]:"));
+  const auto dealer = connect(context, listener.io, listener.socket->endpoint());
+  REQUIRE(dealer->send({Heartbeat{}, {}}).is_ok());
+  CHECK(run_until(listener.io, [&] { return listener.accepted == 1; }));
+}
+
+TEST_CASE("a name leads to IPv4 where it can, and an address in brackets to IPv6") {
+  CHECK(resolve("tcp://localhost:5555").value() == "tcp://127.0.0.1:5555");
+  CHECK(resolve("tcp://[::1]:5555").value() == "tcp://[::1]:5555");
+  CHECK(needs_ipv6("tcp://[::1]:5555"));
+  for (const char* other : {"tcp://localhost:1", "tcp://127.0.0.1:1", "ipc://path", "tcp://*:1", "nonsense"}) {
+    CHECK_FALSE(needs_ipv6(other));
+  }
+}
+
+TEST_CASE("why nobody answers: refused, an unknown name, no way, or somebody who accepts and says nothing") {
+  constexpr std::chrono::seconds kWithin{20};
+  const TemporaryFolder folder;
+  Context context;
+  const std::string endpoint =
+      GENERATE(std::string("tcp://127.0.0.1:0"), std::string("tcp://[::1]:0"), std::string("ipc"));
+  std::string at;
+  {
+    const Listener listener(context, endpoint == "ipc" ? folder.ipc("reached") : endpoint);
+    at = listener.socket->endpoint();
+    CHECK(reach(at, kWithin).how == Reach::kAccepted);
+    CHECK_THAT(in_words(reach(at, kWithin)), Catch::EndsWith("has not answered"));
+  }
+  // ZeroMQ closes on a thread of its own.
+  boost::asio::io_context io;
+  REQUIRE(run_until(io, [&] { return reach(at, kWithin).how == Reach::kRefused; }));
+  CHECK_THAT(in_words(reach(at, kWithin)), Catch::StartsWith("it refuses the connection"));
+
+  const Reachability unknown = reach("tcp://" + std::string(64, 'x') + ":5555", kWithin);
+  CHECK(unknown.how == Reach::kUnknownName);
+  CHECK_THAT(in_words(unknown), Catch::StartsWith("its name is not known: host xxx"));
+  // A broadcast address is no peer of TCP's.
+  CHECK(reach("tcp://255.255.255.255:5555", kWithin).how == Reach::kUnreachable);
+  CHECK_THAT(in_words({Reach::kSilent, "192.0.2.1", "", {}, {}}),
+             Catch::StartsWith("nothing comes back from it (192.0.2.1)"));
 }
 
 TEST_CASE("a full queue refuses the next message and lets go of its payload") {

@@ -193,6 +193,7 @@ class PsClient::Impl {
   Status io_connect(ServerLink& link);
   Status io_ask(ServerLink& link);
   Status io_join(ServerLink& link);
+  void io_say_why_unanswered(ServerLink& link);
   void io_denied(ServerLink& link, const Status& why);
   void io_beat();
 

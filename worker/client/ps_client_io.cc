@@ -92,6 +92,17 @@ Status PsClient::Impl::io_join(ServerLink& link) {
   return Status::ok();
 }
 
+// The node keeps trying. What a server has said itself says more.
+void PsClient::Impl::io_say_why_unanswered(ServerLink& link) {
+  const bool waits = state_.closed().is_ok() && !link.welcomed() && !link.broken && !link.connects_anew;
+  if (!waits || link.heard > link.asked) return;
+  const auto said = link.unanswered.look(link.endpoints[link.at], link.asked, steady_now());
+  if (!said) return;
+  state_.stands(link.shard, {0, said->why});
+  options_.log.write(said->may_be_usual ? LogLevel::kInfo : LogLevel::kWarn,
+                     link.name() + " does not answer: " + said->why + "; this node keeps trying");
+}
+
 // One that welcomed this node once is as good as its lease.
 void PsClient::Impl::io_denied(ServerLink& link, const Status& why) {
   Status denied = Status(why).with_context(link.name());
@@ -117,6 +128,7 @@ void PsClient::Impl::io_beat() {
     } else if (link.broken && link.endpoints.size() > 1 && !io_looks_elsewhere(link, steady_now())) {
       return io_lose(lost_with(link), deadline_exceeded(link.name() + ": no replica of it answers"));
     }
+    io_say_why_unanswered(link);
     io_joining_.look_elsewhere(link, steady_now());
     if (Status asked = io_join(link); !asked.is_ok()) return close(std::move(asked));
     // A full queue is no reason to give up: what fills it will show as silence soon enough.

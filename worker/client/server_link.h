@@ -18,6 +18,7 @@
 #include "common/status.h"
 #include "common/wire/transport.h"
 #include "worker/client/gradient_encoder.h"
+#include "worker/client/unanswered.h"
 
 namespace paceline {
 
@@ -54,6 +55,7 @@ struct ServerLink {
   std::int64_t connection = 0;  // how many there have been
   std::size_t at = 0;           // which of its endpoints the last of them is to
   bool answers = true;          // over that one it has said something else than that another replica serves
+  Unanswered unanswered{};      // why not, while it says nothing to a Join
 
   bool welcomed() const { return generation != 0; }
 

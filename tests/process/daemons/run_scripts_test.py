@@ -182,6 +182,17 @@ class RunScripts(ScriptTest):
             self.assertEqual(script.end(), 1, script.errors())
             self.assertIn(f"paceline-server: cannot bind {endpoint}: Address already in use", script.errors())
 
+    def test_run_local_over_ipv6_with_keys(self):
+        self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
+        with socket.socket(socket.AF_INET6) as free:
+            free.bind(("::1", 0))
+            endpoint = f"tcp://[::1]:{free.getsockname()[1]}"
+        script = self.run_local("--tcp", f'cluster.endpoints=["{endpoint}"]', f"security.keys={self.folder}/keys",
+                                "cluster.shared_memory=off", 'run.http="[::1]:0"', "train.total_iterations=100")
+        self.assertEqual((script.end(), script.errors()), (0, []))
+        self.assertIn(f"listens on {endpoint}", (self.run_dir / "server.log").read_text())
+        self.assertEqual(self.summary()["iterations"], 100)
+
     def test_a_killed_run_locals_sockets_are_removed_by_the_next_one(self):
         script = self.run_local()
         script.wait_for_line(harness.PROGRESS.pattern)
@@ -239,6 +250,23 @@ class RunScripts(ScriptTest):
         script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force")
         self.assertEqual((script.end(), script.errors()), (1, ["run_ssh: cannot copy the configuration to beta"]))
         self.assertEqual(list(remote.iterdir()), [])
+
+    def test_run_ssh_warns_of_a_server_that_other_hosts_do_not_reach(self):
+        ssh = self.folder / "ssh"  # to hosts that can be asked for names, and no more
+        ssh.write_text('#!/bin/sh\nshift\ncase "$1" in getent*) exec sh -c "$*";; esac\nexit 255\n', encoding="utf-8")
+        ssh.chmod(0o755)
+        hosts = self.folder / "hosts"
+        hosts.write_text("server alpha\nnode alpha\nnode beta\n", encoding="utf-8")
+        checkout = self.folder / "checkout"
+        (checkout / "build/release").mkdir(parents=True)
+        (checkout / "build/release/bin").symlink_to(harness.BIN)
+        (checkout / "scripts").symlink_to(harness.SOURCE / "scripts")
+        for host, address in (("localhost", "127.0.0.1"), ("[::1]", "::1")):
+            script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh,
+                                f'cluster.endpoints=["tcp://{host}:5555"]')
+            self.assertEqual((script.end(), script.errors()), (1, [
+                f"run_ssh: tcp://{host}:5555 leads to {address} on alpha, where no other host comes; give what all reach",
+                "run_ssh: cannot copy the configuration to alpha"]))
 
     def test_run_ssh_makes_one_trace_of_all_hosts(self):
         ssh = self.folder / "ssh"
