@@ -77,14 +77,16 @@ Status check_layout(const server::WholeCheckpoint& checkpoint, const Layout& exp
                           hex(checkpoint.manifest.layout_hash) + ", expected " + hex(expected.hash()));
 }
 
-Result<Metric> measure(const EvaluateOptions& options, const Found& found, RunConfig config,
-                       std::span<const float> parameters) {
+// Asked before its layout is: that is not a network's.
+Status check_built_in(const EvaluateOptions& options, const Found& found, const RunConfig& config) {
+  if (!options.data.empty() || !config.data.path.empty()) return Status::ok();
+  return failed_precondition(found.run.string() +
+                             ": trained with a task of your own (it has no data.path), which only the "
+                             "program that trained it can evaluate");
+}
+
+Result<Metric> measure(const EvaluateOptions& options, RunConfig config, std::span<const float> parameters) {
   if (!options.data.empty()) config.data.path = options.data;
-  if (config.data.path.empty()) {
-    return failed_precondition(found.run.string() +
-                               ": trained with a task of your own (it has no data.path), which only the "
-                               "program that trained it can evaluate");
-  }
   std::error_code error;
   if (!fs::is_directory(config.data.path, error)) {
     return not_found("data folder '" + config.data.path +
@@ -96,18 +98,20 @@ Result<Metric> measure(const EvaluateOptions& options, const Found& found, RunCo
 Result<Evaluation> evaluate_model(const EvaluateOptions& options, const Found& found) {
   PACELINE_ASSIGN_OR_RETURN(const ModelFile model, read_model_file(found.path));
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config, config_of(options, found, &model));
+  PACELINE_RETURN_IF_ERROR(check_built_in(options, found, config));
   PACELINE_ASSIGN_OR_RETURN(const Layout expected, network_layout(config));
   PACELINE_RETURN_IF_ERROR(require_layout(model, expected, found.path));
-  PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, found, config, model.parameters));
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, config, model.parameters));
   return Evaluation{model.info.model, model.info.version, metric};
 }
 
 Result<Evaluation> evaluate_checkpoint(const EvaluateOptions& options, const Found& found) {
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config, config_of(options, found, nullptr));
+  PACELINE_RETURN_IF_ERROR(check_built_in(options, found, config));
   PACELINE_ASSIGN_OR_RETURN(const server::WholeCheckpoint checkpoint, server::read_whole_checkpoint(found.path));
   PACELINE_ASSIGN_OR_RETURN(const Layout expected, network_layout(config));
   PACELINE_RETURN_IF_ERROR(check_layout(checkpoint, expected, found.path));
-  PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, found, config, checkpoint.parameters));
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, config, checkpoint.parameters));
   return Evaluation{config.train.model, checkpoint.manifest.id.version, metric};
 }
 
