@@ -392,12 +392,12 @@ TEST_CASE("emulated steps that did not fit make the run invalid") {
   run.node_reports(0);
   wire::NodeReport report;
   report.node = NodeId(1);
-  report.workers.push_back({WorkerId(1, 0), {}, 3, 0, 2});
+  report.workers.push_back({WorkerId(1, 0), {}, 3, 0, 3});
   run.say(kNode1, report);
   run.shards_report();
   CHECK(run.authority->result().code() == StatusCode::kFailedPrecondition);
   CHECK(run.summary().status == "invalid");
-  CHECK_THAT(run.summary().reason, Contains("2 of 6"));
+  CHECK_THAT(run.summary().reason, Contains("3 of 6"));
 }
 
 TEST_CASE("a final model that could not be evaluated fails the run; one during training does not") {

@@ -340,7 +340,7 @@ TEST_CASE("names that are not ours are left alone") {
   write_whole(run.checkpoints, id_at(10));
   write_whole(run.checkpoints, id_at(20));
   const fs::path root = run.folder / "checkpoint";
-  const std::vector<std::string> others = {"best",
+  const std::vector<std::string> others = {"bests",
                                            "g1-v10",
                                            "g1-v0000000000010",
                                            "g01-v000000000010",

@@ -402,6 +402,7 @@ TEST_CASE("what_only_the_encoding_makes_infinite_is_found_where_the_daemons_find
   config.cluster.gradient_encoding = Encoding::kTopK;
   config.cluster.top_k_share = 0.01;
   config.train.on_nan = OnNan::kSkip;
+  config.train.skips_max = 1.0;  // most are
   CountingOptions options = counting_options(config, 8);
   options.gradient_scale = 2e38F;
   CountingFactory counting(options);
