@@ -45,6 +45,7 @@ RunConfig config_of(Way way, std::uint32_t shards) {
   config.train.batch_size = 10;
   config.train.optimizer.lr = 1.0;
   config.train.on_nan = OnNan::kSkip;
+  config.train.skips_max = 1.0;  // however many
   config.sync.policy = way.policy;
   config.sync.apply = way.apply;
   config.sync.combine = CombineMode::kEach;
