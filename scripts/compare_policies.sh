@@ -3,8 +3,9 @@
 # time and the nine phases of each, with the change in per cent against the first.
 #   scripts/compare_policies.sh CONFIG… [--out DIR] [--force] [--bin DIR] [key.path=value …]
 #     --out DIR   holds one run directory per configuration, named after its file (default runs/compare)
-#     --force     run all again; without it a run that succeeded, with all its nodes and the configuration it would have
-#                 now, is kept
+#     --force     given twice: run all again. Else a run that succeeded, with all its nodes and the configuration it would
+#                 have now, is kept; another that ended well is refused; one that did not, or that lost
+#                 nodes, is replaced
 # Missing generated data is made first. key.path=value is given to every run. Ctrl-C, SIGTERM or SIGHUP stops the run in order;
 # SIGUSR1 or SIGUSR2 has it save a checkpoint.
 # Exit status: 0 all succeeded, 1 a run failed, was stopped or lost nodes (nothing is run after it), 2 wrong usage or
@@ -45,18 +46,22 @@ for config in "${configs[@]}"; do
   run="$out/$(basename "$config" .yaml)"
   runs+=("$run")
   line="compare_policies: [$n/${#configs[@]}] $config"
-  replace=$force
-  if [ -z "$force" ]; then
+  replacing=()
+  if [ "${times[--force]:-0}" -ge 2 ]; then
+    replacing=(--force --force)
+  else
     if can_keep "$bin/paceline" "$run" "$config" "${given[@]}"; then
-      echo "$line: keeping the finished run in $run (--force runs it again)"
+      echo "$line: keeping the finished run in $run (--force --force runs it again)"
       continue
     elif [ -n "$why_not" ]; then
+      ! ended_well "$run" || [ -n "$(lost_nodes "$run")" ] ||
+        fail "$run holds a run that ended well, but $why_not; give another --out, remove it, or run all again with --force twice"
       echo "$line: the run in $run is replaced: $why_not"
-      replace=--force
+      to_replace "$run"
     fi
   fi
   echo "$line -> $run"
-  run_child "$root/scripts/run_local.sh" "$config" --out "$run" ${replace:+"$replace"} --bin "$bin" "${given[@]}"
+  run_child "$root/scripts/run_local.sh" "$config" --out "$run" "${replacing[@]}" --bin "$bin" "${given[@]}"
   status=$?
   [ -z "$stopped" ] || fail "stopped; the same command goes on with $config" 1
   [ "$status" -eq 0 ] || fail "$config failed, see $run; nothing was compared" 1

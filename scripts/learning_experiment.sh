@@ -92,7 +92,8 @@ for cell in "${cells[@]}"; do
   overrides+=("data.path=$(yaml_string "$data")" "run.seed=$seed")
   if ! can_keep "$bin/paceline" "$run" "$root/configs/learning.yaml" "${overrides[@]}"; then
     [ -z "$why_not" ] || echo "learning_experiment: $cell is run again: $why_not" >&2
-    run_child "$root/scripts/run_local.sh" "$root/configs/learning.yaml" --bin "$bin" --out "$run" --force \
+    to_replace "$run"
+    run_child "$root/scripts/run_local.sh" "$root/configs/learning.yaml" --bin "$bin" --out "$run" "${replacing[@]}" \
       "${overrides[@]}" >"$run.log" 2>&1
     status=$?
     [ -z "$stopped" ] || fail "stopped in $cell; the same command goes on with it" 1

@@ -13,14 +13,14 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/lib/processes.sh
 . scripts/lib/runs.sh
 
-out='' force=''
+out='' force=()
 read_arguments "--out folder" key=value -- "$@"
 case "$out" in
-  '') run=runs/quickstart force=--force ;;
+  '') run=runs/quickstart force=(--force --force) ;;
   /*) run=$out ;;
   *) run=$here/$out ;;
 esac
-[ -n "$force" ] || [ -z "$(run_files "$run" 2>/dev/null)" ] || fail "$run holds an earlier run; give another --out"
+[ ${#force[@]} -gt 0 ] || [ -z "$(run_files "$run" 2>/dev/null)" ] || fail "$run holds an earlier run; give another --out"
 on_signals end_whole
 
 echo "== 1/4 installing what is missing"
@@ -33,7 +33,7 @@ on_signals pass_on pass_on_save
 [ "$signals" -eq 0 ] || exit 1 # one that came after the last step ended
 echo "== 4/4 training: 1 server, 4 nodes x 4 threads, DTSSP"
 status=0
-run_child scripts/run_local.sh configs/quickstart.yaml --out "$run" ${force:+"$force"} "${given[@]}" || status=$?
+run_child scripts/run_local.sh configs/quickstart.yaml --out "$run" "${force[@]}" "${given[@]}" || status=$?
 [ "$status" -eq 1 ] && [ "$(run_status "$run")" = invalid ] || exit "$status"
 echo "quickstart: the network is trained and its accuracy counts. This machine is too slow for the emulated speeds," \
   "so the times say nothing about policies; emulate.base_step=500ms gives it more time" >&2

@@ -3,7 +3,7 @@
 #   scripts/run_local.sh CONFIG [--out DIR] [--force | --resume-or-start] [--tcp] [--bin DIR] [key.path=value …]
 #   scripts/run_local.sh --resume DIR [--tcp] [--bin DIR] [key.path=value …]
 #     --out DIR      run directory (default runs/<run.name>)
-#     --force        replace what an earlier run left in it
+#     --force        replace what an earlier run left in it; a run that ended well only when given twice
 #     --resume DIR   go on with the run in DIR from its newest whole checkpoint, by DIR/config.yaml; what all daemons
 #                    must agree on cannot be changed
 #     --resume-or-start
@@ -58,6 +58,8 @@ made=''
 mkdir -p "$out" || fail "cannot create $out" 1
 if [ -z "$resume$resume_or_start" ] && [ -n "$(run_files "$out")" ]; then
   [ -n "$force" ] || fail "$out holds an earlier run; give another --out, or --force to replace it"
+  ! ended_well "$out" || [ "${times[--force]}" -ge 2 ] ||
+    fail "$out holds a run that ended well; give another --out, or --force twice to replace it"
   # Daemons hold their logs; a log that is deleted would no longer keep others out. 99: not flock's or the system's.
   for log in "$out"/server.log "$out"/server-*.log "$out"/worker-*.log; do
     [ ! -e "$log" ] || flock -n -E 99 "$log" true || [ $? -ne 99 ] ||

@@ -223,15 +223,23 @@ for host in "${every_host[@]}"; do
   { make_folder "$host" && give_config "$host"; } || fail "cannot copy the configuration to $host" 1
   [ -z "$new_keys" ] || give_keys "$host" || fail "cannot copy its keys to $host" 1
 done
+if [ -n "$force" ] && [ "${times[--force]}" -lt 2 ]; then
+  summary=$(printf '%q' "$out/summary.json")
+  # shellcheck disable=SC2086
+  ! $ssh "${servers[0]}" "cd $quoted && grep -qs '^ *\"status\": *\"ok\"' $summary" </dev/null ||
+    fail "$out on ${servers[0]} holds a run that ended well; give another run.out, or --force twice to replace it"
+fi
 if [ -n "$force" ]; then # or its log would tell of the earlier run's training
   # shellcheck disable=SC2086
   $ssh "${servers[0]}" "cd $quoted && rm -f $log" </dev/null || fail "cannot remove $out/server.log on ${servers[0]}" 1
 fi
+replace=$force
+[ "${times[--force]:-0}" -lt 2 ] || replace='--force --force'
 for ((k = 0; k < shards; k++)); do
-  launch "${servers[$k]}" "build/release/bin/paceline-server $(arguments_on "${servers[$k]}") --shard $k $force"
+  launch "${servers[$k]}" "build/release/bin/paceline-server $(arguments_on "${servers[$k]}") --shard $k $replace"
 done
 for ((i = 0; i < nodes; i++)); do
-  launch "${workers[$i]}" "build/release/bin/paceline-worker $(arguments_on "${workers[$i]}") --node $i $force"
+  launch "${workers[$i]}" "build/release/bin/paceline-worker $(arguments_on "${workers[$i]}") --node $i $replace"
 done
 on_signals stop save
 attend

@@ -119,7 +119,8 @@ real() {
   fi
   [ -z "$why_not" ] || echo "simulator_vs_reality: $cell is run again: $why_not" >&2
   echo "simulator_vs_reality: $cell -> $run" >&2
-  run_child "$root/scripts/run_local.sh" "$config" --bin "$bin" --out "$run" --force "${arguments[@]}" >"$run.log" 2>&1
+  to_replace "$run"
+  run_child "$root/scripts/run_local.sh" "$config" --bin "$bin" --out "$run" "${replacing[@]}" "${arguments[@]}" >"$run.log" 2>&1
   status=$?
   [ -z "$stopped" ] || fail "stopped in $cell; the same command goes on with it" 1
   [ "$status" -eq 0 ] || fail "$cell failed, see $run.log" 1
@@ -140,7 +141,7 @@ trained() {
   in_virtual_time "$1" "$(numbered "$1-trained" "$2")" "$(numbered "$(calibration_of "$1")" "$2")" simulate.mode=training
 }
 in_virtual_time() { # CELL RUN CALIBRATION [key.path=value …]
-  run_child "$bin/paceline" simulate "$out/$1/config.yaml" --out "$out/$2" --force --trace "$out/$3" "${@:4}" \
+  run_child "$bin/paceline" simulate "$out/$1/config.yaml" --out "$out/$2" --force --force --trace "$out/$3" "${@:4}" \
     >"$out/$2.log" 2>&1 || fail "$1 could not be simulated: $(tail -n 1 "$out/$2.log")" 1
 }
 

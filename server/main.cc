@@ -92,8 +92,20 @@ std::optional<int> why_not_resumed(const Result<Held>& held) {
 // so it is begun anew.
 void resume_or_start(DaemonOptions& given, const Result<Held>& held) {
   const bool starts = held.is_ok() && *held == Held::kNothingToResume;
-  given.force = starts;
+  given.force = starts ? Force::kOnce : Force::kNo;
   given.resume = !starts;
+}
+
+Existing existing_for(Force force) {
+  switch (force) {
+    case Force::kNo:
+      return Existing::kRefuse;
+    case Force::kOnce:
+      return Existing::kReplace;
+    case Force::kTwice:
+      return Existing::kReplaceFinished;
+  }
+  return Existing::kRefuse;
 }
 
 // What the shard's decisions are applied on; null: the processor.
@@ -194,9 +206,7 @@ int server_main(int argc, char** argv) {
     (void)fail(ResumeChoice::open(*config).status(), errors);
     return kExitFinished;
   }
-  const Existing existing = given.resume  ? Existing::kContinue
-                            : given.force ? Existing::kReplace
-                                          : Existing::kRefuse;
+  const Existing existing = given.resume ? Existing::kContinue : existing_for(given.force);
   const auto lock = take_run_directory(*config, shard, existing, given.config_path);
   if (!lock.is_ok()) return fail(lock.status(), errors);
   const std::string name = (shard == kAuthority ? "paceline-server" : "paceline-server " + to_string(shard)) +
@@ -221,7 +231,7 @@ int server_main(int argc, char** argv) {
                         /*expects_follower=*/true,
                         /*returns=*/false,
                         /*asks_after=*/Duration(0),
-                        given.force,
+                        given.force != Force::kNo,
                         *device};
   BetweenServers between(stops);
   Ended ended = serve(*config, shard, *log, options, stops, between, errors);

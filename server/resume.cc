@@ -26,11 +26,6 @@ std::string two_digits(double number) {
   return text;
 }
 
-bool ended_well(const RunConfig& config) {
-  const auto summary = read_summary(config.run.out);
-  return summary.is_ok() && summary->status == "ok";
-}
-
 // A run that is over as it was meant to be has nothing left to do, unless it is to be longer now.
 Status check_not_over(const RunConfig& config) {
   const auto summary = read_summary(config.run.out);
@@ -75,7 +70,7 @@ Result<Held> held_by(const RunConfig& config, ShardId shard) {
                             CheckpointFolder(config.run.out, fingerprint(config, AgreedBy::kRun)).complete());
   if (!found.checkpoints.empty()) return Held::kCheckpoint;
   // Its results are not begun anew over.
-  if (found.refused.empty() && ended_well(config)) return Held::kFinished;
+  if (found.refused.empty() && ended_well(config.run.out)) return Held::kFinished;
   return held_without_whole(found.refused);
 }
 
@@ -97,7 +92,7 @@ Result<ResumeChoice> ResumeChoice::open(const RunConfig& config) {
   PACELINE_ASSIGN_OR_RETURN(CheckpointFolder::Complete found, folder.complete());
   PACELINE_ASSIGN_OR_RETURN(const std::uint64_t last_generation, folder.last_generation());
   ResumeChoice choice(config, std::move(found), last_generation);
-  choice.ended_well_ = ended_well(config);
+  choice.ended_well_ = ended_well(config.run.out);
   if (!choice.found_.checkpoints.empty()) return choice;
   std::vector<PassedOver> refused;
   for (const CheckpointFolder::Refused& one : choice.found_.refused) {

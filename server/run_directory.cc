@@ -8,6 +8,7 @@
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
+#include "common/report/run_summary.h"
 #include "common/report/tensorboard.h"
 #include "server/authority/results.h"
 #include "server/checkpoint/folder.h"
@@ -92,6 +93,12 @@ std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
   return files;
 }
 
+// Another shard's log, too, is a part of the run that ended well.
+Status check_may_begin(const RunConfig& config, ShardId shard, Existing existing) {
+  if (existing == Existing::kRefuse) return check_unused(config, shard);
+  return existing == Existing::kReplace ? check_replaceable(config.run.out) : Status::ok();
+}
+
 // `paceline evaluate` may be called, the run repeated, from another folder.
 Status write_config(const fs::path& effective, RunConfig config) {
   std::error_code error;
@@ -128,7 +135,7 @@ Status check_unused(const RunConfig& config, ShardId shard) {
 Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                                     const fs::path& given_config) {
   // Before the lock, which makes a log.
-  if (existing == Existing::kRefuse) PACELINE_RETURN_IF_ERROR(check_unused(config, shard));
+  PACELINE_RETURN_IF_ERROR(check_may_begin(config, shard, existing));
   std::error_code error;
   fs::create_directories(config.run.out, error);
   if (error) return unavailable("cannot make the run directory " + config.run.out + ": " + error.message());
@@ -145,7 +152,7 @@ Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Exis
     lock->warning += "; another server of this shard in this run directory would not be noticed";
   }
   if (existing == Existing::kContinue) return lock;
-  PACELINE_RETURN_IF_ERROR(prepare_run_directory(config, shard, Existing::kReplace, given_config));
+  PACELINE_RETURN_IF_ERROR(prepare_run_directory(config, shard, Existing::kReplaceFinished, given_config));
   return lock;
 }
 
@@ -155,7 +162,7 @@ Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing ex
   std::error_code error;
   fs::create_directories(out, error);
   if (error) return unavailable("cannot make the run directory " + out.string() + ": " + error.message());
-  if (existing == Existing::kRefuse) PACELINE_RETURN_IF_ERROR(check_unused(config, shard));
+  PACELINE_RETURN_IF_ERROR(check_may_begin(config, shard, existing));
   for (const fs::path& file : leftovers(config, shard)) {
     fs::remove(file, error);
     if (error) return unavailable("cannot remove " + file.string() + ": " + error.message());
@@ -173,10 +180,15 @@ Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing ex
 Status record_resumed(const RunConfig& config) {
   const fs::path effective = fs::path(config.run.out) / "config.yaml";
   const auto recorded = load_config(effective.string(), {}, LoadFor::kReading);
-  if (recorded.is_ok() && fingerprint(*recorded) == fingerprint(config)) return Status::ok();
-  // What is one daemon's own affair stays as the run was recorded with.
+  if (recorded.is_ok() && fingerprint(*recorded) == fingerprint(config) &&
+      recorded->cluster.endpoints == config.cluster.endpoints) {
+    return Status::ok();
+  }
+  // What else is one daemon's own affair stays as the run was recorded with.
   const auto changed = load_config(effective.string(), resumable_settings(config), LoadFor::kReading);
-  return write_config(effective, changed.is_ok() ? *changed : config);
+  RunConfig now = changed.is_ok() ? *changed : config;
+  now.cluster.endpoints = config.cluster.endpoints;
+  return write_config(effective, now);
 }
 
 void forget_run(const RunConfig& config, ShardId shard, const fs::path& given_config) {

@@ -12,14 +12,19 @@
 namespace paceline::server {
 
 // What to do with a folder that already holds a run.
-enum class Existing { kRefuse, kReplace, kContinue };
+enum class Existing {
+  kRefuse,
+  kReplace,          // --force: unless that run ended well
+  kReplaceFinished,  // --force twice
+  kContinue
+};
 
 // Makes config.run.out this process's as far as this shard goes, then what prepare_run_directory() does;
 // nothing more for a run that is continued. Two servers of one shard would write the same files, and
 // listening does not keep them apart where they were given different endpoints. The lock is on the log, and
 // held while it, or a copy of it, lives. Errors: kFailedPrecondition another server of this shard is alive
 // there, which
-// --force and --resume do not change; those of prepare_run_directory().
+// neither --force nor --resume changes; those of prepare_run_directory().
 Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                                     const std::filesystem::path& given_config);
 
@@ -27,12 +32,13 @@ Result<FileLock> take_run_directory(const RunConfig& config, ShardId shard, Exis
 // effective configuration as config.yaml, with the whole paths of its data and its keys, unless that is
 // `given_config` itself. Another shard's files of an earlier run's checkpoints stay until the authority says
 // that a run begins (ShardCheckpoints::forget_all()): that run may be gone on with, and this server started
-// by mistake. Errors: kFailedPrecondition it holds a run (say --force); kUnavailable it cannot be made or
-// written.
+// by mistake. Errors: kFailedPrecondition it holds a run (say --force), or one that ended well (say it twice);
+// kUnavailable it cannot be made or written.
 [[nodiscard]] Status prepare_run_directory(const RunConfig& config, ShardId shard, Existing existing,
                                            const std::filesystem::path& given_config);
 
-// At the authority of a run that goes on: config.yaml says when the run is to end now, where that has changed.
+// At the authority of a run that goes on: config.yaml says when the run is to end now and where its daemons meet,
+// where that has changed: a node that comes back is started with it.
 // Errors: kUnavailable it cannot be written.
 [[nodiscard]] Status record_resumed(const RunConfig& config);
 

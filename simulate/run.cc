@@ -8,6 +8,7 @@
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
+#include "common/report/run_summary.h"
 #include "common/report/tensorboard.h"
 #include "common/trace/trace_file.h"
 #include "simulate/computation.h"
@@ -116,10 +117,11 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
   return run;
 }
 
-Status check_directory(const fs::path& out, bool replace) {
+Status check_directory(const fs::path& out, Force force) {
+  if (force != Force::kNo) return force == Force::kOnce ? check_replaceable(out) : Status::ok();
   std::error_code ignored;
   for (const char* mark : kMarks) {
-    if (replace || !fs::exists(out / mark, ignored)) continue;
+    if (!fs::exists(out / mark, ignored)) continue;
     return failed_precondition("the run directory " + out.string() + " already holds a run (" + mark +
                                "); choose another --out, or replace it with --force");
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "common/config/command_line.h"
 #include "common/config/run_config.h"
 #include "common/status.h"
 #include "common/task/task.h"
@@ -25,9 +26,9 @@ struct SimulatedRun {
 Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<std::filesystem::path>& trace = {},
                               TaskFactory* tasks = nullptr);
 
-// Whether `out` may be written to: it holds no run, or `replace`. Changes nothing. Errors:
+// Whether `out` may be written to: it holds no run, or `force` replaces it. Changes nothing. Errors:
 // kFailedPrecondition, naming what is there.
-[[nodiscard]] Status check_directory(const std::filesystem::path& out, bool replace);
+[[nodiscard]] Status check_directory(const std::filesystem::path& out, Force force);
 
 // config.yaml, curve.csv, phases.csv, phases_histogram.csv, progress.csv, staleness.csv, after training
 // model.bin, with run.tensorboard an event file, with run.trace trace.json, and, last, summary.json, as a

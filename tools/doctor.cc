@@ -132,7 +132,7 @@ void add_doctor(CLI::App& app, int& exit_status) {
   node->excludes(shard);
   command->add_option("--replica", options->replica, "Which replica of the server, from 0 (default 0)")
       ->needs(shard);
-  command->add_flag("--force", options->force, "The daemons will be started with --force");
+  add_force(*command, options->force, "The daemons will be started with --force; or, given twice, with it twice");
   command->add_flag("--json", options->json, "Print one JSON object");
   command->callback([options, &exit_status] { exit_status = doctor(*options, std::cout, std::cerr); });
 }

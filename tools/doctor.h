@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/config/command_line.h"
 #include "common/config/run_config.h"
 #include "common/ids.h"
 #include "common/status.h"
@@ -36,7 +37,7 @@ struct DoctorOptions {
   std::optional<std::uint32_t> node = {};   // what this machine is to be: this node, or
   std::optional<std::uint32_t> shard = {};  // this server; neither: all of them
   std::uint32_t replica = 0;                // which of the shard's (cluster.replicas)
-  bool force = false;                       // the daemons will be started with --force
+  Force force = Force::kNo;                 // the daemons will be started with --force
   bool json = false;
 };
 

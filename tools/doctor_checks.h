@@ -27,7 +27,7 @@ void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& f
 void check_keys(const RunConfig& config, const DoctorRole& role, Findings& findings);
 // The run directory: that it can be written, holds no other run (unless `force`), lies on a file system with
 // room, whose clock agrees with this machine's.
-void check_run_directory(const RunConfig& config, const DoctorRole& role, bool force, Findings& findings);
+void check_run_directory(const RunConfig& config, const DoctorRole& role, Force force, Findings& findings);
 
 // doctor_clocks.cc: this machine's clock against the authority's, where another machine's that answers HTTP
 // (run.http), else against the network file system's with `folder` in it, whose clock is `skew_of_files`

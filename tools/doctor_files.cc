@@ -19,6 +19,7 @@
 #include "common/instant.h"
 #include "common/params/partition.h"
 #include "common/params/schedule.h"
+#include "common/report/run_summary.h"
 #include "common/wire/keys.h"
 #include "server/run_directory.h"
 #include "server/store/memory_bound.h"
@@ -177,7 +178,7 @@ void check_keys(const RunConfig& config, const DoctorRole& role, Findings& findi
         "");
 }
 
-void check_run_directory(const RunConfig& config, const DoctorRole& role, bool force, Findings& findings) {
+void check_run_directory(const RunConfig& config, const DoctorRole& role, Force force, Findings& findings) {
   const fs::path out(config.run.out);
   const fs::path folder = existing_part(out);
   const auto found = [&](CheckVerdict verdict, std::string said, std::string advice) {
@@ -201,8 +202,9 @@ void check_run_directory(const RunConfig& config, const DoctorRole& role, bool f
   for (const NodeId node : role.nodes) {
     if (unused.is_ok()) unused = check_unused(config, node);
   }
-  if (!unused.is_ok() && !force) {
-    found(CheckVerdict::kFailed, unused.message(), "");
+  const Status kept = force == Force::kOnce ? check_replaceable(out) : Status::ok();
+  if (!unused.is_ok() && (force == Force::kNo || !kept.is_ok())) {
+    found(CheckVerdict::kFailed, force == Force::kNo ? unused.message() : kept.message(), "");
   } else {
     const bool there = fs::exists(out, error);
     found(CheckVerdict::kOk,

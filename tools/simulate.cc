@@ -65,7 +65,8 @@ void add_simulate(CLI::App& app, int& exit_status) {
   const auto options = std::make_shared<SimulateOptions>();
   command->add_option("CONFIG", options->config_path, "The run's YAML file")->required();
   command->add_option("--out", options->out, "The run directory")->required();
-  command->add_flag("--force", options->force, "Use the directory even when it already holds a run");
+  add_force(*command, options->force,
+            "Use the directory even when it already holds a run; given twice, one that ended well");
   command->add_option("--trace", options->trace, "Take computations and costs from this real run");
   command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
   command->callback([options, &exit_status] { exit_status = run_simulate(*options, std::cout, std::cerr); });

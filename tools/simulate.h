@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/config/command_line.h"
+
 namespace CLI {
 class App;
 }
@@ -15,9 +17,9 @@ namespace paceline {
 struct SimulateOptions {
   std::string config_path = {};
   std::vector<std::string> overrides = {};
-  std::string out = {};    // run directory
-  bool force = false;      // replace a run that is there
-  std::string trace = {};  // directory of a real run; empty: none
+  std::string out = {};      // run directory
+  Force force = Force::kNo;  // replace a run that is there
+  std::string trace = {};    // directory of a real run; empty: none
 };
 
 // One line on `out` (iterations, virtual seconds, real seconds) and 0; or one line to `err`: 2 when the

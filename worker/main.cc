@@ -53,9 +53,7 @@ int worker_main(int argc, char** argv) {
     const bool no_gpu = tasks.status().code() == StatusCode::kUnavailable;
     return fail(tasks.status(), no_gpu ? kExitFailedRun : kExitUsage, "paceline-worker " + to_string(node));
   }
-  const DaemonOptions& given = command_line.options;
-  const auto prepared =
-      prepare_node_log(*config, node, existing_log(given.force, given.resume || given.or_start));
+  const auto prepared = prepare_node_log(*config, node, existing_log(command_line.options));
   if (!prepared.is_ok()) {
     const bool refused = prepared.status().code() == StatusCode::kFailedPrecondition;
     return fail(prepared.status(), refused ? kExitUsage : kExitFailedRun);

@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "common/report/run_summary.h"
+
 namespace paceline {
 namespace {
 
@@ -18,6 +20,19 @@ std::string holds_a_run(const RunConfig& config, NodeId node) {
 }
 
 }  // namespace
+
+ExistingLog existing_log(const DaemonOptions& given) {
+  if (given.resume || given.or_start) return ExistingLog::kIsContinued;
+  switch (given.force) {
+    case Force::kNo:
+      return ExistingLog::kIsRefused;
+    case Force::kOnce:
+      return ExistingLog::kIsReplaced;
+    case Force::kTwice:
+      return ExistingLog::kIsReplacedFinished;
+  }
+  return ExistingLog::kIsRefused;
+}
 
 Status check_unused(const RunConfig& config, NodeId node) {
   std::error_code error;
@@ -34,6 +49,7 @@ Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, ExistingL
   if (error) return unavailable("cannot create " + out.string() + ": " + error.message());
   const std::filesystem::path file = log_of(config, node);
   if (existing == ExistingLog::kIsRefused) PACELINE_RETURN_IF_ERROR(check_unused(config, node));
+  if (existing == ExistingLog::kIsReplaced) PACELINE_RETURN_IF_ERROR(check_replaceable(out));
   Result<FileLock> taken = lock_file(file, lock);
   if (taken.status().code() == StatusCode::kFailedPrecondition)
     return failed_precondition(holds_a_run(config, node) + ", and that node is still alive");

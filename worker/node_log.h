@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "common/config/daemon_options.h"
 #include "common/config/run_config.h"
 #include "common/files/file_lock.h"
 #include "common/ids.h"
@@ -15,14 +16,11 @@ namespace paceline {
 // What becomes of a log that is there.
 enum class ExistingLog {
   kIsRefused,
-  kIsReplaced,   // --force
-  kIsContinued,  // --resume
+  kIsReplaced,          // --force: unless its run is known here to have ended well
+  kIsReplacedFinished,  // --force twice
+  kIsContinued,         // --resume, --resume-or-start
 };
-// As the command line says; of force and resume at most one is given.
-inline ExistingLog existing_log(bool force, bool resume) {
-  if (resume) return ExistingLog::kIsContinued;
-  return force ? ExistingLog::kIsReplaced : ExistingLog::kIsRefused;
-}
+ExistingLog existing_log(const DaemonOptions& given);
 
 // A log that no other process takes while this, or a copy of it, lives.
 struct NodeLog {
@@ -37,7 +35,8 @@ struct NodeLog {
 // Makes config.run.out where it is missing, and the file. One that is there belongs to an earlier process of
 // this node, and `existing` says what becomes of it, or to a live one, and then it is left alone whatever
 // that says. Where the file system has no locks, a run goes on without one. Errors: kFailedPrecondition it is
-// there (say --resume or --force), or a live node's; kUnavailable it cannot be made.
+// there (say --resume or --force), of a run that ended well (say --force twice), or a live node's;
+// kUnavailable it cannot be made.
 Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, ExistingLog existing,
                                  LockFile lock = ::flock);
 

@@ -2,11 +2,19 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <ostream>
 
 namespace paceline {
 
 const char* project_version() { return PACELINE_VERSION; }
+
+CLI::Option* add_force(CLI::App& app, Force& force, const std::string& what) {
+  const auto given = [&force](std::int64_t times) {
+    force = times <= 0 ? Force::kNo : times == 1 ? Force::kOnce : Force::kTwice;
+  };
+  return app.add_flag_function("--force", given, what);
+}
 
 std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const* argv, std::ostream& out,
                                       std::ostream& err) {

@@ -4,9 +4,11 @@
 
 #include <iosfwd>
 #include <optional>
+#include <string>
 
 namespace CLI {
 class App;
+class Option;
 }
 
 namespace paceline {
@@ -23,6 +25,11 @@ inline constexpr int kExitOtherConfiguration = 5;  // its checkpoints are of ano
 
 // The version of the whole project, "0.1.0".
 const char* project_version();
+
+// How often --force was given. Once replaces a run that did not end well; one that did is worth a second word.
+enum class Force { kNo, kOnce, kTwice };
+// Adds --force, whose help is `what`; `force` outlives the parsing.
+CLI::Option* add_force(CLI::App& app, Force& force, const std::string& what);
 
 // Adds --version to `app` and parses. Returns the status to exit with when the program has nothing further to
 // do: kExitOk after printing help or the version to `out`, kExitUsage after one line to `err`; otherwise

@@ -25,8 +25,8 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
   } else {
     app.add_option("--node", options.index, "Which node this worker is, from 0")->required();
   }
-  CLI::Option* const force =
-      app.add_flag("--force", options.force, "Use run.out even when it already holds a run");
+  CLI::Option* const force = add_force(
+      app, options.force, "Use run.out even when it already holds a run; given twice, one that ended well");
   CLI::Option* const resume =
       app.add_flag("--resume", options.resume,
                    server ? "Go on with the run in run.out, from its newest whole checkpoint; with "

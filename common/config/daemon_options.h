@@ -23,7 +23,7 @@ struct DaemonOptions {
   std::string config_path;
   std::vector<std::string> overrides;  // "key.path=value", checked by load_config
   std::uint32_t index = 0;             // server: --shard, 0 when not given; worker: --node
-  bool force = false;                  // use a run directory that already holds a run
+  Force force = Force::kNo;            // use a run directory that already holds a run
   bool resume = false;                 // go on with the run that the run directory holds
   bool or_start = false;               // --resume-or-start: that, or begin one where there is none
   std::uint32_t replica = 0;           // server: which of the shard's

@@ -185,6 +185,7 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
   keys.take_if_there("staleness", [&](const Json& value) {
     s.staleness = {staleness_from(value.at("clocks")), staleness_from(value.at("gradients"))};
   });
+  keys.get_if_there("lines_dropped", s.lines_dropped);
   keys.take_if_there("trace_events", [&](const Json& value) {
     s.traced = {value.get<std::int64_t>(), json.value("trace_events_left_out", std::int64_t{0})};
   });
@@ -287,6 +288,7 @@ std::string to_json(const RunSummary& summary) {
     json["staleness"] = {{"clocks", staleness_json(s.staleness->clocks)},
                          {"gradients", staleness_json(s.staleness->gradients)}};
   }
+  if (s.lines_dropped > 0) json["lines_dropped"] = s.lines_dropped;
   if (s.traced) {
     json["trace_events"] = s.traced->events;
     json["trace_events_left_out"] = s.traced->left_out;
@@ -347,6 +349,18 @@ Status write_summary(const std::filesystem::path& run_dir, const RunSummary& sum
 }
 
 Result<RunSummary> read_summary(const std::filesystem::path& run_dir) { return read_from(run_dir, nullptr); }
+
+bool ended_well(const std::filesystem::path& run_dir) {
+  const auto summary = read_summary(run_dir);
+  return summary.is_ok() && summary->status == "ok";
+}
+
+Status check_replaceable(const std::filesystem::path& run_dir) {
+  if (!ended_well(run_dir)) return Status::ok();
+  return failed_precondition("the run in " + run_dir.string() +
+                             " has ended well (summary.json says ok): --force replaces it only when given "
+                             "twice, --force --force");
+}
 
 Result<SummaryThere> read_summary_there(const std::filesystem::path& run_dir) {
   SummaryThere there;

@@ -133,6 +133,9 @@ struct RunSummary {
   std::int64_t parameter_reads = 0;
   std::int64_t server_reads = 0;
   std::optional<StalenessSums> staleness = {};  // the key is absent when nothing was recorded
+  // Of the authority's log and standard error, what neither took in time (common/process/line_writer.h); the key
+  // is absent when 0.
+  std::int64_t lines_dropped = 0;
   // Of trace.json; the keys "trace_events" and "trace_events_left_out" are absent where there is none.
   std::optional<TraceCounts> traced = {};
   // Of each worker, in worker order; the key is absent unless batches were balanced.
@@ -163,6 +166,12 @@ Result<RunSummary> parse_summary(const std::string& text);
 // <run_dir>/summary.json, atomically. Errors: common/files/atomic_file.h.
 [[nodiscard]] Status write_summary(const std::filesystem::path& run_dir, const RunSummary& summary);
 Result<RunSummary> read_summary(const std::filesystem::path& run_dir);
+
+// Whether its summary says that the run in the folder ended as it was meant to.
+bool ended_well(const std::filesystem::path& run_dir);
+// Whether a --force that is given once may replace what the folder holds. Errors: kFailedPrecondition it is a
+// run that ended well.
+[[nodiscard]] Status check_replaceable(const std::filesystem::path& run_dir);
 
 // What there is of a summary that another version may have written: `lacking` are the keys that are missing
 // or of another type, which are left at what a RunSummary begins with. Errors: as above, of a file that is no

@@ -47,9 +47,7 @@ int main(int argc, char** argv) {
   const Status fits = check_descriptors(descriptors_needed_by_node(config->cluster),
                                         "a node of " + std::to_string(config->cluster.shards) + " servers");
   if (!fits.is_ok()) return fail(fits, kExitUsage);
-  const auto prepared = prepare_node_log(
-      *config, node,
-      existing_log(command_line.options.force, command_line.options.resume || command_line.options.or_start));
+  const auto prepared = prepare_node_log(*config, node, existing_log(command_line.options));
   if (!prepared.is_ok()) {
     const bool refused = prepared.status().code() == StatusCode::kFailedPrecondition;
     return fail(prepared.status(), refused ? kExitUsage : kExitFailedRun);

@@ -5,13 +5,15 @@
 fail() { echo "$(basename "$0" .sh): $1" >&2; exit "${2:-2}"; }
 
 # read_arguments ACCEPTED… -- ARGUMENT…: takes a command line apart. What it accepts is
-#   --force           a switch: sets the variable `force` to --force, so that it can be passed on as it is
+#   --force           a switch: sets the variable `force` to --force, so that it can be passed on as it is; `times` has how
+#                     often it was given: ${times[--force]:-0}
 #   "--out folder"    an option with a value: sets `out` to it. The second word is for messages; a number has to be one.
 #   key=value         such words, which become the array `given`
 #   words             all others, which become the array `words`
 # An option's variable has _ for each - in its name; one that is not there leaves it alone. --help prints the comment that
 # the script begins with, and ends it.
 given=() words=()
+declare -A times=()
 read_arguments() {
   local accepted='' name
   local -A needs=()
@@ -28,6 +30,7 @@ read_arguments() {
       -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;;
       -*)
         [ -n "${needs[$1]+known}" ] || fail "unknown option '$1' (see --help)"
+        times[$1]=$((${times[$1]:-0} + 1))
         name=${1#--} name=${name//-/_}
         if [ -n "${needs[$1]}" ]; then
           [ $# -ge 2 ] || fail "$1 needs a${needs[$1]}"

@@ -18,6 +18,17 @@ run_reason() {
   sed -n 's/^ *"reason": *"\(.*\)",$/\1/p' "$1/summary.json" 2>/dev/null | sed -e 's/\\\(["\\]\)/\1/g'
 }
 
+# ended_well RUN: whether it is one that no single --force replaces, as the daemons have it.
+ended_well() { [ "$(run_status "$1")" = ok ]; }
+
+# to_replace RUN: fills the array `replacing` with the words by which run_local.sh replaces a run that is to be made again:
+# not one that ended well, but for one that lost nodes, which is of no use to a comparison.
+replacing=()
+to_replace() {
+  replacing=(--force)
+  [ -z "$(lost_nodes "$1")" ] || replacing+=(--force)
+}
+
 # has_diverged RUN: whether it failed since a gradient was not finite (train.on_nan: stop).
 has_diverged() { [ "$(run_status "$1")" = failed ] && [[ "$(run_reason "$1")" == *": not finite: "* ]]; }
 

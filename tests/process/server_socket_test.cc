@@ -407,7 +407,17 @@ TEST_CASE("a run directory that holds a run is refused, and cleared when it may 
   CHECK(refused.code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(refused.message(), Contains("summary.json") && Contains("--force"));
   CHECK(prepare_run_directory(config, ShardId(1), Existing::kRefuse, "given.yaml").is_ok());
-  REQUIRE(prepare_run_directory(config, kAuthority, Existing::kReplace, "given.yaml").is_ok());
+  // It has ended well: --force once is a habit, twice is meant.
+  const Status kept = prepare_run_directory(config, kAuthority, Existing::kReplace, "given.yaml");
+  CHECK(kept.code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(kept.message(), Contains("has ended well") && Contains("--force --force"));
+  CHECK(std::filesystem::exists(folder / "summary.json"));
+  RunSummary stopped;
+  stopped.status = "stopped";
+  REQUIRE(write_summary(folder.path(), stopped).is_ok());
+  CHECK(prepare_run_directory(config, kAuthority, Existing::kReplace, "given.yaml").is_ok());
+  REQUIRE(write_summary(folder.path(), RunSummary{}).is_ok());
+  REQUIRE(prepare_run_directory(config, kAuthority, Existing::kReplaceFinished, "given.yaml").is_ok());
   CHECK_FALSE(std::filesystem::exists(folder / "summary.json"));
 }
 

@@ -39,16 +39,17 @@ TEST_CASE("a_daemon_takes_its_file_its_index_and_overrides_in_any_order") {
   REQUIRE_FALSE(server.line.exit_status);
   CHECK(server.line.options.config_path == "c.yaml");
   CHECK(server.line.options.index == 2);
-  CHECK_FALSE(server.line.options.force);
+  CHECK(server.line.options.force == Force::kNo);
   CHECK(server.line.options.overrides == std::vector<std::string>{"run.seed=2", "emulate.slowdown=[1, 2]"});
 
   const Parsed worker =
       parsed(DaemonRole::kWorker, {"--node", "3", "c.yaml", "run.seed=2", "--force", "run.name=x"});
   REQUIRE_FALSE(worker.line.exit_status);
   CHECK(worker.line.options.index == 3);
-  CHECK(worker.line.options.force);
+  CHECK(worker.line.options.force == Force::kOnce);
   CHECK(worker.line.options.overrides.size() == 2);
 
+  CHECK(parsed(DaemonRole::kServer, {"--force", "c.yaml", "--force"}).line.options.force == Force::kTwice);
   CHECK(parsed(DaemonRole::kServer, {"c.yaml"}).line.options.index == 0);
   CHECK_FALSE(parsed(DaemonRole::kServer, {"c.yaml"}).line.options.resume);
   CHECK(parsed(DaemonRole::kServer, {"c.yaml", "--resume"}).line.options.resume);
@@ -78,7 +79,7 @@ TEST_CASE("help_and_version_end_well_and_usage_errors_end_with_2_and_one_line") 
 }
 
 TEST_CASE("a_daemon_needs_a_run_directory_and_an_index_that_the_cluster_has") {
-  DaemonOptions options{.config_path = bsp(), .overrides = {}, .index = 3, .force = false};
+  DaemonOptions options{.config_path = bsp(), .overrides = {}, .index = 3};
   CHECK_THAT(load_daemon_config(DaemonRole::kWorker, options).status().message(),
              Contains("run.out: no run directory"));
   options.overrides = {"run.out=/tmp/run"};

@@ -110,8 +110,7 @@ TEST_CASE("bsp_then_asp_is_for_daemons_and_simulated_training_alike_and_scales_t
   CHECK(c.simulate.mode == SimulateMode::kTraining);
   const DaemonOptions options{.config_path = path_of("bsp_then_asp.yaml"),
                               .overrides = {"run.out=/tmp/run"},
-                              .index = 0,
-                              .force = false};
+                              .index = 0};
   CHECK(load_daemon_config(DaemonRole::kServer, options).is_ok());
 }
 
@@ -120,7 +119,7 @@ TEST_CASE("balanced_batches_are_for_daemons_and_simulated_training_alike") {
   CHECK(c.train.batch_balance == BatchSizing::kBySpeed);
   CHECK(c.simulate.mode == SimulateMode::kTraining);
   const DaemonOptions options{
-      .config_path = path_of("balanced.yaml"), .overrides = {"run.out=/tmp/run"}, .index = 0, .force = false};
+      .config_path = path_of("balanced.yaml"), .overrides = {"run.out=/tmp/run"}, .index = 0};
   CHECK(load_daemon_config(DaemonRole::kServer, options).is_ok());
 }
 

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "common/http_date.h"
+#include "common/report/run_summary.h"
 #include "tests/unit/doctor_patient.h"
 
 namespace paceline {
@@ -146,9 +147,13 @@ TEST_CASE("a run directory that cannot be written, or is used already, fails") {
     fs::create_directories(p.out());
     std::ofstream(p.out() / "server.log") << "it was";
     p.fails_with("run directory", "already holds a run (server.log); choose another run.out");
-    p.options.force = true;
+    p.options.force = Force::kOnce;
     CHECK_THAT(p.finding("run directory").said, EndsWith("holds a run, which will be replaced"));
-    p.options.force = false;
+    REQUIRE(write_summary(p.out(), RunSummary{}).is_ok());
+    p.fails_with("run directory", "has ended well (summary.json says ok): --force replaces it only when given twice");
+    p.options.force = Force::kTwice;
+    CHECK_THAT(p.finding("run directory").said, EndsWith("holds a run, which will be replaced"));
+    p.options.force = Force::kNo;
     p.options.node = 1;  // whose server has begun
     CHECK(p.finding("run directory").verdict == CheckVerdict::kOk);
     std::ofstream(p.out() / "worker-1.log") << "it was";

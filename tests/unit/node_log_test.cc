@@ -8,6 +8,7 @@
 
 #include "common/log/log.h"
 #include "common/process/line_writer.h"
+#include "common/report/run_summary.h"
 #include "tests/unit/temp_folder.h"
 
 namespace paceline {
@@ -82,6 +83,25 @@ TEST_CASE("a log is replaced only when its process has ended") {
 
   first->lock.reset();
   REQUIRE(prepare_node_log(config, NodeId(2), ExistingLog::kIsReplaced).is_ok());
+  CHECK(std::filesystem::file_size(file) == 0);
+}
+
+TEST_CASE("the log of a run that ended well is replaced only by --force given twice") {
+  const testing::TempFolder folder;
+  RunConfig config;
+  config.run.out = folder.path().string();
+  DaemonOptions given;
+  given.force = Force::kOnce;
+  const std::filesystem::path file = folder / "worker-2.log";
+  std::ofstream(file) << "a line of the run";
+  REQUIRE(write_summary(folder.path(), RunSummary{}).is_ok());
+  const Status refused = prepare_node_log(config, NodeId(2), existing_log(given)).status();
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(refused.message(), Contains("has ended well") && Contains("--force --force"));
+  CHECK(std::filesystem::file_size(file) > 0);
+
+  given.force = Force::kTwice;
+  REQUIRE(prepare_node_log(config, NodeId(2), existing_log(given)).is_ok());
   CHECK(std::filesystem::file_size(file) == 0);
 }
 

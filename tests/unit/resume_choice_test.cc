@@ -285,6 +285,19 @@ TEST_CASE("beside a live server of its shard none begins, replaces or goes on, a
   CHECK_FALSE(take(kAuthority, Existing::kReplace).is_ok());
 }
 
+TEST_CASE("a run that goes on records where its daemons meet now, and nothing else of one daemon") {
+  Folder f;
+  const auto recorded = [&] { return load_config((f.run.path() / "config.yaml").string(), {}).value(); };
+  const std::string level = f.config.run.log_level;
+  REQUIRE(prepare_run_directory(f.config, kAuthority, Existing::kReplace, "given.yaml").is_ok());
+  CHECK(recorded().cluster.endpoints == f.config.cluster.endpoints);
+  f.config.cluster.endpoints = {"ipc:///tmp/c", "ipc:///tmp/d"};
+  f.config.run.log_level = "debug";
+  REQUIRE(record_resumed(f.config).is_ok());
+  CHECK(recorded().cluster.endpoints == f.config.cluster.endpoints);
+  CHECK(recorded().run.log_level == level);
+}
+
 TEST_CASE("a run directory with checkpoints is used anew with --force alone, which removes them") {
   Folder f;
   f.write(kNewer);

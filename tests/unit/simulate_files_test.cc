@@ -28,7 +28,7 @@ class Command {
   Command() { REQUIRE(write_file_atomically(config_, kPlainRun).is_ok()); }
 
   int operator()(const std::string& out, std::vector<std::string> overrides, const std::string& trace = "",
-                 bool force = false) {
+                 Force force = Force::kNo) {
     said_.str("");
     refused_.str("");
     return run_simulate({config_.string(), std::move(overrides), (folder_ / out).string(), force, trace},
@@ -124,11 +124,13 @@ TEST_CASE("a_directory_that_holds_a_run_is_replaced_only_by_force") {
   CHECK(paceline("run", {}) == 2);
   CHECK_THAT(paceline.refusal(), Contains("already holds a run (summary.json)") && Contains("--force"));
   // What is refused costs nothing that is there.
-  CHECK(paceline("run", {"sync.policy=dtssp"}, "", true) == 2);
+  CHECK(paceline("run", {"sync.policy=dtssp"}, "", Force::kTwice) == 2);
+  CHECK(paceline("run", {}, "", Force::kOnce) == 2);
+  CHECK_THAT(paceline.refusal(), Contains("has ended well") && Contains("--force --force"));
   CHECK(fs::exists(paceline / "run" / "summary.json"));
   // A real run's logs would contradict the new one.
   REQUIRE(write_file_atomically(paceline / "run" / "worker-3.log", "old").is_ok());
-  CHECK(paceline("run", {}, "", true) == 0);
+  CHECK(paceline("run", {}, "", Force::kTwice) == 0);
   CHECK_FALSE(fs::exists(paceline / "run" / "worker-3.log"));
 }
 

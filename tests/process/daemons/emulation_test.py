@@ -28,7 +28,7 @@ class Emulation(DaemonTest):
         iterations, fast, slow = 3, 0.5, 1.25
         servers, nodes = self.start_run("cluster.threads_per_node=1", f"train.total_iterations={2 * iterations}",
                                         "sync.policy=ssp", "sync.threshold=3", "emulate.base_step=500ms",
-                                        "emulate.slowdown=[1, 2.5]", "--force")
+                                        "emulate.slowdown=[1, 2.5]", "--force", "--force")
         ended = [program.end() for program in servers + nodes]
         summary = self.summary()
         fitted = summary["overruns"] == 0
@@ -56,7 +56,7 @@ class Emulation(DaemonTest):
                                         "sync.policy=bsp", "sync.combine=mean", "train.batch_size=32",
                                         "train.batch_balance=speed", "emulate.base_step=100ms",
                                         "sync.lpr.window_clocks=6",
-                                        f"emulate.slowdown=[1, {self.SLOW}]", "--force")
+                                        f"emulate.slowdown=[1, {self.SLOW}]", "--force", "--force")
         ended = [program.end() for program in servers + nodes]
         summary = self.summary()
         self.assertIn(summary["status"], ("ok", "invalid"))  # invalid: too many overruns

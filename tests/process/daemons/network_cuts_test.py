@@ -120,7 +120,7 @@ class NetworkCuts(DaemonTest):
         self.of_run = tuple(word.replace(f"lease={LEASE:g}s", f"lease={LONG_LEASE:g}s") for word in self.of_run)
         self.assert_ended_well(*self.start_cabled(), lost=0)
         calm = (self.run_dir / "model.bin").read_bytes()
-        server, nodes = self.start_cabled("--force")
+        server, nodes = self.start_cabled("--force", "--force")
         self.pull_out("node1")
         time.sleep(SHORT_CUT)  # the length of the cut is what is tested
         # It has bitten: training stands still until node 1 is back.

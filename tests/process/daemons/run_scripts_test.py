@@ -143,7 +143,7 @@ class RunScripts(ScriptTest):
         # Not its own: the configuration of an earlier run, even where the run itself is to be replaced.
         self.assertEqual(self.run_local("train.total_iterations=4").end(), 0)
         script = self.script("run_local.sh", self.run_dir / "config.yaml", "--out", self.run_dir, "--bin", programs,
-                             "--force", "cluster.nodes=1")
+                             "--force", "--force", "cluster.nodes=1")
         self.assertEqual(script.end(), 2, script.errors())
         self.assertEqual([file.name for file in self.run_dir.iterdir()], ["config.yaml"])
 
@@ -160,15 +160,19 @@ class RunScripts(ScriptTest):
         (self.run_dir / "compute-slot-0").touch()  # of a run that was killed
         (self.run_dir / "notes").touch()
         self.configure(shards=1)
-        script = self.run_local("train.total_iterations=4", "cluster.nodes=1", "--force")
+        script = self.run_local("train.total_iterations=4", "cluster.nodes=1", "--force")  # it has ended well
+        self.assertEqual((script.end(), script.errors()), (2, [
+            f"run_local: {self.run_dir} holds a run that ended well; give another --out, or --force twice to replace it"]))
+        self.assertTrue((self.run_dir / "model.bin").exists())
+        script = self.run_local("train.total_iterations=4", "cluster.nodes=1", "--force", "--force")
         self.assertEqual(script.end(), 0, script.errors())
         expected = {"config.yaml", "curve.csv", "model.bin", "notes", "phases.csv", "phases_histogram.csv",
                     "progress.csv", "server.log", "staleness.csv", "summary.json", "worker-0.log"}
         self.assertEqual({file.name for file in self.run_dir.iterdir()}, expected)
         self.configure(shards=2)  # the same by the daemons alone
-        self.assertEqual(self.run_local("train.total_iterations=4", "--force").end(), 0)
+        self.assertEqual(self.run_local("train.total_iterations=4", "--force", "--force").end(), 0)
         self.configure(shards=1)
-        arguments = ("train.total_iterations=4", "cluster.nodes=1", "--force")
+        arguments = ("train.total_iterations=4", "cluster.nodes=1", "--force", "--force")
         server, node = self.server(0, *arguments), self.node(0, *arguments)
         self.assertEqual((server.end(), node.end()), (0, 0))
         self.assertEqual({file.name for file in self.run_dir.iterdir()}, expected)
@@ -235,11 +239,14 @@ class RunScripts(ScriptTest):
         self.assertRegex((self.run_dir / "config.yaml").read_text(), rf'keys: "{remote}/paceline\.\w{{6}}/keys"')
         self.assertEqual(list(remote.iterdir()), [])
         self.assertEqual(self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force",
-                                    "train.total_iterations=100", "security.allow_insecure=true").end(), 0)
+                                    "--force", "train.total_iterations=100", "security.allow_insecure=true").end(), 0)
         self.assertIn("  keys: null\n", (self.run_dir / "config.yaml").read_text())
+        script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force")
+        self.assertEqual((script.end(), script.errors()), (2, [
+            f"run_ssh: {self.run_dir} on alpha holds a run that ended well; give another run.out, or --force twice to replace it"]))
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(signal=number):
-                script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force")
+                script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force", "--force")
                 script.wait_for_line(harness.PROGRESS.pattern)
                 script.send(number)
                 self.assertEqual(script.end(), 1, script.errors())
@@ -292,7 +299,7 @@ class RunScripts(ScriptTest):
         for name in ("trace-authority.json", "trace-shard-0.json", "trace-node-0.json"):
             (self.folder / "beta/the run" / name).write_text("junk", encoding="utf-8")
         mode = (self.folder / "alpha/the run").stat().st_mode
-        script = self.start(*arguments, "--force", "run.trace_events=2000")
+        script = self.start(*arguments, "--force", "--force", "run.trace_events=2000")
         self.assertEqual((script.end(), script.errors()), (0, []))
         trace = json.loads((self.folder / "alpha/the run/trace.json").read_text(encoding="utf-8"))
         self.assertTrue(any("node 1" in event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"))
@@ -301,7 +308,7 @@ class RunScripts(ScriptTest):
         whole = ssh.read_text(encoding="utf-8")
         ssh.write_text(whole.replace("shift\n", 'case "$1 $2" in beta*base64*) touch -d 2000-01-01 the*run/trace-node-1.json;; esac\nshift\n'),
                        encoding="utf-8")
-        script = self.start(*arguments, "--force")
+        script = self.start(*arguments, "--force", "--force")
         self.assertEqual((script.end(), script.errors()), (0, ["run_ssh: no part of the trace from beta"]))
         trace = json.loads((self.folder / "alpha/the run/trace.json").read_text(encoding="utf-8"))
         self.assertFalse(any("node 1" in event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"))
@@ -312,7 +319,7 @@ class RunScripts(ScriptTest):
         # A host that has nothing to give is named; the run is none the worse.
         ssh.write_text(whole.replace("shift\n", 'case "$1 $2" in beta*base64*) exit 1;; esac\nshift\n'),
                        encoding="utf-8")
-        script = self.start(*arguments, "--force")
+        script = self.start(*arguments, "--force", "--force")
         self.assertEqual((script.end(), script.errors()), (0, ["run_ssh: no part of the trace from beta"]))
 
     def test_compare_policies_prints_one_table(self):
@@ -329,13 +336,15 @@ class RunScripts(ScriptTest):
         self.assertRegex(table[3 + len(configs)], "^phase s +bsp +ssp +asp$")
         for line, config in zip(table[2:2 + len(configs)], configs):
             self.assertRegex(line, rf"^{self.folder}/runs/{config.stem} +ok +{config.stem} ")
-        # The same again is kept, another configuration is not.
-        for seed, expected in ((3, "keeping the finished run"), (4, "is replaced: its configuration was another: had "
-                                                                    "seed: 3; now seed: 4")):
+        # The same again is kept; a run of another configuration has ended well, and goes only where that is said twice.
+        for seed, forces, status, expected in (
+                (3, 0, 0, "keeping the finished run"), (3, 1, 0, "keeping the finished run"),
+                (4, 1, 2, "holds a run that ended well, but its configuration was another: had seed: 3; now seed: 4"),
+                (4, 2, 0, f"{configs[0]} -> ")):
             again = self.script("compare_policies.sh", configs[0], "--out", self.folder / "runs", "--bin", harness.BIN,
-                                "train.total_iterations=100", "cluster.nodes=2", f"run.seed={seed}")
-            self.assertEqual(again.end(), 0, again.errors())
-            self.assertIn(expected, again.output())
+                                "train.total_iterations=100", "cluster.nodes=2", f"run.seed={seed}", *["--force"] * forces)
+            self.assertEqual(again.end(), status, again.errors())
+            self.assertIn(expected, again.output() + "\n".join(again.errors()))
 
     def test_compare_policies_does_not_compare_a_run_that_lost_a_node(self):
         def compare(*overrides):
@@ -527,7 +536,7 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
         self.stand_in(programs / "paceline-server", "exit 1\n")  # before it has looked at the run directory
         for name in ("paceline", "paceline-worker"):
             (programs / name).symlink_to(harness.BIN / name)
-        script = self.script("run_local.sh", self.config, "--out", self.run_dir, "--force", "--bin", programs)
+        script = self.script("run_local.sh", self.config, "--out", self.run_dir, "--force", "--force", "--bin", programs)
         self.assertEqual(script.end(), 1, script.errors())
         self.assertEqual(script.output(), "")
         for name in ("summary.json", "curve.csv", "phases.csv", "model.bin"):

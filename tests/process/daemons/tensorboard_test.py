@@ -156,7 +156,7 @@ simulate: {compute: {distribution: lognormal, mean: 100ms}, metric: {final_accur
 """, encoding="utf-8")
         contents = []
         for _ in range(2):
-            done = self.paceline("simulate", self.config, "--out", self.run_dir, "--force", "run.tensorboard=true")
+            done = self.paceline("simulate", self.config, "--out", self.run_dir, "--force", "--force", "run.tensorboard=true")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             (file,) = self.event_files()
             contents.append(file.read_bytes())
@@ -166,7 +166,7 @@ simulate: {compute: {distribution: lognormal, mean: 100ms}, metric: {final_accur
         self.assert_curve(events)
         for node, event in enumerate(events[-2:]):
             self.assert_phases(event, node)
-        self.paceline("simulate", self.config, "--out", self.run_dir, "--force")
+        self.paceline("simulate", self.config, "--out", self.run_dir, "--force", "--force")
         self.assertEqual(self.event_files(), [])
 
     def test_the_reader_of_this_test_knows_a_wrong_checksum(self):
