@@ -85,6 +85,14 @@ std::vector<std::string> caveats_of(const FinishedRun& run) {
   return caveats;
 }
 
+std::string dropped_lines_of(const RunSummary& run) {
+  if (run.lines_dropped <= 0) return "";
+  if (run.lines_dropped == 1)
+    return "1 line of the server's output and log was dropped, since nobody took it in time";
+  return std::to_string(run.lines_dropped) +
+         " lines of the server's output and log were dropped, since nobody took them in time";
+}
+
 std::string skipped_of(const RunSummary& run) {
   if (run.skipped <= 0) return "";
   return std::to_string(run.skipped) + " of " + std::to_string(run.iterations + run.skipped) +
@@ -115,6 +123,7 @@ std::vector<std::string> warnings_of(const FinishedRun& run) {
     warnings.push_back(s.overruns == 1 ? "1 emulated step overran"
                                        : std::to_string(s.overruns) + " emulated steps overran");
   }
+  if (const std::string dropped = dropped_lines_of(s); !dropped.empty()) warnings.push_back(dropped);
   for (const std::string& missing : run.missing) warnings.push_back(missing);
   return warnings;
 }

@@ -71,6 +71,8 @@ void make_printable(FinishedRun& run);
 std::string differences_of(const FinishedRun& run);
 // "110 of 400 iterations were skipped: ..."; empty where none was.
 std::string skipped_of(const RunSummary& run);
+// "12 lines of the server's output and log were dropped, ..."; empty where none was.
+std::string dropped_lines_of(const RunSummary& run);
 // What is wrong with a run or its directory; empty: nothing.
 std::vector<std::string> warnings_of(const FinishedRun& run);
 // Why not to trust the times of a run: those, and that it was simulated; empty when there is no reason.

@@ -199,6 +199,7 @@ std::string ending(const FinishedRun& run) {
         to_string(slow.worker).c_str(), slow.iteration_seconds, slow.relative, slow.individual);
   }
   if (const std::string skipped = skipped_of(s); !skipped.empty()) text += "  " + skipped + "\n";
+  if (const std::string dropped = dropped_lines_of(s); !dropped.empty()) text += "  " + dropped + "\n";
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
   if (s.iterations_undone > 0) {
     text += printed("  %lld iterations that the lost left were done by nobody\n",

@@ -107,6 +107,8 @@ class File {
     say_what_errors_lack(errors_.dropped());
   }
 
+  std::int64_t lines_dropped() const { return written_.dropped().lines + errors_.dropped().lines; }
+
  private:
   // Each time that they are twice as many: what is never read must not fill a disk.
   static bool is_worth_a_line(std::atomic<std::int64_t>& next, std::int64_t missing) {
@@ -146,7 +148,9 @@ Result<Log> Log::open(const std::filesystem::path& file, const std::string& prog
   if (!opened.is_open()) return unavailable(cannot + std::strerror(errno));
   try {
     auto sink = std::make_shared<File>(std::move(opened), file.string(), program, threshold, errors);
-    return to([sink](LogLevel l, const std::string& text) { sink->write(l, text); });
+    Log log = to([sink](LogLevel l, const std::string& text) { sink->write(l, text); });
+    log.dropped_ = [sink] { return sink->lines_dropped(); };
+    return log;
   } catch (const std::exception& e) {  // no thread, or spdlog
     return unavailable(cannot + e.what());
   }
@@ -157,6 +161,8 @@ Log Log::to(Listener listener) {
   log.listener_ = std::move(listener);
   return log;
 }
+
+std::int64_t Log::lines_dropped() const { return dropped_ ? dropped_() : 0; }
 
 void Log::write(LogLevel level, const std::string& text) const {
   if (listener_) listener_(level, text);

@@ -7,6 +7,7 @@
 // Lines look like "2026-01-31 12:00:00.123 warn  node 2 lost: silent for 10.2 s". Thread: any.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -41,8 +42,12 @@ class Log {
   void error(const std::string& text) const { write(LogLevel::kError, text); }
   void write(LogLevel level, const std::string& text) const;
 
+  // Lines that the file and standard error have not taken so far, together; 0 where a listener has them.
+  std::int64_t lines_dropped() const;
+
  private:
   Listener listener_;
+  std::function<std::int64_t()> dropped_;
 };
 
 }  // namespace paceline

@@ -252,6 +252,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   return [out = config_.run.out, phases = std::move(phases), so_far = writer_so_far(),
           summary = std::move(summary), traced = traced_, events = events_, log = log_]() mutable {
     if (traced) summary.traced = *traced;
+    summary.lines_dropped = log->lines_dropped();
     if (events) {
       const Status added = events->append(phases, summary.final_version, summary.wall_seconds);
       if (!added.is_ok()) log->warn(added.message() + kNoMoreEvents);

@@ -130,7 +130,10 @@ TEST_CASE("what standard error did not take the log counts, and the other way ro
     LineWriter errors(pipe.to(), LineWriter::kBytesToShow, missing);
     const auto log = Log::open(folder / "log", "program", "info", Log::Begin::kAnew, errors);
     pipe.close_reader();
+    CHECK(log->lines_dropped() == 0);
     log->warn("nobody hears this");
+    CHECK(errors.flush(kLong));
+    CHECK(log->lines_dropped() == 1);  // for the run's summary
   }
   const std::string log = read_file(folder / "log", 1 << 20).value();
   CHECK(log.find("warning nobody hears this\n") != std::string::npos);

@@ -107,6 +107,16 @@ TEST_CASE("iterations_that_were_skipped_are_named_in_the_report_and_among_its_ca
   CHECK(caveats_of(read_run((folder / "b").string()).value()) == std::vector<std::string>{said});
 }
 
+TEST_CASE("output_that_was_dropped_is_counted_in_the_report_and_among_its_caveats") {
+  const TempFolder folder;
+  FinishedRun run = two_nodes("a");
+  run.summary.lines_dropped = 1;
+  write_run(folder / "a", run);
+  const std::string said = "1 line of the server's output and log was dropped, since nobody took it in time";
+  CHECK_THAT(run_report({(folder / "a").string()}).out, Contains("  " + said + "\n"));
+  CHECK(caveats_of(read_run((folder / "a").string()).value()) == std::vector<std::string>{said});
+}
+
 TEST_CASE("a_resumed_run_says_from_where_and_what_its_numbers_are_of") {
   const TempFolder folder;
   FinishedRun run = two_nodes("a");

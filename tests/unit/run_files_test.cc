@@ -147,6 +147,15 @@ TEST_CASE("a_run_whose_connections_broke_says_how_often_nodes_went_on_and_others
   CHECK(read->reconnects == 3);
 }
 
+TEST_CASE("a_run_whose_output_was_dropped_says_how_many_lines_and_others_do_not") {
+  RunSummary s = some_summary();
+  CHECK(to_json(s).find("lines_dropped") == std::string::npos);
+  s.lines_dropped = 12;
+  const auto read = parse_summary(to_json(s));
+  REQUIRE(read.is_ok());
+  CHECK(read->lines_dropped == 12);
+}
+
 TEST_CASE("a_run_of_which_nobody_did_some_iterations_says_how_many_and_others_do_not") {
   RunSummary s = some_summary();
   CHECK(to_json(s).find("iterations_undone") == std::string::npos);
