@@ -18,6 +18,7 @@ std::string line_of(const Wait& wait, std::chrono::nanoseconds lasted) {
 }
 
 std::chrono::nanoseconds patience(const Wait& wait) {
+  if (wait.at_start) return StallLog::kAtStart;
   if (wait.usual.count() == 0) return StallLog::kUnknown;
   return std::max<std::chrono::nanoseconds>(StallLog::kAtLeast, StallLog::kTimesUsual * wait.usual);
 }
@@ -49,7 +50,7 @@ std::vector<std::string> StallLog::look(const std::vector<Wait>& waits, Ticks no
     if (lasted >= seen.told_after) {
       lines.push_back(line_of(wait, lasted));
       seen.told = true;
-      while (seen.told_after <= lasted) seen.told_after *= 2;
+      while (seen.told_after <= lasted) seen.told_after *= wait.at_start ? kTimesAtStart : 2;
     }
     if (seen.told && standing_.empty()) standing_ = line_of(wait, lasted);
   }

@@ -25,6 +25,7 @@ struct Wait {
   std::string cause;                  // the same while the same is waited for, and for nothing else
   std::string text;                   // who waits for what, and what is known about it now
   std::chrono::nanoseconds usual{0};  // how long this usually takes; 0: that is not known
+  bool at_start = false;              // somebody has just begun it and looks on: told soon, and then seldom
 };
 
 // How long something usually takes: the mean of what it took, the last times counting most. A time beyond
@@ -51,6 +52,9 @@ class StallLog {
   static constexpr int kTimesUsual = 5;
   static constexpr std::chrono::seconds kAtLeast{3};
   static constexpr std::chrono::seconds kUnknown{10};
+  // Of one at the start: first after this, and again each time that it has lasted so many times as long.
+  static constexpr std::chrono::seconds kAtStart{2};
+  static constexpr int kTimesAtStart = 5;
 
   // All that is waited for now. What is to be written; to be called every second or so, since a wait counts
   // from the first call that sees it.

@@ -63,6 +63,18 @@ TEST_CASE("where nobody knows what is usual ten seconds are long, and less than 
   CHECK(l.after(7s, {unknown}) == Lines{"over after 10.0 s: b", "for 10.0 s: a"});
 }
 
+TEST_CASE("at the start a wait is told after two seconds, and then seldom") {
+  Looked l;
+  const Wait join{"the wait for welcomes", "nobody answers", 0s, /*at_start=*/true};
+  CHECK(l.after(0s, {join}).empty());
+  CHECK(l.after(1900ms, {join}).empty());
+  CHECK(l.after(100ms, {join}) == Lines{"for 2.0 s: nobody answers"});
+  CHECK(l.after(7900ms, {join}).empty());
+  CHECK(l.after(100ms, {join}) == Lines{"for 10.0 s: nobody answers"});
+  CHECK(l.after(39s, {join}).empty());
+  CHECK(l.after(1s, {join}) == Lines{"for 50.0 s: nobody answers"});
+}
+
 TEST_CASE("while this process stood still nobody waited") {
   Looked l;
   CHECK(l.after(0s, {kSlowest}).empty());

@@ -6,10 +6,11 @@
 
 namespace paceline {
 
-ClientWaits::ClientWaits(NodeId node, const ClusterSection& cluster, Log log, Pulls& pulls,
+ClientWaits::ClientWaits(NodeId node, const ClusterSection& cluster, bool comes_back, Log log, Pulls& pulls,
                          std::function<std::vector<Wait>()> own)
     : heartbeat_(cluster.heartbeat),
       lease_(cluster.lease),
+      comes_back_(comes_back),
       log_(std::move(log)),
       pulls_(pulls),
       own_(std::move(own)),
@@ -36,7 +37,10 @@ Status ClientWaits::check(Ticks now, const std::vector<ServerLink>& links) {
 void ClientWaits::tell(Ticks now, const std::vector<ServerLink>& links) {
   if (now < stalls_due_) return;
   stalls_due_ = now + std::chrono::seconds(1);
-  for (const std::string& line : stalls_.look(waits(now, links), now)) log_.info(line);
+  const std::vector<Wait> waiting = waits(now, links);
+  const bool at_start = !waiting.empty() && waiting.front().at_start;
+  const LogLevel level = at_start ? LogLevel::kWarn : LogLevel::kInfo;
+  for (const std::string& line : stalls_.look(waiting, now)) log_.write(level, line);
 }
 
 // "; server shard 1 (tcp://10.0.0.1:5556) was last seen 4.2 s ago", of those whose heartbeats do not come.
@@ -54,11 +58,15 @@ std::string ClientWaits::silent(Ticks now, const std::vector<ServerLink>& links)
 
 std::vector<Wait> ClientWaits::waits(Ticks now, const std::vector<ServerLink>& links) const {
   std::string unanswered;
+  bool at_start = !comes_back_;
   for (const ServerLink& link : links) {
+    at_start = at_start && !link.broken;
     if (!link.welcomed()) unanswered += (unanswered.empty() ? "" : ", ") + link.name();
   }
-  if (!unanswered.empty())
-    return {{"the wait for welcomes", "the join of this node is not answered by " + unanswered}};
+  if (!unanswered.empty()) {
+    return {{"the wait for welcomes", "the join of this node is not answered by " + unanswered,
+             std::chrono::nanoseconds(0), at_start}};
+  }
   const std::string authority = links[kAuthority.value].name();
   if (only_authority_) {
     return {{"the wait for the end of the run",
@@ -66,7 +74,10 @@ std::vector<Wait> ClientWaits::waits(Ticks now, const std::vector<ServerLink>& l
   }
   std::vector<Wait> waits = grants_.waits(authority);
   for (Wait& wait : pulls_.waits(grants_.usual())) waits.push_back(std::move(wait));
-  for (Wait& wait : waits) wait.text += silent(now, links);
+  for (Wait& wait : waits) {
+    wait.text += silent(now, links);
+    wait.at_start = wait.at_start && at_start;
+  }
   if (!own_) return waits;
   for (Wait& wait : own_()) waits.push_back(std::move(wait));
   return waits;

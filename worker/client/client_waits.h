@@ -28,8 +28,9 @@ class ClientWaits {
   // A heartbeat that comes later than this was not late: the whole process stood still.
   static constexpr std::chrono::milliseconds kPauseAtLeast{500};
 
-  // `pulls` outlives this. `own`: PsClientOptions::own_waits.
-  ClientWaits(NodeId node, const ClusterSection& cluster, Log log, Pulls& pulls,
+  // `pulls` outlives this. `own`: PsClientOptions::own_waits. `comes_back`: the node has lost these servers
+  // before, and has said so.
+  ClientWaits(NodeId node, const ClusterSection& cluster, bool comes_back, Log log, Pulls& pulls,
               std::function<std::vector<Wait>()> own);
 
   GrantWatch& grants() { return grants_; }
@@ -48,7 +49,7 @@ class ClientWaits {
   // kDeadlineExceeded, with what is waited for, when a live server owes this node a word for too long.
   Status check(Ticks now, const std::vector<ServerLink>& links);
   // Writes into the log what does not come, and why, as far as it can be seen from here; the server's log
-  // knows the rest.
+  // knows the rest. Before training begins it is a warning, so that it is on the terminal, too.
   void tell(Ticks now, const std::vector<ServerLink>& links);
 
  private:
@@ -57,6 +58,7 @@ class ClientWaits {
 
   const std::chrono::nanoseconds heartbeat_;
   const std::chrono::nanoseconds lease_;
+  const bool comes_back_;
   const Log log_;
   Pulls& pulls_;
   const std::function<std::vector<Wait>()> own_;

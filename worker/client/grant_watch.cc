@@ -49,7 +49,8 @@ std::chrono::nanoseconds GrantWatch::usual() const {
 std::vector<Wait> GrantWatch::waits(const std::string& authority) const {
   const auto has_begun = [](const Waiting& waiting) { return waiting.begun || waiting.since; };
   if (std::none_of(threads_.begin(), threads_.end(), has_begun)) {
-    return {{"the wait for the start", "training has not begun: " + authority + " has granted nothing yet"}};
+    return {{"the wait for the start", "training has not begun: " + authority + " has granted nothing yet",
+             std::chrono::nanoseconds(0), /*at_start=*/true}};
   }
   std::vector<Wait> found;
   std::vector<int> others;

@@ -41,7 +41,8 @@ class PsClient::Impl {
         mailboxes_(options_.cluster.threads_per_node),
         heartbeat_(io_),
         io_joining_(io_links_, state_, options_.lost, options_.last_generation, options_.cluster),
-        io_waits_(options_.node, options_.cluster, options_.log, pulls_, options_.own_waits),
+        io_waits_(options_.node, options_.cluster, options_.lost != Lost::kNothing, options_.log, pulls_,
+                  options_.own_waits),
         io_outstanding_(options_.cluster.threads_per_node),
         io_times_(options_.cluster.threads_per_node) {
     for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {
