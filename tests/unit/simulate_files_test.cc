@@ -78,7 +78,7 @@ TEST_CASE("the_same_seed_gives_the_same_bytes_of_every_file_and_another_seed_oth
   Command paceline;
   REQUIRE(paceline("run", kBusy) == 0);
   const auto first = files_of(paceline / "run");
-  REQUIRE(paceline("run", kBusy, "", true) == 0);
+  REQUIRE(paceline("run", kBusy, "", Force::kTwice) == 0);
   CHECK(files_of(paceline / "run") == first);
   std::vector<std::string> names;
   for (const auto& [name, bytes] : first) names.push_back(name);
@@ -87,7 +87,7 @@ TEST_CASE("the_same_seed_gives_the_same_bytes_of_every_file_and_another_seed_oth
   CHECK_THAT(first.at("summary.json"), Contains("\"simulated\": true") && Contains("\"seed\": 7"));
   std::vector<std::string> other = kBusy;
   other.emplace_back("run.seed=8");
-  REQUIRE(paceline("run", other, "", true) == 0);
+  REQUIRE(paceline("run", other, "", Force::kTwice) == 0);
   CHECK(files_of(paceline / "run").at("phases.csv") != first.at("phases.csv"));
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("a_curve_file_must_ascend_and_hold_accuracies_and_losses") {
   const std::string given = "simulate.metric.curve=" + curve.string();
   const auto with = [&](const std::string& rows) {
     REQUIRE(write_file_atomically(curve, "samples,accuracy,loss\n" + rows).is_ok());
-    return paceline("run", {"sync.policy=dtssp", given, "sync.lpr.window_clocks=2"}, "", true);
+    return paceline("run", {"sync.policy=dtssp", given, "sync.lpr.window_clocks=2"}, "", Force::kTwice);
   };
   CHECK(with("0,0.1,2.3\n320,0.5,1\n640,0.6,0.8\n") == 0);
   CHECK(with("") == 2);
