@@ -316,7 +316,7 @@ TEST_CASE("a_trace_gives_links_their_bandwidths_back_one_for_each_node_where_the
   REQUIRE(paceline("real", {"simulate.network.bandwidth=[64MiB, 4MiB]"}) == 0);
   const auto traced = [&](const std::string& given) {
     REQUIRE(paceline("again", {kAsTraced[0], kAsTraced[1], "simulate.network.bandwidth=" + given},
-                     (paceline / "real").string(), true) == 0);
+                     (paceline / "real").string(), Force::kTwice) == 0);
     return load_config((paceline / "again" / "config.yaml").string(), {})->simulate.network.bandwidth;
   };
   const auto each = traced("[1GiB, null]");

@@ -46,7 +46,7 @@ class Trainer {
   int without_data(const std::string& out, std::vector<std::string> overrides) {
     said_.str("");
     refused_.str("");
-    return run_simulate({config_.string(), std::move(overrides), (folder_ / out).string(), true, ""}, said_,
+    return run_simulate({config_.string(), std::move(overrides), (folder_ / out).string(), Force::kTwice, ""}, said_,
                         refused_);
   }
   fs::path operator/(const std::string& name) const { return folder_ / name; }
