@@ -49,6 +49,19 @@ std::string text_of(const Key& key, const RunConfig& config) {
   return key.applies(config) ? key.write(config) : "null";
 }
 
+// The value as another process is told of it. A message cuts what is over 4,096 bytes (wire::kTextBytesMax), so a
+// longer one goes by its beginning, its length and a hash, and equal values stay equal.
+std::string told_text_of(const Key& key, const RunConfig& config) {
+  constexpr std::size_t kWhole = 2000;
+  constexpr std::size_t kBeginning = 1000;
+  const std::string text = text_of(key, config);
+  if (text.size() <= kWhole) return text;
+  std::size_t cut = kBeginning;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;  // not within a character
+  return text.substr(0, cut) + "... (" + std::to_string(text.size()) + " bytes, hash " +
+         std::to_string(fnv1a(text, kFnv1aBasis)) + ")";
+}
+
 bool is_agreed(const Key& key, AgreedBy by) {
   return key.scope == Scope::kWholeRun || (key.scope == Scope::kOneSession && by == AgreedBy::kSession);
 }
@@ -107,8 +120,8 @@ std::vector<std::string> settings(const RunConfig& config) {
   const RunConfig defaults;
   std::vector<std::string> found;
   for (const Key& key : schema().keys) {
-    const std::string text = text_of(key, config);
-    const bool says = text != text_of(key, defaults) || key.path == "run.seed";
+    const std::string text = told_text_of(key, config);
+    const bool says = text != told_text_of(key, defaults) || key.path == "run.seed";
     if (says && is_agreed(key, AgreedBy::kSession)) {
       found.push_back(key.path + "=" + text);
     }
@@ -134,8 +147,9 @@ std::string differing_settings(std::span<const std::string> got, const RunConfig
     const std::string begin = key.path + "=";
     const auto found = std::find_if(got.begin(), got.end(),
                                     [&](const std::string& setting) { return setting.starts_with(begin); });
-    const std::string theirs = found == got.end() ? text_of(key, defaults) : found->substr(begin.size());
-    const std::string ours = text_of(key, expected);
+    const std::string theirs =
+        found == got.end() ? told_text_of(key, defaults) : found->substr(begin.size());
+    const std::string ours = told_text_of(key, expected);
     if (theirs == ours || ++count > kNamed) continue;
     named += (named.empty() ? "" : "; ") + key.path + ": got " + quotable(theirs) + ", expected " +
              quotable(ours);
