@@ -1,6 +1,6 @@
 // SkipWatch: whether a run that skips iterations without a finite gradient (on_nan: skip) still learns. It
-// looks at the last W iterations that were done: a quarter of the run, but 10 to 100. A run of which a larger
-// share than `most` is skipped in all has such a stretch somewhere, and one that has diverged ends with one.
+// looks at the last W iterations that were done: a quarter of the run, but 10 to 100. A run that has diverged
+// ends with a stretch of which more than `most` was skipped. A resumed run counts from its resumption.
 //
 // Worked example, most 0.5, 400 iterations, so W = 100: from iteration 250 on all are skipped; with the 51st
 // of them more than half of the last 100 are, and the run ends, at iteration 301.
