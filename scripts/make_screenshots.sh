@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the pictures of the README again, of real runs: BSP, DTSSP and ASP on four emulated nodes of different speeds (about a
+# Makes the pictures of the documents again, of real runs: BSP, DTSSP and ASP on four emulated nodes of different speeds (about a
 # minute each), their page, and that in a headless Chromium, light, dark and, light alone, as on a phone: its top (report-*.png),
 # and the clock gaps and some steps of DTSSP (steps-*.png). And once more DTSSP, whose live page is looked at when half of it is done
 # (live-*.png).

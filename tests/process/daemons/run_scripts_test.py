@@ -516,9 +516,9 @@ mkdir -p "$2" && touch "$2/config.yaml" && cp {self.folder}/summary.json "$2"
             self.assertEqual(script.end(), 0, script.errors())
             self.assertRegex(script.output(), f"^{reason}$")
 
-    def test_the_readmes_own_run_runs_as_it_stands(self):
+    def test_the_guides_own_run_runs_as_it_stands(self):
         blocks = [[line[4:] for line in block.splitlines()] for block in
-                  (harness.SOURCE / "README.md").read_text(encoding="utf-8").split("\n\n") if block.startswith("    ")]
+                  (harness.SOURCE / "docs/GUIDE.md").read_text(encoding="utf-8").split("\n\n") if block.startswith("    ")]
         mine = next(block for block in blocks if block[0].startswith("run: "))
         hosts = next(block for block in blocks if block[0].startswith("server "))
         self.config.write_text("\n".join(mine) + "\n", encoding="utf-8")
