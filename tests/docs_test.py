@@ -21,7 +21,6 @@ WORDS_MEAN_MAX = 22
 NOT_YET = {
     "docs/CONFIG.md",
     "docs/PROTOCOL.md",
-    "docs/RELIABILITY.md",
     "docs/SYNC.md",
 }
 
